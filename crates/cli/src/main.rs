@@ -8,6 +8,7 @@
 //! coordinator of a command, or with `table.rs`, which only reads. Schemas of what is printed as JSON are in
 //! `json.rs`.
 #![forbid(unsafe_code)]
+#![cfg_attr(not(test), warn(clippy::disallowed_methods, clippy::print_stderr))]
 
 mod cores;
 mod doctor;

@@ -199,6 +199,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     command.args(words);
     streams::stay_closed(&mut command);
     if let Some(desired) = desired {
+        #[expect(clippy::disallowed_methods, reason = "they are the command's variables")]
         let is_free = |variable: &&str| env::var_os(variable).is_none_or(|value| value.is_empty());
         let free = THREAD_VARIABLES.iter().filter(|variable| is_free(variable));
         command.envs(free.map(|variable| (variable, desired.to_string())));

@@ -320,6 +320,19 @@ fn unsafe_code_stays_in_the_files_that_the_architecture_names() {
     assert!(with_unsafe > 5, "only {with_unsafe} files with unsafe code were found: the search is broken");
 }
 
+/// The lints are those of `clippy.toml`. Tests may read variables and write files, and so does `record`, which is for tests.
+#[test]
+fn what_users_link_or_run_reads_variables_and_writes_in_one_way() {
+    let has_no_std_or_is_for_tests = |folder: &&str| ["policy", "protocol", "record", "guide"].contains(folder);
+    for folder in ORDER.iter().filter(|folder| !has_no_std_or_is_for_tests(folder)) {
+        for file in ["lib.rs", "main.rs"].map(|file| workspace().join("crates").join(folder).join("src").join(file)) {
+            let Ok(text) = fs::read_to_string(&file) else { continue };
+            let line = "#![cfg_attr(not(test), warn(clippy::disallowed_methods, clippy::print_stderr))]";
+            assert!(text.lines().any(|found| found == line), "{} lacks {line}", file.display());
+        }
+    }
+}
+
 /// All Rust files below a folder.
 fn rust_files(folder: PathBuf) -> Vec<PathBuf> {
     let mut found = Vec::new();

@@ -2,6 +2,8 @@
 
 use std::process::ExitCode;
 
+use comity_os::writes::to_stderr;
+
 /// Why a verb could not do what it was asked to.
 #[derive(Debug)]
 pub enum Failure {
@@ -28,7 +30,7 @@ impl Failure {
             Failure::Run(_) => 1,
             Failure::Start(_, code) => code,
         };
-        eprintln!("error: {}", self.into_sentence());
+        to_stderr(&format!("error: {}\n", self.into_sentence()));
         ExitCode::from(code)
     }
 }

@@ -5,6 +5,7 @@
 //!
 //! This crate knows no verb, no pool and no policy. Begin with `failure.rs` and `output.rs`.
 #![forbid(unsafe_code)]
+#![cfg_attr(not(test), warn(clippy::disallowed_methods, clippy::print_stderr))]
 
 pub mod choices;
 mod failure;

@@ -1,9 +1,9 @@
 //! How much a command says on standard error beside errors: `-q` and `-v`.
 
-use std::io::{self, Write};
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use clap::Args;
+use comity_os::writes::to_stderr;
 
 use crate::Failure;
 
@@ -70,14 +70,13 @@ pub fn is_verbose() -> bool {
 /// A line unless `--quiet` is given. The reader of standard error may have gone: no failure.
 pub fn hint(line: impl AsRef<str>) {
     if !is_quiet() {
-        // In one piece, so that lines of several processes do not mix.
-        let _ = io::stderr().write_all(format!("{}\n", line.as_ref()).as_bytes());
+        to_stderr(&format!("{}\n", line.as_ref()));
     }
 }
 
 /// A line for users of `--verbose`.
 pub fn detail(line: impl FnOnce() -> String) {
     if is_verbose() {
-        let _ = writeln!(io::stderr(), "{}", line());
+        to_stderr(&format!("{}\n", line()));
     }
 }

@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::{MetadataExt, fchown};
 use std::path::{Path, PathBuf};
 
+use comity_os::writes::without_signals;
 use serde::Serialize;
 use tempfile::NamedTempFile;
 
@@ -23,7 +24,7 @@ pub fn print_while_read(text: &str) -> Result<(), Failure> {
 /// Whether there is a reader.
 fn write_out(text: &str) -> Result<bool, Failure> {
     let mut out = io::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+    match without_signals(|| out.write_all(text.as_bytes()).and_then(|()| out.flush())) {
         Ok(()) => Ok(true),
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
         Err(error) => Err(Failure::Run(format!("cannot write to standard output: {error}"))),
@@ -96,7 +97,7 @@ impl ResultFile {
         };
         let written = match self {
             ResultFile::Regular(_) => replace(path, text.as_bytes()),
-            _ => File::options().write(true).open(path).and_then(|mut file| file.write_all(text.as_bytes())),
+            _ => without_signals(|| File::options().write(true).open(path)?.write_all(text.as_bytes())),
         };
         written.map_err(|error| Failure::Run(format!("cannot write '{}': {error}", path.display())))
     }
@@ -106,7 +107,7 @@ impl ResultFile {
 /// The file keeps its permissions, and its owner where this process may give it away.
 pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut file = temporary_beside(path)?;
-    file.write_all(bytes)?;
+    without_signals(|| file.write_all(bytes))?;
     file.as_file().sync_all()?;
     if let Ok(old) = fs::metadata(path) {
         // Only root may give a file away; any other user's file becomes the user's that runs the command.

@@ -35,6 +35,7 @@
 //! This crate knows no policy, deque or core: [`comity::executor`] has all that it asks of a pool.
 //! Begin with `state.rs`, a task's one word and its claims; then `task.rs`, and `network.rs` with `network/ledger.rs`.
 #![forbid(unsafe_code)]
+#![cfg_attr(not(test), warn(clippy::disallowed_methods, clippy::print_stderr))]
 
 #[cfg(not(loom))]
 mod block_on;

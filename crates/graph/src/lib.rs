@@ -18,6 +18,7 @@
 //! All lengths are in nanoseconds of processor time. This crate knows no runtime, thread or clock: a driver tells a
 //! [`Recorder`] what the time is. Begin with `graph.rs`.
 #![forbid(unsafe_code)]
+#![cfg_attr(not(test), warn(clippy::disallowed_methods, clippy::print_stderr))]
 
 mod beside;
 mod file;

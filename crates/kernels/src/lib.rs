@@ -9,6 +9,8 @@
 //!
 //! Begin with `fork_join.rs` and `program.rs`, then one kernel, say `kernels/mergesort.rs`.
 
+#![cfg_attr(not(test), warn(clippy::disallowed_methods, clippy::print_stderr))]
+
 pub mod abp;
 pub mod catalog;
 mod difference;

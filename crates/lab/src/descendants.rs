@@ -3,7 +3,7 @@
 //! Descendants are adopted when their own parents end, so ending children until there are none ends them all. One lock
 //! orders starting and ending: once the ending is final, nothing is started any more.
 
-use std::io::{self, Write};
+use std::io;
 use std::process::{Child, Command};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use comity_console::Failure;
 use comity_os::process;
+use comity_os::writes::to_stderr;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag;
 use signal_hook::iterator::Signals;
@@ -72,7 +73,7 @@ pub fn say_failures(outcomes: impl IntoIterator<Item = Result<(), Failure>>) {
 
 /// Standard error may be gone, as when the terminal is closed. The files are written all the same.
 fn say(sentence: &str) {
-    let _ = writeln!(io::stderr(), "{sentence}");
+    to_stderr(&format!("{sentence}\n"));
 }
 
 /// From now on orphaned descendants come to this process, and a signal that would end it ends them first.

@@ -10,6 +10,7 @@
 //! command goes on.
 // Only `bench/abp.rs`, a pool to compare with, allows it.
 #![deny(unsafe_code)]
+#![cfg_attr(not(test), warn(clippy::disallowed_methods, clippy::print_stderr))]
 
 mod backend;
 mod bench;

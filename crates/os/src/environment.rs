@@ -12,6 +12,7 @@ pub fn variable(name: &str) -> Option<OsString> {
     if has_more_rights_than_its_caller() {
         return None;
     }
+    #[expect(clippy::disallowed_methods, reason = "other code reads variables by this function")]
     std::env::var_os(name).filter(|value| !value.is_empty())
 }
 

@@ -20,26 +20,12 @@ pub fn is_link(error: &io::Error) -> bool {
 }
 
 /// Makes a file in `folder` that has no name and vanishes with its last descriptor, open for reading and writing; less of `mode` where
-/// the process has a mask. Closed on `exec`. The file is empty; the caller may write up to `bytes` bytes to it.
+/// the process has a mask. Closed on `exec`.
 ///
 /// # Errors
-/// Errors of the system and of [`check_size`]. Also if the file system does not support unnamed files.
-pub fn unnamed(folder: &Path, mode: u32, bytes: u64) -> io::Result<File> {
-    check_size(bytes)?;
+/// Errors of the system. Also if the file system does not support unnamed files.
+pub fn unnamed(folder: &Path, mode: u32) -> io::Result<File> {
     calls::unnamed_file(folder, mode)
-}
-
-/// Checks whether this process may write a file of `bytes` bytes.
-///
-/// # Errors
-/// If `RLIMIT_FSIZE` is below `bytes`. A write beyond this limit would end the process with SIGXFSZ.
-pub fn check_size(bytes: u64) -> io::Result<()> {
-    match calls::file_size_limit() {
-        Some(most) if most < bytes => Err(io::Error::other(format!(
-            "it needs {bytes} bytes, but the limit of file sizes (`ulimit -f`) is {most} bytes"
-        ))),
-        _ => Ok(()),
-    }
 }
 
 /// Gives a file that [`unnamed`] made its name.

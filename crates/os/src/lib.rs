@@ -6,6 +6,8 @@
 //! What differs from system to system is in two folders with one interface: `linux`, and `portable` for all other systems, on the
 //! standard library alone. Begin with `futex` and `park`, over `linux/calls.rs`.
 
+#![cfg_attr(not(test), warn(clippy::disallowed_methods, clippy::print_stderr))]
+
 pub mod affinity;
 pub mod at_exit;
 pub mod barrier;
@@ -28,6 +30,7 @@ pub mod stopwatch;
 pub mod thread_limit;
 pub mod throttle;
 pub mod usage;
+pub mod writes;
 
 // By the flag, Linux is tested as the other systems are.
 #[cfg_attr(all(target_os = "linux", target_pointer_width = "64", not(comity_portable)), path = "linux/mod.rs")]

@@ -4,8 +4,8 @@
 //! Comity, with no change to its source. There is no scheduling in here: each item passes on to its namesake in
 //! `comity`. So this crate knows no deque, policy or core.
 //!
-//! A bad value in the environment fails a builder; the global pool that is built by itself says so in a line and takes
-//! the default. The crate's `README.md` has the variables, and says where this crate differs from the stock one.
+//! A bad value in the environment costs the process one line on standard error, and the pools take the default. The
+//! crate's `README.md` has the variables, and says where this crate differs from the stock one.
 //!
 //! The folder `recording` is this same source over another crate, which has the names of `comity`
 //! (`crates/recording`): what `comity rayon enable --record` puts in.

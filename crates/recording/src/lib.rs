@@ -9,6 +9,7 @@
 //! still here. Begin with `session.rs`: a recorder and a thread's clock, which go along where a thread hands over to a
 //! pool.
 #![forbid(unsafe_code)]
+#![cfg_attr(not(test), warn(clippy::disallowed_methods, clippy::print_stderr))]
 
 mod broadcast;
 mod builder;

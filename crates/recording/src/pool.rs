@@ -6,11 +6,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use comity::{BuildError, Yield};
+use comity_os::writes::say;
 
 use crate::broadcast::{self, BroadcastContext};
 use crate::builder::ThreadPoolBuilder;
 use crate::scope::{self, Scope, ScopeFifo};
-use crate::{detached, join, process, session};
+use crate::{detached, join, session};
 
 thread_local! {
     /// On a worker: how many threads its pool would have; elsewhere 0.
@@ -54,7 +55,7 @@ pub(crate) fn global() -> usize {
 #[cold]
 fn build_global() -> usize {
     let threads = comity::default_num_threads().unwrap_or_else(|error| {
-        process::say(&format!("{error}; the default is taken"));
+        say(&format!("{error}; the default is taken"));
         std::thread::available_parallelism().map_or(1, usize::from)
     });
     match ThreadPoolBuilder::new().num_threads(threads).build_global() {

@@ -1,7 +1,6 @@
 //! What the process is asked to record, and what is written when it ends.
 
 use std::fs;
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, OnceLock};
@@ -10,7 +9,9 @@ use std::time::{Duration, Instant};
 use comity_graph::{About, Graph, Recorder};
 use comity_os::at_exit::call_at_exit;
 use comity_os::cpu_clock::{ThreadId, of_process};
+use comity_os::environment::variable;
 use comity_os::lock;
+use comity_os::writes::{say, to_file};
 
 use crate::costs::Costs;
 use crate::session;
@@ -68,7 +69,7 @@ fn wanted() -> &'static Wanted {
 
 fn from_environment(process: u32) -> Wanted {
     let file = |name| {
-        let text = std::env::var(name).ok().filter(|text| !text.is_empty())?;
+        let text = variable(name)?.into_string().ok()?;
         Some(PathBuf::from(text.replace("%p", &process.to_string())))
     };
     let wanted = match (file("COMITY_RECORD"), file("COMITY_RECORD_TIME")) {
@@ -83,7 +84,7 @@ fn from_environment(process: u32) -> Wanted {
     };
     // Found empty, it says that the program has begun and was ended from outside, or has aborted.
     if let Wanted::Graph { file, .. } | Wanted::Time(file) = &wanted
-        && let Err(error) = fs::write(file, "")
+        && let Err(error) = to_file(file, "")
     {
         say(&format!("'{}' cannot be written: {error}; nothing is recorded", file.display()));
         return Wanted::Nothing;
@@ -96,16 +97,12 @@ fn from_environment(process: u32) -> Wanted {
 }
 
 fn merge_ns() -> u64 {
-    let Ok(text) = std::env::var("COMITY_RECORD_MERGE_NS") else { return MERGE_NS };
+    let Some(text) = variable("COMITY_RECORD_MERGE_NS") else { return MERGE_NS };
+    let text = text.to_string_lossy();
     text.parse().ok().filter(|ns| *ns <= 1_000_000_000).unwrap_or_else(|| {
         say(&format!("COMITY_RECORD_MERGE_NS is '{text}', and not 0 to 10^9 nanoseconds; {MERGE_NS} is taken"));
         MERGE_NS
     })
-}
-
-/// A program with a closed standard error goes on too.
-pub(crate) fn say(sentence: &str) {
-    let _ = std::io::stderr().write_all(format!("comity: {sentence}\n").as_bytes());
 }
 
 fn processor_time(process: u32) -> Duration {
@@ -226,6 +223,6 @@ fn graph(used: Duration) -> Result<Vec<u8>, String> {
 fn put(file: &Path, text: &[u8]) -> std::io::Result<()> {
     let mut beside = file.as_os_str().to_owned();
     beside.push(".part");
-    fs::write(&beside, text)?;
+    to_file(&beside, text)?;
     fs::rename(&beside, file)
 }

@@ -2,6 +2,9 @@
 //! own.
 
 use std::cell::Cell;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::sync::mpsc;
 use std::thread;
@@ -37,6 +40,56 @@ fn recorded(test: &str, body: impl FnOnce()) -> (Graph, String) {
 
 fn fork() {
     let ((), ()) = join(|| (), || ());
+}
+
+#[test]
+fn a_recording_beyond_the_limit_of_file_sizes_ends_no_program() {
+    const TEST: &str = "a_recording_beyond_the_limit_of_file_sizes_ends_no_program";
+    if std::env::var_os(WITHIN).is_some() {
+        return fork();
+    }
+    let folder = tempfile::tempdir().unwrap();
+    for variable in ["COMITY_RECORD", "COMITY_RECORD_TIME"] {
+        let mut command = Command::new("sh");
+        command.args(["-c", "ulimit -f 0; exec \"$0\" \"$@\""]).arg(std::env::current_exe().unwrap());
+        command.args(["--exact", TEST, "--nocapture"]).env(WITHIN, "1").env(variable, folder.path().join("graph"));
+        let output = command.output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{}: {said}", output.status);
+        assert!(said.contains("cannot be written") && said.contains("the limit of file sizes (`ulimit -f`)"), "{said}");
+    }
+}
+
+#[test]
+fn a_program_with_more_rights_than_its_caller_records_nothing() {
+    const TEST: &str = "a_program_with_more_rights_than_its_caller_records_nothing";
+    if std::env::var_os(WITHIN).is_some() {
+        fork();
+        return println!("has more rights: {}", comity_os::environment::has_more_rights_than_its_caller());
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let (program, private) = (folder.path().join("program"), folder.path().join("private"));
+    // Written by another process: see `copy` in the tests of the table's rights.
+    let copied = Command::new("cp").arg(std::env::current_exe().unwrap()).arg(&program).status().unwrap();
+    assert!(copied.success());
+    fs::create_dir(&private).unwrap();
+    for (path, mode) in [(folder.path(), 0o755), (&private, 0o700), (&program, 0o4755)] {
+        if path != folder.path() && chown(path, Some(65_534), Some(65_534)).is_err() {
+            return eprintln!("skipped: only root can give a program another user's rights");
+        }
+        fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+    }
+    for variable in ["COMITY_RECORD", "COMITY_RECORD_TIME"] {
+        let mut command = Command::new(&program);
+        command.args(["--exact", TEST, "--nocapture"]).uid(54_321).gid(54_321).current_dir("/");
+        let output = command.env(WITHIN, "1").env(variable, private.join("file")).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stdout);
+        if said.contains("has more rights: false") {
+            return eprintln!("skipped: programs of {} get no other user's rights", folder.path().display());
+        }
+        assert!(output.status.success() && said.contains("has more rights: true"), "{output:?}");
+        assert_eq!(fs::read_dir(&private).unwrap().count(), 0, "the caller had it make a file");
+    }
 }
 
 #[test]

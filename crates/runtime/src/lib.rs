@@ -33,6 +33,8 @@
 //! To read on: `workers/worker.rs` is a worker's loop, `workers/thief.rs` carries out a thief's actions,
 //! `raw/deque.rs` is the deque. The crate's `README.md` lists the folders and has the deque's proofs.
 
+#![cfg_attr(not(test), warn(clippy::disallowed_methods, clippy::print_stderr))]
+
 mod api;
 mod blocking;
 #[cfg(all(test, not(loom)))]

@@ -368,7 +368,7 @@ fn a_trace_that_the_disk_takes_no_more_of_ends_and_the_program_goes_on() {
     let program = traced("compute until the trace ends", &path);
     let mut command = Command::new("sh");
     // In blocks of 512 or 1024 bytes, as the shell has it.
-    command.args(["-c", r#"trap '' XFSZ; ulimit -f 8; exec "$0" "$@""#]).arg(program.get_program());
+    command.args(["-c", r#"ulimit -f 8; exec "$0" "$@""#]).arg(program.get_program());
     command.args(program.get_args());
     for (name, value) in program.get_envs() {
         match value {
@@ -383,6 +383,24 @@ fn a_trace_that_the_disk_takes_no_more_of_ends_and_the_program_goes_on() {
     );
     assert_eq!(stderr.matches("the trace ends here").count(), 1, "{stderr}");
     assert!(so_far(&path).len() > 10);
+}
+
+/// A program whose `main` is not in Rust, as a library in it finds SIGPIPE.
+#[test]
+fn a_line_that_no_reader_gets_ends_no_program() {
+    let _watchdog = Watchdog::start("a_line_that_no_reader_gets_ends_no_program");
+    let folder = Folder::new("no-reader");
+    let path = folder.path("t.json");
+    let first = start(traced("stay", &path));
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let mut command = traced("join in the global pool, with SIGPIPE as the system sets it", &path);
+    let mut other = command.stdout(Stdio::null()).stderr(writer).spawn().unwrap();
+    let ended = other.wait().unwrap();
+    assert!(ended.success(), "{ended}");
+    // The program had a line to say.
+    assert!(folder.path(&format!("t.{}.json", other.id())).exists());
+    end(first);
 }
 
 /// A signal handler that ends the program may have interrupted a thread in the middle of a note.
@@ -528,6 +546,11 @@ fn child() {
             }
         }
         "join in the global pool" => {
+            comity::join(|| (), || ());
+        }
+        "join in the global pool, with SIGPIPE as the system sets it" => {
+            // SAFETY: no handler is set.
+            unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
             comity::join(|| (), || ());
         }
         "say what the builder says" => {

@@ -16,6 +16,7 @@
 //! Begin with [`scenario`], which puts a machine, programs and faults together, then `scenario/run.rs`. Each machine's
 //! loop is at the top of its file: `threads.rs` and `quanta/job.rs`. What the papers claim is in [`experiments`].
 #![forbid(unsafe_code)]
+#![cfg_attr(not(test), warn(clippy::disallowed_methods, clippy::print_stderr))]
 
 /// Changes whenever the same seed gives another outcome: what was filed before is not mixed with what comes after.
 pub const REVISION: u32 = 9;

@@ -15,6 +15,8 @@
 //! policy, pool or worker. Begin with `layout.rs`, the file word by word, then `member.rs`, which also says what can
 //! go wrong.
 
+#![cfg_attr(not(test), warn(clippy::disallowed_methods, clippy::print_stderr))]
+
 #[cfg(test)]
 extern crate self as comity_table;
 #[cfg(test)]

@@ -10,7 +10,7 @@ use std::{fmt, fs, path};
 
 use comity_os::file_lock::LockFile;
 use comity_os::files::{self, Owner};
-use comity_os::{environment, lock};
+use comity_os::{environment, lock, writes};
 use memmap2::{MmapOptions, MmapRaw};
 
 use crate::fault;
@@ -453,7 +453,7 @@ fn create(path: &Path, location: &Location) -> io::Result<()> {
         _ => Path::new("."),
     };
     let mode = if *location != Location::Own && is_for_a_group(folder) { 0o660 } else { 0o600 };
-    let mut file = files::unnamed(folder, mode, BYTES as u64)?;
+    let mut file = files::unnamed(folder, mode)?;
     files::set_mode(&file, mode)?;
     // Written, not only made large: a full file system says so here, and not by a signal later.
     let mut bytes = vec![0; BYTES];
@@ -463,7 +463,7 @@ fn create(path: &Path, location: &Location) -> io::Result<()> {
     for (word, number) in bytes[16..].chunks_exact_mut(4).zip(DIRECTORY) {
         word.copy_from_slice(&number.to_le_bytes());
     }
-    file.write_all(&bytes)?;
+    writes::without_signals(|| file.write_all(&bytes))?;
     fault::point("file-made");
     files::name(&file, path)?;
     fault::point("file-named");

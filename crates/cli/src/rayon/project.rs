@@ -158,10 +158,11 @@ fn folder_of(path: &Path) -> Result<PathBuf, Failure> {
 }
 
 fn cargo_in(folder: &Path, words: &[&str]) -> Result<Vec<u8>, Failure> {
+    #[expect(clippy::disallowed_methods, reason = "it is cargo's variable")]
     let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(&cargo);
     command.args(["--color", "never"]).args(words).current_dir(folder);
-    if io::stderr().is_terminal() || loudness::is_verbose() {
+    if rustix::stdio::stderr().is_terminal() || loudness::is_verbose() {
         loudness::hint(format!("comity: asks `cargo {}` in '{}'", words.join(" "), folder.display()));
     }
     // What a killed command has begun is not to go on beside the next one.

@@ -104,7 +104,7 @@ impl<'a> Turn<'a> {
             // A network file system, which locks no folders.
             Err(Errno::BADF | Errno::NOLCK | Errno::OPNOTSUPP | Errno::INVAL | Errno::NOSYS) => {}
             Err(Errno::WOULDBLOCK) => {
-                if io::stderr().is_terminal() {
+                if rustix::stdio::stderr().is_terminal() {
                     hint(format!("comity: waits until another `comity rayon` has done with '{}'", root.display()));
                 }
                 flock(&folder, FlockOperation::LockExclusive).map_err(|error| refuse(&error))?;

@@ -21,9 +21,9 @@ use std::time::Duration;
 use comity_os::census::Stat;
 use comity_os::clock::now_ns;
 use comity_os::detached::{self, Beside};
-use comity_os::files;
 use comity_os::freezer::Place;
 use comity_os::pidfd::Pidfd;
+use comity_os::writes;
 use comity_table::{CORES, CoreSet, STOPPED_AFTER};
 use rustix::fs::{MemfdFlags, memfd_create};
 
@@ -54,8 +54,7 @@ pub struct Note {
 impl Note {
     fn new() -> io::Result<Note> {
         let file = File::from(memfd_create("comity-note", MemfdFlags::CLOEXEC)?);
-        files::check_size(BYTES as u64)?;
-        file.set_len(BYTES as u64)?;
+        writes::without_signals(|| file.set_len(BYTES as u64))?;
         Ok(Note { file, rests_until: Cell::new(0), companion: None })
     }
 

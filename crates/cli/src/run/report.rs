@@ -22,6 +22,7 @@ use comity_os::census::Stat;
 use comity_os::pidfd::Pidfd;
 use comity_os::process;
 use comity_os::usage::Usage;
+use comity_os::writes::to_stderr;
 use comity_table::{Location, Program};
 use rustix::process::{Resource, Rlimit, setrlimit};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGUSR1, SIGUSR2};
@@ -78,19 +79,14 @@ impl Place {
     fn write(&self, report: &RunReport) {
         let (file, text) = match self {
             Place::Nowhere => return,
-            Place::Errors => return tell(&in_words(report)),
+            Place::Errors => return to_stderr(&in_words(report)),
             Place::Text(file) => (file, in_words(report)),
             Place::Json(file) => (file, to_json(report)),
         };
         if let Err(failure) = file.write(&text) {
-            tell(&format!("comity: {}; here it is\n{text}", failure.into_sentence()));
+            to_stderr(&format!("comity: {}; here it is\n{text}", failure.into_sentence()));
         }
     }
-}
-
-/// A reader that has gone away is no failure.
-fn tell(text: &str) {
-    let _ = io::Write::write_all(&mut io::stderr(), text.as_bytes());
 }
 
 /// Runs the command, writes the report, and ends as the command did.

@@ -278,6 +278,12 @@ fn without_a_table_the_command_runs_all_the_same() {
         assert_eq!((output.status.code(), output.stdout.as_slice()), (Some(4), &b"ran\n"[..]), "{errors}");
         assert!(!words.is_empty() || errors.contains("the limit of file sizes (`ulimit -f`)"), "{errors}");
     }
+    // The report cannot be written, and neither can the line that says so.
+    let script = "ulimit -f 0; exec \"$0\" run --report=\"$1\" sh -c 'exit 4' 2>\"$2\"";
+    let mut limited = Command::new("sh");
+    limited.args(["-c", script, env!("CARGO_BIN_EXE_comity")]).env("COMITY_TABLE", "off");
+    let files = ["report", "errors"].map(|name| folder.path().join(name));
+    assert_eq!(limited.args(files).status().unwrap().code(), Some(4));
 }
 
 #[test]

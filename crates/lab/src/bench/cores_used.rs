@@ -8,7 +8,6 @@ mod role;
 mod scenario;
 
 use std::ffi::OsString;
-use std::fs;
 use std::io;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -21,6 +20,7 @@ use clap::builder::PossibleValuesParser;
 use comfy_table::Table;
 use comity_console::loudness::hint;
 use comity_console::{Failure, output};
+use comity_os::writes::to_file;
 use comity_os::{cores, process, task_group};
 use serde::Serialize;
 
@@ -194,7 +194,7 @@ fn become_member(arguments: &Arguments, parent: u32) -> Result<(), Failure> {
     process::die_with_parent(parent).map_err(|error| cannot("outlive the bench", error))?;
     if let Some(entrance) = &arguments.entrance {
         let own = std::process::id().to_string();
-        fs::write(entrance, own).map_err(|error| cannot(&format!("write to '{}'", entrance.display()), error))?;
+        to_file(entrance, own).map_err(|error| cannot(&format!("write to '{}'", entrance.display()), error))?;
     }
     let [program, words @ ..] = arguments.words.as_slice() else { unreachable!("the parser asks for words") };
     Err(cannot(&format!("start '{}'", program.display()), Command::new(program).args(words).exec()))

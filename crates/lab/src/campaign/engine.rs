@@ -72,6 +72,7 @@ impl Engine {
         hint(format!("{count} of {of} shards are given to {name}; what they say is in '{logs}'"));
         // Standard output is for results.
         let stdin = if input.is_some() { Stdio::piped() } else { Stdio::null() };
+        #[expect(clippy::disallowed_methods, reason = "the engine writes there")]
         let child = command.stdin(stdin).stdout(io::stderr()).spawn();
         let mut child = child.map_err(|error| Failure::Run(format!("cannot run '{program}': {error}")))?;
         if let Some((mut pipe, text)) = child.stdin.take().zip(input) {

@@ -2,8 +2,7 @@
 
 use std::ffi::OsString;
 use std::fs::{self, File};
-use std::io::{self, BufRead, BufReader, Seek, Write};
-use std::os::fd::AsFd;
+use std::io::{self, BufRead, BufReader, Seek};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
@@ -11,6 +10,7 @@ use std::time::{Duration, Instant};
 use comity_console::Failure;
 use comity_console::loudness::hint;
 use comity_graph::Graph;
+use comity_os::writes::to_stderr;
 use comity_os::{cpu_clock, process};
 
 use super::{Arguments, Rounds, choose};
@@ -84,7 +84,7 @@ impl Program<'_> {
         command.args(words).stdin(Stdio::null());
         let mut said = None;
         if is_loud {
-            let errors = io::stderr().as_fd().try_clone_to_owned();
+            let errors = rustix::stdio::stderr().try_clone_to_owned();
             command.stdout(errors.map_or_else(|_| Stdio::null(), Stdio::from)).stderr(Stdio::inherit());
         } else {
             let file = said.insert(tempfile::tempfile().map_err(no_place)?);
@@ -170,7 +170,7 @@ fn pass_on(mut said: File, all: bool) -> io::Result<()> {
     for line in BufReader::new(said).split(b'\n') {
         let line = line?;
         if all || line.starts_with(b"comity:") {
-            io::stderr().write_all(&[&line[..], b"\n"].concat())?;
+            to_stderr(&format!("{}\n", String::from_utf8_lossy(&line)));
         }
     }
     Ok(())
@@ -223,6 +223,7 @@ fn find(program: &OsString) -> Option<PathBuf> {
     if path.components().count() > 1 {
         return Some(path.to_owned());
     }
+    #[expect(clippy::disallowed_methods, reason = "it is the shell's variable")]
     let folders = std::env::var_os("PATH")?;
     std::env::split_paths(&folders).map(|folder| folder.join(path)).find(|path| path.is_file())
 }

@@ -222,6 +222,47 @@ fn soft_limit(get: impl FnOnce(&mut libc::rlimit) -> libc::c_int) -> Option<u64>
     (known && limit.rlim_cur != libc::RLIM_INFINITY).then_some(limit.rlim_cur as u64)
 }
 
+/// See [`crate::writes::without_signals`].
+pub(crate) fn without_write_signals<T>(write: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+    let signals = signal_set(&WRITE_SIGNALS);
+    let (mut blocked, mut pending) = (signal_set(&[]), signal_set(&[]));
+    // SAFETY: all three are valid sets, two of them to write to.
+    unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &signals, &mut blocked) };
+    // SAFETY: as above.
+    unsafe { libc::sigpending(&mut pending) };
+    let written = write();
+    if written.is_err() {
+        for signal in WRITE_SIGNALS {
+            // SAFETY: a valid set to read. A signal that was pending before is the program's.
+            if unsafe { libc::sigismember(&pending, signal) } == 0 {
+                let at_once = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+                // SAFETY: valid pointers to read, and none to write to.
+                unsafe { libc::sigtimedwait(&signal_set(&[signal]), std::ptr::null_mut(), &at_once) };
+            }
+        }
+    }
+    // SAFETY: a valid set to read.
+    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &blocked, std::ptr::null_mut()) };
+    written
+}
+
+/// The signals that a failed write raises, each in the thread that writes.
+const WRITE_SIGNALS: [libc::c_int; 2] = [libc::SIGPIPE, libc::SIGXFSZ];
+
+fn signal_set(signals: &[libc::c_int]) -> libc::sigset_t {
+    let mut set = std::mem::MaybeUninit::uninit();
+    // SAFETY: the call makes `set` an empty set.
+    let mut set = unsafe {
+        libc::sigemptyset(set.as_mut_ptr());
+        set.assume_init()
+    };
+    for signal in signals {
+        // SAFETY: a valid set to write to.
+        unsafe { libc::sigaddset(&mut set, *signal) };
+    }
+    set
+}
+
 /// In how many ticks a second `/proc` counts.
 pub(crate) fn proc_ticks_per_second() -> u64 {
     // SAFETY: it takes a number and returns one.

@@ -14,8 +14,8 @@ use std::time::Duration;
 
 use rustix::fs::{Access, AtFlags, CWD, FlockOperation, accessat, flock};
 
-use crate::census;
 use crate::cgroup::{self, Version};
+use crate::{census, writes};
 
 /// The beginning of the name of each group that is made here. Two numbers follow it.
 const PREFIX: &str = "comity-run-";
@@ -97,7 +97,7 @@ impl Place {
     pub fn clear(&self) {
         if self.folder.exists() {
             // If the group is gone by now, no process is frozen.
-            let _ = fs::write(self.folder.join("cgroup.freeze"), "0");
+            let _ = writes::to_file(self.folder.join("cgroup.freeze"), "0");
             remove(&self.folder, &self.outside, TRIES);
         }
     }
@@ -215,7 +215,7 @@ fn group_of(process: u32) -> Option<PathBuf> {
 }
 
 fn enter(group: &Path, process: u32) -> io::Result<()> {
-    fs::write(group.join("cgroup.procs"), process.to_string())
+    writes::to_file(group.join("cgroup.procs"), process.to_string())
 }
 
 fn members(group: &Path) -> Vec<u32> {

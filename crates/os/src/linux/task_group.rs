@@ -12,9 +12,8 @@ use std::path::{Path, PathBuf};
 
 use comity_protocol::TaskGroup;
 
-use crate::census;
 use crate::cgroup::{self, Version};
-use crate::priority;
+use crate::{census, priority, writes};
 
 /// The first control group namespace of a machine: `PROC_CGROUP_INIT_INO` of the kernel. Its root is the root of all
 /// groups.
@@ -144,7 +143,7 @@ pub fn nice_of(process: u32) -> Option<i32> {
 /// If the session is no task group, or the value needs a privilege. The kernel accepts ten values in a second from all
 /// unprivileged processes together, and refuses others (`EAGAIN`).
 pub fn set_nice_of(process: u32, nice: i32) -> io::Result<()> {
-    fs::write(format!("/proc/{process}/autogroup"), nice.to_string())
+    writes::to_file(format!("/proc/{process}/autogroup"), nice.to_string())
 }
 
 /// Makes the calling process the leader of a new session, and so of a task group of its own where

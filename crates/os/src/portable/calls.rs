@@ -133,6 +133,10 @@ pub(crate) fn futex_wake_at(word: *const AtomicU32) {
     bucket.changed.notify_all();
 }
 
+pub(crate) fn without_write_signals<T>(write: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+    write()
+}
+
 pub(crate) fn file_size_limit() -> Option<u64> {
     None
 }

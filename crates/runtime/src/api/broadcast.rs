@@ -110,7 +110,7 @@ impl Registry {
             self.reason_to_run(move || op(context))
         };
         // All are made before one runs, so that none of them is the pool's last.
-        let jobs: Vec<_> = self.contexts().map(job).collect();
+        let jobs: Vec<_> = self.contexts().filter_map(job).collect();
         self.deliver(jobs.into_iter());
     }
 }

@@ -2,21 +2,24 @@
 
 use std::any::Any;
 use std::cell::{Cell, RefCell};
+use std::collections::HashSet;
 use std::fmt;
-use std::io::{self, Write};
-use std::sync::Arc;
+use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use comity_os::cpu_clock::ThreadId;
-use comity_os::{fork, thread_limit};
+use comity_os::writes::say;
+use comity_os::{fork, lock, thread_limit};
 use comity_policy::{Policy, PolicyError, Thief, WorkerId};
 use comity_table::CORES;
 use crossbeam_deque::{Stealer, Worker as Spawns};
 
 use crate::api::pool::ThreadPool;
 use crate::cores::masks;
+use crate::fork::PerProcess;
 use crate::raw::abort::AbortOnDrop;
 use crate::sharing::coordinator;
 use crate::watching::trace;
@@ -47,7 +50,8 @@ pub const MAX_THREADS: usize = 65_535;
 ///   with the process's number for `%p`.
 ///
 /// A bad value fails a builder. Where the global pool meets it at its first use, the program ends with a line that
-/// says so and the exit code 2.
+/// says so and the exit code 2. With the feature `lenient`, both take the default instead, and the process prints one
+/// line for each bad value.
 ///
 /// # After a fork
 ///
@@ -69,8 +73,6 @@ pub struct ThreadPoolBuilder {
     stack_size: Option<usize>,
     use_current_thread: bool,
     breadth_first: bool,
-    /// A bad value from outside is told, and the default taken.
-    lenient: bool,
     handlers: Handlers,
 }
 
@@ -145,7 +147,8 @@ impl ThreadPoolBuilder {
     }
 
     /// Called by each worker with its index, after everything else has run on it. If it panics, as above. The other
-    /// workers may be gone: a handler that asks for them, as by [`broadcast`](crate::broadcast()), waits for ever.
+    /// workers may be gone: a handler that asks for them, as by [`broadcast`](crate::broadcast()), waits for ever. A
+    /// handler that spawns a task into its own pool panics. With the feature `lenient`, the task is dropped instead.
     pub fn exit_handler<F>(mut self, handler: F) -> Self
     where
         F: Fn(usize) + Send + Sync + 'static,
@@ -194,13 +197,13 @@ impl ThreadPoolBuilder {
             return Err(BuildError::CurrentThreadInPool);
         }
         mask::heed_forks();
-        let num_threads = self.heed(within_limit(self.choose_num_threads()?), usable_cores)?;
-        let policy = self.choose_policy()?;
-        let watch = self.heed(watch_period(), || None)?;
-        let weight = self.heed(choose_weight(), || None)?;
-        let cores = self.heed(choose_cores(), || None)?;
+        let num_threads = self.choose_num_threads()?;
+        let policy = self.policy.map_or_else(default_policy, Ok)?;
+        let watch = or_default(watch_period(), || None)?;
+        let weight = or_default(choose_weight(), || None)?;
+        let cores = or_default(choose_cores(), || None)?;
         let starter = mask::narrow();
-        let trace = self.heed(trace::begin(starter).map_err(BuildError::TraceVariable), || None)?;
+        let trace = or_default(trace::begin(starter).map_err(BuildError::TraceVariable), || None)?;
         let queue = if self.breadth_first { Spawns::new_fifo } else { Spawns::new_lifo };
         let spawns: Vec<Spawns<JobRef>> = (0..num_threads).map(|_| queue()).collect();
         let stealers: Vec<Stealer<JobRef>> = spawns.iter().map(Spawns::stealer).collect();
@@ -260,38 +263,18 @@ impl ThreadPoolBuilder {
     }
 
     fn choose_num_threads(&self) -> Result<usize, BuildError> {
-        let number = match self.num_threads {
-            Some(number) => number,
-            None => self.heed(default_num_threads(), usual_num_threads)?,
-        };
-        if number > MAX_THREADS { Err(BuildError::TooManyThreads(number)) } else { Ok(number) }
-    }
-
-    fn choose_policy(&self) -> Result<Policy, BuildError> {
-        match self.policy {
-            Some(policy) => Ok(policy),
-            None => self.heed(default_policy(), Policy::default),
-        }
-    }
-
-    /// Where this pool is lenient, the default in the place of a bad value, which is told.
-    fn heed<T>(&self, value: Result<T, BuildError>, default: impl FnOnce() -> T) -> Result<T, BuildError> {
-        match value {
-            Err(error) if self.lenient => {
-                // A program with a closed standard error goes on too.
-                let _ = writeln!(io::stderr(), "comity: {error}; the default is taken");
-                Ok(default())
-            }
-            value => value,
+        match self.num_threads {
+            Some(number) if number > MAX_THREADS => Err(BuildError::TooManyThreads(number)),
+            Some(number) => within_limit(number),
+            None => or_default(within_limit(default_num_threads()?), usable_cores),
         }
     }
 
     /// The global pool that is built at its first use. It has no caller that an error could be returned to.
-    pub(crate) fn build_implicitly(mut self) -> ThreadPool {
-        self.lenient = cfg!(feature = "lenient");
+    pub(crate) fn build_implicitly(self) -> ThreadPool {
         self.build().unwrap_or_else(|error| {
             if error.is_from_outside() {
-                let _ = writeln!(io::stderr(), "comity: {error}");
+                say(&error.to_string());
                 std::process::exit(2);
             }
             panic!("the global pool cannot be built: {error}")
@@ -299,30 +282,44 @@ impl ThreadPoolBuilder {
     }
 }
 
+/// Returns the default in place of a bad value of the environment, if the feature `lenient` is on. The process prints one
+/// line for each bad value, however many pools it has.
+fn or_default<T>(value: Result<T, BuildError>, default: impl FnOnce() -> T) -> Result<T, BuildError> {
+    static SAID: PerProcess<Mutex<HashSet<String>>> = PerProcess::new();
+    match value {
+        Err(error) if cfg!(feature = "lenient") => {
+            let sentence = format!("{error}; the default is taken");
+            if lock(SAID.get(|_| Mutex::default())).insert(sentence.clone()) {
+                say(&sentence);
+            }
+            Ok(default())
+        }
+        value => value,
+    }
+}
+
 /// The policy of a pool if its builder is told none: see [`ThreadPoolBuilder::policy`].
 ///
 /// # Errors
-/// If a variable of the environment has a bad value.
+/// If a variable of the environment has a bad value, unless the feature `lenient` is on.
 pub fn default_policy() -> Result<Policy, BuildError> {
-    match environment("COMITY").as_deref() {
+    let policy = match environment("COMITY").as_deref() {
         Some("off") => return Ok(Policy::plain()),
-        None | Some("on") => {}
-        Some(text) => return Err(BuildError::SwitchVariable(text.to_owned())),
-    }
-    match environment("COMITY_POLICY") {
-        Some(text) => text.parse().map_err(BuildError::PolicyVariable),
-        None => Ok(Policy::default()),
-    }
+        None | Some("on") => environment("COMITY_POLICY"),
+        Some(text) => return or_default(Err(BuildError::SwitchVariable(text.to_owned())), Policy::default),
+    };
+    let policy = policy.map_or(Ok(Policy::default()), |text| text.parse().map_err(BuildError::PolicyVariable));
+    or_default(policy, Policy::default)
 }
 
 /// The number of workers of a pool if its builder is told none: see [`ThreadPoolBuilder::num_threads`].
 ///
 /// # Errors
-/// If a variable of the environment has a bad value.
+/// If a variable of the environment has a bad value, unless the feature `lenient` is on.
 pub fn default_num_threads() -> Result<usize, BuildError> {
     let Some(text) = environment("COMITY_NUM_THREADS") else { return Ok(usual_num_threads()) };
     let number = text.parse().ok().filter(|number| (1..=MAX_THREADS).contains(number));
-    number.ok_or(BuildError::NumThreadsVariable(text))
+    or_default(number.ok_or(BuildError::NumThreadsVariable(text)), usual_num_threads)
 }
 
 /// What rayon's variables say, or else as many as there are usable cores.
@@ -346,6 +343,7 @@ fn within_limit(num_threads: usize) -> Result<usize, BuildError> {
 /// What rayon's variables say, by rayon's rules: nonsense counts as nothing, 0 as the default, and too many as the
 /// most.
 fn rayons_num_threads() -> Option<usize> {
+    #[expect(clippy::disallowed_methods, reason = "a program with more rights than its caller obeys them in rayon too")]
     let variable = |name| std::env::var(name).ok()?.parse::<usize>().ok();
     let number =
         variable("RAYON_NUM_THREADS").or_else(|| variable("RAYON_RS_NUM_CPUS").filter(|number| *number > 0))?;

@@ -4,6 +4,7 @@ use crate::api::global::global;
 use crate::api::pool::ThreadPool;
 use crate::raw::sync::Waker;
 use crate::workers::current;
+use crate::workers::inject::PoolEnded;
 use crate::workers::registry::{HeapJob, JobFifo, JobRef, Registry};
 
 /// Runs `task` some time on the current pool, or on the global one outside of any.
@@ -51,18 +52,28 @@ impl ThreadPool {
 
 impl Registry {
     pub(crate) fn spawn(&self, task: impl FnOnce() + Send + 'static) {
-        self.queue(self.reason_to_run(task), None);
+        if let Some(job) = self.reason_to_run(task) {
+            self.queue(job, None);
+        }
     }
 
     pub(crate) fn spawn_fifo(&self, task: impl FnOnce() + Send + 'static) {
-        let job = self.reason_to_run(task);
-        current::with(|worker| self.queue(job, worker.map(|worker| &worker.peer.fifo)));
+        if let Some(job) = self.reason_to_run(task) {
+            current::with(|worker| self.queue(job, worker.map(|worker| &worker.peer.fifo)));
+        }
     }
 
-    /// A job that keeps the pool running until it has run.
-    pub(crate) fn reason_to_run(&self, task: impl FnOnce() + Send + 'static) -> JobRef {
+    /// A job that keeps the pool running until it has run. `None` in a pool that has ended, with the feature `lenient`: as
+    /// the release builds of stock rayon, it loses a task that an exit handler spawns.
+    ///
+    /// # Panics
+    /// If the pool has ended, without the feature.
+    pub(crate) fn reason_to_run(&self, task: impl FnOnce() + Send + 'static) -> Option<JobRef> {
         self.assert_of_this_process();
-        self.add_reason_to_run();
+        match self.add_reason_to_run() {
+            Err(PoolEnded) if cfg!(feature = "lenient") => return None,
+            added => added.expect("a task cannot be spawned into a pool that has ended"),
+        }
         let job = move || {
             current::with(|worker| {
                 let pool = worker.expect("a task runs on a worker of its pool").registry();
@@ -71,7 +82,7 @@ impl Registry {
             });
         };
         // SAFETY: the task is 'static, so it borrows nothing that could end.
-        unsafe { HeapJob::new_ref(job) }
+        Some(unsafe { HeapJob::new_ref(job) })
     }
 
     /// Queues a job: on the caller's deque if it is a worker of this pool, else from outside. With a `fifo` of that

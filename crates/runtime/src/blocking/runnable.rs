@@ -67,7 +67,7 @@ impl<T: Resume> Runnable<T> {
 
     fn of(pool: &Arc<Registry>, body: T) -> Arc<Runnable<T>> {
         pool.assert_of_this_process();
-        pool.add_reason_to_run();
+        pool.add_reason_to_run().expect("a task cannot be spawned into a pool that has ended");
         Arc::new(Runnable {
             linked: Linked::new(Header::new(Self::execute)),
             last: AtomicU32::new(NOWHERE),

@@ -1,14 +1,13 @@
 //! What must not unwind.
 
-use std::io::Write as _;
+use comity_os::writes;
 
 /// Aborts the process with a sentence unless it is forgotten: for code that must not unwind.
 pub(crate) struct AbortOnDrop(pub(crate) &'static str);
 
 impl Drop for AbortOnDrop {
     fn drop(&mut self) {
-        // In one piece: other threads may be writing too, and the end is near.
-        let _ = std::io::stderr().write_all(format!("comity: {}; aborting\n", self.0).as_bytes());
+        writes::say(&format!("{}; aborting", self.0));
         std::process::abort();
     }
 }

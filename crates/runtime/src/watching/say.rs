@@ -1,12 +1,8 @@
 //! What a program says of itself: lines on standard error.
 
-use std::io::Write as _;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// In one piece, and without a panic where standard error is closed.
-pub(crate) fn say(sentence: &str) {
-    let _ = std::io::stderr().write_all(format!("comity: {sentence}\n").as_bytes());
-}
+use comity_os::writes::say;
 
 /// A process says a thing once, however many pools it has.
 pub(crate) fn say_once(said: &AtomicBool, sentence: &str) {

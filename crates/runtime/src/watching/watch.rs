@@ -5,12 +5,12 @@
 //! are in a task are off their cores for long, and there is something to do.
 
 use std::fmt::Write as _;
-use std::io::Write as _;
 use std::sync::Weak;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use comity_os::cpu_clock::ThreadId;
+use comity_os::writes::{say, to_stderr};
 use comity_os::{fork, stack};
 use comity_policy::WorkerId;
 
@@ -49,7 +49,7 @@ pub(crate) struct Seen {
 pub(crate) fn start(pool: Weak<impl Watched>, period: Duration) {
     let watch = fork::spawn(thread::Builder::new().name("comity-watch".to_owned()), move || watch(&pool, period));
     if let Err(error) = watch {
-        say(&format!("comity: COMITY_WATCH is without effect on a pool: it gets no thread: {error}\n"));
+        say(&format!("COMITY_WATCH is without effect on a pool: it gets no thread: {error}"));
     }
 }
 
@@ -65,7 +65,7 @@ fn watch(pool: &Weak<impl Watched>, period: Duration) {
         if last.as_ref() != Some(&now) {
             (last, since, said) = (Some(now), Instant::now(), false);
         } else if !said && since.elapsed() >= period && has_something_to_do(&*pool) {
-            say(&report(&*pool, since.elapsed()));
+            to_stderr(&report(&*pool, since.elapsed()));
             // The threads that were asked used processor time to answer.
             (last, said) = (Some(look()), true);
         }
@@ -148,9 +148,4 @@ fn frames(thread: ThreadId) -> String {
         Some(frames) => frames + "\n",
         None => "  (it does not say where)\n".to_owned(),
     }
-}
-
-/// In one piece, and without a panic where standard error is gone.
-fn say(sentence: &str) {
-    let _ = std::io::stderr().write_all(sentence.as_bytes());
 }

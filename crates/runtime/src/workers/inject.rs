@@ -13,20 +13,26 @@ use crate::workers::current;
 use crate::workers::registry::{JobRef, Registry, StackJob, Worker};
 use crate::workers::view::View;
 
+/// A task cannot be spawned into a pool that has ended.
+#[derive(Debug)]
+pub(crate) struct PoolEnded;
+
 impl Registry {
     /// One more reason to run.
     ///
-    /// # Panics
+    /// # Errors
     /// If the pool has ended, unless this is a thread that it has adopted: that goes on, and runs its tasks when it
     /// yields.
-    pub(crate) fn add_reason_to_run(&self) {
+    pub(crate) fn add_reason_to_run(&self) -> Result<(), PoolEnded> {
         let one_more = |reasons: usize| (reasons > 0).then_some(reasons + 1);
         if self.reasons_to_run.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more).is_err() {
             let is_ours = |worker: &Worker| std::ptr::eq(&**worker.registry(), self) && worker.own().adopted;
-            let goes_on = current::with(|worker| worker.is_some_and(is_ours));
-            assert!(goes_on, "a task cannot be spawned into a pool that has ended");
+            if !current::with(|worker| worker.is_some_and(is_ours)) {
+                return Err(PoolEnded);
+            }
             self.reasons_to_run.fetch_add(1, Ordering::Relaxed);
         }
+        Ok(())
     }
 
     /// Hands in a task from a thread that is not a worker of this pool.

@@ -11,11 +11,11 @@ use std::path::{Path, PathBuf};
 use comity_os::cpu_clock::ThreadId;
 use comity_os::file_lock::LockFile;
 use comity_os::files;
+use comity_os::writes::{say, without_signals};
 use comity_policy::{Policy, WorkerId};
 
 use super::{Event, Holding, Mode, Nanos, State, Taking};
 use crate::watching::counters::{Refusal, Refusals};
-use crate::watching::say::say;
 
 /// How every trace begins: no other file is written over.
 const BEGINNING: &str = "[\n{\"name\":\"comity_trace\"";
@@ -103,7 +103,7 @@ impl Output {
         // Without the comma before it.
         output.text = format!("{BEGINNING},\"ph\":\"M\",\"pid\":{process},\"tid\":0,\"args\":{{\"version\":1}}}}");
         output.line("process_name", 'M', 0, format_args!("\"args\":{{\"name\":\"{program}\"}}"));
-        output.file.write_all(output.text.as_bytes()).map_err(refused)?;
+        without_signals(|| output.file.write_all(output.text.as_bytes())).map_err(refused)?;
         output.written = std::mem::take(&mut output.text).len() as u64;
         Ok(Some(output))
     }
@@ -267,11 +267,11 @@ impl Output {
     pub(super) fn flush(&mut self) -> bool {
         if self.written + self.text.len() as u64 > MOST_BYTES {
             self.text.clear();
-            let _ = self.file.write_all(b"\n]\n");
+            let _ = without_signals(|| self.file.write_all(b"\n]\n"));
             self.say(&format!("the trace ends here: it has {} MiB", MOST_BYTES >> 20));
             return false;
         }
-        match self.file.write_all(self.text.as_bytes()) {
+        match without_signals(|| self.file.write_all(self.text.as_bytes())) {
             Ok(()) => {
                 // Its memory stays for the next visit.
                 self.written += self.text.len() as u64;

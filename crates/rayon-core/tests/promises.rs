@@ -1,0 +1,77 @@
+//! Promises to programs that do not know Comity. Each test runs itself again, in processes of its own.
+
+#![allow(clippy::disallowed_methods, reason = "a test reads variables of its own")]
+
+use std::process::Command;
+use std::sync::mpsc;
+
+use rayon_core::{ThreadPool, ThreadPoolBuilder, join, spawn, spawn_broadcast, spawn_fifo};
+
+/// Set in the process that does what a program would do.
+const WITHIN: &str = "COMITY_TEST_WITHIN";
+
+/// Runs `test` again with a variable set, and returns the lines that the process prints on standard error.
+fn lines(test: &str, name: &str, value: &str) -> Vec<String> {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", test, "--nocapture"]).env(WITHIN, "1").env("COMITY_TABLE", "off").env(name, value);
+    let output = command.output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success(), "{name}={value}: {}: {said}", output.status);
+    said.lines().map(str::to_owned).collect()
+}
+
+fn works(pool: &ThreadPool) {
+    assert_eq!(pool.join(|| 1, || 2), (1, 2));
+}
+
+#[test]
+fn a_bad_variable_costs_a_process_one_line_however_many_pools_it_builds() {
+    const TEST: &str = "a_bad_variable_costs_a_process_one_line_however_many_pools_it_builds";
+    if std::env::var_os(WITHIN).is_some() {
+        for threads in [0, 1, 2] {
+            works(&ThreadPoolBuilder::new().num_threads(threads).build().unwrap());
+        }
+        ThreadPoolBuilder::new().build_scoped(|thread| thread.run(), works).unwrap();
+        // In the global pool.
+        return assert_eq!(join(|| 1, || 2), (1, 2));
+    }
+    for (name, value) in [
+        ("COMITY", "of"),
+        ("COMITY_POLICY", "foo"),
+        ("COMITY_NUM_THREADS", "many"),
+        ("COMITY_WEIGHT", "9e9"),
+        ("COMITY_CORES", "0"),
+        ("COMITY_WATCH", "soon"),
+        ("COMITY_TRACE", "/dev/null"),
+    ] {
+        let said = lines(TEST, name, value);
+        let [line] = said.as_slice() else { panic!("{name}={value}: {said:?}") };
+        assert!(line.starts_with("comity: ") && line.contains(name), "{line}");
+        assert!(line.ends_with("; the default is taken"), "{line}");
+    }
+}
+
+/// Stock rayon loses the task where assertions are off.
+#[test]
+fn a_spawn_from_an_exit_handler_ends_no_program() {
+    const TEST: &str = "a_spawn_from_an_exit_handler_ends_no_program";
+    if std::env::var_os(WITHIN).is_none() {
+        assert_eq!(lines(TEST, "RAYON_NUM_THREADS", "2"), [""; 0]);
+        return;
+    }
+    let (sender, receiver) = mpsc::channel();
+    let pool = ThreadPoolBuilder::new().exit_handler(move |index| {
+        let kept = sender.clone();
+        spawn(move || drop(kept));
+        let kept = sender.clone();
+        spawn_fifo(move || drop(kept));
+        spawn_broadcast(|_| ());
+        sender.send(index).unwrap();
+    });
+    let pool = pool.build().unwrap();
+    works(&pool);
+    drop(pool);
+    let mut ended: Vec<usize> = receiver.iter().collect();
+    ended.sort();
+    assert_eq!(ended, [0, 1]);
+}
