@@ -28,6 +28,11 @@ pub(crate) trait Latch {
 pub(crate) trait Probe {
     /// Whether the latch is set. True also says that all that was written before is visible.
     fn probe(&self) -> bool;
+
+    /// The worker that runs what the latch stands for, if that is known.
+    fn thief(&self) -> Option<WorkerId> {
+        None
+    }
 }
 
 /// What jobs and latches know of a worker.
@@ -38,7 +43,7 @@ pub(crate) trait AsWorker {
     fn sleep(&self) -> &Sleep;
 
     /// Serves the pool until the latch is set.
-    fn wait_until(&self, latch: &impl Probe);
+    fn wait_until(&self, latch: &dyn Probe);
 }
 
 /// The latch of a join's right half: one word, written once if no thief steals the half.
@@ -68,12 +73,6 @@ impl<W: AsWorker> JoinLatch<W> {
         unsafe { (*owner).id() }
     }
 
-    /// The worker that runs the job, if a thief has begun.
-    pub(crate) fn thief(&self) -> Option<WorkerId> {
-        let state = self.state.load(Ordering::Relaxed).addr();
-        (state % 2 == 1 && state != Self::DONE).then(|| WorkerId(((state - Self::STOLEN) / 2) as u32))
-    }
-
     /// Sets the latch, after `thief` has run the job of `owner`.
     ///
     /// # Safety
@@ -89,6 +88,12 @@ impl<W: AsWorker> Probe for JoinLatch<W> {
     #[inline]
     fn probe(&self) -> bool {
         self.state.load(Ordering::Acquire).addr() == Self::DONE
+    }
+
+    /// The worker that runs the job, if a thief has begun.
+    fn thief(&self) -> Option<WorkerId> {
+        let state = self.state.load(Ordering::Relaxed).addr();
+        (state % 2 == 1 && state != Self::DONE).then(|| WorkerId(((state - Self::STOLEN) / 2) as u32))
     }
 }
 
