@@ -82,21 +82,21 @@ impl Registry {
     /// The caller is a worker of another pool. The frame lies below all that the worker runs meanwhile.
     #[inline(never)]
     fn run_for_worker<R: Send>(&self, worker: &Worker, task: impl FnOnce() -> R + Send) -> R {
-        let job = StackJob::new(task, worker.cross_latch());
+        let mut job = StackJob::new(task, worker.cross_latch());
         // SAFETY: this frame waits for the latch before it ends.
         self.inject(unsafe { job.as_job_ref() }, Waker::MakesRoom);
         worker.wait_until(&job.latch);
-        job.into_result()
+        job.result()
     }
 
     /// The caller is not a worker.
     #[inline(never)]
     fn run_for_thread<R: Send>(&self, task: impl FnOnce() -> R + Send) -> R {
-        let job = StackJob::new(task, ThreadLatch::default());
+        let mut job = StackJob::new(task, ThreadLatch::default());
         // SAFETY: this frame waits for the latch before it ends.
         self.inject(unsafe { job.as_job_ref() }, Waker::MakesRoom);
         self.wait_beside_workers(&job.latch);
-        job.into_result()
+        job.result()
     }
 
     /// Has a thread that is not a worker wait for a task of this pool. If the thread is on a core of another program,

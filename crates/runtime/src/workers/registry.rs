@@ -25,7 +25,7 @@ use crate::fork;
 use crate::raw;
 use crate::raw::abort::AbortOnDrop;
 use crate::raw::deque::Deque;
-use crate::raw::job::take;
+use crate::raw::job::{Payload, take};
 use crate::raw::latch::{CountLatch, Latch, ThreadLatch, Waiter};
 use crate::raw::sync::{SetOnce, Threads};
 use crate::watching::activity::Activity;
@@ -42,7 +42,7 @@ pub(crate) type Header = raw::job::Header<Worker>;
 pub(crate) type JobRef = raw::job::JobRef<Worker>;
 pub(crate) type JoinJob<F, R> = raw::job::JoinJob<Worker, F, R>;
 pub(crate) type StackJob<L, F, R> = raw::job::StackJob<Worker, L, F, R>;
-pub(crate) type HeapJob<F> = raw::job::HeapJob<Worker, F>;
+pub(crate) type HeapJob<F, D> = raw::job::HeapJob<Worker, F, D>;
 pub(crate) type JobFifo = raw::job::JobFifo<Worker>;
 pub(crate) type Inbox = raw::inbox::Inbox<Worker>;
 pub(crate) type Linked = raw::inbox::Linked<Worker>;
@@ -527,10 +527,18 @@ impl Registry {
         self.ended.load(Ordering::Acquire)
     }
 
-    /// Calls a detached task. A panic goes to the pool's handler. Without one, or if the handler panics too, the
-    /// process aborts with `no_handler`: a lost panic would be a wrong result that no caller sees.
+    /// Calls a detached task. A panic goes to [`Registry::handle_panic`].
     pub(crate) fn catch_panic(&self, call: impl FnOnce(), no_handler: &'static str) {
-        let Err(payload) = catch_unwind(AssertUnwindSafe(call)) else { return };
+        if let Err(payload) = catch_unwind(AssertUnwindSafe(call)) {
+            self.handle_panic(payload, no_handler);
+        }
+    }
+
+    /// The panic of a detached task goes to the pool's handler. Without one, or if the handler panics too, the process
+    /// aborts with `no_handler`: a lost panic would be a wrong result that no caller sees.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn handle_panic(&self, payload: Payload, no_handler: &'static str) {
         let abort = AbortOnDrop(no_handler);
         if let Some(handler) = &self.handlers.panic {
             let abort_in_handler = AbortOnDrop("the pool's panic handler panicked");
