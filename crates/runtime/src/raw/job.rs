@@ -134,8 +134,9 @@ where
         // touches `task` and `outcome` now.
         unsafe {
             let owner = (*this).latch.begin(worker);
-            let task = ManuallyDrop::take(&mut *(*this).task.get());
-            let outcome = catch_unwind(AssertUnwindSafe(|| task(worker, owner != worker.id())));
+            // Moved out in here: outside, the stack would have a second copy.
+            let call = || ManuallyDrop::take(&mut *(*this).task.get())(worker, owner != worker.id());
+            let outcome = catch_unwind(AssertUnwindSafe(call));
             (*(*this).outcome.get()).write(outcome);
             // The owner's frame may end as soon as the latch is set: nothing of `this` is used afterwards.
             JoinLatch::set(&raw const (*this).latch, worker, owner);
@@ -223,8 +224,9 @@ where
         // SAFETY: the job is alive until its latch is set below. The reference is executed once, so no other thread
         // touches `task` and `outcome` now.
         unsafe {
-            let task = (*(*this).task.get()).take().expect("a job is executed once");
-            *(*this).outcome.get() = match catch_unwind(AssertUnwindSafe(task)) {
+            // Moved out in here, as in `JoinJob::execute`.
+            let call = || (*(*this).task.get()).take().expect("a job is executed once")();
+            *(*this).outcome.get() = match catch_unwind(AssertUnwindSafe(call)) {
                 Ok(result) => Outcome::Done(result),
                 Err(payload) => Outcome::Panicked(payload),
             };

@@ -13,6 +13,12 @@ use crate::workers::current;
 use crate::workers::registry::{JobRef, Registry, StackJob, Worker};
 use crate::workers::view::View;
 
+/// Apart, so that the caller's frame does not have what `task` needs where another worker runs it.
+#[inline(never)]
+fn run_here<R>(task: impl FnOnce() -> R) -> R {
+    task()
+}
+
 impl Registry {
     /// One more reason to run.
     ///
@@ -73,7 +79,7 @@ impl Registry {
     #[inline]
     pub(crate) fn run<R: Send>(self: &Arc<Self>, task: impl FnOnce() -> R + Send) -> R {
         current::with(|worker| match worker {
-            Some(worker) if std::ptr::eq(Arc::as_ptr(worker.registry()), Arc::as_ptr(self)) => task(),
+            Some(worker) if std::ptr::eq(Arc::as_ptr(worker.registry()), Arc::as_ptr(self)) => run_here(task),
             Some(worker) => self.run_for_worker(worker, task),
             None => self.run_for_thread(task),
         })
