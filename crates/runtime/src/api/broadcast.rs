@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use crate::api::global::global;
 use crate::api::pool::ThreadPool;
-use crate::raw::latch::{CountLatch, CountLatchRef};
+use crate::raw::latch::CountLatchRef;
 use crate::workers::current;
-use crate::workers::registry::{Registry, StackJob, Worker};
+use crate::workers::registry::{CountLatch, Registry, StackJob, Worker};
 
 /// Which of how many a broadcast's call is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

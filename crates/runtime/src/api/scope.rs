@@ -11,9 +11,9 @@ use crate::api::global::global;
 use crate::api::pool::ThreadPool;
 use crate::raw::abort::drop_lost;
 use crate::raw::job::Payload;
-use crate::raw::latch::{CountLatch, Latch};
+use crate::raw::latch::Latch;
 use crate::workers::current;
-use crate::workers::registry::{HeapJob, JobFifo, JobRef, Registry, Worker};
+use crate::workers::registry::{CountLatch, HeapJob, JobFifo, JobRef, Registry, Worker};
 
 /// Spawns tasks that may borrow what outlives `'scope`. See [`scope`].
 pub struct Scope<'scope> {

@@ -26,7 +26,7 @@ use crate::raw;
 use crate::raw::abort::AbortOnDrop;
 use crate::raw::deque::Deque;
 use crate::raw::job::{Payload, take};
-use crate::raw::latch::{CountLatch, Latch, ThreadLatch, Waiter};
+use crate::raw::latch::{AsPool, Latch, ThreadLatch};
 use crate::raw::sync::{SetOnce, Threads};
 use crate::watching::activity::Activity;
 use crate::watching::counters::{Counter, Live};
@@ -48,6 +48,9 @@ pub(crate) type Inbox = raw::inbox::Inbox<Worker>;
 pub(crate) type Linked = raw::inbox::Linked<Worker>;
 pub(crate) type LinkedRef = raw::inbox::LinkedRef<Worker>;
 pub(crate) type JoinLatch = raw::latch::JoinLatch<Worker>;
+pub(crate) type CrossLatch = raw::latch::CrossLatch<Registry>;
+pub(crate) type CountLatch = raw::latch::CountLatch<Registry>;
+pub(crate) type Waiter = raw::latch::Waiter<Registry>;
 
 /// Told the payload of a panic of a detached task.
 pub(crate) type PanicHandler = dyn Fn(Box<dyn Any + Send>) + Send + Sync;
@@ -333,6 +336,12 @@ pub(crate) struct Registry {
     process: u64,
     /// What its workers do, where that is traced.
     pub(crate) recorder: Option<Arc<Recorder>>,
+}
+
+impl AsPool for Registry {
+    fn sleep(&self) -> &Sleep {
+        &self.sleep
+    }
 }
 
 impl Registry {

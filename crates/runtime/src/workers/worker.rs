@@ -8,10 +8,10 @@ use comity_policy::WorkerId;
 
 use crate::raw::abort::AbortOnDrop;
 use crate::raw::job::take;
-use crate::raw::latch::{AsWorker, CrossLatch, Probe, ThreadLatch, Waiter, WorkerLatch};
+use crate::raw::latch::{AsWorker, Probe, ThreadLatch, WorkerLatch};
 use crate::watching::activity::Doing;
 use crate::watching::trace::Taking;
-use crate::workers::registry::{JobRef, JoinLatch, Registry, Worker};
+use crate::workers::registry::{CrossLatch, JobRef, JoinLatch, Registry, Waiter, Worker};
 use crate::workers::sleep::Sleep;
 use crate::workers::view::View;
 
@@ -72,7 +72,7 @@ impl Probe for Ended<'_> {
 impl Worker {
     /// What this worker waits with for a job in another pool.
     pub(crate) fn cross_latch(&self) -> CrossLatch {
-        CrossLatch::new(self, Arc::clone(self.registry()) as _)
+        CrossLatch::new(Arc::clone(self.registry()), self.id())
     }
 
     /// The waiter for jobs of `pool`: this thread, which is `worker`, if it is one.
