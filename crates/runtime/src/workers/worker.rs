@@ -15,7 +15,8 @@ use crate::workers::registry::{CrossLatch, JobRef, JoinLatch, Registry, Waiter, 
 use crate::workers::sleep::Sleep;
 use crate::workers::view::View;
 
-/// The most jobs that may lie unfinished on one worker's stack without need: a bound on how far it grows.
+/// A worker with this many unfinished jobs on its stack that it does not need there steals no more. It still runs jobs
+/// of its own and jobs from outside of the pool: see [`Worker::job_beyond_the_bound`].
 const DEEPEST: u32 = if cfg!(test) { 2 } else { 64 };
 
 /// How long a worker rests that may steal no more, before it looks again.
@@ -310,8 +311,8 @@ impl Worker {
     /// bound too. If the frame waits for the thief of a join's right half, the deque is empty. All else that is awaited
     /// has begun elsewhere, or lies in the deque of a worker that comes to it.
     ///
-    /// The deque has only halves of joins on this worker's own stack, so what this adds to the stack the program has
-    /// nested.
+    /// A half that runs here may push halves, which run on top of it in turn. So the stack grows with the number of
+    /// tasks that wait at the same time, and `serve` keeps the frames small.
     fn job_beyond_the_bound(&self, awaits: For) -> Option<JobRef> {
         // SAFETY: the owner.
         let own = if awaits == For::Thief { None } else { unsafe { self.peer.deque.take_oldest() }.map(JobRef::of) };
