@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use crate::api::global::global;
 use crate::api::pool::ThreadPool;
-use crate::raw::latch::{CountLatch, CountLatchRef};
+use crate::raw::latch::CountLatchRef;
 use crate::workers::current;
-use crate::workers::registry::{Registry, StackJob, Worker};
+use crate::workers::registry::{CountLatch, Registry, StackJob, Worker};
 
 /// Which of how many a broadcast's call is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,12 +93,12 @@ impl Registry {
         current::with(|worker| {
             let latch = CountLatch::new(self.workers() as usize, Worker::waiter(worker, self));
             let job = |context| StackJob::new(move || op(context), CountLatchRef(&latch));
-            let jobs: Vec<_> = self.contexts().map(job).collect();
+            let mut jobs: Vec<_> = self.contexts().map(job).collect();
             // SAFETY: the jobs stay where they are until the latch has counted all of them down.
             self.deliver(jobs.iter().map(|job| unsafe { job.as_job_ref() }));
             latch.wait(worker);
             // All outcomes are taken before the first panic goes on: no result is lost on the way.
-            let outcomes: Vec<_> = jobs.into_iter().map(StackJob::into_outcome).collect();
+            let outcomes: Vec<_> = jobs.iter_mut().map(StackJob::outcome).collect();
             outcomes.into_iter().map(|outcome| outcome.unwrap_or_else(|payload| resume_unwind(payload))).collect()
         })
     }

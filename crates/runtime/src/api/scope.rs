@@ -11,9 +11,9 @@ use crate::api::global::global;
 use crate::api::pool::ThreadPool;
 use crate::raw::abort::drop_lost;
 use crate::raw::job::Payload;
-use crate::raw::latch::{CountLatch, Latch};
+use crate::raw::latch::Latch;
 use crate::workers::current;
-use crate::workers::registry::{HeapJob, JobFifo, JobRef, Registry, Worker};
+use crate::workers::registry::{CountLatch, HeapJob, JobFifo, JobRef, Registry, Worker};
 
 /// Spawns tasks that may borrow what outlives `'scope`. See [`scope`].
 pub struct Scope<'scope> {
@@ -147,7 +147,7 @@ fn scope_in<'scope, F, R>(pool: &Arc<Registry>, worker: Option<&Worker>, body: F
 where
     F: FnOnce(&Scope<'scope>) -> R,
 {
-    let scope = Scope { group: Group::new(pool, worker), tasks: PhantomData };
+    let mut scope = Scope { group: Group::new(pool, worker), tasks: PhantomData };
     let result = scope.group.complete(worker, || body(&scope));
     scope.group.conclude(result)
 }
@@ -158,7 +158,7 @@ where
     F: FnOnce(&ScopeFifo<'scope>) -> R,
 {
     let fifos = (0..pool.workers()).map(|_| JobFifo::new()).collect();
-    let scope = ScopeFifo { group: Group::new(pool, worker), fifos, tasks: PhantomData };
+    let mut scope = ScopeFifo { group: Group::new(pool, worker), fifos, tasks: PhantomData };
     let result = scope.group.complete(worker, || body(&scope));
     scope.group.conclude(result)
 }
@@ -217,6 +217,14 @@ impl<'scope> ScopeFifo<'scope> {
 /// A scope's address, for a task on another thread.
 struct Home<S>(*const S);
 
+impl<S> Clone for Home<S> {
+    fn clone(&self) -> Home<S> {
+        *self
+    }
+}
+
+impl<S> Copy for Home<S> {}
+
 // SAFETY: scopes are `Sync`: a latch of atomics, a mutex, queues that all may use, and a reference to the pool.
 unsafe impl<S: Sync> Send for Home<S> {}
 // SAFETY: as above.
@@ -253,15 +261,16 @@ impl Group {
 
     /// Runs the body and waits for all tasks.
     fn complete<R>(&self, worker: Option<&Worker>, body: impl FnOnce() -> R) -> Option<R> {
+        let outcome = catch_unwind(AssertUnwindSafe(body));
         // SAFETY: the body is counted, and not counted down yet.
-        let result = unsafe { Group::run(self, body) };
+        let result = unsafe { Group::ended(self, outcome) };
         self.unfinished.wait(worker);
         result
     }
 
     /// After all have ended: the body's result, or the first panic.
-    fn conclude<R>(self, result: Option<R>) -> R {
-        match self.panic.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner()) {
+    fn conclude<R>(&mut self, result: Option<R>) -> R {
+        match self.panic.get_mut().unwrap_or_else(|poisoned| poisoned.into_inner()).take() {
             Some(payload) => resume_unwind(payload),
             None => result.expect("a body without a result has panicked"),
         }
@@ -275,12 +284,12 @@ impl Group {
         self.pool.assert_of_this_process();
         self.unfinished.increment();
         let home = Home(self);
-        let job = move || {
+        let done = move |outcome| {
             // SAFETY: this task is counted, and not counted down yet.
-            unsafe { Group::run(home.address(), task) };
+            unsafe { Group::ended(home.address(), outcome) };
         };
         // SAFETY: the group is complete only after the job has run; the rest is the caller's promise.
-        unsafe { HeapJob::new_ref(job) }
+        unsafe { HeapJob::new_ref(task, done) }
     }
 
     /// Hands every worker of the pool a call of `op`.
@@ -300,15 +309,14 @@ impl Group {
         self.pool.deliver(jobs.into_iter());
     }
 
-    /// Runs the body or a task, keeps its panic, and counts it down.
+    /// Keeps the panic of the body or of a task, and counts that down.
     ///
     /// # Safety
     /// `this` is a live group, and counts this task. It may be gone when this returns.
-    unsafe fn run<R>(this: *const Group, task: impl FnOnce() -> R) -> Option<R> {
-        let result = catch_unwind(AssertUnwindSafe(task));
+    unsafe fn ended<R>(this: *const Group, outcome: Result<R, Payload>) -> Option<R> {
         // SAFETY: the group waits for this task, until it is counted down.
         unsafe {
-            let result = result.map_err(|payload| (*this).keep_first(payload));
+            let result = outcome.map_err(|payload| (*this).keep_first(payload));
             CountLatch::set(&raw const (*this).unfinished);
             result.ok()
         }

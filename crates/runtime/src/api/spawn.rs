@@ -74,15 +74,17 @@ impl Registry {
             Err(PoolEnded) if cfg!(feature = "lenient") => return None,
             added => added.expect("a task cannot be spawned into a pool that has ended"),
         }
-        let job = move || {
+        let done = |outcome| {
             current::with(|worker| {
                 let pool = worker.expect("a task runs on a worker of its pool").registry();
-                pool.catch_panic(task, "a detached task panicked, and the pool has no panic handler");
+                if let Err(payload) = outcome {
+                    pool.handle_panic(payload, "a detached task panicked, and the pool has no panic handler");
+                }
                 pool.drop_reason_to_run();
             });
         };
         // SAFETY: the task is 'static, so it borrows nothing that could end.
-        Some(unsafe { HeapJob::new_ref(job) })
+        Some(unsafe { HeapJob::new_ref(task, done) })
     }
 
     /// Queues a job: on the caller's deque if it is a worker of this pool, else from outside. With a `fifo` of that

@@ -2,7 +2,7 @@
 
 use std::any::Any;
 use std::cell::UnsafeCell;
-use std::mem::{ManuallyDrop, MaybeUninit};
+use std::mem::{self, ManuallyDrop, MaybeUninit};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::ptr::NonNull;
 
@@ -134,8 +134,9 @@ where
         // touches `task` and `outcome` now.
         unsafe {
             let owner = (*this).latch.begin(worker);
-            let task = ManuallyDrop::take(&mut *(*this).task.get());
-            let outcome = catch_unwind(AssertUnwindSafe(|| task(worker, owner != worker.id())));
+            // Moved out in here: outside, the stack would have a second copy.
+            let call = || ManuallyDrop::take(&mut *(*this).task.get())(worker, owner != worker.id());
+            let outcome = catch_unwind(AssertUnwindSafe(call));
             (*(*this).outcome.get()).write(outcome);
             // The owner's frame may end as soon as the latch is set: nothing of `this` is used afterwards.
             JoinLatch::set(&raw const (*this).latch, worker, owner);
@@ -200,16 +201,16 @@ where
     }
 
     /// The result, once the latch is set. Unwinds with the task's panic, if it panicked.
-    pub(crate) fn into_result(self) -> R {
-        match self.into_outcome() {
+    pub(crate) fn result(&mut self) -> R {
+        match self.outcome() {
             Ok(result) => result,
             Err(payload) => resume_unwind(payload),
         }
     }
 
     /// The result or the panic, once the latch is set.
-    pub(crate) fn into_outcome(self) -> Result<R, Payload> {
-        match self.outcome.into_inner() {
+    pub(crate) fn outcome(&mut self) -> Result<R, Payload> {
+        match mem::replace(self.outcome.get_mut(), Outcome::Pending) {
             Outcome::Done(result) => Ok(result),
             Outcome::Panicked(payload) => Err(payload),
             Outcome::Pending => unreachable!("the latch is set only after the outcome is there"),
@@ -223,8 +224,9 @@ where
         // SAFETY: the job is alive until its latch is set below. The reference is executed once, so no other thread
         // touches `task` and `outcome` now.
         unsafe {
-            let task = (*(*this).task.get()).take().expect("a job is executed once");
-            *(*this).outcome.get() = match catch_unwind(AssertUnwindSafe(task)) {
+            // Moved out in here, as in `JoinJob::execute`.
+            let call = || (*(*this).task.get()).take().expect("a job is executed once")();
+            *(*this).outcome.get() = match catch_unwind(AssertUnwindSafe(call)) {
                 Ok(result) => Outcome::Done(result),
                 Err(payload) => Outcome::Panicked(payload),
             };
@@ -268,20 +270,25 @@ impl<W> JobFifo<W> {
     }
 }
 
-/// A job on the heap that no thread waits for by itself: its closure tells the thread that must know. One allocation.
+/// A job on the heap that no thread waits for by itself: `done` tells the thread that must know. One allocation.
 #[repr(C)]
-pub(crate) struct HeapJob<W, F> {
+pub(crate) struct HeapJob<W, F, D> {
     header: Header<W>,
+    done: D,
     task: F,
 }
 
-impl<W, F: FnOnce() + Send> HeapJob<W, F> {
-    /// A reference to be executed once. `task` must not unwind.
+impl<W, F, D> HeapJob<W, F, D>
+where
+    F: FnOnce() + Send,
+    D: FnOnce(Result<(), Payload>) + Copy + Send,
+{
+    /// A reference to be executed once. `done` gets the outcome of `task`, and must not unwind.
     ///
     /// # Safety
-    /// Everything that `task` borrows must live until it has run.
-    pub(crate) unsafe fn new_ref(task: F) -> JobRef<W> {
-        let job = Box::new(HeapJob { header: Header { execute: Self::execute }, task });
+    /// Everything that `task` and `done` borrow must live until they have run.
+    pub(crate) unsafe fn new_ref(task: F, done: D) -> JobRef<W> {
+        let job = Box::new(HeapJob { header: Header { execute: Self::execute }, done, task });
         JobRef(NonNull::from(Box::leak(job)).cast())
     }
 
@@ -290,6 +297,11 @@ impl<W, F: FnOnce() + Send> HeapJob<W, F> {
     unsafe fn execute(header: NonNull<Header<W>>, _: &W) {
         // SAFETY: the pointer came from a leaked box and is turned back once.
         let job = unsafe { Box::from_raw(header.as_ptr().cast::<Self>()) };
-        (job.task)();
+        let done = job.done;
+        done(catch_unwind(AssertUnwindSafe(|| {
+            // Moved out in here: outside, the stack would have a second copy.
+            let HeapJob { task, .. } = *job;
+            task();
+        })));
     }
 }

@@ -28,6 +28,11 @@ pub(crate) trait Latch {
 pub(crate) trait Probe {
     /// Whether the latch is set. True also says that all that was written before is visible.
     fn probe(&self) -> bool;
+
+    /// The worker that runs what the latch stands for, if that is known.
+    fn thief(&self) -> Option<WorkerId> {
+        None
+    }
 }
 
 /// What jobs and latches know of a worker.
@@ -38,7 +43,12 @@ pub(crate) trait AsWorker {
     fn sleep(&self) -> &Sleep;
 
     /// Serves the pool until the latch is set.
-    fn wait_until(&self, latch: &impl Probe);
+    fn wait_until(&self, latch: &dyn Probe);
+}
+
+/// What a latch knows of its waiter's pool.
+pub(crate) trait AsPool: Send + Sync {
+    fn sleep(&self) -> &Sleep;
 }
 
 /// The latch of a join's right half: one word, written once if no thief steals the half.
@@ -68,12 +78,6 @@ impl<W: AsWorker> JoinLatch<W> {
         unsafe { (*owner).id() }
     }
 
-    /// The worker that runs the job, if a thief has begun.
-    pub(crate) fn thief(&self) -> Option<WorkerId> {
-        let state = self.state.load(Ordering::Relaxed).addr();
-        (state % 2 == 1 && state != Self::DONE).then(|| WorkerId(((state - Self::STOLEN) / 2) as u32))
-    }
-
     /// Sets the latch, after `thief` has run the job of `owner`.
     ///
     /// # Safety
@@ -89,6 +93,12 @@ impl<W: AsWorker> Probe for JoinLatch<W> {
     #[inline]
     fn probe(&self) -> bool {
         self.state.load(Ordering::Acquire).addr() == Self::DONE
+    }
+
+    /// The worker that runs the job, if a thief has begun.
+    fn thief(&self) -> Option<WorkerId> {
+        let state = self.state.load(Ordering::Relaxed).addr();
+        (state % 2 == 1 && state != Self::DONE).then(|| WorkerId(((state - Self::STOLEN) / 2) as u32))
     }
 }
 
@@ -131,33 +141,33 @@ impl Probe for WorkerLatch {
 }
 
 /// Waited for by a worker, set by a thread that need not be of its pool, and so keeps that pool alive.
-pub(crate) struct CrossLatch {
-    inner: WorkerLatch,
+pub(crate) struct CrossLatch<P> {
+    done: AtomicBool,
+    waiter: WorkerId,
     /// The waiter's pool.
-    pool: Arc<dyn Send + Sync>,
+    pool: Arc<P>,
 }
 
-impl CrossLatch {
-    /// `pool`: what keeps `waiter`, a worker, and its sleep protocol alive.
-    pub(crate) fn new(waiter: &impl AsWorker, pool: Arc<dyn Send + Sync>) -> CrossLatch {
-        CrossLatch { inner: WorkerLatch::new(waiter.sleep(), waiter.id()), pool }
+impl<P> CrossLatch<P> {
+    pub(crate) fn new(pool: Arc<P>, waiter: WorkerId) -> CrossLatch<P> {
+        CrossLatch { done: AtomicBool::new(false), waiter, pool }
     }
 }
 
-impl Latch for CrossLatch {
+impl<P: AsPool> Latch for CrossLatch<P> {
     unsafe fn set(this: *const Self) {
-        // SAFETY: `this` is live until `inner` is set; the clone keeps the waiter's pool alive beyond that.
+        // SAFETY: `this` is live until `done` is set; the clone keeps the waiter's pool alive beyond that.
         unsafe {
-            let keep_alive = Arc::clone(&(*this).pool);
-            WorkerLatch::set(&raw const (*this).inner);
-            drop(keep_alive);
+            let (pool, waiter) = (Arc::clone(&(*this).pool), (*this).waiter);
+            (*this).done.store(true, Ordering::Release);
+            pool.sleep().wake_for_business(waiter);
         }
     }
 }
 
-impl Probe for CrossLatch {
+impl<P> Probe for CrossLatch<P> {
     fn probe(&self) -> bool {
-        self.inner.probe()
+        self.done.load(Ordering::Acquire)
     }
 }
 
@@ -187,23 +197,23 @@ impl Latch for ThreadLatch {
 }
 
 /// What waits for a [`CountLatch`].
-pub(crate) enum Waiter {
+pub(crate) enum Waiter<P> {
     /// A worker of the pool in which the counted jobs run.
     Worker(WorkerLatch),
     /// A worker of another pool.
-    OtherPool(CrossLatch),
+    OtherPool(CrossLatch<P>),
     /// A thread that is no worker.
     Thread(ThreadLatch),
 }
 
 /// Set when it has been counted down to zero.
-pub(crate) struct CountLatch {
+pub(crate) struct CountLatch<P> {
     count: AtomicUsize,
-    waiter: Waiter,
+    waiter: Waiter<P>,
 }
 
-impl CountLatch {
-    pub(crate) fn new(count: usize, waiter: Waiter) -> CountLatch {
+impl<P> CountLatch<P> {
+    pub(crate) fn new(count: usize, waiter: Waiter<P>) -> CountLatch<P> {
         CountLatch { count: AtomicUsize::new(count), waiter }
     }
 
@@ -224,7 +234,7 @@ impl CountLatch {
     }
 }
 
-impl Latch for CountLatch {
+impl<P: AsPool> Latch for CountLatch<P> {
     /// Counts one less.
     unsafe fn set(this: *const Self) {
         // SAFETY: the count is above zero, so the waiter waits still and the latch is live. When this takes it to
@@ -242,14 +252,14 @@ impl Latch for CountLatch {
 }
 
 /// Counts down a latch that lives elsewhere: what a job of a group carries.
-pub(crate) struct CountLatchRef(pub(crate) *const CountLatch);
+pub(crate) struct CountLatchRef<P>(pub(crate) *const CountLatch<P>);
 
 // SAFETY: a `CountLatch` is `Sync`; it outlives the reference because its waiter waits for this very count.
-unsafe impl Send for CountLatchRef {}
+unsafe impl<P: AsPool> Send for CountLatchRef<P> {}
 // SAFETY: as above.
-unsafe impl Sync for CountLatchRef {}
+unsafe impl<P: AsPool> Sync for CountLatchRef<P> {}
 
-impl Latch for CountLatchRef {
+impl<P: AsPool> Latch for CountLatchRef<P> {
     unsafe fn set(this: *const Self) {
         // SAFETY: see the type; the pointer is copied before the latch is counted down.
         unsafe { CountLatch::set((*this).0) }

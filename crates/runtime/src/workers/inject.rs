@@ -17,6 +17,12 @@ use crate::workers::view::View;
 #[derive(Debug)]
 pub(crate) struct PoolEnded;
 
+/// Apart, so that the caller's frame does not have what `task` needs where another worker runs it.
+#[inline(never)]
+fn run_here<R>(task: impl FnOnce() -> R) -> R {
+    task()
+}
+
 impl Registry {
     /// One more reason to run.
     ///
@@ -76,43 +82,52 @@ impl Registry {
     }
 
     /// Runs `task` on a worker of this pool and waits for it. A worker of another pool serves its own meanwhile.
+    #[inline]
     pub(crate) fn run<R: Send>(self: &Arc<Self>, task: impl FnOnce() -> R + Send) -> R {
         current::with(|worker| match worker {
-            Some(worker) if std::ptr::eq(Arc::as_ptr(worker.registry()), Arc::as_ptr(self)) => task(),
-            Some(worker) => {
-                let job = StackJob::new(task, worker.cross_latch());
-                // SAFETY: this frame waits for the latch before it ends.
-                self.inject(unsafe { job.as_job_ref() }, Waker::MakesRoom);
-                worker.wait_until(&job.latch);
-                job.into_result()
-            }
-            None => {
-                let job = StackJob::new(task, ThreadLatch::default());
-                // SAFETY: this frame waits for the latch before it ends.
-                self.inject(unsafe { job.as_job_ref() }, Waker::MakesRoom);
-                self.wait_beside_workers(|| job.latch.wait());
-                job.into_result()
-            }
+            Some(worker) if std::ptr::eq(Arc::as_ptr(worker.registry()), Arc::as_ptr(self)) => run_here(task),
+            Some(worker) => self.run_for_worker(worker, task),
+            None => self.run_for_thread(task),
         })
     }
 
-    /// Has a thread that is not a worker `wait` for a task of this pool. If the thread is on a core of another program,
+    /// The caller is a worker of another pool. The frame lies below all that the worker runs meanwhile.
+    #[inline(never)]
+    fn run_for_worker<R: Send>(&self, worker: &Worker, task: impl FnOnce() -> R + Send) -> R {
+        let mut job = StackJob::new(task, worker.cross_latch());
+        // SAFETY: this frame waits for the latch before it ends.
+        self.inject(unsafe { job.as_job_ref() }, Waker::MakesRoom);
+        worker.wait_until(&job.latch);
+        job.result()
+    }
+
+    /// The caller is not a worker.
+    #[inline(never)]
+    fn run_for_thread<R: Send>(&self, task: impl FnOnce() -> R + Send) -> R {
+        let mut job = StackJob::new(task, ThreadLatch::default());
+        // SAFETY: this frame waits for the latch before it ends.
+        self.inject(unsafe { job.as_job_ref() }, Waker::MakesRoom);
+        self.wait_beside_workers(&job.latch);
+        job.result()
+    }
+
+    /// Has a thread that is not a worker wait for a task of this pool. If the thread is on a core of another program,
     /// it wakes on one of the pool's.
     ///
     /// The kernel wakes a thread where it ran last. Program and neighbour would hold each other up there at the end of
     /// each phase, while the pool's own core is idle. The mask is narrow only while the thread waits here, where it
     /// starts no thread and no process.
-    fn wait_beside_workers(&self, wait: impl FnOnce()) {
+    fn wait_beside_workers(&self, latch: &ThreadLatch) {
         let cores = self.activation.as_ref().and_then(|activation| activation.refuge(cores::current()));
-        let Some(cores) = cores else { return wait() };
+        let Some(cores) = cores else { return latch.wait() };
         let me = ThreadId::current();
         if affinity::of(me) != self.granted() {
             // Its program or an administrator has bound it.
-            return wait();
+            return latch.wait();
         }
         let mut mask = Mask::default();
         let is_confined = mask.note(Some(cores)).is_some_and(|narrow| affinity::confine(me, narrow));
-        wait();
+        latch.wait();
         if is_confined {
             let found = affinity::of(me);
             // Unless another thread of the program has set a mask meanwhile. The cpuset may have changed, too.

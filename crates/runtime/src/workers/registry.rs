@@ -25,8 +25,8 @@ use crate::fork;
 use crate::raw;
 use crate::raw::abort::AbortOnDrop;
 use crate::raw::deque::Deque;
-use crate::raw::job::take;
-use crate::raw::latch::{CountLatch, Latch, ThreadLatch, Waiter};
+use crate::raw::job::{Payload, take};
+use crate::raw::latch::{AsPool, Latch, ThreadLatch};
 use crate::raw::sync::{SetOnce, Threads};
 use crate::watching::activity::Activity;
 use crate::watching::counters::{Counter, Live};
@@ -42,12 +42,15 @@ pub(crate) type Header = raw::job::Header<Worker>;
 pub(crate) type JobRef = raw::job::JobRef<Worker>;
 pub(crate) type JoinJob<F, R> = raw::job::JoinJob<Worker, F, R>;
 pub(crate) type StackJob<L, F, R> = raw::job::StackJob<Worker, L, F, R>;
-pub(crate) type HeapJob<F> = raw::job::HeapJob<Worker, F>;
+pub(crate) type HeapJob<F, D> = raw::job::HeapJob<Worker, F, D>;
 pub(crate) type JobFifo = raw::job::JobFifo<Worker>;
 pub(crate) type Inbox = raw::inbox::Inbox<Worker>;
 pub(crate) type Linked = raw::inbox::Linked<Worker>;
 pub(crate) type LinkedRef = raw::inbox::LinkedRef<Worker>;
 pub(crate) type JoinLatch = raw::latch::JoinLatch<Worker>;
+pub(crate) type CrossLatch = raw::latch::CrossLatch<Registry>;
+pub(crate) type CountLatch = raw::latch::CountLatch<Registry>;
+pub(crate) type Waiter = raw::latch::Waiter<Registry>;
 
 /// Told the payload of a panic of a detached task.
 pub(crate) type PanicHandler = dyn Fn(Box<dyn Any + Send>) + Send + Sync;
@@ -335,6 +338,12 @@ pub(crate) struct Registry {
     pub(crate) recorder: Option<Arc<Recorder>>,
 }
 
+impl AsPool for Registry {
+    fn sleep(&self) -> &Sleep {
+        &self.sleep
+    }
+}
+
 impl Registry {
     /// `adopts`: worker 0 is a thread of the program's own. `may_use`: where the thread that builds the pool runs of
     /// its own accord.
@@ -527,10 +536,18 @@ impl Registry {
         self.ended.load(Ordering::Acquire)
     }
 
-    /// Calls a detached task. A panic goes to the pool's handler. Without one, or if the handler panics too, the
-    /// process aborts with `no_handler`: a lost panic would be a wrong result that no caller sees.
+    /// Calls a detached task. A panic goes to [`Registry::handle_panic`].
     pub(crate) fn catch_panic(&self, call: impl FnOnce(), no_handler: &'static str) {
-        let Err(payload) = catch_unwind(AssertUnwindSafe(call)) else { return };
+        if let Err(payload) = catch_unwind(AssertUnwindSafe(call)) {
+            self.handle_panic(payload, no_handler);
+        }
+    }
+
+    /// The panic of a detached task goes to the pool's handler. Without one, or if the handler panics too, the process
+    /// aborts with `no_handler`: a lost panic would be a wrong result that no caller sees.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn handle_panic(&self, payload: Payload, no_handler: &'static str) {
         let abort = AbortOnDrop(no_handler);
         if let Some(handler) = &self.handlers.panic {
             let abort_in_handler = AbortOnDrop("the pool's panic handler panicked");

@@ -8,14 +8,15 @@ use comity_policy::WorkerId;
 
 use crate::raw::abort::AbortOnDrop;
 use crate::raw::job::take;
-use crate::raw::latch::{AsWorker, CrossLatch, Probe, ThreadLatch, Waiter, WorkerLatch};
+use crate::raw::latch::{AsWorker, Probe, ThreadLatch, WorkerLatch};
 use crate::watching::activity::Doing;
 use crate::watching::trace::Taking;
-use crate::workers::registry::{JobRef, JoinLatch, Registry, Worker};
+use crate::workers::registry::{CrossLatch, JobRef, JoinLatch, Registry, Waiter, Worker};
 use crate::workers::sleep::Sleep;
 use crate::workers::view::View;
 
-/// The most jobs that may lie unfinished on one worker's stack without need: a bound on how far it grows.
+/// A worker with this many unfinished jobs on its stack that it does not need there steals no more. It still runs jobs
+/// of its own and jobs from outside of the pool: see [`Worker::job_beyond_the_bound`].
 const DEEPEST: u32 = if cfg!(test) { 2 } else { 64 };
 
 /// How long a worker rests that may steal no more, before it looks again.
@@ -41,15 +42,38 @@ impl AsWorker for Worker {
         &self.registry().sleep
     }
 
-    fn wait_until(&self, latch: &impl Probe) {
+    fn wait_until(&self, latch: &dyn Probe) {
         self.wait_until(latch);
+    }
+}
+
+/// What a frame that waits needs.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum For {
+    /// Tasks, until the pool ends: the main loop.
+    Work,
+    /// What this worker spawned is most likely part of what is waited for.
+    OwnTasks,
+    /// What need not come from this worker's own tasks.
+    Anything,
+    /// The right half of a join, which a thief has.
+    Thief,
+}
+
+/// Set once the pool has ended and nothing is queued at the worker. A batch may lie there when the pool ends, if what
+/// waits for the batch keeps no pool running.
+struct Ended<'a>(&'a Worker);
+
+impl Probe for Ended<'_> {
+    fn probe(&self) -> bool {
+        self.0.registry().has_ended() && !self.0.has_own_tasks()
     }
 }
 
 impl Worker {
     /// What this worker waits with for a job in another pool.
     pub(crate) fn cross_latch(&self) -> CrossLatch {
-        CrossLatch::new(self, Arc::clone(self.registry()) as _)
+        CrossLatch::new(Arc::clone(self.registry()), self.id())
     }
 
     /// The waiter for jobs of `pool`: this thread, which is `worker`, if it is one.
@@ -94,14 +118,14 @@ impl Worker {
 
     /// Serves the pool until the latch is set: own tasks first, then what can be stolen.
     #[cold]
-    pub(crate) fn wait_until(&self, latch: &impl Probe) {
-        self.serve(&|| latch.probe(), None, true, Doing::Waiting);
+    pub(crate) fn wait_until(&self, latch: &dyn Probe) {
+        self.serve(latch, For::OwnTasks);
     }
 
     /// The same for what need not come from this worker's own tasks: these are laid on the stack like any others.
     #[cold]
-    pub(crate) fn wait_for_anything(&self, latch: &impl Probe) {
-        self.serve(&|| latch.probe(), None, false, Doing::Waiting);
+    pub(crate) fn wait_for_anything(&self, latch: &dyn Probe) {
+        self.serve(latch, For::Anything);
     }
 
     /// Waits for the right half of a join, which a thief has: takes the thief's own tasks first, since they are parts
@@ -109,41 +133,50 @@ impl Worker {
     #[cold]
     #[inline(never)]
     pub(crate) fn wait_for_thief(&self, latch: &JoinLatch) {
-        self.serve(&|| latch.probe(), Some(&|| latch.thief()), false, Doing::Waiting);
+        self.serve(latch, For::Thief);
     }
 
-    /// `thief`: the worker that runs what a join waits for, if that is known; `None` where no join waits. `own_first`:
-    /// what this worker spawned is most likely part of what is waited for.
-    fn serve(
-        &self,
-        done: &dyn Fn() -> bool,
-        thief: Option<&dyn Fn() -> Option<WorkerId>>,
-        own_first: bool,
-        doing: Doing,
-    ) {
-        let activity = &self.peer.activity;
+    /// Runs jobs until the latch is set. This frame lies below each of them, so it has only what outlives a job.
+    #[inline(never)]
+    fn serve(&self, latch: &dyn Probe, awaits: For) {
+        let (activity, depth) = (&self.peer.activity, self.own().stolen_depth.get());
         let before = activity.get();
         activity.count_wait(1);
         let mut naps = 0;
-        while !done() {
+        while let Some(job) = self.next_job(latch, awaits, &mut naps) {
+            // SAFETY: as in `run_one`.
+            unsafe { job.execute(self) }
+            self.own().stolen_depth.set(depth);
+        }
+        activity.count_wait(-1);
+        activity.set(before);
+    }
+
+    /// The next job for a frame that waits, counted as begun; `None` once the latch is set.
+    #[inline(never)]
+    fn next_job(&self, latch: &dyn Probe, awaits: For, naps: &mut u32) -> Option<JobRef> {
+        let (activity, done) = (&self.peer.activity, || latch.probe());
+        let doing = if awaits == For::Work { Doing::Looking } else { Doing::Waiting };
+        while !latch.probe() {
             if self.registry().is_closed() {
                 activity.set(doing);
-                self.rest_while_closed(done);
+                self.rest_while_closed(&done);
                 continue;
             }
-            activity.set(thief.and_then(|thief| thief()).map_or(doing, Doing::WaitingFor));
+            activity.set(latch.thief().map_or(doing, Doing::WaitingFor));
             // As in `answer_bell`.
             let abort =
                 AbortOnDrop("a worker failed while it looked for work, which is a bug in the runtime or its policy");
             let in_turn = if activity.waits() == 0 { self.job_in_turn() } else { None };
-            let mine = || self.job_to_run_here(own_first, naps >= MOST_NAPS);
+            let own_first = matches!(awaits, For::OwnTasks | For::Work);
+            let mine = || self.job_to_run_here(own_first, *naps >= MOST_NAPS);
             let mine = if in_turn.is_none() { mine() } else { None };
             let deepens = mine.is_none();
             let job = match in_turn.or(mine) {
-                None if self.own().stolen_depth.get() < DEEPEST => self.job_to_lay_on_top(done, thief),
+                None if self.own().stolen_depth.get() < DEEPEST => self.job_to_lay_on_top(latch),
                 None => {
-                    naps = MOST_NAPS.min(naps + 1);
-                    let needed = self.job_beyond_the_bound(thief.is_some());
+                    *naps = MOST_NAPS.min(*naps + 1);
+                    let needed = self.job_beyond_the_bound(awaits);
                     if needed.is_none() {
                         std::thread::sleep(NAP);
                     }
@@ -152,13 +185,13 @@ impl Worker {
                 job => job,
             };
             std::mem::forget(abort);
-            if let Some(job) = job {
+            if job.is_some() {
                 activity.set(Doing::Task);
-                self.execute(job, deepens);
+                self.begins(deepens);
+                return job;
             }
         }
-        activity.count_wait(-1);
-        activity.set(before);
+        None
     }
 
     /// A job that only this worker may run. Or with `spawned` the newest that it spawned: most likely a part of what
@@ -260,43 +293,39 @@ impl Worker {
     }
 
     /// A job that this frame does not need to have run here.
-    fn job_to_lay_on_top(
-        &self,
-        done: &dyn Fn() -> bool,
-        thief: Option<&dyn Fn() -> Option<WorkerId>>,
-    ) -> Option<JobRef> {
-        let back = thief.and_then(|thief| self.steal_back(done, thief));
-        if back.is_some() || done() {
+    fn job_to_lay_on_top(&self, latch: &dyn Probe) -> Option<JobRef> {
+        let back = self.steal_back(latch);
+        if back.is_some() || latch.probe() {
             return back;
         }
         let own = self.own_task();
         // SAFETY: the owner. In a join that waits for a thief the deque is empty: what is older was stolen before. But
         // a scope or an `install` may wait inside of a join's left half.
         let own = own.or_else(|| unsafe { self.peer.deque.take_oldest() }.map(JobRef::of));
-        own.or_else(|| self.search(done))
+        own.or_else(|| self.search(&|| latch.probe()))
     }
 
     /// What is left to a worker that may lay no more on its stack: that on which another worker's progress, or its
     /// own, may depend while no other worker comes to it. First, what came from outside of the pool. Second, the right
     /// halves in its own deque: what this frame awaits may wait for such a half, and all other workers may be at the
-    /// bound too. `joins`: the frame waits for the thief of a join's right half, and then the deque is empty. All else
-    /// that is awaited has begun elsewhere, or lies in the deque of a worker that comes to it.
+    /// bound too. If the frame waits for the thief of a join's right half, the deque is empty. All else that is awaited
+    /// has begun elsewhere, or lies in the deque of a worker that comes to it.
     ///
-    /// The deque has only halves of joins on this worker's own stack, so what this adds to the stack the program has
-    /// nested.
-    fn job_beyond_the_bound(&self, joins: bool) -> Option<JobRef> {
+    /// A half that runs here may push halves, which run on top of it in turn. So the stack grows with the number of
+    /// tasks that wait at the same time, and `serve` keeps the frames small.
+    fn job_beyond_the_bound(&self, awaits: For) -> Option<JobRef> {
         // SAFETY: the owner.
-        let own = if joins { None } else { unsafe { self.peer.deque.take_oldest() }.map(JobRef::of) };
+        let own = if awaits == For::Thief { None } else { unsafe { self.peer.deque.take_oldest() }.map(JobRef::of) };
         own.or_else(|| take(|| self.registry().injector.steal()))
     }
 
     /// Takes a task of the thief that runs what this worker waits for: a part of it. A thief that is not in the middle
     /// of something long answers before this gives up. How often it is tried the policy says.
-    fn steal_back(&self, done: &dyn Fn() -> bool, thief: &dyn Fn() -> Option<WorkerId>) -> Option<JobRef> {
+    fn steal_back(&self, latch: &dyn Probe) -> Option<JobRef> {
         for _ in 0..self.registry().policy.row().steal_backs {
-            let thief = thief().filter(|thief| *thief != self.id())?;
+            let thief = latch.thief().filter(|thief| *thief != self.id())?;
             let stolen = self.rob(thief);
-            if stolen.is_some() || done() {
+            if stolen.is_some() || latch.probe() {
                 return stolen;
             }
             std::hint::spin_loop();
@@ -311,47 +340,56 @@ impl Worker {
 
     /// See [`yield_local`](crate::yield_local()).
     pub(crate) fn yield_local(&self) -> Yield {
-        if self.registry().is_closed() {
-            return Yield::Idle;
-        }
         self.run_one(self.local_job())
     }
 
     /// See [`yield_now`](crate::yield_now()).
     pub(crate) fn yield_now(&self) -> Yield {
+        self.run_one(self.any_job())
+    }
+
+    /// A task that is queued here: what this worker spawned, then its part of a broadcast, then the right half of the
+    /// outermost join that still has it. `None` while the pool is closed.
+    #[inline(never)]
+    fn local_job(&self) -> Option<JobRef> {
         if self.registry().is_closed() {
-            return Yield::Idle;
+            return None;
+        }
+        // SAFETY: the owner.
+        self.job_to_run_here(true, true).or_else(|| unsafe { self.peer.deque.take_oldest() }.map(JobRef::of))
+    }
+
+    /// A task that is queued anywhere in the pool. `None` while the pool is closed.
+    #[inline(never)]
+    fn any_job(&self) -> Option<JobRef> {
+        if self.registry().is_closed() {
+            return None;
         }
         let peers = &self.registry().peers;
         // Those after this one first, so that not all begin with worker 0.
         let (before, after) = peers.split_at(self.index());
         let rob = || after[1..].iter().chain(before).find_map(|peer| self.rob(peer.id));
-        let job = self.local_job().or_else(rob).or_else(|| take(|| self.registry().injector.steal()));
-        self.run_one(job)
+        self.local_job().or_else(rob).or_else(|| take(|| self.registry().injector.steal()))
     }
 
-    /// A task that is queued here: what this worker spawned, then its part of a broadcast, then the right half of the
-    /// outermost join that still has it.
-    fn local_job(&self) -> Option<JobRef> {
-        // SAFETY: the owner.
-        self.job_to_run_here(true, true).or_else(|| unsafe { self.peer.deque.take_oldest() }.map(JobRef::of))
-    }
-
+    /// Runs a job that was taken from a queue, on top of the frame that yields.
     fn run_one(&self, job: Option<JobRef>) -> Yield {
         let Some(job) = job else { return Yield::Idle };
-        self.execute(job, true);
-        Yield::Executed
-    }
-
-    /// Runs a job that was taken from a queue. `deepens`: it lies on this worker's stack without need.
-    fn execute(&self, job: JobRef, deepens: bool) {
-        self.peer.jobs.add(1);
-        let depth = &self.own().stolen_depth;
-        depth.set(depth.get() + u32::from(deepens));
+        self.begins(true);
         // SAFETY: the job was taken from a queue, which hands each out once. It is alive: a frame that has queued a
         // job on its stack waits for the job's latch.
         unsafe { job.execute(self) }
-        depth.set(depth.get() - u32::from(deepens));
+        let depth = &self.own().stolen_depth;
+        depth.set(depth.get() - 1);
+        Yield::Executed
+    }
+
+    /// Counts a job that was taken from a queue. `deepens`: the job lies on this worker's stack without need, and the
+    /// caller takes one from `stolen_depth` after the job.
+    fn begins(&self, deepens: bool) {
+        self.peer.jobs.add(1);
+        let depth = &self.own().stolen_depth;
+        depth.set(depth.get() + u32::from(deepens));
     }
 
     /// Attempts to steal from a peer.
@@ -405,8 +443,7 @@ impl Worker {
         self.peer.busy_since.store(self.registry().nanos_at(now), Ordering::Relaxed);
         // Not a wait of any task's.
         self.peer.activity.count_wait(-1);
-        // A batch may still lie here when the pool ends, if what waits for it keeps no pool running.
-        self.serve(&|| self.registry().has_ended() && !self.has_own_tasks(), None, true, Doing::Looking);
+        self.serve(&Ended(self), For::Work);
         let nothing_is_queued = !self.has_own_tasks() && self.peer.deque.is_empty();
         assert!(nothing_is_queued, "a pool ends only when nothing is queued");
         if let Some(program) = self.registry().program() {

@@ -103,7 +103,13 @@ fn loom_a_latch_reaches_its_worker() {
 
 #[test]
 fn loom_the_last_of_two_counts_reaches_the_worker() {
-    fn inner(latch: &CountLatch) -> &dyn Probe {
+    struct NoOtherPool;
+    impl AsPool for NoOtherPool {
+        fn sleep(&self) -> &Sleep {
+            unreachable!("the waiter is of the same pool")
+        }
+    }
+    fn inner(latch: &CountLatch<NoOtherPool>) -> &dyn Probe {
         let Waiter::Worker(inner) = &latch.waiter else { unreachable!("made so below") };
         inner
     }
