@@ -106,3 +106,17 @@ fn main() -> ExitCode {
         Err(failure) => failure.report(),
     }
 }
+
+#[cfg(test)]
+#[path = "../tests/harness/quoted.rs"]
+mod quoted;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_command_line_that_documents_and_scripts_have_is_understood() {
+        quoted::assert_every_quoted_command_parses(Arguments::command(), 40);
+    }
+}

@@ -126,11 +126,20 @@ fn main() -> ExitCode {
 }
 
 #[cfg(test)]
+#[path = "../../cli/tests/harness/quoted.rs"]
+mod quoted;
+
+#[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn what_verbs_say_of_their_options_is_about_options_that_they_have() {
         Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn every_command_line_that_documents_and_scripts_have_is_understood() {
+        quoted::assert_every_quoted_command_parses(Arguments::command(), 40);
     }
 }
