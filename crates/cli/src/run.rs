@@ -242,7 +242,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
             desired.unwrap_or(most)
         )
     });
-    if arguments.session && session_nice.is_none() {
+    if arguments.session && session_nice.is_none() && census::is_mounted() {
         hint("comity: --session: sessions are no task groups here; `comity doctor` says what is");
     }
     // The nice value lowers the command relative to programs outside of the table. Within its own session it would have
@@ -260,7 +260,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let location = location.filter(|_| {
         let is_seen = census::is_of_this_namespace();
         if !is_seen {
-            hint(goes_without(OTHER_PROCESSES));
+            hint(goes_without(if census::is_mounted() { OTHER_PROCESSES } else { NO_PROCESSES }));
         }
         is_seen
     });
@@ -281,6 +281,9 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
 /// The reason why a command does not share cores if `/proc` shows another PID namespace.
 const OTHER_PROCESSES: &str = "/proc is that of another PID namespace, so processes cannot be told apart; mount one \
     (`unshare --mount-proc`, or `mount -t proc proc /proc`)";
+
+/// The reason why a command does not share cores if there is no `/proc`.
+const NO_PROCESSES: &str = "/proc is not mounted, so processes cannot be seen; mount it (`mount -t proc proc /proc`)";
 
 /// Returns the hint for a `comity run` that is part of the command of another `comity run`.
 fn is_part_of_another(arguments: &Arguments) -> String {
@@ -311,7 +314,7 @@ fn rooted(location: Location) -> Option<Location> {
 
 /// By which the coordinator decides: what `COMITY_POLICY` says of `comity`. No other policy is written for commands.
 fn policy() -> Result<Policy, Failure> {
-    let is_off = environment::variable("COMITY").is_some_and(|switch| switch == "off");
+    let is_off = environment::variable("COMITY").is_some_and(environment::is_off);
     let Some(text) = environment::variable("COMITY_POLICY").filter(|_| !is_off) else { return Ok(Policy::default()) };
     let policy: Result<Policy, _> = text.to_string_lossy().parse();
     let policy = policy.map_err(|error| Failure::Usage(format!("COMITY_POLICY: {error}")))?;

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use comity_console::{Failure, output};
-use comity_os::census::Stat;
+use comity_os::census::{self, Stat};
 use comity_table::{CORES, Life, Location, MOST_PAUSE, Program, Request, RequestError, Snapshot, request};
 
 use crate::json::SetReport;
@@ -266,6 +266,10 @@ mod tests {
         }
         for text in ["", "10", "0s", "0m", "m", "-1m", "1.5h", "10 m", "10min", "h1", "99999999999999999999s", "5m3"] {
             assert!(parse_time(text).is_err_and(|why| why.starts_with("give a time")), "{text}");
+        Err(_) if !census::is_mounted() => {
+            Err("has an unknown user: /proc is not mounted; mount it (`mount -t proc proc /proc`), or set it as root"
+                .to_owned())
+        }
         }
         for text in ["25h", "86401s"] {
             assert!(parse_time(text).is_err_and(|why| why.contains("24h at most")), "{text}");

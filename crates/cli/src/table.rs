@@ -50,8 +50,9 @@ COMITY_TABLE   not set: the user's own table, /dev/shm/comity-UID/layout-N,
                must be there. Programs of several users, or of several
                containers that mount the folder, share the cores of one machine
                by it.
-               off: no table. A program keeps its policy, shares nothing, and
-               all of its workers may be awake.
+               off (or none, no, false, 0, in any case): no table. A program
+               keeps its policy, shares nothing, and all of its workers may be
+               awake.
 
 An own table has the mode 0600 in a folder of the mode 0700; where another user
 has that folder's name, programs run without a table, and say so. A named table
