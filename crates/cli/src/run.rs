@@ -144,11 +144,11 @@ is no such command; 2: invalid command line.";
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
     /// Maximum number of cores that the command uses. `auto` sets no maximum
-    #[arg(long, value_name = "N", default_value = "auto", value_parser = parse_cores)]
+    #[arg(long, value_name = "N", default_value = "auto", value_parser = parse_cores, allow_negative_numbers = true)]
     cores: Cores,
     /// Weight of the command relative to other programs, 1 to 10000 [default: COMITY_WEIGHT, or the weight of its nice
     /// value, which is 100 for nice 0]
-    #[arg(long, value_name = "W", value_parser = weight::range())]
+    #[arg(long, value_name = "W", value_parser = weight::range(), allow_negative_numbers = true)]
     weight: Option<u32>,
     /// Start the command in a session of its own. Where the kernel divides processor time among sessions, the command
     /// then needs no mask and no stop, and a weight below 100 has its effect relative to all other sessions. Ctrl-C and
@@ -349,8 +349,16 @@ fn goes_without(why: &str) -> String {
 }
 
 fn not_started(program: &OsStr, error: &io::Error) -> Failure {
+    let is_a_line = program.to_string_lossy().contains(char::is_whitespace);
     let program = program.display();
     match error.kind() {
+        io::ErrorKind::NotFound if is_a_line => Failure::Start(
+            format!(
+                "cannot run '{program}': there is no such program. The quotes make it one word; try `comity run {program}`, \
+                 or `comity run sh -c '{program}'` for a line of the shell"
+            ),
+            127,
+        ),
         io::ErrorKind::NotFound => Failure::Start(
             format!("cannot run '{program}': there is no such program; give its path or look at PATH"),
             127,
