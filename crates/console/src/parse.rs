@@ -3,13 +3,21 @@
 use std::ops::RangeInclusive;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{Command, Parser};
+use clap::{Arg, Command, Parser};
 
 /// Parses the command line of this process. If it is invalid, or asks for the help, prints a text and ends the process.
 pub fn or_exit<A: Parser>(mut command: Command) -> A {
     let matches = command.try_get_matches_from_mut(std::env::args_os());
     let parsed = matches.and_then(|mut matches| A::from_arg_matches_mut(&mut matches));
     parsed.unwrap_or_else(|error| with_a_tip(error, &command).exit())
+}
+
+/// Has the parser of each option refuse a negative number. Clap would take the number for an option, and advise `--`.
+pub fn with_negative_numbers(command: Command) -> Command {
+    let takes = |argument: Arg| {
+        if argument.get_action().takes_values() { argument.allow_negative_numbers(true) } else { argument }
+    };
+    command.mut_args(takes).mut_subcommands(with_negative_numbers)
 }
 
 /// Adds a similar verb to an error about an unknown verb. Clap finds none for two letters that have changed places.

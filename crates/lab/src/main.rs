@@ -72,7 +72,7 @@ enum Verb {
 }
 
 fn main() -> ExitCode {
-    let Arguments { verb, loudness } = parse::or_exit(Arguments::command());
+    let Arguments { verb, loudness } = parse::or_exit(parse::with_negative_numbers(Arguments::command()));
     loudness.choose();
     let outcome = match verb {
         Verb::Corun(arguments) => corun::run(&arguments),
@@ -105,7 +105,7 @@ mod tests {
 
     #[test]
     fn what_verbs_say_of_their_options_is_about_options_that_they_have() {
-        Arguments::command().debug_assert();
+        parse::with_negative_numbers(Arguments::command()).debug_assert();
     }
 
     #[test]
