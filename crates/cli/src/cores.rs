@@ -38,7 +38,7 @@ pub struct Arguments {
     #[arg(long)]
     watch: bool,
     /// How much the program would count, from 1 to 10000 [default: COMITY_WEIGHT, or 100]
-    #[arg(long, value_name = "W", value_parser = weight::range())]
+    #[arg(long, value_name = "W", value_parser = weight::range(), allow_negative_numbers = true)]
     weight: Option<u32>,
     /// Print JSON, an object per line (schema comity-cores/1)
     #[arg(long)]

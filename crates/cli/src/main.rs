@@ -23,9 +23,9 @@ mod weight;
 
 use std::process::ExitCode;
 
-use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
-use comity_console::loudness::{Loudness, Takes};
-use comity_console::{Failure, generate};
+use clap::{CommandFactory, Parser, Subcommand};
+use comity_console::loudness::Loudness;
+use comity_console::{Failure, generate, parse};
 
 /// Fair and efficient work stealing for programs that share a machine.
 #[derive(Parser)]
@@ -56,24 +56,6 @@ enum Verb {
     Man(generate::Man),
 }
 
-impl Verb {
-    /// Its name, and what `-v` and `-q` change in it.
-    fn takes(&self) -> (&'static str, Takes) {
-        match self {
-            Verb::Run(_) => ("run", Takes::Both),
-            Verb::Set(_) => ("set", Takes::Neither),
-            Verb::Top(_) => ("top", Takes::Neither),
-            Verb::Cores(_) => ("cores", Takes::Both),
-            Verb::Table(_) => ("table", Takes::Verbose),
-            Verb::Rayon(_) => ("rayon", Takes::Both),
-            Verb::Policies(_) => ("policies", Takes::Neither),
-            Verb::Doctor(_) => ("doctor", Takes::Neither),
-            Verb::Completions(_) => ("completions", Takes::Neither),
-            Verb::Man(_) => ("man", Takes::Neither),
-        }
-    }
-}
-
 /// The command line as it is parsed.
 fn parse() -> Arguments {
     let mut command = Arguments::command();
@@ -81,15 +63,12 @@ fn parse() -> Arguments {
     if std::env::args_os().nth(1).is_none_or(|word| command.find_subcommand(word).is_none()) {
         command.build();
     }
-    Arguments::from_arg_matches(&command.get_matches()).unwrap_or_else(|error| error.exit())
+    parse::or_exit(command)
 }
 
 fn main() -> ExitCode {
     let Arguments { verb, loudness } = parse();
-    let (name, takes) = verb.takes();
-    if let Err(failure) = loudness.choose(name, takes) {
-        return failure.report();
-    }
+    loudness.choose();
     let outcome = match verb {
         Verb::Run(arguments) => return run::run(&arguments).unwrap_or_else(Failure::report),
         Verb::Set(arguments) => set::run(&arguments),
@@ -105,5 +84,19 @@ fn main() -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => failure.report(),
+    }
+}
+
+#[cfg(test)]
+#[path = "../tests/harness/quoted.rs"]
+mod quoted;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_command_line_that_documents_and_scripts_have_is_understood() {
+        quoted::assert_every_quoted_command_parses(Arguments::command(), 40);
     }
 }

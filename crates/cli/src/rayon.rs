@@ -160,12 +160,18 @@ fn enable(arguments: &Enable) -> Result<(), Failure> {
                  `comity rayon enable` goes to Comity, `comity rayon disable` goes back.\n";
         return output::print(&text);
     }
-    if let Some(Source::Folder { path, .. }) = &source {
-        text += &format!(
-            "Cargo.toml names the folder '{path}' of this machine: for all that build from it, give a repository instead, as \
-             in `comity rayon enable --git URL`.\n"
-        );
-    }
+    text += &match &source {
+        Some(Source::Folder { path, .. }) => format!(
+            "Cargo.toml names the folder '{path}' of this machine: without this folder, and on another machine, the project \
+             does not build. `comity rayon enable --git URL --rev REV` names a repository instead.\n"
+        ),
+        Some(Source::Git { .. }) => String::new(),
+        None => format!(
+            "Cargo.toml still names the repository '{}'. To use the rayon-core of this command instead, call `comity rayon \
+             disable` and then `comity rayon enable`.\n",
+            manifest.repository().unwrap_or_default()
+        ),
+    };
     text += "`comity rayon disable` goes back; COMITY_POLICY=NAME (see `comity policies`) and COMITY=off choose another policy \
              from outside.\n";
     output::print(&text)
@@ -447,7 +453,14 @@ fn status(arguments: &Status) -> Result<(), Failure> {
     turn.repair()?;
     let manifest = Manifest::read(project.manifest())?;
     let enabled = matches!(manifest.entry(), Entry::Folder | Entry::Git);
-    let tree = turn.look()?;
+    let tree = turn.look().map_err(|failure| match manifest.lost_folder() {
+        Some(folder) => Failure::Run(format!(
+            "'{}' takes rayon-core from the folder '{folder}', which is no longer there. `comity rayon disable` goes back to \
+             the stock one; `comity rayon enable --source DIR` names another folder",
+            project.manifest().display()
+        )),
+        None => failure,
+    })?;
     if arguments.json {
         return output::print(&output::to_json(&report(&project, enabled, &tree)));
     }

@@ -144,11 +144,11 @@ is no such command; 2: invalid command line.";
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
     /// Maximum number of cores that the command uses. `auto` sets no maximum
-    #[arg(long, value_name = "N", default_value = "auto", value_parser = parse_cores)]
+    #[arg(long, value_name = "N", default_value = "auto", value_parser = parse_cores, allow_negative_numbers = true)]
     cores: Cores,
     /// Weight of the command relative to other programs, 1 to 10000 [default: COMITY_WEIGHT, or the weight of its nice
     /// value, which is 100 for nice 0]
-    #[arg(long, value_name = "W", value_parser = weight::range())]
+    #[arg(long, value_name = "W", value_parser = weight::range(), allow_negative_numbers = true)]
     weight: Option<u32>,
     /// Start the command in a session of its own. Where the kernel divides processor time among sessions, the command
     /// then needs no mask and no stop, and a weight below 100 has its effect relative to all other sessions. Ctrl-C and
@@ -243,7 +243,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
             desired.unwrap_or(most)
         )
     });
-    if arguments.session && session_nice.is_none() {
+    if arguments.session && session_nice.is_none() && census::is_mounted() {
         hint("comity: --session: sessions are no task groups here; `comity doctor` says what is");
     }
     // The nice value lowers the command relative to programs outside of the table. Within its own session it would have
@@ -261,7 +261,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let location = location.filter(|_| {
         let is_seen = census::is_of_this_namespace();
         if !is_seen {
-            hint(goes_without(OTHER_PROCESSES));
+            hint(goes_without(if census::is_mounted() { OTHER_PROCESSES } else { NO_PROCESSES }));
         }
         is_seen
     });
@@ -282,6 +282,9 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
 /// The reason why a command does not share cores if `/proc` shows another PID namespace.
 const OTHER_PROCESSES: &str = "/proc is that of another PID namespace, so processes cannot be told apart; mount one \
     (`unshare --mount-proc`, or `mount -t proc proc /proc`)";
+
+/// The reason why a command does not share cores if there is no `/proc`.
+const NO_PROCESSES: &str = "/proc is not mounted, so processes cannot be seen; mount it (`mount -t proc proc /proc`)";
 
 /// Returns the hint for a `comity run` that is part of the command of another `comity run`.
 fn is_part_of_another(arguments: &Arguments) -> String {
@@ -312,7 +315,7 @@ fn rooted(location: Location) -> Option<Location> {
 
 /// By which the coordinator decides: what `COMITY_POLICY` says of `comity`. No other policy is written for commands.
 fn policy() -> Result<Policy, Failure> {
-    let is_off = environment::variable("COMITY").is_some_and(|switch| switch == "off");
+    let is_off = environment::variable("COMITY").is_some_and(environment::is_off);
     let Some(text) = environment::variable("COMITY_POLICY").filter(|_| !is_off) else { return Ok(Policy::default()) };
     let policy: Result<Policy, _> = text.to_string_lossy().parse();
     let policy = policy.map_err(|error| Failure::Usage(format!("COMITY_POLICY: {error}")))?;
@@ -347,8 +350,16 @@ fn goes_without(why: &str) -> String {
 }
 
 fn not_started(program: &OsStr, error: &io::Error) -> Failure {
+    let is_a_line = program.to_string_lossy().contains(char::is_whitespace);
     let program = program.display();
     match error.kind() {
+        io::ErrorKind::NotFound if is_a_line => Failure::Start(
+            format!(
+                "cannot run '{program}': there is no such program. The quotes make it one word; try `comity run {program}`, \
+                 or `comity run sh -c '{program}'` for a line of the shell"
+            ),
+            127,
+        ),
         io::ErrorKind::NotFound => Failure::Start(
             format!("cannot run '{program}': there is no such program; give its path or look at PATH"),
             127,

@@ -2,13 +2,14 @@
 //! to rest.
 
 use std::fs;
+use std::iter;
 use std::os::unix::fs::MetadataExt;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use clap::Args;
 use comity_console::{Failure, output};
-use comity_os::census::Stat;
+use comity_os::census::{self, Stat};
 use comity_table::{CORES, Life, Location, MOST_PAUSE, Program, Request, RequestError, Snapshot, request};
 
 use crate::json::SetReport;
@@ -19,6 +20,9 @@ use crate::weight;
 const FIRST_LOOK: Duration = Duration::from_secs(1);
 /// The time between two attempts to send a request to a program that has just joined.
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
+
+/// A bound on the walk from a process to the process that started it.
+const MOST_PARENTS: usize = 1000;
 
 const HELP: &str = "Examples:
   comity set '#3' --weight 300
@@ -61,13 +65,14 @@ pub struct Arguments {
     #[arg(value_name = "#SLOT|PID", value_parser = parse_target)]
     target: Target,
     /// How much it is to count beside others, from 1 to 10000, or own: as it says itself
-    #[arg(long, value_name = "W", group = "what", value_parser = parse_weight)]
+    #[arg(long, value_name = "W", group = "what", value_parser = parse_weight, allow_negative_numbers = true)]
     weight: Option<Wish>,
     /// How many cores it is to use at most, or auto: as it says itself
-    #[arg(long, value_name = "N", group = "what", value_parser = parse_cores)]
+    #[arg(long, value_name = "N", group = "what", value_parser = parse_cores, allow_negative_numbers = true)]
     cores: Option<Wish>,
     /// For how long it is to rest, at most 24h: 90s, 10m, 1h30m
-    #[arg(long, value_name = "TIME", group = "what", value_parser = parse_time)]
+    // A time such as -5m is refused by its parser, which says what a time is.
+    #[arg(long, value_name = "TIME", group = "what", value_parser = parse_time, allow_hyphen_values = true)]
     pause: Option<Duration>,
     /// It is to rest no longer
     #[arg(long, group = "what", conflicts_with = "pause")]
@@ -220,6 +225,10 @@ fn find(programs: &[Program], target: Target) -> Result<&Program, String> {
         Target::Process(process) => program.pid == process,
     };
     let found: Vec<&Program> = programs.iter().filter(named).collect();
+    if let (true, Target::Process(process), Some(command)) = (found.is_empty(), target, command_of(target, programs)) {
+        let (slot, title) = (command.slot.index(), title(command));
+        return Err(format!("process {process} is a part of {title}, which is set as a whole; give '#{slot}' instead"));
+    }
     let list = |programs: &[&Program]| programs.iter().map(|program| title(program)).collect::<Vec<_>>().join(", ");
     match (found.as_slice(), target) {
         ([program], _) => Ok(program),
@@ -227,8 +236,8 @@ fn find(programs: &[Program], target: Target) -> Result<&Program, String> {
             let what = match target {
                 Target::Slot(slot) => format!("no program has slot #{slot} of the core table"),
                 Target::Process(process) if Stat::of_process(process).is_some() => format!(
-                    "process {process} takes no part in the core table, so nothing looks after its cores and it cannot be \
-                     set; start it by `comity run`"
+                    "process {process} is not a member of the core table, and no program of the table has started it; start it \
+                     by `comity run` to set it"
                 ),
                 Target::Process(process) => format!("no program of the core table is process {process}"),
             };
@@ -241,6 +250,13 @@ fn find(programs: &[Program], target: Target) -> Result<&Program, String> {
             Err(format!("{} {what}; give one of {}", several[0].pid, list(several)))
         }
     }
+}
+
+/// Returns the program of the table that has started this process, or that has started the process that did, and so on.
+fn command_of(target: Target, programs: &[Program]) -> Option<&Program> {
+    let Target::Process(process) = target else { return None };
+    let parents = iter::successors(Some(process), |process| Some(Stat::of_process(*process)?.parent));
+    parents.take(MOST_PARENTS).find_map(|process| programs.iter().find(|program| program.pid == process))
 }
 
 /// Asks a program for something, if this user may. Else says why not.
@@ -271,6 +287,10 @@ fn may_set(program: &Program) -> Result<(), String> {
     match user_of(program.pid) {
         Some(user) if user == me.as_raw() => Ok(()),
         Some(user) => Err(format!("is another user's ({user}): that one may set it, and root")),
+        None if !census::is_mounted() => {
+            Err("has an unknown user: /proc is not mounted; mount it (`mount -t proc proc /proc`), or set it as root"
+                .to_owned())
+        }
         None => Err("is no process that this one can see, so its user cannot be known; root may set it".to_owned()),
     }
 }

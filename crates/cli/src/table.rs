@@ -32,9 +32,9 @@ and uses (parts of a core rotate); life: living, paused (by `comity set`),
 stopped (it has work, and no time or is stopped), dead.
 With --wide: policy (run: a command of `comity run`); awake: its workers that
 are awake, or a command's threads that run or wait for a core; workers: all of
-them, or the most cores that a command may desire; age: since it joined; cpu:
-processor time that it has used; got: the same in cores, on average since it
-joined; owed: cores that it was due beyond that; efficiency: under
+them, or the most cores that a command may desire; age: since it joined; cpu
+time: processor time that it has used; cpu: the same in cores, on average since
+it joined; owed: cores that it was due beyond that; efficiency: under
 comity:share=slowdown, its speed with all cores over that of as many, each as
 fast as one of its share; claimed, taken back, released, lost: how often it
 began to use a core that no program used, took back its own, gave one up, lost
@@ -50,8 +50,9 @@ COMITY_TABLE   not set: the user's own table, /dev/shm/comity-UID/layout-N,
                must be there. Programs of several users, or of several
                containers that mount the folder, share the cores of one machine
                by it.
-               off: no table. A program keeps its policy, shares nothing, and
-               all of its workers may be awake.
+               off (or none, no, false, 0, in any case): no table. A program
+               keeps its policy, shares nothing, and all of its workers may be
+               awake.
 
 An own table has the mode 0600 in a folder of the mode 0700. If another user
 has taken that folder's name, the folder is /run/user/UID/comity instead, which
@@ -275,7 +276,7 @@ fn cores(report: &TableReport) -> Table {
 }
 
 /// The columns of the programs; those behind the first [`FEW`] are shown with `--wide`. Whether it is a number.
-const COLUMNS: [(&str, bool); 24] = [
+pub const COLUMNS: [(&str, bool); 24] = [
     ("slot", true),
     ("pid", true),
     ("name", false),
@@ -289,8 +290,8 @@ const COLUMNS: [(&str, bool); 24] = [
     ("awake", true),
     ("workers", true),
     ("age", true),
+    ("cpu time", true),
     ("cpu", true),
-    ("got", true),
     ("owed", true),
     ("efficiency", true),
     ("claimed", true),

@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 use clap::{Args, ValueEnum};
 use comity_console::Failure;
 use comity_console::output::{self, ResultFile};
+use comity_console::parse;
 use comity_os::process;
 use comity_table::Location;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
@@ -24,41 +25,51 @@ use signal_hook::iterator::Signals;
 use self::sample::Watch;
 use self::screen::View;
 
+/// The beginning and the end of the help of the command; [`HELP`] is between them.
 const EXAMPLES: &str = "Examples:
   comity top
   comity top --once --sort cpu
   comity top --json | jq '.programs[].cpu'
-  comity top --prometheus /var/lib/node_exporter/comity.prom
-
-Keys: q quit; s sort by the next column, r the other way round; / filter by
-name or policy (Enter keeps it, Esc drops it); arrows, Page Up and Down scroll;
-Tab and Shift-Tab select a program: p has it rest for 10 minutes, or go on; +
-and - double and halve its weight. See `comity set --help` for what that means.
-
-Of a program: cpu: cores' worth of processor time that it uses; due: the same
-that it is entitled to; owed: how much of that it has not got; wants: cores that
-it could use now, 0 while it shares time; held, own: whole cores that it uses,
-and is entitled to at the moment; waits: cores that it wants and has not; lends:
-its own that others use; lost/s: cores that their owners took back from it, each
-second; short for: why it uses less than it holds or is due: `tasks wait` (for
-each other, for input or for a lock), `no core` (workers rest beside queued
-tasks) or `few tasks`; sw/s: context switches each second; steals/s: how often
-in a second its workers took a task from each other; accel/s: how often one
-without a task gave another what was left of its time slice; refused/s: how often it would have, and
-did not; mostly for: the most frequent reason. `-` stands for what a program
-does not publish, a command of `comity run` none of these four; for cpu of one
-that rests or does not live there is `paused`, `stopped` or `dead`. As many
-columns are shown as fit; --json and --prometheus have refusals by reason.
-
-Of a core: 3 used by its owner, the program in slot 3; 3* used by 3 and lent to
-it; (3) owned by 3 and unused; - neither owned nor used.
-
-Exit codes: 0 quit, or ended by SIGTERM, SIGINT or SIGHUP; 1 the terminal, or
+  comity top --prometheus /var/lib/node_exporter/comity.prom";
+const EXIT_CODES: &str = "Exit codes: 0 quit, or ended by SIGTERM, SIGINT or SIGHUP; 1 the terminal, or
 with --once the table, cannot be used; 2 the command line is at fault.";
+
+/// The help on the screen.
+const HELP: &str = "\
+Keys: q quit; ? this text; s sort by the next column, r reverse the order;
+/ filter by name or policy (Enter keeps it, Esc drops it); arrows, Page Up and
+Down scroll; Tab and Shift-Tab select a program: p pauses it for 10 minutes, or
+resumes it; + and - double and halve its weight. See `comity set --help`.
+
+The first line: cores that a program holds; held cores that are lent by their
+owners; processor time that all programs use, in cores.
+
+Of a program: cpu: cores' worth of processor time that it uses; desire: cores
+that it could use now, 0 while it shares time; held, owned: whole cores that it
+holds, and is entitled to, at the moment; waits: cores that it desires and does
+not hold; lends: its own that others hold; weight: a program with weight 200 is
+entitled to twice the time of one with weight 100; lost/s: cores that their
+owners took back from it, each second; due: cores' worth of processor time that
+it is entitled to; owed: how much of that it has not got; short for: why it uses
+less than it holds or is due: `tasks wait` (for each other, for input or for a
+lock), `no core` (workers rest beside queued tasks) or `few tasks`; awake:
+workers, or threads of a command, that are awake; sw/s: context switches each
+second; pid: its process; policy: that it shares by, `run` for a command of
+`comity run`; steals/s: how often in a second its workers took a task from each
+other; accel/s: how often one without a task gave another what was left of its
+time slice; refused/s: how often it would have, and did not; mostly for: the
+most frequent reason. `-` stands for what a program does not publish, a command
+of `comity run` none of these four; for cpu of one that is paused or does not
+live there is `paused`, `stopped` or `dead`. As many columns are shown as fit;
+--json and --prometheus have refusals by reason. `comity table` uses the same
+names.
+
+Of a core: 3 held by its owner, the program in slot 3; 3* held by 3 and lent to
+it; (3) owned by 3 and not held; - neither owned nor held.";
 
 /// Show live which program owns, holds, lends and waits for which core
 #[derive(Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = format!("{EXAMPLES}\n\n{HELP}\n\n{EXIT_CODES}"))]
 pub struct Arguments {
     /// Look once, print and end
     #[arg(long)]
@@ -77,7 +88,7 @@ pub struct Arguments {
     filter: String,
     /// Milliseconds between two looks, 50 to 3600000 [default: 250; 1000 with --once or --json; 5000 with
     /// --prometheus]
-    #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(50..=3_600_000))]
+    #[arg(long, value_name = "MS", value_parser = parse::whole::<u64>(50..=3_600_000), allow_negative_numbers = true)]
     interval_ms: Option<u64>,
 }
 

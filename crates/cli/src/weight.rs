@@ -1,7 +1,6 @@
 //! How much a program counts beside others.
 
-use clap::builder::RangedI64ValueParser;
-use comity_console::{Failure, choices};
+use comity_console::{Failure, choices, parse};
 use comity_os::census::Stat;
 use comity_os::{environment, priority, task_group};
 
@@ -10,8 +9,8 @@ pub const USUAL: u32 = 100;
 pub const MOST: u32 = 10_000;
 
 /// The parser of every `--weight`.
-pub fn range() -> RangedI64ValueParser<u32> {
-    clap::value_parser!(u32).range(1..=i64::from(MOST))
+pub fn range() -> impl Fn(&str) -> Result<u32, String> + Clone {
+    parse::whole(1..=u64::from(MOST))
 }
 
 /// What chose it.

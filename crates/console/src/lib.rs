@@ -13,5 +13,6 @@ pub mod generate;
 pub mod loudness;
 pub mod machine;
 pub mod output;
+pub mod parse;
 
 pub use failure::Failure;

@@ -5,9 +5,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use clap::Args;
 use comity_os::writes::to_stderr;
 
-use crate::Failure;
-
-/// The options of every verb. A verb that they change nothing in refuses them: see [`Loudness::choose`].
+/// The options of every verb.
 #[derive(Args, Clone, Copy)]
 pub struct Loudness {
     /// Say more on standard error: what was chosen, by what, and what is done
@@ -18,19 +16,6 @@ pub struct Loudness {
     quiet: bool,
 }
 
-/// What a verb can do with the options.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Takes {
-    /// It has more to say, and less.
-    Both,
-    /// It gives no hints.
-    Verbose,
-    /// There is nothing more to say.
-    Quiet,
-    /// It prints its result and nothing else.
-    Neither,
-}
-
 const USUAL: u8 = 0;
 const QUIET: u8 = 1;
 const VERBOSE: u8 = 2;
@@ -39,21 +24,10 @@ const VERBOSE: u8 = 2;
 static LOUDNESS: AtomicU8 = AtomicU8::new(USUAL);
 
 impl Loudness {
-    /// Takes effect from here on.
-    ///
-    /// # Errors
-    /// If the verb called `verb` would take no notice.
-    pub fn choose(self, verb: &str, takes: Takes) -> Result<(), Failure> {
-        let refused = [
-            (self.verbose && !matches!(takes, Takes::Both | Takes::Verbose), "-v", "it has no more to say"),
-            (self.quiet && !matches!(takes, Takes::Both | Takes::Quiet), "-q", "it prints its result alone"),
-        ];
-        if let Some((_, option, why)) = refused.into_iter().find(|(is_refused, ..)| *is_refused) {
-            return Err(Failure::Usage(format!("{option} changes nothing in `{verb}`: {why}; leave {option} out")));
-        }
+    /// Takes effect from here on. A verb without progress, hints or details prints the same with the options.
+    pub fn choose(self) {
         let loudness = if self.quiet { QUIET } else { USUAL } | if self.verbose { VERBOSE } else { USUAL };
         LOUDNESS.store(loudness, Ordering::Relaxed);
-        Ok(())
     }
 }
 

@@ -5,6 +5,7 @@ use std::str::FromStr;
 
 use clap::ValueEnum;
 use comity_console::Failure;
+use comity_console::parse::whole;
 use comity_kernels::Backend as Started;
 use comity_policy::Policy;
 
@@ -15,8 +16,8 @@ pub const MAX_WORKERS: u16 = 1024;
 const _: () = assert!(MAX_WORKERS as usize <= comity::MAX_THREADS);
 
 /// The parser of every `--workers`.
-pub fn workers_range() -> clap::builder::RangedI64ValueParser<u16> {
-    clap::value_parser!(u16).range(1..=i64::from(MAX_WORKERS))
+pub fn workers_range() -> impl Fn(&str) -> Result<u16, String> + Clone {
+    whole::<u16>(1..=u64::from(MAX_WORKERS))
 }
 
 /// What runs the tasks.

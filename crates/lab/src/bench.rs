@@ -59,13 +59,6 @@ enum Bench {
     RunQueue(run_queue::Arguments),
 }
 
-impl Arguments {
-    /// Whether nothing is measured.
-    pub fn is_list(&self) -> bool {
-        matches!(&self.bench, Bench::Use(arguments) if arguments.is_list())
-    }
-}
-
 /// Runs the verb.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let out = arguments.out.as_deref();

@@ -21,6 +21,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use comity_console::output::{self, ResultFile};
+use comity_console::parse::whole;
 use comity_console::{Failure, loudness, machine};
 use comity_os::{cores, task_group};
 
@@ -129,10 +130,10 @@ pub struct Arguments {
     #[arg(long, value_name = "N", value_parser = workers_range())]
     workers: Option<u16>,
     /// Counted rounds of each program, alone and together, 1 to 10000
-    #[arg(long, value_name = "R", default_value_t = 12, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    #[arg(long, value_name = "R", default_value_t = 12, value_parser = whole::<u32>(1..=10_000))]
     rounds: u32,
     /// Uncounted rounds that each program runs alone, one program after the other, before all run together, 0 to 10000
-    #[arg(long, value_name = "R", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=10_000))]
+    #[arg(long, value_name = "R", default_value_t = 0, value_parser = whole::<u32>(0..=10_000))]
     lead_in: u32,
     /// Whether each program gets a session, and with autogroup a task group, of its own
     #[arg(long, value_enum, value_name = "GROUPING", default_value = "same")]
@@ -141,7 +142,7 @@ pub struct Arguments {
     #[arg(long, value_name = "NAME", default_value = "own")]
     baseline: String,
     /// Seconds that one round, or preparing a program, may take, 1 to 1000000
-    #[arg(long, value_name = "SECS", default_value_t = 600, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    #[arg(long, value_name = "SECS", default_value_t = 600, value_parser = whole::<u32>(1..=1_000_000))]
     timeout: u32,
     /// Print all columns and measures
     #[arg(long)]

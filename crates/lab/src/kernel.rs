@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use clap::Args;
+use comity_console::parse::whole;
 use comity_console::{Failure, machine, output};
 use comity_kernels::catalog;
 use comity_policy::Policy;
@@ -49,18 +50,11 @@ pub struct Arguments {
     #[arg(long, value_name = "N", value_parser = workers_range())]
     workers: Option<u16>,
     /// How often to run, 1 to 1000000; the input is built once
-    #[arg(long, value_name = "R", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    #[arg(long, value_name = "R", default_value_t = 1, value_parser = whole::<u32>(1..=1_000_000))]
     rounds: u32,
     /// Print JSON (schema comity-kernel/1)
     #[arg(long)]
     json: bool,
-}
-
-impl Arguments {
-    /// Whether nothing is measured.
-    pub fn is_list(&self) -> bool {
-        self.list
-    }
 }
 
 /// Runs the verb.

@@ -38,8 +38,8 @@ mod trial;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
-use comity_console::generate;
-use comity_console::loudness::{Loudness, Takes};
+use comity_console::loudness::Loudness;
+use comity_console::{generate, parse};
 
 /// Measure what sharing a machine costs, and repeat the papers' experiments.
 #[derive(Parser)]
@@ -72,39 +72,9 @@ enum Verb {
     Serve(serve::Arguments),
 }
 
-impl Verb {
-    /// Its name, and what `-v` and `-q` change in it.
-    fn takes(&self) -> (&'static str, Takes) {
-        match self {
-            Verb::Corun(_) => ("corun", Takes::Both),
-            Verb::Predict(_) => ("predict", Takes::Both),
-            Verb::Kernel(arguments) if arguments.is_list() => ("kernel --list", Takes::Neither),
-            Verb::Kernel(_) => ("kernel", Takes::Both),
-            Verb::Record(arguments) if arguments.is_show() => ("record --show", Takes::Neither),
-            Verb::Record(_) => ("record", Takes::Both),
-            Verb::Bench(arguments) if arguments.is_list() => ("bench use --list", Takes::Neither),
-            Verb::Bench(_) => ("bench", Takes::Both),
-            Verb::Simulate(arguments) if !arguments.is_sweep() => {
-                ("simulate --timeline, --record or --replay", Takes::Neither)
-            }
-            Verb::Simulate(_) => ("simulate", Takes::Both),
-            Verb::Reproduce(_) => ("reproduce", Takes::Both),
-            Verb::Sweep(_) => ("sweep", Takes::Both),
-            Verb::Plot(_) => ("plot", Takes::Neither),
-            Verb::Report(_) => ("report", Takes::Neither),
-            Verb::Completions(_) => ("completions", Takes::Neither),
-            Verb::Man(_) => ("man", Takes::Neither),
-            Verb::Serve(_) => ("serve", Takes::Neither),
-        }
-    }
-}
-
 fn main() -> ExitCode {
-    let Arguments { verb, loudness } = Arguments::parse();
-    let (name, takes) = verb.takes();
-    if let Err(failure) = loudness.choose(name, takes) {
-        return failure.report();
-    }
+    let Arguments { verb, loudness } = parse::or_exit(parse::with_negative_numbers(Arguments::command()));
+    loudness.choose();
     let outcome = match verb {
         Verb::Corun(arguments) => corun::run(&arguments),
         Verb::Predict(arguments) => predict::run(&arguments),
@@ -127,11 +97,20 @@ fn main() -> ExitCode {
 }
 
 #[cfg(test)]
+#[path = "../../cli/tests/harness/quoted.rs"]
+mod quoted;
+
+#[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn what_verbs_say_of_their_options_is_about_options_that_they_have() {
-        Arguments::command().debug_assert();
+        parse::with_negative_numbers(Arguments::command()).debug_assert();
+    }
+
+    #[test]
+    fn every_command_line_that_documents_and_scripts_have_is_understood() {
+        quoted::assert_every_quoted_command_parses(Arguments::command(), 40);
     }
 }

@@ -21,6 +21,7 @@ use std::time::Duration;
 
 use clap::Args;
 use comity_console::output::{self, ResultFile};
+use comity_console::parse::whole;
 use comity_console::{Failure, machine};
 use comity_os::cores;
 use comity_policy::Policy;
@@ -85,13 +86,13 @@ pub struct Arguments {
     #[arg(long, value_name = "N", value_parser = workers_range())]
     workers: Option<u16>,
     /// Counted rounds of each program in a co-run, 1 to 10000
-    #[arg(long, value_name = "R", default_value_t = 12, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    #[arg(long, value_name = "R", default_value_t = 12, value_parser = whole::<u32>(1..=10_000))]
     rounds: u32,
     /// Simulated runs, 1 to 1000
-    #[arg(long, value_name = "N", default_value_t = 9, value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    #[arg(long, value_name = "N", default_value_t = 9, value_parser = whole::<u32>(1..=1_000))]
     starts: u32,
     /// Of the first run; each next has the next
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole::<u64>(0..=u64::MAX))]
     seed: u64,
     /// Whether each program gets a session, and with autogroup a task group, of its own
     #[arg(long, value_enum, value_name = "GROUPING", default_value = "same")]
@@ -103,7 +104,7 @@ pub struct Arguments {
     #[arg(long)]
     measure: bool,
     /// With --measure: seconds that one round, or preparing a program, may take, 1 to 1000000
-    #[arg(long, value_name = "SECS", default_value_t = 600, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    #[arg(long, value_name = "SECS", default_value_t = 600, value_parser = whole::<u32>(1..=1_000_000))]
     timeout: u32,
     /// Also write JSON (schema comity-predict/1) to this file; `-` prints it instead of the table
     #[arg(long, value_name = "FILE")]

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use clap::Args;
 use comfy_table::{Table, presets};
+use comity_console::parse::whole;
 use comity_console::{Failure, machine, output};
 use comity_graph::{About, Graph, Leaves, Measures, Scale};
 use comity_kernels::record::MERGE_NS;
@@ -64,11 +65,11 @@ pub struct Arguments {
     workers: Option<u16>,
     /// Merge shorter tasks into their parents, or several of one fork into one
     #[arg(long, value_name = "NS", default_value_t = MERGE_NS, conflicts_with = "show",
-        value_parser = clap::value_parser!(u64).range(..=1_000_000_000))]
+        value_parser = whole::<u64>(0..=1_000_000_000))]
     merge_ns: u64,
     /// How often to run with and without being measured, 1 to 1000
     #[arg(long, value_name = "R", default_value_t = 5, conflicts_with = "show",
-        value_parser = clap::value_parser!(u32).range(1..=1000))]
+        value_parser = whole::<u32>(1..=1000))]
     rounds: u32,
     /// Tell of a recording that there is
     #[arg(long, value_name = "FILE", conflicts_with_all = ["name", "out", "command"])]
@@ -79,13 +80,6 @@ pub struct Arguments {
     /// Print JSON (schema comity-record/1)
     #[arg(long)]
     json: bool,
-}
-
-impl Arguments {
-    /// Whether nothing is measured.
-    pub fn is_show(&self) -> bool {
-        self.show.is_some()
-    }
 }
 
 /// The factors that a command line wants of a graph: those that it says, or those to the kernel that it names.

@@ -16,6 +16,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use comity_console::output::ResultFile;
+use comity_console::parse::whole;
 use comity_console::{Failure, output};
 use comity_sim::experiments::Runner;
 use comity_sim::scenario::{Model, Observers, Outcome, Scenario, Written};
@@ -80,7 +81,7 @@ pub struct Arguments {
     #[arg(long, value_name = "DIR", conflicts_with = "shard")]
     plot: Option<PathBuf>,
     /// Look at everything that must hold in one quantum of so many; on a host, after one event of so many
-    #[arg(long, value_name = "QUANTA", default_value_t = 1_000, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "QUANTA", default_value_t = 1_000, value_parser = whole::<u64>(1..=u64::MAX))]
     check_every: u64,
     /// Do the first run alone, and write to a new file which thread ran on which core when, and what each was about
     #[arg(long, value_name = "FILE", conflicts_with_all = ["out", "shard", "merge", "plot"])]
@@ -96,11 +97,6 @@ pub struct Arguments {
 }
 
 impl Arguments {
-    /// Whether there are many runs, which are done by a sweep.
-    pub fn is_sweep(&self) -> bool {
-        self.replay.is_none() && !self.is_observed()
-    }
-
     /// Whether the first run is done alone.
     fn is_observed(&self) -> bool {
         self.record.is_some() || self.timeline.is_some()

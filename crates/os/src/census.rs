@@ -98,6 +98,11 @@ pub fn waited_for_core(process: u32, thread: u32) -> Option<Duration> {
     Some(Duration::from_nanos(waited.parse().ok()?))
 }
 
+/// True if a `/proc` with processes is mounted.
+pub fn is_mounted() -> bool {
+    fs::exists("/proc/self/stat").unwrap_or(false)
+}
+
 /// True if `/proc` shows the PID namespace of this process. If it shows another namespace, a process number from `/proc` is the
 /// number of an unrelated process here.
 pub fn is_of_this_namespace() -> bool {

@@ -1,6 +1,6 @@
 //! The variables of the environment that a program obeys.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 
 use crate::system::calls;
 
@@ -20,4 +20,9 @@ pub fn variable(name: &str) -> Option<OsString> {
 /// that started it may not (`AT_SECURE`).
 pub fn has_more_rights_than_its_caller() -> bool {
     calls::is_secure()
+}
+
+/// True for a value that switches something off: `off`, `none`, `no`, `false` or `0`, in any case.
+pub fn is_off(value: impl AsRef<OsStr>) -> bool {
+    ["off", "none", "no", "false", "0"].iter().any(|word| value.as_ref().eq_ignore_ascii_case(word))
 }

@@ -78,8 +78,12 @@ fn rayons_variables_count_where_ours_are_not_set() {
 fn off_means_plain_work_stealing() {
     let _watchdog = Watchdog::start("off_means_plain_work_stealing");
     let build = |switch| ask("build", &[("COMITY", switch), ("COMITY_NUM_THREADS", "1"), ("COMITY_POLICY", "bws")]);
-    assert_eq!(build("off"), "1 plain");
-    assert_eq!((build("on"), build("")), ("1 bws".to_owned(), "1 bws".to_owned()));
+    for off in ["off", "OFF", "none", "No", "false", "0"] {
+        assert_eq!(build(off), "1 plain", "{off}");
+    }
+    for on in ["on", "ON", ""] {
+        assert_eq!(build(on), "1 bws", "{on}");
+    }
     assert_eq!(build("of"), "error: COMITY=of is neither on nor off");
     assert_eq!(ask("build two under abp", &[("COMITY", "off")]), "2 abp");
 }

@@ -356,8 +356,13 @@ fn what_no_trace_can_be_written_into_is_refused_and_left_as_it_is() {
     }
     assert_eq!(fs::read_to_string(&precious).unwrap(), "fn main() {}\n");
     assert_eq!(folder.names(), ["pipe", "precious.rs"]);
-    // Set to nothing is not set.
-    succeeds(traced("join in the global pool", Path::new("")));
+    // Set to nothing is not set, and off is off.
+    for unset in ["", "off", "OFF", "none"] {
+        let mut command = traced("join in the global pool", Path::new(unset));
+        command.current_dir(&folder.0);
+        succeeds(command);
+    }
+    assert_eq!(folder.names(), ["pipe", "precious.rs"]);
 }
 
 #[test]

@@ -40,12 +40,12 @@ pub enum Location {
 }
 
 impl Location {
-    /// What `COMITY_TABLE` says; `None` if it says `off`, and elsewhere than on Linux if it says nothing. A program
+    /// What `COMITY_TABLE` says; `None` if it [says `off`](environment::is_off), and elsewhere than on Linux if it says nothing. A program
     /// with more rights than its caller does not ask.
     pub fn from_environment() -> Option<Location> {
         match environment::variable("COMITY_TABLE") {
             None => files::ARE_SHARED.then_some(Location::Own),
-            Some(text) if text == "off" => None,
+            Some(text) if environment::is_off(&text) => None,
             Some(text) => Some(Location::At(text.into())),
         }
     }
@@ -53,7 +53,7 @@ impl Location {
     /// Returns the table of the command of `comity run` that this process belongs to. Returns `None` if there is no such
     /// command, or if this process has joined a table itself.
     pub fn around() -> Option<Location> {
-        let is_off = environment::variable("COMITY_TABLE").is_some_and(|text| text == "off");
+        let is_off = environment::variable("COMITY_TABLE").is_some_and(environment::is_off);
         let text = environment::variable(TABLE_AROUND).filter(|_| is_off)?;
         Some(if text == OWN { Location::Own } else { Location::At(text.into()) })
     }

@@ -22,8 +22,16 @@ pub(crate) fn read(words: &[AtomicU64]) -> String {
 /// The same of bytes, up to the first that is 0.
 pub(crate) fn of_bytes(bytes: &[u8]) -> String {
     let bytes: Vec<u8> = bytes.iter().copied().take_while(|byte| *byte != 0).collect();
-    let printable = |letter: char| if letter.is_control() { char::REPLACEMENT_CHARACTER } else { letter };
+    let printable = |letter: char| if is_visible(letter) { letter } else { char::REPLACEMENT_CHARACTER };
     String::from_utf8_lossy(&bytes).chars().map(printable).collect()
+}
+
+/// False for a letter that moves the cursor, ends a line, turns the direction of the text or has no width.
+fn is_visible(letter: char) -> bool {
+    let is_selector = matches!(letter, '\u{34f}' | '\u{fe00}'..='\u{fe0f}' | '\u{e0100}'..='\u{e01ef}');
+    // The standard library knows which letters are printed. Behind another letter, it lets accents stand.
+    let is_printed = || String::from_iter(['a', letter]).escape_debug().count() == 2;
+    matches!(letter, '"' | '\'' | '\\') || !is_selector && is_printed()
 }
 
 #[cfg(test)]
@@ -44,5 +52,15 @@ mod tests {
         }
         words[0].store(u64::from_le_bytes(*b"a\x1b[2J\xff\xfe\n"), Ordering::Relaxed);
         assert!(!read(&words).contains(|letter: char| letter.is_control()));
+        for text in
+            ["gpj\u{202e}.exe", "a\u{2028}b", "c\u{200b}g", "\u{feff}cg", "c\u{2066}g", "c\u{fe0f}g", "c\u{ad}g"]
+        {
+            write(&words, text);
+            assert!(read(&words).contains(char::REPLACEMENT_CHARACTER), "{text:?}");
+        }
+        for text in ["ra\u{301}d", "größe \"1\"", "計算 \\ 'x'", "ไทย", "🦀"] {
+            write(&words, text);
+            assert_eq!(read(&words), text);
+        }
     }
 }

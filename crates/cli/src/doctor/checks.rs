@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use comity_os::cpu_clock::ThreadId;
 use comity_os::steal::Stat;
-use comity_os::{Capabilities, CoreSet, affinity, cores, environment, freezer, quota};
+use comity_os::{Capabilities, CoreSet, affinity, census, cores, environment, freezer, quota};
 use comity_policy::Policy;
 use comity_protocol::steal::Reading;
 use comity_table::{CORES, Life, Location, Snapshot, other_layouts};
@@ -25,7 +25,7 @@ const MOST_WORKERS: usize = 65_535;
 /// All of them, in the order in which they are told.
 pub fn all() -> Vec<DoctorCheck> {
     let found = Capabilities::detect();
-    let mut checks = vec![usable_cores(), limit(), stolen(), table(), variables()];
+    let mut checks = vec![processes(), usable_cores(), limit(), stolen(), table(), variables()];
     checks.extend(outside_load());
     checks.extend([
         task_group(found.autogroup),
@@ -48,6 +48,22 @@ pub fn all() -> Vec<DoctorCheck> {
         acceleration(&cores::allowed(), may_be_pulled),
     ]);
     checks
+}
+
+/// Whether `/proc` shows the processes of this PID namespace, without which `comity run` shares no cores.
+fn processes() -> DoctorCheck {
+    let without = "`comity run` runs commands without sharing cores; what is told below may be incomplete";
+    match (census::is_mounted(), census::is_of_this_namespace()) {
+        (true, true) => check("processes", "/proc is mounted", "`comity run` finds the processes of a command"),
+        (true, false) => check("processes", "/proc is that of another PID namespace", without)
+            .costs("mount one: `unshare --mount-proc`, or `mount -t proc proc /proc`"),
+        (false, _) => check("processes", "/proc is not mounted", without).costs("mount it: `mount -t proc proc /proc`"),
+    }
+}
+
+/// A check of what only `/proc` tells.
+fn untold(name: &'static str) -> DoctorCheck {
+    check(name, "not told: /proc is not mounted", "nothing is known of it")
 }
 
 fn check(name: &'static str, found: impl Into<String>, meaning: impl Into<String>) -> DoctorCheck {
@@ -85,6 +101,7 @@ fn limit() -> DoctorCheck {
         )
         .costs("raise the control group's cpu.max, or give it fewer cores by its cpuset"),
         Some(cores) => check("quota", format!("{cores:.2} cores' worth of time"), "it binds no program here"),
+        None if !census::is_mounted() => untold("quota"),
         None => check("quota", "none", "no control group limits the processor time"),
     }
 }
@@ -170,7 +187,7 @@ fn variables() -> DoctorCheck {
         let fits = text.parse().is_ok_and(|number: f64| (least..=most).contains(&number));
         (!fits).then(|| format!("{name}={text} is not {what}"))
     };
-    let is_off = text("COMITY").as_deref() == Some("off");
+    let is_off = text("COMITY").is_some_and(environment::is_off);
     // It is not read then.
     let policy = || {
         text("COMITY_POLICY")
@@ -180,7 +197,8 @@ fn variables() -> DoctorCheck {
             .map(|error| format!("COMITY_POLICY: {error}"))
     };
     let switch = || {
-        let text = text("COMITY").filter(|text| text != "on" && text != "off")?;
+        let is_known = |text: &str| text.eq_ignore_ascii_case("on") || environment::is_off(text);
+        let text = text("COMITY").filter(|text| !is_known(text))?;
         Some(format!("COMITY={text} is neither on nor off"))
     };
     let workers = || {
@@ -194,7 +212,7 @@ fn variables() -> DoctorCheck {
         (!fits).then(|| format!("COMITY_CORES={text} is not a whole number from 1 to {CORES}"))
     };
     let trace = || {
-        let path = PathBuf::from(environment::variable("COMITY_TRACE")?);
+        let path = PathBuf::from(environment::variable("COMITY_TRACE").filter(|path| !environment::is_off(path))?);
         let says = |what: &str| Some(format!("COMITY_TRACE={}: {what}", path.display()));
         match path.metadata() {
             Ok(found) if !found.is_file() => says("it is no regular file"),
@@ -280,7 +298,9 @@ fn since_the_start() -> Option<Reading> {
 }
 
 fn task_group(autogroup: bool) -> DoctorCheck {
-    if let Some(group) = comity_os::task_group::control_group() {
+    if !census::is_mounted() {
+        untold("task group")
+    } else if let Some(group) = comity_os::task_group::control_group() {
         let meaning = "the kernel divides time by control groups, and within one by threads; sessions change nothing";
         check("task group", format!("the control group '{}'", group.display()), meaning)
     } else if autogroup {
@@ -296,7 +316,9 @@ fn turns() -> DoctorCheck {
     let ptrace_scope = std::fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope");
     let is_hidden = ptrace_scope.is_ok_and(|scope| scope.trim() != "0");
     let found = "`comity run` can make no control group of version 2";
-    if freezer::can_freeze() {
+    if !census::is_mounted() {
+        untold("turns")
+    } else if freezer::can_freeze() {
         let meaning = "out of turn a command is frozen, which no process notices";
         check("turns", "`comity run` can make a control group of version 2", meaning)
     } else if is_hidden {

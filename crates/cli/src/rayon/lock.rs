@@ -44,7 +44,8 @@ impl FromStr for Locked {
 pub struct Lock {
     /// Everything from registries.
     pub packages: Vec<Locked>,
-    /// Whether there is a rayon-core, from wherever.
+    /// True if there is a rayon-core from a registry or a repository. Cargo forgets one from a folder as soon as the
+    /// manifest names the folder no more.
     pub has_core: bool,
 }
 
@@ -103,8 +104,9 @@ impl FromStr for Lock {
         let document: DocumentMut = text.parse()?;
         let packages = document.get("package").and_then(|item| item.as_array_of_tables());
         let packages = || packages.into_iter().flatten();
-        let has = |name| packages().any(|package| package.get("name").and_then(|name| name.as_str()) == Some(name));
-        Ok(Lock { packages: packages().filter_map(from_registry).collect(), has_core: has("rayon-core") })
+        let is_core = |package: &Table| package.get("name").and_then(|name| name.as_str()) == Some("rayon-core");
+        let has_core = packages().any(|package| is_core(package) && package.contains_key("source"));
+        Ok(Lock { packages: packages().filter_map(from_registry).collect(), has_core })
     }
 }
 

@@ -74,10 +74,7 @@ impl Manifest {
 
     /// Which package the patch of rayon-core names here.
     pub fn entry(&self) -> Entry {
-        let Some((registry, name, item)) = self.patches().find(|(_, name, item)| package(name, item) == "rayon-core")
-        else {
-            return Entry::None;
-        };
+        let Some((registry, name, item)) = self.core_patch() else { return Entry::None };
         let text = |key| item.get(key).and_then(|item| item.as_str());
         let foreign = || {
             let inline = item.clone().into_value().map_or_else(|item| item.to_string(), |value| value.to_string());
@@ -93,6 +90,17 @@ impl Manifest {
             (None, Some(_)) if self.memory().is_some() => Entry::Git,
             _ => foreign(),
         }
+    }
+
+    /// Returns the address of the repository that the patch of rayon-core names, if it names one.
+    pub fn repository(&self) -> Option<&str> {
+        self.core_patch()?.2.get("git")?.as_str()
+    }
+
+    /// Returns the folder that the patch of rayon-core names, if it names one that is no longer there.
+    pub fn lost_folder(&self) -> Option<&str> {
+        let path = self.core_patch()?.2.get("path")?.as_str()?;
+        (source::inspect(&self.folder().join(path)) == Found::Nothing).then_some(path)
     }
 
     /// What an earlier `enable` left behind.
@@ -184,6 +192,11 @@ impl Manifest {
 
     fn folder(&self) -> &Path {
         self.path.parent().unwrap_or(Path::new("/"))
+    }
+
+    /// The registry, the key and the entry of the patch of rayon-core.
+    fn core_patch(&self) -> Option<(&str, &str, &Item)> {
+        self.patches().find(|(_, name, item)| package(name, item) == "rayon-core")
     }
 
     fn patches(&self) -> impl Iterator<Item = (&str, &str, &Item)> {

@@ -35,15 +35,15 @@ const METRICS: [Metric; 12] = [
         value: |row| Some(row.weight.into()),
     },
     Metric {
-        name: "comity_program_wanted_cores",
+        name: "comity_program_desired_cores",
         kind: "gauge",
         help: "Cores that it could use now.",
-        value: |row| Some(row.wants.into()),
+        value: |row| Some(row.desire.into()),
     },
     Metric {
         name: "comity_program_held_cores",
         kind: "gauge",
-        help: "Cores that it uses.",
+        help: "Cores that it holds.",
         value: |row| Some(row.held as f64),
     },
     Metric {
@@ -55,7 +55,7 @@ const METRICS: [Metric; 12] = [
     Metric {
         name: "comity_program_lent_cores",
         kind: "gauge",
-        help: "Its own cores that others use.",
+        help: "Its own cores that others hold.",
         value: |row| Some(row.lends as f64),
     },
     Metric {

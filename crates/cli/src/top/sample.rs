@@ -76,14 +76,14 @@ pub struct Row {
     /// `living`, `stopped` or `dead`.
     pub life: &'static str,
     /// Cores that it could use now; 0 without work, and while it shares time.
-    pub wants: u32,
-    /// Cores that it uses.
+    pub desire: u32,
+    /// Cores that it holds.
     pub held: usize,
     /// Cores that it is entitled to.
     pub owned: usize,
-    /// Cores that it wants and has not.
+    /// Cores that it desires and does not hold.
     pub waits: u32,
-    /// Its own cores that others use.
+    /// Its own cores that others hold.
     pub lends: usize,
     /// Workers, or threads of a command, that are awake.
     pub awake: u32,
@@ -91,7 +91,7 @@ pub struct Row {
     pub cpu: Option<f64>,
     /// Cores' worth of processor time that it is due: its share while it holds cores beside others, and what it
     /// uses otherwise. `null` as with `cpu`, and for an older build.
-    pub entitled: Option<f64>,
+    pub due: Option<f64>,
     /// What it is due beyond what it uses, in cores; `null` as with these.
     pub owed: Option<f64>,
     /// Why it used less than it held or was due, when its coordinator last looked: `tasks wait` (for each other, for
@@ -209,7 +209,7 @@ fn row(program: &Program, lends: usize, then: Option<Counts>, now: Counts) -> Ro
     let rate = |difference: f64| if seconds > 0.0 { difference / seconds } else { 0.0 };
     let held = program.held.len();
     let cpu = then.and_then(|then| Some(rate(now.cpu?.saturating_sub(then.cpu?).as_secs_f64())));
-    let entitled = then.and_then(|then| Some(rate(now.due?.saturating_sub(then.due?).as_secs_f64())));
+    let due = then.and_then(|then| Some(rate(now.due?.saturating_sub(then.due?).as_secs_f64())));
     let since = then.and_then(|then| Some(done_since(then.thieves?, now.thieves?)));
     let most =
         since.and_then(|since| since.by_reason().filter(|(_, count)| *count > 0).max_by_key(|(_, count)| *count));
@@ -227,15 +227,15 @@ fn row(program: &Program, lends: usize, then: Option<Counts>, now: Counts) -> Ro
             Life::Stopped => "stopped",
             Life::Dead => "dead",
         },
-        wants: program.desire,
+        desire: program.desire,
         held,
         owned: program.owned.len(),
         waits: program.desire.saturating_sub(held as u32),
         lends,
         awake: program.awake,
         cpu,
-        entitled,
-        owed: entitled.zip(cpu).map(|(entitled, cpu)| (entitled - cpu).max(0.0)),
+        due,
+        owed: due.zip(cpu).map(|(due, cpu)| (due - cpu).max(0.0)),
         shortfall: program.shortfall.map(|reason| match reason {
             Shortfall::TasksWait => "tasks wait",
             Shortfall::WorkersWait => "no core",
@@ -319,7 +319,7 @@ mod tests {
         assert_eq!(seen(&mut watch, program(7, 1000, 5), at(0)).cpu, None);
         let row = seen(&mut watch, program(7, 1500, 6), at(500));
         assert_eq!((row.cpu, row.lost_per_s, row.waits), (Some(1.0), 2.0, 2));
-        assert_eq!((row.entitled, row.owed), (Some(2.0), Some(1.0)));
+        assert_eq!((row.due, row.owed), (Some(2.0), Some(1.0)));
         assert_eq!(seen(&mut watch, program(7, 1500, 6), at(1000)).cpu, Some(0.5));
         assert_eq!(seen(&mut watch, program(7, 3500, 6), at(1500)).cpu, Some(2.0));
         // Another program in the same place has used nothing yet, whatever it publishes.

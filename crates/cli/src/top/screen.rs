@@ -15,7 +15,7 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::{Paragraph, Wrap};
 
 use super::sample::{Core, Row, Sample};
-use super::{Sort, is_quit};
+use super::{HELP, Sort, is_quit};
 use crate::table::policy_and_way;
 use crate::weight;
 
@@ -44,6 +44,8 @@ pub struct View {
     selected: Option<(usize, u32)>,
     /// What became of the last one that asked something of it.
     said: Option<String>,
+    /// True if the help is shown in the place of the table.
+    help: bool,
     /// The first line of the body that is seen.
     top: usize,
     /// How many lines of the body are seen, and how many there are: the last time that it was drawn.
@@ -60,14 +62,14 @@ struct Column {
 /// As many of them as fit, from the first; the name is between the slot and the others, and takes what is left.
 const COLUMNS: [Column; 19] = [
     Column { title: "cpu", width: 7, cell: cpu },
-    Column { title: "wants", width: 5, cell: |row| row.wants.to_string() },
+    Column { title: "desire", width: 6, cell: |row| row.desire.to_string() },
     Column { title: "held", width: 4, cell: |row| row.held.to_string() },
-    Column { title: "own", width: 3, cell: |row| row.owned.to_string() },
+    Column { title: "owned", width: 5, cell: |row| row.owned.to_string() },
     Column { title: "waits", width: 5, cell: |row| row.waits.to_string() },
     Column { title: "lends", width: 5, cell: |row| row.lends.to_string() },
-    Column { title: "lost/s", width: 6, cell: |row| format!("{:.1}", row.lost_per_s) },
     Column { title: "weight", width: 6, cell: |row| row.weight.to_string() },
-    Column { title: "due", width: 5, cell: |row| in_cores(row.entitled) },
+    Column { title: "lost/s", width: 6, cell: |row| format!("{:.1}", row.lost_per_s) },
+    Column { title: "due", width: 5, cell: |row| in_cores(row.due) },
     Column { title: "owed", width: 5, cell: |row| in_cores(row.owed) },
     Column { title: "short for", width: 10, cell: |row| row.shortfall.unwrap_or("-").to_owned() },
     Column { title: "awake", width: 5, cell: |row| row.awake.to_string() },
@@ -95,7 +97,17 @@ const COLORS: [Color; 6] = [Color::Green, Color::Cyan, Color::Yellow, Color::Mag
 impl View {
     /// With this order and filter.
     pub fn new(sort: Sort, filter: String) -> View {
-        View { sort, reverse: false, filter, typing: None, selected: None, said: None, top: 0, seen: (0, 0) }
+        View {
+            sort,
+            reverse: false,
+            filter,
+            typing: None,
+            selected: None,
+            said: None,
+            help: false,
+            top: 0,
+            seen: (0, 0),
+        }
     }
 
     /// What a key does; `Break`: it quits. Where it asks something of the selected program, that.
@@ -116,6 +128,8 @@ impl View {
         self.said = None;
         let page = self.seen.0.max(1);
         match key.code {
+            KeyCode::Char('?') => (self.help, self.top) = (!self.help, 0),
+            KeyCode::Esc if self.help => (self.help, self.top) = (false, 0),
             KeyCode::Char('q') | KeyCode::Esc => return ControlFlow::Break(()),
             KeyCode::Char('s') => {
                 let orders = Sort::value_variants();
@@ -224,10 +238,13 @@ pub fn plain(sample: &Sample, view: &View) -> String {
 fn summary(sample: &Sample) -> String {
     let Some(table) = &sample.table else { return "comity top".to_owned() };
     let count = |number: usize, what: &str| format!("{number} {what}{}", if number == 1 { "" } else { "s" });
-    let used = sample.cores.iter().filter(|core| core.holder.is_some()).count();
+    let held = sample.cores.iter().filter(|core| core.holder.is_some()).count();
     let lent = sample.cores.iter().filter(|core| is_lent(core)).count();
     let (programs, cores) = (count(sample.programs.len(), "program"), count(sample.cores.len(), "core"));
-    format!("{programs}, {cores}: {used} used, {lent} lent  {table}")
+    // What the programs use is seen with the second look.
+    let cpus: Vec<f64> = sample.programs.iter().filter_map(|row| row.cpu).collect();
+    let used = if cpus.is_empty() { String::new() } else { format!(", {:.2} used", cpus.iter().sum::<f64>()) };
+    format!("{programs}, {cores}: {held} held, {lent} lent{used}  {table}")
 }
 
 fn keys(view: &View) -> String {
@@ -238,15 +255,19 @@ fn keys(view: &View) -> String {
     match &view.typing {
         None if view.said.is_some() => view.said.clone().unwrap_or_default(),
         Some(_) => format!("filter: {}_  Enter keep  Esc drop", view.filter),
+        None if view.help => format!("? or Esc back  q quit{more}"),
         None if view.filter.is_empty() => {
-            format!("q quit  s sort: {order}{reverse}  r reverse  / filter  Tab select{asks}{more}")
+            format!("q quit  ? help  s sort: {order}{reverse}  r reverse  / filter  Tab select{asks}{more}")
         }
-        None => format!("q quit  s sort: {order}{reverse}  r reverse  / filter: {}{asks}{more}", view.filter),
+        None => format!("q quit  ? help  s sort: {order}{reverse}  r reverse  / filter: {}{asks}{more}", view.filter),
     }
 }
 
 fn body(sample: &Sample, view: &View, width: usize) -> Vec<Line<'static>> {
     let lines = |text: &str| text.lines().map(|line| Line::from(line.to_owned())).collect::<Vec<_>>();
+    if view.help {
+        return lines(HELP);
+    }
     if let Some(trouble) = &sample.trouble {
         return lines(trouble);
     }
@@ -300,7 +321,7 @@ fn cores(cores: &[Core], width: usize) -> Vec<Line<'static>> {
             chunk.iter().map(|core| Span::styled(format!("{:>CORE_WIDTH$}", core_cell(core)), style(core.holder)));
         Line::from([first].into_iter().chain(cells).collect::<Vec<Span>>())
     });
-    let legend = "3 used by its owner   3* lent to 3   (3) unused   - free";
+    let legend = "3 held by its owner   3* lent to 3   (3) not held   - free";
     lines.chain([Line::default(), Line::styled(legend, Style::new().add_modifier(Modifier::DIM))]).collect()
 }
 
@@ -363,14 +384,14 @@ mod tests {
             way: None,
             weight: 250,
             life,
-            wants: 3,
+            desire: 3,
             held: 2,
             owned: 2,
             waits: 1,
             lends: 0,
             awake: 2,
             cpu: Some(1.5),
-            entitled: Some(1.75),
+            due: Some(1.75),
             owed: Some(0.25),
             shortfall: Some("tasks wait"),
             switches_per_s: Some(331.4),
@@ -412,7 +433,7 @@ mod tests {
     #[test]
     fn every_width_has_whole_numbers_and_the_narrow_the_most_important() {
         let view = View::new(Sort::Slot, String::new());
-        for width in [60, 80, 131, 163] {
+        for width in [60, 80, 134, 166] {
             let lines: Vec<String> = body(&sample(), &view, width).iter().map(|line| line.to_string()).collect();
             assert!(lines.iter().all(|line| line.chars().count() <= width), "{lines:#?}");
             assert!(
@@ -420,9 +441,9 @@ mod tests {
                 "{lines:#?}"
             );
             assert!(lines[2].contains("stopped") && !lines[2].contains('~'), "{lines:#?}");
-            assert_eq!(lines[0].contains("pid"), width >= 131, "{lines:#?}");
-            assert_eq!(lines[0].contains("policy") && lines[0].contains("steals/s"), width >= 131, "{lines:#?}");
-            assert_eq!(lines[1].contains(" 99000 no hypervisor"), width == 163, "{lines:#?}");
+            assert_eq!(lines[0].contains("pid"), width >= 134, "{lines:#?}");
+            assert_eq!(lines[0].contains("policy") && lines[0].contains("steals/s"), width >= 134, "{lines:#?}");
+            assert_eq!(lines[1].contains(" 99000 no hypervisor"), width == 166, "{lines:#?}");
         }
         for width in 0..60 {
             assert!(!body(&sample(), &view, width).is_empty());
@@ -430,9 +451,45 @@ mod tests {
     }
 
     #[test]
-    fn a_core_is_used_lent_unused_or_free_and_gaps_begin_a_line() {
+    fn a_core_is_held_lent_not_held_or_free_and_gaps_begin_a_line() {
         let lines: Vec<String> = cores(&sample().cores, 60).iter().map(|line| line.to_string()).collect();
         assert_eq!(&lines[..2], ["core 0   0   12* (12)", "core 8   - "]);
+    }
+
+    #[test]
+    fn a_column_that_the_table_has_too_has_its_name() {
+        // Rates, and what only a look at two moments or at other programs tells.
+        let own = ["waits", "lends", "due", "short for", "mostly for"];
+        for Column { title, .. } in COLUMNS.iter().filter(|column| !column.title.ends_with("/s")) {
+            let is_in_table = crate::table::COLUMNS.iter().any(|(name, _)| name == title);
+            assert!(is_in_table != own.contains(title), "{title}");
+        }
+    }
+
+    #[test]
+    fn a_core_that_is_held_is_not_said_to_be_used() {
+        let mut sample = sample();
+        for row in &mut sample.programs {
+            row.cpu = Some(0.26);
+        }
+        assert_eq!(summary(&sample), "2 programs, 4 cores: 2 held, 1 lent, 0.52 used  /dev/shm/table");
+    }
+
+    #[test]
+    fn a_question_mark_explains_keys_and_columns() {
+        let mut view = View::new(Sort::Slot, String::new());
+        let shown = |view: &View| body(&sample(), view, 80).iter().map(|line| format!("{line}\n")).collect::<String>();
+        assert!(keys(&view).contains("? help") && !shown(&view).contains("Keys:"));
+        assert!(!press(&mut view, KeyCode::Char('?')));
+        for Column { title, .. } in &COLUMNS {
+            let words = shown(&view).split_whitespace().collect::<Vec<_>>().join(" ");
+            assert!([":", ","].iter().any(|end| words.contains(&format!("{title}{end}"))), "{title}: {words}");
+        }
+        assert!(shown(&view).lines().all(|line| line.chars().count() <= 80));
+        assert!(!press(&mut view, KeyCode::Esc) && !shown(&view).contains("Keys:"), "Esc closes the help");
+        press(&mut view, KeyCode::Char('?'));
+        assert!(!press(&mut view, KeyCode::Char('?')) && !shown(&view).contains("Keys:"));
+        assert!(press(&mut view, KeyCode::Esc));
     }
 
     #[test]

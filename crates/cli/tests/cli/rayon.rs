@@ -571,15 +571,18 @@ fn an_entry_of_ours_moves_to_another_folder() {
     let (first, second) = (core("1.12.9"), core("1.13.0"));
     let project = Project::locked();
     let before = (project.read("Cargo.toml"), project.read("Cargo.lock"));
-    project.says(&["enable", "--source", text(first.path())]);
+    let said = project.says(&["enable", "--source", text(first.path())]);
+    assert!(said.contains("without this folder, and on another machine, the project does not build"), "{said}");
     let enabled = project.read("Cargo.toml");
     project.says(&["enable", "--source", text(second.path())]);
     let moved = project.read("Cargo.toml");
     let path = |core: &TempDir| core.path().canonicalize().unwrap().to_str().unwrap().to_owned();
     assert_eq!(moved, enabled.replace(&path(&first), &path(&second)));
     // Cargo itself cannot read the project any more; both ways out of that must stay open.
+    let gone = path(&second);
     drop(second);
-    assert!(project.fails(1, &["status"]).contains("    error: failed"));
+    let why = project.fails(1, &["status"]);
+    assert!(why.contains(&format!("folder '{gone}', which is no longer there. `comity rayon disable`")), "{why}");
     project.says(&["enable"]);
     assert_eq!(project.status()["links"], "comity");
     project.says(&["enable", "--source", text(first.path())]);
@@ -708,19 +711,24 @@ fn several_are_told_apart() {
     assert!(project.fails(1, &["enable"]).contains("through a path dependency"));
 }
 
-#[test]
-fn a_repository_serves_as_the_source() {
-    let core = core("1.13.0");
+/// Makes a folder a repository with one commit. Returns its address and the commit.
+fn repository(folder: &Path) -> (String, String) {
     let git = |words: &[&str]| {
         let identity = ["-c", "user.name=t", "-c", "user.email=t@example.org", "-c", "init.defaultBranch=main"];
-        let output = Command::new("git").args(identity).args(words).current_dir(core.path()).output().unwrap();
+        let output = Command::new("git").args(identity).args(words).current_dir(folder).output().unwrap();
         assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8(output.stdout).unwrap().trim().to_owned()
     };
     git(&["init", "--quiet"]);
     git(&["add", "."]);
     git(&["commit", "--quiet", "--message", "core"]);
-    let (url, rev) = (format!("file://{}", core.path().display()), git(&["rev-parse", "HEAD"]));
+    (format!("file://{}", folder.display()), git(&["rev-parse", "HEAD"]))
+}
+
+#[test]
+fn a_repository_serves_as_the_source() {
+    let core = core("1.13.0");
+    let (url, rev) = repository(core.path());
     let project = Project::locked();
     let before = (project.read("Cargo.toml"), project.read("Cargo.lock"));
     project.says(&["enable", "--git", &url, "--rev", &rev]);
@@ -730,13 +738,51 @@ fn a_repository_serves_as_the_source() {
     // Of two packages of one name cargo takes the one that is less deep.
     assert_eq!(project.status()["rayon_core"][0]["records"], false);
     // With such a manifest, to ask again does not mean the built-in folder.
-    project.says(&["enable"]);
+    let said = project.says(&["enable"]);
+    assert!(
+        said.contains(&format!("names the repository '{url}'")) && said.contains("`comity rayon disable`"),
+        "{said}"
+    );
     assert_eq!(project.read("Cargo.toml"), enabled);
     project.says(&["disable"]);
     assert_eq!((project.read("Cargo.toml"), project.read("Cargo.lock")), before);
     let nowhere = format!("file://{}", project.path("nowhere").display());
     let mut command = project.comity(&["enable", "--git", &nowhere]);
     assert!(project.fails_with(1, command.env("CARGO_NET_RETRY", "0")).contains("nowhere"));
+}
+
+#[test]
+fn every_source_takes_the_place_of_every_other() {
+    let [folder, first, second] = ["1.13.1", "1.13.2", "1.13.3"].map(core);
+    let [first, second] = [&first, &second].map(|core| repository(core.path()));
+    let sources = [
+        &[][..],
+        &["--source", text(folder.path())],
+        &["--git", &first.0, "--rev", &first.1],
+        &["--git", &second.0],
+        &["--record"],
+    ];
+    let project = Project::locked();
+    let before = project.both();
+    let enable = |source: &[&str]| {
+        project.says(&[&["enable"], source].concat());
+        let status = project.status();
+        assert_eq!((&status["links"], &status["enabled"]), (&"comity".into(), &true.into()), "{source:?}");
+        let from = status["rayon_core"][0]["from"].as_str().unwrap();
+        // A repository stays in use until another source is named.
+        let is_named = source.get(1).is_none_or(|place| from.contains(place.trim_start_matches("file://")));
+        assert!(is_named, "{source:?}: {from}");
+        assert_eq!(status["rayon_core"][0]["records"], source == ["--record"], "{source:?}");
+    };
+    for (nth, source) in sources.iter().enumerate() {
+        enable(source);
+        for other in &sources[nth + 1..] {
+            enable(other);
+            enable(source);
+        }
+    }
+    project.says(&["disable"]);
+    assert_eq!(project.both(), before);
 }
 
 #[test]

@@ -825,3 +825,27 @@ fn a_coordinator_that_is_stopped_or_killed_leaves_no_thread_confined() {
         all.into_iter().all(|name| name.trim() != companion)
     });
 }
+
+#[test]
+fn a_bad_number_is_said_with_its_bounds() {
+    for verb in ["run", "cores"] {
+        for number in ["1.5", "-1", "0", "10001", "x"] {
+            let output = comity_at(Path::new("off")).args([verb, "--weight", number]).output().unwrap();
+            let errors = String::from_utf8(output.stderr).unwrap();
+            assert!(errors.contains("give a whole number from 1 to 10000"), "{verb} {number}: {errors}");
+            assert_eq!(output.status.code(), Some(2));
+        }
+    }
+    let output = run(Path::new("off"), &["--cores", "-2", "true"]);
+    assert!(String::from_utf8_lossy(&output.stderr).contains("give a whole number from 1, or auto"), "{output:?}");
+}
+
+#[test]
+fn a_line_of_a_shell_in_quotes_is_said_to_be_one_word() {
+    let output = run(Path::new("off"), &["make -j8"]);
+    let errors = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(127), "{errors}");
+    for part in ["The quotes make it one word", "`comity run make -j8`", "`comity run sh -c 'make -j8'`"] {
+        assert!(errors.contains(part), "{part} is not in {errors}");
+    }
+}

@@ -113,6 +113,11 @@ fn a_command_counts_uses_fewer_cores_rests_and_goes_on() {
     wait_for(&table, process, "it counts as before", |entry| entry["weight"] == 50);
 
     let all = || children(process).into_iter().chain([process]).collect::<Vec<u32>>();
+    wait_until("it has a child", || all().len() > 1);
+    for child in children(process) {
+        let of_which = [format!("process {child} is a part of #"), format!("(process {process})")];
+        refused(&table, &[&child.to_string(), "--resume"], &[&of_which[0], &of_which[1], "' instead"]);
+    }
     let rests = || all().len() == 3 && all().iter().all(|process| state(*process) == Some('T'));
     let goes_on = || all().iter().all(|process| state(*process).is_some_and(|state| state != 'T'));
     is_set(&table, &[&number, "--pause", "2h"]);
@@ -149,7 +154,7 @@ fn the_program_that_is_meant_must_be_clear_and_must_obey() {
     refused(&table, &["#0", "--resume"], &["no program has slot #0", "it is empty"]);
     let one = party(&table, true);
     refused(&table, &["#5", "--resume"], &["no program has slot #5", "there are #0 party"]);
-    refused(&table, &["1", "--resume"], &["process 1 takes no part in the core table", "comity run"]);
+    refused(&table, &["1", "--resume"], &["process 1 is not a member of the core table", "comity run"]);
     refused(&table, &["4000000000", "--resume"], &["no program of the core table is process 4000000000"]);
     let older = party(&table, false);
     refused(&table, &[&me, "--weight", "7"], &["several programs", "#0 party", "#1 party"]);
@@ -294,4 +299,19 @@ fn bad_input_is_refused_and_nothing_is_asked() {
         assert!(code == 2 && said.is_empty() && errors.contains(part), "{words:?}: {code} {errors}");
     }
     assert_eq!(member.requests(), comity_table::Requests::default());
+}
+
+#[test]
+fn a_value_that_is_no_number_or_no_time_is_said_with_what_would_be_one() {
+    let table = Path::new("off");
+    for (words, part) in [
+        (&["--weight", "1.5"][..], "give a whole number from 1 to 10000, or own"),
+        (&["--weight", "-1"], "give a whole number from 1 to 10000, or own"),
+        (&["--cores", "-1"], "give a whole number from 1 to 1024, or auto"),
+        (&["--pause", "-5m"], "give a time with its unit"),
+        (&["--pause", "-5"], "give a time with its unit"),
+    ] {
+        let (code, _, errors) = set(table, &[&["1"], words].concat());
+        assert!(code == 2 && errors.contains(part) && !errors.contains("-- -"), "{words:?}: {errors}");
+    }
 }

@@ -190,3 +190,16 @@ fn words_that_are_none_are_refused() {
         comity().args(words).assert().code(2);
     }
 }
+
+#[test]
+fn a_table_is_off_in_any_case_and_makes_no_file() {
+    let folder = tempfile::tempdir().unwrap();
+    for word in ["OFF", "Off", "none", "NO", "0", "false"] {
+        for words in [&["table"][..], &["run", "true"], &["cores"]] {
+            let output = comity().current_dir(folder.path()).env("COMITY_TABLE", word).args(words).output().unwrap();
+            assert!(output.status.success() && output.stderr.is_empty(), "{word}: {output:?}");
+            assert!(words != ["table"] || output.stdout.starts_with(b"COMITY_TABLE is off"), "{word}: {output:?}");
+        }
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0, "{word}");
+    }
+}

@@ -177,3 +177,12 @@ fn every_help_says_what_verbs_do_in_80_columns() {
 fn completions_and_man_pages_know_every_verb() {
     assert_completions_and_man_pages_have(comity, "comity", ["cores", "watch"]);
 }
+
+#[test]
+fn a_misspelt_verb_has_a_suggestion() {
+    for (word, verb) in [("rnu", "run"), ("rn", "run"), ("tpo", "top"), ("tabel", "table"), ("polices", "policies")] {
+        let output = comity().arg(word).assert().code(2).get_output().clone();
+        let errors = String::from_utf8(output.stderr).unwrap();
+        assert!(errors.contains("similar") && errors.contains(&format!("'{verb}'")), "{word}: {errors}");
+    }
+}

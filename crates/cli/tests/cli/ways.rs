@@ -487,3 +487,28 @@ fn a_container_whose_first_process_waits_for_no_orphans_has_no_zombies() {
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success() && text.contains("0 zombies"), "{text}");
 }
+
+#[test]
+fn where_proc_is_not_mounted_that_is_the_cause_that_is_said() {
+    let (_folder, table) = place();
+    let comity = env!("CARGO_BIN_EXE_comity");
+    let here = |words: &str| {
+        let script = format!("mount -t tmpfs none /proc && exec {comity} {words}");
+        Command::new("unshare").args(["-rm", "sh", "-c", &script]).env("COMITY_TABLE", &table).output().unwrap()
+    };
+    if !here("policies").status.success() {
+        println!("skipped: this takes unshare(1), and the right to mount a file system");
+        return;
+    }
+    for words in ["run sh -c 'echo ran; exit 7'", "run --session sh -c 'echo ran; exit 7'"] {
+        let output = here(words);
+        let errors = String::from_utf8(output.stderr).unwrap();
+        assert_eq!((output.status.code(), output.stdout.as_slice()), (Some(7), &b"ran\n"[..]), "{errors}");
+        assert!(errors.contains("/proc is not mounted") && errors.lines().count() == 1, "{errors}");
+    }
+    let text = String::from_utf8(here("doctor").stdout).unwrap();
+    assert!(text.contains("processes    /proc is not mounted"), "{text}");
+    for check in ["quota", "task group", "turns"] {
+        assert!(text.contains(&format!("{check:<13}not told: /proc is not mounted")), "{check}: {text}");
+    }
+}

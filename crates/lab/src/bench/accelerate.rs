@@ -11,6 +11,7 @@ use clap::{Args, ValueEnum};
 use comfy_table::Table;
 use comity::{Refusal, ThreadPool, ThreadPoolBuilder, WorkerCounters};
 use comity_console::Failure;
+use comity_console::parse::whole;
 use comity_os::cpu_clock::{ThreadId, of_process};
 use comity_os::{affinity, cores, task_group};
 use comity_policy::Policy;
@@ -45,10 +46,10 @@ pub struct Arguments {
     #[arg(long, value_name = "N", value_parser = workers_range())]
     workers: Option<u16>,
     /// Milliseconds that are counted in each round, 100 to 100000
-    #[arg(long, value_name = "MS", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(100..=100_000))]
+    #[arg(long, value_name = "MS", default_value_t = 1000, value_parser = whole::<u64>(100..=100_000))]
     count_ms: u64,
     /// Rounds, 1 to 1000
-    #[arg(long, value_name = "R", default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    #[arg(long, value_name = "R", default_value_t = 7, value_parser = whole::<u32>(1..=1_000))]
     rounds: u32,
     /// Print JSON (schema comity-bench-accelerate/1)
     #[arg(long)]

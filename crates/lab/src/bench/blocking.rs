@@ -16,6 +16,7 @@ use clap::Args;
 use comfy_table::Table;
 use comity_console::Failure;
 use comity_console::output::ResultFile;
+use comity_console::parse::whole;
 use comity_kernels::joins::piece;
 use serde::{Deserialize, Serialize};
 
@@ -48,23 +49,23 @@ pub struct Arguments {
     #[arg(long, value_name = "POLICY,…", default_value = "comity")]
     policy: PolicyList,
     /// Workers of each pool, 1 to 1024 each
-    #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "1,2,8", value_parser = clap::value_parser!(u16).range(1..=i64::from(MAX_WORKERS)))]
+    #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "1,2,8", value_parser = whole::<u16>(1..=u64::from(MAX_WORKERS)))]
     workers: Vec<u16>,
     /// Tasks, 2 to 100000 each: those that the work is scattered to, messages in a pipeline, leaves, tasks of the
     /// ring, both sides of the pairs
-    #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "50,250,1000", value_parser = clap::value_parser!(u32).range(2..=100_000))]
+    #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "50,250,1000", value_parser = whole::<u32>(2..=100_000))]
     n: Vec<u32>,
     /// Microseconds of work per message, 1 to 100000 each
-    #[arg(long, value_name = "US,…", value_delimiter = ',', default_value = "1,10,100", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    #[arg(long, value_name = "US,…", value_delimiter = ',', default_value = "1,10,100", value_parser = whole::<u32>(1..=100_000))]
     w_us: Vec<u32>,
     /// Leave tokio and smol out
     #[arg(long)]
     alone: bool,
     /// Milliseconds that the ideal of a run takes, about, 1 to 60000 [default: 50, or 2 with --quick]
-    #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u32).range(1..=60_000))]
+    #[arg(long, value_name = "MS", value_parser = whole::<u32>(1..=60_000))]
     run_ms: Option<u32>,
     /// Rounds per backend, 1 to 100000 [default: 7, or 2 with --quick]
-    #[arg(long, value_name = "R", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    #[arg(long, value_name = "R", value_parser = whole::<u32>(1..=100_000))]
     rounds: Option<u32>,
     /// Little of everything, to see that it works: the figures mean nothing
     #[arg(long)]

@@ -19,6 +19,7 @@ use clap::Args;
 use clap::builder::PossibleValuesParser;
 use comfy_table::Table;
 use comity_console::loudness::hint;
+use comity_console::parse::whole;
 use comity_console::{Failure, output};
 use comity_os::writes::to_file;
 use comity_os::{cores, process, task_group};
@@ -65,10 +66,10 @@ pub struct Arguments {
     #[arg(long)]
     list: bool,
     /// Seconds of each measurement, 1 to 3600
-    #[arg(long, value_name = "S", default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=3600))]
+    #[arg(long, value_name = "S", default_value_t = 3, value_parser = whole::<u64>(1..=3600))]
     seconds: u64,
     /// Measurements of each scenario, with and without a table, 1 to 1000
-    #[arg(long, value_name = "R", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    #[arg(long, value_name = "R", default_value_t = 3, value_parser = whole::<u32>(1..=1000))]
     rounds: u32,
     /// Print JSON (schema comity-bench-use/1)
     #[arg(long)]
@@ -85,13 +86,6 @@ pub struct Arguments {
     /// The member's command and its words
     #[arg(last = true, hide = true, requires = "parent")]
     words: Vec<OsString>,
-}
-
-impl Arguments {
-    /// Whether nothing is measured.
-    pub fn is_list(&self) -> bool {
-        self.list
-    }
 }
 
 #[derive(Serialize)]

@@ -10,6 +10,7 @@ use std::time::Duration;
 use clap::Args;
 use comfy_table::Table;
 use comity_console::Failure;
+use comity_console::parse::whole;
 use comity_os::process;
 use serde::{Deserialize, Serialize};
 use statrs::statistics::Statistics;
@@ -58,10 +59,10 @@ pub struct Arguments {
     #[arg(long, value_name = "N", value_parser = workers_range())]
     workers: Option<u16>,
     /// Rounds per backend, 3 to 100000
-    #[arg(long, value_name = "R", default_value_t = 21, value_parser = clap::value_parser!(u32).range(3..=100_000))]
+    #[arg(long, value_name = "R", default_value_t = 21, value_parser = whole::<u32>(3..=100_000))]
     rounds: u32,
     /// Seconds that one answer of a backend may take, 2 to 1000000; the first one of a program builds its input
-    #[arg(long, value_name = "SECS", default_value_t = 60, value_parser = clap::value_parser!(u32).range(2..=1_000_000))]
+    #[arg(long, value_name = "SECS", default_value_t = 60, value_parser = whole::<u32>(2..=1_000_000))]
     timeout: u32,
     /// Print JSON (schema comity-bench-drop-in/1)
     #[arg(long)]

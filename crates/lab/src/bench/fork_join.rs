@@ -5,6 +5,7 @@ use std::path::Path;
 use clap::{Args, ValueEnum};
 use comfy_table::Table;
 use comity_console::Failure;
+use comity_console::parse::whole;
 use comity_kernels::joins::{self, Input, Run};
 use comity_kernels::{Backend as Started, abp};
 use serde::Serialize;
@@ -31,13 +32,13 @@ pub struct Arguments {
     #[arg(long, value_enum, value_name = "NAME,…", value_delimiter = ',')]
     workload: Vec<Workload>,
     /// Which Fibonacci number `fib` computes, 1 to 45 [default: 38, or 22 with --quick]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=45))]
+    #[arg(long, value_name = "N", value_parser = whole::<u32>(1..=45))]
     n: Option<u32>,
     /// Workers in the second table, 2 to 1024
-    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u16).range(2..=i64::from(MAX_WORKERS)))]
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = whole::<u16>(2..=u64::from(MAX_WORKERS)))]
     workers: u16,
     /// Rounds per backend, 1 to 100000 [default: 7, or 3 with --quick]
-    #[arg(long, value_name = "R", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    #[arg(long, value_name = "R", value_parser = whole::<u32>(1..=100_000))]
     rounds: Option<u32>,
     /// Small inputs, to see that everything works: the figures mean nothing
     #[arg(long)]

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use comfy_table::Table;
 use comity_console::Failure;
+use comity_console::parse::whole;
 use comity_kernels::{Backend as Started, ForkJoin, OnComity, OnRayon};
 use comity_os::cpu_clock::ThreadId;
 use comity_os::usage::Usage;
@@ -32,13 +33,13 @@ pub struct Arguments {
     #[arg(long, value_name = "POLICY,…")]
     policy: Option<PolicyList>,
     /// Sizes of the pools, 1 to 1024 workers each
-    #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "2,16,64", value_parser = clap::value_parser!(u16).range(1..=i64::from(MAX_WORKERS)))]
+    #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "2,16,64", value_parser = whole::<u16>(1..=u64::from(MAX_WORKERS)))]
     threads: Vec<u16>,
     /// Seconds of idleness, 1 to 3600
-    #[arg(long, value_name = "S", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=3600))]
+    #[arg(long, value_name = "S", default_value_t = 5, value_parser = whole::<u64>(1..=3600))]
     seconds: u64,
     /// Seconds of the serial task, 1 to 3600
-    #[arg(long, value_name = "S", default_value_t = 2, value_parser = clap::value_parser!(u64).range(1..=3600))]
+    #[arg(long, value_name = "S", default_value_t = 2, value_parser = whole::<u64>(1..=3600))]
     task_seconds: u64,
     /// Print JSON (schema comity-bench-idle/1)
     #[arg(long)]

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use clap::{Args, ValueEnum};
 use comfy_table::Table;
 use comity_console::Failure;
+use comity_console::parse::whole;
 use comity_kernels::joins::piece;
 use comity_kernels::{Backend as Started, ForkJoin, OnComity, OnRayon};
 use comity_os::task_group;
@@ -45,7 +46,7 @@ pub struct Arguments {
     policy: PolicyList,
     /// Weights of the server, where the batch has 100 [default: 100,1000]
     #[arg(long, value_name = "W,…", value_delimiter = ',', default_values_t = [100, 1000], hide_default_value = true,
-        value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+        value_parser = whole::<u32>(1..=1_000_000))]
     weight: Vec<u32>,
     /// Whether each program gets a session, and with autogroup a task group, of its own
     #[arg(long, value_enum, value_name = "GROUPING", default_value = "same", hide_possible_values = true)]
@@ -54,16 +55,16 @@ pub struct Arguments {
     #[arg(long, value_name = "N", value_parser = workers_range())]
     workers: Option<u16>,
     /// Microseconds of work in a request, for one worker, 16 to 1000000
-    #[arg(long, value_name = "US", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(16..=1_000_000))]
+    #[arg(long, value_name = "US", default_value_t = 1000, value_parser = whole::<u64>(16..=1_000_000))]
     work_us: u64,
     /// Milliseconds from the beginning of one request to that of the next, 1 to 10000
-    #[arg(long, value_name = "MS", default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    #[arg(long, value_name = "MS", default_value_t = 20, value_parser = whole::<u64>(1..=10_000))]
     every_ms: u64,
     /// Requests beside the batch in a round, 10 to 100000
-    #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u32).range(10..=100_000))]
+    #[arg(long, value_name = "N", default_value_t = 200, value_parser = whole::<u32>(10..=100_000))]
     samples: u32,
     /// Rounds, 1 to 1000
-    #[arg(long, value_name = "R", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    #[arg(long, value_name = "R", default_value_t = 5, value_parser = whole::<u32>(1..=1_000))]
     rounds: u32,
     /// Print JSON (schema comity-bench-latency/1)
     #[arg(long)]

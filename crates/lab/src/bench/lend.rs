@@ -11,6 +11,7 @@ use clap::{Args, ValueEnum};
 use comfy_table::Table;
 use comity::ThreadPool;
 use comity_console::Failure;
+use comity_console::parse::whole;
 use comity_os::clock::now_ns;
 use comity_os::cores;
 use comity_policy::Policy;
@@ -40,7 +41,7 @@ pub struct Arguments {
     #[arg(long, value_name = "POLICY,…", default_value = "comity,dws")]
     policy: PolicyList,
     /// How often the lender lends, 10 to 100000
-    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(10..=100_000))]
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = whole::<u32>(10..=100_000))]
     samples: u32,
     /// Print JSON (schema comity-bench-lend/1)
     #[arg(long)]

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use comfy_table::Table;
 use comity_console::Failure;
+use comity_console::parse::whole;
 use comity_kernels::abp::{self, OnAbp};
 use comity_kernels::joins::piece;
 use comity_kernels::{Backend as Started, ForkJoin, OnComity, OnRayon, Serial};
@@ -32,22 +33,22 @@ pub struct Arguments {
     #[arg(long, value_name = "POLICY,…", default_value = "comity")]
     policy: PolicyList,
     /// Workers of each pool, 2 to 1024
-    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u16).range(2..=i64::from(MAX_WORKERS)))]
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = whole::<u16>(2..=u64::from(MAX_WORKERS)))]
     workers: u16,
     /// Microseconds of serial work between two phases, 0 to 1000000 each
-    #[arg(long, value_name = "US,…", value_delimiter = ',', default_value = "0,20,100,1000,5000", value_parser = clap::value_parser!(u64).range(0..=1_000_000))]
+    #[arg(long, value_name = "US,…", value_delimiter = ',', default_value = "0,20,100,1000,5000", value_parser = whole::<u64>(0..=1_000_000))]
     gap_us: Vec<u64>,
     /// Microseconds of work in a phase, for one worker, 1 to 1000000
-    #[arg(long, value_name = "US", default_value_t = 50, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    #[arg(long, value_name = "US", default_value_t = 50, value_parser = whole::<u64>(1..=1_000_000))]
     work_us: u64,
     /// Equal pieces of a phase, 1 to 100000
-    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = whole::<u32>(1..=100_000))]
     pieces: u32,
     /// Phases in a run, 1 to 1000000 [default: 300, or 20 with --quick]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    #[arg(long, value_name = "N", value_parser = whole::<u32>(1..=1_000_000))]
     phases: Option<u32>,
     /// Rounds per backend, 1 to 100000 [default: 7, or 3 with --quick]
-    #[arg(long, value_name = "R", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    #[arg(long, value_name = "R", value_parser = whole::<u32>(1..=100_000))]
     rounds: Option<u32>,
     /// Few phases, to see that everything works: the figures mean nothing
     #[arg(long)]

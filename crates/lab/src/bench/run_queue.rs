@@ -17,6 +17,7 @@ use std::process::Command;
 use clap::Args;
 use comfy_table::Table;
 use comity_console::Failure;
+use comity_console::parse::whole;
 use comity_os::{cores, task_group};
 use comity_sim::threads::linux::{Linux, Version};
 use serde::Serialize;
@@ -44,23 +45,23 @@ than others have; those with a task group of their own have as much:
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
     /// Milliseconds that are counted at a time, 50 to 100000
-    #[arg(long, value_name = "MS", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(50..=100_000))]
+    #[arg(long, value_name = "MS", default_value_t = 1000, value_parser = whole::<u64>(50..=100_000))]
     count_ms: u64,
     /// Rounds, 1 to 1000
-    #[arg(long, value_name = "R", default_value_t = 9, value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    #[arg(long, value_name = "R", default_value_t = 9, value_parser = whole::<u32>(1..=1_000))]
     rounds: u32,
     /// How often at most a probe is counted in a round for want of quiet; the
     /// quietest counts
-    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = whole::<u32>(1..=10_000))]
     tries: u32,
     /// It is quiet if others use no more of the core than so many per cent
-    #[arg(long, value_name = "PERCENT", default_value_t = 2, value_parser = clap::value_parser!(u32).range(0..=100))]
+    #[arg(long, value_name = "PERCENT", default_value_t = 2, value_parser = whole::<u32>(0..=100))]
     others: u32,
     /// Seconds that are simulated, 1 to 1000
-    #[arg(long, value_name = "S", default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=1_000))]
+    #[arg(long, value_name = "S", default_value_t = 30, value_parser = whole::<u64>(1..=1_000))]
     simulate_s: u64,
     /// The core that is shared [default: the last that may be used]
-    #[arg(long, value_name = "CORE")]
+    #[arg(long, value_name = "CORE", value_parser = whole::<usize>(0..=1023))]
     core: Option<usize>,
     /// Print JSON (schema comity-bench-run-queue/1)
     #[arg(long)]

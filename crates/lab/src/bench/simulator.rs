@@ -9,6 +9,7 @@ use clap::Args;
 use comfy_table::{Table, presets};
 use comity_console::Failure;
 use comity_console::output::ResultFile;
+use comity_console::parse::whole;
 use comity_policy::Policy;
 use comity_sim::availability::Profile;
 use comity_sim::program::{Fork, ForkJoin};
@@ -33,7 +34,7 @@ use crate::figure::{Axis, Figure, Marks, Series};
 #[derive(Args)]
 pub struct Arguments {
     /// Rounds per size, 1 to 1000
-    #[arg(long, value_name = "R", default_value_t = 9, value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    #[arg(long, value_name = "R", default_value_t = 9, value_parser = whole::<u32>(1..=1_000))]
     rounds: u32,
     /// Draw the figure here
     #[arg(long, value_name = "FILE.svg")]

@@ -7,6 +7,7 @@ use std::time::Duration;
 use clap::Args;
 use comfy_table::Table;
 use comity_console::Failure;
+use comity_console::parse::whole;
 use comity_kernels::{Backend as Started, Program, catalog};
 use serde::Serialize;
 
@@ -33,7 +34,7 @@ pub struct Arguments {
     #[arg(long, value_name = "N", value_parser = workers_range())]
     workers: Option<u16>,
     /// Rounds per backend, 3 to 100000
-    #[arg(long, value_name = "R", default_value_t = 21, value_parser = clap::value_parser!(u32).range(3..=100_000))]
+    #[arg(long, value_name = "R", default_value_t = 21, value_parser = whole::<u32>(3..=100_000))]
     rounds: u32,
     /// Print JSON (schema comity-bench-solo/1)
     #[arg(long)]

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use comfy_table::Table;
 use comity_console::Failure;
+use comity_console::parse::whole;
 use comity_kernels::Backend as Started;
 use serde::{Deserialize, Serialize};
 
@@ -38,10 +39,10 @@ pub struct Arguments {
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = workers_range())]
     workers: u16,
     /// Milliseconds of idleness before each submission
-    #[arg(long, value_name = "MS", default_value_t = 5, value_parser = clap::value_parser!(u64).range(0..=10_000))]
+    #[arg(long, value_name = "MS", default_value_t = 5, value_parser = whole::<u64>(0..=10_000))]
     idle_ms: u64,
     /// Submissions per backend and way, 10 to 1000000
-    #[arg(long, value_name = "N", default_value_t = 500, value_parser = clap::value_parser!(u32).range(10..=1_000_000))]
+    #[arg(long, value_name = "N", default_value_t = 500, value_parser = whole::<u32>(10..=1_000_000))]
     samples: u32,
     /// Print JSON (schema comity-bench-wake/1)
     #[arg(long)]

@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use comfy_table::{Table, presets};
 use comity_console::Failure;
+use comity_console::parse::whole;
 use comity_sim::experiments::a_steal::beyond::{self, Point};
 use comity_sim::experiments::a_steal::time_waste::{self, HeadToHead, MACHINES};
 use comity_sim::experiments::a_steal::utilization::{self, Set};
@@ -56,10 +57,10 @@ pub struct Arguments {
     #[arg(long, value_name = "FILE.swf", requires = "log_processors", conflicts_with = "full")]
     log: Option<PathBuf>,
     /// The processors of the machine of the log
-    #[arg(long, value_name = "P", requires = "log", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "P", requires = "log", value_parser = whole::<u32>(1..=u64::from(u32::MAX)))]
     log_processors: Option<u32>,
     /// Seconds of the log, or of the workload model, that count as one quantum, 1 to 1000000
-    #[arg(long, value_name = "SECS", default_value_t = SECONDS_PER_QUANTUM, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    #[arg(long, value_name = "SECS", default_value_t = SECONDS_PER_QUANTUM, value_parser = whole::<u64>(1..=1_000_000))]
     seconds_per_quantum: u64,
     /// Choose otherwise what the paper leaves unsaid; can be repeated. With fork=tree the strands of a phase come
     /// into being by a tree, not at once; trimmed=C makes R = C·(T∞ + L·lg P). Others take a range, as in

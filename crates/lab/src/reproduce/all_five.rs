@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use comfy_table::{Table, presets};
+use comity_console::parse::whole;
 use comity_console::{Failure, output};
 use comity_sim::experiments::all_five::{CORES, Found, Ground, Measured, Mix, POLICIES, Setting, run as run_cells};
 use comity_sim::experiments::measure::median;
@@ -44,10 +45,10 @@ pub struct Arguments {
     #[arg(long, value_name = "GROUND")]
     on: Vec<GroundName>,
     /// On machines of so many cores [default: 8,32,128]
-    #[arg(long, value_name = "N", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(8..=256))]
+    #[arg(long, value_name = "N", value_delimiter = ',', value_parser = whole::<u32>(8..=256))]
     cores: Vec<u32>,
     /// Runs of each cell, with this seed and those that follow
-    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = whole::<u16>(1..=1000))]
     runs: u16,
     /// What is printed; can be repeated. JSON has all [default: efficiency, unfairness]
     #[arg(long, value_name = "MEASURE")]
@@ -63,7 +64,7 @@ pub struct Arguments {
     #[arg(long, value_name = "DIR")]
     plot: Option<PathBuf>,
     /// The seed of all that is drawn
-    #[arg(long, value_name = "S", default_value_t = 1)]
+    #[arg(long, value_name = "S", default_value_t = 1, value_parser = whole::<u64>(0..=u64::MAX))]
     seed: u64,
     #[command(flatten)]
     sweep: sweep::Options,

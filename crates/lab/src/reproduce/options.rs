@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use comity_console::Failure;
+use comity_console::parse::whole;
 use comity_sim::experiments::claims::{Claims, Paper};
 
 use crate::sweep;
@@ -28,7 +29,7 @@ pub struct Options {
     #[arg(long, value_name = "DIR")]
     pub plot: Option<PathBuf>,
     /// The seed of all that is drawn
-    #[arg(long, value_name = "S", default_value_t = 1)]
+    #[arg(long, value_name = "S", default_value_t = 1, value_parser = whole::<u64>(0..=u64::MAX))]
     pub seed: u64,
     #[command(flatten)]
     pub sweep: sweep::Options,

@@ -43,7 +43,8 @@ pub const MAX_THREADS: usize = 65_535;
 /// - `COMITY_CORES`: the most cores that a program uses.
 /// - `COMITY_TABLE`: by which table it shares cores with other programs. `COMITY_WEIGHT`: its weight
 ///   there, 1 to 10000. The default follows the nice value, also if that changes later: 100 for nice 0.
-/// - `COMITY=off`: plain work stealing.
+/// - `COMITY=off`: plain work stealing. Here, in `COMITY_TABLE` and in `COMITY_TRACE`, `none`, `no`, `false` and `0` mean
+///   the same as `off`, in any case.
 /// - `COMITY_WATCH=SECS`: a pool that has stood still for so long, with something to do, reports which threads wait
 ///   where.
 /// - `COMITY_TRACE=FILE`: what each worker did when is written there, in the Trace Event Format that Perfetto opens,
@@ -304,8 +305,9 @@ fn or_default<T>(value: Result<T, BuildError>, default: impl FnOnce() -> T) -> R
 /// If a variable of the environment has a bad value, unless the feature `lenient` is on.
 pub fn default_policy() -> Result<Policy, BuildError> {
     let policy = match environment("COMITY").as_deref() {
-        Some("off") => return Ok(Policy::plain()),
-        None | Some("on") => environment("COMITY_POLICY"),
+        Some(text) if comity_os::environment::is_off(text) => return Ok(Policy::plain()),
+        None => environment("COMITY_POLICY"),
+        Some(text) if text.eq_ignore_ascii_case("on") => environment("COMITY_POLICY"),
         Some(text) => return or_default(Err(BuildError::SwitchVariable(text.to_owned())), Policy::default),
     };
     let policy = policy.map_or(Ok(Policy::default()), |text| text.parse().map_err(BuildError::PolicyVariable));

@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 use std::time::{Duration, Instant};
 
 use comity_os::cpu_clock::{ThreadId, Times};
-use comity_os::{at_exit, clock, fork, lock};
+use comity_os::{at_exit, clock, environment, fork, lock};
 use comity_policy::{Policy, WorkerId};
 use comity_protocol::activation::Terms;
 
@@ -209,7 +209,8 @@ static TRACE: PerProcess<Mutex<Option<&'static Trace>>> = PerProcess::new();
 /// # Errors
 /// A sentence without the variable's name and `=`.
 pub(crate) fn begin(starter: Option<Narrow>) -> Result<Option<&'static Trace>, String> {
-    let Some(name) = comity_os::environment::variable("COMITY_TRACE") else { return Ok(None) };
+    let name = environment::variable("COMITY_TRACE").filter(|name| !environment::is_off(name));
+    let Some(name) = name else { return Ok(None) };
     let mut ours = lock(TRACE.get(|_| Mutex::default()));
     if ours.is_none() {
         let output = Output::open(&name)?;
