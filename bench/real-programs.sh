@@ -143,7 +143,7 @@ check() {
     "$comity" rayon status "$work/$name" >>"$rayon"
     tail -1 "$rayon" | grep -q "runs on Comity's" || complain "$name does not run on Comity; see $rayon"
     tests "$name" "$3" comity
-    # This rayon-core builds no pool with this weight. Tests that pass all the same have no need of a pool.
+    # With COMITY_WEIGHT=0, the strict rayon-core builds no pool. A test that still passes needs no pool.
     "$comity" rayon enable --source "$strict" "$work/$name" >>"$rayon"
     COMITY_WEIGHT=0 tests "$name" "$3" without
     pool=$(comm -23 <(outcomes "$name-comity" | grep 'ok$') <(outcomes "$name-without") | wc -l)

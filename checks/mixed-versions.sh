@@ -7,7 +7,7 @@ cd "$(dirname "$0")/.."
 layout_2=44ea8c6
 target=$(realpath -m "${CARGO_TARGET_DIR:-target}")
 old=$target/layout-2
-# The newest of a test's programs that a build there has made.
+# Prints the path of a test program of the current folder, built into $old/build.
 program_of() { # its name, cargo's arguments for it
     CARGO_TARGET_DIR=$old/build cargo test --locked --no-run -p comity-table "${@:2}" --message-format json |
         sed -n "s/.*\"executable\":\"\([^\"]*$1-[^\"]*\)\".*/\1/p" | tail -1

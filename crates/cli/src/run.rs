@@ -350,7 +350,10 @@ fn goes_without(why: &str) -> String {
 }
 
 fn not_started(program: &OsStr, error: &io::Error) -> Failure {
-    let is_a_line = program.to_string_lossy().contains(char::is_whitespace);
+    // A path may contain spaces, and a quote would end the words that are advised.
+    let text = program.to_string_lossy();
+    let first = text.split_whitespace().next().unwrap_or_default();
+    let is_a_line = text.contains(char::is_whitespace) && !first.contains('/') && !text.contains('\'');
     let program = program.display();
     match error.kind() {
         io::ErrorKind::NotFound if is_a_line => Failure::Start(

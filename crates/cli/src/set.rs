@@ -156,7 +156,8 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let off = || Failure::Run("COMITY_TABLE is off: programs that are started here share no cores".to_owned());
     let mut location = Location::to_look_at().ok_or_else(off)?;
     let mut programs = programs_at(&location)?;
-    if let Some(other) = table_of_its_user(&programs, arguments.target) {
+    let is_own = location == Location::Own;
+    if let Some(other) = is_own.then(|| table_of_its_user(&programs, arguments.target)).flatten() {
         programs = programs_at(&other)?;
         location = other;
     }
@@ -186,11 +187,13 @@ fn programs_at(location: &Location) -> Result<Vec<Program>, Failure> {
     Ok(snapshot.map_or(Vec::new(), |snapshot| snapshot.programs))
 }
 
-/// The table of the user whose process the target is. `None`: it is among `programs`, or this process is not root.
+/// Returns the own table of the user of the target process. `None`: the process belongs to one of `programs`, or this
+/// process is not root.
 fn table_of_its_user(programs: &[Program], target: Target) -> Option<Location> {
     let Target::Process(process) = target else { return None };
-    let is_elsewhere = rustix::process::geteuid().is_root() && programs.iter().all(|program| program.pid != process);
-    let user = is_elsewhere.then(|| user_of(process)).flatten()?;
+    let is_known = programs.iter().any(|program| program.pid == process) || command_of(target, programs).is_some();
+    let may_look = rustix::process::geteuid().is_root() && !is_known;
+    let user = may_look.then(|| user_of(process)).flatten()?;
     Some(Location::of_user(user))
 }
 
@@ -236,14 +239,14 @@ fn find(programs: &[Program], target: Target) -> Result<&Program, String> {
             let what = match target {
                 Target::Slot(slot) => format!("no program has slot #{slot} of the core table"),
                 Target::Process(process) if Stat::of_process(process).is_some() => format!(
-                    "process {process} is not a member of the core table, and no program of the table has started it; start it \
-                     by `comity run` to set it"
+                    "process {process} is not a member of the core table, and no member started it; start it with \
+                     `comity run` to set it"
                 ),
                 Target::Process(process) => format!("no program of the core table is process {process}"),
             };
             let all: Vec<&Program> = programs.iter().collect();
-            let there = if all.is_empty() { "it is empty".to_owned() } else { format!("there are {}", list(&all)) };
-            Err(format!("{what}; {there}"))
+            let there = if all.is_empty() { "is empty".to_owned() } else { format!("has {}", list(&all)) };
+            Err(format!("{what}; the table {there}"))
         }
         (several, _) => {
             let what = "is the number of several programs: one process may have several, and so may two containers";
@@ -252,11 +255,14 @@ fn find(programs: &[Program], target: Target) -> Result<&Program, String> {
     }
 }
 
-/// Returns the program of the table that has started this process, or that has started the process that did, and so on.
+/// Returns the command of `comity run` that has started this process, or that has started the process that did, and so
+/// on. Other members of the table do not look after the processes that they start.
 fn command_of(target: Target, programs: &[Program]) -> Option<&Program> {
     let Target::Process(process) = target else { return None };
     let parents = iter::successors(Some(process), |process| Some(Stat::of_process(*process)?.parent));
-    parents.take(MOST_PARENTS).find_map(|process| programs.iter().find(|program| program.pid == process))
+    parents
+        .take(MOST_PARENTS)
+        .find_map(|process| programs.iter().find(|program| program.pid == process && program.policy == "run"))
 }
 
 /// Asks a program for something, if this user may. Else says why not.
@@ -286,12 +292,12 @@ fn may_set(program: &Program) -> Result<(), String> {
     }
     match user_of(program.pid) {
         Some(user) if user == me.as_raw() => Ok(()),
-        Some(user) => Err(format!("is another user's ({user}): that one may set it, and root")),
+        Some(user) => Err(format!("is another user's ({user}); only that user and root may set it")),
         None if !census::is_mounted() => {
             Err("has an unknown user: /proc is not mounted; mount it (`mount -t proc proc /proc`), or set it as root"
                 .to_owned())
         }
-        None => Err("is no process that this one can see, so its user cannot be known; root may set it".to_owned()),
+        None => Err("has an unknown user: /proc does not show its process; set it as root".to_owned()),
     }
 }
 

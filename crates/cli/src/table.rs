@@ -54,21 +54,23 @@ COMITY_TABLE   not set: the user's own table, /dev/shm/comity-UID/layout-N,
                keeps its policy, shares nothing, and all of its workers may be
                awake.
 
-An own table has the mode 0600 in a folder of the mode 0700. If another user
-has taken that folder's name, the folder is /run/user/UID/comity instead, which
-only the system and the user can make; if there is no /run/user/UID, programs
-run without a table, and say so. A named table is made with the mode 0600, and
-with 0660 in a setgid folder of the user or of root. It is used if it is the
-user's own, or root's, or if a group that the process is in may write to it. It
-is never used if all users may write to it, or if some may read it that may not
-write to it: they could lock all places in it. For a group: make the folder
-setgid (chmod g+s), so that the file has the folder's group. Root may look at
-the table of any user, and set its programs: name the table in COMITY_TABLE. A
-program that is set-user-id or set-group-id, or has capabilities of its own,
-obeys no COMITY_ variable of its caller's.
+An own table has mode 0600, and its folder has mode 0700. If another user owns
+/dev/shm/comity-UID, the folder is /run/user/UID/comity. If there is no
+/run/user/UID either, programs run without a table and print a warning.
 
-If a table is removed or replaced, its programs join the one at its path within
-a few seconds; a program without work joins it when it has work again.
+A named table gets mode 0600, or mode 0660 in a setgid folder of the user or of
+root. To share a table within a group, make the folder setgid (chmod g+s): the
+file then gets the group of the folder. A program uses a named table that its
+user or root owns, or that a group of the process may write to. It refuses a
+table that all users may write to. It also refuses a table that some users may
+read but not write, because these users could lock all of its slots.
+
+Root may read the table of any user and set its programs: name the table in
+COMITY_TABLE. A program that is set-user-id or set-group-id, or has file
+capabilities, ignores the COMITY_ variables of its caller.
+
+If a table is removed or replaced, its programs join the table at its path
+within a few seconds. A program without work joins when it next has work.
 
 Share a table only with users who may also kill your programs. A user who may
 write to the file can mislead the programs about which should use which core,

@@ -36,36 +36,51 @@ with --once the table, cannot be used; 2 the command line is at fault.";
 
 /// The help on the screen.
 const HELP: &str = "\
-Keys: q quit; ? this text; s sort by the next column, r reverse the order;
-/ filter by name or policy (Enter keeps it, Esc drops it); arrows, Page Up and
-Down scroll; Tab and Shift-Tab select a program: p pauses it for 10 minutes, or
-resumes it; + and - double and halve its weight. See `comity set --help`.
+Keys: q quit; ? show or close this text; s sort by the next column; r reverse
+the order; / filter by name or policy (Enter keeps the filter, Esc drops it);
+arrows, Page Up and Page Down scroll; Tab and Shift-Tab select a program; p
+pauses the selected program for 10 minutes or resumes it; + doubles its weight;
+- halves its weight. `comity set --help` explains weights and pauses.
 
-The first line: cores that a program holds; held cores that are lent by their
-owners; processor time that all programs use, in cores.
+The first line of the screen shows how many cores programs hold, how many of
+these cores their owners lend, and how much processor time all programs use, in
+cores.
 
-Of a program: cpu: cores' worth of processor time that it uses; desire: cores
-that it could use now, 0 while it shares time; held, owned: whole cores that it
-holds, and is entitled to, at the moment; waits: cores that it desires and does
-not hold; lends: its own that others hold; weight: a program with weight 200 is
-entitled to twice the time of one with weight 100; lost/s: cores that their
-owners took back from it, each second; due: cores' worth of processor time that
-it is entitled to; owed: how much of that it has not got; short for: why it uses
-less than it holds or is due: `tasks wait` (for each other, for input or for a
-lock), `no core` (workers rest beside queued tasks) or `few tasks`; awake:
-workers, or threads of a command, that are awake; sw/s: context switches each
-second; pid: its process; policy: that it shares by, `run` for a command of
-`comity run`; steals/s: how often in a second its workers took a task from each
-other; accel/s: how often one without a task gave another what was left of its
-time slice; refused/s: how often it would have, and did not; mostly for: the
-most frequent reason. `-` stands for what a program does not publish, a command
-of `comity run` none of these four; for cpu of one that is paused or does not
-live there is `paused`, `stopped` or `dead`. As many columns are shown as fit;
---json and --prometheus have refusals by reason. `comity table` uses the same
-names.
+Columns of a program:
+  cpu:        processor time that it uses, in cores; or paused, stopped, dead
+  desire:     cores that it could use now; 0 while it shares time
+  held:       whole cores that it holds now
+  owned:      whole cores that it is entitled to now
+  waits:      cores that it desires and does not hold
+  lends:      its own cores that other programs hold
+  weight:     weight 200 gets twice the processor time of weight 100
+  lost/s:     cores that their owners took back from it, per second
+  due:        processor time that it is entitled to, in cores
+  owed:       processor time that it is due and does not get, in cores
+  short for:  why it uses less than it holds or is due: tasks wait (for each
+              other, for input or for a lock), no core (workers rest while
+              tasks are queued), few tasks
+  awake:      awake workers; for a command, its awake threads
+  sw/s:       context switches per second
+  pid:        number of its process
+  policy:     policy by which it shares; run for a command of `comity run`
+  steals/s:   tasks that its workers took from each other, per second
+  accel/s:    times per second that a worker without a task gave another worker
+              the rest of its time slice
+  refused/s:  times per second that a worker did not give its time slice away,
+              although it had no task
+  mostly for: most frequent reason for refused/s
 
-Of a core: 3 held by its owner, the program in slot 3; 3* held by 3 and lent to
-it; (3) owned by 3 and not held; - neither owned nor held.";
+A `-` means that the program does not publish the value. A command of `comity
+run` never publishes the last four columns. The screen shows as many columns as
+fit. --json and --prometheus also count the refusals for each reason. `comity
+table` uses the same names.
+
+Cores:
+  3    held by its owner, the program in slot 3
+  3*   owned by another program and lent to the program in slot 3
+  (3)  owned by the program in slot 3 and not held
+  -    neither owned nor held";
 
 /// Show live which program owns, holds, lends and waits for which core
 #[derive(Args)]

@@ -23,7 +23,7 @@ pub fn is_link(error: &io::Error) -> bool {
 /// the process has a mask. Closed on `exec`.
 ///
 /// # Errors
-/// Errors of the system. Also if the file system does not support unnamed files.
+/// If the system cannot make the file, or if the file system does not support unnamed files.
 pub fn unnamed(folder: &Path, mode: u32) -> io::Result<File> {
     calls::unnamed_file(folder, mode)
 }
@@ -58,7 +58,7 @@ impl Owner {
     }
 }
 
-/// Returns true if some users or groups may read `file` and may not write to it, as the permissions `mode` say or an access
+/// Returns true if some users or groups may read `file` but not write to it, by the permissions `mode` or by an access
 /// control list.
 pub fn lets_some_only_read(file: &File, mode: u32) -> bool {
     let only_reads = |permissions: u32| permissions & 0o6 == 0o4;

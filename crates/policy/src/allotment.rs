@@ -179,7 +179,7 @@ pub fn deq_in_turn(cores: u32, claims: &[Claim], phase: u64) -> Vec<Allotted> {
 /// program, and how long until a turn of the party begins or ends.
 type Divide = fn(u64, &[Vec<Party>], u64) -> Vec<(u64, Option<u64>)>;
 
-/// What programs, and of these their parties, have where the programs `divide` all cores.
+/// Returns what each claim gets if `divide` divides all cores among the programs and their parties.
 fn in_turn(cores: u32, claims: &[Claim], phase: u64, divide: Divide) -> Vec<Allotted> {
     // The parties of each program, and the programs in the order of their first parties.
     let mut sorted: Vec<usize> = (0..claims.len()).collect();
@@ -232,8 +232,9 @@ impl Party {
 /// parts of any share.
 const FINE: u128 = 1 << 10;
 
-/// Returns the parties that desire no more than their share of so many parts, each with what it desires, and `None` for
-/// the others. Returns what is left for these others, and their weight. `parts`: into how many a core is divided.
+/// Gives each party that desires at most its share of `left` everything that it desires, and every other party `None`.
+/// Also returns the rest of `left`, and the total weight of the parties with `None`. Amounts are in parts of a core; a
+/// core has `parts` parts.
 fn sate(mut left: u128, parties: &[Party], parts: u128) -> (Vec<Option<u128>>, u128, u128) {
     let desire = |nth: &usize| u128::from(parties[*nth].desire) * parts;
     let weight = |nth: &usize| u128::from(parties[*nth].weight);
@@ -258,7 +259,7 @@ fn sate(mut left: u128, parties: &[Party], parts: u128) -> (Vec<Option<u128>>, u
     (given, left, total)
 }
 
-/// The division of [`deq`]: what each party has, and how long until a turn of its begins or ends.
+/// Divides cores as [`deq`] does. Returns the cores of each party, and the time until its next turn begins or ends.
 fn fill(cores: u64, programs: &[Vec<Party>], phase: u64) -> Vec<(u64, Option<u64>)> {
     let together: Vec<Party> = programs.iter().map(|parties| Party::of(parties)).collect();
     let (sated, left, total) = sate(cores.into(), &together, 1);
@@ -306,7 +307,7 @@ fn until_either(times: [u64; 2], phase: u64) -> u64 {
     times.map(until).into_iter().min().expect("there are two")
 }
 
-/// The program that has its turn has all cores that it desires. It divides these over its turn.
+/// Gives the program in turn all cores that it desires. Its parties divide these cores over the turn.
 fn gang(cores: u64, programs: &[Vec<Party>], phase: u64) -> Vec<(u64, Option<u64>)> {
     let turns: Vec<u128> = programs.iter().map(|parties| Party::of(parties).turn().into()).collect();
     let total: u128 = turns.iter().sum();
@@ -326,7 +327,7 @@ fn gang(cores: u64, programs: &[Vec<Party>], phase: u64) -> Vec<(u64, Option<u64
     programs.iter().zip(turns).flat_map(turn).collect()
 }
 
-/// What each party has of the turns of its program, and of what other programs leave of theirs.
+/// Returns what each party gets in the turns of its program, and from cores that other programs leave in their turns.
 fn time_of_turns(cores: u64, programs: &[Vec<Party>], _: u64) -> Vec<(u64, Option<u64>)> {
     let together: Vec<Party> = programs.iter().map(|parties| Party::of(parties)).collect();
     let total: u64 = together.iter().map(Party::turn).sum();

@@ -31,7 +31,7 @@ pub struct Standing {
     pub own_free: u32,
     /// Its own that others use.
     pub lent: u32,
-    /// True if no other program in the table holds cores or wants some, and no other party of this program.
+    /// True if no other program in the table, and no other party of this program, holds cores or wants cores.
     pub alone: bool,
     /// Its part, by weight, beside all programs that have work, whether they hold cores or not: in thousandths of a
     /// core. Parties of one process divide among themselves the part of one program.

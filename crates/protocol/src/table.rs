@@ -473,8 +473,8 @@ fn divided(reports: &[Report], frame: u64, now: u64) -> (Division, Option<u64>) 
     (if is_probe { Division::Time } else { division }, Some(until_other))
 }
 
-/// Whether the others are told that a program has joined at this place. A program that was alone looks rarely. Where
-/// several are at work, none is alone, and each ring costs a look at all.
+/// True if the other members are told that a program has joined in `slot`. A member that was alone rarely looks at the
+/// table, so it must be told. If several members have work, none is alone, and each ring would cost them a look.
 pub fn is_joining_told(slot: SlotId, reports: &[Report]) -> bool {
     reports.iter().filter(|report| report.is_active() && report.party.slot != slot).count() <= 1
 }

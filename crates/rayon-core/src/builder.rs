@@ -81,8 +81,8 @@ where
     /// Builds the pool.
     ///
     /// # Errors
-    /// Where the system gives no thread; with [`use_current_thread`](#method.use_current_thread) also on a thread that
-    /// belongs to a pool.
+    /// If the system cannot start a thread. With [`use_current_thread`](#method.use_current_thread), also if the
+    /// current thread already belongs to a pool.
     pub fn build(self) -> Result<ThreadPool, ThreadPoolBuildError> {
         let ThreadPoolBuilder { options, mut spawn_handler } = self;
         let pool = options.into_comity().build_with(|worker| spawn_handler.spawn(ThreadBuilder::new(worker)));

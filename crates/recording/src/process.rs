@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use comity_graph::{About, Graph, Recorder};
 use comity_os::at_exit::call_at_exit;
 use comity_os::cpu_clock::{ThreadId, of_process};
-use comity_os::environment::variable;
+use comity_os::environment::{is_off, variable};
 use comity_os::lock;
 use comity_os::writes::{say, to_file};
 
@@ -69,7 +69,7 @@ fn wanted() -> &'static Wanted {
 
 fn from_environment(process: u32) -> Wanted {
     let file = |name| {
-        let text = variable(name)?.into_string().ok()?;
+        let text = variable(name)?.into_string().ok().filter(|text| !is_off(text))?;
         Some(PathBuf::from(text.replace("%p", &process.to_string())))
     };
     let wanted = match (file("COMITY_RECORD"), file("COMITY_RECORD_TIME")) {

@@ -33,9 +33,9 @@ const POINTS: &[&str] = &[
     "table-replaced",
 ];
 
-/// Dies here, by SIGKILL, if `COMITY_FAULT` is `POINT:N` and this is the N-th time that this process comes by. If it is
-/// `POINT:N:FILE`, the process stops here, by SIGSTOP. When it is continued, it goes on from here if there is such a file:
-/// another thread may take the signal, and then this thread runs for another moment.
+/// Kills this process (SIGKILL) if `COMITY_FAULT` is `POINT:N` and the process reaches this point for the N-th time. If
+/// the variable is `POINT:N:FILE`, stops the process (SIGSTOP) instead. After SIGCONT, waits until FILE exists: another
+/// thread may take the SIGSTOP, so this thread could otherwise run past the point before the process stops.
 #[cfg(test)]
 pub(crate) fn point(name: &str) {
     use std::sync::OnceLock;

@@ -40,8 +40,9 @@ pub enum Location {
 }
 
 impl Location {
-    /// What `COMITY_TABLE` says; `None` if it [says `off`](environment::is_off), and elsewhere than on Linux if it says nothing. A program
-    /// with more rights than its caller does not ask.
+    /// Returns the table that `COMITY_TABLE` names, or [`Location::Own`] if the variable is not set. Returns `None` if
+    /// the variable [says `off`](environment::is_off), or if it is not set on a system other than Linux. A program with
+    /// more rights than its caller ignores the variable.
     pub fn from_environment() -> Option<Location> {
         match environment::variable("COMITY_TABLE") {
             None => files::ARE_SHARED.then_some(Location::Own),
@@ -67,6 +68,14 @@ impl Location {
     /// Returns the table that [`Location::Own`] is for another user, to look at as root.
     pub fn of_user(user: u32) -> Location {
         Location::At(folder_of(user).join(file_name(VERSION)))
+    }
+
+    /// Returns this location with a path from the root, whatever the current folder is later.
+    pub(crate) fn rooted(&self) -> Location {
+        match self {
+            Location::Own => Location::Own,
+            Location::At(path) => Location::At(path::absolute(path).unwrap_or_else(|_| path.clone())),
+        }
     }
 
     /// Returns the value of [`TABLE_AROUND`] for this table.
@@ -146,12 +155,13 @@ fn beside(path: &Path, layout: u32) -> PathBuf {
     path.with_file_name(name)
 }
 
-/// A file beside a named table, if it is a regular one that this process would use, and no larger than `most` bytes.
+/// A file beside a named table, if it is a regular one of a user that this process shares with, and no larger than `most`
+/// bytes. Its bytes are only read.
 pub(crate) fn open_trusted(path: &Path, most: u64) -> Option<File> {
     let file = open(path).ok()?;
     let metadata = file.metadata().ok()?;
     let is_usable = metadata.is_file() && metadata.len() <= most;
-    (is_usable && not_trusted(&file, &metadata, &Location::At(path.to_owned())).is_none()).then_some(file)
+    (is_usable && not_ours(&metadata, &Location::At(path.to_owned())).is_none()).then_some(file)
 }
 
 /// `None` where there is no table of whatever layout that this process would use.
@@ -193,18 +203,29 @@ impl fmt::Display for TableError {
 
 impl std::error::Error for TableError {}
 
+/// Whether a table is made where there is none.
+#[derive(Clone, Copy)]
+pub(crate) enum Make {
+    Any,
+    /// Only if it has these permissions. A member of a group that makes a table in place of the group's would keep the
+    /// group out, if the folder lets it make tables for itself alone.
+    Alike(u32),
+}
+
 /// A table that was looked at and found good, in memory.
 pub(crate) struct Map {
-    /// The memory of `place`.
+    /// The last mapping in `place`: the memory of the table that the program uses now.
     layout: AtomicPtr<Layout>,
     place: Mutex<Place>,
 }
 
-/// Which file a table is.
+/// The file of a table, and the mappings of that file and of the files that it replaced.
 struct Place {
     path: PathBuf,
     identity: (u64, u64),
-    /// Its memory comes last. Before it is that of tables in whose place it came, which threads may still look at.
+    /// The permissions that it had when it was opened.
+    mode: u32,
+    /// The mapping of the current file is the last. Earlier mappings stay, because threads may still read them.
     memory: Vec<MmapRaw>,
 }
 
@@ -217,7 +238,7 @@ impl Drop for Place {
 
 impl Map {
     /// Opens the table, or makes one if there is none.
-    pub(crate) fn open(location: &Location) -> Result<Map, TableError> {
+    pub(crate) fn open(location: &Location, make: Make) -> Result<Map, TableError> {
         if *location == Location::Own {
             make_own_folder()?;
         }
@@ -226,7 +247,7 @@ impl Map {
         for _ in 0..8 {
             match open(&path) {
                 Ok(file) => return Map::of(file, path, location, not_trusted),
-                Err(error) if error.kind() == io::ErrorKind::NotFound => match create(&path, location) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => match create(&path, location, make) {
                     Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                     Err(error) => return Err(TableError::new(&path, format!("cannot be made: {error}; {ELSEWHERE}"))),
                     Ok(()) => {}
@@ -234,7 +255,7 @@ impl Map {
                 Err(error) => return Err(refused(&path, &error)),
             }
         }
-        Err(TableError::new(&path, format!("comes and goes: something else removes it; {ELSEWHERE}")))
+        Err(TableError::new(&path, format!("is removed by another process as soon as it is made; {ELSEWHERE}")))
     }
 
     /// Opens a table that is there, to look at it.
@@ -290,12 +311,18 @@ impl Map {
             memory.map_err(|error| TableError::new(&path, format!("cannot be mapped: {error}; {ELSEWHERE}")))?;
         fault::point("mapped");
         let layout = AtomicPtr::new(memory.as_mut_ptr().cast());
-        let place = Place { identity: files::identity(&metadata), path, memory: vec![memory] };
+        let (identity, mode) = (files::identity(&metadata), Owner::of(&metadata).mode);
+        let place = Place { identity, mode, path, memory: vec![memory] };
         Ok(Map { layout, place: Mutex::new(place) })
     }
 
     fn place(&self) -> MutexGuard<'_, Place> {
         lock(&self.place)
+    }
+
+    /// The permissions that the file had when it was opened.
+    pub(crate) fn mode(&self) -> u32 {
+        self.place().mode
     }
 
     pub(crate) fn path(&self) -> PathBuf {
@@ -322,7 +349,7 @@ impl Map {
         unsafe { &*self.layout.load(Ordering::Acquire) }
     }
 
-    /// Whether this is the table that a program joins now at `location`.
+    /// True if a program that joins at `location` now would join this table.
     pub(crate) fn is_in_place(&self, location: &Location) -> bool {
         let place = self.place();
         let found = |file: File| {
@@ -338,7 +365,7 @@ impl Map {
         let (mut place, mut by) = (self.place(), by.place());
         place.memory.append(&mut by.memory);
         std::mem::swap(&mut place.path, &mut by.path);
-        place.identity = by.identity;
+        (place.identity, place.mode) = (by.identity, by.mode);
         let last = place.memory.last().expect("a table has memory");
         self.layout.store(last.as_mut_ptr().cast(), Ordering::Release);
     }
@@ -359,7 +386,10 @@ fn make_own_folder() -> Result<(), TableError> {
     }
 }
 
-/// Whether the folder of a table is there: of the own table, one that may be used.
+/// True if the folder of the user's own table exists. Always true for a named table.
+///
+/// # Errors
+/// If the folder of the own table may not be used, for example because it belongs to another user.
 pub(crate) fn has_folder(location: &Location) -> Result<bool, TableError> {
     if *location == Location::Own {
         match fs::symlink_metadata(own_folder()) {
@@ -396,28 +426,29 @@ fn refused(path: &Path, error: &io::Error) -> TableError {
     TableError::new(path, format!("cannot be opened for reading and writing: {error}; {ELSEWHERE}"))
 }
 
-/// Which tables a program takes part in: its user's own. Where the user names a file, also root's, and those that a
-/// group of this process may write to. `None`: the program takes part.
+/// Returns why a program does not join a table. `None`: it joins. A program joins the tables of its user. If the user
+/// names a file, a program also joins a file of root, or a file that a group of this process may write to.
 fn not_trusted(file: &File, metadata: &fs::Metadata, location: &Location) -> Option<&'static str> {
     let Owner { mode, .. } = Owner::of(metadata);
     let readers =
-        "may be read by some that may not write to it: they could lock its places; make its mode 0600 or 0660";
+        "may be read by users who may not write to it but may lock its slots; make its mode 0600, or 0660 for a group";
     not_ours(metadata, location).or(match location {
         Location::Own if mode & 0o077 != 0 => Some("is open to other users; make its mode 0600, or remove it"),
         Location::Own => None,
         Location::At(_) if mode & 0o002 != 0 => Some("may be written by all users; take that away (chmod o-w)"),
-        // Their locks keep programs out, and keep the dead from being known as such.
+        // Read locks of such users keep new programs out, and make a dead program look alive.
         Location::At(_) => files::lets_some_only_read(file, mode).then_some(readers),
     })
 }
 
-/// Which tables a process looks at, and asks programs in: those that it could take part in, and root those of all users.
+/// Returns why a process may not read a table or send requests to its programs. `None`: it may. The rules are those of
+/// `not_trusted`, but root may do so with the table of any user.
 fn not_trusted_to_look(file: &File, metadata: &fs::Metadata, location: &Location) -> Option<&'static str> {
     if is_root_elsewhere(location) { None } else { not_trusted(file, metadata, location) }
 }
 
-/// Which tables a process cleans away: those that it could take part in but for who else may read or write them, and root
-/// those of all users.
+/// Returns why a process may not remove a table. `None`: it may. The rules are those of `not_trusted`, but other users
+/// may be able to read or write the table, and root may remove the table of any user.
 pub(crate) fn not_to_clean(metadata: &fs::Metadata, location: &Location) -> Option<&'static str> {
     if is_root_elsewhere(location) { None } else { not_ours(metadata, location) }
 }
@@ -447,12 +478,15 @@ fn is_for_a_group(folder: &Path) -> bool {
 }
 
 /// Makes a table without a name and then gives it its name, unless there is one by then: no program sees half a table.
-fn create(path: &Path, location: &Location) -> io::Result<()> {
+fn create(path: &Path, location: &Location, make: Make) -> io::Result<()> {
     let folder = match path.parent() {
         Some(folder) if folder != Path::new("") => folder,
         _ => Path::new("."),
     };
     let mode = if *location != Location::Own && is_for_a_group(folder) { 0o660 } else { 0o600 };
+    if matches!(make, Make::Alike(other) if other != mode) {
+        return Err(io::Error::other("the table there was open to other users than one of this program would be"));
+    }
     let mut file = files::unnamed(folder, mode)?;
     files::set_mode(&file, mode)?;
     // Written, not only made large: a full file system says so here, and not by a signal later.

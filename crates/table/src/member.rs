@@ -23,6 +23,7 @@ use std::time::Duration;
 use comity_os::census::{Stat, number_of_this_process};
 use comity_os::clock::now_ns;
 use comity_os::file_lock::LockFile;
+use comity_os::files;
 use comity_os::{SharedCoreSet, futex, lock};
 use comity_policy::UNCORRECTED;
 use comity_policy::allotment::{Claim, Proposal};
@@ -32,11 +33,11 @@ use crate::layout::{
     CORES, CPU_TIME, FRAMES, FREE, GROUP, Layout, OBEYS, PROPOSES, SHORTFALL, SLOTS, SWITCHES, Slot, TAKEN,
     TAKES_TURNS, THIEVES, WAY,
 };
-use crate::map::{ELSEWHERE, Location, Map, TableError};
+use crate::map::{ELSEWHERE, Location, Make, Map, TableError};
 use crate::{CoreSet, CoreWord, SlotId, Thieves};
 use crate::{text, thieves};
 use comity_protocol::orders::Requests;
-use comity_protocol::table::{self, Report};
+use comity_protocol::table::{self, Report, Table as _};
 use comity_protocol::{Party, STOPPED_AFTER, Shortfall, Standing, TaskGroup, Way};
 
 #[cfg(test)]
@@ -114,6 +115,8 @@ impl Siblings {
 /// has been silent for [`STOPPED_AFTER`].
 pub struct Member {
     location: Location,
+    /// The user that the process acted for when it joined.
+    user: u32,
     map: Map,
     profile: Profile,
     /// The slot that it took last.
@@ -155,9 +158,10 @@ impl Member {
     /// # Errors
     /// If the table cannot be used, or is full.
     pub fn join(location: &Location, profile: &Profile) -> Result<Member, TableError> {
+        let location = location.rooted();
         let mut is_locked = false;
         for attempt in 0..10 {
-            let map = Map::open(location)?;
+            let map = Map::open(&location, Make::Any)?;
             let path = map.path();
             let lock = map.open_to_lock();
             let lock =
@@ -167,12 +171,13 @@ impl Member {
                 Some(lock) => take_slot(map.layout(), &path, lock)?,
                 None => None,
             };
-            is_locked = lock.is_some() && slot.is_none() && map.is_in_place(location);
+            is_locked = lock.is_some() && slot.is_none() && map.is_in_place(&location);
             // One that was removed meanwhile would be this program's alone.
-            if let Some((slot, lock)) = slot.zip(lock).filter(|_| map.is_in_place(location)) {
+            if let Some((slot, lock)) = slot.zip(lock).filter(|_| map.is_in_place(&location)) {
                 let process = std::process::id();
                 let member = Member {
-                    location: location.clone(),
+                    location,
+                    user: files::user(),
                     map,
                     profile: profile.clone(),
                     slot: AtomicU32::new(0),
@@ -206,10 +211,10 @@ impl Member {
             std::thread::sleep(Duration::from_millis(1 << attempt));
         }
         let what = if is_locked {
-            "has the locks of all places held, but no programs in them: end the process that holds the locks (see \
-             `lslocks`), or remove the file"
+            "has locks on all slots but no programs in them; end the process that holds the locks (see `lslocks`), or \
+             remove the file"
         } else {
-            "comes and goes: something else removes it"
+            "is removed by another process as soon as it is made"
         };
         Err(TableError::new(&location.path(), format!("{what}; {ELSEWHERE}")))
     }
@@ -273,24 +278,28 @@ impl Member {
         }
     }
 
-    /// Looks whether the table is still the one that a program joins now at this location, and that it may be used. If
-    /// not, the program leaves it. If there is another in its place, or one can be made, the program has a slot there
-    /// from the next round on. To be called every few seconds, by the thread that calls [`Member::round`].
+    /// Checks that the location still names this table, and that the program may still use it. If the location names
+    /// another table, or if a table can be made there, the member moves: its next [`Member::round`] takes a slot in it.
+    /// The thread that calls [`Member::round`] must call this function every few seconds.
     ///
-    /// A table may be removed under its programs: by `rm`, by a cleaner of `/dev/shm`, or by the system when a user logs
-    /// out (`RemoveIPC` of systemd-logind). Where no other can be opened, its programs go on sharing what they have mapped.
+    /// A table may be removed while programs use it: by `rm`, by a cleaner of `/dev/shm`, or by the system when a user
+    /// logs out (`RemoveIPC` of systemd-logind). If no other table can be opened, the programs keep sharing the removed
+    /// table, which they have mapped.
     ///
     /// # Errors
-    /// If the table may not be used any more. The program is alone then, until a later call finds that it may.
+    /// If the path still names this table, but the program may no longer use it. The member leaves the table, and joins
+    /// it again once a later call finds that the program may use it.
     pub fn follow(&self) -> Result<(), TableError> {
-        if std::process::id() != self.process || self.has_left.load(Ordering::Relaxed) {
+        // The own table of another user is not this program's.
+        let is_another = std::process::id() != self.process || files::user() != self.user;
+        if is_another || self.has_left.load(Ordering::Relaxed) {
             return Ok(());
         }
         if self.map.is_in_place(&self.location) {
             self.keeps_out.store(false, Ordering::Relaxed);
             return Ok(());
         }
-        match Map::open(&self.location) {
+        match Map::open(&self.location, Make::Alike(self.map.mode())) {
             Ok(map) => {
                 self.vacate();
                 self.map.replace(map);
@@ -375,12 +384,12 @@ impl Member {
             }
         }
         // Each time: a claim may have been on its way.
-        let Some(me) = self.own_slot() else { return changes };
-        let view = self.view(me, now_ns());
+        let Some(view) = self.own_view() else { return changes };
+        let me = view.me;
         let lost = (0..CORES).filter(|core| !cores.contains(*core));
         let released = lost.filter(|core| {
             let word = load(&self.layout().cores[*core]);
-            let released = word.released(me).is_some_and(|next| self.exchange(*core, word, next));
+            let released = word.released(me).is_some_and(|next| view.exchange(*core, word, next));
             if released {
                 count(&self.own().released);
                 table::offer(&view, *core, word.owner());
@@ -561,7 +570,16 @@ impl Member {
 
     /// The table at this time, to the program at this slot.
     fn view(&self, me: SlotId, now: u64) -> View<'_> {
-        View { member: self, me, now }
+        View { member: self, layout: self.layout(), me, now }
+    }
+
+    /// The table now, to the program at its own slot. `None`: it has none.
+    ///
+    /// The memory is looked up before the slot. So a step never takes the number of a slot in one table for a slot in
+    /// the next one: the slot is given up before another table takes the place of this one.
+    fn own_view(&self) -> Option<View<'_>> {
+        let layout = self.layout();
+        Some(View { member: self, layout, me: self.own_slot()?, now: now_ns() })
     }
 
     /// Takes back what the dead held. The lock of a slot is free if its program is dead, or has just left.
@@ -651,31 +669,31 @@ impl Member {
 
     /// Begins to use a core that no program uses, an own one if there is one, and with `own_only` no other.
     pub fn claim(&self, own_only: bool) -> Option<usize> {
-        let (me, now) = (self.own_slot()?, now_ns());
+        let view = self.own_view()?;
         // Before its coordinator comes by again, no program should take it for stopped.
-        self.own().heartbeat.store(now, Ordering::Relaxed);
-        table::claim(&self.view(me, now), own_only).map(|(core, _)| core)
+        view.own().heartbeat.store(view.now, Ordering::Relaxed);
+        table::claim(&view, own_only).map(|(core, _)| core)
     }
 
     /// Takes back a core that another program uses, and tells that program.
     pub fn take_back(&self) -> Option<usize> {
-        let (me, now) = (self.own_slot()?, now_ns());
-        self.own().heartbeat.store(now, Ordering::Relaxed);
-        table::take_back(&self.view(me, now)).map(|(core, _)| core)
+        let view = self.own_view()?;
+        view.own().heartbeat.store(view.now, Ordering::Relaxed);
+        table::take_back(&view).map(|(core, _)| core)
     }
 
     /// A worker is woken that will claim a core. If none of this program's own is free, it takes back one that another
     /// program uses, tells that program, and leaves the core free.
     pub fn reclaim(&self) {
-        if let Some(me) = self.own_slot() {
-            table::reclaim(&self.view(me, now_ns()));
+        if let Some(view) = self.own_view() {
+            table::reclaim(&view);
         }
     }
 
     /// Uses one core less: `core`, if it is still held; or, if it does not matter which, one that is not its own, or
     /// else any. It is free, and a program that waits for one is told.
     pub fn release(&self, core: Option<usize>) -> Option<usize> {
-        table::release(&self.view(self.own_slot()?, now_ns()), core).map(|(core, _)| core)
+        table::release(&self.own_view()?, core).map(|(core, _)| core)
     }
 
     /// Notes that so many cores were taken from this program.
@@ -686,21 +704,13 @@ impl Member {
         fault::point("core-lost");
     }
 
-    fn exchange(&self, core: usize, before: CoreWord, next: CoreWord) -> bool {
-        let exchanged = exchange(&self.layout().cores[core], before, next);
-        if exchanged {
-            self.layout().since[core].store(now_ns(), Ordering::Relaxed);
-        }
-        exchanged
-    }
-
     // Waiting and telling.
 
     /// From now on this program is told when a core becomes free, or once it watches none; or no longer. A caller that
     /// looks for a free core after it has said that the program wants one misses none: see `comity_protocol::table`.
     pub fn want(&self, wants: bool) {
-        match self.own_slot() {
-            Some(me) => table::want(&self.view(me, now_ns()), wants),
+        match self.own_view() {
+            Some(view) => table::want(&view, wants),
             None => self.waits.store(wants, Ordering::Relaxed),
         }
     }
@@ -708,8 +718,8 @@ impl Member {
     /// The coordinator comes by: from now on this program watches no core, and is told of each that becomes free, if
     /// it waits. To be called by one thread alone, as [`Member::watch`].
     pub fn heed(&self) {
-        if let Some(me) = self.own_slot() {
-            table::heed(&self.view(me, now_ns()));
+        if let Some(view) = self.own_view() {
+            table::heed(&view);
         }
     }
 
@@ -717,7 +727,7 @@ impl Member {
     /// it may claim the first of those that other programs have just left, in nanoseconds from then on. Until then it
     /// is told of no others; the caller comes by at that time.
     pub fn watch(&self, now: u64) -> Option<u64> {
-        table::watch(&self.view(self.own_slot()?, now))
+        table::watch(&View { now, ..self.own_view()? })
     }
 
     /// This program leaves the cores that are free to others: tells those that want one.
@@ -727,12 +737,7 @@ impl Member {
 
     /// Whether another program waits for a core.
     pub fn is_core_wanted(&self) -> bool {
-        let (wanting, me) = (&self.layout().header.wanting, self.slot().index());
-        let others = |(nth, word): (usize, &AtomicU64)| {
-            let own = if nth == me / 64 { 1 << (me % 64) } else { 0 };
-            word.load(Ordering::Relaxed) & !own != 0
-        };
-        wanting.iter().enumerate().any(others)
+        self.view(self.slot(), 0).is_core_wanted()
     }
 
     /// Rings another program's bell.

@@ -1,12 +1,14 @@
 //! The table as a process sees it that takes no part.
 
-use std::io;
+use std::fs::File;
+use std::io::{self, Read};
 use std::path::PathBuf;
 use std::sync::atomic::{Ordering, fence};
 use std::time::Duration;
 
 use comity_os::clock::now_ns;
 use comity_os::file_lock::LockFile;
+use comity_os::files;
 use comity_policy::allotment::{Claim, Division, LINEAR, Proposal, due_milli};
 
 use crate::layout::{
@@ -323,20 +325,23 @@ pub fn clean(location: &Location) -> Result<Cleaned, TableError> {
     }
     let path = path_to_clean(location);
     let error = |what: String| TableError::new(&path, what);
-    match std::fs::symlink_metadata(&path) {
+    let file = match files::open_itself(&path) {
+        Ok(file) => file,
         Err(cause) if cause.kind() == io::ErrorKind::NotFound => return Ok(Cleaned::NoTable),
-        Err(cause) => return Err(error(format!("cannot be looked at: {cause}"))),
-        Ok(metadata) if !metadata.is_file() => return Err(error("is not a regular file, so it stays".to_owned())),
-        Ok(metadata) if metadata.len() > 64 * BYTES as u64 => {
-            return Err(error("is far larger than any core table, so it stays".to_owned()));
-        }
-        Ok(metadata) => {
-            if let Some(what) = not_to_clean(&metadata, location) {
-                return Err(error(what.to_owned()));
-            }
-        }
+        Err(cause) if files::is_link(&cause) => return Err(error("is a symbolic link, so it stays".to_owned())),
+        Err(cause) => return Err(error(format!("cannot be opened: {cause}"))),
+    };
+    let metadata = file.metadata().map_err(|cause| error(format!("cannot be looked at: {cause}")))?;
+    if !metadata.is_file() {
+        return Err(error("is not a regular file, so it stays".to_owned()));
     }
-    if *location != Location::Own && !begins_like_a_table(&path) {
+    if metadata.len() > 64 * BYTES as u64 {
+        return Err(error("is far larger than any core table, so it stays".to_owned()));
+    }
+    if let Some(what) = not_to_clean(&metadata, location) {
+        return Err(error(what.to_owned()));
+    }
+    if *location != Location::Own && !begins_like_a_table(file) {
         return Err(error("does not begin as a core table does, so it stays; remove it by hand".to_owned()));
     }
     let lock = match LockFile::open(&path) {
@@ -351,7 +356,7 @@ pub fn clean(location: &Location) -> Result<Cleaned, TableError> {
     // All slots are locked by this process, so no program joins meanwhile; one that has opened it already finds it
     // gone and makes another.
     let there = LockFile::open(&path).ok();
-    if there.is_none_or(|there| there.identity() != lock.identity()) {
+    if there.is_none_or(|there| [there.identity(), files::identity(&metadata)] != [lock.identity(); 2]) {
         return Err(error("was replaced meanwhile; try again".to_owned()));
     }
     std::fs::remove_file(&path).map_err(|cause| error(format!("cannot be removed: {cause}")))?;
@@ -359,11 +364,10 @@ pub fn clean(location: &Location) -> Result<Cleaned, TableError> {
 }
 
 /// Also one that was cut short; also of another version.
-fn begins_like_a_table(path: &std::path::Path) -> bool {
-    let bytes = std::fs::read(path).unwrap_or_default();
+fn begins_like_a_table(file: File) -> bool {
+    let mut bytes = Vec::new();
     let magic = crate::layout::MAGIC.to_le_bytes();
-    let common = bytes.len().min(magic.len());
-    bytes[..common] == magic[..common]
+    file.take(magic.len() as u64).read_to_end(&mut bytes).is_ok() && magic.starts_with(&bytes)
 }
 
 #[cfg(test)]

@@ -28,10 +28,13 @@ pub(crate) fn of_bytes(bytes: &[u8]) -> String {
 
 /// False for a letter that moves the cursor, ends a line, turns the direction of the text or has no width.
 fn is_visible(letter: char) -> bool {
-    let is_selector = matches!(letter, '\u{34f}' | '\u{fe00}'..='\u{fe0f}' | '\u{e0100}'..='\u{e01ef}');
-    // The standard library knows which letters are printed. Behind another letter, it lets accents stand.
+    let is_selector =
+        matches!(letter, '\u{34f}' | '\u{180b}'..='\u{180f}' | '\u{fe00}'..='\u{fe0f}' | '\u{e0100}'..='\u{e01ef}');
+    let is_blank = matches!(letter, '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{3164}' | '\u{ffa0}');
+    // `escape_debug` leaves printable letters as they are. It escapes an accent only at the start of a
+    // string, so an `a` comes first.
     let is_printed = || String::from_iter(['a', letter]).escape_debug().count() == 2;
-    matches!(letter, '"' | '\'' | '\\') || !is_selector && is_printed()
+    matches!(letter, '"' | '\'' | '\\') || !is_selector && !is_blank && is_printed()
 }
 
 #[cfg(test)]

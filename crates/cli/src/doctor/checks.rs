@@ -50,9 +50,9 @@ pub fn all() -> Vec<DoctorCheck> {
     checks
 }
 
-/// Whether `/proc` shows the processes of this PID namespace, without which `comity run` shares no cores.
+/// Checks that `/proc` shows the processes of this PID namespace. Otherwise `comity run` shares no cores.
 fn processes() -> DoctorCheck {
-    let without = "`comity run` runs commands without sharing cores; what is told below may be incomplete";
+    let without = "`comity run` runs commands without sharing cores; the other checks may be incomplete";
     match (census::is_mounted(), census::is_of_this_namespace()) {
         (true, true) => check("processes", "/proc is mounted", "`comity run` finds the processes of a command"),
         (true, false) => check("processes", "/proc is that of another PID namespace", without)
@@ -61,9 +61,9 @@ fn processes() -> DoctorCheck {
     }
 }
 
-/// A check of what only `/proc` tells.
+/// Returns the result of a check that needs `/proc`, if `/proc` is not mounted.
 fn untold(name: &'static str) -> DoctorCheck {
-    check(name, "not told: /proc is not mounted", "nothing is known of it")
+    check(name, "unknown: /proc is not mounted", "this check reads /proc")
 }
 
 fn check(name: &'static str, found: impl Into<String>, meaning: impl Into<String>) -> DoctorCheck {

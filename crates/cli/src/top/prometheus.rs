@@ -43,7 +43,7 @@ const METRICS: [Metric; 12] = [
     Metric {
         name: "comity_program_held_cores",
         kind: "gauge",
-        help: "Cores that it holds.",
+        help: "Cores that the program holds.",
         value: |row| Some(row.held as f64),
     },
     Metric {
@@ -55,7 +55,7 @@ const METRICS: [Metric; 12] = [
     Metric {
         name: "comity_program_lent_cores",
         kind: "gauge",
-        help: "Its own cores that others hold.",
+        help: "Cores that the program owns and that other programs hold.",
         value: |row| Some(row.lends as f64),
     },
     Metric {

@@ -131,6 +131,8 @@ impl View {
             KeyCode::Char('?') => (self.help, self.top) = (!self.help, 0),
             KeyCode::Esc if self.help => (self.help, self.top) = (false, 0),
             KeyCode::Char('q') | KeyCode::Esc => return ControlFlow::Break(()),
+            // The help covers what these keys change.
+            KeyCode::Char(_) | KeyCode::Tab | KeyCode::BackTab if self.help => {}
             KeyCode::Char('s') => {
                 let orders = Sort::value_variants();
                 let now = orders.iter().position(|order| *order == self.sort).unwrap_or(0);

@@ -151,9 +151,9 @@ fn a_command_counts_uses_fewer_cores_rests_and_goes_on() {
 fn the_program_that_is_meant_must_be_clear_and_must_obey() {
     let (_folder, table) = place();
     let me = std::process::id().to_string();
-    refused(&table, &["#0", "--resume"], &["no program has slot #0", "it is empty"]);
+    refused(&table, &["#0", "--resume"], &["no program has slot #0", "the table is empty"]);
     let one = party(&table, true);
-    refused(&table, &["#5", "--resume"], &["no program has slot #5", "there are #0 party"]);
+    refused(&table, &["#5", "--resume"], &["no program has slot #5", "the table has #0 party"]);
     refused(&table, &["1", "--resume"], &["process 1 is not a member of the core table", "comity run"]);
     refused(&table, &["4000000000", "--resume"], &["no program of the core table is process 4000000000"]);
     let older = party(&table, false);

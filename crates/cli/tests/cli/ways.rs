@@ -509,6 +509,6 @@ fn where_proc_is_not_mounted_that_is_the_cause_that_is_said() {
     let text = String::from_utf8(here("doctor").stdout).unwrap();
     assert!(text.contains("processes    /proc is not mounted"), "{text}");
     for check in ["quota", "task group", "turns"] {
-        assert!(text.contains(&format!("{check:<13}not told: /proc is not mounted")), "{check}: {text}");
+        assert!(text.contains(&format!("{check:<13}unknown: /proc is not mounted")), "{check}: {text}");
     }
 }

@@ -1,5 +1,4 @@
-//! The calls of Linux's C library that the other files are made of. None allocates, but for [`groups`]
-//! and [`access_list`].
+//! Calls of Linux's C library that the other files use. Only [`groups`], [`access_list`] and [`name_file`] allocate.
 
 use std::ffi::CString;
 use std::fs::{DirBuilder, File, Metadata, OpenOptions, Permissions};

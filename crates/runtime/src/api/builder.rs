@@ -50,9 +50,9 @@ pub const MAX_THREADS: usize = 65_535;
 /// - `COMITY_TRACE=FILE`: what each worker did when is written there, in the Trace Event Format that Perfetto opens,
 ///   with the process's number for `%p`.
 ///
-/// A bad value fails a builder. Where the global pool meets it at its first use, the program ends with a line that
-/// says so and the exit code 2. With the feature `lenient`, both take the default instead, and the process prints one
-/// line for each bad value.
+/// A builder returns an error for a bad value. If the global pool finds a bad value at its first use, the program
+/// prints an error and ends with exit code 2. With the feature `lenient`, builders and the global pool use the default
+/// instead, and the process prints one line for each bad value.
 ///
 /// # After a fork
 ///
@@ -147,9 +147,10 @@ impl ThreadPoolBuilder {
         self
     }
 
-    /// Called by each worker with its index, after everything else has run on it. If it panics, as above. The other
-    /// workers may be gone: a handler that asks for them, as by [`broadcast`](crate::broadcast()), waits for ever. A
-    /// handler that spawns a task into its own pool panics. With the feature `lenient`, the task is dropped instead.
+    /// Sets a handler that each worker calls with its index, after everything else has run on the worker. A panic in
+    /// the handler goes to the panic handler; without a panic handler, the process aborts. Other workers may have
+    /// ended, so a handler that needs them, for example by [`broadcast`](crate::broadcast()), may wait for ever. A
+    /// handler that spawns a task into its own pool panics. With the feature `lenient`, the pool drops the task.
     pub fn exit_handler<F>(mut self, handler: F) -> Self
     where
         F: Fn(usize) + Send + Sync + 'static,

@@ -309,7 +309,8 @@ impl Group {
         self.pool.deliver(jobs.into_iter());
     }
 
-    /// Keeps the panic of the body or of a task, and counts that down.
+    /// Counts down the body or a task of the group, and returns its result. Returns `None` after a panic, and keeps the
+    /// panic if it is the first.
     ///
     /// # Safety
     /// `this` is a live group, and counts this task. It may be gone when this returns.

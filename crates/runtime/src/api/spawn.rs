@@ -63,11 +63,12 @@ impl Registry {
         }
     }
 
-    /// A job that keeps the pool running until it has run. `None` in a pool that has ended, with the feature `lenient`: as
-    /// the release builds of stock rayon, it loses a task that an exit handler spawns.
+    /// Returns a job that runs `task` and keeps the pool running until then. If the pool has ended and the feature
+    /// `lenient` is on, drops `task` and returns `None`: release builds of stock rayon also lose a task that an exit
+    /// handler spawns.
     ///
     /// # Panics
-    /// If the pool has ended, without the feature.
+    /// If the pool has ended and the feature `lenient` is off.
     pub(crate) fn reason_to_run(&self, task: impl FnOnce() + Send + 'static) -> Option<JobRef> {
         self.assert_of_this_process();
         match self.add_reason_to_run() {

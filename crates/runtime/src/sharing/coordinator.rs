@@ -154,8 +154,8 @@ fn profile(program: &Program) -> Profile {
     }
 }
 
-/// The number of this process: what it has in the table under several policies, or by several copies of this crate, is
-/// one program. A forked child is another program.
+/// Returns the program number of this process. All members of the process have this number in the table, under every
+/// policy and from every copy of this crate. A forked child has another number.
 fn number_of_this_process() -> u64 {
     static PROGRAM: PerProcess<u64> = PerProcess::new();
     *PROGRAM.get(|_| this_program())
@@ -171,7 +171,7 @@ struct Coordinator<'a> {
     clock: Clock,
     mender: Mender,
     mended: Instant,
-    /// When the nice value and the task group of the process were last read, and its table looked for.
+    /// When the coordinator last read the nice value and the task group, and checked that the table is still in place.
     weighed: Instant,
     /// Processor time that the program had before it joined.
     before: Duration,
@@ -273,7 +273,7 @@ impl<'a> Coordinator<'a> {
     fn has_looked(&mut self, pools: &[Pool]) {
         let Usage { cpu, voluntary_switches, involuntary_switches } = Usage::of_this_process();
         let switches = Some([voluntary_switches, involuntary_switches]);
-        // Readers add up the members of a process. The first also publishes what threads use that are no workers.
+        // Readers add up the times of the members. The first member also publishes the time of threads that are no workers.
         match self.member.siblings() {
             None => self.member.publish(cpu, switches),
             Some(others) if others.joined_first => self.member.publish(cpu.saturating_sub(others.cpu), switches),
@@ -312,8 +312,8 @@ impl<'a> Coordinator<'a> {
     }
 }
 
-/// What holds of the program by now, after what was asked from outside. The members of a process divide the most cores
-/// that the process uses.
+/// Returns the weight, core limit and pause that are in force for the program, after requests by `comity set`. The
+/// members of a process divide the core limit of the process (`COMITY_CORES`).
 fn told(program: &Program, member: &Member) -> InForce {
     let own = program.own();
     let part = |cores: u32| member.siblings().map_or(cores, |siblings| siblings.part(cores));

@@ -13,11 +13,12 @@ use crate::workers::current;
 use crate::workers::registry::{JobRef, Registry, StackJob, Worker};
 use crate::workers::view::View;
 
-/// A task cannot be spawned into a pool that has ended.
+/// The error of a spawn into a pool that has ended.
 #[derive(Debug)]
 pub(crate) struct PoolEnded;
 
-/// Apart, so that the caller's frame does not have what `task` needs where another worker runs it.
+/// Runs `task` in a frame of its own. If `task` were inlined, it would enlarge the caller's frame even where another
+/// worker runs it.
 #[inline(never)]
 fn run_here<R>(task: impl FnOnce() -> R) -> R {
     task()
@@ -91,7 +92,7 @@ impl Registry {
         })
     }
 
-    /// The caller is a worker of another pool. The frame lies below all that the worker runs meanwhile.
+    /// Runs `task` for a worker of another pool. The jobs that this worker runs meanwhile lie on top of this frame.
     #[inline(never)]
     fn run_for_worker<R: Send>(&self, worker: &Worker, task: impl FnOnce() -> R + Send) -> R {
         let mut job = StackJob::new(task, worker.cross_latch());
@@ -101,7 +102,7 @@ impl Registry {
         job.result()
     }
 
-    /// The caller is not a worker.
+    /// Runs `task` for a thread that is not a worker, and waits for it.
     #[inline(never)]
     fn run_for_thread<R: Send>(&self, task: impl FnOnce() -> R + Send) -> R {
         let mut job = StackJob::new(task, ThreadLatch::default());

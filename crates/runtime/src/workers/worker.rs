@@ -47,21 +47,21 @@ impl AsWorker for Worker {
     }
 }
 
-/// What a frame that waits needs.
+/// The event for which a frame of a worker waits.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum For {
-    /// Tasks, until the pool ends: the main loop.
+    /// The end of the pool. The main loop runs tasks until then.
     Work,
-    /// What this worker spawned is most likely part of what is waited for.
+    /// An event that most likely depends on tasks that this worker spawned. The worker runs these tasks first.
     OwnTasks,
-    /// What need not come from this worker's own tasks.
+    /// An event that need not depend on this worker's own tasks.
     Anything,
-    /// The right half of a join, which a thief has.
+    /// The end of the right half of a join, which a thief runs.
     Thief,
 }
 
-/// Set once the pool has ended and nothing is queued at the worker. A batch may lie there when the pool ends, if what
-/// waits for the batch keeps no pool running.
+/// A probe that is true once the pool has ended and the worker has no queued tasks. A batch may still be queued when
+/// the pool ends, because a thread that waits for the batch need not keep the pool running.
 struct Ended<'a>(&'a Worker);
 
 impl Probe for Ended<'_> {
@@ -308,8 +308,8 @@ impl Worker {
     /// What is left to a worker that may lay no more on its stack: that on which another worker's progress, or its
     /// own, may depend while no other worker comes to it. First, what came from outside of the pool. Second, the right
     /// halves in its own deque: what this frame awaits may wait for such a half, and all other workers may be at the
-    /// bound too. If the frame waits for the thief of a join's right half, the deque is empty. All else that is awaited
-    /// has begun elsewhere, or lies in the deque of a worker that comes to it.
+    /// bound too. If the frame waits for the thief of a join's right half, the deque is empty. Every other job for
+    /// which this frame may wait has begun on another worker, or lies in the deque of a worker that will run it.
     ///
     /// A half that runs here may push halves, which run on top of it in turn. So the stack grows with the number of
     /// tasks that wait at the same time, and `serve` keeps the frames small.

@@ -15,10 +15,10 @@ use crate::harness::{self, Table, claims, profile, reap, slots, wait_until};
 
 const CHILD: &str = "fault::tests::child";
 
-/// Points of a life of which most happen once: that of a process which makes the table and leaves it.
+/// Points that only the process that makes the table reaches, once.
 const ONCE: &[&str] = &["file-made", "file-named"];
 
-/// Points that a program comes by only where something was done to its table.
+/// Points that a program reaches only after its table was removed or replaced.
 const ELSEWHERE: &[&str] = &["table-replaced"];
 
 /// This program, or that of another version, which dies or stops at a point.
@@ -38,7 +38,7 @@ fn victim(role: &str, point: &str, nth: u64, table: &Table) -> Process {
     victim_of(None, role, &format!("{point}:{nth}"), nth, table)
 }
 
-/// A process that stops at a point. To be called with the file that lets it go on.
+/// Starts a process that stops at a point. Returns the process, and a function that lets it continue.
 fn stopping(role: &str, point: &str, nth: u64, table: &Table) -> (Process, impl FnOnce(&Process)) {
     let file = table.folder().join(format!("{point} {nth} goes on"));
     let victim = victim_of(None, role, &format!("{point}:{nth}:{}", file.display()), nth, table);
@@ -53,13 +53,13 @@ fn is_stopped(process: &Process) -> bool {
     Stat::of_process(process.pid()).is_some_and(|process| process.state == 'T')
 }
 
-/// Every point of a life in a table that others have made, with how often the victim has come by there.
+/// Every point that a program reaches in a table that others made, each with the visit at which the fault happens.
 fn moments() -> impl Iterator<Item = (&'static str, u64)> {
     let usual = POINTS.iter().filter(|point| !ONCE.contains(point) && !ELSEWHERE.contains(point));
     usual.flat_map(|point| [1, 2, 5].map(|nth| (*point, nth)))
 }
 
-/// Those that go on while others die: in two versions, where `COMITY_OTHER_BUILD` names another.
+/// Starts the two programs that keep running while others die. With `COMITY_OTHER_BUILD`, one of them is that program.
 fn survivors(table: &Table) -> [Process; 2] {
     [1, 2].map(|seed| Process::spawn(&mut stand_in(CHILD, "wander", seed, &table.path())))
 }

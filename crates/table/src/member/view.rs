@@ -1,18 +1,29 @@
 //! The core table at one time, as the steps of `comity_protocol::table` see and change it.
 
-use std::sync::atomic::{Ordering, fence};
+use std::sync::atomic::{AtomicU64, Ordering, fence};
 
+use comity_os::clock::now_ns;
 use comity_protocol::table::{Change, Table};
 
-use super::{Member, clear_bit, count, exchange, has_bit, is_stopped, load, set_bit};
+use super::{Member, clear_bit, count, exchange, has_bit, is_stopped, load, ring, set_bit};
+use crate::layout::{Layout, Slot};
 use crate::{CoreSet, CoreWord, SlotId, fault};
 
 pub(super) struct View<'a> {
     pub(super) member: &'a Member,
+    /// The table when the step began: another may take its place meanwhile.
+    pub(super) layout: &'a Layout,
     /// The program's place when the step began.
     pub(super) me: SlotId,
     /// When that was.
     pub(super) now: u64,
+}
+
+impl View<'_> {
+    /// The words of the program's slot.
+    pub(super) fn own(&self) -> &Slot {
+        &self.layout.slots[self.me.index()]
+    }
 }
 
 impl Table for View<'_> {
@@ -25,24 +36,28 @@ impl Table for View<'_> {
     }
 
     fn load(&self, core: usize) -> CoreWord {
-        load(&self.member.layout().cores[core])
+        load(&self.layout.cores[core])
     }
 
     fn exchange(&self, core: usize, before: CoreWord, next: CoreWord) -> bool {
-        self.member.exchange(core, before, next)
+        let exchanged = exchange(&self.layout.cores[core], before, next);
+        if exchanged {
+            self.layout.since[core].store(now_ns(), Ordering::Relaxed);
+        }
+        exchanged
     }
 
     fn grant(&self, core: usize, before: CoreWord, next: CoreWord) {
-        exchange(&self.member.layout().cores[core], before, next);
+        exchange(&self.layout.cores[core], before, next);
         fault::point("owners-half-written");
     }
 
     fn is_stopped(&self, slot: SlotId) -> bool {
-        is_stopped(self.member.layout(), slot, self.now)
+        is_stopped(self.layout, slot, self.now)
     }
 
     fn note(&self, change: Change) {
-        let own = self.member.own();
+        let own = self.own();
         let (counter, point) = match change {
             Change::Claimed(_) => (&own.claimed, "core-claimed"),
             Change::TakenBack(_) => (&own.taken_back, "core-taken-back"),
@@ -58,24 +73,29 @@ impl Table for View<'_> {
     }
 
     fn wants(&self, slot: SlotId) -> bool {
-        has_bit(&self.member.layout().header.wanting, slot)
+        has_bit(&self.layout.header.wanting, slot)
     }
 
     fn is_core_wanted(&self) -> bool {
-        self.member.is_core_wanted()
+        let (wanting, me) = (&self.layout.header.wanting, self.me.index());
+        let others = |(nth, word): (usize, &AtomicU64)| {
+            let own = if nth == me / 64 { 1 << (me % 64) } else { 0 };
+            word.load(Ordering::Relaxed) & !own != 0
+        };
+        wanting.iter().enumerate().any(others)
     }
 
     fn set_wants(&self, wants: bool) {
-        let wanting = &self.member.layout().header.wanting;
+        let wanting = &self.layout.header.wanting;
         if wants { set_bit(wanting, self.me) } else { clear_bit(wanting, self.me) }
     }
 
     fn may_use(&self, slot: SlotId, core: usize) -> bool {
-        CoreSet::load(&self.member.layout().slots[slot.index()].may_use).contains(core)
+        CoreSet::load(&self.layout.slots[slot.index()].may_use).contains(core)
     }
 
     fn ring(&self, slot: SlotId) {
-        self.member.ring(slot);
+        ring(&self.layout.slots[slot.index()]);
     }
 
     fn waits(&self) -> bool {
@@ -95,7 +115,7 @@ impl Table for View<'_> {
     }
 
     fn lasts(&self, core: usize) -> u64 {
-        let since = self.member.layout().since[core].load(Ordering::Relaxed);
+        let since = self.layout.since[core].load(Ordering::Relaxed);
         // It has changed after this step began; or what stands there is no time.
         if since > self.now + 1_000_000_000 { u64::MAX } else { self.now.saturating_sub(since) }
     }
