@@ -201,8 +201,8 @@ fn nested_waits_need_no_more_stack_than_over_stock_rayon() {
     let mut deeper = Vec::new();
     for ((shape, ours), (_, stock)) in ours.into_iter().zip(stock) {
         println!("{shape}: {} bytes a task, stock rayon {}", ours / TASKS, stock / TASKS);
-        // What lies below the outermost task counts too, once.
-        if ours > stock + 2 * TASKS {
+        // With assertions on, a frame of Comity's may save one register more: 16 bytes, as frames are aligned.
+        if ours > stock + 16 * TASKS {
             deeper.push(shape);
         }
     }

@@ -339,11 +339,13 @@ impl Worker {
     }
 
     /// See [`yield_local`](crate::yield_local()).
+    #[inline(always)]
     pub(crate) fn yield_local(&self) -> Yield {
         self.run_one(self.local_job())
     }
 
     /// See [`yield_now`](crate::yield_now()).
+    #[inline(always)]
     pub(crate) fn yield_now(&self) -> Yield {
         self.run_one(self.any_job())
     }
@@ -372,15 +374,15 @@ impl Worker {
         self.local_job().or_else(rob).or_else(|| take(|| self.registry().injector.steal()))
     }
 
-    /// Runs a job that was taken from a queue, on top of the frame that yields.
+    /// Runs a job that was taken from a queue, on top of the frame that yields. Inlined, so that this is one frame.
+    #[inline(always)]
     fn run_one(&self, job: Option<JobRef>) -> Yield {
         let Some(job) = job else { return Yield::Idle };
         self.begins(true);
         // SAFETY: the job was taken from a queue, which hands each out once. It is alive: a frame that has queued a
         // job on its stack waits for the job's latch.
         unsafe { job.execute(self) }
-        let depth = &self.own().stolen_depth;
-        depth.set(depth.get() - 1);
+        self.own().stolen_depth.update(|depth| depth - 1);
         Yield::Executed
     }
 
