@@ -169,6 +169,15 @@ impl Subject {
     }
 }
 
+/// Sets it when this is dropped.
+struct OnDrop<'a>(&'a AtomicBool);
+
+impl Drop for OnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, SeqCst);
+    }
+}
+
 /// Under every policy that shares cores: while it computes, while it waits for tasks from outside, and when the lease
 /// runs out.
 fn rest() {
@@ -188,6 +197,8 @@ fn rest() {
                     }
                 });
             });
+            // Also after a panic, which would wait for the task otherwise.
+            let _end = OnDrop(&end);
             for pause in 0..3 {
                 let before = turns.load(SeqCst);
                 wait_until("it computes", || turns.load(SeqCst) > before);
@@ -205,7 +216,6 @@ fn rest() {
                 let before = turns.load(SeqCst);
                 wait_until("it goes on", || turns.load(SeqCst) > before);
             }
-            end.store(true, SeqCst);
         });
         watchdog.step(format!("{policy}, tasks from outside"));
         for _ in 0..3 {
