@@ -215,8 +215,8 @@ fn find(programs: &[Program], target: Target) -> Result<&Program, String> {
             let what = match target {
                 Target::Slot(slot) => format!("no program has slot #{slot} of the core table"),
                 Target::Process(process) if Stat::of_process(process).is_some() => format!(
-                    "process {process} is not a member of the core table, and no program of the table has started it; start it \
-                     by `comity run` to set it"
+                    "process {process} is not a member of the core table, and no program of the table has started it; start \
+                     it by `comity run` to set it"
                 ),
                 Target::Process(process) => format!("no program of the core table is process {process}"),
             };
