@@ -59,7 +59,8 @@ unset COMITY COMITY_POLICY COMITY_NUM_THREADS RAYON_NUM_THREADS RAYON_RS_NUM_CPU
 strict=$work/strict
 mkdir -p "$strict"
 ln -sfn "$PWD"/crates/rayon-core/{build.rs,src} "$strict"
-sed "s|\"../runtime\", features = \[\"lenient\"\]|\"$PWD/crates/runtime\"|" crates/rayon-core/Cargo.toml >"$strict/Cargo.toml"
+sed "s|\"../runtime\", features = \[\"lenient\"\]|\"$PWD/crates/runtime\"|" crates/rayon-core/Cargo.toml \
+    >"$strict/Cargo.toml"
 if cmp -s crates/rayon-core/Cargo.toml "$strict/Cargo.toml"; then
     echo "error: crates/rayon-core/Cargo.toml names its runtime in another way than this script expects" >&2
     exit 1

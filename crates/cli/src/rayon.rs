@@ -162,13 +162,13 @@ fn enable(arguments: &Enable) -> Result<(), Failure> {
     }
     text += &match &source {
         Some(Source::Folder { path, .. }) => format!(
-            "Cargo.toml names the folder '{path}' of this machine: without this folder, and on another machine, the project \
-             does not build. `comity rayon enable --git URL --rev REV` names a repository instead.\n"
+            "Cargo.toml names the folder '{path}' of this machine: without this folder, and on another machine, the \
+             project does not build. `comity rayon enable --git URL --rev REV` names a repository instead.\n"
         ),
         Some(Source::Git { .. }) => String::new(),
         None => format!(
-            "Cargo.toml still names the repository '{}'. To use the rayon-core of this command instead, call `comity rayon \
-             disable` and then `comity rayon enable`.\n",
+            "Cargo.toml still names the repository '{}'. To use the rayon-core of this command instead, call \
+             `comity rayon disable` and then `comity rayon enable`.\n",
             manifest.repository().unwrap_or_default()
         ),
     };
@@ -455,8 +455,8 @@ fn status(arguments: &Status) -> Result<(), Failure> {
     let enabled = matches!(manifest.entry(), Entry::Folder | Entry::Git);
     let tree = turn.look().map_err(|failure| match manifest.lost_folder() {
         Some(folder) => Failure::Run(format!(
-            "'{}' takes rayon-core from the folder '{folder}', which is no longer there. `comity rayon disable` goes back to \
-             the stock one; `comity rayon enable --source DIR` names another folder",
+            "'{}' takes rayon-core from the folder '{folder}', which is no longer there. `comity rayon disable` goes back \
+             to the stock one; `comity rayon enable --source DIR` names another folder",
             project.manifest().display()
         )),
         None => failure,

@@ -358,8 +358,8 @@ fn not_started(program: &OsStr, error: &io::Error) -> Failure {
     match error.kind() {
         io::ErrorKind::NotFound if is_a_line => Failure::Start(
             format!(
-                "cannot run '{program}': there is no such program. The quotes make it one word; try `comity run {program}`, \
-                 or `comity run sh -c '{program}'` for a line of the shell"
+                "cannot run '{program}': there is no such program. The quotes make it one word; try `comity run \
+                 {program}`, or `comity run sh -c '{program}'` for a line of the shell"
             ),
             127,
         ),
