@@ -31,7 +31,7 @@ use crate::cores::activation::Terms;
 use crate::cores::mender::{MEND, Mender};
 use crate::fork::PerProcess;
 use crate::seam::{Seen, advised, life, seen};
-use crate::sharing::observer::{self, Clock, Pool};
+use crate::sharing::observer::{self, Clock, Pool, Published};
 use crate::sharing::program::{self, PoolId, Program};
 use crate::watching::say::say_once;
 use crate::workers::mask;
@@ -175,6 +175,7 @@ struct Coordinator<'a> {
     weighed: Instant,
     /// Processor time that the program had before it joined.
     before: Duration,
+    published: Published,
 }
 
 impl<'a> Coordinator<'a> {
@@ -182,7 +183,8 @@ impl<'a> Coordinator<'a> {
         let policy = program.policy.coordinator().expect("a policy that shares cores has one");
         let clock = Clock::new();
         let (quantum, used, population) = (quantum.as_nanos() as u64, clock.used(), member.population());
-        let before = if member.siblings().is_some() { program.workers_ns() } else { used };
+        let siblings = member.siblings();
+        let before = Duration::from_nanos(if siblings.is_some() { program.workers_ns() } else { used });
         member.publish_group(task_group::of_process(std::process::id()));
         life(&program.policy, format_args!("coordinator {} {quantum} {used} {population}", program.policy));
         Coordinator {
@@ -194,7 +196,8 @@ impl<'a> Coordinator<'a> {
             mender: Mender::new(),
             mended: Instant::now(),
             weighed: Instant::now(),
-            before: Duration::from_nanos(before),
+            before,
+            published: Published::new(before, siblings),
             member,
         }
     }
@@ -271,14 +274,11 @@ impl<'a> Coordinator<'a> {
 
     /// What is to be done after a look that is not the quantum's to decide.
     fn has_looked(&mut self, pools: &[Pool]) {
-        let Usage { cpu, voluntary_switches, involuntary_switches } = Usage::of_this_process();
-        let switches = Some([voluntary_switches, involuntary_switches]);
-        // Readers add up the times of the members. The first member also publishes the time of threads that are no workers.
-        match self.member.siblings() {
-            None => self.member.publish(cpu, switches),
-            Some(others) if others.joined_first => self.member.publish(cpu.saturating_sub(others.cpu), switches),
-            Some(_) => self.member.publish(Duration::from_nanos(self.program.workers_ns()), None),
-        }
+        let Usage { voluntary_switches, involuntary_switches, .. } = Usage::of_this_process();
+        let siblings = self.member.siblings();
+        let used = self.published.look(self.program, siblings);
+        let publishes_switches = siblings.is_none_or(|siblings| siblings.joined_first);
+        self.member.publish(used, publishes_switches.then_some([voluntary_switches, involuntary_switches]));
         self.member.publish_thieves(&self.program.thieves());
         self.member.publish_shortfall(self.coordination.shortfall());
         self.member.publish_due(self.before + Duration::from_nanos(self.coordination.due_ns()));

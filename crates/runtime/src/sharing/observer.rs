@@ -10,11 +10,12 @@ use comity_os::throttle::Throttle;
 use comity_policy::WorkerId;
 use comity_protocol::look::Looked;
 use comity_protocol::observer::{Sample, Times};
+use comity_table::Siblings;
 
 use crate::cores::activation::{Activation, Part};
 use crate::raw::sync::Threads;
 use crate::seam::Seen;
-use crate::sharing::program::PoolId;
+use crate::sharing::program::{PoolId, Program};
 use crate::workers::registry::{Peer, Registry};
 use crate::workers::view::View;
 
@@ -122,6 +123,41 @@ impl Clock {
         let own = workers.zip(before).map_or(since, |(now, then)| now.saturating_sub(then).min(since));
         self.used += own;
         self.used
+    }
+}
+
+/// The processor time that a program publishes in the table. It never falls, so that readers can take differences.
+pub(crate) struct Published {
+    total: Duration,
+    /// The time of all threads of the process at the last look.
+    process: Duration,
+    /// The time of the program's workers then, if the process had other members.
+    workers: Option<Duration>,
+    /// What the other members of the process had published then.
+    others: Duration,
+}
+
+impl Published {
+    /// `before`: the time that the program had used when it joined.
+    pub(crate) fn new(before: Duration, siblings: Option<Siblings>) -> Published {
+        let (process, others) = (Duration::from_nanos(process_clock()), siblings.map(|siblings| siblings.cpu));
+        Published { total: before, process, workers: None, others: others.unwrap_or_default() }
+    }
+
+    /// Returns the time by now. Readers add up the members of a process, so the first member adds the time of threads
+    /// that are no workers, and every other member the time of its own workers alone.
+    pub(crate) fn look(&mut self, program: &Program, siblings: Option<Siblings>) -> Duration {
+        let since = |now: Duration, then: &mut Duration| now.saturating_sub(std::mem::replace(then, now));
+        let process = since(Duration::from_nanos(process_clock()), &mut self.process);
+        let others = since(siblings.map_or(Duration::ZERO, |siblings| siblings.cpu), &mut self.others);
+        let workers = siblings.map(|_| Duration::from_nanos(program.workers_ns()));
+        let before = std::mem::replace(&mut self.workers, workers);
+        self.total += match siblings {
+            None => process,
+            Some(siblings) if siblings.joined_first => process.saturating_sub(others),
+            Some(_) => workers.zip(before).map_or(Duration::ZERO, |(now, then)| now.saturating_sub(then)),
+        };
+        self.total
     }
 }
 
