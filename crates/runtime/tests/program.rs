@@ -204,6 +204,8 @@ fn thieves(location: &Location) {
             done
         });
         wait_until("the table shows steals", || published().is_some_and(|done| done.steals > 0));
+        // A pool takes part once it has been handed a task. The program lasts from one pool to the next.
+        working.install(|| ());
         let works = scope.spawn(|| {
             working.install(|| {
                 begun.send(()).unwrap();
