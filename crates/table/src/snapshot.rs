@@ -328,7 +328,9 @@ pub fn clean(location: &Location) -> Result<Cleaned, TableError> {
     let file = match files::open_itself(&path) {
         Ok(file) => file,
         Err(cause) if cause.kind() == io::ErrorKind::NotFound => return Ok(Cleaned::NoTable),
-        Err(cause) if files::is_link(&cause) => return Err(error("is a symbolic link, so it stays".to_owned())),
+        Err(cause) if files::is_link(&cause) || cause.kind() == io::ErrorKind::IsADirectory => {
+            return Err(error("is not a regular file, so it stays".to_owned()));
+        }
         Err(cause) => return Err(error(format!("cannot be opened: {cause}"))),
     };
     let metadata = file.metadata().map_err(|cause| error(format!("cannot be looked at: {cause}")))?;

@@ -203,7 +203,7 @@ fn another_user_is_refused_and_root_is_not() {
     of_root.stand_for(4_000_000_000);
     let output = as_other(&["set", "#0", "--weight", "7"]).output().unwrap();
     let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.code() == Some(1) && errors.contains("its user cannot be known"), "{errors}");
+    assert!(output.status.code() == Some(1) && errors.contains("has an unknown user"), "{errors}");
     assert_eq!(of_root.requests().weight, None);
     is_set(&table, &["#0", "--weight", "8"]);
     assert_eq!(of_root.requests().weight, Some(8));
