@@ -165,8 +165,9 @@ pub fn due_milli(division: Division, cores: u32, claims: &[Claim]) -> Vec<u32> {
 pub struct Allotted {
     /// As many whole cores.
     pub cores: u32,
-    /// How long until the next turn of its program begins or ends, in units of 2⁻⁶⁴ of a frame. In a turn the program
-    /// has one core more, or all. `None`: all its cores are lasting.
+    /// How long until the next turn of the party begins or ends, in units of 2⁻⁶⁴ of a frame. In a turn the party has one
+    /// core more. In a division among gangs, the turn is that of its program, which has all cores then. `None`: all
+    /// cores of the party are lasting.
     pub until_change: Option<u64>,
 }
 
