@@ -168,7 +168,7 @@ fn a_program_that_dies_while_it_reaps_another_is_reaped_with_it() {
     for (point, nth) in [("reaping", 2), ("reaped-half", 1), ("reaped-half", 3), ("slot-freed", 2), ("reaped", 2)] {
         let table = Table::new();
         let member = table.join(1, SHARED);
-        let mut dead = Process::start(CHILD, "hold half", 1, &table.path());
+        let mut dead = Process::spawn(&mut stand_in(CHILD, "hold half", 1, &table.path()));
         let [_, of_the_dead, of_the_reaper] = [0, 1, 2].map(|index| slots().nth(index).unwrap());
         wait_until("the first to die holds cores", || {
             table.path().exists() && table.file().held_by(of_the_dead).len() == SHARED / 2
