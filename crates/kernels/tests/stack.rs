@@ -128,7 +128,7 @@ macro_rules! shapes {
                 depth.bytes.into_inner()
             }
 
-            /// The same for detached tasks from outside of the pool.
+            /// Returns the bytes of stack that each nested wait needs in detached tasks from outside of the pool.
             fn detached(yields: fn()) -> usize {
                 let (depth, pool) = (Arc::new(Depth::default()), pool());
                 for _ in 0..TASKS {
@@ -150,7 +150,7 @@ macro_rules! shapes {
                 depth.bytes.into_inner()
             }
 
-            /// What each shape needs, in bytes.
+            /// Returns the name of each shape, and the bytes of stack that one nested wait of it needs.
             pub fn all() -> Vec<(&'static str, usize)> {
                 vec![
                     ("left halves", in_pool(left)),

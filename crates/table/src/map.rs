@@ -203,7 +203,7 @@ impl fmt::Display for TableError {
 
 impl std::error::Error for TableError {}
 
-/// Whether a table is made where there is none.
+/// The condition on which a missing table is made.
 #[derive(Clone, Copy)]
 pub(crate) enum Make {
     Any,

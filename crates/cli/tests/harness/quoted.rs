@@ -12,7 +12,7 @@ use comity_policy::Policy;
 struct Quoted {
     /// The file and the line.
     place: String,
-    /// What follows the command's name. A hole, `None`, is a word that only the script, or the reader, knows.
+    /// The words after the command's name. `None` stands for a word that only the script or the reader knows.
     words: Vec<Option<String>>,
 }
 

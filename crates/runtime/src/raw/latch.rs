@@ -46,7 +46,7 @@ pub(crate) trait AsWorker {
     fn wait_until(&self, latch: &dyn Probe);
 }
 
-/// What a latch knows of its waiter's pool.
+/// The pool of the worker that waits for a latch, as far as the latch uses it.
 pub(crate) trait AsPool: Send + Sync {
     fn sleep(&self) -> &Sleep;
 }

@@ -131,9 +131,9 @@ pub(crate) struct Published {
     total: Duration,
     /// The time of all threads of the process at the last look.
     process: Duration,
-    /// The time of the program's workers then, if the process had other members.
+    /// The time of the program's workers at the last look, if the process had other members.
     workers: Option<Duration>,
-    /// What the other members of the process had published then.
+    /// The time that the other members of the process had published at the last look.
     others: Duration,
 }
 

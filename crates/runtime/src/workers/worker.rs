@@ -15,8 +15,8 @@ use crate::workers::registry::{CrossLatch, JobRef, JoinLatch, Registry, Waiter, 
 use crate::workers::sleep::Sleep;
 use crate::workers::view::View;
 
-/// A worker with this many unfinished jobs on its stack that it does not need there steals no more. It still runs jobs
-/// of its own and jobs from outside of the pool: see [`Worker::job_beyond_the_bound`].
+/// The number of unfinished jobs that a worker may have on its stack without need. At this number the worker stops
+/// stealing. It still runs its own jobs and jobs from outside of the pool: see [`Worker::job_beyond_the_bound`].
 const DEEPEST: u32 = if cfg!(test) { 2 } else { 64 };
 
 /// How long a worker rests that may steal no more, before it looks again.
