@@ -491,7 +491,7 @@ impl<P: Platform, C: Cores> Activation<P, C> {
             books.get_up(me);
             self.take_core(&mut books, me);
         }
-        self.balance(&mut books, pool);
+        self.balance_for(&mut books, pool, Some(me));
         let stays = has_business || books.awake() <= self.room(&books) || !self.may_retire(&books, me);
         drop(books);
         pool.worker_is_up();
@@ -759,7 +759,7 @@ impl<P: Platform, C: Cores> Activation<P, C> {
             if self.sharing.placement == Placement::Anywhere {
                 self.lead(books, pool, worker, true);
             } else {
-                self.place(books, pool);
+                self.place(books, pool, None);
             }
             // If it cannot be recalled, it was woken for business of its own, and is up.
             pool.sleep().recall(worker);
@@ -778,6 +778,11 @@ impl<P: Platform, C: Cores> Activation<P, C> {
     /// Brings up to date what thieves look at, and where threads may run. To be done before the lock is given back
     /// under which a count or a core has changed.
     pub fn balance(&self, books: &mut Books, pool: &impl Pool<Platform = P>) {
+        self.balance_for(books, pool, None);
+    }
+
+    /// The same, called by a worker that has just come up.
+    fn balance_for(&self, books: &mut Books, pool: &impl Pool<Platform = P>, me: Option<WorkerId>) {
         let Some(member) = self.member() else {
             self.excess.store(books.awake() > self.room(books), Ordering::Relaxed);
             return;
@@ -787,7 +792,7 @@ impl<P: Platform, C: Cores> Activation<P, C> {
         }
         self.excess.store(books.awake() > self.room(books), Ordering::Relaxed);
         pool.sleep().set_may_steer(self.is_alone() || books.held() > 1);
-        self.place(books, pool);
+        self.place(books, pool, me);
     }
 
     /// Says in the table whether a core is wanted. Without it no program that has one to spare would ring.
@@ -812,12 +817,18 @@ impl<P: Platform, C: Cores> Activation<P, C> {
         }
     }
 
-    /// Which awake workers have no core, and where the threads of all run.
-    fn place(&self, books: &mut Books, pool: &impl Pool<Platform = P>) {
+    /// Decides which awake workers have no core, and where the threads of all run. `me`: the worker that calls this, if
+    /// it has just come up.
+    ///
+    /// The mask of a thread that roams is left alone as far as possible. The thread may be about to set one itself, and
+    /// a mask that is set while another thread changes it is lost.
+    fn place(&self, books: &mut Books, pool: &impl Pool<Platform = P>, me: Option<WorkerId>) {
         let (held, free) = (books.held, self.is_free());
         let mut spare = books.spare();
         // A pool that has no core shares those of its program's others.
         let held = if held.is_empty() && !free { self.member().map_or(held, C::held_by_program) } else { held };
+        // Where the pool has all cores there is none to keep its threads from.
+        let has_all = books.may_use.intersection(held) == books.may_use;
         let is_wide = self.is_wide();
         let crowded = books.awake() > if is_wide { books.held().max(1) } else { self.room(books) };
         let mut any = false;
@@ -829,7 +840,7 @@ impl<P: Platform, C: Cores> Activation<P, C> {
             let is_held = |cores: CoreSet| cores.intersection(held) == cores;
             let is_astray = entry.confined.is_some_and(|cores| free || !is_held(cores));
             if !is_awake {
-                let confined = (!free && !held.is_empty()).then_some(held);
+                let confined = (!free && !held.is_empty() && !has_all).then_some(held);
                 if is_astray && pool.confine(worker, confined) {
                     entry.confined = confined;
                 }
@@ -846,14 +857,20 @@ impl<P: Platform, C: Cores> Activation<P, C> {
                 // A crowd in the middle of tasks does not spread over the cores of others.
                 _ if is_wide && held.is_empty() => entry.confined,
                 _ if free || held.is_empty() => None,
-                (Placement::Anywhere, _) => (crowded || (is_wide && entry.confined == Some(held))).then_some(held),
                 (Placement::OnePerCore, Some(core)) => Some([core].into_iter().collect()),
+                _ if has_all => None,
+                (Placement::Anywhere, _) => (crowded || (is_wide && entry.confined == Some(held))).then_some(held),
                 (Placement::WithinCores | Placement::OnePerCore, _) => Some(held),
             };
+            let was_confined = entry.confined.is_some();
             if confined != entry.confined && pool.confine(worker, confined) {
                 entry.confined = confined;
             }
-            if confined.is_none() && !free && entry.led_to != entry.core {
+            // It may still be on a core that the pool has lost, or on one with others to which it was confined.
+            let has_strayed = was_confined || entry.led_to.is_some_and(|core| !held.contains(core));
+            let is_anywhere = self.sharing.placement == Placement::Anywhere && !crowded;
+            let may_move = me == Some(worker) || has_strayed;
+            if confined.is_none() && !free && is_anywhere && may_move && entry.led_to != entry.core {
                 self.lead(books, pool, worker, false);
             }
         }

@@ -652,6 +652,41 @@ fn a_recalled_worker_is_led_to_its_core_and_let_go_when_it_is_up() {
     assert_eq!(log.take(), ["confine 1 to None", "up 1", "want false", "coordinator"]);
 }
 
+/// The program may be about to set the mask of its thread, which is lost if another changes that at the same time.
+#[test]
+fn no_other_thread_moves_a_worker_that_roams_unless_its_core_is_lost() {
+    let log = Log::default();
+    let world = World::new(&log, "comity", 3, false);
+    let moves = || {
+        let is_move = |line: &String| line.starts_with("confine") || line.starts_with("lead");
+        log.take().into_iter().filter(is_move).collect::<Vec<_>>()
+    };
+    world.enter(Table::new(&log, [0, 1, 2]));
+    world.terms(false, false, Room::Workers);
+    world.employ(0);
+    assert_eq!(moves(), [""; 0], "each is awake, and no other thread gives it a core's mask");
+    // One that comes up moves itself.
+    world.rest(1);
+    world.staff.sleep.wake_peer(WorkerId(2), Some(WorkerId(1)), false);
+    assert_eq!(world.woke(&world.staff, WorkerId(1), false), Up::Stays);
+    assert_eq!(moves(), ["lead 1 to 1"]);
+    // The core that it went to is lost: it is moved to another.
+    let table = world.member().unwrap();
+    world.rest(2);
+    table.held.borrow_mut().remove(1);
+    assert!(world.rung(&mut world.books(), &world.staff, 0));
+    assert_eq!(moves(), ["lead 1 to 2"]);
+    // More workers than cores: as long as the pool has all cores, there is none to keep them from.
+    let world = World::new(&log, "comity", 4, false);
+    world.books().may_use = (0..2).collect();
+    world.enter(Table::new(&log, [0, 1]));
+    world.terms(false, false, Room::Workers);
+    world.employ(0);
+    let books = world.books();
+    let (awake, held) = (books.awake(), books.held());
+    assert_eq!((awake, held, moves()), (4, 2, vec![]));
+}
+
 #[test]
 fn a_lost_core_crowds_the_workers_that_are_left_and_its_queue_may_be_mugged() {
     let log = Log::default();
