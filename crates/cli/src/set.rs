@@ -1,9 +1,7 @@
 //! `comity set`: what a program of the core table is asked from outside: to count more or less, to use fewer cores,
 //! to rest.
 
-use std::fs;
 use std::iter;
-use std::os::unix::fs::MetadataExt;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -193,13 +191,8 @@ fn table_of_its_user(programs: &[Program], target: Target) -> Option<Location> {
     let Target::Process(process) = target else { return None };
     let is_known = programs.iter().any(|program| program.pid == process) || command_of(target, programs).is_some();
     let may_look = rustix::process::geteuid().is_root() && !is_known;
-    let user = may_look.then(|| user_of(process)).flatten()?;
+    let user = may_look.then(|| census::user(process)).flatten()?;
     Some(Location::of_user(user))
-}
-
-/// The user of a process, as the kernel says.
-fn user_of(process: u32) -> Option<u32> {
-    fs::metadata(format!("/proc/{process}")).ok().map(|process| process.uid())
 }
 
 /// What is asked, and until when.
@@ -290,7 +283,7 @@ fn may_set(program: &Program) -> Result<(), String> {
     if me.is_root() {
         return Ok(());
     }
-    match user_of(program.pid) {
+    match census::user(program.pid) {
         Some(user) if user == me.as_raw() => Ok(()),
         Some(user) => Err(format!("is another user's ({user}); only that user and root may set it")),
         None if !census::is_mounted() => {

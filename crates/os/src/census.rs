@@ -6,6 +6,7 @@ use std::fs::{self, File};
 use std::io::Read;
 use std::time::Duration;
 
+use crate::files::Owner;
 use crate::system::calls::Clock;
 
 /// What the kernel says of a process, or of a thread of one.
@@ -133,6 +134,12 @@ pub fn control_groups(process: u32) -> Option<String> {
 /// All processes that this one may see.
 pub fn processes() -> Vec<u32> {
     numbers_in("/proc")
+}
+
+/// The user of a process. `None` if the process has ended.
+pub fn user(process: u32) -> Option<u32> {
+    let metadata = fs::metadata(format!("/proc/{process}")).ok()?;
+    Some(Owner::of(&metadata).user)
 }
 
 /// Whether the program that a process runs was started with this `NAME=value` in its environment. False where this process may

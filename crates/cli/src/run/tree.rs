@@ -22,6 +22,7 @@ use comity_os::affinity::{self, Mask};
 use comity_os::census::{self, Stat};
 use comity_os::cpu_clock::{self, ThreadId};
 use comity_os::environment;
+use comity_os::files;
 use comity_os::freezer::{Freezer, Membership, Place};
 use comity_os::pidfd::Pidfd;
 use comity_os::signals::{Signals, Watching};
@@ -502,9 +503,11 @@ impl Tree {
         let mut new: Vec<(u32, Stat)> = unknown.filter_map(|id| Some((*id, Stat::of_process(*id)?))).collect();
         let mut found = Vec::new();
         loop {
+            // Any user may give a process the mark of this command, and root may read that.
+            let is_marked =
+                |id: u32| census::user(id) == Some(files::user()) && census::has_in_environment(id, &self.mark);
             let is_ours = |(id, stat): &(u32, Stat)| {
-                stat.start >= self.start
-                    && (self.processes.contains_key(&stat.parent) || census::has_in_environment(*id, &self.mark))
+                stat.start >= self.start && (self.processes.contains_key(&stat.parent) || is_marked(*id))
             };
             let (ours, others): (Vec<_>, Vec<_>) = new.into_iter().partition(is_ours);
             new = others;

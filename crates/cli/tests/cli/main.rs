@@ -1,5 +1,6 @@
 //! The `comity` command as a user meets it: what it prints, how it exits, and that it leaves no process behind.
 
+mod attackers;
 #[path = "../harness/command.rs"]
 mod command;
 mod cores;

@@ -279,7 +279,7 @@ fn wait_for_stops() {
 }
 
 /// Starts two commands with many threads and large weights, so that a third command is out of turn most of the time.
-fn crowd(table: &Path) -> [Running; 2] {
+pub fn crowd(table: &Path) -> [Running; 2] {
     let crowd = format!("{} wait", "while :; do :; done & ".repeat(4));
     [(); 2].map(|()| Running::start(table, &["--weight", "300", "sh", "-c", &crowd]))
 }
@@ -323,7 +323,7 @@ impl Drop for Childless {
 }
 
 /// The folder of the control group of version 2 of a process.
-fn group(process: u32) -> Option<PathBuf> {
+pub fn group(process: u32) -> Option<PathBuf> {
     let membership = fs::read_to_string(format!("/proc/{process}/cgroup")).ok()?;
     let path = membership.lines().find_map(|line| line.strip_prefix("0::/"))?;
     let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;

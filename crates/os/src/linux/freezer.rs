@@ -5,9 +5,9 @@
 //! process that is moved into a group takes 9 to 15 ms, because the kernel waits for all cores, and each one after it
 //! 0.02 ms. A process that a member starts is a member.
 
-use std::fs::{self, File};
+use std::fs::{self, DirBuilder, File, Permissions};
 use std::io::{self, ErrorKind};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, PermissionsExt};
 use std::path::{Component, Path, PathBuf};
 use std::thread;
 use std::time::Duration;
@@ -19,6 +19,9 @@ use crate::{census, writes};
 
 /// The beginning of the name of each group that is made here. Two numbers follow it.
 const PREFIX: &str = "comity-run-";
+
+/// The mode of a group that is not locked yet.
+const UNFINISHED: u32 = 0o700;
 
 /// How often the removal of a group is tried, and how long after the last time. A process that ends stays a member until
 /// its memory is freed.
@@ -71,15 +74,20 @@ impl Place {
 
     /// Makes the group, and frees the groups there that are abandoned.
     ///
+    /// No other user can lock the group. A user who could might keep it from being freed if its maker is killed. So
+    /// it is closed to others until it is locked, and its list of processes stays closed to them.
+    ///
     /// # Errors
     /// If this process may not make a group there. Only root and the owner of a delegated group may.
     pub fn make(&self) -> io::Result<Freezer> {
-        let _alone = self.alone()?;
-        fs::create_dir(&self.folder)?;
-        self.free_abandoned_alone();
+        DirBuilder::new().mode(UNFINISHED).create(&self.folder)?;
+        self.free_abandoned();
         let open = || {
             let switch = File::options().read(true).write(true).open(self.folder.join("cgroup.freeze"))?;
-            Ok(Freezer { place: self.clone(), switch, _lock: lock(&self.folder)? })
+            fs::set_permissions(self.folder.join("cgroup.procs"), Permissions::from_mode(0o600))?;
+            let lock = lock(&self.folder)?;
+            fs::set_permissions(&self.folder, Permissions::from_mode(0o755))?;
+            Ok(Freezer { place: self.clone(), switch, _lock: lock })
         };
         open().inspect_err(|_: &io::Error| remove(&self.folder, &self.outside, 1))
     }
@@ -105,26 +113,18 @@ impl Place {
     /// Thaws and removes the groups at the same place whose makers were killed, together with those that look after
     /// them.
     pub fn free_abandoned(&self) {
-        if let Ok(_alone) = self.alone() {
-            self.free_abandoned_alone();
-        }
-    }
-
-    /// Keeps others from making or freeing groups here until the file is closed.
-    fn alone(&self) -> io::Result<File> {
-        let file = File::open(&self.outside)?;
-        flock(&file, FlockOperation::LockExclusive)?;
-        Ok(file)
-    }
-
-    fn free_abandoned_alone(&self) {
         let Ok(entries) = fs::read_dir(&self.outside) else { return };
         let is_abandoned = |folder: &PathBuf| {
             let name = folder.file_name().and_then(|name| name.to_str()).and_then(|name| name.strip_prefix(PREFIX));
-            let is_named = name
+            let command = name
                 .and_then(|name| name.split_once('-'))
-                .is_some_and(|(process, start)| process.parse::<u32>().is_ok() && start.parse::<u64>().is_ok());
-            is_named && *folder != self.folder && lock(folder).is_ok()
+                .and_then(|(process, start)| Some((process.parse::<u32>().ok()?, start.parse::<u64>().ok()?)));
+            let Some((process, start)) = command.filter(|_| *folder != self.folder) else { return false };
+            match fs::metadata(folder) {
+                // Its maker has yet to lock it, or was killed before.
+                Ok(metadata) if metadata.mode() & 0o777 == UNFINISHED => !census::lives(process, start),
+                _ => lock(folder).is_ok(),
+            }
         };
         for folder in entries.filter_map(|entry| Some(entry.ok()?.path())).filter(is_abandoned) {
             Place { folder, outside: self.outside.clone() }.clear();
@@ -254,6 +254,16 @@ mod tests {
         flock(&freezer._lock, FlockOperation::Unlock).unwrap();
         other.free_abandoned();
         assert!(!place.folder.exists());
+        // One that no maker has locked yet belongs to a command that lives, or was left by a maker that was killed.
+        for (process, is_kept) in [(process, true), (1 << 23, false)] {
+            let start = census::Stat::of_process(process).map_or(1, |stat| stat.start);
+            let unfinished = Place::of(std::process::id(), start).unwrap();
+            let folder = unfinished.outside.join(format!("{PREFIX}{process}-{start}"));
+            DirBuilder::new().mode(UNFINISHED).create(&folder).unwrap();
+            other.free_abandoned();
+            assert_eq!(folder.exists(), is_kept);
+            let _ = fs::remove_dir(&folder);
+        }
         let foreign = place.outside.join(format!("comity-jobs-{process}"));
         fs::create_dir(&foreign).unwrap();
         other.free_abandoned();

@@ -1,0 +1,125 @@
+//! What other users can do to a command of `comity run`. docs/guide/src/security.md says what they cannot.
+
+use std::fs::{self, File};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use comity_os::freezer::can_freeze;
+
+use crate::run::{BURN, Running, children, coordinator, cores, is_empty, mask, place};
+use crate::ways::{crowd, group};
+use crate::{send, wait_until};
+
+/// A user that has no rights.
+const OTHER: u32 = 54_321;
+
+/// True if this process can start processes of another user.
+fn is_root() -> bool {
+    let is_root = rustix::process::geteuid().is_root();
+    if !is_root {
+        println!("skipped: only root can play two users");
+    }
+    is_root
+}
+
+/// A process of another user, which ends with the value.
+struct Attacker(Child);
+
+impl Attacker {
+    fn start(words: &[&str], variables: &[(&str, &str)]) -> Attacker {
+        let mut command = Command::new(words[0]);
+        command.args(&words[1..]).envs(variables.iter().copied()).uid(OTHER).gid(OTHER).current_dir("/");
+        Attacker(command.stdout(Stdio::null()).process_group(0).spawn().unwrap())
+    }
+}
+
+impl Drop for Attacker {
+    fn drop(&mut self) {
+        let _gone = Command::new("sh").args(["-c", &format!("kill -KILL -{} 2>&-", self.0.id())]).status();
+        let _gone = self.0.wait();
+    }
+}
+
+/// The mark that the processes of a command have.
+fn mark_of(command: u32) -> String {
+    let environment = || fs::read(format!("/proc/{command}/environ")).unwrap_or_default();
+    let mark = || {
+        let text = String::from_utf8_lossy(&environment()).into_owned();
+        text.split('\0').find_map(|variable| variable.strip_prefix("COMITY_RUN=").map(str::to_owned))
+    };
+    wait_until("the command has begun", || mark().is_some());
+    mark().unwrap()
+}
+
+/// The coordinator of a root's command could move and stop such a process, and would wait for its end.
+#[test]
+fn a_process_of_another_user_becomes_no_part_of_a_command_by_its_mark() {
+    if !is_root() {
+        return;
+    }
+    let (_folder, table) = place();
+    let free = mask(std::process::id());
+    let command = Running::start(&table, &["sh", "-c", BURN]);
+    let _neighbour = Running::start(&table, &["sh", "-c", BURN]);
+    let mark = mark_of(command.id());
+    let attackers = [(); 4].map(|()| Attacker::start(&["sh", "-c", "while :; do :; done"], &[("COMITY_RUN", &mark)]));
+    // A process of the same user with the mark shows that the coordinator has looked.
+    let mut marked = Command::new("sh");
+    marked.args(["-c", BURN]).env("COMITY_RUN", &mark).process_group(0);
+    let marked = Running { child: marked.spawn().unwrap() };
+    wait_until("the coordinator has confined its command", || {
+        cores() != 2 || (mask(marked.id()) != free && children(command.id()).iter().all(|id| mask(*id) != free))
+    });
+    let masks: Vec<String> = attackers.iter().map(|attacker| mask(attacker.0.id())).collect();
+    assert!(masks.iter().all(|mask| *mask == free), "{masks:?} instead of {free}");
+    let coordinator = coordinator(command.id()).unwrap();
+    drop(command);
+    drop(marked);
+    drop(_neighbour);
+    wait_until("the coordinator has ended", || !Path::new(&format!("/proc/{coordinator}")).exists());
+    assert!(is_empty(&table));
+    assert!(attackers.iter().all(|attacker| Path::new(&format!("/proc/{}", attacker.0.id())).exists()));
+}
+
+/// Whoever may read a file may lock it.
+#[test]
+fn who_locks_control_groups_keeps_no_command_from_its_turn_or_its_end() {
+    if !is_root() || cores() != 2 || !can_freeze() {
+        println!("skipped: this takes root, two cores, and the right to make control groups of version 2");
+        return;
+    }
+    let (_folder, table) = place();
+    let own = group(std::process::id()).unwrap();
+    // With flock, of util-linux. Should this process end first, the lock ends too.
+    let outside = own.to_str().unwrap();
+    let attacker = Attacker::start(&["flock", outside, "sleep", "600"], &[]);
+    let is_locked = || {
+        let file = File::open(&own).unwrap();
+        rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive).is_err()
+    };
+    wait_until("another user has the lock", is_locked);
+    let crowd = crowd(&table);
+    let command = Running::start(&table, &["--weight", "100", "sh", "-c", BURN]);
+    wait_until("the command has a group of its own", || group(command.id()).is_some_and(|group| group != own));
+    let folder = group(command.id()).unwrap();
+    let list = folder.join("cgroup.procs");
+    // The list has the lock that says that the coordinator lives.
+    let attempt = Command::new("sh").args(["-c", "exec 9<\"$0\""]).arg(&list).uid(OTHER).gid(OTHER).output().unwrap();
+    assert!(!attempt.status.success(), "others can open {}", list.display());
+    // Both that look after the command are killed: the next coordinator frees it.
+    let companion = |process: &u32| {
+        fs::read_to_string(format!("/proc/{process}/comm"))
+            .is_ok_and(|name| name.trim() == format!("comity+{}", command.id()))
+    };
+    let coordinator = coordinator(command.id()).unwrap();
+    let companions: Vec<u32> = comity_os::census::processes().into_iter().filter(companion).collect();
+    assert_eq!(companions.len(), 1);
+    for process in companions.into_iter().chain([coordinator]) {
+        send("KILL", process);
+    }
+    wait_until("it is where it was", || group(command.id()).is_some_and(|group| group == own) && !folder.exists());
+    drop(crowd);
+    drop(attacker);
+    drop(command);
+}
