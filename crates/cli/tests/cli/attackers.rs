@@ -82,7 +82,7 @@ fn a_process_of_another_user_becomes_no_part_of_a_command_by_its_mark() {
     assert!(attackers.iter().all(|attacker| Path::new(&format!("/proc/{}", attacker.0.id())).exists()));
 }
 
-/// Whoever may read a file may lock it.
+/// A user who may read a file may lock it.
 #[test]
 fn who_locks_control_groups_keeps_no_command_from_its_turn_or_its_end() {
     if !is_root() || cores() != 2 || !can_freeze() {
