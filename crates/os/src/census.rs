@@ -136,10 +136,23 @@ pub fn processes() -> Vec<u32> {
     numbers_in("/proc")
 }
 
-/// The user of a process. `None` if the process has ended.
+/// Returns the effective user of a process, or `None` if the process has ended.
 pub fn user(process: u32) -> Option<u32> {
     let metadata = fs::metadata(format!("/proc/{process}")).ok()?;
     Some(Owner::of(&metadata).user)
+}
+
+/// True if the program that a process runs has the rights of the process that started it. False if it has more, as a
+/// set-user-id program has (`AT_SECURE`), and where that is not known.
+pub fn has_rights_of_its_caller(process: u32) -> bool {
+    /// From `linux/auxvec.h`.
+    const AT_SECURE: usize = 23;
+    let vector = fs::read(format!("/proc/{process}/auxv")).unwrap_or_default();
+    let words: Vec<usize> = vector
+        .chunks_exact(size_of::<usize>())
+        .map(|word| usize::from_ne_bytes(word.try_into().expect("a chunk has the size of a word")))
+        .collect();
+    words.chunks_exact(2).any(|entry| entry == [AT_SECURE, 0])
 }
 
 /// Whether the program that a process runs was started with this `NAME=value` in its environment. False where this process may

@@ -213,6 +213,20 @@ pub enum Retirement {
     ByItself,
 }
 
+/// Who sets where threads may run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mover {
+    /// A worker that has just come up. Its thread goes to its core by itself.
+    Worker(WorkerId),
+    /// The coordinator at its look. If a worker had a core at the look before too, and has not been led there since, its
+    /// thread is moved. Without this it would depend on the kernel when a thread leaves the core of a neighbour.
+    Look,
+    /// The thread that has just made the pool, whose workers have run no code of the program.
+    Start,
+    /// Any other thread.
+    Other,
+}
+
 /// What a worker does that was woken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Up {
@@ -491,7 +505,7 @@ impl<P: Platform, C: Cores> Activation<P, C> {
             books.get_up(me);
             self.take_core(&mut books, me);
         }
-        self.balance_for(&mut books, pool, Some(me));
+        self.balance_as(&mut books, pool, Mover::Worker(me));
         let stays = has_business || books.awake() <= self.room(&books) || !self.may_retire(&books, me);
         drop(books);
         pool.worker_is_up();
@@ -666,13 +680,13 @@ impl<P: Platform, C: Cores> Activation<P, C> {
             let wanted = queued.min(books.retired() as usize);
             (0..wanted).take_while(|_| self.claim(books, member, false)).for_each(drop);
         }
-        self.employ(books, pool, queued);
+        self.employ(books, pool, queued, Mover::Other);
         lost
     }
 
     /// A worker for each core, if there are any, and no core without one unless the policy keeps it. In a closed pool
     /// the sleepers retire, and the workers in the middle of a task do so when they fork.
-    pub fn employ(&self, books: &mut Books, pool: &impl Pool<Platform = P>, queued: usize) {
+    pub fn employ(&self, books: &mut Books, pool: &impl Pool<Platform = P>, queued: usize, mover: Mover) {
         let Some(member) = self.member() else { return };
         if self.is_closed() {
             Self::retire_sleepers(books, pool);
@@ -705,7 +719,7 @@ impl<P: Platform, C: Cores> Activation<P, C> {
                 self.note_losses(books, member);
             }
         }
-        self.balance(books, pool);
+        self.balance_as(books, pool, mover);
     }
 
     /// The pool is open again. Wakes every worker that rests in the middle of a task, which goes on, and every worker
@@ -727,7 +741,7 @@ impl<P: Platform, C: Cores> Activation<P, C> {
         let mut books = self.books();
         self.active.store(most, Ordering::Relaxed);
         if self.member().is_some() {
-            self.employ(&mut books, pool, queued);
+            self.employ(&mut books, pool, queued, Mover::Other);
         } else if self.sharing.sleeper == Sleeper::LendsCore {
             self.restore_hunger(&mut books, pool);
         } else {
@@ -759,7 +773,7 @@ impl<P: Platform, C: Cores> Activation<P, C> {
             if self.sharing.placement == Placement::Anywhere {
                 self.lead(books, pool, worker, true);
             } else {
-                self.place(books, pool, None);
+                self.place(books, pool, Mover::Other);
             }
             // If it cannot be recalled, it was woken for business of its own, and is up.
             pool.sleep().recall(worker);
@@ -778,11 +792,10 @@ impl<P: Platform, C: Cores> Activation<P, C> {
     /// Brings up to date what thieves look at, and where threads may run. To be done before the lock is given back
     /// under which a count or a core has changed.
     pub fn balance(&self, books: &mut Books, pool: &impl Pool<Platform = P>) {
-        self.balance_for(books, pool, None);
+        self.balance_as(books, pool, Mover::Other);
     }
 
-    /// The same, called by a worker that has just come up.
-    fn balance_for(&self, books: &mut Books, pool: &impl Pool<Platform = P>, me: Option<WorkerId>) {
+    fn balance_as(&self, books: &mut Books, pool: &impl Pool<Platform = P>, mover: Mover) {
         let Some(member) = self.member() else {
             self.excess.store(books.awake() > self.room(books), Ordering::Relaxed);
             return;
@@ -792,7 +805,7 @@ impl<P: Platform, C: Cores> Activation<P, C> {
         }
         self.excess.store(books.awake() > self.room(books), Ordering::Relaxed);
         pool.sleep().set_may_steer(self.is_alone() || books.held() > 1);
-        self.place(books, pool, me);
+        self.place(books, pool, mover);
     }
 
     /// Says in the table whether a core is wanted. Without it no program that has one to spare would ring.
@@ -817,18 +830,17 @@ impl<P: Platform, C: Cores> Activation<P, C> {
         }
     }
 
-    /// Decides which awake workers have no core, and where the threads of all run. `me`: the worker that calls this, if
-    /// it has just come up.
+    /// Gives cores to awake workers, and sets where each worker's thread may run.
     ///
-    /// The mask of a thread that roams is left alone as far as possible. The thread may be about to set one itself, and
-    /// a mask that is set while another thread changes it is lost.
-    fn place(&self, books: &mut Books, pool: &impl Pool<Platform = P>, me: Option<WorkerId>) {
+    /// Other threads avoid changing the mask of a worker that roams. If the program binds the thread to the target core
+    /// during a move, that mask is lost.
+    fn place(&self, books: &mut Books, pool: &impl Pool<Platform = P>, mover: Mover) {
         let (held, free) = (books.held, self.is_free());
-        let mut spare = books.spare();
         // A pool that has no core shares those of its program's others.
         let held = if held.is_empty() && !free { self.member().map_or(held, C::held_by_program) } else { held };
-        // Where the pool has all cores there is none to keep its threads from.
-        let has_all = books.may_use.intersection(held) == books.may_use;
+        let mut spare = books.spare();
+        // A pool that holds all cores that it may use has no core that its threads must avoid.
+        let has_all = !books.may_use.is_empty() && books.may_use.intersection(held) == books.may_use;
         let is_wide = self.is_wide();
         let crowded = books.awake() > if is_wide { books.held().max(1) } else { self.room(books) };
         let mut any = false;
@@ -866,11 +878,21 @@ impl<P: Platform, C: Cores> Activation<P, C> {
             if confined != entry.confined && pool.confine(worker, confined) {
                 entry.confined = confined;
             }
-            // It may still be on a core that the pool has lost, or on one with others to which it was confined.
-            let has_strayed = was_confined || entry.led_to.is_some_and(|core| !held.contains(core));
             let is_anywhere = self.sharing.placement == Placement::Anywhere && !crowded;
-            let may_move = me == Some(worker) || has_strayed;
-            if confined.is_none() && !free && is_anywhere && may_move && entry.led_to != entry.core {
+            if confined.is_some() || free || !is_anywhere || entry.led_to == entry.core {
+                entry.is_late = false;
+                continue;
+            }
+            // The thread may still run on a core that the pool has lost, or share a core with workers that were confined
+            // with it.
+            let has_strayed = was_confined || entry.led_to.is_some_and(|core| !held.contains(core));
+            let moves = match mover {
+                Mover::Worker(me) => has_strayed || me == worker,
+                Mover::Look => has_strayed || core::mem::replace(&mut entry.is_late, true),
+                Mover::Start => true,
+                Mover::Other => has_strayed,
+            };
+            if moves {
                 self.lead(books, pool, worker, false);
             }
         }
@@ -883,7 +905,7 @@ impl<P: Platform, C: Cores> Activation<P, C> {
         if let Some(core) = entry.core
             && pool.lead(worker, core, sleeps)
         {
-            entry.led = sleeps;
+            (entry.led, entry.is_late) = (sleeps, false);
             entry.confined = sleeps.then(|| [core].into_iter().collect());
             entry.led_to = Some(core);
         }

@@ -4,7 +4,7 @@
 use comity_policy::{Sleeper, WorkerId};
 
 use crate::CoreSet;
-use crate::activation::{Activation, Books, Cores, Pool, State};
+use crate::activation::{Activation, Books, Cores, Mover, Pool, State};
 use crate::observer::{Sample, Times, Workers};
 use crate::platform::{Lock, Platform};
 use crate::quantum::Staff;
@@ -120,7 +120,7 @@ impl<L: Looked> Staff for AtLook<'_, L> {
             pool.ring_bells();
         }
         let waiting = self.waiting() as usize;
-        self.activation.employ(&mut self.books, &pool, waiting);
+        self.activation.employ(&mut self.books, &pool, waiting, Mover::Look);
     }
 }
 

@@ -8,7 +8,7 @@ use std::ops::Deref;
 
 use comity_policy::{Policy, Room, WorkerId};
 use comity_protocol::CoreSet;
-use comity_protocol::activation::{Activation, Cores, Pool, Retirement, State, Terms, Up};
+use comity_protocol::activation::{Activation, Cores, Mover, Pool, Retirement, State, Terms, Up};
 use comity_protocol::dialogue::{Crew, Dialogue, Effect, Outcome, Step};
 use comity_protocol::sleep::{Sleep, Work};
 
@@ -218,7 +218,11 @@ impl<'a> World<'a> {
     }
 
     fn employ(&self, queued: usize) {
-        self.staff.activation.employ(&mut self.books(), &self.staff, queued);
+        self.employ_as(queued, Mover::Other);
+    }
+
+    fn employ_as(&self, queued: usize, mover: Mover) {
+        self.staff.activation.employ(&mut self.books(), &self.staff, queued, mover);
     }
 
     /// All steps of a worker that finds nothing. True: it is to look at a core that is kept.
@@ -652,9 +656,9 @@ fn a_recalled_worker_is_led_to_its_core_and_let_go_when_it_is_up() {
     assert_eq!(log.take(), ["confine 1 to None", "up 1", "want false", "coordinator"]);
 }
 
-/// The program may be about to set the mask of its thread, which is lost if another changes that at the same time.
+/// The program may set the mask of its thread while another thread moves it. That mask can be lost.
 #[test]
-fn no_other_thread_moves_a_worker_that_roams_unless_its_core_is_lost() {
+fn other_threads_move_a_worker_that_roams_only_if_its_core_is_lost_or_it_has_not_moved_for_a_look() {
     let log = Log::default();
     let world = World::new(&log, "comity", 3, false);
     let moves = || {
@@ -664,27 +668,49 @@ fn no_other_thread_moves_a_worker_that_roams_unless_its_core_is_lost() {
     world.enter(Table::new(&log, [0, 1, 2]));
     world.terms(false, false, Room::Workers);
     world.employ(0);
-    assert_eq!(moves(), [""; 0], "each is awake, and no other thread gives it a core's mask");
-    // One that comes up moves itself.
+    assert_eq!(moves(), [""; 0], "all workers are awake and have a core");
+    // A worker that wakes moves itself.
     world.rest(1);
     world.staff.sleep.wake_peer(WorkerId(2), Some(WorkerId(1)), false);
     assert_eq!(world.woke(&world.staff, WorkerId(1), false), Up::Stays);
     assert_eq!(moves(), ["lead 1 to 1"]);
-    // The core that it went to is lost: it is moved to another.
+    // The pool loses the core that worker 1 was led to, so another thread moves worker 1.
     let table = world.member().unwrap();
     world.rest(2);
     table.held.borrow_mut().remove(1);
     assert!(world.rung(&mut world.books(), &world.staff, 0));
     assert_eq!(moves(), ["lead 1 to 2"]);
-    // More workers than cores: as long as the pool has all cores, there is none to keep them from.
+    // Worker 0 has had its core since the start, and has not moved there.
+    world.employ_as(0, Mover::Look);
+    assert_eq!(moves(), [""; 0]);
+    world.employ(0);
+    assert_eq!(moves(), [""; 0]);
+    world.employ_as(0, Mover::Look);
+    assert_eq!(moves(), ["lead 0 to 0"]);
+    world.employ_as(0, Mover::Look);
+    assert_eq!(moves(), [""; 0]);
+    // Workers that have run no code of the program are moved at once.
+    let world = World::new(&log, "comity", 2, false);
+    world.enter(Table::new(&log, [0, 1]));
+    world.terms(false, false, Room::Workers);
+    world.employ_as(0, Mover::Start);
+    assert_eq!(moves(), ["lead 0 to 0", "lead 1 to 1"]);
+}
+
+#[test]
+fn a_pool_that_holds_all_its_cores_confines_no_worker_even_if_it_has_more_workers_than_cores() {
+    let log = Log::default();
     let world = World::new(&log, "comity", 4, false);
     world.books().may_use = (0..2).collect();
     world.enter(Table::new(&log, [0, 1]));
     world.terms(false, false, Room::Workers);
     world.employ(0);
-    let books = world.books();
-    let (awake, held) = (books.awake(), books.held());
-    assert_eq!((awake, held, moves()), (4, 2, vec![]));
+    let (awake, held) = {
+        let books = world.books();
+        (books.awake(), books.held())
+    };
+    let moves = log.take().into_iter().filter(|line| line.starts_with("confine") || line.starts_with("lead")).count();
+    assert_eq!((awake, held, moves), (4, 2, 0));
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! All processes and threads of a command: what they do, and where they may run.
 //!
 //! A process belongs to the command if the one that started it does; once known it stays, also when it is taken in by
-//! another. One that was orphaned before it was seen is known by its [`MARK`].
+//! another. One that was orphaned before it was seen is known by its [`MARK`], if it is of the same user.
 //!
 //! Threads are moved as their program or an administrator lets them: see [`Mask`]. A thread that is met for the
 //! first time, with a mask that this has set, has it from the thread that started it. The sets of cores are
@@ -503,9 +503,13 @@ impl Tree {
         let mut new: Vec<(u32, Stat)> = unknown.filter_map(|id| Some((*id, Stat::of_process(*id)?))).collect();
         let mut found = Vec::new();
         loop {
-            // Any user may give a process the mark of this command, and root may read that.
-            let is_marked =
-                |id: u32| census::user(id) == Some(files::user()) && census::has_in_environment(id, &self.mark);
+            // Any user can start a process with the mark of this command, also one of root by a set-user-id program, and
+            // root can read every environment.
+            let is_marked = |id: u32| {
+                census::has_in_environment(id, &self.mark)
+                    && census::user(id) == Some(files::user())
+                    && census::has_rights_of_its_caller(id)
+            };
             let is_ours = |(id, stat): &(u32, Stat)| {
                 stat.start >= self.start && (self.processes.contains_key(&stat.parent) || is_marked(*id))
             };

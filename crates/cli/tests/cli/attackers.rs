@@ -1,6 +1,7 @@
-//! What other users can do to a command of `comity run`. docs/guide/src/security.md says what they cannot.
+//! Other users cannot affect a command of `comity run`, as docs/guide/src/security.md says.
 
-use std::fs::{self, File};
+use std::fs::{self, File, Permissions};
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -11,19 +12,19 @@ use crate::run::{BURN, Running, children, coordinator, cores, is_empty, mask, pl
 use crate::ways::{crowd, group};
 use crate::{send, wait_until};
 
-/// A user that has no rights.
+/// The number of an unprivileged user.
 const OTHER: u32 = 54_321;
 
-/// True if this process can start processes of another user.
+/// True if this process is root's, so that it can start processes of another user.
 fn is_root() -> bool {
     let is_root = rustix::process::geteuid().is_root();
     if !is_root {
-        println!("skipped: only root can play two users");
+        println!("skipped: only root can start processes of two users");
     }
     is_root
 }
 
-/// A process of another user, which ends with the value.
+/// A process of another user. It is killed when the value is dropped.
 struct Attacker(Child);
 
 impl Attacker {
@@ -41,7 +42,7 @@ impl Drop for Attacker {
     }
 }
 
-/// The mark that the processes of a command have.
+/// Returns the value of `COMITY_RUN` that the processes of a command have.
 fn mark_of(command: u32) -> String {
     let environment = || fs::read(format!("/proc/{command}/environ")).unwrap_or_default();
     let mark = || {
@@ -52,10 +53,11 @@ fn mark_of(command: u32) -> String {
     mark().unwrap()
 }
 
-/// The coordinator of a root's command could move and stop such a process, and would wait for its end.
+/// Without the checks, root's coordinator would move and stop such a process, and wait for its end.
 #[test]
-fn a_process_of_another_user_becomes_no_part_of_a_command_by_its_mark() {
-    if !is_root() {
+fn a_mark_does_not_make_a_process_of_another_user_part_of_a_command() {
+    if !is_root() || cores() != 2 {
+        println!("skipped: this takes root and two cores");
         return;
     }
     let (_folder, table) = place();
@@ -63,13 +65,20 @@ fn a_process_of_another_user_becomes_no_part_of_a_command_by_its_mark() {
     let command = Running::start(&table, &["sh", "-c", BURN]);
     let _neighbour = Running::start(&table, &["sh", "-c", BURN]);
     let mark = mark_of(command.id());
-    let attackers = [(); 4].map(|()| Attacker::start(&["sh", "-c", "while :; do :; done"], &[("COMITY_RUN", &mark)]));
-    // A process of the same user with the mark shows that the coordinator has looked.
+    // One of the attackers becomes root's by a set-user-id program, but has the environment of the other user.
+    let bin = tempfile::tempdir().unwrap();
+    fs::set_permissions(bin.path(), Permissions::from_mode(0o755)).unwrap();
+    let program = bin.path().join("sleep");
+    assert!(Command::new("cp").arg("/bin/sleep").arg(&program).status().unwrap().success());
+    fs::set_permissions(&program, Permissions::from_mode(0o4755)).unwrap();
+    let attackers = [&["sh", "-c", "while :; do :; done"][..], &["sleep", "600"], &[program.to_str().unwrap(), "600"]]
+        .map(|words| Attacker::start(words, &[("COMITY_RUN", &mark)]));
+    // When this process, which is root's and has the mark too, is confined, the coordinator has looked.
     let mut marked = Command::new("sh");
     marked.args(["-c", BURN]).env("COMITY_RUN", &mark).process_group(0);
     let marked = Running { child: marked.spawn().unwrap() };
     wait_until("the coordinator has confined its command", || {
-        cores() != 2 || (mask(marked.id()) != free && children(command.id()).iter().all(|id| mask(*id) != free))
+        mask(marked.id()) != free && children(command.id()).iter().all(|id| mask(*id) != free)
     });
     let masks: Vec<String> = attackers.iter().map(|attacker| mask(attacker.0.id())).collect();
     assert!(masks.iter().all(|mask| *mask == free), "{masks:?} instead of {free}");
@@ -82,16 +91,16 @@ fn a_process_of_another_user_becomes_no_part_of_a_command_by_its_mark() {
     assert!(attackers.iter().all(|attacker| Path::new(&format!("/proc/{}", attacker.0.id())).exists()));
 }
 
-/// A user who may read a file may lock it.
+/// A user who may read a file can lock it.
 #[test]
-fn who_locks_control_groups_keeps_no_command_from_its_turn_or_its_end() {
+fn a_lock_of_another_user_does_not_keep_a_command_from_being_frozen_and_freed() {
     if !is_root() || cores() != 2 || !can_freeze() {
         println!("skipped: this takes root, two cores, and the right to make control groups of version 2");
         return;
     }
     let (_folder, table) = place();
     let own = group(std::process::id()).unwrap();
-    // With flock, of util-linux. Should this process end first, the lock ends too.
+    // `flock` is part of util-linux. Its lock is released when the attacker is killed.
     let outside = own.to_str().unwrap();
     let attacker = Attacker::start(&["flock", outside, "sleep", "600"], &[]);
     let is_locked = || {
@@ -104,10 +113,10 @@ fn who_locks_control_groups_keeps_no_command_from_its_turn_or_its_end() {
     wait_until("the command has a group of its own", || group(command.id()).is_some_and(|group| group != own));
     let folder = group(command.id()).unwrap();
     let list = folder.join("cgroup.procs");
-    // The list has the lock that says that the coordinator lives.
+    // The coordinator locks `cgroup.procs` as long as it lives.
     let attempt = Command::new("sh").args(["-c", "exec 9<\"$0\""]).arg(&list).uid(OTHER).gid(OTHER).output().unwrap();
     assert!(!attempt.status.success(), "others can open {}", list.display());
-    // Both that look after the command are killed: the next coordinator frees it.
+    // The coordinator and its companion are killed, so the coordinator of another command frees this one.
     let companion = |process: &u32| {
         fs::read_to_string(format!("/proc/{process}/comm"))
             .is_ok_and(|name| name.trim() == format!("comity+{}", command.id()))

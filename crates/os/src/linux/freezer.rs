@@ -14,14 +14,12 @@ use std::time::Duration;
 
 use rustix::fs::{Access, AtFlags, CWD, FlockOperation, accessat, flock};
 
+use crate::census::{self, Stat};
 use crate::cgroup::{self, Version};
-use crate::{census, writes};
+use crate::writes;
 
 /// The beginning of the name of each group that is made here. Two numbers follow it.
 const PREFIX: &str = "comity-run-";
-
-/// The mode of a group that is not locked yet.
-const UNFINISHED: u32 = 0o700;
 
 /// How often the removal of a group is tried, and how long after the last time. A process that ends stays a member until
 /// its memory is freed.
@@ -74,14 +72,14 @@ impl Place {
 
     /// Makes the group, and frees the groups there that are abandoned.
     ///
-    /// No other user can lock the group. A user who could might keep it from being freed if its maker is killed. So
-    /// it is closed to others until it is locked, and its list of processes stays closed to them.
+    /// Other users cannot lock the group. Such a lock would keep the group from being freed after its maker was killed.
+    /// So the folder has mode 0700 until the maker holds the lock, and `cgroup.procs` keeps mode 0600.
     ///
     /// # Errors
     /// If this process may not make a group there. Only root and the owner of a delegated group may.
     pub fn make(&self) -> io::Result<Freezer> {
-        DirBuilder::new().mode(UNFINISHED).create(&self.folder)?;
         self.free_abandoned();
+        DirBuilder::new().mode(0o700).create(&self.folder)?;
         let open = || {
             let switch = File::options().read(true).write(true).open(self.folder.join("cgroup.freeze"))?;
             fs::set_permissions(self.folder.join("cgroup.procs"), Permissions::from_mode(0o600))?;
@@ -118,13 +116,15 @@ impl Place {
             let name = folder.file_name().and_then(|name| name.to_str()).and_then(|name| name.strip_prefix(PREFIX));
             let command = name
                 .and_then(|name| name.split_once('-'))
-                .and_then(|(process, start)| Some((process.parse::<u32>().ok()?, start.parse::<u64>().ok()?)));
-            let Some((process, start)) = command.filter(|_| *folder != self.folder) else { return false };
-            match fs::metadata(folder) {
-                // Its maker has yet to lock it, or was killed before.
-                Ok(metadata) if metadata.mode() & 0o777 == UNFINISHED => !census::lives(process, start),
-                _ => lock(folder).is_ok(),
+                .filter(|(_, start)| start.parse::<u64>().is_ok())
+                .and_then(|(process, _)| process.parse::<u32>().ok());
+            let Some(process) = command.filter(|_| *folder != self.folder) else { return false };
+            let is_closed = fs::metadata(folder).is_ok_and(|metadata| metadata.mode() & 0o077 == 0);
+            if is_closed && members(folder).is_empty() {
+                // The maker has not locked the group yet, or was killed before it could.
+                return Stat::of_process(process).is_none();
             }
+            lock(folder).is_ok()
         };
         for folder in entries.filter_map(|entry| Some(entry.ok()?.path())).filter(is_abandoned) {
             Place { folder, outside: self.outside.clone() }.clear();
@@ -254,12 +254,10 @@ mod tests {
         flock(&freezer._lock, FlockOperation::Unlock).unwrap();
         other.free_abandoned();
         assert!(!place.folder.exists());
-        // One that no maker has locked yet belongs to a command that lives, or was left by a maker that was killed.
+        // A new group without a lock is kept while its command lives, and removed afterwards.
         for (process, is_kept) in [(process, true), (1 << 23, false)] {
-            let start = census::Stat::of_process(process).map_or(1, |stat| stat.start);
-            let unfinished = Place::of(std::process::id(), start).unwrap();
-            let folder = unfinished.outside.join(format!("{PREFIX}{process}-{start}"));
-            DirBuilder::new().mode(UNFINISHED).create(&folder).unwrap();
+            let folder = place.outside.join(format!("{PREFIX}{process}-3"));
+            DirBuilder::new().mode(0o700).create(&folder).unwrap();
             other.free_abandoned();
             assert_eq!(folder.exists(), is_kept);
             let _ = fs::remove_dir(&folder);

@@ -48,6 +48,8 @@ pub(super) struct Entry {
     pub(super) led_to: Option<usize>,
     /// That was while it slept, and it is let go when it is up.
     pub(super) led: bool,
+    /// At the last look it was awake and had a core to which its thread was not led.
+    pub(super) is_late: bool,
     /// It has retired in the middle of a task, or with tasks in its queues.
     midway: bool,
     /// A program's own thread, which comes and goes as it likes: it is in no count.
@@ -76,6 +78,7 @@ impl Books {
             confined: None,
             led_to: None,
             led: false,
+            is_late: false,
             midway: false,
             adopted: adopts && nth == 0,
         };
@@ -123,7 +126,7 @@ impl Books {
         }
         let before = core::mem::replace(&mut entry.state, to);
         debug_assert!(from.contains(&before), "worker {} was {before:?} and is to be {to:?}", worker.0);
-        entry.led_to = None;
+        (entry.led_to, entry.is_late) = (None, false);
         match before {
             State::Awake => self.awake -= 1,
             State::Retired => self.retired -= 1,

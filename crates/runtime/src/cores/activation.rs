@@ -3,7 +3,7 @@
 
 use comity_os::{CoreSet, cores};
 use comity_policy::Policy;
-pub(crate) use comity_protocol::activation::{Cores, Terms};
+pub(crate) use comity_protocol::activation::{Cores, Mover, Terms};
 
 use crate::raw::sync::Threads;
 use crate::seam::Seen;

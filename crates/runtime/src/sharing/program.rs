@@ -22,7 +22,7 @@ use comity_policy::{Policy, Room, Sleeper};
 use comity_protocol::observer::Times;
 use comity_table::{CoreSet, Location, Member, Own, Thieves};
 
-use crate::cores::activation::{Cores, Terms};
+use crate::cores::activation::{Cores, Mover, Terms};
 use crate::cores::masks::Spell;
 use crate::cores::membership::Membership;
 use crate::fork::PerProcess;
@@ -308,9 +308,10 @@ impl Program {
         drop(pools);
         if let Some(activation) = pool.activation.as_ref().filter(|activation| activation.member().is_some()) {
             // The pool takes the place of one that has ended. The kernel started its threads anywhere, perhaps behind
-            // those of another program.
+            // those of another program. A start handler may be about to set the mask of its thread.
             let view = View { registry: pool, awaited: &|| false };
-            activation.employ(&mut activation.books(), &view, pool.queued());
+            let mover = if pool.handlers.start.is_some() { Mover::Other } else { Mover::Start };
+            activation.employ(&mut activation.books(), &view, pool.queued(), mover);
         }
         self.wake_coordinator();
     }

@@ -13,8 +13,8 @@ impl Books {
         let mut to = Vec::from([*awake, *retired, *off_core, entries.len() as u32].map(u64::from));
         put_set(&mut to, *held);
         put_set(&mut to, *may_use);
-        for Entry { state, core, confined, led_to, led, midway, adopted } in entries {
-            to.extend([*state as u64, u64::from(*led), u64::from(*midway), u64::from(*adopted)]);
+        for Entry { state, core, confined, led_to, led, is_late, midway, adopted } in entries {
+            to.extend([*state as u64, u64::from(*led), u64::from(*is_late), u64::from(*midway), u64::from(*adopted)]);
             to.extend([core, led_to].map(|core| core.map_or(0, |core| core as u64 + 1)));
             to.push(u64::from(confined.is_some()));
             put_set(&mut to, confined.unwrap_or_default());
@@ -40,12 +40,12 @@ fn take_entry(from: &mut impl Iterator<Item = u64>) -> Option<Entry> {
         _ => return None,
     };
     let mut flag = || from.next().map(|flag| flag == 1);
-    let (led, midway, adopted) = (flag()?, flag()?, flag()?);
+    let (led, is_late, midway, adopted) = (flag()?, flag()?, flag()?, flag()?);
     let mut core = || from.next().map(|core| (core as usize).checked_sub(1));
     let (core, led_to) = (core()?, core()?);
     let is_confined = from.next()? == 1;
     let confined = Some(take_set(from)?).filter(|_| is_confined);
-    Some(Entry { state, core, confined, led_to, led, midway, adopted })
+    Some(Entry { state, core, confined, led_to, led, is_late, midway, adopted })
 }
 
 /// How many cores, and which.

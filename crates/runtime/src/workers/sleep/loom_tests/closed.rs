@@ -5,7 +5,7 @@ use std::sync as unexplored;
 
 use comity_policy::{Action, Event, Level, Policy, Room, Sharing, Thief, Victim};
 use comity_protocol::CoreSet;
-use comity_protocol::activation::{self, Activation, Cores, Terms};
+use comity_protocol::activation::{self, Activation, Cores, Mover, Terms};
 use comity_protocol::dialogue::{Crew, Dialogue, Hands, Take};
 
 use super::*;
@@ -258,7 +258,7 @@ impl Member {
         let queued = [&pool.deque, &pool.injector].map(|tasks| tasks.load(Ordering::Acquire));
         let mut books = activation.books();
         let waiting = queued.iter().sum::<u32>() + books.midway();
-        activation.employ(&mut books, &self.view(&|| false), waiting as usize);
+        activation.employ(&mut books, &self.view(&|| false), waiting as usize, Mover::Look);
     }
 
     fn open(&self) {
@@ -271,7 +271,7 @@ impl Member {
         let Member { activation, .. } = self;
         activation.stand(Terms { alone: true, by_time: false, room: Room::Workers, usable: u32::MAX });
         activation.close(false);
-        activation.employ(&mut activation.books(), &self.view(&|| false), 0);
+        activation.employ(&mut activation.books(), &self.view(&|| false), 0, Mover::Look);
         activation.reopen(&self.view(&|| false));
     }
 

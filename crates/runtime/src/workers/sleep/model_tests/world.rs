@@ -11,7 +11,7 @@ use std::time::Duration;
 use comity_os::affinity;
 use comity_os::cpu_clock::ThreadId;
 use comity_policy::{Level, Policy, Role, Room, RunStatus, Thief, Victim, WorkerId};
-use comity_protocol::activation::{Pool, Terms};
+use comity_protocol::activation::{Mover, Pool, Terms};
 use comity_protocol::dialogue::{Crew, Dialogue, Effect, Hands, KEPT_CORE, Outcome, Take};
 use comity_protocol::platform::{Waker, Word};
 use comity_protocol::sleep::Work;
@@ -452,7 +452,7 @@ impl World {
         } else {
             share.take_back(&mut books, machine);
         }
-        share.employ(&mut books, self, queued);
+        share.employ(&mut books, self, queued, Mover::Look);
     }
 
     /// Now and then the program is asked to rest, or is out of turn. Then its coordinator does nothing else until it
@@ -485,7 +485,7 @@ impl World {
         // What waits was counted before, and more may have come.
         let mut books = share.books();
         let midway = books.midway() as usize;
-        share.employ(&mut books, self, midway);
+        share.employ(&mut books, self, midway, Mover::Look);
         true
     }
 
