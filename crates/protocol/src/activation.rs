@@ -883,8 +883,8 @@ impl<P: Platform, C: Cores> Activation<P, C> {
                 entry.is_late = false;
                 continue;
             }
-            // The thread may still run on a core that the pool has lost, or share a core with workers that were confined
-            // with it.
+            // The thread may still run on a core that the pool has lost, or share a core with workers that were
+            // confined with it.
             let has_strayed = was_confined || entry.led_to.is_some_and(|core| !held.contains(core));
             let moves = match mover {
                 Mover::Worker(me) => has_strayed || me == worker,
