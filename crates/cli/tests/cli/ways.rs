@@ -360,6 +360,8 @@ fn out_of_turn_a_command_is_frozen_where_it_can_be() {
     let folder = group(plain.id()).unwrap();
     let is_frozen = || fs::read_to_string(folder.join("cgroup.events")).is_ok_and(|events| events.contains("frozen 1"));
     let all = || descendants(plain.id());
+    // On a busy machine it may be frozen before it has started them.
+    wait_until("its processes have begun", || all().len() == 3);
     for _ in 0..3 {
         wait_until("it is frozen out of turn", is_frozen);
         let seen: Vec<_> = all().into_iter().map(|id| (group(id), state(id))).collect();
