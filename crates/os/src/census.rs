@@ -145,7 +145,7 @@ pub fn user(process: u32) -> Option<u32> {
 /// True if the program that a process runs has the rights of the process that started it. False if it has more, as a
 /// set-user-id program has (`AT_SECURE`), and where that is not known.
 pub fn has_rights_of_its_caller(process: u32) -> bool {
-    /// From `linux/auxvec.h`.
+    /// The key of the flag in the auxiliary vector, as in `linux/auxvec.h`.
     const AT_SECURE: usize = 23;
     let vector = fs::read(format!("/proc/{process}/auxv")).unwrap_or_default();
     let words: Vec<usize> = vector

@@ -685,7 +685,7 @@ impl<P: Platform, C: Cores> Activation<P, C> {
     }
 
     /// A worker for each core, if there are any, and no core without one unless the policy keeps it. In a closed pool
-    /// the sleepers retire, and the workers in the middle of a task do so when they fork.
+    /// the sleepers retire, and the workers in the middle of a task do so when they fork. `mover` is the caller.
     pub fn employ(&self, books: &mut Books, pool: &impl Pool<Platform = P>, queued: usize, mover: Mover) {
         let Some(member) = self.member() else { return };
         if self.is_closed() {
