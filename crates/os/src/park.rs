@@ -65,7 +65,7 @@ impl Parker {
         if let Some(Bed { own, steered: Some(steered), .. }) = self.bed().take() {
             // Unless another thread has set another mask meanwhile: that one stays.
             if affinity(THIS).is_ok_and(|now| now == steered) {
-                let _ = set_affinity(THIS, own);
+                restore(own);
             }
         }
     }
@@ -80,15 +80,26 @@ impl Parker {
         futex::wake_one(&self.word);
     }
 
-    /// Takes a core out of the sleeper's mask. Where that is refused, the kernel places as it likes.
+    /// Takes a core out of the sleeper's mask. If another thread has set a mask since the sleeper came, that mask stays.
+    /// If the kernel refuses the change, it places the sleeper as it likes.
     fn steer_away_from(&self, core: usize) {
         if let Some(bed) = &mut *self.bed() {
             let mut mask = bed.own;
             mask.remove(core);
-            if mask != bed.own && set_affinity(bed.owner, mask).is_ok() {
+            let is_ours = |now| now == bed.own || Some(now) == bed.steered;
+            if mask != bed.own && affinity(bed.owner).is_ok_and(is_ours) && set_affinity(bed.owner, mask).is_ok() {
                 bed.steered = Some(mask);
             }
         }
+    }
+}
+
+/// Lets the calling thread run on `own` again. If these are all cores that the system grants, the thread's mask becomes
+/// all cores, so that the thread may also run on cores that its cpuset gets later.
+fn restore(own: CoreSet) {
+    let _ = set_affinity(THIS, CoreSet::ALL);
+    if !affinity(THIS).is_ok_and(|now| now == own) {
+        let _ = set_affinity(THIS, own);
     }
 }
 
@@ -128,6 +139,38 @@ mod tests {
         });
         assert!(mask_is_back.into_inner());
         assert!(parker.bed().is_none());
+    }
+
+    #[test]
+    #[cfg_attr(comity_portable, ignore = "of Linux")]
+    fn a_mask_that_is_set_while_its_thread_sleeps_stays() {
+        let all = affinity(THIS).unwrap();
+        if all.len() < 2 {
+            return; // There is nowhere to steer to.
+        }
+        for bound in all.iter() {
+            let bound = CoreSet::from_iter([bound]);
+            let parker = Parker::new(0);
+            std::thread::scope(|scope| {
+                let sleeper = scope.spawn(|| {
+                    while parker.word().load(Ordering::Acquire) == 0 {
+                        parker.wait(0, None);
+                    }
+                    affinity(THIS).unwrap()
+                });
+                let owner = loop {
+                    if let Some(bed) = &*parker.bed() {
+                        break bed.owner;
+                    }
+                    std::thread::yield_now();
+                };
+                set_affinity(owner, bound).unwrap();
+                all.iter().for_each(|core| parker.steer_away_from(core));
+                parker.word().store(1, Ordering::Release);
+                parker.wake(Waker::GoesOn);
+                assert_eq!(sleeper.join().unwrap(), bound);
+            });
+        }
     }
 
     #[test]
