@@ -71,16 +71,26 @@ fn a_mark_does_not_make_a_process_of_another_user_part_of_a_command() {
     let program = bin.path().join("sleep");
     assert!(Command::new("cp").arg("/bin/sleep").arg(&program).status().unwrap().success());
     fs::set_permissions(&program, Permissions::from_mode(0o4755)).unwrap();
-    let attackers = [&["sh", "-c", "while :; do :; done"][..], &["sleep", "600"], &[program.to_str().unwrap(), "600"]]
-        .map(|words| Attacker::start(words, &[("COMITY_RUN", &mark)]));
-    // When this process, which is root's and has the mark too, is confined, the coordinator has looked.
+    // The coordinator looks once at a stranger, and a process that has just been forked still has the environment of
+    // this test. The children of each shell have the mark from the beginning.
+    let lines = ["while :; do :; done".to_owned(), "sleep 600".to_owned(), format!("{} 600", program.display())];
+    let attackers =
+        lines.map(|line| Attacker::start(&["sh", "-c", &format!("{line} & wait")], &[("COMITY_RUN", &mark)]));
+    wait_until("the attackers have begun", || attackers.iter().all(|attacker| children(attacker.0.id()).len() == 1));
+    let with_child = |attacker: Attacker| {
+        let child = children(attacker.0.id())[0];
+        (attacker, child)
+    };
+    let attackers = attackers.map(with_child);
+    // When children of this process, which are root's and have the mark too, are confined, the coordinator has looked.
     let mut marked = Command::new("sh");
     marked.args(["-c", BURN]).env("COMITY_RUN", &mark).process_group(0);
     let marked = Running { child: marked.spawn().unwrap() };
     wait_until("the coordinator has confined its command", || {
-        mask(marked.id()) != free && children(command.id()).iter().all(|id| mask(*id) != free)
+        let are_confined = |of: u32| children(of).len() == 2 && children(of).iter().all(|id| mask(*id) != free);
+        are_confined(marked.id()) && are_confined(command.id())
     });
-    let masks: Vec<String> = attackers.iter().map(|attacker| mask(attacker.0.id())).collect();
+    let masks: Vec<String> = attackers.iter().flat_map(|(shell, child)| [mask(shell.0.id()), mask(*child)]).collect();
     assert!(masks.iter().all(|mask| *mask == free), "{masks:?} instead of {free}");
     let coordinator = coordinator(command.id()).unwrap();
     drop(command);
@@ -88,7 +98,7 @@ fn a_mark_does_not_make_a_process_of_another_user_part_of_a_command() {
     drop(_neighbour);
     wait_until("the coordinator has ended", || !Path::new(&format!("/proc/{coordinator}")).exists());
     assert!(is_empty(&table));
-    assert!(attackers.iter().all(|attacker| Path::new(&format!("/proc/{}", attacker.0.id())).exists()));
+    assert!(attackers.iter().all(|(_, child)| Path::new(&format!("/proc/{child}")).exists()));
 }
 
 /// A user who may read a file can lock it.
