@@ -17,6 +17,7 @@ mod children;
 mod costs;
 mod detached;
 mod join;
+mod place;
 mod pool;
 mod process;
 mod scope;

@@ -1,6 +1,5 @@
 //! What the process is asked to record, and what is written when it ends.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, OnceLock};
@@ -11,9 +10,10 @@ use comity_os::at_exit::call_at_exit;
 use comity_os::cpu_clock::{ThreadId, of_process};
 use comity_os::environment::{is_off, variable};
 use comity_os::lock;
-use comity_os::writes::{say, to_file};
+use comity_os::writes::say;
 
 use crate::costs::Costs;
+use crate::place::Place;
 use crate::session;
 
 /// The merge length where none is chosen: a steal costs less than a tenth of it.
@@ -34,9 +34,9 @@ struct Request {
 enum Wanted {
     Nothing,
     /// The processor time of the run that is not measured.
-    Time(PathBuf),
+    Time(Place),
     Graph {
-        file: PathBuf,
+        file: Place,
         merge_ns: u64,
         costs: Costs,
         /// The processor time in which the costs were measured.
@@ -72,23 +72,27 @@ fn from_environment(process: u32) -> Wanted {
         let text = variable(name)?.into_string().ok().filter(|text| !is_off(text))?;
         Some(PathBuf::from(text.replace("%p", &process.to_string())))
     };
-    let wanted = match (file("COMITY_RECORD"), file("COMITY_RECORD_TIME")) {
-        (Some(file), _) => {
+    let (path, is_graph) = match (file("COMITY_RECORD"), file("COMITY_RECORD_TIME")) {
+        (Some(path), _) => (path, true),
+        (None, Some(path)) => (path, false),
+        (None, None) => return Wanted::Nothing,
+    };
+    let file = match Place::claim(&path) {
+        Ok(file) => file,
+        Err(error) => {
+            say(&format!("'{}' cannot be written: {error}; nothing is recorded", path.display()));
+            return Wanted::Nothing;
+        }
+    };
+    let wanted = match is_graph {
+        true => {
             let before = processor_time(process);
             let costs = Costs::calibrated();
             let calibrating = processor_time(process).saturating_sub(before);
             Wanted::Graph { file, merge_ns: merge_ns(), costs, calibrating }
         }
-        (None, Some(file)) => Wanted::Time(file),
-        (None, None) => return Wanted::Nothing,
+        false => Wanted::Time(file),
     };
-    // Found empty, it says that the program has begun and was ended from outside, or has aborted.
-    if let Wanted::Graph { file, .. } | Wanted::Time(file) = &wanted
-        && let Err(error) = to_file(file, "")
-    {
-        say(&format!("'{}' cannot be written: {error}; nothing is recorded", file.display()));
-        return Wanted::Nothing;
-    }
     if let Err(error) = call_at_exit(at_exit) {
         say(&format!("cannot be told when the program ends: {error}; nothing is recorded"));
         return Wanted::Nothing;
@@ -165,18 +169,18 @@ extern "C" fn at_exit() {
     let used = processor_time(*process);
     let (file, written) = match wanted {
         Wanted::Nothing => return,
-        Wanted::Time(file) => (file, put(file, used.as_nanos().to_string().as_bytes())),
+        Wanted::Time(file) => (file, file.put(used.as_nanos().to_string().as_bytes())),
         Wanted::Graph { file, calibrating, .. } => {
             // What panics here must not unwind into the C library.
             let graph = std::panic::catch_unwind(|| graph(used.saturating_sub(*calibrating)));
             match graph.unwrap_or_else(|_| Err("the recorder panicked, which is a bug in comity".into())) {
-                Ok(text) => (file, put(file, &text)),
+                Ok(text) => (file, file.put(&text)),
                 Err(why) => return say(&format!("the program cannot be recorded: {why}")),
             }
         }
     };
     if let Err(error) = written {
-        say(&format!("the recording '{}' cannot be written: {error}", file.display()));
+        say(&format!("the recording '{}' cannot be written: {error}", file.path().display()));
     }
 }
 
@@ -217,12 +221,4 @@ fn graph(used: Duration) -> Result<Vec<u8>, String> {
     let mut text = Vec::new();
     Graph::beside(about, graphs)?.write(&mut text).map_err(|error| error.to_string())?;
     Ok(text)
-}
-
-/// Replaces a file as a whole.
-fn put(file: &Path, text: &[u8]) -> std::io::Result<()> {
-    let mut beside = file.as_os_str().to_owned();
-    beside.push(".part");
-    to_file(&beside, text)?;
-    fs::rename(&beside, file)
 }

@@ -2,9 +2,11 @@
 //! own.
 
 use std::cell::Cell;
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, Permissions};
-use std::os::unix::fs::{PermissionsExt, chown};
+use std::os::unix::fs::{FileTypeExt, PermissionsExt, chown, symlink};
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::Command;
 use std::sync::mpsc;
 use std::thread;
@@ -58,6 +60,95 @@ fn a_recording_beyond_the_limit_of_file_sizes_ends_no_program() {
         assert!(output.status.success(), "{}: {said}", output.status);
         assert!(said.contains("cannot be written") && said.contains("the limit of file sizes (`ulimit -f`)"), "{said}");
     }
+}
+
+/// This process again, as a program that begins in `folder` and records every task to `place`.
+fn forked(test: &str, folder: &Path, place: impl AsRef<OsStr>) -> Command {
+    let mut command = Command::new("timeout");
+    command.arg("60").arg(std::env::current_exe().unwrap()).args(["--exact", test, "--nocapture"]);
+    command.current_dir(folder).env(WITHIN, "1").env_remove("COMITY_RECORD_TIME");
+    command.env("COMITY_RECORD", place).env("COMITY_RECORD_MERGE_NS", "0");
+    command
+}
+
+/// Standard error of a program that succeeds.
+fn said(command: &mut Command) -> String {
+    let output = command.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{}: {said}", output.status);
+    said
+}
+
+/// The number of tasks of the recording in a file.
+fn tasks(file: &Path) -> u128 {
+    Graph::read(&mut fs::read(file).unwrap().as_slice()).unwrap().count_tasks()
+}
+
+/// The names of all files of a folder.
+fn names(folder: &Path) -> Vec<OsString> {
+    let mut names: Vec<_> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn a_recording_follows_links_and_replaces_no_device() {
+    const TEST: &str = "a_recording_follows_links_and_replaces_no_device";
+    if std::env::var_os(WITHIN).is_some() {
+        fork();
+        std::env::set_current_dir("/").unwrap();
+        std::process::exit(0);
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let record = |place: &str| said(&mut forked(TEST, folder.path(), place));
+
+    // A relative path is meant from the folder in which the program forks first. The mode of the file stays.
+    fs::write(path("private"), "").unwrap();
+    fs::set_permissions(path("private"), Permissions::from_mode(0o600)).unwrap();
+    assert_eq!(record("private"), "");
+    assert_eq!((tasks(&path("private")), mode(&path("private"))), (3, 0o600));
+
+    for (link, target) in [("link", "private"), ("dangling", "new")] {
+        symlink(target, path(link)).unwrap();
+        fs::remove_file(path("private")).unwrap();
+        fs::write(path("private"), "").unwrap();
+        assert_eq!(record(link), "");
+        assert!(fs::symlink_metadata(path(link)).unwrap().is_symlink(), "{link} is replaced");
+        assert_eq!(tasks(&path(target)), 3);
+    }
+
+    assert!(Command::new("mkfifo").arg(path("pipe")).status().unwrap().success());
+    let refused = record("pipe");
+    assert!(refused.contains("'pipe' cannot be written: it is a pipe; set the variable to"), "{refused}");
+    let mut expected = ["dangling", "link", "new", "pipe", "private"].to_vec();
+    if Command::new("mknod").arg(path("null")).args(["c", "1", "3"]).status().unwrap().success() {
+        let is_null = || fs::symlink_metadata(path("null")).unwrap().file_type().is_char_device();
+        let said = record("null");
+        assert!(is_null(), "the device is replaced: {said}");
+        expected.insert(3, "null");
+    }
+    assert_eq!(names(folder.path()), expected);
+}
+
+fn mode(path: &Path) -> u32 {
+    fs::metadata(path).unwrap().permissions().mode() & 0o777
+}
+
+#[test]
+fn a_recording_that_cannot_be_written_leaves_no_other_file() {
+    const TEST: &str = "a_recording_that_cannot_be_written_leaves_no_other_file";
+    if std::env::var_os(WITHIN).is_some() {
+        return fork();
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let limited = forked(TEST, folder.path(), "graph");
+    let mut command = Command::new("sh");
+    command.args(["-c", "ulimit -f 0; exec \"$0\" \"$@\""]).arg(limited.get_program()).args(limited.get_args());
+    command.current_dir(folder.path()).env(WITHIN, "1").env("COMITY_RECORD", "graph");
+    let said = said(&mut command);
+    assert!(said.contains("cannot be written"), "{said}");
+    assert_eq!(names(folder.path()), ["graph"]);
 }
 
 #[test]

@@ -1,0 +1,104 @@
+//! The place of a recording: a file that is replaced as a whole, or a device that is written to.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{self, Path, PathBuf};
+
+use comity_os::writes::{to_file, without_signals};
+
+/// The place of a recording. A later change of the working directory does not change it.
+#[derive(Debug)]
+pub(crate) enum Place {
+    /// A regular file, with links followed.
+    File(PathBuf),
+    /// A device, which a file must not replace.
+    Device(PathBuf),
+}
+
+impl Place {
+    /// Finds the place that `path` names. A file is emptied: a file that stays empty says that the program has begun
+    /// and was ended from outside, or has aborted.
+    ///
+    /// # Errors
+    /// Errors of the system; a pipe is refused.
+    pub(crate) fn claim(path: &Path) -> io::Result<Place> {
+        match fs::metadata(path) {
+            Ok(found) if is_pipe(&found) => {
+                // Without a reader, the program would wait in its first fork.
+                Err(io::Error::other("it is a pipe; set the variable to the name of a file"))
+            }
+            Ok(found) if !found.is_file() && !found.is_dir() => {
+                File::options().write(true).open(path)?;
+                Ok(Place::Device(path::absolute(path)?))
+            }
+            _ => {
+                to_file(path, "")?;
+                Ok(Place::File(fs::canonicalize(path)?))
+            }
+        }
+    }
+
+    /// The path of the place.
+    pub(crate) fn path(&self) -> &Path {
+        let (Place::File(path) | Place::Device(path)) = self;
+        path
+    }
+
+    /// Writes the recording. A file gets the whole of it at once, and keeps its permissions.
+    ///
+    /// # Errors
+    /// Errors of the system.
+    pub(crate) fn put(&self, text: &[u8]) -> io::Result<()> {
+        let Place::File(path) = self else {
+            return without_signals(|| File::options().write(true).open(self.path())?.write_all(text));
+        };
+        let mut part = path.clone().into_os_string();
+        part.push(format!(".{}.part", std::process::id()));
+        let replaced = match prepare(path, part.as_ref()) {
+            Ok(()) => to_file(&part, text).and_then(|()| fs::rename(&part, path)),
+            // The folder takes no other file. The recording's own is empty, so it has nothing to lose.
+            Err(_) => to_file(path, text),
+        };
+        if replaced.is_err() {
+            let _ = fs::remove_file(&part);
+        }
+        replaced
+    }
+}
+
+/// Makes the file `part`, empty, with the owner and the permissions of the file at `path`.
+fn prepare(path: &Path, part: &Path) -> io::Result<()> {
+    to_file(part, "")?;
+    let Ok(old) = fs::metadata(path) else { return Ok(()) };
+    let alike = give_away(&old, part).and_then(|()| fs::set_permissions(part, old.permissions()));
+    if alike.is_err() {
+        fs::remove_file(part)?;
+    }
+    alike
+}
+
+#[cfg(unix)]
+fn is_pipe(found: &fs::Metadata) -> bool {
+    std::os::unix::fs::FileTypeExt::is_fifo(&found.file_type())
+}
+
+#[cfg(not(unix))]
+fn is_pipe(_found: &fs::Metadata) -> bool {
+    false
+}
+
+/// Gives `part` to the owner of the file that it replaces.
+#[cfg(unix)]
+fn give_away(old: &fs::Metadata, part: &Path) -> io::Result<()> {
+    use std::os::unix::fs::{MetadataExt, chown};
+    let new = fs::metadata(part)?;
+    if (old.uid(), old.gid()) == (new.uid(), new.gid()) {
+        return Ok(());
+    }
+    chown(part, Some(old.uid()), Some(old.gid()))
+}
+
+#[cfg(not(unix))]
+fn give_away(_old: &fs::Metadata, _part: &Path) -> io::Result<()> {
+    Ok(())
+}
