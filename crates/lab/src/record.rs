@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use clap::Args;
 use comfy_table::{Table, presets};
+use comity_console::output::ResultFile;
 use comity_console::parse::whole;
 use comity_console::{Failure, machine, output};
 use comity_graph::{About, Graph, Leaves, Measures, Scale};
@@ -116,6 +117,11 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         return tell(&graph, Some(scale), None, arguments.json);
     }
     let Some(out) = &arguments.out else { return Err(Failure::Usage("name a file with --out".into())) };
+    let out = ResultFile::check(out, "--out")?;
+    if out == ResultFile::Standard {
+        let why = "--out - would write the recording into the report on standard output; name a file";
+        return Err(Failure::Usage(why.into()));
+    }
     let (graph, rounds) = match &arguments.name {
         Some(name) => {
             let workers = arguments.workers.map_or_else(default_workers, Ok)?;
@@ -125,7 +131,9 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         }
         None => command::record(&arguments.command, arguments)?,
     };
-    write(&graph, out).map_err(|error| Failure::Run(format!("cannot write '{}': {error}", out.display())))?;
+    let mut text = Vec::new();
+    graph.write(&mut text).expect("memory takes all that is written");
+    out.write(&String::from_utf8(text).expect("JSON is Unicode"))?;
     tell(&graph, None, Some(&rounds), arguments.json)
 }
 
@@ -139,12 +147,6 @@ pub fn read(path: &Path) -> Result<Graph, String> {
         return Err("it is a folder, and no recording".into());
     }
     Graph::read(&mut BufReader::new(file))
-}
-
-fn write(graph: &Graph, path: &Path) -> std::io::Result<()> {
-    let mut text = Vec::new();
-    graph.write(&mut text)?;
-    output::replace(path, &text)
 }
 
 /// What was measured in each round, in nanoseconds.

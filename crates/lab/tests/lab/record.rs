@@ -1,11 +1,13 @@
 //! `comity-lab record`: what a recording says, and what a file is answered that is none.
 
 use std::fs;
+use std::os::unix::fs::{FileTypeExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use tempfile::TempDir;
 
+use crate::bad_input::refused;
 use crate::{executable, json, lab};
 
 #[test]
@@ -78,6 +80,29 @@ fn what_is_no_recording_gets_a_sentence() {
     assert!(answer(&["record", "--show", "nowhere.graph"]).contains("nowhere.graph"));
     assert!(answer(&["record", "loop", "--out", file]).contains("kind = \"loop\""));
     assert!(answer(&["record", "fib"]).contains("--out"));
+}
+
+#[test]
+fn a_recording_goes_where_a_result_goes_or_nothing_runs() {
+    let folder = TempDir::new().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    for (out, part) in [
+        (path("no/such/x.graph"), "its folder does not exist; choose another file for --out"),
+        (path(""), "it is a directory; choose another file for --out"),
+        ("-".to_owned(), "--out - would write the recording into the report"),
+    ] {
+        refused(&["record", "fib:n=12", "--rounds", "1", "--out", &out], part);
+    }
+    let record =
+        |name: &str| lab().args(["record", "fib:n=12", "--rounds", "1", "--out", &path(name)]).assert().success();
+    symlink("file.graph", path("link")).unwrap();
+    record("link");
+    assert!(fs::symlink_metadata(path("link")).unwrap().is_symlink());
+    lab().args(["record", "--show", &path("file.graph")]).assert().success();
+    if Command::new("mknod").args([&path("null"), "c", "1", "3"]).status().unwrap().success() {
+        record("null");
+        assert!(fs::symlink_metadata(path("null")).unwrap().file_type().is_char_device());
+    }
 }
 
 /// A user's program; its argument says how it ends.
