@@ -62,6 +62,11 @@ impl Shard {
         format!("{}-of-{}", self.nth + 1, self.of)
     }
 
+    /// True if a file of this name has runs of this shard.
+    pub fn is_file(self, name: &str) -> bool {
+        name.strip_suffix(".jsonl").is_some_and(|stem| stem.ends_with(&format!("{SHARD}{}", self.name())))
+    }
+
     fn has(self, run: usize) -> bool {
         run % self.of == self.nth
     }

@@ -131,13 +131,13 @@ impl Part {
         }
         let Role::Shard(shard) = role else { return Ok(()) };
         let note = self.note(*shard);
-        output::replace(&note, self.told_of().as_bytes())
+        output::replace(&note, self.told_of(*shard).as_bytes())
             .map_err(|error| Failure::Run(format!("cannot write '{}': {error}", note.display())))
     }
 
-    /// Whether the runs of a shard are filed, all that this very command asks for.
+    /// True if all runs of a shard that this very command asks for are filed, and their files are as long as then.
     pub fn is_done(&self, shard: Shard) -> bool {
-        fs::read(self.note(shard)).is_ok_and(|told| told == self.told_of().as_bytes())
+        fs::read(self.note(shard)).is_ok_and(|told| told == self.told_of(shard).as_bytes())
     }
 
     /// The file that says so, beside the runs, so that it goes with their folder.
@@ -145,9 +145,18 @@ impl Part {
         self.out.join(RUNS).join(format!("shard-{}.done", shard.name()))
     }
 
-    fn told_of(&self) -> String {
+    /// The text of a shard's note: the command, and the length of each file of the shard's runs. A file from which
+    /// a line was removed has another length.
+    fn told_of(&self, shard: Shard) -> String {
         let words: Vec<_> = self.words.iter().map(|word| word.to_string_lossy()).collect();
-        format!("{}, simulator {}\n", words.join(" "), comity_sim::REVISION)
+        let entries = fs::read_dir(self.out.join(RUNS)).into_iter().flatten().flatten();
+        let length = |entry: fs::DirEntry| {
+            let name = entry.file_name().into_string().ok().filter(|name| shard.is_file(name))?;
+            Some(format!("{name}: {} bytes\n", fs::metadata(entry.path()).ok()?.len()))
+        };
+        let mut files: Vec<String> = entries.filter_map(length).collect();
+        files.sort_unstable();
+        format!("{}, simulator {}\n{}", words.join(" "), comity_sim::REVISION, files.concat())
     }
 
     fn words(&self, role: &Role, workers: Option<u16>) -> Vec<OsString> {

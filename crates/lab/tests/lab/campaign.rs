@@ -175,6 +175,27 @@ fn an_engine_is_given_what_is_missing_and_the_results_are_those_of_a_run_here() 
 }
 
 #[test]
+fn a_shard_whose_file_was_changed_is_done_again_alone() {
+    let whole = whole(SWEEP);
+    let desk = Desk::new(SWEEP);
+    executable(&desk.0, "hq", HQ);
+    fs::write(desk.path("lost"), "").unwrap();
+    desk.done(&["--engine", "hyperqueue"]);
+    let filed = desk.path("out/varied/one/runs/simulate.shard-2-of-4.jsonl");
+    let text = fs::read_to_string(&filed).unwrap();
+    let lines: Vec<&str> = text.split_inclusive('\n').collect();
+    fs::write(&filed, [&lines[..2], &lines[3..]].concat().concat()).unwrap();
+    let errors = desk.done(&["--engine", "hyperqueue"]);
+    assert!(errors.contains("1 of 4 shards are given to HyperQueue"), "{errors}");
+    fs::remove_file(desk.path("out/varied/two/runs/simulate.shard-3-of-4.jsonl")).unwrap();
+    desk.done(&["--engine", "hyperqueue"]);
+    let told = fs::read_to_string(desk.path("told")).unwrap();
+    let arrays = told.lines().filter_map(|line| line.split("--array=").nth(1)?.split(' ').next());
+    assert_eq!(arrays.collect::<Vec<_>>(), ["1-4", "2", "3"]);
+    assert!(results(&desk.0.path().join("out")) == whole);
+}
+
+#[test]
 fn a_shard_that_is_started_again_waits_for_the_one_before() {
     let long = SWEEP.replace("[\"machine.cores=2,4\"]", "[\"machine.cores=2,4\", \"runs=50\"]");
     let whole = whole(&long);
