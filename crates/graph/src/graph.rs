@@ -169,8 +169,12 @@ impl Graph {
     pub const MOST_TASKS: u64 = 100_000_000;
     /// The most repetitions of one task, those of what it is repeated in included.
     pub const MOST_TIMES: u64 = 1 << 31;
-    /// T₁ is at most this.
-    pub const MOST_WORK: u64 = 1 << 60;
+    /// T₁ is at most this: 13 days.
+    pub const MOST_WORK: u64 = 1 << 50;
+    /// The most steps that may unfold. All of them are walked through when a graph is measured.
+    const MOST_STEPS: u64 = 1_000_000_000;
+    /// The most joins that are merged into stretches. With the highest cost of a join they take less than 2^60 ns.
+    const MOST_JOINS: u64 = 1 << 40;
 
     /// Looks whether the tasks make a graph; the last of them is the whole run.
     ///
@@ -202,7 +206,18 @@ impl Graph {
         }
         let work = self.total_work();
         if work > u128::from(Graph::MOST_WORK) {
-            return Err(format!("its lengths add up to {work} ns, and 2^60 are the most"));
+            return Err(format!("its lengths add up to {work} ns, and 2^50 are the most"));
+        }
+        let steps = self.count_steps();
+        if steps > u128::from(Graph::MOST_STEPS) {
+            return Err(format!("{steps} steps unfold from it, and {} are the most", Graph::MOST_STEPS));
+        }
+        let joins = self.merged_joins();
+        if joins > Graph::MOST_JOINS {
+            return Err(format!("{joins} joins are merged into its stretches, and 2^40 are the most"));
+        }
+        if let Some(check) = self.about.check_ns.filter(|check| *check > Graph::MOST_WORK) {
+            return Err(format!("its check_ns is {check}, and 2^50 are the most"));
         }
         Ok(())
     }
@@ -231,7 +246,10 @@ impl Task {
         }
         for step in &self.0 {
             match step {
-                Step::Run(Stretch { lengths, .. }) => {
+                Step::Run(Stretch { lengths, joins }) => {
+                    if *joins > Graph::MOST_JOINS {
+                        return Err(format!("has a stretch with {joins} joins; the most are 2^40"));
+                    }
                     if lengths.contains(&0) {
                         return Err("has a stretch of 0 ns; the least is 1".into());
                     }

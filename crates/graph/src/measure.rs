@@ -85,6 +85,12 @@ impl Graph {
         counts
     }
 
+    /// How many steps unfold.
+    pub(crate) fn count_steps(&self) -> u128 {
+        let each = self.tasks().iter().zip(self.occurrences());
+        each.map(|(task, count)| count.saturating_mul(task.0.len() as u128)).fold(0, u128::saturating_add)
+    }
+
     /// An upper bound of T₁.
     pub(crate) fn total_work(&self) -> u128 {
         let each = self.tasks().iter().zip(self.occurrences());

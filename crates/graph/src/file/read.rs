@@ -109,7 +109,7 @@ impl<'de> Deserialize<'de> for Step {
 struct Steps;
 
 fn no_length<E: de::Error>(what: impl fmt::Display) -> E {
-    E::custom(format!("a length of {what} ns; lengths are whole numbers from 1 to 2^60"))
+    E::custom(format!("a length of {what} ns; lengths are whole numbers from 1 to 2^50"))
 }
 
 impl<'de> Visitor<'de> for Steps {
@@ -243,6 +243,8 @@ mod tests {
         let wide: Vec<&str> = ["[1]"].into_iter().chain(deep.iter().map(String::as_str)).collect();
         let long: Vec<String> = (0..70).map(|nth| format!("[1,{{\"repeat\":{nth},\"times\":4000000}}]")).collect();
         let long: Vec<&str> = ["[1]"].into_iter().chain(long.iter().map(String::as_str)).collect();
+        let many = format!("[{}]", ["1"; 100_000].join(","));
+        let checked = fine.replace("\"span_ns\":0", "\"span_ns\":0,\"check_ns\":9223372036854775808");
         for (text, part) in [
             (String::new(), "it is empty"),
             ("\u{7f}ELF…\n".to_owned(), "it is no recording"),
@@ -270,6 +272,15 @@ mod tests {
             (file(1, 1, 14, &["[1,[]]"]), "task 0 forks nothing"),
             (file(1, 1, 14, &["[]"]), "task 0 does not begin with a stretch"),
             (file(0, 0, 0, &[]), "more than the 0 tasks"),
+            (
+                file(1, 1, 1, &["[{\"ns\":1,\"joins\":18446744073709551615}]"]),
+                "task 0 has a stretch with 18446744073709551615",
+            ),
+            (file(2, 2, 14, &["[{\"ns\":1,\"joins\":1000000000000}]", "[1,[0,0]]"]), "2000000000000 joins are merged"),
+            (file(2, 1, 14, &[&many, "[1,{\"repeat\":0,\"times\":10000000}]"]), "1000000000002 steps unfold from it"),
+            (file(1, 1, 14, &["[1152921504606846976]"]), "line 2: a length of 1152921504606846976 ns"),
+            (file(2, 3, 14, &["[1125899906842624]", "[1,[0,0]]"]), "its lengths add up to 2251799813685249 ns"),
+            (checked, "its check_ns is 9223372036854775808, and 2^50 are the most"),
             (file(2, 1, 14, &["[1]", "[1,{\"repeat\":0,\"times\":0}]"]), "repeats task 0 0 times"),
             (file(1, 1, 14, &["what"]), "line 2: expected value"),
             (file(1, 1, 14, &["[2]"]), "it was changed: 1 tasks unfold with 2 ns of work"),

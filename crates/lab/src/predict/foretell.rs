@@ -101,7 +101,7 @@ impl Run<'_> {
         }
         let step = work.max(tick);
         for nth in 1..=MOST_TIMES * self.rounds as u64 {
-            host.run(nth * step, CHECK_EVERY)?;
+            host.run(nth.saturating_mul(step), CHECK_EVERY)?;
             if running.iter().all(|program| host.executions(program.number).len() >= self.rounds) {
                 return Ok(running.iter().map(|program| program.rounds(&host, self.rounds)).collect());
             }
