@@ -1,6 +1,7 @@
 //! The points of a sweep: what `--set` and `--policy` make of one scenario. Each is a scenario by itself, with all
 //! that a file is checked for.
 
+use std::collections::HashSet;
 use std::fmt;
 use std::sync::Arc;
 
@@ -91,6 +92,8 @@ pub struct Points {
     pub axes: Vec<Axis>,
     /// One, if nothing is.
     pub all: Vec<Point>,
+    /// The number of runs of each point and those before it.
+    ends: Vec<u64>,
 }
 
 impl Points {
@@ -119,9 +122,14 @@ impl Points {
             })?;
             all.push(Point { values, scenario });
         }
-        let points = Points { axes, all };
-        bounded(count, points.all.iter().fold(0, |runs, point| runs.saturating_add(point.scenario.runs())))?;
-        Ok(points)
+        let mut runs = 0u64;
+        let add = |point: &Point| {
+            runs = runs.saturating_add(point.scenario.runs());
+            runs
+        };
+        let ends = all.iter().map(add).collect();
+        bounded(count, runs)?;
+        Ok(Points { axes, all, ends })
     }
 
     /// How many runs there are, those of the first point first.
@@ -131,14 +139,10 @@ impl Points {
 
     /// The point that a run belongs to, and its number there.
     pub fn of_run(&self, run: usize) -> (&Point, u64) {
-        let mut run = run as u64;
-        for point in &self.all {
-            match run.checked_sub(point.scenario.runs()) {
-                Some(later) => run = later,
-                None => return (point, run),
-            }
-        }
-        panic!("there is no such run")
+        let run = run as u64;
+        let nth = self.ends.partition_point(|end| *end <= run);
+        let before = nth.checked_sub(1).map_or(0, |before| self.ends[before]);
+        (&self.all[nth], run - before)
     }
 
     /// What is varied, for the head of a file of runs: with the scenario it says what each run is. Empty if nothing
@@ -265,8 +269,9 @@ fn axes(base: &Value, names: &[&str], sets: &[String], policies: &[String]) -> R
         if axes[..nth].iter().any(|other| other.path == axis.path) {
             return Err(format!("{} is varied twice; list all its values in one place", axis.key));
         }
-        if let Some(twice) = (1..axis.values.len()).find(|nth| axis.values[..*nth].contains(&axis.values[*nth])) {
-            return Err(format!("{}: {} is listed twice", axis.key, axis.values[twice]));
+        let mut seen = HashSet::new();
+        if let Some(twice) = axis.values.iter().find(|value| !seen.insert(value.0.to_string())) {
+            return Err(format!("{}: {twice} is listed twice", axis.key));
         }
     }
     Ok(axes)
@@ -459,6 +464,9 @@ mod tests {
             let why = points(sets, policies).err().unwrap_or_else(|| panic!("{sets:?} {policies:?} are right"));
             assert!(why.contains(part), "{sets:?} {policies:?}: {why}");
         }
+        let many: Vec<String> = (1..=20_000).chain([7]).map(|nth| nth.to_string()).collect();
+        let why = points(&[&format!("machine.cores={}", many.join(","))], &[]).err().unwrap();
+        assert_eq!(why, "machine.cores: 7 is listed twice");
         let many: Vec<String> = (1..=11).map(|nth| nth.to_string()).collect();
         let many: Vec<String> = ["a.at", "a.every", "a.serial", "a.parallel", "a.width", "a.iterations"]
             .map(|key| format!("programs.{key}={}", many.join(",")))
