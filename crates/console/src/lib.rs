@@ -15,4 +15,5 @@ pub mod machine;
 pub mod output;
 pub mod parse;
 
+pub use comity_table::printable;
 pub use failure::Failure;

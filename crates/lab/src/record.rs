@@ -14,7 +14,7 @@ use clap::Args;
 use comfy_table::{Table, presets};
 use comity_console::output::ResultFile;
 use comity_console::parse::whole;
-use comity_console::{Failure, machine, output};
+use comity_console::{Failure, machine, output, printable};
 use comity_graph::{About, Graph, Leaves, Measures, Scale};
 use comity_kernels::record::MERGE_NS;
 use comity_kernels::{catalog, scaling};
@@ -86,7 +86,7 @@ pub struct Arguments {
 /// The factors that a command line wants of a graph: those that it says, or those to the kernel that it names.
 fn factors(graph: &Graph, text: &str) -> Result<Scale, String> {
     let is_kernel = |name: &str| catalog::ROWS.iter().any(|row| row.name == name);
-    let recorded = &graph.about.program;
+    let recorded = &printable(&graph.about.program);
     if text.contains(':') || is_kernel(text) {
         if !is_kernel(recorded.split(':').next().unwrap_or_default()) {
             return Err(format!(
@@ -249,7 +249,7 @@ fn table(graph: &Graph, scale: Option<Scale>, found: Measures, leaves: Leaves, r
     row("leaves", count.to_string());
     let quantiles = [tenth, median, nine_tenths, longest].map(in_words).join(", ");
     row("leaves, p10, p50, p90, longest", quantiles);
-    let mut text = format!("{}, for {} workers\n{table}\n", about.program, about.workers);
+    let mut text = format!("{}, for {} workers\n{table}\n", printable(&about.program), about.workers);
     if let Some(scale) = scale {
         let factors = scale.each().map(|(name, factor)| format!("{name} = {factor}"));
         let _ = writeln!(text, "Scaled, as a scenario's scale = {{ {} }}.", factors.join(", "));

@@ -42,4 +42,5 @@ pub use member::{Member, Profile, Siblings, this_program};
 pub use other_layout::{OtherLayout, other_layouts};
 pub use request::{RequestError, request};
 pub use snapshot::{Cleaned, Core, Life, Program, Snapshot, clean, path_to_clean};
+pub use text::printable;
 pub use thieves::{REFUSALS, Thieves};

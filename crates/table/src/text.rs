@@ -22,8 +22,12 @@ pub(crate) fn read(words: &[AtomicU64]) -> String {
 /// The same of bytes, up to the first that is 0.
 pub(crate) fn of_bytes(bytes: &[u8]) -> String {
     let bytes: Vec<u8> = bytes.iter().copied().take_while(|byte| *byte != 0).collect();
-    let printable = |letter: char| if is_visible(letter) { letter } else { char::REPLACEMENT_CHARACTER };
-    String::from_utf8_lossy(&bytes).chars().map(printable).collect()
+    printable(&String::from_utf8_lossy(&bytes))
+}
+
+/// The text with a replacement character for each letter that a terminal would obey or not show.
+pub fn printable(text: &str) -> String {
+    text.chars().map(|letter| if is_visible(letter) { letter } else { char::REPLACEMENT_CHARACTER }).collect()
 }
 
 /// False for a letter that moves the cursor, ends a line, turns the direction of the text or has no width.

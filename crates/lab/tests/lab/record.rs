@@ -105,6 +105,22 @@ fn a_recording_goes_where_a_result_goes_or_nothing_runs() {
     }
 }
 
+#[test]
+fn a_programs_name_reaches_the_terminal_without_what_a_terminal_obeys() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("evil.graph");
+    lab().args(["record", "fib:n=12", "--rounds", "1", "--out"]).arg(&path).assert().success();
+    let text = fs::read_to_string(&path).unwrap();
+    fs::write(&path, text.replace("fib:n=12", "\\u001b[2J\\u001b]0;owned\\u0007\\nfake\\rover")).unwrap();
+    for (more, code) in [(&[][..], 0), (&["--scale", "fib:n=13"], 2)] {
+        let output = lab().args(["record", "--show"]).arg(&path).args(more).assert().code(code).get_output().clone();
+        let text = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+        assert!(text.contains("]0;owned"), "{text}");
+        assert!(!text.contains(|letter: char| letter.is_control() && letter != '\n'), "{text:?}");
+        assert!(!text.contains("\nfake"), "{text:?}");
+    }
+}
+
 /// A user's program; its argument says how it ends.
 const PROGRAM: &str = r#"
 use rayon::prelude::*;
