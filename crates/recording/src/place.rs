@@ -1,5 +1,6 @@
 //! The place of a recording: a file that is replaced as a whole, or a device that is written to.
 
+use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{self, Path, PathBuf};
@@ -75,6 +76,22 @@ fn prepare(path: &Path, part: &Path) -> io::Result<()> {
         fs::remove_file(part)?;
     }
     alike
+}
+
+/// The path with the process's number for each `%p`. Its other bytes may be no Unicode.
+#[cfg(unix)]
+pub(crate) fn numbered(path: OsString, process: u32) -> PathBuf {
+    use std::os::unix::ffi::OsStringExt;
+    let (mut bytes, number) = (path.into_vec(), process.to_string().into_bytes());
+    while let Some(place) = bytes.windows(2).position(|two| two == b"%p") {
+        bytes.splice(place..place + 2, number.iter().copied());
+    }
+    OsString::from_vec(bytes).into()
+}
+
+#[cfg(not(unix))]
+pub(crate) fn numbered(path: OsString, process: u32) -> PathBuf {
+    path.to_str().map_or_else(|| path.clone().into(), |path| path.replace("%p", &process.to_string()).into())
 }
 
 #[cfg(unix)]

@@ -1,6 +1,6 @@
 //! What the process is asked to record, and what is written when it ends.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, OnceLock};
 use std::time::{Duration, Instant};
@@ -13,7 +13,7 @@ use comity_os::lock;
 use comity_os::writes::say;
 
 use crate::costs::Costs;
-use crate::place::Place;
+use crate::place::{Place, numbered};
 use crate::session;
 
 /// The merge length where none is chosen: a steal costs less than a tenth of it.
@@ -69,8 +69,8 @@ fn wanted() -> &'static Wanted {
 
 fn from_environment(process: u32) -> Wanted {
     let file = |name| {
-        let text = variable(name)?.into_string().ok().filter(|text| !is_off(text))?;
-        Some(PathBuf::from(text.replace("%p", &process.to_string())))
+        let path = variable(name).filter(|path| !is_off(path))?;
+        Some(numbered(path, process))
     };
     let (path, is_graph) = match (file("COMITY_RECORD"), file("COMITY_RECORD_TIME")) {
         (Some(path), _) => (path, true),

@@ -4,6 +4,7 @@
 use std::cell::Cell;
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, Permissions};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt, chown, symlink};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -129,6 +130,22 @@ fn a_recording_follows_links_and_replaces_no_device() {
         expected.insert(3, "null");
     }
     assert_eq!(names(folder.path()), expected);
+}
+
+#[test]
+fn a_recording_goes_to_a_path_that_is_no_unicode() {
+    const TEST: &str = "a_recording_goes_to_a_path_that_is_no_unicode";
+    if std::env::var_os(WITHIN).is_some() {
+        fork();
+        std::process::exit(0);
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let place = OsStr::from_bytes(b"\xff-%p-%p.graph");
+    assert_eq!(said(&mut forked(TEST, folder.path(), place)), "");
+    let names = names(folder.path());
+    let [name] = names.as_slice() else { panic!("{names:?}") };
+    assert!(name.as_bytes().starts_with(b"\xff-") && !name.as_bytes().contains(&b'%'), "{name:?}");
+    assert_eq!(tasks(&folder.path().join(name)), 3);
 }
 
 fn mode(path: &Path) -> u32 {
