@@ -13,6 +13,7 @@ use std::time::{Duration, SystemTime};
 
 use comity_console::{Failure, loudness, machine};
 use comity_os::file_lock::LockFile;
+use comity_os::writes::without_signals;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -139,7 +140,7 @@ impl Filing {
         }
         file.set_len(whole as u64).and_then(|()| file.seek(SeekFrom::End(0))).map_err(failed)?;
         if whole == 0 {
-            file.write_all(&head).map_err(failed)?;
+            without_signals(|| file.write_all(&head)).map_err(failed)?;
         }
         Ok(Filing { path: path.to_owned(), file: Mutex::new(file), _lock: lock })
     }
@@ -148,7 +149,7 @@ impl Filing {
     pub fn note(&self, run: usize, outcome: &impl Serialize) -> Result<(), Failure> {
         let mut text = serde_json::to_vec(&Line { run, outcome }).expect("outcomes have string keys");
         text.push(b'\n');
-        let written = comity_os::lock(&self.file).write_all(&text);
+        let written = without_signals(|| comity_os::lock(&self.file).write_all(&text));
         written.map_err(|error| Failure::Run(format!("cannot write '{}': {error}", self.path.display())))
     }
 }

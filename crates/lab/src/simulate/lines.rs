@@ -8,23 +8,37 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use comity_console::Failure;
+use comity_os::writes::without_signals;
+
+/// A file that no write beyond `ulimit -f` ends this process for.
+pub struct Quiet(File);
+
+impl Write for Quiet {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        without_signals(|| self.0.write(bytes))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+}
 
 /// The file; a clone is the same one.
 #[derive(Clone)]
 pub struct Lines {
     path: PathBuf,
-    file: Rc<RefCell<(BufWriter<File>, io::Result<()>)>>,
+    file: Rc<RefCell<(BufWriter<Quiet>, io::Result<()>)>>,
 }
 
 impl Lines {
     /// A new one: what is there is not written over.
     pub fn create(path: &Path) -> Result<Lines, Failure> {
         let file = File::create_new(path).map_err(|error| cannot(path, &error))?;
-        Ok(Lines { path: path.to_owned(), file: Rc::new(RefCell::new((BufWriter::new(file), Ok(())))) })
+        Ok(Lines { path: path.to_owned(), file: Rc::new(RefCell::new((BufWriter::new(Quiet(file)), Ok(())))) })
     }
 
     /// Writes something, unless something went wrong before.
-    pub fn write(&self, write: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>) {
+    pub fn write(&self, write: impl FnOnce(&mut BufWriter<Quiet>) -> io::Result<()>) {
         let (file, result) = &mut *self.file.borrow_mut();
         if result.is_ok() {
             *result = write(file);

@@ -196,6 +196,22 @@ fn a_shard_whose_file_was_changed_is_done_again_alone() {
 }
 
 #[test]
+fn a_limit_of_file_sizes_is_named() {
+    let desk = Desk::new(SWEEP);
+    let limited = |limit: u32, words: &[&str]| {
+        let mut command = std::process::Command::new("sh");
+        let script = format!("ulimit -f {limit}; exec \"$0\" \"$@\"");
+        command.args(["-c", &script, env!("CARGO_BIN_EXE_comity-lab")]).args(words);
+        let output = command.output().unwrap();
+        let errors = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{}: {errors}", output.status);
+        assert!(errors.contains("the limit of file sizes (`ulimit -f`)"), "{errors}");
+    };
+    limited(8, &["sweep", &desk.path("sweep.toml")]);
+    limited(0, &["simulate", &desk.path("one.toml"), "--timeline", &desk.path("timeline")]);
+}
+
+#[test]
 fn a_shard_that_is_started_again_waits_for_the_one_before() {
     let long = SWEEP.replace("[\"machine.cores=2,4\"]", "[\"machine.cores=2,4\", \"runs=50\"]");
     let whole = whole(&long);
