@@ -330,8 +330,13 @@ fn filed(out: &Path, plans: &[Plan], records: &[Record]) -> Result<Filing, Failu
     let mut outcomes: Vec<OnceLock<Vec<Samples>>> = Vec::new();
     outcomes.resize_with(blocks, OnceLock::new);
     let path = Filing::folder(out)?.join("corun.jsonl");
-    let filing =
-        Filing::open(&path, &Header::new(filing::measured(&what(plans)), blocks), &outcomes, Meanwhile::Refuse)?;
+    let filing = Filing::open(
+        &path,
+        &Header::new(filing::measured(&what(plans)), blocks),
+        &outcomes,
+        &filing::unchecked,
+        Meanwhile::Refuse,
+    )?;
     let places =
         plans.iter().zip(records).flat_map(|(plan, record)| Place::all(plan).map(move |place| (record, place)));
     for ((record, place), samples) in places.zip(outcomes) {

@@ -104,6 +104,7 @@ impl Filing {
         path: &Path,
         header: &Header,
         outcomes: &[OnceLock<R>],
+        check: Check<'_, R>,
         meanwhile: Meanwhile,
     ) -> Result<Filing, Failure> {
         let failed = |error: io::Error| {
@@ -129,7 +130,7 @@ impl Filing {
         file.read_to_end(&mut bytes).map_err(failed)?;
         let mut head = serde_json::to_vec(header).expect("it has string keys");
         head.push(b'\n');
-        let whole = take(path, &bytes, header, outcomes)?;
+        let whole = take(path, &bytes, header, outcomes, check)?;
         if whole == 0 && !head.starts_with(&bytes) {
             let what = "it is not a file of runs; name another folder, or remove that file";
             return Err(Failure::Usage(format!("'{}': {what}", path.display())));
@@ -154,12 +155,21 @@ impl Filing {
     }
 }
 
+/// Says what is wrong with an outcome that is filed for the run of this number.
+pub type Check<'a, R> = &'a dyn Fn(usize, &R) -> Result<(), String>;
+
+/// A [`Check`] of outcomes of which nothing is known before.
+pub fn unchecked<R>(_run: usize, _outcome: &R) -> Result<(), String> {
+    Ok(())
+}
+
 /// Takes the whole lines of a file, and says how many bytes they have.
 pub fn take<R: DeserializeOwned>(
     path: &Path,
     bytes: &[u8],
     header: &Header,
     outcomes: &[OnceLock<R>],
+    check: Check<'_, R>,
 ) -> Result<usize, Failure> {
     let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |last| last + 1);
     let mut lines = bytes[..whole].split_inclusive(|byte| *byte == b'\n');
@@ -183,6 +193,9 @@ pub fn take<R: DeserializeOwned>(
         if let Some(before) = seen.insert(run, line_number) {
             return Err(wrong(line_number, format!("run {run} stands in line {before} too; remove one of both")));
         }
+        check(run, &outcome).map_err(|why| {
+            wrong(line_number, format!("not the outcome of run {run} ({why}); remove the line, and it is run again"))
+        })?;
         // Another folder may have it too.
         let _ = place.set(outcome);
     }

@@ -18,7 +18,6 @@ use clap::Args;
 use comity_console::output::ResultFile;
 use comity_console::parse::whole;
 use comity_console::{Failure, output};
-use comity_sim::experiments::Runner;
 use comity_sim::scenario::{Model, Observers, Outcome, Scenario, Written};
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -139,7 +138,11 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
         // What is wrong in the simulator itself is not filed as an outcome.
         point.scenario.run(nth, arguments.check_every, None).unwrap_or_else(|what| panic!("please report it: {what}"))
     };
-    let outcomes: Vec<Outcome> = match sweep.run("simulate", points.runs(), run) {
+    let check = |run, outcome: &Outcome| {
+        let (point, nth) = points.of_run(run);
+        is_of_run(point.scenario.written(), nth, outcome)
+    };
+    let outcomes: Vec<Outcome> = match sweep.run_checked("simulate", points.runs(), run, &check) {
         Ok(outcomes) => outcomes,
         Err(Stop::Failed(failure)) => return Err(failure),
         Err(Stop::Elsewhere) => return output::print(&sweep.elsewhere()),
@@ -148,6 +151,27 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
     let runs: Vec<Vec<Outcome>> =
         points.all.iter().map(|point| outcomes.by_ref().take(point.scenario.runs() as usize).collect()).collect();
     results.tell(&points, &runs, sweep.out())
+}
+
+/// Looks whether an outcome has the seed of the `nth` run, and the programs that come in it, each at its time.
+fn is_of_run(written: &Written, nth: u64, outcome: &Outcome) -> Result<(), String> {
+    let seed = written.seed.wrapping_add(nth);
+    if outcome.seed != seed {
+        return Err(format!("its seed is {}, and that of the run is {seed}", outcome.seed));
+    }
+    let each = written.programs.iter().enumerate();
+    let mut expected: Vec<(u64, usize)> =
+        each.flat_map(|(nth, one)| (0..one.count).map(move |later| (one.at + later * one.every, nth))).collect();
+    expected.sort_unstable();
+    // On a host, also those that would have come after the end.
+    if written.machine.model != Model::Host {
+        expected.retain(|(at, _)| *at <= outcome.steps);
+    }
+    let expected = expected.iter().map(|(at, program)| (*at, written.programs[*program].name.as_str()));
+    match expected.eq(outcome.programs.iter().map(|program| (program.came, program.name.as_str()))) {
+        true => Ok(()),
+        false => Err("its programs are not those of the scenario".into()),
+    }
 }
 
 fn read(

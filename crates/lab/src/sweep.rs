@@ -18,7 +18,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::backend::workers_range;
-use crate::filing::{Filing, Header, Meanwhile, RUNS, take};
+use crate::filing::{Check, Filing, Header, Meanwhile, RUNS, take, unchecked};
 use crate::progress::Progress;
 
 /// How a verb's runs are done.
@@ -174,6 +174,17 @@ impl Runner for Sweep {
         R: Serialize + DeserializeOwned + Send + Sync,
         W: Fn(usize) -> R + Sync,
     {
+        self.run_checked(name, runs, work, &unchecked)
+    }
+}
+
+impl Sweep {
+    /// Does the runs as [`Runner::run`] does, and refuses filed outcomes in which `check` finds something wrong.
+    pub fn run_checked<R, W>(&self, name: &str, runs: usize, work: W, check: Check<'_, R>) -> Result<Vec<R>, Stop>
+    where
+        R: Serialize + DeserializeOwned + Send + Sync,
+        W: Fn(usize) -> R + Sync,
+    {
         let header = self.header(runs);
         let mut outcomes: Vec<OnceLock<R>> = Vec::new();
         outcomes.resize_with(runs, OnceLock::new);
@@ -183,17 +194,17 @@ impl Runner for Sweep {
                 let what = format!("there is no folder '{}': name one that was an --out", folder.display());
                 return Err(Stop::Failed(Failure::Usage(what)));
             }
-            read(&folder, name, &header, &outcomes)?;
+            read(&folder, name, &header, &outcomes, check)?;
         }
         let file = match self.out() {
             Some(out) => {
                 let folder = out.join(RUNS);
                 // An engine may start a shard again before the killed one has ended.
                 let meanwhile = if self.shard().is_some() { Meanwhile::Wait } else { Meanwhile::Refuse };
-                let own = Filing::open(&folder.join(self.file(name)), &header, &outcomes, meanwhile)?;
+                let own = Filing::open(&folder.join(self.file(name)), &header, &outcomes, check, meanwhile)?;
                 // What shards have filed there is done.
                 if self.shard().is_none() {
-                    read(&folder, name, &header, &outcomes)?;
+                    read(&folder, name, &header, &outcomes, check)?;
                 }
                 Some(own)
             }
@@ -248,6 +259,7 @@ fn read<R: DeserializeOwned>(
     name: &str,
     header: &Header,
     outcomes: &[OnceLock<R>],
+    check: Check<'_, R>,
 ) -> Result<(), Failure> {
     let failed = |path: &Path, error| Failure::Run(format!("cannot read '{}': {error}", path.display()));
     for entry in fs::read_dir(folder).map_err(|error| failed(folder, error))? {
@@ -255,7 +267,7 @@ fn read<R: DeserializeOwned>(
         let stem = path.file_name().and_then(|file| file.to_str()?.strip_suffix(".jsonl"));
         if stem.is_some_and(|stem| stem.split(SHARD).next() == Some(name)) {
             let bytes = fs::read(&path).map_err(|error| failed(&path, error))?;
-            take(&path, &bytes, header, outcomes)?;
+            take(&path, &bytes, header, outcomes, check)?;
         }
     }
     Ok(())

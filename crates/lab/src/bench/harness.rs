@@ -164,8 +164,13 @@ impl Harness<'_> {
         let mut outcomes: Vec<OnceLock<S>> = Vec::new();
         outcomes.resize_with(self.all(), OnceLock::new);
         let folder = Filing::folder(out)?;
-        let filing =
-            Filing::open(&folder.join(format!("bench-{}.jsonl", self.name)), &header, &outcomes, Meanwhile::Refuse)?;
+        let filing = Filing::open(
+            &folder.join(format!("bench-{}.jsonl", self.name)),
+            &header,
+            &outcomes,
+            &filing::unchecked,
+            Meanwhile::Refuse,
+        )?;
         let result = ResultFile::check(&out.join(format!("bench-{}.json", self.name)), "--out")?;
         let mut outcomes = outcomes.into_iter().map(OnceLock::into_inner);
         // Rounds are filed in their order, so those of a block are its first.

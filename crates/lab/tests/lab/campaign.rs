@@ -196,6 +196,33 @@ fn a_shard_whose_file_was_changed_is_done_again_alone() {
 }
 
 #[test]
+fn a_filed_line_that_is_not_of_its_run_is_refused_with_its_place() {
+    let desk = Desk::new(SWEEP);
+    desk.done(&[]);
+    let filed = desk.path("out/varied/one/runs/simulate.jsonl");
+    let text = fs::read_to_string(&filed).unwrap();
+    let lines: Vec<&str> = text.split_inclusive('\n').collect();
+    let line: serde_json::Value = serde_json::from_str(lines[2]).unwrap();
+    let with = |key: &str, value: serde_json::Value| {
+        let mut line = line.clone();
+        line["outcome"][key] = value;
+        line
+    };
+    let program = line["outcome"]["programs"][0].clone();
+    for (line, part) in [
+        (with("seed", 1_000.into()), "its seed is 1000, and that of the run is "),
+        (with("programs", serde_json::json!([])), "its programs are not those of the scenario"),
+        (with("programs", serde_json::json!([program, program])), "its programs are not those of the scenario"),
+    ] {
+        fs::write(&filed, format!("{}{line}\n{}", lines[..2].concat(), lines[3..].concat())).unwrap();
+        let output = desk.command(&[]).assert().code(2).get_output().clone();
+        let errors = String::from_utf8(output.stderr).unwrap();
+        assert!(errors.contains(&format!("{filed}', line 3: not the outcome of run ")), "{errors}");
+        assert!(errors.contains(part) && errors.contains("remove the line, and it is run again"), "{errors}");
+    }
+}
+
+#[test]
 fn a_limit_of_file_sizes_is_named() {
     let desk = Desk::new(SWEEP);
     let limited = |limit: u32, words: &[&str]| {
