@@ -76,6 +76,14 @@ pub fn parts(campaign: &Campaign) -> Result<Vec<Part>, Failure> {
             )));
         }
     }
+    for part in &parts {
+        let around = |other: &&Part| part.name.strip_prefix(&other.name).is_some_and(|rest| rest.starts_with('/'));
+        if let Some(other) = parts.iter().find(around) {
+            let what = "give one of them another name: the folder of one would be within that of the other";
+            let (outer, inner) = (&other.name, &part.name);
+            return Err(Failure::Usage(format!("two parts of the sweep are called '{outer}' and '{inner}'; {what}")));
+        }
+    }
     Ok(parts)
 }
 

@@ -303,6 +303,11 @@ fn what_cannot_be_run_is_said_before_anything_is() {
     bad(&with("abp,bws", "abp,cilk"), &[], "part 'varied/one' of the sweep: ");
     bad(&with("cores=2", "kores=2"), &["--engine", "slurm"], "unknown field `kores`");
     bad(&with("\"two.toml\"", "\"one.toml\""), &[], "two parts of the sweep are called 'varied/one'");
+    for within in ["runs", "result.json"] {
+        let other = format!("[[simulate]]\nname = 'varied/one/{within}'\nscenarios = ['one.toml']\n");
+        let part = format!("two parts of the sweep are called 'varied/one' and 'varied/one/{within}'");
+        bad(&format!("{SWEEP}{other}"), &[], &part);
+    }
     bad(&with("\"varied\"", "\"../varied\""), &[], "'../varied/one' is no name of a part");
     let paper = "out = 'out'\n[[reproduce]]\npaper = 'ws-first'\n";
     bad(paper, &[], "part 'ws-first' of the sweep: unrecognized subcommand 'ws-first'");
