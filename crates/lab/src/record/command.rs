@@ -79,6 +79,12 @@ impl Program<'_> {
     fn run(&self, wanted: Wanted, is_loud: bool) -> Result<Vec<u8>, Failure> {
         let no_place = |error: io::Error| Failure::Run(format!("cannot make a temporary folder or file: {error}"));
         let folder = tempfile::tempdir().map_err(no_place)?;
+        if folder.path().as_os_str().as_encoded_bytes().windows(2).any(|two| two == b"%p") {
+            return Err(Failure::Usage(format!(
+                "TMPDIR is in '{}', and a recorder writes its process's number for %p; set TMPDIR to another folder",
+                folder.path().display()
+            )));
+        }
         let [program, words @ ..] = self.command else { return Err(Failure::Usage("name a COMMAND".into())) };
         let mut command = Command::new(program);
         command.args(words).stdin(Stdio::null());

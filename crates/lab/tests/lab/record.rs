@@ -121,6 +121,18 @@ fn a_programs_name_reaches_the_terminal_without_what_a_terminal_obeys() {
     }
 }
 
+#[test]
+fn a_temporary_folder_whose_name_a_recorder_would_change_is_refused() {
+    let folder = TempDir::new().unwrap();
+    let temporary = folder.path().join("a%pb");
+    fs::create_dir(&temporary).unwrap();
+    let mut command = lab();
+    command.env("TMPDIR", &temporary).args(["record", "--out"]).arg(folder.path().join("out.graph"));
+    let output = command.args(["--", "true"]).assert().code(2).get_output().clone();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains("a%pb/") && said.contains("set TMPDIR to another folder"), "{said}");
+}
+
 /// A user's program; its argument says how it ends.
 const PROGRAM: &str = r#"
 use rayon::prelude::*;
