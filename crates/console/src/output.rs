@@ -131,7 +131,7 @@ fn folder_of(path: &Path) -> &Path {
 }
 
 /// A file in the same folder, because a rename is atomic only within a file system. It deletes itself when dropped.
-fn temporary_beside(path: &Path) -> io::Result<NamedTempFile> {
+pub fn temporary_beside(path: &Path) -> io::Result<NamedTempFile> {
     use std::os::unix::fs::PermissionsExt;
     let all_may_read = fs::Permissions::from_mode(0o666);
     tempfile::Builder::new().prefix(".comity-").permissions(all_may_read).tempfile_in(folder_of(path))

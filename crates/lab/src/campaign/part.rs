@@ -133,6 +133,10 @@ impl Part {
         fs::create_dir_all(&self.out).map_err(|error| {
             Failure::Usage(format!("cannot make the folder '{}': {error}; choose another out", self.out.display()))
         })?;
+        output::temporary_beside(&self.out.join(RUNS)).map_err(|error| {
+            let (folder, kind) = (self.out.display(), error.kind());
+            Failure::Usage(format!("the folder '{folder}' takes no files: {kind}; choose another out"))
+        })?;
         match self.parsed(&self.words(role, workers))? {
             Command::Simulate(arguments) => simulate::run(arguments)?,
             Command::Reproduce(arguments) => reproduce::run(arguments)?,

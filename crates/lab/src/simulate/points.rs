@@ -53,6 +53,9 @@ impl Scalar {
         let text = text.trim();
         let value = match text.parse::<Toml>() {
             Ok(Toml::Integer(number)) => (*number.value()).into(),
+            Ok(Toml::Float(number)) if !number.value().is_finite() => {
+                return Err(format!("{text} is no finite number"));
+            }
             Ok(Toml::Float(number)) => (*number.value()).into(),
             Ok(Toml::Boolean(holds)) => (*holds.value()).into(),
             Ok(Toml::String(text)) => text.value().as_str().into(),
@@ -450,6 +453,7 @@ mod tests {
             (&["machine..cores=2"], &[], "it is not of the form KEY=VALUE,…"),
             (&["machine.cores=2,,4"], &[], "--set machine.cores=2,,4: a value is empty"),
             (&["machine.cores.x=2"], &[], "'x' is a key of nothing: its place has the value 4"),
+            (&["runs=2,nan"], &[], "--set runs=2,nan: nan is no finite number"),
             (&["machine.cores=2,2"], &[], "machine.cores: 2 is listed twice"),
             (&["machine.cores=2", "machine.processors=4"], &[], "machine.processors is varied twice"),
             (&["programs.c.width=2"], &[], "'c' is none of a list: there are a, a.b = c"),

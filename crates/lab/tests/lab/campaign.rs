@@ -239,6 +239,18 @@ fn a_limit_of_file_sizes_is_named() {
 }
 
 #[test]
+fn a_folder_that_takes_no_files_is_named_and_not_an_option() {
+    let desk = Desk::new(SWEEP);
+    fs::create_dir_all(desk.path("out/varied")).unwrap();
+    // No user can make a file there.
+    std::os::unix::fs::symlink("/proc", desk.path("out/varied/one")).unwrap();
+    let output = desk.command(&[]).assert().code(2).get_output().clone();
+    let errors = String::from_utf8(output.stderr).unwrap();
+    assert!(errors.contains("out/varied/one' takes no files: ") && errors.contains("choose another out"), "{errors}");
+    assert!(!errors.contains("--csv"), "{errors}");
+}
+
+#[test]
 fn a_shard_that_is_started_again_waits_for_the_one_before() {
     let long = SWEEP.replace("[\"machine.cores=2,4\"]", "[\"machine.cores=2,4\", \"runs=50\"]");
     let whole = whole(&long);
