@@ -1,12 +1,27 @@
 //! The recordings that a scenario names, each read once.
 
 use std::collections::BTreeMap;
-use std::fs;
+use std::fs::File;
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io::{self, BufReader, Read};
 use std::path::Path;
 use std::sync::Arc;
 
 use comity_graph::Graph;
+
+/// A reader that keeps what was read. A file without end, as a device, is given up at its first line.
+struct Kept<R> {
+    from: R,
+    text: Vec<u8>,
+}
+
+impl<R: Read> Read for Kept<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.from.read(buffer)?;
+        self.text.extend_from_slice(&buffer[..read]);
+        Ok(read)
+    }
+}
 
 /// The recordings of a scenario, each read once.
 pub struct Recordings<'a> {
@@ -30,8 +45,11 @@ impl<'a> Recordings<'a> {
         if let Some((_, graph)) = self.found.get(name) {
             return Ok(Arc::clone(graph));
         }
-        let text = fs::read(self.folder.join(name)).map_err(|error| error.to_string())?;
-        let graph = Arc::new(Graph::read(&mut text.as_slice())?);
+        let from = File::open(self.folder.join(name)).map_err(|error| error.to_string())?;
+        let mut from = BufReader::new(Kept { from, text: Vec::new() });
+        let graph = Arc::new(Graph::read(&mut from)?);
+        // A graph is read to the end of its file.
+        let Kept { text, .. } = from.into_inner();
         let mut hash = DefaultHasher::new();
         text.hash(&mut hash);
         self.found.insert(name.to_owned(), (hash.finish(), Arc::clone(&graph)));

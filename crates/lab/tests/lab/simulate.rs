@@ -40,6 +40,21 @@ fn a_recorded_program_runs_again_and_again_beside_a_loop() {
 }
 
 #[test]
+fn a_recording_without_end_takes_little_memory() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("endless.toml");
+    let text = fs::read_to_string(scenario("recorded.toml")).unwrap();
+    fs::write(&path, text.replace("cg.graph", "/dev/zero")).unwrap();
+    // The limit is in KiB. It includes the stacks of threads, most of which take no memory.
+    let limited = "ulimit -v 2000000; exec \"$0\" simulate \"$1\"";
+    let mut command = std::process::Command::new("sh");
+    let output = command.args(["-c", limited, env!("CARGO_BIN_EXE_comity-lab")]).arg(&path).output().unwrap();
+    let errors = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{errors}");
+    assert!(errors.contains("/dev/zero': it has a line of more than 16777216 bytes"), "{errors}");
+}
+
+#[test]
 fn a_scenario_with_a_bad_recording_is_refused_with_a_sentence() {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("recorded.toml");
