@@ -36,7 +36,7 @@ recording with the median work. So is any rayon program that was built after
 `comity rayon enable --record`. A program with tasks that wait for one another,
 as at a barrier or for a message, stands still when it is run serially: it
 cannot be recorded. What a recording has of each way of forking is told in
-crates/recording/src/lib.rs; scenarios/README.md says how a recording is
+crates/recording/README.md; scenarios/README.md says how a recording is
 simulated. comity-lab kernel --list has the rule by which each kernel is scaled,
 docs/results/recorded.md what the factors do and how near a rule comes.
 
