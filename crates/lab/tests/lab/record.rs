@@ -48,7 +48,7 @@ fn what_is_no_recording_gets_a_sentence() {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("bad.graph");
     let file = path.to_str().unwrap();
-    lab().args(["record", "fib:n=12", "--rounds", "1", "--out", file]).assert().success();
+    lab().args(["record", "fib:n=12", "--rounds", "1", "--merge-ns", "1000000000", "--out", file]).assert().success();
     let fine = fs::read_to_string(&path).unwrap();
     let answer = |arguments: &[&str]| {
         let output = lab().args(arguments).assert().code(2).get_output().clone();
