@@ -10,7 +10,7 @@ use std::rc::Rc;
 use comity_console::Failure;
 use comity_os::writes::without_signals;
 
-/// A file that no write beyond `ulimit -f` ends this process for.
+/// A file. A write beyond `ulimit -f` returns an error and does not end the process.
 pub struct Quiet(File);
 
 impl Write for Quiet {

@@ -95,7 +95,7 @@ pub struct Points {
     pub axes: Vec<Axis>,
     /// One, if nothing is.
     pub all: Vec<Point>,
-    /// The number of runs of each point and those before it.
+    /// For each point, the number of its runs and of all runs before them.
     ends: Vec<u64>,
 }
 
