@@ -9,7 +9,8 @@ use core::ops::RangeInclusive;
 pub struct Claim {
     /// Which program the party belongs to: the parties of one program share what one program gets.
     pub program: u64,
-    /// How much it counts, 1 or more. A program counts as much as the weightiest of its parties.
+    /// How much it counts, 1 or more. A program counts as much as the weightiest of its parties, and at least a hundredth
+    /// of the mean of all programs.
     pub weight: u32,
     /// How many cores it can use.
     pub desire: u32,
@@ -192,7 +193,8 @@ fn in_turn(cores: u32, claims: &[Claim], phase: u64, divide: Divide) -> Vec<Allo
         weight: claims[*nth].weight.max(1).into(),
         desire: claims[*nth].desire.min(cores).into(),
     };
-    let parties: Vec<Vec<Party>> = programs.iter().map(|program| program.iter().map(party).collect()).collect();
+    let mut parties: Vec<Vec<Party>> = programs.iter().map(|program| program.iter().map(party).collect()).collect();
+    raise_small_weights(&mut parties);
     let mut allotments = vec![Allotted { cores: 0, until_change: None }; claims.len()];
     let given = divide(cores.into(), &parties, phase);
     for (nth, (cores, until_change)) in programs.into_iter().flatten().zip(given) {
@@ -200,6 +202,19 @@ fn in_turn(cores: u32, claims: &[Claim], phase: u64, divide: Divide) -> Vec<Allo
         allotments[*nth] = Allotted { cores, until_change };
     }
     allotments
+}
+
+/// A program counts at least this part of the mean weight of the programs that desire cores. It then has a turn in each
+/// frame of one millisecond for each core, if a program alone has 100 ms: long enough for its coordinator to see the
+/// turn. A program that never saw its turn would be taken for one that has none, and would not rest.
+const SMALLEST: u64 = 100;
+
+fn raise_small_weights(programs: &mut [Vec<Party>]) {
+    let together = || programs.iter().map(|parties| Party::of(parties)).filter(|program| program.desire > 0);
+    let mean = together().map(|program| program.weight).sum::<u64>() / (together().count() as u64).max(1);
+    for party in programs.iter_mut().flatten() {
+        party.weight = party.weight.max(mean / SMALLEST);
+    }
 }
 
 /// A phase for each of many turns in a row: scattered so that in few turns each party has its fraction.
@@ -498,6 +513,23 @@ mod tests {
                 let is_short = average.fract().min(1.0 - average.fract()) < 0.001;
                 assert!(around[0] != around[1] || is_short, "{until_change}: {has:?}");
             }
+        }
+    }
+
+    #[test]
+    fn the_lightest_program_has_a_turn_that_its_coordinator_can_see() {
+        for (cores, weights) in [(2, [10_000, 1]), (1, [u32::MAX, 1]), (16, [1_000_000, 1])] {
+            let desires = programs(&weights.map(|weight| (weight, cores)));
+            let frame_us = 200_000_u128;
+            let us = |phase: u64| (u128::from(phase) * frame_us) >> 64;
+            let mut turn_us = 0;
+            for step in 0..2000 {
+                let allotted = deq_in_turn(cores, &desires, u64::MAX / 2000 * step);
+                let until_change = us(allotted[1].until_change.expect("it has a turn"));
+                turn_us = turn_us.max(if allotted[1].cores > 0 { until_change } else { 0 });
+            }
+            assert!(turn_us > 800 * u128::from(cores), "{turn_us} µs of {frame_us} on {cores} cores");
+            assert!(due_milli(Division::Equal, cores, &desires)[1] <= cores * 1000 / 150, "and no more than that");
         }
     }
 
