@@ -26,7 +26,7 @@ sweep() {
 out = "out"
 shards = $shards
 [[simulate]]
-scenarios = ["$PWD/scenarios/host.toml", "$PWD/scenarios/recorded.toml"]
+scenarios = ["$PWD/lab/scenarios/host.toml", "$PWD/lab/scenarios/recorded.toml"]
 policy = ["abp,bws,comity"]
 set = ["machine.cores=4,8", "runs=10"]
 csv = true

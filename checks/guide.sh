@@ -41,7 +41,7 @@ run() {
     name=${name%-*}.md:${name##*-}
     rm -rf "$folder"
     cp -r docs/guide/folder "$folder"
-    ln -s "$root/scenarios" "$folder/scenarios"
+    ln -s "$root/lab" "$folder/lab"
     # What rayon's place is taken by is compiled once.
     ln -s "$work/mine" "$folder/mine/target"
     SECONDS=0

@@ -13,7 +13,7 @@ cargo build -q --locked --manifest-path checks/interface/Cargo.toml --target-dir
 new=$(mktemp -d)
 trap 'rm -r "$new"' EXIT
 crates=0
-for readme in crates/*/README.md; do
+for readme in {crates,lab}/*/README.md; do
     crate=${readme%/README.md}
     [ -e "$crate/src/lib.rs" ] && ! grep -q '^publish = false' "$crate/Cargo.toml" || continue
     ! tr '\n' ' ' <"$readme" | grep 'without promises to others' >/dev/null || continue

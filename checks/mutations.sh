@@ -22,11 +22,11 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 work=$PWD/target/mutations
-patches=$PWD/crates
+patches=$PWD
 mkdir -p "$work"
 rm -rf "$work/tree"
 mkdir "$work/tree"
-cp -r Cargo.toml Cargo.lock crates scenarios "$work/tree"
+cp -r Cargo.toml Cargo.lock crates lab "$work/tree"
 mkdir "$work/tree/docs"
 cp -r docs/claims "$work/tree/docs"
 cd "$work/tree"
@@ -38,13 +38,13 @@ usage() {
     exit 2
 }
 if [ "${1:-}" = --simulator ] || [ "${1:-}" = --reproduce ]; then
-    [ $# = 1 ] || { [ $# = 2 ] && [ "$1" = --reproduce ] && compgen -G "$patches/policy/mutations/$2*.patch" >/dev/null; } || usage
+    [ $# = 1 ] || { [ $# = 2 ] && [ "$1" = --reproduce ] && compgen -G "$patches/crates/policy/mutations/$2*.patch" >/dev/null; } || usage
     of=()
 else
     of=("$@")
     [ $# -gt 0 ] || of=(runtime flow sim protocol policy)
     for crate in "${of[@]}"; do
-        [ -d "$patches/$crate/mutations" ] || usage
+        compgen -G "$patches/*/$crate/mutations" >/dev/null || usage
     done
 fi
 # Compiling is what takes the time here; and random cases must not miss what they found yesterday.
@@ -66,7 +66,7 @@ noticed_by_hosts() {
 }
 
 if [ "${1:-}" = --simulator ]; then
-    for mutation in "$patches"/{runtime,protocol}/mutations/*.patch; do
+    for mutation in "$patches"/crates/{runtime,protocol}/mutations/*.patch; do
         grep -qE '^\+\+\+ b/crates/protocol/src/(sleep|activation)' "$mutation" || continue
         name=$(basename "$mutation" .patch)
         reason=$(sed -n 's/^Escapes the simulator: //p' "$mutation")
@@ -114,7 +114,7 @@ fails_the_claims() {
 }
 
 if [ "${1:-}" = --reproduce ]; then
-    for mutation in "$patches"/policy/mutations/"${2:-}"*.patch; do
+    for mutation in "$patches"/crates/policy/mutations/"${2:-}"*.patch; do
         name=$(basename "$mutation" .patch)
         if said=$(fails_the_claims "$mutation" "$work/$name.reproduced"); then
             caught=$((caught + 1)) verdict=caught
@@ -130,18 +130,18 @@ fi
 
 all=()
 for crate in "${of[@]}"; do
-    all+=("$patches/$crate"/mutations/*.patch)
+    all+=("$patches"/*/"$crate"/mutations/*.patch)
 done
 for mutation in "${all[@]}"; do
     name=$(basename "$mutation" .patch)
     case $mutation in
-    "$patches"/runtime/*) package=comity tests=--lib ;;
-    "$patches"/flow/*) package=comity-flow tests=--lib ;;
-    "$patches"/sim/*) package=comity-sim tests=--test=two_machines ;;
+    */runtime/mutations/*) package=comity tests=--lib ;;
+    */flow/mutations/*) package=comity-flow tests=--lib ;;
+    */sim/mutations/*) package=comity-sim tests=--test=two_machines ;;
     # Any alteration of what is decided: filed records of real threads notice, held again by the simulator's driver.
-    "$patches"/protocol/*) package=comity-sim tests=--lib ;;
+    */protocol/mutations/*) package=comity-sim tests=--lib ;;
     # A policy that a headline of a paper does not hold for.
-    "$patches"/policy/*) package=comity-sim tests=--test=headlines ;;
+    */policy/mutations/*) package=comity-sim tests=--test=headlines ;;
     esac
     # Or a test of the crate itself, where no record has what it alters.
     own=$(sed -n 's/^Noticed in: //p' "$mutation")

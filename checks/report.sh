@@ -10,7 +10,7 @@ check=report
 cargo build -q -p comity-cli -p comity-lab
 target=${CARGO_TARGET_DIR:-target}
 lab=$(realpath "$target/debug/comity-lab") comity=$(realpath "$target/debug/comity")
-scenarios=$PWD/scenarios traces=$PWD/checks/report-traces.awk
+scenarios=$PWD/lab/scenarios traces=$PWD/checks/report-traces.awk
 pages=$target/report-pages
 rm -rf "$pages"
 mkdir -p "$pages"

@@ -2,7 +2,7 @@
 //! free of, and where unsafe code is. And what the documents refer to.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::Value;
@@ -18,23 +18,24 @@ mod tracked;
 
 use imports::{Imports, cycle, upward};
 
-/// The crates' folders, from the pure core to the command: each may depend on those before it.
+/// The crates' folders. First stands what users install, from the pure core to the command, then the laboratory. Each
+/// crate may depend on those before it.
 const ORDER: [&str; 15] = [
-    "policy",
-    "protocol",
-    "record",
-    "graph",
-    "sim",
-    "os",
-    "table",
-    "runtime",
-    "recording",
-    "flow",
-    "kernels",
-    "console",
-    "cli",
-    "lab",
-    "guide",
+    "crates/policy",
+    "crates/protocol",
+    "crates/record",
+    "crates/os",
+    "crates/table",
+    "crates/runtime",
+    "crates/flow",
+    "crates/console",
+    "crates/cli",
+    "lab/graph",
+    "lab/sim",
+    "lab/recording",
+    "lab/kernels",
+    "lab/lab",
+    "crates/guide",
 ];
 
 /// The layers of `runtime`, from that which imports nothing; within a layer any file may import another, but no cycle.
@@ -66,7 +67,7 @@ fn workspace() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
 }
 
-/// Every package of the workspace: its folder below `crates`, and the metadata of its dependencies.
+/// Every package of the workspace: its folder, and the metadata of its dependencies.
 fn packages() -> Vec<(String, Vec<Value>)> {
     packages_at(workspace())
 }
@@ -84,10 +85,14 @@ fn packages_at(folder: PathBuf) -> Vec<(String, Vec<Value>)> {
         .iter()
         .map(|package| {
             let manifest = PathBuf::from(package["manifest_path"].as_str().unwrap());
-            let folder = manifest.parent().unwrap().file_name().unwrap().to_str().unwrap().to_owned();
-            (folder, package["dependencies"].as_array().unwrap().clone())
+            (folder_of(manifest.parent().unwrap()), package["dependencies"].as_array().unwrap().clone())
         })
         .collect()
+}
+
+/// The path of a crate's folder from the workspace's root on.
+fn folder_of(path: &Path) -> String {
+    path.strip_prefix(workspace()).unwrap().to_str().unwrap().to_owned()
 }
 
 #[test]
@@ -97,12 +102,12 @@ fn no_crate_imports_upwards() {
     for (folder, dependencies) in &packages {
         let place = |folder: &str| {
             let place = ORDER.iter().position(|known| *known == folder);
-            place.unwrap_or_else(|| panic!("crates/{folder} has no place in ORDER"))
+            place.unwrap_or_else(|| panic!("{folder} has no place in ORDER"))
         };
         for dependency in dependencies {
             let Some(path) = dependency["path"].as_str() else { continue };
-            let other = PathBuf::from(path).file_name().unwrap().to_str().unwrap().to_owned();
-            assert!(place(&other) < place(folder), "crates/{folder} must not depend on crates/{other}");
+            let other = folder_of(Path::new(path));
+            assert!(place(&other) < place(folder), "{folder} must not depend on {other}");
         }
     }
 }
@@ -211,7 +216,7 @@ fn the_drop_in_depends_on_the_runtime_alone() {
     let packages = packages_at(workspace().join("crates/rayon-core"));
     let [(folder, dependencies)] = packages.as_slice() else { panic!("{packages:?}") };
     let names: Vec<&str> = dependencies.iter().map(|dependency| dependency["name"].as_str().unwrap()).collect();
-    assert_eq!((folder.as_str(), names.as_slice()), ("rayon-core", ["comity"].as_slice()));
+    assert_eq!((folder.as_str(), names.as_slice()), ("crates/rayon-core", ["comity"].as_slice()));
 }
 
 /// And its twin that records on what has the runtime's names; all else is as in the ordinary one.
@@ -251,7 +256,7 @@ fn the_command_that_shares_cores_links_no_runtime_to_compare_with() {
 #[test]
 fn what_decides_has_no_std_no_unsafe_and_few_dependencies() {
     for (pure, allowed) in [("policy", &[][..]), ("protocol", &["comity-policy", "crossbeam-utils"])] {
-        let (_, dependencies) = packages().into_iter().find(|(folder, _)| folder == pure).unwrap();
+        let (_, dependencies) = packages().into_iter().find(|(folder, _)| *folder == format!("crates/{pure}")).unwrap();
         let dependencies: Vec<&Value> = dependencies.iter().filter(|dependency| dependency["kind"].is_null()).collect();
         let names: Vec<&str> = dependencies.iter().map(|dependency| dependency["name"].as_str().unwrap()).collect();
         assert_eq!(names, allowed);
@@ -276,7 +281,7 @@ fn unsafe_code_stays_in_the_files_that_the_architecture_names() {
             || path == "table/src/map.rs"
             || path.starts_with("runtime/src/raw/")
             // A bare pool to compare with; the commands themselves have none.
-            || path == "kernels/src/abp.rs"
+            || path == "lab/kernels/src/abp.rs"
             // A transparent wrapper around a reference.
             || path == "rayon-core/src/scope.rs"
             // They fork.
@@ -303,17 +308,16 @@ fn unsafe_code_stays_in_the_files_that_the_architecture_names() {
             .iter()
             .any(|name| path == format!("runtime/src/{name}.rs"))
     };
-    let crates = workspace().join("crates");
     let mut with_unsafe = 0;
-    for file in rust_files(crates.clone()) {
-        let path = file.strip_prefix(&crates).unwrap().to_str().unwrap().to_owned();
+    for file in ["crates", "lab"].into_iter().flat_map(|folder| rust_files(workspace().join(folder))) {
+        let path = folder_of(&file);
         let text = fs::read_to_string(&file).unwrap();
         let is_unsafe = |line: &str| {
             let code = line.split("//").next().unwrap();
             ["unsafe {", "unsafe fn", "unsafe impl"].iter().any(|word| code.contains(word)) && !code.contains('"')
         };
         if text.lines().any(is_unsafe) {
-            assert!(allowed(&path), "crates/{path} has unsafe code");
+            assert!(allowed(path.trim_start_matches("crates/")), "{path} has unsafe code");
             with_unsafe += 1;
         }
     }
@@ -323,9 +327,10 @@ fn unsafe_code_stays_in_the_files_that_the_architecture_names() {
 /// The lints are those of `clippy.toml`. Tests may read variables and write files, and so does `record`, which is for tests.
 #[test]
 fn what_users_link_or_run_reads_variables_and_writes_in_one_way() {
-    let has_no_std_or_is_for_tests = |folder: &&str| ["policy", "protocol", "record", "guide"].contains(folder);
+    let has_no_std_or_is_for_tests =
+        |folder: &&str| ["crates/policy", "crates/protocol", "crates/record", "crates/guide"].contains(folder);
     for folder in ORDER.iter().filter(|folder| !has_no_std_or_is_for_tests(folder)) {
-        for file in ["lib.rs", "main.rs"].map(|file| workspace().join("crates").join(folder).join("src").join(file)) {
+        for file in ["lib.rs", "main.rs"].map(|file| workspace().join(folder).join("src").join(file)) {
             let Ok(text) = fs::read_to_string(&file) else { continue };
             let line = "#![cfg_attr(not(test), warn(clippy::disallowed_methods, clippy::print_stderr))]";
             assert!(text.lines().any(|found| found == line), "{} lacks {line}", file.display());

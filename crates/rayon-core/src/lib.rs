@@ -8,7 +8,7 @@
 //! crate's `README.md` has the variables, and says where this crate differs from the stock one.
 //!
 //! The folder `recording` is this same source over another crate, which has the names of `comity`
-//! (`crates/recording`): what `comity rayon enable --record` puts in.
+//! (`lab/recording`): what `comity rayon enable --record` puts in.
 //!
 //! Begin with `builder.rs` and `thread_pool.rs`. As with the stock crate, a program can link only one rayon-core.
 

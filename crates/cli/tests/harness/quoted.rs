@@ -39,7 +39,7 @@ fn root() -> &'static Path {
 
 /// Returns the documents and the scripts, without another project's.
 fn files() -> Vec<String> {
-    let words = ["ls-files", "*.md", "bench/*.sh", "bench/*.py", ":!crates/rayon-core/upstream"];
+    let words = ["ls-files", "*.md", "lab/bench/*.sh", "lab/bench/*.py", ":!crates/rayon-core/upstream"];
     let output = Command::new("git").args(words).current_dir(root()).output().expect("git is installed");
     let names = String::from_utf8(output.stdout).unwrap();
     let files: Vec<String> = names.lines().filter(|name| root().join(name).exists()).map(str::to_owned).collect();

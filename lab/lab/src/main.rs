@@ -1,0 +1,115 @@
+//! The `comity-lab` command, for people who measure. It runs the papers' programs, co-runs any programs, compares the
+//! runtime with others, and repeats the papers' experiments on machines that one does not have.
+//!
+//! It uses the crates as a user's program does, and must know nothing of how they decide: it has no policy, no table
+//! and no protocol of its own. What shares cores is the command `comity`, which this one only starts.
+//!
+//! One file per verb, with its arguments and its `run`; a folder of the same name has its parts. Begin with
+//! `corun.rs`, or with `bench.rs` and `bench/harness.rs`, by which every bench measures. `children.rs` and
+//! `descendants.rs` start and end processes; `filing.rs` and `sweep.rs` file what is done, so that an interrupted
+//! command goes on.
+#![deny(unsafe_code)]
+#![cfg_attr(not(test), warn(clippy::disallowed_methods, clippy::print_stderr))]
+
+mod backend;
+mod bench;
+mod beside;
+mod campaign;
+mod children;
+mod choices;
+mod corun;
+mod descendants;
+mod figure;
+mod filing;
+mod json;
+mod kernel;
+mod plot;
+mod predict;
+mod progress;
+mod record;
+mod report;
+mod reproduce;
+mod serve;
+mod simulate;
+mod sweep;
+mod trial;
+
+use std::process::ExitCode;
+
+use clap::{CommandFactory, Parser, Subcommand};
+use comity_console::loudness::Loudness;
+use comity_console::{generate, parse};
+
+/// Measure what sharing a machine costs, and repeat the papers' experiments.
+#[derive(Parser)]
+#[command(name = "comity-lab", version, max_term_width = 80, subcommand_required = true, arg_required_else_help = true)]
+#[command(
+    after_help = "Exit codes: 0 success; 1 a run failed or gave a wrong result; 2 the command line\nis at fault."
+)]
+struct Arguments {
+    #[command(subcommand)]
+    verb: Verb,
+    #[command(flatten)]
+    loudness: Loudness,
+}
+
+#[derive(Subcommand)]
+enum Verb {
+    Corun(corun::Arguments),
+    Predict(predict::Arguments),
+    Kernel(kernel::Arguments),
+    Record(record::Arguments),
+    Bench(bench::Arguments),
+    Simulate(simulate::Arguments),
+    Reproduce(reproduce::Arguments),
+    Sweep(campaign::Arguments),
+    Plot(plot::Arguments),
+    Report(report::Arguments),
+    Completions(generate::Completions),
+    Man(generate::Man),
+    #[command(hide = true)]
+    Serve(serve::Arguments),
+}
+
+fn main() -> ExitCode {
+    let Arguments { verb, loudness } = parse::or_exit(parse::with_negative_numbers(Arguments::command()));
+    loudness.choose();
+    let outcome = match verb {
+        Verb::Corun(arguments) => corun::run(&arguments),
+        Verb::Predict(arguments) => predict::run(&arguments),
+        Verb::Kernel(arguments) => kernel::run(&arguments),
+        Verb::Record(arguments) => record::run(&arguments),
+        Verb::Bench(arguments) => bench::run(&arguments),
+        Verb::Simulate(arguments) => simulate::run(arguments),
+        Verb::Reproduce(arguments) => reproduce::run(arguments),
+        Verb::Sweep(arguments) => campaign::run(arguments),
+        Verb::Plot(arguments) => plot::run(&arguments),
+        Verb::Report(arguments) => report::run(&arguments),
+        Verb::Completions(arguments) => generate::completions(&arguments, Arguments::command()),
+        Verb::Man(arguments) => generate::man(&arguments, Arguments::command()),
+        Verb::Serve(arguments) => serve::run(arguments),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => failure.report(),
+    }
+}
+
+#[cfg(test)]
+#[path = "../../../crates/cli/tests/harness/quoted.rs"]
+mod quoted;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_verbs_say_of_their_options_is_about_options_that_they_have() {
+        parse::with_negative_numbers(Arguments::command()).debug_assert();
+    }
+
+    #[test]
+    fn every_command_line_that_documents_and_scripts_have_is_understood() {
+        quoted::assert_every_quoted_command_parses(Arguments::command(), 40);
+    }
+}

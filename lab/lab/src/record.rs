@@ -1,0 +1,277 @@
+//! `comity-lab record`: the task graph of a real run, in a file, for the simulator.
+
+mod command;
+pub mod kernel;
+
+use std::ffi::OsString;
+use std::fmt::Write;
+use std::fs::File;
+use std::io::BufReader;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::Args;
+use comfy_table::{Table, presets};
+use comity_console::output::ResultFile;
+use comity_console::parse::whole;
+use comity_console::{Failure, machine, output, printable};
+use comity_graph::{About, Graph, Leaves, Measures, Scale};
+use comity_kernels::record::MERGE_NS;
+use comity_kernels::{catalog, scaling};
+
+use crate::backend::{default_workers, workers_range};
+use crate::choices;
+use crate::json::{RecordReport, Spread};
+
+const EXAMPLES: &str = "Examples:
+  comity-lab record cg:class=W --workers 8 --out cg.graph
+  comity-lab record --show cg.graph
+  comity-lab record --show cg.graph --scale cg:class=A
+  comity-lab record --show cg.graph --scale repeats=2,width=4
+  comity rayon enable --record && cargo build --release
+  comity-lab record --workers 8 --out mine.graph -- target/release/mine ARGUMENTS
+
+A kernel is run serially, in turns with and without being measured; kept is the
+recording with the median work. So is any rayon program that was built after
+`comity rayon enable --record`. A program with tasks that wait for one another,
+as at a barrier or for a message, stands still when it is run serially: it
+cannot be recorded. What a recording has of each way of forking is told in
+lab/recording/README.md; lab/scenarios/README.md says how a recording is
+simulated. comity-lab kernel --list has the rule by which each kernel is scaled,
+docs/results/recorded.md what the factors do and how near a rule comes.
+
+Exit codes: 0 success; 1 a run was wrong or a file cannot be written; 2 the
+command line is at fault, or the file is no recording.";
+
+/// Record the task graph of a run, for the simulator; or show a recording
+///
+/// Work, span, tasks and the lengths of leaves are told beside the time of the run that is not recorded.
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Arguments {
+    /// The kernel and its parameters; comity-lab kernel --list has them all
+    #[arg(value_name = "NAME[:key=value,…]", required_unless_present_any = ["show", "command"])]
+    name: Option<String>,
+    /// A program that was built after `comity rayon enable --record`, with its arguments
+    ///
+    /// Its standard input is empty. What it prints in its first run, which does not count, goes to standard error.
+    /// Of later runs what the recorder says does, and of one that fails its standard error.
+    #[arg(last = true, value_name = "COMMAND", conflicts_with_all = ["name", "show"])]
+    command: Vec<OsString>,
+    /// The recording to write
+    #[arg(long, value_name = "FILE", required_unless_present = "show")]
+    out: Option<PathBuf>,
+    /// For how many workers, 1 to 1024: a COMMAND divides its work by them, kernels do not [default: as in kernel]
+    #[arg(long, value_name = "N", value_parser = workers_range(), conflicts_with = "show")]
+    workers: Option<u16>,
+    /// Merge shorter tasks into their parents, or several of one fork into one
+    #[arg(long, value_name = "NS", default_value_t = MERGE_NS, conflicts_with = "show",
+        value_parser = whole::<u64>(0..=1_000_000_000))]
+    merge_ns: u64,
+    /// How often to run with and without being measured, 1 to 1000
+    #[arg(long, value_name = "R", default_value_t = 5, conflicts_with = "show",
+        value_parser = whole::<u32>(1..=1000))]
+    rounds: u32,
+    /// Tell of a recording that there is
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["name", "out", "command"])]
+    show: Option<PathBuf>,
+    /// With --show: of a larger input, by the kernel's rule; or by factors of repeats, phases, width, length, serial
+    #[arg(long, value_name = "NAME:key=value,… | factor=N,…", requires = "show")]
+    scale: Option<String>,
+    /// Print JSON (schema comity-record/1)
+    #[arg(long)]
+    json: bool,
+}
+
+/// The factors that a command line wants of a graph: those that it says, or those to the kernel that it names.
+fn factors(graph: &Graph, text: &str) -> Result<Scale, String> {
+    let is_kernel = |name: &str| catalog::ROWS.iter().any(|row| row.name == name);
+    let recorded = &printable(&graph.about.program);
+    if text.contains(':') || is_kernel(text) {
+        if !is_kernel(recorded.split(':').next().unwrap_or_default()) {
+            return Err(format!(
+                "the recording is of '{recorded}', which is no kernel and has no rule; write factors, as in width=4"
+            ));
+        }
+        return scaling::factors(recorded, text).map_err(|error| error.to_string());
+    }
+    let mut scale = Scale::default();
+    for piece in text.split(',') {
+        let (key, value) = piece
+            .split_once('=')
+            .ok_or_else(|| format!("'{piece}' is not of the form factor=N; of a kernel it is NAME:key=value,…"))?;
+        let names = Scale::NAMES.join(", ");
+        let factor = scale.factor(key).ok_or_else(|| format!("no factor is called '{key}'; choose of {names}"))?;
+        *factor = value.parse().map_err(|_| format!("'{value}' is not a number"))?;
+    }
+    Ok(scale)
+}
+
+/// Runs the verb.
+pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    if let Some(path) = &arguments.show {
+        let graph = read(path).map_err(|why| Failure::Usage(format!("recording '{}': {why}", path.display())))?;
+        let Some(wanted) = &arguments.scale else { return tell(&graph, None, None, arguments.json) };
+        let scaled = factors(&graph, wanted).and_then(|scale| Ok((graph.scaled(scale)?, scale)));
+        let (graph, scale) = scaled.map_err(|why| Failure::Usage(format!("--scale: {why}")))?;
+        return tell(&graph, Some(scale), None, arguments.json);
+    }
+    let Some(out) = &arguments.out else { return Err(Failure::Usage("name a file with --out".into())) };
+    let out = ResultFile::check(out, "--out")?;
+    if out == ResultFile::Standard {
+        let why = "--out - would write the recording into the report on standard output; name a file";
+        return Err(Failure::Usage(why.into()));
+    }
+    let (graph, rounds) = match &arguments.name {
+        Some(name) => {
+            let workers = arguments.workers.map_or_else(default_workers, Ok)?;
+            choices::tell(&format!("record {name}, {} rounds", arguments.rounds));
+            choices::tell_workers(workers, arguments.workers.is_some());
+            kernel::record(name, workers, arguments.merge_ns, arguments.rounds)?
+        }
+        None => command::record(&arguments.command, arguments)?,
+    };
+    let mut text = Vec::new();
+    graph.write(&mut text).expect("memory takes all that is written");
+    out.write(&String::from_utf8(text).expect("JSON is Unicode"))?;
+    tell(&graph, None, Some(&rounds), arguments.json)
+}
+
+/// The recording in a file.
+///
+/// # Errors
+/// Says in a sentence why there is none.
+pub fn read(path: &Path) -> Result<Graph, String> {
+    let file = File::open(path).map_err(|error| error.to_string())?;
+    if file.metadata().is_ok_and(|found| found.is_dir()) {
+        return Err("it is a folder, and no recording".into());
+    }
+    Graph::read(&mut BufReader::new(file))
+}
+
+/// What was measured in each round, in nanoseconds.
+pub struct Rounds {
+    plain: Vec<u64>,
+    recorded: Vec<u64>,
+    work: Vec<u64>,
+}
+
+/// The recording with the median work, with the medians of both times.
+fn choose(plain: Vec<u64>, mut graphs: Vec<Graph>) -> (Graph, Rounds) {
+    graphs.sort_by_key(|graph| graph.measure(0).work);
+    let rounds = Rounds {
+        plain,
+        recorded: graphs.iter().map(|graph| graph.about.recorded_ns).collect(),
+        work: graphs.iter().map(|graph| graph.measure(0).work).collect(),
+    };
+    let mut graph = graphs.swap_remove(graphs.len() / 2);
+    graph.about.plain_ns = median(&rounds.plain);
+    graph.about.recorded_ns = median(&rounds.recorded);
+    (graph, rounds)
+}
+
+fn median(times: &[u64]) -> u64 {
+    let mut times = times.to_vec();
+    times.sort_unstable();
+    times[times.len() / 2]
+}
+
+fn spread(times: &[u64]) -> Spread {
+    let seconds = |ns: Option<&u64>| ns.map_or(0.0, |ns| *ns as f64 / 1e9);
+    Spread { median: median(times) as f64 / 1e9, least: seconds(times.iter().min()), most: seconds(times.iter().max()) }
+}
+
+fn tell(graph: &Graph, scale: Option<Scale>, rounds: Option<&Rounds>, json: bool) -> Result<(), Failure> {
+    let (found, leaves) = (graph.measure(0), graph.leaves());
+    if !json {
+        return output::print(&table(graph, scale, found, leaves, rounds));
+    }
+    let about = &graph.about;
+    output::print(&output::to_json(&RecordReport {
+        schema: "comity-record/1",
+        machine: machine::describe(None),
+        versions: machine::versions(),
+        name: about.program.clone(),
+        workers: about.workers,
+        scale,
+        merge_ns: about.merge_ns,
+        clock_ns: about.clock_ns,
+        work_s: found.work as f64 / 1e9,
+        span_s: found.span as f64 / 1e9,
+        recorded_span_s: about.span_ns as f64 / 1e9,
+        parallelism: found.work as f64 / found.span as f64,
+        tasks: graph.count_tasks() as u64,
+        merged_joins: graph.merged_joins(),
+        kept_tasks: graph.tasks().len(),
+        leaves: leaves.count,
+        leaf_ns: [leaves.tenth, leaves.median, leaves.nine_tenths, leaves.longest],
+        plain_s: about.plain_ns as f64 / 1e9,
+        slowdown: slowdown(about),
+        plain: rounds.map(|rounds| spread(&rounds.plain)),
+        recorded: rounds.map(|rounds| spread(&rounds.recorded)),
+        work: rounds.map(|rounds| spread(&rounds.work)),
+    }))
+}
+
+/// (T_recorded − T_plain) / T_plain. `None`: the plain run is not known.
+fn slowdown(about: &About) -> Option<f64> {
+    (about.plain_ns > 0).then(|| about.recorded_ns as f64 / about.plain_ns as f64 - 1.0)
+}
+
+fn table(graph: &Graph, scale: Option<Scale>, found: Measures, leaves: Leaves, rounds: Option<&Rounds>) -> String {
+    let about = &graph.about;
+    let mut table = Table::new();
+    table.load_style(presets::UTF8_FULL_CONDENSED);
+    let mut row = |what: &str, value: String| {
+        table.add_row([what.to_owned(), value]);
+    };
+    let ranged = |times: Option<&Vec<u64>>| {
+        let range = times.map(|times| (times.iter().min(), times.iter().max()));
+        match range {
+            Some((Some(least), Some(most))) => format!(" ({} to {})", in_words(*least), in_words(*most)),
+            _ => String::new(),
+        }
+    };
+    row("work T₁", in_words(found.work) + &ranged(rounds.map(|rounds| &rounds.work)));
+    // Of the input that was recorded.
+    let is_as_it_ran = scale.is_none();
+    if about.plain_ns > 0 && is_as_it_ran {
+        row("the serial run, not recorded", in_words(about.plain_ns) + &ranged(rounds.map(|rounds| &rounds.plain)));
+    }
+    row("span T∞", in_words(found.span));
+    if is_as_it_ran {
+        row("span as it ran", in_words(about.span_ns));
+    }
+    row("parallelism T₁/T∞", format!("{:.1}", found.work as f64 / found.span as f64));
+    row("tasks", format!("{}, of which {} kept", graph.count_tasks(), graph.tasks().len()));
+    row("joins merged", graph.merged_joins().to_string());
+    let Leaves { count, tenth, median, nine_tenths, longest } = leaves;
+    row("leaves", count.to_string());
+    let quantiles = [tenth, median, nine_tenths, longest].map(in_words).join(", ");
+    row("leaves, p10, p50, p90, longest", quantiles);
+    let mut text = format!("{}, for {} workers\n{table}\n", printable(&about.program), about.workers);
+    if let Some(scale) = scale {
+        let factors = scale.each().map(|(name, factor)| format!("{name} = {factor}"));
+        let _ = writeln!(text, "Scaled, as a scenario's scale = {{ {} }}.", factors.join(", "));
+    }
+    let _ = writeln!(
+        text,
+        "Tasks shorter than {} are part of their parents, or several of one fork are one; {} per reading of the clock are subtracted.",
+        in_words(about.merge_ns),
+        in_words(about.clock_ns)
+    );
+    if let Some(slowdown) = slowdown(about).filter(|_| is_as_it_ran) {
+        let _ = writeln!(
+            text,
+            "Recorded it took {}{}: {:.0} % more.",
+            in_words(about.recorded_ns),
+            ranged(rounds.map(|rounds| &rounds.recorded)),
+            100.0 * slowdown
+        );
+    }
+    text
+}
+
+fn in_words(ns: u64) -> String {
+    format!("{:.3?}", Duration::from_nanos(ns))
+}

@@ -1,0 +1,299 @@
+//! `comity-lab simulate`: a machine that one does not have.
+
+mod conversations;
+mod csv;
+mod figures;
+mod lines;
+mod points;
+mod recordings;
+pub mod statistics;
+mod table;
+mod timeline;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use comity_console::output::ResultFile;
+use comity_console::parse::whole;
+use comity_console::{Failure, output};
+use comity_sim::scenario::{Model, Observers, Outcome, Scenario, Written};
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use crate::choices;
+use crate::filing::RESULT;
+use crate::sweep::{self, Stop, Sweep};
+use figures::Plot;
+use lines::Lines;
+use points::{Axis, Point, Points};
+use recordings::Recordings;
+use statistics::Summary;
+use timeline::Timeline;
+
+pub use timeline::MACHINE;
+
+const EXAMPLES: &str = "Examples:
+  comity-lab simulate lab/scenarios/server.toml
+  comity-lab simulate lab/scenarios/faults.toml --json
+  comity-lab simulate lab/scenarios/host.toml --policy abp,bws,comity
+  comity-lab simulate lab/scenarios/host.toml --policy comity,dws \\
+    --set machine.cores=4,8,16 --csv host.csv --plot pictures
+  comity-lab simulate lab/scenarios/host.toml --policy parallel=abp,comity \\
+    --set machine.costs.steal=100,1000 --set programs.parallel.width=64,256
+  comity-lab simulate lab/scenarios/server.toml --out results --shard 3/8
+  comity-lab simulate lab/scenarios/host.toml --timeline host.trace
+  comity-lab simulate lab/scenarios/host.toml --record thieves.jsonl
+  comity-lab simulate --replay thieves.jsonl
+
+lab/scenarios/README.md documents the file, its keys, and the columns of --csv. A
+timeline is for https://ui.perfetto.dev, chrome://tracing or comity-lab report.";
+
+/// Run a scenario file: a machine, its programs, and what goes wrong
+///
+/// One seed gives one outcome, on any number of threads. A scenario may ask for many runs with successive seeds,
+/// which are done on all cores, filed one by one, and may be divided among machines. With --policy and --set there
+/// are as many runs for each setting, with the same seeds, and the results stand side by side.
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Arguments {
+    /// The scenario
+    #[arg(value_name = "SCENARIO.toml", required_unless_present = "replay")]
+    scenario: Option<PathBuf>,
+    /// Run it once under each of these policies, in the place of every program's own; with NAME=, of that program
+    /// alone; can be repeated
+    #[arg(long, value_name = "[NAME=]P,…")]
+    policy: Vec<String>,
+    /// Run it once with each of these values of a key of the file, such as machine.cores, machine.costs.steal,
+    /// programs.NAME.width or faults.1.at; several --set, and --policy, give all combinations
+    #[arg(long, value_name = "KEY=V,…")]
+    set: Vec<String>,
+    /// Print JSON with every run: schema comity-simulate/1, or comity-simulate-sweep/1 with --policy or --set
+    #[arg(long)]
+    json: bool,
+    /// Write a row for each run and program; `-` prints them and nothing else
+    #[arg(long, value_name = "FILE", conflicts_with = "shard")]
+    csv: Option<PathBuf>,
+    /// Draw each program's time over the first number that --set varies, a line for each policy, as SVG files in
+    /// this folder
+    #[arg(long, value_name = "DIR", conflicts_with = "shard")]
+    plot: Option<PathBuf>,
+    /// Look at everything that must hold in one quantum of so many; on a host, after one event of so many
+    #[arg(long, value_name = "QUANTA", default_value_t = 1_000, value_parser = whole::<u64>(1..=u64::MAX))]
+    check_every: u64,
+    /// Do the first run alone, and write to a new file which thread ran on which core when, and what each was about
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["out", "shard", "merge", "plot"])]
+    timeline: Option<PathBuf>,
+    /// Do the first run alone, and write every conversation of its thieves to a new file, a JSON object a line
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["out", "shard", "merge", "plot"])]
+    record: Option<PathBuf>,
+    /// Hold the conversations of a record again: whether the policies still answer as they did
+    #[arg(long, value_name = "FILE", exclusive = true)]
+    replay: Option<PathBuf>,
+    #[command(flatten)]
+    sweep: sweep::Options,
+}
+
+impl Arguments {
+    /// Whether the first run is done alone.
+    fn is_observed(&self) -> bool {
+        self.record.is_some() || self.timeline.is_some()
+    }
+}
+
+/// Whether the scenario can be run, with all that is varied.
+pub fn check(arguments: &Arguments) -> Result<(), Failure> {
+    let path = arguments.scenario.as_deref().expect("there is a scenario");
+    read(path, arguments, &mut Recordings::beside(path)).map(|_points| ())
+}
+
+/// Runs the verb.
+pub fn run(arguments: Arguments) -> Result<(), Failure> {
+    if let Some(record) = &arguments.replay {
+        return conversations::hold_again(record);
+    }
+    let path = arguments.scenario.as_deref().expect("there is a scenario or a record");
+    let mut recordings = Recordings::beside(path);
+    let (written, points) = read(path, &arguments, &mut recordings)?;
+    let policies =
+        points.all.iter().flat_map(|point| &point.scenario.written().programs).map(|program| &program.policy);
+    for policy in policies.collect::<BTreeSet<_>>() {
+        choices::tell_simulated(policy.parse().expect("the scenario was read with it"));
+    }
+    let results = Results::check(&arguments, &points)?;
+    if arguments.is_observed() {
+        let [point] = &points.all[..] else {
+            let what = "--record and --timeline are of one run; give one value to each --set and --policy";
+            return Err(Failure::Usage(format!("there are {} settings, and {what}", points.all.len())));
+        };
+        let outcome = observed(&point.scenario, &arguments)?;
+        return results.tell(&points, &[vec![outcome]], None);
+    }
+    let setting = serde_json::to_string(&written).expect("it has string keys");
+    let setting = setting + &points.told() + &recordings.told();
+    let sweep = Sweep::new(arguments.sweep, setting)?;
+    let run = |run| {
+        let (point, nth) = points.of_run(run);
+        // What is wrong in the simulator itself is not filed as an outcome.
+        point.scenario.run(nth, arguments.check_every, None).unwrap_or_else(|what| panic!("please report it: {what}"))
+    };
+    let check = |run, outcome: &Outcome| {
+        let (point, nth) = points.of_run(run);
+        is_of_run(point.scenario.written(), nth, outcome)
+    };
+    let outcomes: Vec<Outcome> = match sweep.run_checked("simulate", points.runs(), run, &check) {
+        Ok(outcomes) => outcomes,
+        Err(Stop::Failed(failure)) => return Err(failure),
+        Err(Stop::Elsewhere) => return output::print(&sweep.elsewhere()),
+    };
+    let mut outcomes = outcomes.into_iter();
+    let runs: Vec<Vec<Outcome>> =
+        points.all.iter().map(|point| outcomes.by_ref().take(point.scenario.runs() as usize).collect()).collect();
+    results.tell(&points, &runs, sweep.out())
+}
+
+/// Looks whether an outcome has the seed of the `nth` run, and the programs that come in it, each at its time.
+fn is_of_run(written: &Written, nth: u64, outcome: &Outcome) -> Result<(), String> {
+    let seed = written.seed.wrapping_add(nth);
+    if outcome.seed != seed {
+        return Err(format!("its seed is {}, and that of the run is {seed}", outcome.seed));
+    }
+    let each = written.programs.iter().enumerate();
+    let mut expected: Vec<(u64, usize)> =
+        each.flat_map(|(nth, one)| (0..one.count).map(move |later| (one.at + later * one.every, nth))).collect();
+    expected.sort_unstable();
+    // On a host, also those that would have come after the end.
+    if written.machine.model != Model::Host {
+        expected.retain(|(at, _)| *at <= outcome.steps);
+    }
+    let expected = expected.iter().map(|(at, program)| (*at, written.programs[*program].name.as_str()));
+    match expected.eq(outcome.programs.iter().map(|program| (program.came, program.name.as_str()))) {
+        true => Ok(()),
+        false => Err("its programs are not those of the scenario".into()),
+    }
+}
+
+fn read(
+    path: &Path,
+    Arguments { set, policy, .. }: &Arguments,
+    recordings: &mut Recordings<'_>,
+) -> Result<(Written, Points), Failure> {
+    let refuse = |why: &dyn std::fmt::Display| Failure::Usage(format!("scenario '{}': {why}", path.display()));
+    let text = fs::read_to_string(path).map_err(|error| refuse(&error))?;
+    // The parser's message shows the line.
+    let written: Written = toml_edit::de::from_str(&text).map_err(|error| refuse(&error.to_string().trim_end()))?;
+    let points = Points::new(&written, set, policy, &mut |name| recordings.read(name)).map_err(|why| refuse(&why))?;
+    Ok((written, points))
+}
+
+/// The first run, with what was asked for written to files.
+fn observed(scenario: &Scenario, arguments: &Arguments) -> Result<Outcome, Failure> {
+    let Arguments { record, timeline, check_every, .. } = arguments;
+    if scenario.written().machine.model != Model::Host {
+        let option = if record.is_some() { "record" } else { "timeline" };
+        let what = "only a host has threads to observe; write machine.model = \"host\"";
+        return Err(Failure::Usage(format!("--{option}: {what}")));
+    }
+    let record = record.as_deref().map(Lines::create).transpose()?;
+    let timeline = timeline.as_deref().map(Lines::create).transpose()?;
+    let timeline = timeline.map(|lines| Timeline::begin(lines, scenario));
+    let observers = Observers {
+        conversations: record.as_ref().map(conversations::recorder),
+        timeline: timeline.as_ref().map(Timeline::observer),
+    };
+    let outcome = scenario.observed(0, *check_every, observers);
+    let outcome = outcome.unwrap_or_else(|what| panic!("please report it: {what}"));
+    record.map_or(Ok(()), Lines::finish)?;
+    timeline.map_or(Ok(()), |timeline| timeline.end(scenario, &outcome))?;
+    Ok(outcome)
+}
+
+/// Where the results go.
+struct Results {
+    json: bool,
+    csv: Option<ResultFile>,
+    plot: Option<Plot>,
+}
+
+/// The report of one setting.
+#[derive(Serialize)]
+struct Report<'a> {
+    schema: &'static str,
+    comity: &'static str,
+    #[serde(flatten)]
+    runs: Runs<'a>,
+}
+
+/// The report of several settings.
+#[derive(Serialize)]
+struct SweepReport<'a> {
+    schema: &'static str,
+    comity: &'static str,
+    varied: &'a [Axis],
+    points: Vec<PointReport<'a>>,
+}
+
+#[derive(Serialize)]
+struct PointReport<'a> {
+    settings: Map<String, Value>,
+    #[serde(flatten)]
+    runs: Runs<'a>,
+}
+
+#[derive(Serialize)]
+struct Runs<'a> {
+    scenario: &'a Written,
+    summary: Summary,
+    runs: &'a [Outcome],
+}
+
+impl Runs<'_> {
+    fn new<'a>(point: &'a Point, runs: &'a [Outcome]) -> Runs<'a> {
+        Runs { scenario: point.scenario.written(), summary: Summary::new(runs), runs }
+    }
+}
+
+impl Results {
+    /// Looks whether they can be written, before anything runs.
+    fn check(Arguments { json, csv, plot, .. }: &Arguments, points: &Points) -> Result<Results, Failure> {
+        let csv = csv.as_deref().map(|path| ResultFile::check(path, "--csv")).transpose()?;
+        if *json && csv == Some(ResultFile::Standard) {
+            return Err(Failure::Usage("--json and --csv - both print; give --csv a file".into()));
+        }
+        let plot = plot.as_deref().map(|folder| Plot::new(folder, points)).transpose()?;
+        Ok(Results { json: *json, csv, plot })
+    }
+
+    /// Writes and prints what came of the runs of each point.
+    fn tell(&self, points: &Points, runs: &[Vec<Outcome>], out: Option<&Path>) -> Result<(), Failure> {
+        let report = if self.json || out.is_some() { report(points, runs) } else { String::new() };
+        if let Some(out) = out {
+            let path = out.join(RESULT);
+            output::replace(&path, report.as_bytes())
+                .map_err(|error| Failure::Run(format!("cannot write '{}': {error}", path.display())))?;
+        }
+        let drawn = self.plot.as_ref().map(|plot| plot.write(points, runs)).transpose()?;
+        match &self.csv {
+            Some(ResultFile::Standard) => return output::print(&csv::rows(points, runs)),
+            Some(file) => file.write(&csv::rows(points, runs))?,
+            None => {}
+        }
+        match self.json {
+            true => output::print(&report),
+            false => output::print(&(table::tables(points, runs) + &drawn.unwrap_or_default())),
+        }
+    }
+}
+
+fn report(points: &Points, runs: &[Vec<Outcome>]) -> String {
+    let comity = env!("CARGO_PKG_VERSION");
+    if points.axes.is_empty() {
+        let runs = Runs::new(&points.all[0], &runs[0]);
+        return output::to_json(&Report { schema: "comity-simulate/1", comity, runs });
+    }
+    let each = points.all.iter().zip(runs);
+    let each = each.map(|(point, runs)| PointReport { settings: points.settings(point), runs: Runs::new(point, runs) });
+    let schema = "comity-simulate-sweep/1";
+    output::to_json(&SweepReport { schema, comity, varied: &points.axes, points: each.collect() })
+}

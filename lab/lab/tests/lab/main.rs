@@ -1,0 +1,85 @@
+//! The `comity-lab` command as a user meets it: what it prints, how it exits, and that it leaves no process behind.
+
+mod bad_input;
+mod bench;
+mod campaign;
+#[path = "../../../../crates/cli/tests/harness/command.rs"]
+mod command;
+mod corun;
+mod interrupted;
+mod kernel;
+mod loudness;
+mod predict;
+mod processes;
+mod record;
+mod report;
+mod reproduce;
+mod simulate;
+mod sweeps;
+
+use std::io::{BufRead, BufReader, Read};
+use std::os::unix::process::ExitStatusExt;
+use std::path::PathBuf;
+use std::process::Stdio;
+use std::time::Duration;
+
+use assert_cmd::Command;
+use command::{json, send, wait_until};
+use tempfile::TempDir;
+
+/// The command, ready for arguments. After ten minutes it is taken to hang; that is no bound on its speed.
+fn lab() -> Command {
+    let mut command = assert_cmd::cargo::cargo_bin_cmd!("comity-lab");
+    command.timeout(Duration::from_secs(600));
+    command
+}
+
+/// The beginning of a shell script that answers the first line as `rayon-programs serve` does, with a list.
+const FAKE_LIST: &str = r#"read -r line; echo '{"programs":["sort"]}'; "#;
+
+/// A shell script that can be executed.
+fn executable(folder: &TempDir, name: &str, script: &str) -> PathBuf {
+    let [text, path] = [format!("{name}.text"), name.to_owned()].map(|name| folder.path().join(name));
+    std::fs::write(&text, format!("#!/bin/sh\n{script}\n")).unwrap();
+    // Written by another process: a child that another test forks meanwhile would have the file open, and it could
+    // not be executed.
+    let installed = std::process::Command::new("install").args(["-m", "755"]).args([&text, &path]).status();
+    assert!(installed.unwrap().success());
+    path
+}
+
+/// The command with these words; how it ended, and what it said, after `signal` came when the `lines`-th line of
+/// standard error had.
+fn ended_at_a_line(lines: usize, signal: &str, words: &[&str]) -> Interrupted {
+    let mut child = std::process::Command::new(env!("CARGO_BIN_EXE_comity-lab"))
+        .args(words)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut errors = BufReader::new(child.stderr.take().unwrap());
+    let mut first = Vec::new();
+    for _ in 0..lines {
+        let mut line = String::new();
+        assert!(errors.read_line(&mut line).unwrap() > 0, "it ended after {first:?}");
+        first.push(line);
+    }
+    send(signal, child.id());
+    let output = child.wait_with_output().unwrap();
+    let mut last = String::new();
+    errors.read_to_string(&mut last).unwrap();
+    Interrupted {
+        signal: output.status.signal(),
+        printed: String::from_utf8(output.stdout).unwrap(),
+        last: last.lines().last().unwrap_or_default().to_owned(),
+    }
+}
+
+/// How a command ended that a signal ended.
+struct Interrupted {
+    signal: Option<i32>,
+    /// On standard output.
+    printed: String,
+    /// The last line of standard error.
+    last: String,
+}

@@ -1,0 +1,625 @@
+//! A machine, its programs and what goes wrong, as a user writes it down; and what comes of it.
+//!
+//! `lab/scenarios/README.md` documents each key. The machine is that of the A-STEAL paper ([`crate::quanta`]) or a host
+//! ([`crate::threads`]). The first has no sleepers, and so takes only policies under which thieves never sleep; a
+//! host takes all.
+
+mod recording;
+mod run;
+mod vms;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use comity_graph::{Graph, Scale};
+use comity_policy::{Policy, Waking};
+use comity_protocol::orders::{MOST_PAUSE, MOST_WEIGHT, Request};
+use serde::{Deserialize, Serialize};
+
+pub use run::{Observers, Outcome, ProgramOutcome, Recorder};
+pub use vms::WrittenVm;
+
+use crate::hypervisor::Vmm;
+use crate::quanta::job::Deques;
+use crate::quanta::{Feedback, ThreadScheduler};
+use crate::threads::linux::Linux;
+use crate::threads::{Costs, Host};
+
+/// A scenario as it is written. [`Scenario::new`] looks whether it makes sense.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Written {
+    /// Of all that is drawn.
+    #[serde(default = "one")]
+    pub seed: u64,
+    /// So many runs, with this seed and those that follow.
+    #[serde(default = "one")]
+    pub runs: u64,
+    /// The machine.
+    pub machine: Machine,
+    /// The virtual machines on it, where it has a hypervisor.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub vms: Vec<WrittenVm>,
+    /// The programs that come to it.
+    pub programs: Vec<Submission>,
+    /// What goes wrong.
+    #[serde(default)]
+    pub faults: Vec<Fault>,
+    /// What programs are asked while they run.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub orders: Vec<WrittenOrder>,
+}
+
+fn one() -> u64 {
+    1
+}
+
+/// The machine.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Machine {
+    /// What kind it is.
+    #[serde(default)]
+    pub model: Model,
+    /// P.
+    #[serde(alias = "cores")]
+    pub processors: u32,
+    /// After so many steps the run ends, whichever programs have ended by then; where there are quanta, rounded up
+    /// to whole ones. On a host a step is a nanosecond.
+    pub steps: u64,
+    /// L, in steps, 200 unless told. Only of [`Model::ASteal`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub quantum: Option<u64>,
+    /// How processors are allotted. Only of [`Model::ASteal`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub allot: Option<Allot>,
+    /// What things cost. Only of [`Model::Host`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub costs: Option<Costs>,
+    /// The kernel that decides which thread runs where, in place of equal turns. Only of [`Model::Host`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub linux: Option<Linux>,
+    /// The hypervisor, under which each program runs in one of [`Written::vms`]; P are then the physical CPUs. Only
+    /// of [`Model::Host`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub vmm: Option<Vmm>,
+    /// Whether a yield to a preempted peer gives it the core's next turn, or is a plain one. Only of [`Model::Host`].
+    #[serde(default)]
+    pub directed_yield: bool,
+    /// Whether programs share cores by the table, if their policies do. Only [`Model::Host`] has one.
+    #[serde(default = "yes")]
+    pub table: bool,
+}
+
+fn yes() -> bool {
+    true
+}
+
+/// A kind of machine.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Model {
+    /// Processors that are given to programs for a quantum at a time.
+    #[default]
+    ASteal,
+    /// Cores on which the threads of all programs take turns.
+    Host,
+}
+
+/// L where none is written.
+const QUANTUM: u64 = 200;
+
+/// A job scheduler.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Allot {
+    /// Dynamic equipartitioning: equal parts, but no program gets more than it desires.
+    #[default]
+    Deq,
+    /// Equipartitioning: equal parts, whatever is desired.
+    Eq,
+}
+
+/// One program, or several alike.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Submission {
+    /// What it is called.
+    pub name: String,
+    /// As in `--policy`.
+    pub policy: String,
+    /// In which virtual machine it runs, under a hypervisor.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub vm: Option<String>,
+    /// What it does.
+    #[serde(default)]
+    pub kind: Kind,
+    /// When the first comes.
+    #[serde(default)]
+    pub at: u64,
+    /// How many come,
+    #[serde(default = "one")]
+    pub count: u64,
+    /// one after so many steps.
+    #[serde(default)]
+    pub every: u64,
+    /// w₁; or what sending and receiving a message take. Not of a recorded program or a loop, as the four that follow.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub serial: u64,
+    /// w₂; or what a worker does upon a message.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub parallel: u64,
+    /// h; or how many workers there are.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub width: u32,
+    /// How often both phases follow each other; or how many rounds there are.
+    #[serde(default = "one_iteration")]
+    pub iterations: u32,
+    /// How the strands of a parallel phase come into being.
+    #[serde(default)]
+    pub fork: WrittenFork,
+    /// How many workers each has, as many as there are processors, or virtual CPUs of its machine, unless told.
+    /// Only on a host.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub workers: Option<u32>,
+    /// How long each strand of a parallel phase waits in a system call before its work. Only on a host.
+    #[serde(default)]
+    pub sleep: u64,
+    /// How many cores' worth of time each may use in a period of 100 ms. Only on a host.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub quota: Option<f64>,
+    /// The nice value of its threads, −20 to 19. Only on a host with a kernel of Linux.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub nice: i8,
+    /// The part of its strands' time alone that they wait for memory, in thousandths. Only where that has bounds.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub memory: u32,
+    /// Whether each starts again when it has ended. Only on a host.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub repeat: bool,
+    /// The recording. Only of [`Kind::Recorded`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub file: Option<String>,
+    /// Of how much larger an input it is to be.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub scale: Option<Scale>,
+    /// What a join costs the worker that forks, in steps.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub join: Option<f64>,
+}
+
+fn is_zero<T: PartialEq + Default>(number: &T) -> bool {
+    *number == T::default()
+}
+
+fn one_iteration() -> u32 {
+    1
+}
+
+/// A kind of program.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum Kind {
+    /// Serial and parallel phases: [`ForkJoin`](crate::program::ForkJoin).
+    #[default]
+    ForkJoin,
+    /// Tasks that block: [`Network::scatter_gather`](crate::network::Network::scatter_gather). Only on a host.
+    ScatterGather,
+    /// What a real run did: [`Recorded`](crate::program::Recorded). Only on a host.
+    Recorded,
+    /// Each worker computes for itself, for ever: [`Endless`](crate::program::Endless). Only on a host.
+    Loop,
+}
+
+/// [`Fork`](crate::program::Fork).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum WrittenFork {
+    /// All at once.
+    #[default]
+    AtOnce,
+    /// By a binary tree.
+    Tree,
+}
+
+/// Something that goes wrong.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case", tag = "kind")]
+#[non_exhaustive]
+pub enum Fault {
+    /// The machine has fewer processors for a time.
+    LostProcessors {
+        /// From the first quantum that begins then or later,
+        at: u64,
+        /// to before the first that begins then or later.
+        until: u64,
+        /// How many processors are left.
+        processors: u32,
+    },
+    /// A program dies, with all its work undone and its processors free from the next quantum on.
+    Death {
+        /// In the first quantum that begins then or later.
+        at: u64,
+        /// All that have this name and have come by then.
+        program: String,
+    },
+    /// Wake-ups come late, for a time. Only on a host.
+    LateWakeUps {
+        /// Those that are sent from then on,
+        at: u64,
+        /// to before then.
+        until: u64,
+        /// By so many steps at the most, each by a number that is drawn.
+        by: u64,
+    },
+}
+
+/// What the programs of one name are asked from outside, those that have come by then: [`Request`]. Only on a host.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case", tag = "kind")]
+#[non_exhaustive]
+pub enum WrittenOrder {
+    /// To count so much.
+    Weight {
+        /// When it is asked.
+        at: u64,
+        /// The programs that are asked, by name.
+        program: String,
+        /// As usual, if none is written.
+        weight: Option<u32>,
+    },
+    /// To use so many cores at most.
+    Cores {
+        /// When it is asked.
+        at: u64,
+        /// The programs that are asked, by name.
+        program: String,
+        /// As many as it can, if none are written.
+        cores: Option<u32>,
+    },
+    /// To rest.
+    Pause {
+        /// From when on.
+        at: u64,
+        /// The programs that are asked, by name.
+        program: String,
+        /// For so many steps, rounded up to whole milliseconds.
+        steps: u64,
+    },
+    /// To rest no longer.
+    Resume {
+        /// When it is asked.
+        at: u64,
+        /// The programs that are asked, by name.
+        program: String,
+    },
+}
+
+impl WrittenOrder {
+    /// When, and what which program is asked.
+    fn parts(&self) -> (u64, &str, Request) {
+        match self {
+            WrittenOrder::Weight { at, program, weight } => (*at, program, Request::Weight(*weight)),
+            WrittenOrder::Cores { at, program, cores } => (*at, program, Request::Cores(*cores)),
+            WrittenOrder::Pause { at, program, steps } => (*at, program, Request::Pause(Duration::from_nanos(*steps))),
+            WrittenOrder::Resume { at, program } => (*at, program, Request::Resume),
+        }
+    }
+
+    /// Looks whether the programs can be asked this.
+    fn check(
+        &self,
+        hosts: &[Machine],
+        guests: &[usize],
+        programs: &[Submission],
+        policies: &[Policy],
+    ) -> Result<(), String> {
+        hosts[0].only_on_a_host("an order")?;
+        let (_, name, request) = self.parts();
+        let Some(nth) = programs.iter().position(|program| program.name == name) else {
+            return Err(format!("an order asks '{name}'; the programs are {}", listed(programs)));
+        };
+        let machine = &hosts[guests[nth]];
+        if policies[nth].sharing().is_none() || !machine.table {
+            return Err(format!(
+                "an order asks '{name}', which is in no core table: {} shares no cores there",
+                policies[nth]
+            ));
+        }
+        match request {
+            Request::Weight(Some(weight)) => bounded("weight of an order", weight.into(), 1, MOST_WEIGHT.into()),
+            Request::Cores(Some(cores)) => bounded("cores of an order", cores.into(), 1, machine.processors.into()),
+            Request::Pause(length) => {
+                bounded("steps of an order", length.as_nanos() as u64, 1, MOST_PAUSE.as_nanos() as u64)
+            }
+            Request::Weight(None) | Request::Cores(None) | Request::Resume => Ok(()),
+        }
+    }
+}
+
+fn listed(programs: &[Submission]) -> String {
+    let names: Vec<&str> = programs.iter().map(|program| program.name.as_str()).collect();
+    names.join(", ")
+}
+
+/// A scenario that makes sense.
+#[derive(Clone, Debug)]
+pub struct Scenario {
+    written: Written,
+    programs: Programs,
+    /// Of each program, if it is recorded.
+    graphs: Vec<Option<Arc<Graph>>>,
+    /// Of each program, on which of [`Written::guests`] it runs.
+    guests: Vec<usize>,
+}
+
+/// How each of the programs runs.
+#[derive(Clone, Debug)]
+enum Programs {
+    /// On the machine of the A-STEAL paper.
+    Jobs(Vec<ThreadScheduler>),
+    /// On a host.
+    Pools(Vec<Policy>),
+}
+
+impl Scenario {
+    /// Looks whether what is written makes sense, where no program is recorded.
+    ///
+    /// # Errors
+    /// Says in a sentence what does not, and what can be written instead.
+    pub fn new(written: Written) -> Result<Scenario, String> {
+        Scenario::with_recordings(written, &mut |_| Err("recordings are not read here".into()))
+    }
+
+    /// The same, where `read` reads the recordings.
+    ///
+    /// # Errors
+    /// Says in a sentence what makes no sense, or why a recording cannot be read, and what can be written instead.
+    pub fn with_recordings(
+        written: Written,
+        read: &mut dyn FnMut(&str) -> Result<Arc<Graph>, String>,
+    ) -> Result<Scenario, String> {
+        let Written { runs, machine, programs, faults, orders, .. } = &written;
+        machine.check()?;
+        written.check_vms()?;
+        let Machine { processors, .. } = machine;
+        let (hosts, mut guests) = (written.guests(), Vec::new());
+        bounded("runs", *runs, 1, 1_000_000)?;
+        let count = programs.iter().fold(0u64, |sum, program| sum.saturating_add(program.count));
+        bounded("the number of programs", count, 1, 1_000_000)?;
+        let (mut policies, mut names, mut graphs) = (Vec::new(), Vec::new(), Vec::new());
+        for program in programs {
+            let guest = written.guest_of(program)?;
+            guests.push(guest);
+            let (machine, processors) = (&hosts[guest], &hosts[guest].processors);
+            let place = |key: &str| format!("{key} of program '{}'", program.name);
+            bounded(&place("count"), program.count, 1, 1_000_000)?;
+            bounded(&place("at"), program.at, 0, 1 << 50)?;
+            bounded(&place("every"), program.every, 0, 1 << 30)?;
+            program.check_repeat(machine, &place)?;
+            graphs.push(program.recording(machine, &place, read)?);
+            if matches!(program.kind, Kind::ForkJoin | Kind::ScatterGather) {
+                program.check_phases(machine, &place)?;
+            }
+            if names.contains(&program.name.as_str()) {
+                return Err(format!(
+                    "two programs are called '{}'; a fault and the results could not tell them apart",
+                    program.name
+                ));
+            }
+            names.push(&program.name);
+            let policy: Policy = program.policy.parse().map_err(|error| format!("{}: {error}", place("policy")))?;
+            if policy.sharing().is_some() {
+                written.check_table(guest, program)?;
+            }
+            if let Some(workers) = program.workers {
+                machine.only_on_a_host(&place("workers"))?;
+                bounded(&place("workers"), workers.into(), 1, 1 << 16)?;
+            }
+            program.check_waits(machine, &place)?;
+            if machine.model == Model::Host {
+                // Some 500 bytes each.
+                let at_once = if program.every == 0 { program.count } else { 1 };
+                let threads = at_once * u64::from(program.workers.unwrap_or(*processors));
+                bounded(&place("the number of threads that come at once"), threads, 1, 1 << 24)?;
+            }
+            policies.push(policy);
+        }
+        orders.iter().try_for_each(|order| order.check(&hosts, &guests, programs, &policies))?;
+        let programs_run = match machine.model {
+            Model::Host => Programs::Pools(policies),
+            Model::ASteal => Programs::Jobs(schedulers(&policies, programs, *processors)?),
+        };
+        for fault in faults {
+            match fault {
+                Fault::LostProcessors { at, until, processors: lost } => {
+                    let most = processors - u32::from(machine.model == Model::Host);
+                    if most == 0 {
+                        return Err("a host keeps one core, so one with a single core can lose none".into());
+                    }
+                    bounded("processors of a fault", (*lost).into(), 1, most.into())?;
+                    bounded("until of a fault", *until, *at, u64::MAX)?;
+                }
+                Fault::Death { program, .. } => {
+                    if !programs.iter().any(|known| known.name == *program) {
+                        return Err(format!("a fault kills '{program}'; the programs are {}", listed(programs)));
+                    }
+                }
+                Fault::LateWakeUps { at, until, by } => {
+                    machine.only_on_a_host("a fault of late wake-ups")?;
+                    bounded("until of a fault", *until, *at, u64::MAX)?;
+                    bounded("by of a fault", *by, 1, 1 << 40)?;
+                }
+            }
+        }
+        Ok(Scenario { written, programs: programs_run, graphs, guests })
+    }
+
+    /// How many runs it asks for.
+    pub fn runs(&self) -> u64 {
+        self.written.runs
+    }
+
+    /// What was written.
+    pub fn written(&self) -> &Written {
+        &self.written
+    }
+}
+
+impl Submission {
+    /// Looks at its phases, or its rounds.
+    fn check_phases(&self, machine: &Machine, place: &dyn Fn(&str) -> String) -> Result<(), String> {
+        bounded(&place("serial"), self.serial, 1, 1 << 40)?;
+        bounded(&place("parallel"), self.parallel, 1, 1 << 40)?;
+        bounded(&place("width"), self.width.into(), 1, 1 << 22)?;
+        bounded(&place("iterations"), self.iterations.into(), 1, 1 << 20)?;
+        if self.kind == Kind::ScatterGather {
+            machine.only_on_a_host(&place("kind = \"scatter-gather\""))?;
+            let messages = u64::from(self.width) * u64::from(self.iterations);
+            bounded(&place("width times iterations"), messages, 1, 1 << 22)?;
+            if self.fork != WrittenFork::AtOnce {
+                let place = place("fork");
+                return Err(format!("{place}: the tasks of scatter-gather are there from the start; leave it out"));
+            }
+        }
+        let iteration = u128::from(self.serial) + u128::from(self.width) * (u128::from(self.parallel) + 1);
+        let work = u64::try_from(iteration * u128::from(self.iterations)).unwrap_or(u64::MAX);
+        bounded(&place("the work"), work, 1, 1 << 60)
+    }
+
+    /// Looks at what keeps its threads from cores.
+    fn check_waits(&self, machine: &Machine, place: &dyn Fn(&str) -> String) -> Result<(), String> {
+        if self.nice != 0 && machine.linux.is_none() {
+            return Err(format!(
+                "{}: only a kernel of Linux knows it; write machine.linux, or leave it out",
+                place("nice")
+            ));
+        }
+        if self.memory > 0 && machine.linux.is_none_or(|linux| linux.bandwidth.is_none()) {
+            return Err(format!(
+                "{}: memory is as fast as all ask for; write machine.linux.bandwidth, or leave it out",
+                place("memory")
+            ));
+        }
+        bounded(&place("memory"), self.memory.into(), 0, 1_000)?;
+        if !(-20..=19).contains(&self.nice) {
+            return Err(format!("{} is {}; it must be at least -20 and at most 19", place("nice"), self.nice));
+        }
+        if self.sleep > 0 {
+            machine.only_on_a_host(&place("sleep"))?;
+            bounded(&place("sleep"), self.sleep, 0, 1 << 40)?;
+            if self.kind != Kind::ForkJoin {
+                return Err(format!("{}: only the tasks of fork-join sleep; leave it out", place("sleep")));
+            }
+        }
+        let Some(quota) = self.quota else { return Ok(()) };
+        machine.only_on_a_host(&place("quota"))?;
+        if (LEAST_QUOTA..=f64::from(machine.processors)).contains(&quota) {
+            return Ok(());
+        }
+        Err(format!("{} is {quota}; it must be at least {LEAST_QUOTA} and at most machine.processors", place("quota")))
+    }
+}
+
+/// Of a period of 100 ms this is a millisecond, the least that Linux takes.
+const LEAST_QUOTA: f64 = 0.01;
+
+impl Machine {
+    /// L.
+    fn quantum(&self) -> u64 {
+        self.quantum.unwrap_or(QUANTUM.min(self.steps))
+    }
+
+    fn check(&self) -> Result<(), String> {
+        let Machine { model, processors, steps, quantum, allot, costs, linux, directed_yield, table, .. } = self;
+        bounded("machine.steps", *steps, 1, 1 << 40)?;
+        match model {
+            Model::ASteal => {
+                // Strands are told apart by 32 bits, and so are workers.
+                bounded("machine.processors", (*processors).into(), 1, 1 << 20)?;
+                let quantum = self.quantum();
+                // Of so many cycles 64 bits can keep account.
+                bounded("machine.quantum", quantum, 1, *steps)?;
+                bounded("machine.steps over machine.quantum", steps.div_ceil(quantum), 1, 1 << 30)?;
+                if *directed_yield {
+                    self.only_on_a_host("machine.directed_yield")?;
+                }
+                if !table {
+                    self.only_on_a_host("machine.table")?;
+                }
+                if linux.is_some() {
+                    self.only_on_a_host("machine.linux")?;
+                }
+                costs.map_or(Ok(()), |_| self.only_on_a_host("machine.costs"))
+            }
+            Model::Host => {
+                bounded("machine.processors", (*processors).into(), 1, Host::MOST_CORES as u64)?;
+                if let Some(linux) = linux {
+                    linux.check(*processors)?;
+                }
+                if let Some(costs) = costs {
+                    bounded("a cost of machine.costs", costs.most(), 0, 1 << 40)?;
+                }
+                if quantum.is_some() || allot.is_some() {
+                    return Err(
+                        "machine.quantum and machine.allot are not of a host, where each policy has its quantum and the core \
+                         table allots; leave them out, or machine.model"
+                            .into(),
+                    );
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn only_on_a_host(&self, what: &str) -> Result<(), String> {
+        match self.model {
+            Model::Host => Ok(()),
+            Model::ASteal => {
+                Err(format!("{what}: only a host has that; write machine.model = \"host\", or leave it out"))
+            }
+        }
+    }
+}
+
+/// The thread schedulers of policies: those with thieves that mug have a deque for each allotted processor.
+fn schedulers(policies: &[Policy], programs: &[Submission], processors: u32) -> Result<Vec<ThreadScheduler>, String> {
+    let known: BTreeMap<&str, ThreadScheduler> = [
+        ("a-steal", ThreadScheduler::a_steal(80, 150)),
+        ("abp-mug", ThreadScheduler::abp_mug()),
+        ("abp", ThreadScheduler::abp()),
+    ]
+    .into();
+    let (mut schedulers, mut deques) = (Vec::new(), 0u64);
+    for (policy, program) in policies.iter().copied().zip(programs) {
+        if policy.row().waking != Waking::AlwaysAwake {
+            let can = Policy::all().filter(|policy| policy.row().waking == Waking::AlwaysAwake);
+            let names: Vec<&str> = can.map(|policy| policy.row().name).collect();
+            return Err(format!(
+                "policy of program '{}': the thieves of {policy} sleep, and on this machine none does; write machine.model = \
+                 \"host\", or choose one of {}",
+                program.name,
+                names.join(", ")
+            ));
+        }
+        let plain = ThreadScheduler { policy, deques: Deques::PerProcessor, feedback: Feedback::None };
+        let like = known.get(policy.row().name).copied().unwrap_or(plain);
+        if like.deques == Deques::PerProcessor {
+            deques = deques.saturating_add(program.count.saturating_mul(processors.into()));
+        }
+        schedulers.push(ThreadScheduler { policy, ..like });
+    }
+    // Some 200 bytes each.
+    bounded("deques, a program without mugging having one for each processor, the number", deques, 0, 1 << 25)?;
+    Ok(schedulers)
+}
+
+fn bounded(what: &str, value: u64, least: u64, most: u64) -> Result<(), String> {
+    if (least..=most).contains(&value) {
+        return Ok(());
+    }
+    let most = if most == u64::MAX { String::new() } else { format!(" and at most {most}") };
+    Err(format!("{what} is {value}; it must be at least {least}{most}"))
+}
