@@ -37,14 +37,16 @@ mod coordinator;
 mod parameters;
 mod place;
 pub mod policies;
+pub mod row;
 mod thief;
 mod victims;
 
-pub use catalog::{Placement, Policy, PolicyError, Share, Sharing, Sleeper, Waking};
+pub use catalog::{Policy, PolicyError};
 pub use coordinator::{
     Account, CORRECTIONS, Claims, Coordinator, Mode, Orders, OutOfTurn, Room, StealTime, UNCORRECTED,
 };
 pub use parameters::{Domain, Parameter, Values};
 pub use place::{Place, Unblocked};
+pub use row::{Placement, Share, Sharing, Sleeper, Waking};
 pub use thief::{Action, Event, Level, Role, RunStatus, SleepRefusal, Thief, Victim, WakeReason, WorkerId};
 pub use victims::Victims;

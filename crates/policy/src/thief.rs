@@ -92,7 +92,7 @@ pub enum Action {
     /// Count the pool's roles: [`Event::Counted`]. Takes the pool's one lock, which is what `wsgi` exists to measure.
     Count,
     /// Give the core to this worker: [`Event::Yielded`]. Where the kernel has no directed yield, the worker is moved
-    /// to the thief's core first if its row says so ([`Row::yield_to`](crate::catalog::Row::yield_to)), and the yield
+    /// to the thief's core first if its row says so ([`Row::yield_to`](crate::row::Row::yield_to)), and the yield
     /// is a plain one.
     YieldTo(WorkerId),
     /// Give a worker what is left of the thief's time slice, on the thief's core (Robinhood §3.1). Whether it has its

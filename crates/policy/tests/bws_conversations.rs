@@ -1,6 +1,6 @@
 //! BWS Algorithm 2 and §4 as tables: what happened, and what the paper says comes next.
 
-use comity_policy::catalog::Pull;
+use comity_policy::row::Pull;
 use comity_policy::{Action, Event, Policy, Role, RunStatus, SleepRefusal, Thief, Victim, WakeReason, WorkerId};
 
 const ME: WorkerId = WorkerId(0);

@@ -38,6 +38,7 @@
 //! The crate's `README.md` has the lemmas; their numbers stand beside the steps.
 
 mod always_awake;
+mod any_way;
 mod every_push;
 mod hunger;
 mod hungry;
@@ -55,7 +56,8 @@ use crossbeam_utils::CachePadded;
 
 use crate::platform::{Lock, Parker, Platform, Waker, Word};
 
-use way::{AnyWay, Way, way};
+use any_way::{AnyWay, way};
+use way::Way;
 
 /// What the protocol must be able to see of the pool's queues.
 pub trait Work {

@@ -1,25 +1,10 @@
 //! Every program by name. Adding a program is one file under `kernels/` and one row here.
 
+use comity_graph::Scale;
+
 use crate::kernels;
-use crate::scaling::Scaling;
-use crate::{Parameter, ParameterError, Parameters, Program};
-
-/// Builds a program's input from its parameters.
-pub type Prepare = fn(&Parameters) -> Result<Box<dyn Program>, ParameterError>;
-
-/// One program of the catalog.
-pub struct Row {
-    /// The name on the command line.
-    pub name: &'static str,
-    /// What it computes, in one line, and where it comes from.
-    pub summary: &'static str,
-    /// The keys it understands.
-    pub parameters: &'static [Parameter],
-    /// Builds its input.
-    pub prepare: Prepare,
-    /// How the graph of an input becomes that of a larger one; or why it does not.
-    pub scaling: Result<Scaling, &'static str>,
-}
+use crate::row::Row;
+use crate::{ParameterError, Parameters, Program};
 
 /// All programs.
 pub const ROWS: &[Row] = &[
@@ -66,4 +51,61 @@ pub fn parse(text: &str) -> Result<(&'static Row, Parameters), ParameterError> {
         return Err(ParameterError::new(format!("no program is called '{name}'; choose one of {}", names.join(", "))));
     };
     Ok((row, Parameters::parse(row.name, row.parameters, parameters)?))
+}
+
+/// The factors from the graph of `recorded` to that of `wanted`, both written `NAME[:key=value,…]`.
+///
+/// # Errors
+/// They are not the same program, or differ in what its rule does not scale; or it has no rule. Says so in a
+/// sentence, and what to do.
+pub fn factors(recorded: &str, wanted: &str) -> Result<Scale, ParameterError> {
+    let ((row, small), (other, large)) = (parse(recorded)?, parse(wanted)?);
+    if row.name != other.name {
+        let (recorded, wanted) = (row.name, other.name);
+        return Err(ParameterError::new(format!(
+            "a recording of {recorded} cannot be scaled to {wanted}; record that"
+        )));
+    }
+    let scaling = row.scaling.map_err(|why| {
+        ParameterError::new(format!("{} cannot be scaled: {why}; record the size that is wanted", row.name))
+    })?;
+    let differs = |row: &Row| {
+        let mut keys = row.parameters.iter().map(|parameter| parameter.key);
+        keys.find(|key| *key != "seed" && !scaling.keys.contains(key) && small.text(key) != large.text(key))
+    };
+    if let Some(key) = differs(row) {
+        return Err(ParameterError::new(format!(
+            "{}: {key} is {} in the recording; only {} can be scaled, so record {key}={}",
+            row.name,
+            small.text(key),
+            scaling.keys.join(", "),
+            large.text(key)
+        )));
+    }
+    Ok((scaling.extents)(&large)?.over(&(scaling.extents)(&small)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_has_no_rule_is_said() {
+        for (recorded, wanted, part) in [
+            ("mm:n=100", "lu:n=200", "a recording of mm cannot be scaled to lu"),
+            ("uts", "uts:tree=T3", "uts cannot be scaled: its tree is drawn node by node"),
+            (
+                "mm:n=100",
+                "mm:n=200,grain=32",
+                "mm: grain is 64 in the recording; only n can be scaled, so record grain=32",
+            ),
+            ("lu:n=320", "lu:n=512", "lu: n=320 is 5 tiles"),
+            ("mm:n=100", "mm:n=5000", "n=5000 is not a whole number"),
+            ("none", "mm", "no program is called 'none'"),
+        ] {
+            let answer = factors(recorded, wanted).unwrap_err().to_string();
+            assert!(answer.contains(part), "{answer}");
+        }
+        assert_eq!(factors("mm:seed=1", "mm:seed=2"), Ok(Scale::default()));
+    }
 }

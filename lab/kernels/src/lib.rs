@@ -22,6 +22,7 @@ mod randlc;
 mod random;
 pub mod record;
 mod recurrence;
+pub mod row;
 pub mod scaling;
 
 pub mod kernels;

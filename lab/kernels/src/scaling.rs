@@ -7,7 +7,6 @@
 
 use comity_graph::Scale;
 
-use crate::catalog::{self, Row};
 use crate::{ParameterError, Parameters};
 
 /// Why a program has no rule that cannot be recorded: its tasks wait, or it has threads of its own.
@@ -22,38 +21,6 @@ pub struct Scaling {
     pub rule: &'static str,
     /// How much there is of each.
     pub extents: fn(&Parameters) -> Result<Scale, ParameterError>,
-}
-
-/// The factors from the graph of `recorded` to that of `wanted`, both written `NAME[:key=value,…]`.
-///
-/// # Errors
-/// They are not the same program, or differ in what its rule does not scale; or it has no rule. Says so in a
-/// sentence, and what to do.
-pub fn factors(recorded: &str, wanted: &str) -> Result<Scale, ParameterError> {
-    let ((row, small), (other, large)) = (catalog::parse(recorded)?, catalog::parse(wanted)?);
-    if row.name != other.name {
-        let (recorded, wanted) = (row.name, other.name);
-        return Err(ParameterError::new(format!(
-            "a recording of {recorded} cannot be scaled to {wanted}; record that"
-        )));
-    }
-    let scaling = row.scaling.map_err(|why| {
-        ParameterError::new(format!("{} cannot be scaled: {why}; record the size that is wanted", row.name))
-    })?;
-    let differs = |row: &Row| {
-        let mut keys = row.parameters.iter().map(|parameter| parameter.key);
-        keys.find(|key| *key != "seed" && !scaling.keys.contains(key) && small.text(key) != large.text(key))
-    };
-    if let Some(key) = differs(row) {
-        return Err(ParameterError::new(format!(
-            "{}: {key} is {} in the recording; only {} can be scaled, so record {key}={}",
-            row.name,
-            small.text(key),
-            scaling.keys.join(", "),
-            large.text(key)
-        )));
-    }
-    Ok((scaling.extents)(&large)?.over(&(scaling.extents)(&small)?))
 }
 
 /// The leaves of a range that is halved until none is longer than `grain`, as [`ForkJoin`](crate::ForkJoin) does.
@@ -98,26 +65,6 @@ mod tests {
             assert_eq!(quarters_on_path(f64::from(1 << levels)), path);
             (product, solution, path) = (2.0 * product, 2.0 * solution + product, 2.0 * path + solution + product);
         }
-    }
-
-    #[test]
-    fn what_has_no_rule_is_said() {
-        for (recorded, wanted, part) in [
-            ("mm:n=100", "lu:n=200", "a recording of mm cannot be scaled to lu"),
-            ("uts", "uts:tree=T3", "uts cannot be scaled: its tree is drawn node by node"),
-            (
-                "mm:n=100",
-                "mm:n=200,grain=32",
-                "mm: grain is 64 in the recording; only n can be scaled, so record grain=32",
-            ),
-            ("lu:n=320", "lu:n=512", "lu: n=320 is 5 tiles"),
-            ("mm:n=100", "mm:n=5000", "n=5000 is not a whole number"),
-            ("none", "mm", "no program is called 'none'"),
-        ] {
-            let answer = factors(recorded, wanted).unwrap_err().to_string();
-            assert!(answer.contains(part), "{answer}");
-        }
-        assert_eq!(factors("mm:seed=1", "mm:seed=2"), Ok(Scale::default()));
     }
 
     #[test]

@@ -4,8 +4,8 @@
 //! which depends on caches, is compared by `lab/bench/recorded.py LAB FOLDER scale`.
 
 use comity_graph::{About, Graph, Step, Stretch, Task};
+use comity_kernels::catalog;
 use comity_kernels::record::Costs;
-use comity_kernels::{catalog, scaling};
 
 /// Small and large; by how much tasks and leaves may differ, and the longest path, in percent.
 ///
@@ -66,7 +66,7 @@ fn shape(graph: &Graph) -> [f64; 3] {
 #[test]
 fn a_scaled_graph_has_the_shape_of_the_larger_one() {
     for &(small, large, few, path) in CASES {
-        let factors = scaling::factors(small, large).unwrap();
+        let factors = catalog::factors(small, large).unwrap();
         let recording = recorded(small);
         let (scaled, wanted) = (shape(&recording.scaled(factors).unwrap()), shape(&recorded(large)));
         for (nth, within) in [few, few, path].into_iter().enumerate() {

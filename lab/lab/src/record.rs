@@ -16,8 +16,8 @@ use comity_console::output::ResultFile;
 use comity_console::parse::whole;
 use comity_console::{Failure, machine, output, printable};
 use comity_graph::{About, Graph, Leaves, Measures, Scale};
+use comity_kernels::catalog;
 use comity_kernels::record::MERGE_NS;
-use comity_kernels::{catalog, scaling};
 
 use crate::backend::{default_workers, workers_range};
 use crate::choices;
@@ -93,7 +93,7 @@ fn factors(graph: &Graph, text: &str) -> Result<Scale, String> {
                 "the recording is of '{recorded}', which is no kernel and has no rule; write factors, as in width=4"
             ));
         }
-        return scaling::factors(recorded, text).map_err(|error| error.to_string());
+        return catalog::factors(recorded, text).map_err(|error| error.to_string());
     }
     let mut scale = Scale::default();
     for piece in text.split(',') {

@@ -19,8 +19,8 @@
 
 use std::sync::{Arc, Mutex};
 
-use comity_policy::catalog::Row;
 use comity_policy::policies::{a_steal, abp, abp_mug, plain};
+use comity_policy::row::Row;
 use comity_policy::{Action, Event, Policy, Thief, WorkerId};
 use comity_sim::program::{Fork, ForkJoin, Program, Strand};
 use comity_sim::quanta::job::{Deques, Job};

@@ -2,10 +2,11 @@
 
 use alloc::boxed::Box;
 
+use super::abp;
 use super::dws;
-use crate::catalog::{Placement, Row, Share, Sharing, Sleeper, Waking};
 use crate::parameters::{Parameter, parameters};
-use crate::{Account, Action, Claims, Coordinator, Event, Orders, Place, Thief, Victims};
+use crate::row::{Placement, Row, Share, Sharing, Sleeper};
+use crate::{Account, Action, Claims, Coordinator, Event, Orders, Thief, Victims};
 
 parameters! {
     /// What can be set.
@@ -30,14 +31,6 @@ pub const ROW: Row = Row {
     name: "a-steal",
     summary: "desires more cores while it uses those that it has, fewer when it does not; thieves mug before they steal",
     source: "A-STEAL §2, figure 1; DEQ of §3",
-    waking: Waking::AlwaysAwake,
-    counts_roles: false,
-    batch: 1,
-    steal_backs: 0,
-    place: Place::Current,
-    yield_to: |_| None,
-    accelerates: |_| None,
-    slice_us: |_| 0,
     share: Share::Cores(Sharing {
         placement: Placement::WithinCores,
         sleeper: Sleeper::KeepsCore,
@@ -54,6 +47,7 @@ pub const ROW: Row = Row {
     }),
     parameters: Parameters::TABLE,
     rest: |victims, _| Box::new(ASteal { victims }),
+    ..abp::ROW
 };
 
 /// Every cycle is spent working, stealing or mugging (§1).

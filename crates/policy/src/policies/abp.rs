@@ -2,7 +2,7 @@
 
 use alloc::boxed::Box;
 
-use crate::catalog::{Row, Share, Waking};
+use crate::row::{Row, Share, Waking};
 use crate::{Action, Event, Place, Thief, Victims};
 
 /// The catalog row.

@@ -1,7 +1,7 @@
 //! `abp-eq`: `eq` + `abp`, the other side of the A-STEAL paper's comparison.
 
 use super::equipartition;
-use crate::catalog::{Placement, Row, Share, Sharing};
+use crate::row::{Placement, Row, Share, Sharing};
 
 /// The catalog row.
 pub const ROW: Row = Row {

@@ -3,7 +3,7 @@
 use alloc::boxed::Box;
 
 use super::abp_eq;
-use crate::catalog::Row;
+use crate::row::Row;
 use crate::{Action, Event, Thief, Victims};
 
 /// The catalog row.

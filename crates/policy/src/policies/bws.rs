@@ -2,11 +2,10 @@
 
 use alloc::boxed::Box;
 
-use crate::catalog::{Pull, Row, Share, Waking};
+use super::abp;
 use crate::parameters::{Field, Parameter, parameters};
-use crate::{
-    Action, Event, Place, Role, RunStatus, SleepRefusal, Thief, Values, Victim, Victims, WakeReason, WorkerId,
-};
+use crate::row::{Pull, Row, Waking};
+use crate::{Action, Event, Role, RunStatus, SleepRefusal, Thief, Values, Victim, Victims, WakeReason, WorkerId};
 
 parameters! {
     /// What can be set, of `bws-busy-wakes` and of `robinhood` too.
@@ -49,19 +48,13 @@ pub const ROW: Row = Row {
     summary: "thieves rest after 64 failures, wake each other, yield to preempted peers; a watchdog stays awake",
     source: "BWS §3.2, Algorithm 2; §4",
     waking: Waking::Watchdog,
-    counts_roles: false,
-    batch: 1,
-    steal_backs: 0,
-    place: Place::Current,
     yield_to: |values| match Parameters::read(values).yield_to {
         YieldTo::Pull => Some(Pull { across_nodes: true, changes_places: false }),
         YieldTo::Plain => None,
     },
-    accelerates: |_| None,
-    slice_us: |_| 0,
-    share: Share::Time,
     parameters: Parameters::TABLE,
     rest: |victims, values| Box::new(Bws::new(victims, sleep_threshold(values))),
+    ..abp::ROW
 };
 
 /// SleepThreshold, as `bws`, its ablation and `robinhood` take it (BWS §5.1; §5.4 varies it from 32 to 4096).

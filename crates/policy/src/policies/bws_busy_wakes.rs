@@ -2,9 +2,10 @@
 
 use alloc::boxed::Box;
 
+use super::abp;
 use super::bws;
-use crate::catalog::{Row, Share, Waking};
-use crate::{Action, Event, Place, RunStatus, Thief, Victims};
+use crate::row::{Row, Waking};
+use crate::{Action, Event, RunStatus, Thief, Victims};
 
 /// The catalog row.
 pub const ROW: Row = Row {
@@ -12,19 +13,13 @@ pub const ROW: Row = Row {
     summary: "bws, but a busy worker wakes two sleepers at each new task: shows what taxing the busy path costs",
     source: "BWS §5.5, first experiment",
     waking: Waking::EveryPush { sleepers: 2 },
-    counts_roles: false,
-    batch: 1,
-    steal_backs: 0,
-    place: Place::Current,
     yield_to: bws::ROW.yield_to,
-    accelerates: |_| None,
-    slice_us: |_| 0,
-    share: Share::Time,
     parameters: bws::ROW.parameters,
     rest: |victims, values| {
         let sleep_threshold = bws::sleep_threshold(values);
         Box::new(BusyWakes { victims, sleep_threshold, steal_counter: 0 })
     },
+    ..abp::ROW
 };
 
 /// "When a busy worker generates a new task, it wakes up two sleeping workers if there are any, and a thief goes to

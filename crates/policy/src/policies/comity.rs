@@ -8,10 +8,11 @@ use alloc::boxed::Box;
 use core::mem;
 
 use self::courtesy::Courtesy;
+use super::abp;
 use super::dws;
 use super::robinhood::CHANGES_PLACES;
-use crate::catalog::{Accelerates, Placement, Row, Share, Sharing, Sleeper, Waking};
 use crate::parameters::{Field, Parameter, parameters};
+use crate::row::{Accelerates, Placement, Row, Share, Sharing, Sleeper, Waking};
 use crate::{Action, Event, Level, Place, Role, RunStatus, Thief, Victims, WakeReason, WorkerId};
 
 parameters! {
@@ -102,11 +103,9 @@ pub const ROW: Row = Row {
     summary: "the default: thieves spin briefly, then rest; the push that meets a sleeper's flag wakes one, which wakes more",
     source: "BWS §3.2 for resting; docs/decisions/ for what differs and why",
     waking: Waking::Hungry,
-    counts_roles: false,
     batch: 8,
     steal_backs: 16,
     place: Place::LastIfUp,
-    yield_to: |_| None,
     accelerates: |values| {
         let threads = match Parameters::read(values).accelerate {
             Accelerate::None | Accelerate::Yield => return None,
@@ -146,6 +145,7 @@ pub const ROW: Row = Row {
             doze_us: DOZE_US,
         })
     },
+    ..abp::ROW
 };
 
 /// Resting as in BWS, with two differences that a kernel with EEVDF asks for.

@@ -2,9 +2,10 @@
 
 use alloc::boxed::Box;
 
-use crate::catalog::{Row, Share, Waking};
+use super::abp;
 use crate::parameters::{Parameter, parameters};
-use crate::{Action, Event, Place, Thief, Victims};
+use crate::row::Row;
+use crate::{Action, Event, Thief, Victims};
 
 parameters! {
     /// What can be set.
@@ -19,21 +20,13 @@ pub const ROW: Row = Row {
     name: "delay-yield",
     summary: "first fails 2 × workers times, then yields the core on every failed steal: as Intel TBB did",
     source: "BWS §5.3",
-    waking: Waking::AlwaysAwake,
-    counts_roles: false,
-    batch: 1,
-    steal_backs: 0,
-    place: Place::Current,
-    yield_to: |_| None,
-    accelerates: |_| None,
-    slice_us: |_| 0,
-    share: Share::Time,
     parameters: Parameters::TABLE,
     rest: |victims, values| {
         let Parameters { failures_per_worker } = Parameters::read(values);
         let workers = victims.peers() + 1;
         Box::new(DelayYield { victims, threshold: failures_per_worker.saturating_mul(workers), failures: 0 })
     },
+    ..abp::ROW
 };
 
 /// "A worker does not yield its core until the number of failed steals exceeds a threshold, which is two times the

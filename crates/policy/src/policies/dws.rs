@@ -2,9 +2,10 @@
 
 use alloc::boxed::Box;
 
-use crate::catalog::{Placement, Row, Share, Sharing, Sleeper, Waking};
+use super::abp;
 use crate::parameters::{Parameter, Values, parameters};
-use crate::{Account, Action, Claims, Coordinator, Event, Orders, Place, SleepRefusal, Thief, Victims};
+use crate::row::{Placement, Row, Share, Sharing, Sleeper, Waking};
+use crate::{Account, Action, Claims, Coordinator, Event, Orders, SleepRefusal, Thief, Victims};
 
 /// T of DWS §3.4, how often a coordinator looks. One that looked less often than twice a second would count as stopped.
 pub(super) const QUANTUM: Parameter = Parameter::number(
@@ -32,16 +33,10 @@ pub const ROW: Row = Row {
     summary: "a worker per core; sleeps after k failures and frees its core, which other programs may use until it is taken back",
     source: "DWS §3.2 to §3.5, Algorithms 1 and 2",
     waking: Waking::Hungry,
-    counts_roles: false,
-    batch: 1,
-    steal_backs: 0,
-    place: Place::Current,
-    yield_to: |_| None,
-    accelerates: |_| None,
-    slice_us: |_| 0,
     share: Share::Cores(SHARING),
     parameters: Parameters::TABLE,
     rest,
+    ..abp::ROW
 };
 
 /// How `dws` and its ablation take part in the table.

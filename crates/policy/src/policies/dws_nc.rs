@@ -3,7 +3,7 @@
 use alloc::boxed::Box;
 
 use super::dws::{self, Demand};
-use crate::catalog::{Row, Share, Sharing};
+use crate::row::{Row, Share, Sharing};
 
 /// The catalog row.
 pub const ROW: Row = Row {

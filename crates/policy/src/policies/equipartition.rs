@@ -3,9 +3,9 @@
 use alloc::boxed::Box;
 
 use super::{abp, dws};
-use crate::catalog::{Placement, Row, Share, Sharing, Sleeper, Waking};
 use crate::parameters::parameters;
-use crate::{Account, Claims, Coordinator, Orders, Place};
+use crate::row::{Placement, Row, Share, Sharing, Sleeper};
+use crate::{Account, Claims, Coordinator, Orders};
 
 parameters! {
     /// What can be set.
@@ -19,17 +19,9 @@ pub const ROW: Row = Row {
     name: "equipartition",
     summary: "adjacent cores in equal parts, a worker bound to each; thieves as in abp: the baseline EP of the DWS paper",
     source: "DWS §2.2 and §4; Tucker and Gupta 1989",
-    waking: Waking::AlwaysAwake,
-    counts_roles: false,
-    batch: 1,
-    steal_backs: 0,
-    place: Place::Current,
-    yield_to: |_| None,
-    accelerates: |_| None,
-    slice_us: |_| 0,
     share: Share::Cores(SHARING),
     parameters: Parameters::TABLE,
-    rest: abp::ROW.rest,
+    ..abp::ROW
 };
 
 /// How the policies without feedback take part in the table.

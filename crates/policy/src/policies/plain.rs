@@ -2,9 +2,10 @@
 
 use alloc::boxed::Box;
 
-use crate::catalog::{Row, Share, Waking};
+use super::abp;
 use crate::parameters::{Parameter, parameters};
-use crate::{Action, Event, Place, Thief, Victims};
+use crate::row::{Row, Waking};
+use crate::{Action, Event, Thief, Victims};
 
 parameters! {
     /// What can be set.
@@ -19,20 +20,13 @@ pub const ROW: Row = Row {
     summary: "yields the core after each round of failed steals, and rests after 33 rounds: as stock rayon does",
     source: "rayon-core 1.13, sleep/README.md",
     waking: Waking::Hungry,
-    counts_roles: false,
-    batch: 1,
-    steal_backs: 0,
-    place: Place::Current,
-    yield_to: |_| None,
-    accelerates: |_| None,
-    slice_us: |_| 0,
-    share: Share::Time,
     parameters: Parameters::TABLE,
     rest: |victims, values| {
         let Parameters { rounds } = Parameters::read(values);
         let peers = victims.peers().max(1);
         Box::new(Plain { victims, peers, rounds, tried: 0, round: 0 })
     },
+    ..abp::ROW
 };
 
 /// A thief looks at every peer once, yields, and starts over. After 32 such rounds it says that it is about to sleep,

@@ -4,7 +4,7 @@
 use alloc::boxed::Box;
 
 use super::bws::{self, Bws};
-use crate::catalog::{Accelerates, Pull, Row};
+use crate::row::{Accelerates, Pull, Row};
 use crate::{Action, Event, Level, Role, RunStatus, Thief, Values, Victim, Victims};
 
 /// As `runtime/src/workers/acceleration.rs` has it: the candidate is not pushed back, and the thief is in its old

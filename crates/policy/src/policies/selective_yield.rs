@@ -2,9 +2,10 @@
 
 use alloc::boxed::Box;
 
-use crate::catalog::{Row, Share, Waking};
+use super::abp;
 use crate::parameters::{Parameter, parameters};
-use crate::{Action, Event, Place, Thief, Victims};
+use crate::row::Row;
+use crate::{Action, Event, Thief, Victims};
 
 parameters! {
     /// What can be set.
@@ -18,20 +19,12 @@ pub const ROW: Row = Row {
     name: "selective-yield",
     summary: "yields the core once every 64 failed steals",
     source: "BWS §5.3",
-    waking: Waking::AlwaysAwake,
-    counts_roles: false,
-    batch: 1,
-    steal_backs: 0,
-    place: Place::Current,
-    yield_to: |_| None,
-    accelerates: |_| None,
-    slice_us: |_| 0,
-    share: Share::Time,
     parameters: Parameters::TABLE,
     rest: |victims, values| {
         let Parameters { every } = Parameters::read(values);
         Box::new(SelectiveYield { victims, every, failures: 0 })
     },
+    ..abp::ROW
 };
 
 /// "A worker yields its core once every time it has conducted a number (e.g., 64 …) of failed steals."

@@ -2,7 +2,8 @@
 
 use alloc::boxed::Box;
 
-use crate::catalog::{Row, Share, Waking};
+use super::abp;
+use crate::row::Row;
 use crate::{Action, Event, Place, Thief, Victims};
 
 /// The catalog row.
@@ -10,17 +11,9 @@ pub const ROW: Row = Row {
     name: "ws-last",
     summary: "a task that can go on is queued where it last ran; thieves yield after every failed steal and never sleep",
     source: "WS-LAST §2, §3; place=current is the paper's WS-CUR",
-    waking: Waking::AlwaysAwake,
-    counts_roles: false,
-    batch: 1,
-    steal_backs: 0,
     place: Place::Last,
-    yield_to: |_| None,
-    accelerates: |_| None,
-    slice_us: |_| 0,
-    share: Share::Time,
-    parameters: &[],
     rest: |victims, _| Box::new(WsLast { victims }),
+    ..abp::ROW
 };
 
 /// §2: "chooses a random thread and tries to steal"; if that fails, and the program is not finished, `sched_yield`

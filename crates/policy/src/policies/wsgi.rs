@@ -2,9 +2,10 @@
 
 use alloc::boxed::Box;
 
-use crate::catalog::{Row, Share, Waking};
+use super::abp;
 use crate::parameters::{Parameter, parameters};
-use crate::{Action, Event, Place, Thief, Victims};
+use crate::row::{Row, Waking};
+use crate::{Action, Event, Thief, Victims};
 
 parameters! {
     /// What can be set.
@@ -20,18 +21,12 @@ pub const ROW: Row = Row {
     source: "BWS §5.5, second experiment",
     waking: Waking::Watchdog,
     counts_roles: true,
-    batch: 1,
-    steal_backs: 0,
-    place: Place::Current,
-    yield_to: |_| None,
-    accelerates: |_| None,
-    slice_us: |_| 0,
-    share: Share::Time,
     parameters: Parameters::TABLE,
     rest: |victims, values| {
         let Parameters { ratio } = Parameters::read(values);
         Box::new(Wsgi { victims, ratio, found: false })
     },
+    ..abp::ROW
 };
 
 /// "By dynamically putting thieves into sleep or waking up sleeping thieves, WSGI tries to keep a fixed ratio between

@@ -43,7 +43,7 @@ use comity_os::census::Stat;
 use comity_os::cores;
 use comity_os::cpu_clock::ThreadId;
 use comity_policy::WorkerId;
-use comity_policy::catalog::Pull;
+use comity_policy::row::Pull;
 
 use crate::cores::masks::{NotMoved, widen};
 use crate::cores::mender::{MEND, Mender};

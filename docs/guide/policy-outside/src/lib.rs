@@ -1,6 +1,6 @@
 //! A policy that Comity does not know: a thief tries three times, and sleeps.
 
-use comity_policy::catalog::Row;
+use comity_policy::row::Row;
 use comity_policy::{Action, Event, Place, Share, Thief, Victims, Waking};
 
 /// Attempts that fail before a thief sleeps.

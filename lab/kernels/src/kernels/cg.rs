@@ -15,7 +15,7 @@ use std::ops::Range;
 
 use comity_graph::Scale;
 
-use crate::catalog::Row;
+use crate::row::Row;
 use crate::scaling::Scaling;
 use crate::{ForkJoin, Kernel, Parameter, ParameterError, Parameters, Verdict};
 use makea::{Matrix, make_matrix};

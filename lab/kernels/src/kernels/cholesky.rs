@@ -17,9 +17,9 @@ mod tree;
 
 use comity_graph::Scale;
 
-use crate::catalog::Row;
 use crate::difference::{largest, largest_difference};
 use crate::random::SplitMix;
+use crate::row::Row;
 use crate::scaling::{Scaling, quarters_on_path};
 use crate::{ForkJoin, Kernel, Parameter, ParameterError, Parameters, Verdict};
 use tree::{Recursion, Tree};

@@ -18,8 +18,8 @@ use i_overlay::i_shape::flat::buffer::FlatContoursBuffer;
 use self::polygon::{Polygon, twice_area};
 use comity_graph::Scale;
 
-use crate::catalog::Row;
 use crate::random::SplitMix;
+use crate::row::Row;
 use crate::scaling::Scaling;
 use crate::{ForkJoin, Kernel, Parameter, ParameterError, Parameters, Verdict};
 

@@ -7,8 +7,8 @@
 
 use comity_graph::Scale;
 
-use crate::catalog::Row;
 use crate::randlc::Randlc;
+use crate::row::Row;
 use crate::scaling::{Scaling, halved};
 use crate::{ForkJoin, Kernel, Parameter, ParameterError, Parameters, Verdict};
 

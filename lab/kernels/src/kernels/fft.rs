@@ -12,9 +12,9 @@ use std::f64::consts::{PI, TAU};
 
 use comity_graph::Scale;
 
-use crate::catalog::Row;
 use crate::difference::largest;
 use crate::random::SplitMix;
+use crate::row::Row;
 use crate::scaling::{Scaling, forked};
 use crate::{ForkJoin, Kernel, Parameter, ParameterError, Parameters, Serial, Verdict};
 

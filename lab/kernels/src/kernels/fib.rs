@@ -2,7 +2,7 @@
 
 use comity_graph::Scale;
 
-use crate::catalog::Row;
+use crate::row::Row;
 use crate::scaling::Scaling;
 use crate::{ForkJoin, Kernel, Parameter, ParameterError, Parameters, Verdict};
 

@@ -12,9 +12,9 @@
 
 use comity_graph::Scale;
 
-use crate::catalog::Row;
 use crate::difference::largest_difference;
 use crate::random::SplitMix;
+use crate::row::Row;
 use crate::scaling::Scaling;
 use crate::{ForkJoin, Kernel, Parameter, ParameterError, Parameters, Verdict};
 

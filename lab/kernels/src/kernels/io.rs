@@ -7,8 +7,8 @@
 use std::thread::sleep;
 use std::time::Duration;
 
-use crate::catalog::Row;
 use crate::recurrence::{Step, spin};
+use crate::row::Row;
 use crate::scaling::FORKS_NOTHING;
 use crate::{ForkJoin, Kernel, Parameter, ParameterError, Parameters, Verdict};
 

@@ -7,8 +7,8 @@
 use std::num::NonZero;
 use std::thread;
 
-use crate::catalog::Row;
 use crate::recurrence::{Step, spin};
+use crate::row::Row;
 use crate::scaling::FORKS_NOTHING;
 use crate::{ForkJoin, Kernel, Parameter, Verdict};
 

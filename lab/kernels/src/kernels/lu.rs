@@ -11,10 +11,10 @@
 
 use comity_graph::Scale;
 
-use crate::catalog::Row;
 use crate::difference::largest_difference;
 use crate::fork_join::COPY_GRAIN;
 use crate::random::SplitMix;
+use crate::row::Row;
 use crate::scaling::{Scaling, quarters_on_path};
 use crate::{ForkJoin, Kernel, Parameter, ParameterError, Parameters, Verdict};
 

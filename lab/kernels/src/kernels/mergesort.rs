@@ -8,8 +8,8 @@
 
 use comity_graph::Scale;
 
-use crate::catalog::Row;
 use crate::random::SplitMix;
+use crate::row::Row;
 use crate::scaling::{Scaling, halved};
 use crate::{ForkJoin, Kernel, Parameter, ParameterError, Parameters, Verdict};
 

@@ -16,8 +16,8 @@ mod fit;
 
 use comity_graph::Scale;
 
-use crate::catalog::Row;
 use crate::random::SplitMix;
+use crate::row::Row;
 use crate::scaling::Scaling;
 use crate::{ForkJoin, Kernel, Parameter, ParameterError, Parameters, Serial, Verdict};
 use fit::{Polynomial, fit};

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use self::tracer::Tracer;
 use comity_graph::Scale;
 
-use crate::catalog::Row;
+use crate::row::Row;
 use crate::scaling::Scaling;
 use crate::{ForkJoin, Kernel, Parameter, ParameterError, Parameters, Verdict};
 

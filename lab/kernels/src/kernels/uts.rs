@@ -10,7 +10,7 @@
 
 use sha1::block_api::compress;
 
-use crate::catalog::Row;
+use crate::row::Row;
 use crate::{ForkJoin, Kernel, Parameter, Verdict};
 
 /// The catalog row.

@@ -18,8 +18,8 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex};
 use std::{hint, thread};
 
-use crate::catalog::Row;
 use crate::difference::largest_difference;
+use crate::row::Row;
 use crate::scaling::FORKS_NOTHING;
 use crate::{ForkJoin, Kernel, Parameter, ParameterError, Parameters, Verdict};
 

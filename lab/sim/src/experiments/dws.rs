@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use comity_graph::{Graph, Scale};
 use comity_policy::Policy;
-use comity_policy::catalog::Share;
+use comity_policy::row::Share;
 
 use super::claims::Paper;
 use super::corun::{Again, Does, Entry, GAP, Length, Machine, Ran, together};

@@ -3,7 +3,7 @@
 use std::cell::Cell;
 
 use comity_policy::allotment::Proposal;
-use comity_policy::catalog::Sleeper;
+use comity_policy::row::Sleeper;
 use comity_policy::{Mode, Room, WorkerId};
 use comity_protocol::activation::{Activation, Terms};
 use comity_protocol::look::{AtLook, Looked};
