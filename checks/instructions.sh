@@ -14,26 +14,23 @@ if ! command -v valgrind >/dev/null; then
         exit 1
     }
 fi
-cargo build --release -q -p comity-cli -p comity-lab
 cargo build --release -q -p comity --example fib
 target=${CARGO_TARGET_DIR:-target}
 failed=0
 
+# Instructions of the example, for its arguments.
 count() {
-    COMITY_NUM_THREADS=1 valgrind --tool=callgrind --callgrind-out-file=/dev/null "$@" 2>&1 >/dev/null |
+    COMITY_NUM_THREADS=1 valgrind --tool=callgrind --callgrind-out-file=/dev/null "$target/release/examples/fib" "$@" 2>&1 >/dev/null |
         sed -n 's/.*Collected : //p'
 }
 
-# A coordinator comes by the clock, and valgrind's clock is slow: without a table there is none. What starting up
-# costs more where cores are shared, some 130,000 instructions once, is less than 0.1 % of fib(32).
+# A coordinator comes by the clock, and valgrind's clock is slow: without a table there is none.
 export COMITY_TABLE=off
 
-# Instructions per join: fib(27) makes 317 810 joins and fib(22) makes 28 656.
+# Instructions per join of a shape: fib(29) makes 832 039 joins and fib(22) makes 28 656. What starting up costs is in
+# both, but for some ten thousand instructions.
 per_join() {
-    local more less
-    more=$(count "$target/release/examples/fib" "$1" 27)
-    less=$(count "$target/release/examples/fib" "$1" 22)
-    awk -v m="$more" -v l="$less" 'BEGIN { printf "%.2f", (m - l) / (317810 - 28656) }'
+    awk -v m="$(count "$1" 29)" -v l="$(count "$1" 22)" 'BEGIN { printf "%.3f", (m - l) / (832039 - 28656) }'
 }
 
 printf '%-16s %14s %10s\n' fib per-join ceiling
@@ -47,15 +44,20 @@ while read -r shape ceiling; do
 done <<<'join 52.4
 worker 48.0'
 
-reference=$(count "$target/release/comity-lab" kernel fib:n=32 --policy comity --workers 1)
-printf '\n%-16s %14s %10s\n' policy instructions extra
-for policy in $("$target/release/comity" policies --json | sed -n 's/^ *"name": "\([^"]*\)",$/\1/p'); do
-    instructions=$(count "$target/release/comity-lab" kernel fib:n=32 --policy "$policy" --workers 1)
-    extra=$(awk -v a="$instructions" -v b="$reference" 'BEGIN { printf "%.4f", (a / b - 1) * 100 }')
-    printf '%-16s %14d %9s %%\n' "$policy" "$instructions" "$extra"
+reference=$(per_join join)
+printf '\n%-16s %14s %10s\n' policy per-join extra
+policies=$("$target/release/examples/fib" policies)
+for policy in $policies; do
+    instructions=$(COMITY_POLICY=$policy per_join join)
+    extra=$(awk -v a="$instructions" -v b="$reference" 'BEGIN { printf "%.2f", (a / b - 1) * 100 }')
+    printf '%-16s %14s %9s %%\n' "$policy" "$instructions" "$extra"
     if [ "$policy" != bws-busy-wakes ] && awk -v e="$extra" 'BEGIN { exit !(e > 0.1 || e < -0.1) }'; then
         echo "instructions: $policy is more than 0.1 % away from comity on the busy path" >&2
         failed=1
     fi
 done
+[ "$(wc -w <<<"$policies")" -gt 10 ] || {
+    echo "instructions: the example lists too few policies: $policies" >&2
+    failed=1
+}
 exit $failed

@@ -16,6 +16,8 @@
 # under "Fails:". The command must exit with 1 and name the claims that stand there. It takes an hour on two cores.
 # With the beginning of a name: those patches alone.
 #
+# With --since and a commit: those that have changed since, or that break a file that has.
+#
 # With the names of crates: those of these crates alone.
 #
 # All share one tree: a mutation is taken back before the next, so that cargo builds only the crate that it changes.
@@ -34,13 +36,19 @@ cd "$work/tree"
 export GIT_CEILING_DIRECTORIES=$work
 survived=0 caught=0
 usage() {
-    echo "usage: checks/mutations.sh [--simulator | --reproduce [PREFIX] | CRATE...], of runtime, flow, sim, protocol and policy" >&2
+    echo "usage: checks/mutations.sh [--simulator | --reproduce [PREFIX] | --since COMMIT | CRATE...], of runtime, flow, sim, protocol and policy" >&2
     exit 2
 }
 if [ "${1:-}" = --simulator ] || [ "${1:-}" = --reproduce ]; then
     [ $# = 1 ] || { [ $# = 2 ] && [ "$1" = --reproduce ] && compgen -G "$patches/crates/policy/mutations/$2*.patch" >/dev/null; } || usage
     of=()
 else
+    since=
+    if [ "${1:-}" = --since ]; then
+        [ $# = 2 ] && git -C "$patches" rev-parse -q --verify "$2^{commit}" >/dev/null || usage
+        since=$2
+        shift 2
+    fi
     of=("$@")
     [ $# -gt 0 ] || of=(runtime flow sim protocol policy)
     for crate in "${of[@]}"; do
@@ -132,6 +140,18 @@ all=()
 for crate in "${of[@]}"; do
     all+=("$patches"/*/"$crate"/mutations/*.patch)
 done
+if [ -n "$since" ]; then
+    touched=()
+    for mutation in "${all[@]}"; do
+        mapfile -t files < <(sed -n 's|^+++ b/||p' "$mutation")
+        git -C "$patches" diff --quiet "$since" -- "${mutation#"$patches/"}" "${files[@]}" || touched+=("$mutation")
+    done
+    all=("${touched[@]}")
+    if [ ${#all[@]} = 0 ]; then
+        echo "mutations: none has changed since $since, nor a file that one breaks"
+        exit
+    fi
+fi
 for mutation in "${all[@]}"; do
     name=$(basename "$mutation" .patch)
     case $mutation in

@@ -1,6 +1,7 @@
 //! The n-th Fibonacci number by double recursion, without a cutoff: next to nothing but joins.
 //!
-//! `cargo run --release -p comity --example fib -- join 40`, or with the worker passed along, `… -- worker 40`.
+//! `cargo run --release -p comity --example fib -- join 40`, or with the worker passed along, `… -- worker 40`. The
+//! environment says by which policy (`COMITY_POLICY`); `… -- policies` lists them.
 
 use std::process::ExitCode;
 
@@ -25,12 +26,16 @@ fn by_worker(worker: &Worker, n: u32) -> u64 {
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if arguments == ["policies"] {
+        comity::Policy::all().for_each(|policy| println!("{policy}"));
+        return ExitCode::SUCCESS;
+    }
     let number = arguments.get(1).and_then(|n| n.parse().ok()).filter(|n| *n <= 90);
     let result = match (arguments.first().map(String::as_str), number) {
         (Some("join"), Some(n)) => comity::on_worker(|_| by_join(n)),
         (Some("worker"), Some(n)) => comity::on_worker(|worker| by_worker(worker, n)),
         _ => {
-            eprintln!("usage: fib join|worker N, with N from 0 to 90");
+            eprintln!("usage: fib join|worker N, with N from 0 to 90; or fib policies");
             return ExitCode::from(2);
         }
     };
