@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# `policy` and `protocol`, with all that they depend on, build into a program without the standard library. It is a
+# `values`, `policy` and `protocol`, with all that they depend on, build into a program without the standard library. It is a
 # static library with its own panic handler, of which there can be only one. That takes no target without std, which
 # not every toolchain can install.
 set -euo pipefail
@@ -19,9 +19,10 @@ crate-type = ["staticlib"]
 [dependencies]
 comity-policy = { path = "$root/crates/policy" }
 comity-protocol = { path = "$root/crates/protocol" }
+comity-values = { path = "$root/crates/values" }
 [profile.dev]
 panic = "abort"
 [workspace]
 TOML
 CARGO_TARGET_DIR=$target cargo build --quiet --manifest-path "$target/crate/Cargo.toml"
-echo "no-std: policy and protocol build without std"
+echo "no-std: values, policy and protocol build without std"

@@ -27,7 +27,7 @@ for command in comity comity-lab; do
 done
 install -D -m 644 -t "$tree/share/doc/comity" README.md CHANGELOG.md LICENSE-MIT LICENSE-APACHE
 # What the drop-in and the library are built from.
-sources=(Cargo.toml crates/{rayon-core,runtime,flow,table,protocol,policy,os} lab/{recording,graph})
+sources=(Cargo.toml crates/{rayon-core,runtime,flow,table,protocol,policy,os,values} lab/{recording,graph})
 mkdir -p "$tree/share/comity"
 git ls-files "${sources[@]}" | grep -vE '^crates/[^/]*/(mutations|programs|api|upstream)/' |
     xargs cp --parents -t "$tree/share/comity"

@@ -4,7 +4,8 @@ use std::fmt::Write;
 
 use clap::Args;
 use comity_console::{Failure, output};
-use comity_policy::catalog::{ROWS, Row};
+use comity_policy::catalog::ROWS;
+use comity_policy::row::Row;
 use comity_policy::{Domain, Parameter};
 
 use crate::json::{PolicyCatalog, PolicyParameter, PolicyRow};

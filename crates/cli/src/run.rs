@@ -12,6 +12,7 @@ mod companion;
 mod coordinate;
 mod record;
 mod report;
+mod terms;
 mod tree;
 
 use std::env;
@@ -31,7 +32,7 @@ use comity_os::{cores, detached, environment, process, streams, task_group};
 use comity_policy::Policy;
 use comity_table::{Location, Member, Snapshot, TableError};
 
-use self::coordinate::Terms;
+use self::terms::Terms;
 use crate::weight;
 
 /// The variables that `--cores N` sets to N. Runtimes and tools read from them how many threads or jobs to start.

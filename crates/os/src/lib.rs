@@ -25,7 +25,7 @@ pub mod memory;
 pub mod park;
 pub mod priority;
 pub mod quota;
-pub mod steal;
+pub mod steal_time;
 pub mod stopwatch;
 pub mod thread_limit;
 pub mod throttle;
@@ -37,7 +37,7 @@ pub mod writes;
 #[cfg_attr(not(all(target_os = "linux", target_pointer_width = "64", not(comity_portable))), path = "portable/mod.rs")]
 mod system;
 
-pub use comity_protocol::{CORES, CoreSet, SharedCoreSet};
+pub use comity_values::{CORES, CoreSet, SharedCoreSet};
 pub use lock::lock;
 pub use system::*;
 

@@ -14,7 +14,6 @@ extern crate alloc;
 
 pub mod activation;
 pub mod command;
-mod core_set;
 mod core_word;
 mod demand;
 pub mod dialogue;
@@ -27,12 +26,12 @@ pub mod quantum;
 mod shortfall;
 pub mod sleep;
 mod standing;
-pub mod steal;
+pub mod steal_time;
 pub mod table;
 
-pub use core_set::{CORES, CoreSet, SharedCoreSet};
+pub use comity_values::{CORES, CoreSet, SharedCoreSet, TaskGroup};
 pub use core_word::{CoreWord, SlotId};
 pub use demand::{Demand, Look};
 pub use partition::{Partition, Party, partition};
 pub use shortfall::Shortfall;
-pub use standing::{SLOTS, STOPPED_AFTER, Standing, TURN, TaskGroup, Way};
+pub use standing::{SLOTS, STOPPED_AFTER, Standing, TURN, Way};

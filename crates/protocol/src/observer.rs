@@ -31,7 +31,7 @@ use alloc::vec::Vec;
 
 use comity_policy::{Account, Mode, Room, WorkerId};
 
-use crate::steal::{Reading, StealClock};
+use crate::steal_time::{Reading, StealClock};
 
 /// Looks in succession at which a worker with a task has neither forked nor finished anything, so that it may be
 /// waiting for what another task would do. The second number counts where no worker of the pool has moved. The papers'

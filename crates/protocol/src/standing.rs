@@ -63,31 +63,6 @@ pub struct Standing {
     pub may_take_turns: bool,
 }
 
-/// A task group of a program, as the scheduler of the operating system has it: a session under autogroup, or a control
-/// group. The scheduler divides time by weight among groups that have the same parent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TaskGroup {
-    /// Tells the group from others with the same parent. Never 0.
-    pub id: u32,
-    /// Tells groups with different parents apart.
-    pub parent: u16,
-    /// The weight relative to other groups, in thousandths of the default weight of a group. Never 0.
-    pub milli: u16,
-}
-
-impl TaskGroup {
-    /// Encodes a group, or an unknown group, as a word of the core table.
-    pub fn to_bits(group: Option<TaskGroup>) -> u64 {
-        group.map_or(0, |group| u64::from(group.id) << 32 | u64::from(group.parent) << 16 | u64::from(group.milli))
-    }
-
-    /// Decodes a word of the core table. Any word is valid.
-    pub fn from_bits(bits: u64) -> Option<TaskGroup> {
-        let group = TaskGroup { id: (bits >> 32) as u32, parent: (bits >> 16) as u16, milli: bits as u16 };
-        (group.id != 0 && group.milli != 0).then_some(group)
-    }
-}
-
 /// The way in which a command is limited to its share of the cores.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Way {

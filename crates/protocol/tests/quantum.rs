@@ -8,7 +8,7 @@ use comity_policy::{Account, Claims, Coordinator, Mode, Orders, OutOfTurn, Polic
 use comity_protocol::observer::{Process, Sample, Times, Workers};
 use comity_protocol::orders::InForce;
 use comity_protocol::quantum::{Coordination, Pools, Program, Staff, Visit};
-use comity_protocol::steal::Reading;
+use comity_protocol::steal_time::Reading;
 use comity_protocol::{CoreSet, CoreWord, Partition, Party, STOPPED_AFTER, SlotId, Standing, partition};
 
 const MS: u64 = 1_000_000;

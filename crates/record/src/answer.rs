@@ -5,7 +5,7 @@ use comity_policy::{Role, RunStatus, Victim, WorkerId};
 use comity_protocol::dialogue::Take;
 use comity_protocol::observer::{Sample, Times};
 use comity_protocol::orders::InForce;
-use comity_protocol::steal::Reading;
+use comity_protocol::steal_time::Reading;
 use comity_protocol::{CoreSet, Standing};
 
 /// What is left of a line's numbers.

@@ -6,7 +6,6 @@
 mod accelerate;
 pub mod blocking;
 mod child;
-mod cores_used;
 mod drop_in;
 mod floor;
 mod fork_join;
@@ -14,12 +13,13 @@ mod harness;
 mod idle;
 mod latency;
 mod lend;
-pub mod phase_loop;
+pub mod r#loop;
 pub mod quartiles;
 mod ratio;
 mod run_queue;
 mod simulator;
 mod solo;
+mod r#use;
 mod wake;
 
 use std::path::PathBuf;
@@ -48,12 +48,12 @@ enum Bench {
     Solo(solo::Arguments),
     DropIn(drop_in::Arguments),
     ForkJoin(fork_join::Arguments),
-    Loop(phase_loop::Arguments),
+    Loop(r#loop::Arguments),
     Idle(idle::Arguments),
     Lend(lend::Arguments),
     Latency(latency::Arguments),
     Accelerate(accelerate::Arguments),
-    Use(cores_used::Arguments),
+    Use(r#use::Arguments),
     Simulator(simulator::Arguments),
     Blocking(blocking::Arguments),
     RunQueue(run_queue::Arguments),
@@ -67,12 +67,12 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         Bench::Solo(arguments) => solo::run(arguments, out),
         Bench::DropIn(arguments) => drop_in::run(arguments, out),
         Bench::ForkJoin(arguments) => fork_join::run(arguments, out),
-        Bench::Loop(arguments) => phase_loop::run(arguments, out),
+        Bench::Loop(arguments) => r#loop::run(arguments, out),
         Bench::Idle(arguments) => idle::run(arguments, out),
         Bench::Lend(arguments) => lend::run(arguments, out),
         Bench::Latency(arguments) => latency::run(arguments, out),
         Bench::Accelerate(arguments) => accelerate::run(arguments, out),
-        Bench::Use(arguments) => cores_used::run(arguments, out),
+        Bench::Use(arguments) => r#use::run(arguments, out),
         Bench::Simulator(arguments) => simulator::run(arguments, out),
         Bench::Blocking(arguments) => blocking::run(arguments, out),
         Bench::RunQueue(arguments) => run_queue::run(arguments, out),

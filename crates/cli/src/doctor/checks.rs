@@ -9,10 +9,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use comity_os::cpu_clock::ThreadId;
-use comity_os::steal::Stat;
+use comity_os::steal_time::Stat;
 use comity_os::{Capabilities, CoreSet, affinity, census, cores, environment, freezer, quota};
 use comity_policy::Policy;
-use comity_protocol::steal::Reading;
+use comity_protocol::steal_time::Reading;
 use comity_table::{CORES, Life, Location, Snapshot, other_layouts};
 
 use super::measure;

@@ -27,7 +27,7 @@ use comity_os::writes;
 use comity_table::{CORES, CoreSet, STOPPED_AFTER};
 use rustix::fs::{MemfdFlags, memfd_create};
 
-use super::coordinate::Terms;
+use super::terms::Terms;
 use super::tree::Tree;
 
 /// How often the companion looks whether the coordinator comes by.

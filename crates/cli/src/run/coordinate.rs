@@ -20,18 +20,16 @@ use comity_os::cpu_clock::ThreadId;
 use comity_os::idle_clock;
 use comity_os::pidfd::Pidfd;
 use comity_os::throttle::Throttle;
-use comity_os::{affinity, cores, detached, task_group};
-use comity_policy::Policy;
+use comity_os::{cores, detached, task_group};
 use comity_policy::allotment::Proposal;
 use comity_protocol::Look;
 use comity_protocol::command::{self, Coordination, QUANTUM};
-use comity_table::{
-    CoreSet, InForce, Location, Member, Own, Profile, Snapshot, Standing, Way, other_layouts, this_program,
-};
+use comity_table::{CoreSet, InForce, Location, Member, Own, Snapshot, Standing, Way, other_layouts};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use super::companion::{self, Note};
 use super::record::Record;
+use super::terms::Terms;
 use super::tree::{Spared, Tree};
 use crate::weight;
 
@@ -47,54 +45,6 @@ const MISSED_SIGNAL: Duration = Duration::from_secs(1);
 
 /// A stopped process that receives a signal such as SIGTERM continues within this time.
 const SIGNAL_DELAY: Duration = Duration::from_millis(100);
-
-/// On what terms a command takes part.
-pub struct Terms {
-    /// The process that becomes the command.
-    pub process: u32,
-    /// When that began, as the kernel counts.
-    pub start: u64,
-    /// The value of [`MARK`](super::tree::MARK) in the environments of its processes.
-    pub mark: String,
-    /// What others call it.
-    pub name: String,
-    /// By which its coordinator decides.
-    pub policy: Policy,
-    /// How much it counts.
-    pub weight: u32,
-    /// True if the user has set the weight. Then the nice value does not change it.
-    pub is_weight_chosen: bool,
-    /// The nice value of the command's session before the command began, if the command begins the session and the
-    /// session is a task group.
-    pub session_nice: Option<i32>,
-    /// The maximum number of cores that the command uses; `None`: no maximum.
-    pub cores: Option<u32>,
-    /// The most that it can use.
-    pub most: u32,
-}
-
-impl Terms {
-    /// How it introduces itself in the table.
-    pub fn profile(&self) -> Profile {
-        Profile {
-            program: this_program(),
-            name: self.name.clone(),
-            policy: "run".to_owned(),
-            weight: self.weight,
-            workers: self.cap(),
-            may_use: affinity::of(ThreadId::current()),
-            lend_after: self.policy.lend_after(),
-        }
-    }
-
-    fn own(&self) -> Own {
-        Own { weight: self.weight, cores: self.cores }
-    }
-
-    fn cap(&self) -> u32 {
-        self.cores.unwrap_or(self.most)
-    }
-}
 
 /// Takes part until the command has ended, or a signal asks this process, which is a copy of the one that became
 /// the command, to end.

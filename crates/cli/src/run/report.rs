@@ -28,8 +28,9 @@ use rustix::process::{Resource, Rlimit, setrlimit};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
 
-use super::coordinate::{Account, Terms};
+use super::coordinate::Account;
 use super::record::{Record, Stretch};
+use super::terms::Terms;
 use crate::json::{RunReport, RunShared, RunStretch};
 use crate::table::in_units;
 use crate::weight;

@@ -31,7 +31,7 @@ use comity_protocol::Look;
 use comity_table::{CoreSet, TaskGroup};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGSTOP, SIGTERM, SIGTSTP, SIGTTIN, SIGTTOU, SIGUSR1, SIGUSR2};
 
-use super::coordinate::Terms;
+use super::terms::Terms;
 
 /// The variable in a command's environment by which what it started is found again. Each command has a value of its
 /// own.

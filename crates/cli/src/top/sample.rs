@@ -5,12 +5,22 @@ use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
 use comity_os::clock::now_ns;
-use comity_table::{Life, Location, Program, Shortfall, Snapshot, Thieves, Way};
+use comity_table::{Life, Location, Program, Request, Shortfall, Snapshot, Thieves, Way};
 use serde::Serialize;
 
-use super::screen::Wish;
 use crate::json::{Refused, as_key};
 use crate::set;
+
+/// What a key asks of a program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wish {
+    /// The slot of the program.
+    pub slot: usize,
+    /// The process of the program.
+    pub pid: u32,
+    /// The request.
+    pub request: Request,
+}
 
 /// Rates are over this time: a coordinator publishes what its program has used when it comes by, some of them rarely.
 const WINDOW: Duration = Duration::from_secs(1);

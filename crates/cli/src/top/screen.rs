@@ -14,24 +14,13 @@ use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Paragraph, Wrap};
 
-use super::sample::{Core, Row, Sample};
+use super::sample::{Core, Row, Sample, Wish};
 use super::{HELP, Sort, is_quit};
 use crate::table::policy_and_way;
 use crate::weight;
 
 /// How long a program rests at a key.
 const PAUSE: Duration = Duration::from_secs(600);
-
-/// What a key asks of a program.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Wish {
-    /// Its place,
-    pub slot: usize,
-    /// and its process.
-    pub pid: u32,
-    /// What it is asked.
-    pub request: Request,
-}
 
 /// How a look is shown, which keys change.
 pub struct View {

@@ -10,7 +10,7 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use comity_protocol::TaskGroup;
+use comity_values::TaskGroup;
 
 use crate::cgroup::{self, Version};
 use crate::{census, priority, writes};

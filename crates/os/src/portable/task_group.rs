@@ -1,6 +1,6 @@
 //! Task groups, which are not known here.
 
-use comity_protocol::TaskGroup;
+use comity_values::TaskGroup;
 
 /// Returns `None`.
 pub fn of_process(_process: u32) -> Option<TaskGroup> {

@@ -15,7 +15,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use comity_os::clock::now_ns;
-use comity_os::steal::Stat;
+use comity_os::steal_time::Stat;
 use comity_os::throttle::Throttle;
 use comity_os::usage::Usage;
 use comity_os::{CoreSet, affinity, cores, quota, slice, task_group};
@@ -24,7 +24,7 @@ use comity_policy::{Mode, Room};
 use comity_protocol::look::{AtLook, Looked as _};
 use comity_protocol::observer::{Process, Times};
 use comity_protocol::quantum::{self, Coordination, Visit};
-use comity_protocol::steal::Reading;
+use comity_protocol::steal_time::Reading;
 use comity_table::{InForce, Member, Own, Profile, STOPPED_AFTER, Standing, TURN, other_layouts, this_program};
 
 use crate::cores::activation::Terms;

@@ -183,6 +183,7 @@ pub fn run(arguments: &Arguments, out: Option<&Path>) -> Result<(), Failure> {
     let harness = Harness {
         name: "accelerate",
         setting: format!("{}, {workers} workers, {machine_cores} cores, {count_ms} ms", names.join(", ")),
+        has_own_table: false,
         blocks: Block::each_round(arguments.rounds),
         json,
         out,

@@ -23,7 +23,7 @@ use serde::{Deserialize, Serialize};
 use self::executor::Name;
 use self::workloads::{Measured, Plan, Workload};
 use super::harness::{self, Block, Harness};
-use super::phase_loop::steps_in;
+use super::r#loop::steps_in;
 use super::quartiles::Quartiles;
 use super::ratio::Ratio;
 use crate::backend::{MAX_WORKERS, PolicyList};
@@ -138,6 +138,7 @@ pub fn run(arguments: &Arguments, out: Option<&Path>) -> Result<(), Failure> {
     let harness = Harness {
         name: "blocking",
         setting: format!("{}, runs of {run_ms} ms", backends.join(", ")),
+        has_own_table: false,
         blocks: points.iter().map(|point| Block { name: point.name(), rounds: rounds as usize }).collect(),
         json: arguments.json,
         out,

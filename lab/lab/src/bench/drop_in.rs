@@ -170,6 +170,7 @@ pub fn run(arguments: &Arguments, out: Option<&Path>) -> Result<(), Failure> {
     let harness = Harness {
         name: "drop-in",
         setting: format!("{paths}, {joined}, {workers} workers"),
+        has_own_table: false,
         blocks,
         json: arguments.json,
         out,

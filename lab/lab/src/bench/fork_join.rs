@@ -162,6 +162,7 @@ pub fn run(arguments: &Arguments, out: Option<&Path>) -> Result<(), Failure> {
     let harness = Harness {
         name: "fork-join",
         setting: format!("{}{n}{quickly}", names.join(", ")),
+        has_own_table: false,
         blocks: titles.iter().map(block).collect(),
         json,
         out,

@@ -21,6 +21,8 @@ pub struct Harness<'a> {
     pub name: &'static str,
     /// What a round depends on, besides its block, the machine and the versions.
     pub setting: String,
+    /// Whether the programs of the bench share cores by a core table of their own.
+    pub has_own_table: bool,
     /// In their order.
     pub blocks: Vec<Block>,
     /// Whether JSON is printed instead of words.
@@ -116,7 +118,7 @@ impl Harness<'_> {
             std::mem::forget(record);
         });
         let what = format!("bench {}, {}", self.name, self.setting);
-        if ["lend", "use"].contains(&self.name) {
+        if self.has_own_table {
             choices::tell_apart(&what)
         } else {
             choices::tell(&what)

@@ -83,6 +83,7 @@ pub fn run(arguments: &Arguments, out: Option<&Path>) -> Result<(), Failure> {
     let harness = Harness {
         name: "idle",
         setting: format!("{seconds} s of idleness, a task of {task_seconds} s"),
+        has_own_table: false,
         blocks: pools.iter().map(block).collect(),
         json,
         out,

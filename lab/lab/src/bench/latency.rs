@@ -19,7 +19,7 @@ use tempfile::TempDir;
 
 use super::child::{order, tell};
 use super::harness::{self, Block, Harness};
-use super::phase_loop::steps_in;
+use super::r#loop::steps_in;
 use super::quartiles::{Quartiles, percentile};
 use crate::backend::{Backend, BackendName, PolicyList, backends, default_workers, workers_range};
 use crate::children::Children;
@@ -178,6 +178,7 @@ pub fn run(arguments: &Arguments, out: Option<&Path>) -> Result<(), Failure> {
     let harness = Harness {
         name: "latency",
         setting: format!("{contestants:?}, {workers} workers, {work_us} µs every {every_ms} ms, {grouping}, {samples}"),
+        has_own_table: false,
         blocks: Block::each_round(arguments.rounds),
         json,
         out,

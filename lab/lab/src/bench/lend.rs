@@ -143,6 +143,7 @@ pub fn run(arguments: &Arguments, out: Option<&Path>) -> Result<(), Failure> {
     let harness = Harness {
         name: "lend",
         setting: format!("{workers} workers, {samples} samples"),
+        has_own_table: true,
         blocks: policies.iter().map(|policy| Block { name: policy.to_string(), rounds }).collect(),
         json,
         out,

@@ -130,6 +130,7 @@ pub fn run(arguments: &Arguments, out: Option<&Path>) -> Result<(), Failure> {
     let harness = Harness {
         name: "run-queue",
         setting: format!("core {core}, {count_ms} ms, {tries} tries for {others} %"),
+        has_own_table: false,
         blocks: Block::each_round(arguments.rounds),
         json,
         out,

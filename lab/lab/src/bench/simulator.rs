@@ -125,6 +125,7 @@ pub fn run(arguments: &Arguments, out: Option<&Path>) -> Result<(), Failure> {
     let harness = Harness {
         name: "simulator",
         setting: format!("simulator {}", comity_sim::REVISION),
+        has_own_table: false,
         blocks: (0..rounds).map(block).collect(),
         json,
         out,

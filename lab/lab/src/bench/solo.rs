@@ -94,6 +94,7 @@ pub fn run(arguments: &Arguments, out: Option<&Path>) -> Result<(), Failure> {
     let harness = Harness {
         name: "solo",
         setting: format!("{}, {workers} workers", backends.join(", ")),
+        has_own_table: false,
         blocks: names.iter().map(|name| Block { name: name.clone(), rounds: rounds as usize }).collect(),
         json: arguments.json,
         out,

@@ -126,6 +126,7 @@ pub fn run(arguments: &Arguments, out: Option<&Path>) -> Result<(), Failure> {
     let harness = Harness {
         name: "wake",
         setting: format!("{}, {workers} workers, {idle_ms} ms, {samples} samples", names.join(", ")),
+        has_own_table: false,
         blocks,
         json,
         out,

@@ -10,7 +10,7 @@ use comity_protocol::look::{AtLook, Looked};
 use comity_protocol::observer::{Process, Sample, Times};
 use comity_protocol::orders::InForce;
 use comity_protocol::quantum::{Coordination, Pools, Program, Visit};
-use comity_protocol::steal::Reading;
+use comity_protocol::steal_time::Reading;
 use comity_protocol::{CoreSet, SlotId, Standing};
 
 use super::kernel::Place;

@@ -7,7 +7,7 @@ use std::rc::Rc;
 
 use comity_policy::Level;
 use comity_policy::row::Accelerates;
-use comity_protocol::steal::Reading;
+use comity_protocol::steal_time::Reading;
 
 use super::{Host, Thread};
 use crate::acceleration::Scheduler;

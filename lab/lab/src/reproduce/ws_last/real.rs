@@ -9,7 +9,7 @@ use comity_sim::experiments::ws_last::{Measured, Outcome, Point, T};
 
 use crate::bench::blocking::executor::Name;
 use crate::bench::blocking::workloads::{Plan, Workload};
-use crate::bench::phase_loop::steps_in;
+use crate::bench::r#loop::steps_in;
 
 /// Of so many running times the median is taken; §4 has 9.
 const MEASUREMENTS: usize = 5;

@@ -1,6 +1,6 @@
 //! Sets of cores.
 
-use comity_protocol::{CORES, CoreSet, SharedCoreSet};
+use comity_values::{CORES, CoreSet, SharedCoreSet};
 
 #[test]
 fn a_core_set_holds_what_was_put_in() {

@@ -6,15 +6,7 @@
 //! Over less time a count says more of the steps than of the host.
 
 use comity_policy::StealTime;
-
-/// What the CPUs that a program may use have had since the guest began, in nanoseconds over all of them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Reading {
-    /// In which they ran, whichever programs.
-    pub run_ns: u64,
-    /// In which they had something to run, and the host ran something else.
-    pub steal_ns: u64,
-}
+pub use comity_values::steal_time::Reading;
 
 /// The shortest window.
 pub const WINDOW_NS: u64 = 500_000_000;

@@ -134,6 +134,7 @@ pub fn run(arguments: &Arguments, out: Option<&Path>) -> Result<(), Failure> {
     let harness = Harness {
         name: "loop",
         setting: format!("{}, {workers} workers, {phases} phases of {work_us} µs in {pieces} pieces", names.join(", ")),
+        has_own_table: false,
         blocks: gaps.iter().map(|gap| Block { name: format!("gaps of {gap} µs"), rounds: rounds as usize }).collect(),
         json,
         out,

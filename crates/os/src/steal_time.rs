@@ -3,8 +3,8 @@
 use std::fs::File;
 use std::path::Path;
 
-use comity_protocol::CoreSet;
-use comity_protocol::steal::Reading;
+use comity_values::CoreSet;
+use comity_values::steal_time::Reading;
 
 use crate::system::calls;
 

@@ -159,6 +159,7 @@ pub fn run(arguments: &Arguments, out: Option<&Path>) -> Result<(), Failure> {
     let harness = Harness {
         name: "use",
         setting: format!("{seconds} s each"),
+        has_own_table: true,
         blocks: blocks.map(|(row, skipped)| Block { name: row.name.to_owned(), rounds: number(skipped) }).collect(),
         json,
         out,
