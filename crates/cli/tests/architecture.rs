@@ -19,10 +19,9 @@ mod tracked;
 use imports::{Imports, cycle, upward};
 
 /// The crates' folders, from the pure core to the command: each may depend on those before it.
-const ORDER: [&str; 15] = [
+const ORDER: [&str; 14] = [
     "policy",
     "protocol",
-    "record",
     "graph",
     "sim",
     "os",
@@ -38,8 +37,7 @@ const ORDER: [&str; 15] = [
 ];
 
 /// The layers of `runtime`, from that which imports nothing; within a layer any file may import another, but no cycle.
-const LAYERS: [&str; 10] =
-    ["seam", "fork", "raw", "cores", "watching", "workers", "sharing", "api", "blocking", "executor"];
+const LAYERS: [&str; 9] = ["fork", "raw", "cores", "watching", "workers", "sharing", "api", "blocking", "executor"];
 
 /// The modules of `protocol`, each a file with the folder of its name: each may import those before it.
 const PROTOCOL: [&str; 17] = [

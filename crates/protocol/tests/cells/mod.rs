@@ -109,7 +109,7 @@ impl Platform for Cells {
     type Word = One<u32>;
     type Counter = One<i32>;
     type Parker = Bed;
-    type Lock<T: 'static> = Guarded<T>;
+    type Lock<T> = Guarded<T>;
     type Once<T> = Later<T>;
 
     fn bool(&self, _: Option<WorkerId>, value: bool) -> One<bool> {
