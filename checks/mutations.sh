@@ -3,7 +3,7 @@
 # committed ways. Expects the test that each names to notice. That is loom for what only shows between two
 # instructions (loom-*); for the rest, the model world, or a driver of the dialogue and of the books. Breaks one
 # simulated machine in each of the committed ways, too, and expects the comparison with the other to notice. What
-# the protocol and the policies decide is altered too, and the filed records of real threads notice. Policies are
+# the protocol and the policies decide is altered too, and the tables in their tests notice. Policies are
 # broken so that headlines of the A-STEAL, WS-LAST, BWS and DWS papers do not hold, and the measures of these claims
 # notice. A mutation that no longer applies, no longer compiles, or survives, fails this check.
 #
@@ -158,12 +158,12 @@ for mutation in "${all[@]}"; do
     */runtime/mutations/*) package=comity tests=--lib ;;
     */flow/mutations/*) package=comity-flow tests=--lib ;;
     */sim/mutations/*) package=comity-sim tests=--test=two_machines ;;
-    # Any alteration of what is decided: filed records of real threads notice, held again by the simulator's driver.
-    */protocol/mutations/*) package=comity-sim tests=--lib ;;
+    # A rule that the protocol decides by: a table in its tests notices.
+    */protocol/mutations/*) package=comity-protocol tests=--tests ;;
     # A policy that a headline of a paper does not hold for.
     */policy/mutations/*) package=comity-sim tests=--test=headlines ;;
     esac
-    # Or a test of the crate itself, where no record has what it alters.
+    # A patch may name another package, of which any test notices.
     own=$(sed -n 's/^Noticed in: //p' "$mutation")
     [ -z "$own" ] || { package=$own tests=--tests; }
     git apply "$mutation"

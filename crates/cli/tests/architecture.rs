@@ -20,11 +20,10 @@ use imports::{Imports, cycle, upward};
 
 /// The crates' folders. First stands what users install, from the pure core to the command, then the laboratory. Each
 /// crate may depend on those before it.
-const ORDER: [&str; 16] = [
+const ORDER: [&str; 15] = [
     "crates/values",
     "crates/policy",
     "crates/protocol",
-    "crates/record",
     "crates/os",
     "crates/table",
     "crates/runtime",
@@ -40,8 +39,7 @@ const ORDER: [&str; 16] = [
 ];
 
 /// The layers of `runtime`, from that which imports nothing; within a layer any file may import another, but no cycle.
-const LAYERS: [&str; 10] =
-    ["seam", "fork", "raw", "cores", "watching", "workers", "sharing", "api", "blocking", "executor"];
+const LAYERS: [&str; 9] = ["fork", "raw", "cores", "watching", "workers", "sharing", "api", "blocking", "executor"];
 
 /// The modules of `protocol`, each a file with the folder of its name: each may import those before it.
 const PROTOCOL: [&str; 16] = [
@@ -326,12 +324,11 @@ fn unsafe_code_stays_in_the_files_that_the_architecture_names() {
     assert!(with_unsafe > 5, "only {with_unsafe} files with unsafe code were found: the search is broken");
 }
 
-/// The lints are those of `clippy.toml`. Tests may read variables and write files, and so does `record`, which is for tests.
+/// The lints are those of `clippy.toml`. Tests may read variables and write files.
 #[test]
 fn what_users_link_or_run_reads_variables_and_writes_in_one_way() {
-    let has_no_std_or_is_for_tests = |folder: &&str| {
-        ["crates/values", "crates/policy", "crates/protocol", "crates/record", "crates/guide"].contains(folder)
-    };
+    let has_no_std_or_is_for_tests =
+        |folder: &&str| ["crates/values", "crates/policy", "crates/protocol", "crates/guide"].contains(folder);
     for folder in ORDER.iter().filter(|folder| !has_no_std_or_is_for_tests(folder)) {
         for file in ["lib.rs", "main.rs"].map(|file| workspace().join(folder).join("src").join(file)) {
             let Ok(text) = fs::read_to_string(&file) else { continue };

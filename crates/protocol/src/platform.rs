@@ -29,8 +29,8 @@ pub trait Platform {
     type Counter: Counter;
     /// A word that one worker waits on.
     type Parker: Parker;
-    /// A lock around a value, of which a recorder may ask what it is.
-    type Lock<T: 'static>: Lock<T>;
+    /// A lock around a value.
+    type Lock<T>: Lock<T>;
     /// A place for a value that comes later.
     type Once<T>: Once<T>;
 
@@ -47,7 +47,7 @@ pub trait Platform {
     fn parker(&self, owner: WorkerId, value: u32) -> Self::Parker;
 
     /// A lock around this value.
-    fn lock<T: 'static>(&self, value: T) -> Self::Lock<T>;
+    fn lock<T>(&self, value: T) -> Self::Lock<T>;
 
     /// A place without a value yet.
     fn once<T>(&self) -> Self::Once<T>;

@@ -33,6 +33,8 @@ struct Table<'a> {
     log: &'a Log,
     free: RefCell<CoreSet>,
     held: RefCell<CoreSet>,
+    /// Cores of the program that other programs hold, and that it can take back.
+    lent: RefCell<CoreSet>,
     /// What other pools of the program hold.
     beside: RefCell<CoreSet>,
     /// More workers are awake than cores are held.
@@ -42,7 +44,8 @@ struct Table<'a> {
 impl<'a> Table<'a> {
     fn new(log: &'a Log, free: impl IntoIterator<Item = usize>) -> Table<'a> {
         let free = RefCell::new(free.into_iter().collect());
-        Table { log, free, held: RefCell::default(), beside: RefCell::default(), lacks: Cell::new(false) }
+        let (held, lent, beside) = Default::default();
+        Table { log, free, held, lent, beside, lacks: Cell::new(false) }
     }
 }
 
@@ -74,7 +77,11 @@ impl Cores for Table<'_> {
     }
 
     fn take_back(&self) -> Option<usize> {
-        None
+        let core = self.lent.borrow().iter().next()?;
+        self.log.add(format!("take back {core}"));
+        self.lent.borrow_mut().remove(core);
+        self.held.borrow_mut().insert(core);
+        Some(core)
     }
 
     fn release(&self, core: Option<usize>) -> Option<usize> {
@@ -617,6 +624,44 @@ fn the_last_worker_that_a_task_wakes_does_not_retire() {
     world.enter(Table::new(&log, []));
     assert!(!world.retires(1, Retirement::ByItself));
     assert_eq!(world.books().workers().collect::<Vec<_>>(), [WorkerId(1)]);
+}
+
+#[test]
+fn a_worker_that_wakes_takes_a_core_back_only_if_no_core_is_free() {
+    let log = Log::default();
+    let world = World::new(&log, "comity", 2, false);
+    let table = world.enter(Table::new(&log, [0, 1]));
+    world.terms(false, false, Room::Cores);
+    world.employ(0);
+    world.rest(1);
+    *table.lent.borrow_mut() = [2].into_iter().collect();
+    for (free, taken) in [(vec![1], vec!["claim Some(1)"]), (vec![], vec!["claim None", "take back 2"])] {
+        *table.free.borrow_mut() = free.into_iter().collect();
+        world.staff.sleep.wake_peer(WorkerId(0), Some(WorkerId(1)), false);
+        log.take();
+        assert_eq!(world.woke(&world.staff, WorkerId(1), false), Up::Stays);
+        let is_taken = |line: &String| line.starts_with("claim") || line.starts_with("take back");
+        assert_eq!(log.take().into_iter().filter(is_taken).collect::<Vec<_>>(), taken);
+        world.rest(1);
+    }
+}
+
+#[test]
+fn a_worker_too_many_retires_after_a_failed_steal_whether_its_program_is_alone_or_not() {
+    let log = Log::default();
+    for (alone, by_time) in [(false, false), (true, false), (false, true)] {
+        let world = World::new(&log, "comity", 2, false);
+        world.enter(Table::new(&log, [0]));
+        world.terms(alone, by_time, Room::One);
+        world.employ(0);
+        let mut thief = Policy::default().thief(WorkerId(0), 2, 1);
+        let mut dialogue = Dialogue::begin(WorkerId(0), 0, &world.staff);
+        let outcomes = [Outcome::Done, Outcome::Nothing, Outcome::Nothing];
+        let effects = outcomes.map(|outcome| dialogue.next(&mut *thief, &world.staff, outcome));
+        let retires = [Effect::StealFrom(WorkerId(1)), Effect::TakeInjected, Effect::Step(Step::PassOn)];
+        assert_eq!(effects, retires, "alone {alone}, by time {by_time}");
+        assert!(world.is(0, State::Retired));
+    }
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! How many barriers workers call that rest together: one, however many they are.
+//! Workers that rest together call one barrier, however many they are. A worker that retires calls a fence.
 
 mod cells;
 
@@ -134,4 +134,19 @@ fn where_the_barrier_is_refused_one_that_rests_beside_no_busy_worker_looks_again
     assert!(
         matches!(rests(&sleep, WorkerId(3), &queue), Admission::Park(Some(beside_one)) if beside_one < beside_none)
     );
+}
+
+/// Lemma 3: without the fence, the worker could miss business that another thread made visible before that thread looked
+/// at the worker's word.
+#[test]
+fn a_retired_worker_calls_a_fence_before_it_looks_for_business() {
+    for waking in [Waking::AlwaysAwake, Waking::Watchdog, Waking::Hungry, Waking::EveryPush { sleepers: 2 }] {
+        let (cells, me) = (Cells::default(), WorkerId(0));
+        let sleep = Sleep::new(cells.clone(), 2, waking, false);
+        sleep.publish_thief(me);
+        sleep.retire(me);
+        cells.fences.set(0);
+        sleep.pass_on(me, &Queue::default());
+        assert_eq!(cells.fences.get(), 1, "{waking:?}");
+    }
 }

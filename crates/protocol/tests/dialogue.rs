@@ -25,6 +25,8 @@ impl Thief for Pauses {
 struct Around {
     excess: Cell<bool>,
     rests: Cell<u32>,
+    /// A thief that found no task also looks for tasks from outside.
+    takes_from_outside: bool,
     asleep: Cell<bool>,
     /// True if the pool keeps a core when the worker falls asleep.
     keeps_core: Cell<bool>,
@@ -45,6 +47,10 @@ impl Surroundings for Around {
 
     fn next_without_core(&self, _: WorkerId, _: Option<WorkerId>) -> Option<WorkerId> {
         None
+    }
+
+    fn takes_from_outside(&self) -> bool {
+        self.takes_from_outside
     }
 
     fn has_excess(&self, _: WorkerId) -> bool {
@@ -222,4 +228,36 @@ fn a_sleeper_looks_once_at_the_core_that_its_pool_kept_and_sleeps_on() {
     around.asleep.set(false);
     next(&mut dialogue, &mut Sleeps, &around, Outcome::Waited { has_timeout: true });
     assert_eq!(around.looks_at_core.get(), 1);
+}
+
+/// Steals from worker 0 again and again, and keeps what it is told.
+#[derive(Default)]
+struct Steals {
+    told: Vec<Event>,
+}
+
+impl Thief for Steals {
+    fn next(&mut self, event: Event) -> Action {
+        self.told.push(event);
+        Action::StealFrom(WorkerId(0))
+    }
+}
+
+#[test]
+fn a_thief_that_got_no_task_is_told_whether_the_victim_had_one() {
+    for takes_from_outside in [false, true] {
+        for (outcome, event) in
+            [(Outcome::Missed, Event::StealMissed(WorkerId(0))), (Outcome::Nothing, Event::StealFailed(WorkerId(0)))]
+        {
+            let (around, mut thief) = (Around { takes_from_outside, ..Around::default() }, Steals::default());
+            let mut dialogue = Dialogue::begin(WorkerId(1), 0, &around);
+            next(&mut dialogue, &mut thief, &around, Outcome::Done);
+            let effect = next(&mut dialogue, &mut thief, &around, outcome);
+            if takes_from_outside {
+                assert_eq!(effect, Effect::TakeInjected);
+                next(&mut dialogue, &mut thief, &around, Outcome::Nothing);
+            }
+            assert_eq!(thief.told[1..], [event], "takes from outside: {takes_from_outside}");
+        }
+    }
 }

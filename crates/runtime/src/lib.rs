@@ -37,12 +37,9 @@
 
 mod api;
 mod blocking;
-#[cfg(all(test, not(loom)))]
-mod conformance;
 mod cores;
 mod fork;
 mod raw;
-mod seam;
 mod sharing;
 mod watching;
 mod workers;

@@ -40,8 +40,6 @@ use comity_protocol::orders::Requests;
 use comity_protocol::table::{self, Report, Table as _};
 use comity_protocol::{Party, STOPPED_AFTER, Shortfall, Standing, TaskGroup, Way};
 
-#[cfg(test)]
-mod conformance;
 mod view;
 
 use view::View;

@@ -29,8 +29,6 @@
 
 mod accelerator;
 mod check;
-#[cfg(test)]
-mod conformance;
 mod coordinator;
 mod deferred;
 mod guest;

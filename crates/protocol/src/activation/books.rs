@@ -16,8 +16,6 @@
 //! - `awake` and `retired` are the numbers of workers in these states; an adopted thread is in none.
 //! - A worker has a core only of those that the pool holds, as far as it knows.
 
-mod numbers;
-
 use alloc::boxed::Box;
 
 use comity_policy::WorkerId;
@@ -37,7 +35,7 @@ pub enum State {
 }
 
 /// One worker in the books.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone)]
 pub(super) struct Entry {
     pub(super) state: State,
     /// The core that it was given. Only a name unless the policy binds workers to cores.
@@ -57,7 +55,6 @@ pub(super) struct Entry {
 }
 
 /// Which worker has which core, under the lock of [`Activation`](super::Activation).
-#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Books {
     pub(super) entries: Box<[Entry]>,
     awake: u32,

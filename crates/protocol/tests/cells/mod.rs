@@ -10,9 +10,11 @@ use comity_protocol::platform::{Counter, Lock, Once, Parker, Platform, Waker, Wo
 
 use self::alloc::rc::Rc;
 
-/// A platform for one thread, which counts barriers and notes wake-ups.
+/// A platform for one thread, which counts fences and barriers and notes wake-ups.
 #[derive(Clone, Default)]
 pub struct Cells {
+    /// The number of sequentially consistent fences.
+    pub fences: Rc<Cell<u32>>,
     pub barriers: Rc<Cell<u32>>,
     /// What the waker does next, of the last thread that was woken.
     pub woken_by: Rc<Cell<Option<Waker>>>,
@@ -107,7 +109,7 @@ impl Platform for Cells {
     type Word = One<u32>;
     type Counter = One<i32>;
     type Parker = Bed;
-    type Lock<T: 'static> = Guarded<T>;
+    type Lock<T> = Guarded<T>;
     type Once<T> = Later<T>;
 
     fn bool(&self, _: Option<WorkerId>, value: bool) -> One<bool> {
@@ -134,7 +136,9 @@ impl Platform for Cells {
         Later(OnceCell::new())
     }
 
-    fn fence(&self, _: Ordering) {}
+    fn fence(&self, order: Ordering) {
+        self.fences.set(self.fences.get() + u32::from(order == Ordering::SeqCst));
+    }
 
     fn light(&self) {}
 

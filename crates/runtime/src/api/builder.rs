@@ -385,7 +385,7 @@ pub struct ThreadBuilder {
     id: WorkerId,
     name: Option<String>,
     stack_size: Option<usize>,
-    pub(crate) thief: Box<dyn Thief>,
+    thief: Box<dyn Thief>,
     registry: Arc<Registry>,
     spawns: Spawns<JobRef>,
     /// The thread that built the pool, if its mask was narrow: it will find itself there unless the program puts it

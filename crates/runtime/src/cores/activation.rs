@@ -6,13 +6,12 @@ use comity_policy::Policy;
 pub(crate) use comity_protocol::activation::{Cores, Mover, Terms};
 
 use crate::raw::sync::Threads;
-use crate::seam::Seen;
 
 /// A pool's part of what its program has in the core table.
 pub(crate) type Part = Box<dyn Cores + Send + Sync>;
 
 /// What one pool has of its program's share of the machine.
-pub(crate) type Activation<C = Seen<Part>> = comity_protocol::activation::Activation<Threads, C>;
+pub(crate) type Activation<C = Part> = comity_protocol::activation::Activation<Threads, C>;
 
 /// `may_use`: where the thread that builds the pool runs of its own accord. `None`: the operating system shares out
 /// time.

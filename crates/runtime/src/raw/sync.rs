@@ -134,27 +134,15 @@ mod modelled {
     }
 }
 
-/// What the steps of `comity_protocol` run on.
-#[cfg(not(all(test, not(loom))))]
-pub(crate) use Atomics as Threads;
+/// The platform that the steps of `comity_protocol` run on: atomics and futexes.
+pub(crate) struct Threads;
 
-/// The same, where a test may listen.
-#[cfg(all(test, not(loom)))]
-pub(crate) type Threads = comity_record::Recorded<Atomics>;
-#[cfg(all(test, not(loom)))]
-#[expect(non_upper_case_globals, reason = "named as the unit struct that it replaces")]
-pub(crate) const Threads: Threads = comity_record::Recorded(Atomics);
-
-/// Atomics and futexes.
-#[derive(Clone, Copy)]
-pub(crate) struct Atomics;
-
-impl Platform for Atomics {
+impl Platform for Threads {
     type Bool = Bool;
     type Word = U32;
     type Counter = I32;
     type Parker = FutexWord;
-    type Lock<T: 'static> = Locked<T>;
+    type Lock<T> = Locked<T>;
     type Once<T> = SetOnce<T>;
 
     fn bool(&self, _: Option<WorkerId>, value: bool) -> Bool {

@@ -30,7 +30,6 @@ use comity_table::{InForce, Member, Own, Profile, STOPPED_AFTER, Standing, TURN,
 use crate::cores::activation::Terms;
 use crate::cores::mender::{MEND, Mender};
 use crate::fork::PerProcess;
-use crate::seam::{Seen, advised, life, seen};
 use crate::sharing::observer::{self, Clock, Pool, Published};
 use crate::sharing::program::{self, PoolId, Program};
 use crate::watching::say::say_once;
@@ -164,7 +163,7 @@ fn number_of_this_process() -> u64 {
 struct Coordinator<'a> {
     program: &'a Program,
     member: Arc<Member>,
-    coordination: Seen<Coordination>,
+    coordination: Coordination,
     limits: Limits,
     /// Where the time of workers went whose pools had ended when the others were listed.
     ended: Times,
@@ -186,10 +185,9 @@ impl<'a> Coordinator<'a> {
         let siblings = member.siblings();
         let before = Duration::from_nanos(if siblings.is_some() { program.workers_ns() } else { used });
         member.publish_group(task_group::of_process(std::process::id()));
-        life(&program.policy, format_args!("coordinator {} {quantum} {used} {population}", program.policy));
         Coordinator {
             program,
-            coordination: seen(Coordination::new(advised(policy), quantum, used, population)),
+            coordination: Coordination::new(policy, quantum, used, population),
             limits: Limits::new(program.policy.folds()),
             ended: Times::default(),
             clock,
@@ -209,13 +207,9 @@ impl<'a> Coordinator<'a> {
     }
 
     /// Has the coordination decide something on the program.
-    fn decide<R>(
-        &mut self,
-        pools: &[Pool],
-        decide: impl FnOnce(&mut Seen<Coordination>, &mut Seen<Driver<'_>>) -> R,
-    ) -> R {
+    fn decide<R>(&mut self, pools: &[Pool], decide: impl FnOnce(&mut Coordination, &mut Driver<'_>) -> R) -> R {
         let Coordinator { program, member, ended, limits, clock, .. } = self;
-        let mut driver = seen(Driver { program, member, ended: *ended, limits, clock, pools });
+        let mut driver = Driver { program, member, ended: *ended, limits, clock, pools };
         decide(&mut self.coordination, &mut driver)
     }
 

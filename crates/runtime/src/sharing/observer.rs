@@ -14,7 +14,6 @@ use comity_table::Siblings;
 
 use crate::cores::activation::{Activation, Part};
 use crate::raw::sync::Threads;
-use crate::seam::Seen;
 use crate::sharing::program::{PoolId, Program};
 use crate::workers::registry::{Peer, Registry};
 use crate::workers::view::View;
@@ -34,7 +33,7 @@ impl Pool {
 
 impl Looked for Pool {
     type Platform = Threads;
-    type Cores = Seen<Part>;
+    type Cores = Part;
     type Pool<'a> = View<'a>;
 
     fn activation(&self) -> &Activation {

@@ -26,7 +26,6 @@ use crate::cores::activation::{Cores, Mover, Terms};
 use crate::cores::masks::Spell;
 use crate::cores::membership::Membership;
 use crate::fork::PerProcess;
-use crate::seam::seen;
 use crate::watching::trace::{self, Holding, Mode, Trace};
 use crate::workers::registry::{MOST_WEIGHT, Peer, Registry, USUAL_WEIGHT, Wish};
 use crate::workers::view::View;
@@ -322,13 +321,13 @@ impl Program {
             activation.stand(pools.terms);
             activation.bound(pools.cap);
             activation.close(pools.are_closed);
-            activation.enter(seen(Box::new(Part {
+            activation.enter(Box::new(Part {
                 program: Arc::clone(self),
                 member: Arc::clone(member),
                 pool: id,
                 wants: AtomicBool::new(false),
                 lacks: AtomicBool::new(false),
-            })));
+            }));
         }
     }
 

@@ -12,7 +12,6 @@ use comity_protocol::dialogue::{Crew, Dialogue, Effect, Hands, Outcome, Take};
 
 use crate::raw::abort::AbortOnDrop;
 use crate::raw::job::take;
-use crate::seam::{Seen, closes, opens, says, seen};
 use crate::watching::counters::{Live, Refusal};
 use crate::watching::trace;
 use crate::workers::registry::{JobRef, Worker};
@@ -24,11 +23,7 @@ impl Worker {
     #[cold]
     pub(crate) fn search(&self, awaited: &dyn Fn() -> bool) -> Option<JobRef> {
         let owed = &self.registry().peer(self.id()).wakeups_owed;
-        let begin = |view: &Seen<View<'_>>| {
-            let owed = owed.swap(0, Ordering::Relaxed);
-            opens(format_args!("search {owed}"));
-            Dialogue::begin(self.id(), owed, view)
-        };
+        let begin = |view: &View<'_>| Dialogue::begin(self.id(), owed.swap(0, Ordering::Relaxed), view);
         self.spell(awaited, begin, |wakeups_owed| owed.store(wakeups_owed, Ordering::Relaxed))
     }
 
@@ -39,11 +34,7 @@ impl Worker {
         // As in `answer_bell`.
         let abort = AbortOnDrop("a worker failed while its pool rested, which is a bug in the runtime");
         let goes_on = || !self.registry().is_closed() || awaited();
-        let begin = |view: &Seen<View<'_>>| {
-            opens(format_args!("rest"));
-            Dialogue::begin_to_rest(self.id(), view)
-        };
-        self.spell(&goes_on, begin, |_| {});
+        self.spell(&goes_on, |view| Dialogue::begin_to_rest(self.id(), view), |_| {});
         std::mem::forget(abort);
     }
 
@@ -51,7 +42,7 @@ impl Worker {
     fn spell(
         &self,
         awaited: &dyn Fn() -> bool,
-        begin: impl FnOnce(&Seen<View<'_>>) -> Dialogue,
+        begin: impl FnOnce(&View<'_>) -> Dialogue,
         owes: impl FnOnce(u32),
     ) -> Option<JobRef> {
         let (registry, id) = (&**self.registry(), self.id());
@@ -59,18 +50,16 @@ impl Worker {
         let began = Instant::now();
         peer.counters.busy_ns.add_time(began - self.own().busy_since.get());
         peer.busy_since.store(0, Ordering::Relaxed);
-        let view = seen(View { registry, awaited });
+        let view = View { registry, awaited };
         let mut dialogue = begin(&view);
         if let Some(recorder) = &registry.recorder {
             recorder.enter(id, trace::State::Thief, began);
         }
 
-        let mut spell = seen(Spell { worker: self, awaited, found: None, began, slice: OnceCell::new() });
+        let mut spell = Spell { worker: self, awaited, found: None, began, slice: OnceCell::new() };
         let wakeups_owed = hold(&mut dialogue, &mut **self.own().thief.borrow_mut(), &view, id, &mut spell);
-        says(format_args!("begins {wakeups_owed}"));
         owes(wakeups_owed);
         dialogue.finish(&view);
-        closes();
         // What a task starts inherits the slice.
         drop(spell.slice.take());
 

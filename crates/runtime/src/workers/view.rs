@@ -7,7 +7,6 @@ use comity_protocol::dialogue::Crew;
 
 use crate::cores::activation::{Activation, Part};
 use crate::raw::sync::Threads;
-use crate::seam;
 use crate::watching::watch::{Seen, Watched};
 use crate::workers::registry::{Peer, Registry};
 use crate::workers::sleep::{Sleep, Work};
@@ -84,7 +83,7 @@ impl Pool for View<'_> {
 }
 
 impl Crew for View<'_> {
-    type Cores = seam::Seen<Part>;
+    type Cores = Part;
 
     fn workers(&self) -> u32 {
         self.registry.workers()

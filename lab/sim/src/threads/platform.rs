@@ -105,7 +105,7 @@ impl Platform for Cells {
     type Word = Shared<u32>;
     type Counter = Shared<i32>;
     type Parker = Rest;
-    type Lock<T: 'static> = Locked<T>;
+    type Lock<T> = Locked<T>;
     type Once<T> = Later<T>;
 
     fn bool(&self, owner: Option<WorkerId>, value: bool) -> Shared<bool> {

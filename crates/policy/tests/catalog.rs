@@ -1,0 +1,42 @@
+//! The constants of each catalog row that the protocol and its drivers read.
+
+use comity_policy::Policy;
+
+/// For each policy: the way of waking, whether roles are counted, the batch, the number of steal-backs, and the place of
+/// an unblocked task. If the policy shares cores: where workers run, what becomes of a sleeper's core, whether a worker
+/// waits for an own core, whether a program alone in the table steals as it would without a table, and the quantum.
+const ROWS: [&str; 18] = [
+    "comity: Hungry, false, 8, 16, LastIfUp; Anywhere, LendsCore, false, true, 10ms",
+    "plain: Hungry, false, 1, 0, Current",
+    "abp: AlwaysAwake, false, 1, 0, Current",
+    "delay-yield: AlwaysAwake, false, 1, 0, Current",
+    "selective-yield: AlwaysAwake, false, 1, 0, Current",
+    "bws: Watchdog, false, 1, 0, Current",
+    "bws-busy-wakes: EveryPush { sleepers: 2 }, false, 1, 0, Current",
+    "robinhood: Watchdog, false, 1, 0, Current",
+    "robinhood-u: Watchdog, false, 1, 0, Current",
+    "robinhood-s: Watchdog, false, 1, 0, Current",
+    "wsgi: Watchdog, true, 1, 0, Current",
+    "equipartition: AlwaysAwake, false, 1, 0, Current; OnePerCore, KeepsCore, true, false, 10ms",
+    "dws: Hungry, false, 1, 0, Current; OnePerCore, LeavesCore, false, true, 10ms",
+    "dws-nc: Hungry, false, 1, 0, Current; OnePerCore, LeavesCore, true, true, 10ms",
+    "a-steal: AlwaysAwake, false, 1, 0, Current; WithinCores, KeepsCore, true, false, 2ms",
+    "abp-eq: AlwaysAwake, false, 1, 0, Current; WithinCores, KeepsCore, true, false, 10ms",
+    "abp-mug: AlwaysAwake, false, 1, 0, Current; WithinCores, KeepsCore, true, false, 10ms",
+    "ws-last: AlwaysAwake, false, 1, 0, Last",
+];
+
+#[test]
+fn each_row_of_the_catalog_has_the_constants_of_its_source() {
+    assert_eq!(Policy::all().count(), ROWS.len());
+    for (policy, expected) in Policy::all().zip(ROWS) {
+        let row = policy.row();
+        let (waking, counts, batch, backs) = (row.waking, row.counts_roles, row.batch, row.steal_backs);
+        let sharing = policy.sharing().map_or(String::new(), |(sharing, quantum)| {
+            let (placement, sleeper) = (sharing.placement, sharing.sleeper);
+            format!("; {placement:?}, {sleeper:?}, {}, {}, {quantum:?}", sharing.own_only, sharing.plain_alone)
+        });
+        let found = format!("{}: {waking:?}, {counts}, {batch}, {backs}, {:?}{sharing}", row.name, row.place);
+        assert_eq!(found, expected);
+    }
+}
