@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use cargo_metadata::MetadataCommand;
+use cargo_metadata::semver::Version;
 use comity_console::{Failure, loudness};
 use comity_os::process::die_with_this_thread;
 
@@ -73,15 +74,12 @@ impl Project {
     /// Whether the toolchain that the folder asks for is new enough for Comity.
     pub fn check_toolchain(&self) -> Result<(), Failure> {
         let printed = cargo_in(&self.folder, &["--version"])?;
-        let said = String::from_utf8_lossy(&printed).into_owned();
-        let version = |text: &str| {
-            let mut numbers = text.split(['.', '-']).map(|number| number.parse::<u32>().ok());
-            Some((numbers.next()??, numbers.next()??))
-        };
+        let said = String::from_utf8_lossy(&printed);
         let needed = env!("CARGO_PKG_RUST_VERSION");
-        let found = said.split(' ').nth(1).and_then(version);
+        let release = |text: &str| Version::parse(text).ok().map(|version| (version.major, version.minor));
+        let found = said.split(' ').nth(1).and_then(|text| release(text.trim()));
         // A cargo of unknown version is let try.
-        if found.is_some_and(|found| version(needed).is_some_and(|needed| found < needed)) {
+        if found.is_some_and(|found| Some(found) < release(&format!("{needed}.0"))) {
             return Err(Failure::Run(format!(
                 "'{}' is built with {}, and Comity needs Rust {needed} or later; a rust-toolchain file may pin that (nothing was \
                  changed)",
