@@ -362,7 +362,7 @@ fn was_not_enabled(turn: &Turn, project: &Project) -> Result<(), Failure> {
 /// Puts back what `enable` found, byte for byte.
 fn put_back(turn: &Turn, project: &Project, manifest: &Manifest, before: &Files) -> Result<Tree, Failure> {
     turn.all_or_nothing(|| {
-        manifest.write(None, &before.manifest)?;
+        manifest.write(None, &before.manifest.text)?;
         before.put_back_lock(project)?;
         without_comity(project, turn.look()?)
     })

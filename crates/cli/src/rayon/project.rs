@@ -2,9 +2,8 @@
 
 use std::env;
 use std::ffi::OsString;
-use std::fmt::Display;
 use std::fs;
-use std::io::{self, IsTerminal};
+use std::io::IsTerminal;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -134,25 +133,22 @@ fn current_folder() -> Result<PathBuf, Failure> {
 }
 
 fn folder_of(path: &Path) -> Result<PathBuf, Failure> {
-    let refuse = |why: &dyn Display| {
-        let path = path.display();
-        Failure::Usage(format!("'{path}' {why}; name the folder of a cargo project or its Cargo.toml"))
+    let is_manifest = path.file_name().is_some_and(|name| name == "Cargo.toml");
+    let folder = if is_manifest && !path.is_dir() { path.parent().unwrap_or(path) } else { path };
+    // The parent of a name alone is empty.
+    let folder = if folder == Path::new("") { Path::new(".") } else { folder };
+    let why = match path.try_exists() {
+        Err(error) => format!("cannot be read: {error}"),
+        Ok(false) => "does not exist".to_owned(),
+        Ok(true) if !folder.is_dir() => "is no Cargo.toml".to_owned(),
+        Ok(true) => match folder.join("Cargo.toml").try_exists() {
+            Ok(true) => return Ok(folder.to_owned()),
+            Ok(false) => "has no Cargo.toml".to_owned(),
+            Err(error) => format!("has a Cargo.toml that cannot be read: {error}"),
+        },
     };
-    let (folder, manifest) = match fs::metadata(path) {
-        Ok(found) if found.is_dir() => (path, path.join("Cargo.toml")),
-        Ok(_) if path.file_name().is_some_and(|name| name == "Cargo.toml") => {
-            (path.parent().unwrap_or(path), path.to_owned())
-        }
-        Ok(_) => return Err(refuse(&"is no Cargo.toml")),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(refuse(&"does not exist")),
-        Err(error) => return Err(refuse(&format!("cannot be read: {error}"))),
-    };
-    match fs::metadata(&manifest) {
-        Ok(_) if folder == Path::new("") => Ok(PathBuf::from(".")),
-        Ok(_) => Ok(folder.to_owned()),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Err(refuse(&"has no Cargo.toml")),
-        Err(error) => Err(refuse(&format!("has a Cargo.toml that cannot be read: {error}"))),
-    }
+    let path = path.display();
+    Err(Failure::Usage(format!("'{path}' {why}; name the folder of a cargo project or its Cargo.toml")))
 }
 
 fn cargo_in(folder: &Path, words: &[&str]) -> Result<Vec<u8>, Failure> {

@@ -34,25 +34,39 @@ use super::tree::Tree;
 const JOURNAL: &str = ".comity-rayon-journal.json";
 
 /// Both files of a project.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Files {
-    pub manifest: String,
+    pub manifest: Saved,
     /// `None`: there was none.
-    pub lock: Option<String>,
+    lock: Option<Saved>,
+}
+
+/// A file as it was. Two with one text are equal.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Saved {
+    pub text: String,
+    /// When it was changed last, if this call has read it: build tools go by that.
+    #[serde(skip)]
+    changed: Option<SystemTime>,
+}
+
+impl PartialEq for Saved {
+    fn eq(&self, other: &Saved) -> bool {
+        self.text == other.text
+    }
 }
 
 impl Files {
     /// As they are now.
     pub fn read(project: &Project) -> Result<Files, Failure> {
-        let refuse =
-            |path: &Path, error: &io::Error| Failure::Run(format!("cannot read '{}': {error}", path.display()));
-        let manifest = fs::read_to_string(project.manifest()).map_err(|error| refuse(project.manifest(), &error))?;
-        let lock = match fs::read_to_string(project.lock()) {
-            Ok(lock) => Some(lock),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-            Err(error) => return Err(refuse(&project.lock(), &error)),
+        let read = |path: &Path| {
+            let text = fs::read_to_string(path);
+            let text = text.map_err(|error| Failure::Run(format!("cannot read '{}': {error}", path.display())))?;
+            Ok(Saved { text, changed: fs::metadata(path).and_then(|file| file.modified()).ok() })
         };
-        Ok(Files { manifest, lock })
+        let lock = project.lock();
+        Ok(Files { manifest: read(project.manifest())?, lock: lock.exists().then(|| read(&lock)).transpose()? })
     }
 
     /// Puts them in the place of what is there. If one cannot be put back, the other is.
@@ -62,19 +76,24 @@ impl Files {
 
     /// Puts the lock file in the place of what is there.
     pub fn put_back_lock(&self, project: &Project) -> Result<(), Failure> {
-        put_back(&project.lock(), self.lock.as_deref())
+        put_back(&project.lock(), self.lock.as_ref())
     }
 }
 
-fn put_back(path: &Path, text: Option<&str>) -> Result<(), Failure> {
-    let done = match text {
-        Some(text) if fs::read(path).is_ok_and(|now| now == text.as_bytes()) => Ok(()),
+fn put_back(path: &Path, saved: Option<&Saved>) -> Result<(), Failure> {
+    let put = |saved: &Saved| {
+        if fs::read(path).is_ok_and(|now| now == saved.text.as_bytes()) {
+            return Ok(());
+        }
         // The file that a link points to is replaced, not the link.
-        Some(text) => output::replace(&fs::canonicalize(path).unwrap_or_else(|_| path.to_owned()), text.as_bytes()),
-        None => fs::remove_file(path).or_else(|error| match error.kind() {
-            io::ErrorKind::NotFound => Ok(()),
-            _ => Err(error),
-        }),
+        let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        output::replace(&path, saved.text.as_bytes())?;
+        saved.changed.map_or(Ok(()), |time| File::options().write(true).open(&path)?.set_modified(time))
+    };
+    let done = match saved {
+        Some(saved) => put(saved),
+        None if path.exists() => fs::remove_file(path),
+        None => Ok(()),
     };
     done.map_err(|error| {
         Failure::Run(format!(
@@ -150,12 +169,12 @@ impl<'a> Turn<'a> {
     /// Whether the manifest differs from what it was before in nothing but what `comity rayon` writes.
     fn has_only_our_entry(&self, before: &Files) -> Result<bool, Failure> {
         let now = Manifest::read(self.project.manifest())?;
-        Ok(now.without_entry()? == now.with_text(&before.manifest)?.without_entry()?)
+        Ok(now.without_entry()? == now.with_text(&before.manifest.text)?.without_entry()?)
     }
 
     /// Whether no locked package has moved but those that `comity rayon` moves.
     fn has_only_our_packages(&self, before: &Files) -> bool {
-        let before: Option<Lock> = before.lock.as_ref().and_then(|text| text.parse().ok());
+        let before: Option<Lock> = before.lock.as_ref().and_then(|lock| lock.text.parse().ok());
         // One that cannot be read is what cargo was about to write.
         let now = Lock::read(&self.project.lock()).ok().flatten();
         let (Some(before), Some(now)) = (before, now) else { return true };
@@ -166,7 +185,7 @@ impl<'a> Turn<'a> {
     /// before, with their times. But Cargo.toml, which people edit, stays if another program has changed it. If this
     /// command is killed, the next takes it back.
     pub fn all_or_nothing<T>(&self, work: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> {
-        let (before, times) = (Files::read(self.project)?, self.times());
+        let before = Files::read(self.project)?;
         let interrupted = note_signals()?;
         let why = match self.write_journal(&before).and_then(|()| work()) {
             _ if interrupted.load(Ordering::Relaxed) => "interrupted by a signal".to_owned(),
@@ -178,7 +197,6 @@ impl<'a> Turn<'a> {
         };
         let is_ours = self.has_only_our_entry(&before).unwrap_or(false);
         let put_back = if is_ours { before.put_back(self.project) } else { before.put_back_lock(self.project) };
-        self.set_times(&before, times);
         let outcome = match put_back {
             // The next call tries again.
             Err(failure) => failure.into_sentence(),
@@ -200,37 +218,19 @@ impl<'a> Turn<'a> {
     /// What the project links if it were built now. Cargo may write the lock file, which is put back.
     pub fn look(&self) -> Result<Tree, Failure> {
         self.project.look_locked().or_else(|_| {
-            let (before, times) = (Files::read(self.project)?, self.times());
+            let before = Files::read(self.project)?;
             let interrupted = note_signals()?;
             // Within `all_or_nothing` there is one already. Where none can be written, cargo can write nothing either.
             let is_first = !self.journal().exists();
             let _ = is_first.then(|| self.write_journal(&before));
             let tree = self.project.tree();
             before.put_back_lock(self.project)?;
-            self.set_times(&before, times);
             let _: Option<()> = is_first.then(|| self.remove_journal());
             if interrupted.load(Ordering::Relaxed) {
                 return Err(Failure::Run("interrupted by a signal".to_owned()));
             }
             tree
         })
-    }
-
-    /// When each file was changed last.
-    fn times(&self) -> [Option<SystemTime>; 2] {
-        [self.project.manifest(), &self.project.lock()].map(|path| fs::metadata(path).ok()?.modified().ok())
-    }
-
-    /// Gives the files that are as they were `before` their times again: build tools go by them.
-    fn set_times(&self, before: &Files, times: [Option<SystemTime>; 2]) {
-        let files = [(self.project.manifest(), Some(&before.manifest)), (&self.project.lock(), before.lock.as_ref())];
-        for ((path, text), time) in files.into_iter().zip(times) {
-            if let (Some(text), Some(time)) = (text, time)
-                && fs::read(path).is_ok_and(|now| now == text.as_bytes())
-            {
-                let _ = File::options().write(true).open(path).and_then(|file| file.set_modified(time));
-            }
-        }
     }
 
     fn write_journal(&self, before: &Files) -> Result<(), Failure> {
@@ -276,7 +276,7 @@ impl Record {
     /// Notes that `enable` has left the project with this manifest and the lock file that is there, and found it as
     /// it was `before`. Where the user has no place for it, `disable` does without.
     pub fn keep(project: &Project, before: Files, manifest: String) -> Result<(), Failure> {
-        let left = Files { manifest, ..Files::read(project)? };
+        let left = Files { manifest: Saved { text: manifest, changed: None }, ..Files::read(project)? };
         let record = Record { project: project.manifest().to_owned(), before, left };
         if let Some(path) = place(project) {
             let _ = fs::create_dir_all(path.parent().expect("it lies in a folder"));
@@ -308,7 +308,8 @@ mod tests {
     #[test]
     fn what_cannot_be_put_back_is_named() {
         let folder = tempfile::tempdir().unwrap();
-        let Err(Failure::Run(sentence)) = put_back(&folder.path().join("below/file"), Some("dear")) else { panic!() };
+        let saved = Saved { text: "dear".to_owned(), changed: None };
+        let Err(Failure::Run(sentence)) = put_back(&folder.path().join("below/file"), Some(&saved)) else { panic!() };
         assert!(sentence.contains("below/file' could not be put back as it was"), "{sentence}");
     }
 }
