@@ -140,37 +140,6 @@ impl From<Capabilities> for DoctorCapabilities {
     }
 }
 
-/// `comity-rayon/1`: what the rayon of a cargo project runs on.
-#[derive(Debug, Serialize)]
-pub struct RayonReport {
-    /// `comity-rayon/1`.
-    pub schema: &'static str,
-    /// The workspace's root manifest.
-    pub manifest: String,
-    /// Whether that manifest puts Comity in rayon-core's place. What is linked is decided by cargo, from more than
-    /// that.
-    pub enabled: bool,
-    /// `comity`, `stock`, `other` (neither Comity's nor crates.io's), `several` or `none`.
-    pub links: &'static str,
-    /// The version of every rayon in the tree.
-    pub rayon: Vec<String>,
-    /// Every rayon-core in the tree.
-    pub rayon_core: Vec<RayonCore>,
-}
-
-/// One rayon-core.
-#[derive(Debug, Serialize)]
-pub struct RayonCore {
-    /// Its version.
-    pub version: String,
-    /// `comity`, `stock` or `other`.
-    pub kind: &'static str,
-    /// A folder, or a source as cargo names it.
-    pub from: String,
-    /// Whether it is Comity's for runs that are recorded.
-    pub records: bool,
-}
-
 /// `comity-table/1`: the core table at one moment. Programs change it while it is read.
 #[derive(Debug, Serialize)]
 pub struct TableReport {

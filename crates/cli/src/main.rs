@@ -6,7 +6,7 @@
 //!
 //! One file per verb, with its arguments and its `run`. Begin with `run.rs` and `run/coordinate.rs`, the
 //! coordinator of a command, or with `table.rs`, which only reads. Schemas of what is printed as JSON are in
-//! `json.rs`.
+//! `json.rs`, but that of `comity rayon` stands in `rayon.rs`.
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), warn(clippy::disallowed_methods, clippy::print_stderr))]
 

@@ -10,21 +10,20 @@ mod project;
 mod record;
 mod source;
 mod tree;
-mod undo;
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 use comity_console::{Failure, output};
+use serde::Serialize;
 
-use crate::json::{RayonCore, RayonReport};
 use lock::{Lock, Locked};
-use manifest::{Entry, Manifest, Memory};
+use manifest::{Entry, Manifest};
 use project::Project;
 use record::{Files, Record, Turn};
 use source::Source;
-use tree::{Kind, Links, Tree};
+use tree::{Core, Kind, Links, Tree};
 
 const EXAMPLES: &str = "Examples:
   comity rayon enable
@@ -111,7 +110,6 @@ fn enable(arguments: &Enable) -> Result<(), Failure> {
     let named = named_source(arguments)?;
     let project = Project::find(arguments.path.as_deref())?;
     let turn = Turn::wait(&project)?;
-    turn.repair()?;
     project.check_toolchain()?;
     let manifest = Manifest::read(project.manifest())?;
     let place = project.manifest().display();
@@ -134,7 +132,7 @@ fn enable(arguments: &Enable) -> Result<(), Failure> {
         }
     };
     let before = match Record::of(&project)? {
-        Some(record) => Some(record.before().clone()),
+        Some(record) => Some(record.before),
         // What was written by hand is the user's to take out.
         None if manifest.entry() != Entry::None => None,
         None => Some(Files::read(&project)?),
@@ -233,46 +231,38 @@ fn put_in(
 ) -> Result<(Tree, bool), Failure> {
     let path = project.lock();
     let (before, bytes_before) = (Lock::read(&path)?, fs::read(&path).ok());
-    let mut memory = first_memory(manifest, before.as_ref());
-    turn.all_or_nothing(
-        || manifest.is_as_left(),
-        || {
-            let first = manifest.with_entry(source, memory.as_ref())?;
-            manifest.write(&first)?;
-            let records = source.is_some_and(Source::records);
-            let tree = match &before {
-                None => look(project)?,
-                Some(before) => update_lock(project, before)?,
-            };
-            verify(project, &tree)?;
-            if records != tree.records() {
-                return Err(Failure::Run(format!(
-                    "'{}' links {}, which {}; another patch may be in the way",
-                    project.manifest().display(),
-                    tree.cores_in_words(),
-                    if records { "does not record" } else { "is built to be recorded" }
-                )));
-            }
-            if let (Some(before), Some(memory), Some(now)) = (&before, &mut memory, Lock::read(&path)?)
-                && before.stock_core().is_some()
-            {
-                memory.locked = Some(lock::missing(&before.packages, &now.packages));
-            }
-            let complete = manifest.with_entry(source, memory.as_ref())?;
-            if complete != first {
-                manifest.write(&complete)?;
-            }
-            if let Some(found) = found {
-                Record::keep(project, found, complete.clone())?;
-            }
-            Ok((tree, complete != manifest.text() || fs::read(&path).ok() != bytes_before))
-        },
-    )
-}
-
-/// Within [`Turn::all_or_nothing`], which has a journal already.
-fn look(project: &Project) -> Result<Tree, Failure> {
-    project.look_locked().or_else(|_| undo::and_back(&project.lock(), || project.tree()))
+    // If this command is killed and its journal lost, `disable` has at least the stock one.
+    let stock = before.as_ref().and_then(Lock::stock_core);
+    let mut locked = stock.map_or_else(|| manifest.locked().unwrap_or_default(), |core| vec![core.clone()]);
+    turn.all_or_nothing(|| {
+        let first = manifest.with_entry(source, &locked)?;
+        manifest.write(None, &first)?;
+        let records = source.is_some_and(Source::records);
+        let tree = match &before {
+            None => turn.look()?,
+            Some(before) => update_lock(project, before)?,
+        };
+        verify(project, &tree)?;
+        if records != tree.records() {
+            return Err(Failure::Run(format!(
+                "'{}' links {}, which {}; another patch may be in the way",
+                project.manifest().display(),
+                tree.cores_in_words(),
+                if records { "does not record" } else { "is built to be recorded" }
+            )));
+        }
+        if let (Some(before), Some(_), Some(now)) = (&before, stock, Lock::read(&path)?) {
+            locked = lock::missing(&before.packages, &now.packages);
+        }
+        let complete = manifest.with_entry(source, &locked)?;
+        if complete != first {
+            manifest.write(Some(&first), &complete)?;
+        }
+        if let Some(found) = found {
+            Record::keep(project, found, complete.clone())?;
+        }
+        Ok((tree, complete != manifest.text() || fs::read(&path).ok() != bytes_before))
+    })
 }
 
 /// Has cargo take the patch into a lock file. One that names another version keeps the stock crate, and cargo only
@@ -284,52 +274,22 @@ fn update_lock(project: &Project, before: &Lock) -> Result<Tree, Failure> {
     }
     // What Comity's is made of may be locked at versions that are too old for it. These move first, as far as they
     // must: what only the stock rayon-core needs, cargo would otherwise move to the newest together with that.
-    let mut stays = None;
-    for (locked, floor) in before.too_old() {
-        let (package, version) = (format!("{}@{}", locked.name, locked.version), floor.version.to_string());
-        if let Err(failure) = project.cargo(&["update", "--package", &package, "--precise", &version]) {
-            stays.get_or_insert((locked, floor, failure));
-        }
-    }
+    let refused = lock::bring(project, &before.too_old())?;
     project.cargo(&["update", "--package", "rayon-core"])?;
     let tree = project.tree()?;
-    match stays {
-        Some((locked, floor, failure)) if tree.links() != Links::One(Kind::Comity) => Err(Failure::Run(format!(
+    match refused.into_iter().next() {
+        Some((floor, locked, failure)) if tree.links() != Links::One(Kind::Comity) => Err(Failure::Run(format!(
             "Comity needs {floor} or later, and this has {locked}: {}",
             failure.into_sentence()
         ))),
         _ => {
-            lower(project, before)?;
+            // What came with Comity may have taken others further along than it must. Where something keeps one from
+            // going back, it stays.
+            let too_far = Lock::read(&project.lock())?.map_or_else(Vec::new, |now| before.too_far(&now));
+            lock::bring(project, &too_far)?;
             Ok(tree)
         }
     }
-}
-
-/// What came with Comity may have taken others further along than it must. Where something keeps one from going
-/// back, it stays.
-fn lower(project: &Project, before: &Lock) -> Result<(), Failure> {
-    let now = Lock::read(&project.lock())?;
-    for (locked, lowest) in now.map_or_else(Vec::new, |now| before.too_far(&now)) {
-        let package = format!("{}@{}", locked.name, locked.version);
-        let _stays = project.cargo(&["update", "--package", &package, "--precise", &lowest.to_string()]);
-    }
-    Ok(())
-}
-
-/// What is known before cargo has run: if this command is killed on its way, `disable` has at least this. An entry
-/// that was written by hand, and that is in force, needs none.
-fn first_memory(manifest: &Manifest, before: Option<&Lock>) -> Option<Memory> {
-    let (old, fresh) = (manifest.memory(), manifest.entry() == Entry::None);
-    let stock = before.and_then(Lock::stock_core);
-    if old.is_none() && !fresh && stock.is_none() {
-        return None;
-    }
-    let old = old.unwrap_or_default();
-    let locked = match stock {
-        Some(core) => Some(vec![core.clone()]),
-        None => old.locked,
-    };
-    Some(Memory { locked, made_table: old.made_table || fresh && !manifest.has_table() })
 }
 
 fn verify(project: &Project, tree: &Tree) -> Result<(), Failure> {
@@ -356,7 +316,6 @@ fn verify(project: &Project, tree: &Tree) -> Result<(), Failure> {
 fn disable(path: Option<&Path>) -> Result<(), Failure> {
     let project = Project::find(path)?;
     let turn = Turn::wait(&project)?;
-    turn.repair()?;
     let manifest = Manifest::read(project.manifest())?;
     let place = project.manifest().display();
     match manifest.entry() {
@@ -365,11 +324,11 @@ fn disable(path: Option<&Path>) -> Result<(), Failure> {
                 "the patch of rayon-core in '{place}' is not Comity's: {entry}; nothing was changed"
             )));
         }
-        Entry::None if manifest.memory().is_none() => return was_not_enabled(&turn, &project),
+        Entry::None if manifest.locked().is_none() => return was_not_enabled(&turn, &project),
         _ => {}
     }
     let (tree, refused) = match Record::of(&project)? {
-        Some(record) => (put_back(&turn, &project, &record)?, Vec::new()),
+        Some(record) => (put_back(&turn, &project, &manifest, &record.before)?, Vec::new()),
         None => take_out(&turn, &project, &manifest)?,
     };
     Record::forget(&project);
@@ -401,14 +360,12 @@ fn was_not_enabled(turn: &Turn, project: &Project) -> Result<(), Failure> {
 }
 
 /// Puts back what `enable` found, byte for byte.
-fn put_back(turn: &Turn, project: &Project, record: &Record) -> Result<Tree, Failure> {
-    turn.all_or_nothing(
-        || record.before().has_manifest_of(project),
-        || {
-            record.put_back(project)?;
-            without_comity(project, look(project)?)
-        },
-    )
+fn put_back(turn: &Turn, project: &Project, manifest: &Manifest, before: &Files) -> Result<Tree, Failure> {
+    turn.all_or_nothing(|| {
+        manifest.write(None, &before.manifest.text)?;
+        before.put_back_lock(project)?;
+        without_comity(project, turn.look()?)
+    })
 }
 
 fn without_comity(project: &Project, tree: Tree) -> Result<Tree, Failure> {
@@ -425,32 +382,23 @@ fn without_comity(project: &Project, tree: Tree) -> Result<Tree, Failure> {
 /// Everything that `disable` writes where the project has changed since `enable`, and what cargo would not take
 /// back into the lock file.
 fn take_out(turn: &Turn, project: &Project, manifest: &Manifest) -> Result<(Tree, Vec<Locked>), Failure> {
-    let lock = project.lock();
-    let wanted = manifest.memory().and_then(|memory| memory.locked).unwrap_or_default();
-    turn.all_or_nothing(
-        || manifest.is_as_left(),
-        || {
-            // The memory goes last: a command that is killed on its way can be given again.
-            manifest.write(&manifest.without_entry(true)?)?;
-            let mut refused = Vec::new();
-            let tree = if lock.exists() {
-                project.cargo(&["update", "--workspace"])?;
-                refused = lock::bring_back(project, &wanted)?;
-                project.tree()?
-            } else {
-                look(project)?
-            };
-            let tree = without_comity(project, tree)?;
-            manifest.write(&manifest.without_entry(false)?)?;
-            Ok((tree, refused))
-        },
-    )
+    turn.all_or_nothing(|| {
+        manifest.write(None, &manifest.without_entry()?)?;
+        let mut refused = Vec::new();
+        let tree = if project.lock().exists() {
+            project.cargo(&["update", "--workspace"])?;
+            refused = lock::bring(project, &manifest.locked().unwrap_or_default())?;
+            project.tree()?
+        } else {
+            turn.look()?
+        };
+        Ok((without_comity(project, tree)?, refused.into_iter().map(|(locked, ..)| locked).collect()))
+    })
 }
 
 fn status(arguments: &Status) -> Result<(), Failure> {
     let project = Project::find(arguments.path.as_deref())?;
     let turn = Turn::wait(&project)?;
-    turn.repair()?;
     let manifest = Manifest::read(project.manifest())?;
     let enabled = matches!(manifest.entry(), Entry::Folder | Entry::Git);
     let tree = turn.look().map_err(|failure| match manifest.lost_folder() {
@@ -462,7 +410,14 @@ fn status(arguments: &Status) -> Result<(), Failure> {
         None => failure,
     })?;
     if arguments.json {
-        return output::print(&output::to_json(&report(&project, enabled, &tree)));
+        return output::print(&output::to_json(&Report {
+            schema: "comity-rayon/1",
+            manifest: project.manifest().display().to_string(),
+            enabled,
+            links: tree.links().word(),
+            rayon: tree.rayons,
+            rayon_core: tree.cores,
+        }));
     }
     let place = project.manifest().display();
     let then = match (tree.links(), enabled) {
@@ -482,19 +437,20 @@ fn status(arguments: &Status) -> Result<(), Failure> {
     output::print(&format!("'{place}' ({}) runs on {}. {then}\n", tree.rayon(), tree.cores_in_words()))
 }
 
-fn report(project: &Project, enabled: bool, tree: &Tree) -> RayonReport {
-    let core = |core: &tree::Core| RayonCore {
-        version: core.version.clone(),
-        kind: core.kind.word(),
-        from: core.from.clone(),
-        records: core.records,
-    };
-    RayonReport {
-        schema: "comity-rayon/1",
-        manifest: project.manifest().display().to_string(),
-        enabled,
-        links: tree.links().word(),
-        rayon: tree.rayons.clone(),
-        rayon_core: tree.cores.iter().map(core).collect(),
-    }
+/// `comity-rayon/1`: what the rayon of a cargo project runs on.
+#[derive(Serialize)]
+struct Report {
+    /// `comity-rayon/1`.
+    schema: &'static str,
+    /// The workspace's root manifest.
+    manifest: String,
+    /// True if that manifest puts Comity in rayon-core's place. What is linked is decided by cargo, from more than
+    /// that.
+    enabled: bool,
+    /// `comity`, `stock`, `other` (neither Comity's nor crates.io's), `several` or `none`.
+    links: &'static str,
+    /// The version of every rayon in the tree.
+    rayon: Vec<String>,
+    /// Every rayon-core in the tree.
+    rayon_core: Vec<Core>,
 }

@@ -61,34 +61,30 @@ impl Lock {
         text.parse().map(Some).map_err(|error: TomlError| refuse(&error))
     }
 
-    /// What this lock file holds at a version that is too old for Comity's rayon-core, each with the lowest that
-    /// serves; what others need comes before them.
-    pub fn too_old(&self) -> Vec<(Locked, Locked)> {
-        let older = |floor: &Locked| {
-            let is_older = |locked: &&Locked| takes_the_place_of(floor, locked) && locked.version < floor.version;
-            self.packages.iter().find(is_older).map(|locked| (locked.clone(), floor.clone()))
+    /// Returns the lowest versions that serve where this lock file holds an older one; what others need comes first.
+    pub fn too_old(&self) -> Vec<Locked> {
+        let is_older = |floor: &Locked| {
+            self.packages.iter().any(|held| takes_the_place_of(floor, held) && held.version < floor.version)
         };
-        floors().iter().filter_map(older).collect()
+        floors().into_iter().filter(is_older).collect()
     }
 
-    /// What stands in `now` at a higher version than it must, beside the one to go back to; what needs others comes
-    /// before them. Nothing where all that this lock file held has moved no further than it must: what is new may
-    /// be as new as it is then.
-    pub fn too_far(&self, now: &Lock) -> Vec<(Locked, Version)> {
-        let held = |locked: &Locked| self.packages.iter().find(|old| takes_the_place_of(locked, old));
-        let floors = floors();
-        let of_ours = now.packages.iter().filter_map(|locked| {
-            let place = floors.iter().position(|floor| takes_the_place_of(floor, locked))?;
-            let floor = floors[place].version.clone();
-            let lowest = held(locked).map_or(floor.clone(), |old| old.version.clone().max(floor));
-            (locked.version > lowest).then(|| (place, locked.clone(), lowest))
-        });
-        let mut of_ours: Vec<(usize, Locked, Version)> = of_ours.collect();
-        if !of_ours.iter().any(|(_, locked, _)| held(locked).is_some()) {
-            return Vec::new();
+    /// Returns what stands in `now` at a higher version than it must, at the version to go back to; what needs others
+    /// comes first. Nothing where all that this lock file held has moved no further than it must: what is new may be
+    /// as new as it is then.
+    pub fn too_far(&self, now: &Lock) -> Vec<Locked> {
+        let mut has_moved = false;
+        let mut too_far = Vec::new();
+        for mut floor in floors().into_iter().rev() {
+            let place = |lock: &Lock| lock.packages.iter().find(|held| takes_the_place_of(held, &floor)).cloned();
+            let (held, Some(locked)) = (place(self), place(now)) else { continue };
+            floor.version = held.iter().map(|held| held.version.clone()).fold(floor.version, Ord::max);
+            if locked.version > floor.version {
+                has_moved |= held.is_some();
+                too_far.push(floor);
+            }
         }
-        of_ours.sort_by_key(|(place, ..)| std::cmp::Reverse(*place));
-        of_ours.into_iter().map(|(_, locked, lowest)| (locked, lowest)).collect()
+        if has_moved { too_far } else { Vec::new() }
     }
 
     /// The rayon-core from a registry.
@@ -170,28 +166,28 @@ pub fn missing(before: &[Locked], now: &[Locked]) -> Vec<Locked> {
     before.iter().filter(|locked| !now.contains(locked)).cloned().collect()
 }
 
-/// Has cargo take everything in `wanted` back into the lock file that the tree still has a use for. The answer is what
-/// cargo would not take: the project may have moved on since.
-pub fn bring_back(project: &Project, wanted: &[Locked]) -> Result<Vec<Locked>, Failure> {
-    loop {
+/// Has cargo take everything in `wanted` into the lock file, in the place of another version there. Returns what
+/// cargo refuses, with the version that stays and cargo's reason.
+pub fn bring(project: &Project, wanted: &[Locked]) -> Result<Vec<(Locked, Locked, Failure)>, Failure> {
+    let mut refused = Vec::new();
+    // One may be possible only after another. Each turn takes one or is the last.
+    for _ in 0..=wanted.len() {
         let now = Lock::read(&project.lock())?.map_or_else(Vec::new, |lock| lock.packages);
-        let left = missing(wanted, &now);
-        let newer: Vec<(Locked, &Locked)> = left
-            .into_iter()
-            .filter_map(|locked| {
-                let newer = now.iter().find(|other| takes_the_place_of(other, &locked) && !wanted.contains(other))?;
-                Some((locked, newer))
-            })
-            .collect();
-        // One may be possible only after another. Each turn takes one back or is the last.
-        let taken = newer.iter().any(|(locked, newer)| {
-            let (from, to) = (format!("{}@{}", newer.name, newer.version), locked.version.to_string());
-            project.cargo(&["update", "--package", &from, "--precise", &to]).is_ok()
+        refused.clear();
+        let is_taken = missing(wanted, &now).into_iter().any(|locked| {
+            let stays = now.iter().find(|other| takes_the_place_of(other, &locked) && !wanted.contains(other));
+            let Some(stays) = stays else { return false };
+            let (from, to) = (format!("{}@{}", stays.name, stays.version), locked.version.to_string());
+            let failed = project.cargo(&["update", "--package", &from, "--precise", &to]).err();
+            let is_taken = failed.is_none();
+            refused.extend(failed.map(|failure| (locked, stays.clone(), failure)));
+            is_taken
         });
-        if !taken {
-            return Ok(newer.into_iter().map(|(locked, _)| locked).collect());
+        if !is_taken {
+            break;
         }
     }
+    Ok(refused)
 }
 
 /// Whether cargo would keep only one of the two: the same package, and versions that one requirement accepts.
@@ -230,13 +226,12 @@ mod tests {
         let floors = floors();
         let at = |name: &str| floors.iter().position(|floor| floor.name == name).unwrap();
         assert!(at("libc") < at("memmap2") && at("crossbeam-utils") < at("crossbeam-epoch"));
-        let old = |name: &str| Locked {
-            name: name.to_owned(),
-            version: Version::new(floors[at(name)].version.major, floors[at(name)].version.minor, 0),
-        };
-        let newest = Locked { name: "libc".to_owned(), version: Version::new(0, 2, 9_999) };
-        let lock = Lock { packages: vec![newest, old("crossbeam-epoch")], has_core: true };
-        assert_eq!(lock.too_old(), [(old("crossbeam-epoch"), floors[at("crossbeam-epoch")].clone())]);
+        let locked = |text: &str| text.parse::<Locked>().unwrap();
+        let lock = |epoch: &str| Lock { packages: vec![locked("libc 0.2.9999"), locked(epoch)], has_core: true };
+        let (old, floor) = (lock("crossbeam-epoch 0.9.0"), floors[at("crossbeam-epoch")].clone());
+        assert_eq!(old.too_old(), std::slice::from_ref(&floor));
+        assert_eq!(old.too_far(&lock("crossbeam-epoch 0.9.9999")), [floor]);
+        assert_eq!(old.too_far(&old), []);
     }
 
     #[test]

@@ -1,14 +1,14 @@
-//! The root manifest: its `[patch]` entry for rayon-core, and what `disable` needs to know later.
+//! The root manifest: its `[patch]` entry for rayon-core, and a note for `disable`.
 //!
-//! Only the entry and the memory are edited. All other bytes stay; where that cannot be kept, nothing is written.
+//! `enable` appends a table of its own, in text, so all other bytes stay. An entry that a user wrote, and an entry
+//! within an inline table, are edited in place; where that cannot keep the other bytes, nothing is written.
 
-use std::cell::RefCell;
 use std::fmt::Display;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use comity_console::{Failure, output};
-use toml_edit::{Array, DocumentMut, InlineTable, Item, Table, TableLike, TomlError, value};
+use toml_edit::{DocumentMut, InlineTable, Item, Value, value};
 
 use super::lock::Locked;
 use super::source::{self, Found, Source};
@@ -20,14 +20,21 @@ const CRATES_IO: [&str; 3] =
 /// Which keys of an entry say where the package is.
 const PLACES: [&str; 6] = ["path", "git", "rev", "branch", "tag", "version"];
 
+/// The first line of what `enable` appends. An entry with this note is Comity's even if its folder is gone.
+const NOTE: &str = "# Written by `comity rayon enable`; `comity rayon disable` takes it out.";
+
+/// The second line, before what the lock file held before `enable` and not after it.
+const LOCKED: &str = "# Cargo.lock had ";
+
+/// The third line.
+const HEADER: &str = "[patch.crates-io.rayon-core]";
+
 /// A manifest as it was read.
 #[derive(Debug)]
 pub struct Manifest {
     path: PathBuf,
     text: String,
     document: DocumentMut,
-    /// What this command has read or written there last.
-    left: RefCell<String>,
 }
 
 /// Which package the patch of rayon-core names.
@@ -43,13 +50,46 @@ pub enum Entry {
     Foreign(String),
 }
 
-/// What `enable` leaves behind for `disable`, under [`MEMORY`] in a table `metadata`, which cargo keeps out of.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Memory {
-    /// What the lock file held before and not after; `None` where there was no lock file.
-    pub locked: Option<Vec<Locked>>,
-    /// Whether the table that holds the entry was made for it.
-    pub made_table: bool,
+/// A text around what `enable` has appended to it.
+#[derive(Default)]
+struct Parts<'a> {
+    before: &'a str,
+    /// The packages of the note; `None` without a note.
+    locked: Option<Vec<Locked>>,
+    /// The entry below the note, with its header.
+    entry: &'a str,
+    after: &'a str,
+}
+
+impl<'a> Parts<'a> {
+    fn of(text: &'a str) -> Parts<'a> {
+        let Some((before, rest)) = text.split_once(NOTE) else { return Parts { before: text, ..Parts::default() } };
+        let (_, mut rest) = split_line(rest);
+        let mut locked = Vec::new();
+        if let (line, below) = split_line(rest)
+            && let Some(list) = line.strip_prefix(LOCKED)
+        {
+            // What is not understood is not brought back; cargo then chooses.
+            locked = list.trim_end().trim_end_matches('.').split(", ").filter_map(|name| name.parse().ok()).collect();
+            rest = below;
+        }
+        let mut after = rest;
+        if rest.starts_with(HEADER) {
+            after = split_line(rest).1;
+            while !after.trim_start_matches([' ', '\t']).starts_with(['[', '#', '\r', '\n']) && !after.is_empty() {
+                after = split_line(after).1;
+            }
+        }
+        let entry = &rest[..rest.len() - after.len()];
+        // The line end that `enable` put before the note.
+        let without = before.strip_suffix('\n').map_or(before, |text| text.strip_suffix('\r').unwrap_or(text));
+        let before = if after.is_empty() || without.ends_with('\n') { without } else { before };
+        Parts { before, locked: Some(locked), entry, after }
+    }
+}
+
+fn split_line(text: &str) -> (&str, &str) {
+    text.split_at(text.find('\n').map_or(text.len(), |end| end + 1))
 }
 
 impl Manifest {
@@ -60,16 +100,19 @@ impl Manifest {
         // The file that a link points to is written, not the link.
         let path = fs::canonicalize(path).map_err(|error| refuse(&error))?;
         let text = fs::read_to_string(&path).map_err(|error| refuse(&error))?;
-        let document: DocumentMut = Shape::of(&text).take_off(&text).parse().map_err(|error| refuse(&error))?;
-        let left = RefCell::new(text.clone());
-        Ok(Manifest { path, text, document, left })
+        Manifest::of(path, text)
     }
 
     /// The same manifest with another text.
     pub fn with_text(&self, text: &str) -> Result<Manifest, Failure> {
-        let refuse = |why: TomlError| Failure::Run(format!("an earlier '{}' is no TOML: {why}", self.path.display()));
-        let document: DocumentMut = Shape::of(text).take_off(text).parse().map_err(refuse)?;
-        Ok(Manifest { path: self.path.clone(), text: text.to_owned(), document, left: RefCell::new(text.to_owned()) })
+        Manifest::of(self.path.clone(), text.to_owned())
+    }
+
+    fn of(path: PathBuf, text: String) -> Result<Manifest, Failure> {
+        match text.trim_start_matches('\u{feff}').parse() {
+            Ok(document) => Ok(Manifest { path, text, document }),
+            Err(error) => Err(Failure::Run(format!("'{}' is not TOML: {error}", path.display()))),
+        }
     }
 
     /// Which package the patch of rayon-core names here.
@@ -86,8 +129,8 @@ impl Manifest {
         match (text("path").map(|path| source::inspect(&self.folder().join(path))), text("git")) {
             (Some(Found::Comity { .. }), _) => Entry::Folder,
             // A checkout that has gone and a repository show no mark.
-            (Some(Found::Nothing), _) if self.memory().is_some() => Entry::Folder,
-            (None, Some(_)) if self.memory().is_some() => Entry::Git,
+            (Some(Found::Nothing), _) if self.locked().is_some() => Entry::Folder,
+            (None, Some(_)) if self.locked().is_some() => Entry::Git,
             _ => foreign(),
         }
     }
@@ -103,71 +146,55 @@ impl Manifest {
         (source::inspect(&self.folder().join(path)) == Found::Nothing).then_some(path)
     }
 
-    /// What an earlier `enable` left behind.
-    pub fn memory(&self) -> Option<Memory> {
-        let comity = HOLDERS.iter().find_map(|holder| self.document.get(holder)?.get("metadata")?.get(MEMORY))?;
-        let locked = comity.get("locked").and_then(|item| item.as_array()).map(|locked| {
-            // What is not understood is not brought back; cargo then chooses.
-            locked.iter().filter_map(|text| text.as_str()?.parse().ok()).collect()
-        });
-        let made_table = comity.get("made-table").and_then(|item| item.as_bool()).unwrap_or(false);
-        Some(Memory { locked, made_table })
+    /// Returns what an earlier `enable` has noted of the lock file: the packages that it held before and not after.
+    pub fn locked(&self) -> Option<Vec<Locked>> {
+        Parts::of(&self.text).locked
     }
 
-    /// Its text with the entry pointing to `source` (or where it points already), and with `memory` if there is
-    /// anything to remember.
-    pub fn with_entry(&self, source: Option<&Source>, memory: Option<&Memory>) -> Result<String, Failure> {
-        let mut document = self.document.clone();
-        if let Some(source) = source {
-            let entry = table_in(document.as_item_mut(), "patch", true)
-                .and_then(|patch| table_in(patch, CRATES_IO[0], false))
-                .and_then(|crates_io| entry_in(crates_io, source));
-            entry.ok_or_else(|| self.no_table("patch.crates-io"))?;
+    /// Returns the text with the entry pointing to `source` (or where it points already), and with `locked` noted. An
+    /// entry that a user wrote gets no note without need.
+    pub fn with_entry(&self, source: Option<&Source>, locked: &[Locked]) -> Result<String, Failure> {
+        let parts = Parts::of(&self.text);
+        let rest = self.with_text(&[parts.before, parts.after].concat())?;
+        let is_apart = parts.entry.is_empty() && (rest.core_patch().is_some() || rest.has_inline_patches());
+        let new_line = if self.text.contains("\r\n") { "\r\n" } else { "\n" };
+        let mut note = format!("\n{NOTE}\n");
+        if !locked.is_empty() {
+            let names: Vec<String> = locked.iter().map(ToString::to_string).collect();
+            note += &format!("{LOCKED}{}.\n", names.join(", "));
         }
-        if let Some(memory) = memory
-            && self.memory().as_ref() != Some(memory)
-        {
-            forget(&mut document);
-            let holder = HOLDERS.into_iter().find(|holder| document.contains_key(holder)).unwrap_or(HOLDERS[0]);
-            let remembered = table_in(document.as_item_mut(), holder, false)
-                .and_then(|holder| table_in(holder, "metadata", true))
-                .and_then(|metadata| remember(metadata, memory));
-            remembered.ok_or_else(|| self.no_table("metadata"))?;
-        }
-        self.faithful(&document)
-    }
-
-    /// Its text without the entry, and without tables that held nothing else and were made for it; with `keep_memory`
-    /// still with the memory.
-    pub fn without_entry(&self, keep_memory: bool) -> Result<String, Failure> {
-        let mut document = self.document.clone();
-        let memory = self.memory().unwrap_or_default();
-        if let Some(patch) = document.get_mut("patch") {
-            if let Some(crates_io) = patch.get_mut(CRATES_IO[0]).and_then(|item| item.as_table_like_mut())
-                && self.entry() != Entry::None
-            {
-                crates_io.remove("rayon-core");
-            }
-            if memory.made_table {
-                take_back(patch, CRATES_IO[0]);
+        if !is_apart && let Some(source) = source {
+            note += &format!("{HEADER}\n");
+            for (key, text) in source.fields() {
+                note += &format!("{key} = {}\n", Value::from(text));
             }
         }
-        drop_if_hidden(document.as_item_mut(), "patch");
-        if !keep_memory {
-            forget(&mut document);
+        note = note.replace('\n', new_line);
+        if !is_apart {
+            let entry = if source.is_none() { parts.entry } else { "" };
+            return Ok([parts.before, &note, entry, parts.after].concat());
         }
-        self.faithful(&document)
+        let mut text = match source {
+            Some(source) => rest.edited(|document| put(document, source))?,
+            None => rest.text.clone(),
+        };
+        if self.core_patch().is_none() || parts.locked.is_some() || !locked.is_empty() {
+            text += &note;
+        }
+        Ok(text)
     }
 
-    /// Whether the table for the entry has a header of its own already.
-    pub fn has_table(&self) -> bool {
-        let crates_io = self.document.get("patch").and_then(|patch| patch.get(CRATES_IO[0]));
-        crates_io.is_some_and(|item| !item.as_table().is_some_and(Table::is_implicit))
+    /// Returns the text without the entry and the note.
+    pub fn without_entry(&self) -> Result<String, Failure> {
+        let parts = Parts::of(&self.text);
+        let rest = self.with_text(&[parts.before, parts.after].concat())?;
+        if rest.entry() == Entry::None { Ok(rest.text) } else { rest.edited(take_out) }
     }
 
-    /// Replaces the file, unless another program has changed it meanwhile.
-    pub fn write(&self, text: &str) -> Result<(), Failure> {
-        if !self.is_as_left() {
+    /// Replaces the file that still has this text, or the text that this command `wrote` there; not one that another
+    /// program has changed meanwhile.
+    pub fn write(&self, wrote: Option<&str>, text: &str) -> Result<(), Failure> {
+        if !fs::read_to_string(&self.path).is_ok_and(|now| now == wrote.unwrap_or(&self.text)) {
             return Err(Failure::Run(format!(
                 "'{}' was changed while this command worked on it; nothing of that was lost, so try again",
                 self.path.display()
@@ -175,14 +202,7 @@ impl Manifest {
         }
         output::replace(&self.path, text.as_bytes())
             // Only the kind: the rest names a temporary file, which would mislead.
-            .map_err(|error| Failure::Run(format!("cannot write '{}': {}", self.path.display(), error.kind())))?;
-        self.left.replace(text.to_owned());
-        Ok(())
-    }
-
-    /// Whether the file is as this command has read or written it last.
-    pub fn is_as_left(&self) -> bool {
-        fs::read_to_string(&self.path).is_ok_and(|now| now == *self.left.borrow())
+            .map_err(|error| Failure::Run(format!("cannot write '{}': {}", self.path.display(), error.kind())))
     }
 
     /// As it was read.
@@ -196,81 +216,55 @@ impl Manifest {
 
     /// The registry, the key and the entry of the patch of rayon-core.
     fn core_patch(&self) -> Option<(&str, &str, &Item)> {
-        self.patches().find(|(_, name, item)| package(name, item) == "rayon-core")
-    }
-
-    fn patches(&self) -> impl Iterator<Item = (&str, &str, &Item)> {
-        CRATES_IO.into_iter().flat_map(|registry| {
-            let entries = self.document.get("patch").and_then(|patch| patch.get(registry)?.as_table_like());
-            entries.into_iter().flat_map(TableLike::iter).map(move |(name, item)| (registry, name, item))
+        // An entry may have a name of its own and say with `package` what it stands for.
+        let package =
+            |name, item: &Item| item.get("package").and_then(|item| item.as_str()).unwrap_or(name) == "rayon-core";
+        CRATES_IO.into_iter().find_map(|registry| {
+            let entries = self.document.get("patch")?.get(registry)?.as_table_like()?;
+            let (name, item) = entries.iter().find(|(name, item)| package(name, item))?;
+            Some((registry, name, item))
         })
     }
 
-    fn no_table(&self, name: &str) -> Failure {
-        Failure::Run(format!("'{}': {name} is no table, so nothing can be put into it", self.path.display()))
+    /// True if a table in braces holds the patches, to which no header can add.
+    fn has_inline_patches(&self) -> bool {
+        let Some(patch) = self.document.get("patch") else { return false };
+        let is_inline = |item: &Item| item.is_inline_table();
+        is_inline(patch) || patch.get(CRATES_IO[0]).is_some_and(is_inline)
     }
 
-    /// The edited text in the file's own shape.
-    fn faithful(&self, document: &DocumentMut) -> Result<String, Failure> {
-        let shape = Shape::of(&self.text);
-        if shape.put_on(&self.document.to_string()) != self.text {
+    /// Returns the text after `change`, in the file's own shape, of which the parser keeps no line ends.
+    fn edited(&self, change: impl FnOnce(&mut DocumentMut)) -> Result<String, Failure> {
+        let shaped = |document: &DocumentMut| {
+            let mut text = document.to_string();
+            if !self.text.ends_with('\n') && text.ends_with('\n') {
+                text.pop();
+            }
+            if self.text.contains("\r\n") {
+                text = text.replace('\n', "\r\n");
+            }
+            if self.text.starts_with('\u{feff}') { format!("\u{feff}{text}") } else { text }
+        };
+        let mut document = self.document.clone();
+        if shaped(&document) != self.text {
             return Err(Failure::Run(format!(
                 "'{}' cannot be edited without changing other lines, probably because its line ends are not all alike; \
                  make them alike first",
                 self.path.display()
             )));
         }
-        Ok(shape.put_on(&document.to_string()))
+        change(&mut document);
+        Ok(shaped(&document))
     }
 }
 
-/// Which tables may hold `metadata`, the preferred one first.
-const HOLDERS: [&str; 2] = ["workspace", "package"];
-
-/// The memory's name. `metadata.comity` may be the user's own.
-const MEMORY: &str = "comity-rayon";
-
-const NOTE: &str = "\n# Written by `comity rayon enable`; `comity rayon disable` takes it out.\n";
-
-/// An entry may have a name of its own and say with `package` what it stands for.
-fn package<'a>(name: &'a str, item: &'a Item) -> &'a str {
-    item.get("package").and_then(|item| item.as_str()).unwrap_or(name)
-}
-
-/// Whether tables within `item` can have headers.
-fn has_headers(item: &Item) -> bool {
-    item.as_table().is_some_and(|table| !table.is_dotted())
-}
-
-/// The table `key` of `parent`, made in the parent's own style where there is none: a header under headers, a
-/// dotted key beside dotted keys. A hidden one shows only in the names of what is in it. `None` if something else
-/// has that name.
-fn table_in<'a>(parent: &'a mut Item, key: &str, hidden: bool) -> Option<&'a mut Item> {
-    if parent.get(key).is_none() {
-        let mut table = Table::new();
-        table.set_implicit(hidden);
-        let mut braces = InlineTable::new();
-        braces.set_dotted(hidden);
-        let item = match parent {
-            Item::Table(parent) if !parent.is_dotted() => Item::Table(table),
-            Item::Table(_) if hidden => {
-                table.set_dotted(true);
-                Item::Table(table)
-            }
-            _ => value(braces),
-        };
-        parent.as_table_like_mut()?.insert(key, item);
+/// Points the entry to `source`; one that is there keeps its form and its comments.
+fn put(document: &mut DocumentMut, source: &Source) {
+    let entry = &mut document["patch"][CRATES_IO[0]]["rayon-core"];
+    if entry.is_none() {
+        *entry = value(InlineTable::new());
     }
-    parent.get_mut(key).filter(|item| item.is_table_like())
-}
-
-/// An entry that is there keeps its form and its comments.
-fn entry_in(crates_io: &mut Item, source: &Source) -> Option<()> {
-    let crates_io = crates_io.as_table_like_mut()?;
-    if !crates_io.contains_key("rayon-core") {
-        crates_io.insert("rayon-core", value(InlineTable::new()));
-    }
-    let entry = crates_io.get_mut("rayon-core")?.as_table_like_mut()?;
+    let Some(entry) = entry.as_table_like_mut() else { return };
     let fields = source.fields();
     for key in PLACES.into_iter().filter(|key| !fields.iter().any(|(field, _)| field == key)) {
         entry.remove(key);
@@ -280,83 +274,17 @@ fn entry_in(crates_io: &mut Item, source: &Source) -> Option<()> {
             entry.insert(key, value(text));
         }
     }
-    Some(())
 }
 
-fn remember(metadata: &mut Item, memory: &Memory) -> Option<()> {
-    let headers = has_headers(metadata);
-    let mut table = Table::new();
-    table.decor_mut().set_prefix(NOTE);
-    if let Some(locked) = &memory.locked {
-        table.insert("locked", value(locked.iter().map(ToString::to_string).collect::<Array>()));
+/// Takes the entry out, and the braces around it if they hold nothing else.
+fn take_out(document: &mut DocumentMut) {
+    let Some(patch) = document.get_mut("patch").and_then(Item::as_table_like_mut) else { return };
+    let Some(crates_io) = patch.get_mut(CRATES_IO[0]) else { return };
+    if let Some(entries) = crates_io.as_table_like_mut() {
+        entries.remove("rayon-core");
     }
-    if memory.made_table {
-        table.insert("made-table", value(true));
-    }
-    let item = if headers { Item::Table(table) } else { value(table.into_inline_table()) };
-    metadata.as_table_like_mut()?.insert(MEMORY, item);
-    Some(())
-}
-
-fn forget(document: &mut DocumentMut) {
-    for holder in HOLDERS {
-        let Some(holder) = document.get_mut(holder) else { continue };
-        if let Some(metadata) = holder.get_mut("metadata").and_then(|item| item.as_table_like_mut()) {
-            metadata.remove(MEMORY);
-        }
-        drop_if_hidden(holder, "metadata");
-    }
-}
-
-/// Without a hidden table that is empty, the text is what it was before the table.
-fn drop_if_hidden(parent: &mut Item, key: &str) {
-    let hidden = |item: &Item| match item {
-        Item::Table(table) => table.is_empty() && (table.is_implicit() || table.is_dotted()),
-        item => item.as_inline_table().is_some_and(|table| table.is_empty() && table.is_dotted()),
-    };
-    if parent.get(key).is_some_and(hidden) {
-        parent.as_table_like_mut().and_then(|parent| parent.remove(key));
-    }
-}
-
-/// Takes back a table that was made for the entry: what others have put there meanwhile stays.
-fn take_back(parent: &mut Item, key: &str) {
-    let Some(table) = parent.get_mut(key) else { return };
-    if table.as_table_like().is_some_and(TableLike::is_empty) {
-        parent.as_table_like_mut().and_then(|parent| parent.remove(key));
-    } else if let Some(table) = table.as_table_mut() {
-        // The header shows all the same while there are entries under it.
-        table.set_implicit(true);
-    }
-}
-
-/// What the parser does not keep of a text.
-#[derive(Clone, Copy, Debug)]
-struct Shape {
-    byte_order_mark: bool,
-    carriage_returns: bool,
-    ends_its_last_line: bool,
-}
-
-impl Shape {
-    fn of(text: &str) -> Shape {
-        let lines = text.matches('\n').count();
-        Shape {
-            byte_order_mark: text.starts_with('\u{feff}'),
-            carriage_returns: lines > 0 && text.matches("\r\n").count() == lines,
-            ends_its_last_line: text.ends_with('\n'),
-        }
-    }
-
-    fn take_off(self, text: &str) -> String {
-        let text = text.trim_start_matches('\u{feff}');
-        if self.carriage_returns { text.replace("\r\n", "\n") } else { text.to_owned() }
-    }
-
-    fn put_on(self, text: &str) -> String {
-        let text = if self.ends_its_last_line { text } else { text.strip_suffix('\n').unwrap_or(text) };
-        let text = if self.carriage_returns { text.replace('\n', "\r\n") } else { text.to_owned() };
-        if self.byte_order_mark { format!("\u{feff}{text}") } else { text }
+    if crates_io.as_inline_table().is_some_and(InlineTable::is_empty) {
+        patch.remove(CRATES_IO[0]);
     }
 }
 
@@ -379,8 +307,8 @@ mod tests {
         Manifest::read(&folder.path().join("Cargo.toml")).unwrap()
     }
 
-    fn memory(manifest: &Manifest) -> Memory {
-        Memory { locked: Some(vec!["rayon-core 1.12.1".parse().unwrap()]), made_table: !manifest.has_table() }
+    fn at(path: &str) -> Source {
+        Source::Folder { path: path.to_owned(), records: false }
     }
 
     /// Enables in a project with `text` as its manifest and returns the new one; checks that all else stands there
@@ -389,20 +317,20 @@ mod tests {
     fn there_and_back(text: &str) -> String {
         let folder = folder(text);
         let path = folder.path().join("core").canonicalize().unwrap().to_str().unwrap().to_owned();
-        let manifest = read(&folder);
-        let memory = memory(&manifest);
-        let enabled =
-            manifest.with_entry(Some(&Source::Folder { path: path.clone(), records: false }), Some(&memory)).unwrap();
-        manifest.write(&enabled).unwrap();
+        let locked = ["rayon-core 1.12.1", "libgit2-sys 0.17.0+1.8.1"].map(|text| text.parse().unwrap());
+        let enabled = read(&folder).with_entry(Some(&at(&path)), &locked).unwrap();
+        read(&folder).write(None, &enabled).unwrap();
         let manifest = read(&folder);
         assert_eq!(manifest.entry(), Entry::Folder, "{enabled}");
-        assert_eq!(manifest.memory(), Some(memory), "{enabled}");
-        let before: Vec<&str> = text.split_inclusive('\n').collect();
-        let mut left = enabled.split_inclusive('\n');
-        let kept = before.iter().all(|line| left.any(|other| other == *line));
-        // What is on one line with the entry changes that line.
-        assert!(kept || text.contains("= {") || !text.ends_with('\n'), "{enabled}");
-        assert_eq!(manifest.without_entry(false).unwrap(), text, "{enabled}");
+        assert_eq!(manifest.locked().unwrap(), locked, "{enabled}");
+        // What is in braces with the entry changes its line.
+        assert!(enabled.starts_with(text) || text.contains("= {"), "{enabled}");
+        assert_eq!(manifest.without_entry().unwrap(), text, "{enabled}");
+        // Another source takes its place, and the same one changes nothing.
+        let moved = manifest.with_entry(Some(&at("/c")), &locked).unwrap();
+        assert_eq!(moved, enabled.replace(&path, "/c"));
+        assert_eq!(manifest.with_entry(Some(&at(&path)), &locked).unwrap(), enabled);
+        assert_eq!(manifest.with_entry(None, &locked).unwrap(), enabled);
         enabled.replace(&path, "CORE")
     }
 
@@ -412,19 +340,18 @@ mod tests {
         let path = folder.path().join("Cargo.toml");
         let manifest = Manifest::read(&path).unwrap();
         fs::write(&path, "theirs").unwrap();
-        let Err(Failure::Run(sentence)) = manifest.write("ours") else { panic!("it was overwritten") };
+        let Err(Failure::Run(sentence)) = manifest.write(None, "ours") else { panic!("it was overwritten") };
         assert!(sentence.contains("was changed while this command worked on it"), "{sentence}");
         assert_eq!(fs::read_to_string(&path).unwrap(), "theirs");
     }
 
     #[test]
-    fn a_manifest_without_patches_gets_two_tables_and_loses_them_again() {
+    fn a_manifest_gets_a_table_at_its_end_and_loses_it_again() {
         let text = "[package]\nname = \"x\" # mine\n\n[dependencies]\nrayon = \"1\"\n";
-        let enabled = "[package]\nname = \"x\" # mine\n\n\
-            # Written by `comity rayon enable`; `comity rayon disable` takes it out.\n\
-            [package.metadata.comity-rayon]\nlocked = [\"rayon-core 1.12.1\"]\nmade-table = true\n\n\
-            [dependencies]\nrayon = \"1\"\n\n[patch.crates-io]\nrayon-core = { path = \"CORE\" }\n";
-        assert_eq!(there_and_back(text), enabled);
+        let added = "\n# Written by `comity rayon enable`; `comity rayon disable` takes it out.\n\
+            # Cargo.lock had rayon-core 1.12.1, libgit2-sys 0.17.0+1.8.1.\n\
+            [patch.crates-io.rayon-core]\npath = \"CORE\"\n";
+        assert_eq!(there_and_back(text), format!("{text}{added}"));
     }
 
     #[test]
@@ -455,29 +382,35 @@ mod tests {
 
     #[test]
     fn line_ends_and_the_byte_order_mark_stay() {
-        there_and_back("\u{feff}[package]\nname = \"x\"\n");
-        there_and_back("[package]\r\nname = \"x\" # mine\r\n\r\n# end\r\n");
-        there_and_back("[package]\r\nname = \"x\"\r\n[dependencies]\r\nrayon = \"1\"");
-        let mixed = folder("[package]\r\nname = \"x\"\n");
-        let manifest = read(&mixed);
-        let refused = manifest.with_entry(Some(&Source::Folder { path: "/c".to_owned(), records: false }), None);
+        for patches in ["", "[patch]\r\ncrates-io = { foo = { path = \"foo\" } }\r\n"] {
+            there_and_back(&format!("\u{feff}[package]\r\nname = \"x\"\r\n{patches}"));
+            there_and_back(&format!("{patches}[package]\r\nname = \"x\" # mine\r\n\r\n# end\r\n"));
+            there_and_back(&format!("{patches}[package]\r\nname = \"x\"\r\n[dependencies]\r\nrayon = \"1\""));
+        }
+        let enabled = there_and_back("[package]\r\nname = \"x\"\r\n");
+        assert_eq!(enabled.matches('\n').count(), enabled.matches("\r\n").count());
+        there_and_back("[package]\r\nname = \"x\"\n");
+        let mixed = folder("[package]\r\nname = \"x\"\n[patch]\ncrates-io = {}\n");
+        let refused = read(&mixed).with_entry(Some(&at("/c")), &[]);
         assert!(matches!(refused, Err(Failure::Run(why)) if why.contains("line ends")));
     }
 
     #[test]
-    fn what_others_put_beside_the_entry_meanwhile_stays() {
-        let folder = folder("[package]\nname = \"x\"\n");
-        let manifest = read(&folder);
-        let source = Source::Folder { path: folder.path().join("core").to_str().unwrap().to_owned(), records: false };
-        let enabled = manifest.with_entry(Some(&source), Some(&memory(&manifest))).unwrap();
-        manifest.write(&format!("{enabled}foo = {{ path = \"foo\" }} # dear\n\n[profile.dev]\ndebug = 1\n")).unwrap();
-        let text = "[package]\nname = \"x\"\n\n[patch.crates-io]\nfoo = { path = \"foo\" } # dear\n\n[profile.dev]\ndebug = 1\n";
-        assert_eq!(read(&folder).without_entry(false).unwrap(), text);
+    fn what_others_put_around_the_entry_meanwhile_stays() {
+        let text = "[package]\nname = \"x\"\n";
+        let theirs = "\n[patch.crates-io]\nfoo = { path = \"foo\" } # dear\n\n[profile.dev]\ndebug = 1\n";
+        let enabled = there_and_back(text).replace("CORE", "core");
+        for gap in ["", "\n"] {
+            // A tool may have taken the empty line away.
+            let folder = folder(&(enabled.replacen("\n\n#", "\n#", 1 - gap.len()) + theirs));
+            assert_eq!(read(&folder).entry(), Entry::Folder);
+            assert_eq!(read(&folder).without_entry().unwrap(), format!("{text}{theirs}"));
+        }
     }
 
     #[test]
     fn an_entry_is_ours_by_its_folder_or_by_what_is_remembered() {
-        let remembered = "[package.metadata.comity-rayon]\n";
+        let remembered = format!("{NOTE}\n");
         let foreign = |text: &str| Entry::Foreign(text.to_owned());
         for (rest, expected) in [
             ("", Entry::None),
@@ -511,10 +444,9 @@ mod tests {
         let text = "[package]\nname = \"x\"\n[patch.crates-io]\nrayon-core = { path = \"core\" } # ours\n";
         let folder = folder(text);
         let git = Source::Git { url: "u".to_owned(), rev: Some("r".to_owned()) };
-        let enabled = read(&folder).with_entry(Some(&git), None).unwrap();
+        let enabled = read(&folder).with_entry(Some(&git), &[]).unwrap();
         assert!(enabled.contains("rayon-core = { git = \"u\", rev = \"r\" } # ours\n"), "{enabled}");
-        let moved =
-            read(&folder).with_entry(Some(&Source::Folder { path: "/c".to_owned(), records: false }), None).unwrap();
-        assert!(moved.contains("rayon-core = { path = \"/c\" } # ours\n"), "{moved}");
+        let moved = read(&folder).with_entry(Some(&at("/c")), &[]).unwrap();
+        assert_eq!(moved, text.replace("core\" }", "/c\" }"));
     }
 }

@@ -2,14 +2,14 @@
 
 use std::env;
 use std::ffi::OsString;
-use std::fmt::Display;
 use std::fs;
-use std::io::{self, IsTerminal};
+use std::io::IsTerminal;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use cargo_metadata::MetadataCommand;
+use cargo_metadata::semver::Version;
 use comity_console::{Failure, loudness};
 use comity_os::process::die_with_this_thread;
 
@@ -73,15 +73,12 @@ impl Project {
     /// Whether the toolchain that the folder asks for is new enough for Comity.
     pub fn check_toolchain(&self) -> Result<(), Failure> {
         let printed = cargo_in(&self.folder, &["--version"])?;
-        let said = String::from_utf8_lossy(&printed).into_owned();
-        let version = |text: &str| {
-            let mut numbers = text.split(['.', '-']).map(|number| number.parse::<u32>().ok());
-            Some((numbers.next()??, numbers.next()??))
-        };
+        let said = String::from_utf8_lossy(&printed);
         let needed = env!("CARGO_PKG_RUST_VERSION");
-        let found = said.split(' ').nth(1).and_then(version);
+        let release = |text: &str| Version::parse(text).ok().map(|version| (version.major, version.minor));
+        let found = said.split(' ').nth(1).and_then(|text| release(text.trim()));
         // A cargo of unknown version is let try.
-        if found.is_some_and(|found| version(needed).is_some_and(|needed| found < needed)) {
+        if found.is_some_and(|found| Some(found) < release(&format!("{needed}.0"))) {
             return Err(Failure::Run(format!(
                 "'{}' is built with {}, and Comity needs Rust {needed} or later; a rust-toolchain file may pin that (nothing was \
                  changed)",
@@ -136,25 +133,22 @@ fn current_folder() -> Result<PathBuf, Failure> {
 }
 
 fn folder_of(path: &Path) -> Result<PathBuf, Failure> {
-    let refuse = |why: &dyn Display| {
-        let path = path.display();
-        Failure::Usage(format!("'{path}' {why}; name the folder of a cargo project or its Cargo.toml"))
+    let is_manifest = path.file_name().is_some_and(|name| name == "Cargo.toml");
+    let folder = if is_manifest && !path.is_dir() { path.parent().unwrap_or(path) } else { path };
+    // The parent of a name alone is empty.
+    let folder = if folder == Path::new("") { Path::new(".") } else { folder };
+    let why = match path.try_exists() {
+        Err(error) => format!("cannot be read: {error}"),
+        Ok(false) => "does not exist".to_owned(),
+        Ok(true) if !folder.is_dir() => "is no Cargo.toml".to_owned(),
+        Ok(true) => match folder.join("Cargo.toml").try_exists() {
+            Ok(true) => return Ok(folder.to_owned()),
+            Ok(false) => "has no Cargo.toml".to_owned(),
+            Err(error) => format!("has a Cargo.toml that cannot be read: {error}"),
+        },
     };
-    let (folder, manifest) = match fs::metadata(path) {
-        Ok(found) if found.is_dir() => (path, path.join("Cargo.toml")),
-        Ok(_) if path.file_name().is_some_and(|name| name == "Cargo.toml") => {
-            (path.parent().unwrap_or(path), path.to_owned())
-        }
-        Ok(_) => return Err(refuse(&"is no Cargo.toml")),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(refuse(&"does not exist")),
-        Err(error) => return Err(refuse(&format!("cannot be read: {error}"))),
-    };
-    match fs::metadata(&manifest) {
-        Ok(_) if folder == Path::new("") => Ok(PathBuf::from(".")),
-        Ok(_) => Ok(folder.to_owned()),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Err(refuse(&"has no Cargo.toml")),
-        Err(error) => Err(refuse(&format!("has a Cargo.toml that cannot be read: {error}"))),
-    }
+    let path = path.display();
+    Err(Failure::Usage(format!("'{path}' {why}; name the folder of a cargo project or its Cargo.toml")))
 }
 
 fn cargo_in(folder: &Path, words: &[&str]) -> Result<Vec<u8>, Failure> {

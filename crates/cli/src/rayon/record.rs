@@ -13,77 +13,94 @@ use std::fs::{self, File};
 use std::io::{self, IsTerminal};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::SystemTime;
 
 use comity_console::loudness::hint;
 use comity_console::{Failure, output};
-use comity_os::environment;
+use comity_os::{environment, process};
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use super::lock::{self, Lock};
 use super::manifest::Manifest;
 use super::project::Project;
 use super::tree::Tree;
-use super::undo;
 
 /// The journal's name.
 const JOURNAL: &str = ".comity-rayon-journal.json";
 
 /// Both files of a project.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Files {
-    manifest: String,
+    pub manifest: Saved,
     /// `None`: there was none.
-    lock: Option<String>,
+    lock: Option<Saved>,
+}
+
+/// A file as it was. Two with one text are equal.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Saved {
+    pub text: String,
+    /// When it was changed last, if this call has read it: build tools go by that.
+    #[serde(skip)]
+    changed: Option<SystemTime>,
+}
+
+impl PartialEq for Saved {
+    fn eq(&self, other: &Saved) -> bool {
+        self.text == other.text
+    }
 }
 
 impl Files {
     /// As they are now.
     pub fn read(project: &Project) -> Result<Files, Failure> {
-        let refuse =
-            |path: &Path, error: &io::Error| Failure::Run(format!("cannot read '{}': {error}", path.display()));
-        let manifest = fs::read_to_string(project.manifest()).map_err(|error| refuse(project.manifest(), &error))?;
-        let lock = match fs::read_to_string(project.lock()) {
-            Ok(lock) => Some(lock),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-            Err(error) => return Err(refuse(&project.lock(), &error)),
+        let read = |path: &Path| {
+            let text = fs::read_to_string(path);
+            let text = text.map_err(|error| Failure::Run(format!("cannot read '{}': {error}", path.display())))?;
+            Ok(Saved { text, changed: fs::metadata(path).and_then(|file| file.modified()).ok() })
         };
-        Ok(Files { manifest, lock })
+        let lock = project.lock();
+        Ok(Files { manifest: read(project.manifest())?, lock: lock.exists().then(|| read(&lock)).transpose()? })
     }
 
-    /// Whether the manifest is still this one.
-    pub fn has_manifest_of(&self, project: &Project) -> bool {
-        fs::read_to_string(project.manifest()).is_ok_and(|now| now == self.manifest)
+    /// Puts them in the place of what is there. If one cannot be put back, the other is.
+    fn put_back(&self, project: &Project) -> Result<(), Failure> {
+        put_back(project.manifest(), Some(&self.manifest)).and(self.put_back_lock(project))
     }
 
-    /// Puts them in the place of what is there.
-    fn write(&self, project: &Project) -> Result<(), Failure> {
-        put(project.manifest(), &self.manifest)?;
-        match &self.lock {
-            Some(lock) => put(&project.lock(), lock),
-            None => remove(&project.lock()),
-        }
+    /// Puts the lock file in the place of what is there.
+    pub fn put_back_lock(&self, project: &Project) -> Result<(), Failure> {
+        put_back(&project.lock(), self.lock.as_ref())
     }
 }
 
-fn put(path: &Path, text: &str) -> Result<(), Failure> {
-    if fs::read(path).is_ok_and(|now| now == text.as_bytes()) {
-        return Ok(());
-    }
-    // The file that a link points to is replaced, not the link.
-    let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-    let refuse = |error: &io::Error| Failure::Run(format!("cannot write '{}': {}", path.display(), error.kind()));
-    output::replace(&path, text.as_bytes()).map_err(|error| refuse(&error))
-}
-
-fn remove(path: &Path) -> Result<(), Failure> {
-    match fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            Err(Failure::Run(format!("cannot remove '{}': {error}", path.display())))
+fn put_back(path: &Path, saved: Option<&Saved>) -> Result<(), Failure> {
+    let put = |saved: &Saved| {
+        if fs::read(path).is_ok_and(|now| now == saved.text.as_bytes()) {
+            return Ok(());
         }
-        _ => Ok(()),
-    }
+        // The file that a link points to is replaced, not the link.
+        let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        output::replace(&path, saved.text.as_bytes())?;
+        saved.changed.map_or(Ok(()), |time| File::options().write(true).open(&path)?.set_modified(time))
+    };
+    let done = match saved {
+        Some(saved) => put(saved),
+        None if path.exists() => fs::remove_file(path),
+        None => Ok(()),
+    };
+    done.map_err(|error| {
+        Failure::Run(format!(
+            "'{}' could not be put back as it was: {error}; version control may have the old one",
+            path.display()
+        ))
+    })
 }
 
 /// The right to change a project, until it is dropped: one call at a time.
@@ -93,7 +110,8 @@ pub struct Turn<'a> {
 }
 
 impl<'a> Turn<'a> {
-    /// Waits until no other call is at work on the project.
+    /// Waits until no other call is at work on the project, and takes back what an earlier call had begun when it was
+    /// killed. To be called before the project is looked at.
     pub fn wait(project: &'a Project) -> Result<Turn<'a>, Failure> {
         let root = project.root();
         let refuse = |error: &dyn std::fmt::Display| {
@@ -111,15 +129,16 @@ impl<'a> Turn<'a> {
             }
             other => other.map_err(|error| refuse(&error))?,
         }
-        Ok(Turn { project, _root: folder })
+        let turn = Turn { project, _root: folder };
+        turn.repair()?;
+        Ok(turn)
     }
 
     fn journal(&self) -> PathBuf {
         self.project.root().join(JOURNAL)
     }
 
-    /// Takes back what an earlier call had begun when it was killed. To be called before the project is looked at.
-    pub fn repair(&self) -> Result<(), Failure> {
+    fn repair(&self) -> Result<(), Failure> {
         let path = self.journal();
         let text = match fs::read_to_string(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -133,8 +152,8 @@ impl<'a> Turn<'a> {
             ))
         })?;
         let place = self.project.manifest().display();
-        if self.is_ours(&before)? {
-            before.write(self.project)?;
+        if self.has_only_our_entry(&before)? && self.has_only_our_packages(&before) {
+            before.put_back(self.project)?;
             hint(format!(
                 "comity: an earlier `comity rayon` on '{place}' was killed; what it had begun was taken back"
             ));
@@ -144,55 +163,73 @@ impl<'a> Turn<'a> {
                  they are"
             ));
         }
-        remove(&path)
+        fs::remove_file(&path).map_err(|error| Failure::Run(format!("cannot remove '{}': {error}", path.display())))
     }
 
-    /// Whether the files differ from what they were before in nothing but what `comity rayon` writes.
-    fn is_ours(&self, before: &Files) -> Result<bool, Failure> {
+    /// Whether the manifest differs from what it was before in nothing but what `comity rayon` writes.
+    fn has_only_our_entry(&self, before: &Files) -> Result<bool, Failure> {
         let now = Manifest::read(self.project.manifest())?;
-        let manifest = now.with_text(&before.manifest)?;
-        if now.without_entry(false)? != manifest.without_entry(false)? {
-            return Ok(false);
-        }
-        let packages = |lock: Lock| lock.packages;
-        let lock_before = before.lock.as_ref().and_then(|text| text.parse().ok()).map(packages);
+        Ok(now.without_entry()? == now.with_text(&before.manifest.text)?.without_entry()?)
+    }
+
+    /// Whether no locked package has moved but those that `comity rayon` moves.
+    fn has_only_our_packages(&self, before: &Files) -> bool {
+        let before: Option<Lock> = before.lock.as_ref().and_then(|lock| lock.text.parse().ok());
         // One that cannot be read is what cargo was about to write.
-        let lock_now = Lock::read(&self.project.lock()).ok().flatten().map(packages);
-        let (Some(before), Some(now)) = (lock_before, lock_now) else { return Ok(true) };
-        Ok(lock::differ_by_comity_alone(&before, &now))
+        let now = Lock::read(&self.project.lock()).ok().flatten();
+        let (Some(before), Some(now)) = (before, now) else { return true };
+        lock::differ_by_comity_alone(&before.packages, &now.packages)
     }
 
     /// Runs `work`. If it fails, or a signal asks this command to end meanwhile, both files are as they were
-    /// before. But Cargo.toml, which people edit, stays as it is unless `is_ours` says that it is as this command
-    /// has left it. If this command is killed, the next takes it back.
-    pub fn all_or_nothing<T>(
-        &self,
-        is_ours: impl Fn() -> bool,
-        work: impl FnOnce() -> Result<T, Failure>,
-    ) -> Result<T, Failure> {
+    /// before, with their times. But Cargo.toml, which people edit, stays if another program has changed it. If this
+    /// command is killed, the next takes it back.
+    pub fn all_or_nothing<T>(&self, work: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> {
         let before = Files::read(self.project)?;
-        let files = [self.project.manifest(), &self.project.lock()];
-        undo::all_or_nothing(&files, is_ours, || {
-            self.write_journal(&before)?;
-            work()
-        })
-        .inspect(|_| self.remove_journal())
-        .inspect_err(|_| {
-            // Where something could not be put back, the next call tries again.
-            if Files::read(self.project).is_ok_and(|now| now == before) {
+        let interrupted = note_signals()?;
+        let why = match self.write_journal(&before).and_then(|()| work()) {
+            _ if interrupted.load(Ordering::Relaxed) => "interrupted by a signal".to_owned(),
+            Err(failure) => failure.into_sentence(),
+            Ok(done) => {
                 self.remove_journal();
+                return Ok(done);
             }
-        })
+        };
+        let is_ours = self.has_only_our_entry(&before).unwrap_or(false);
+        let put_back = if is_ours { before.put_back(self.project) } else { before.put_back_lock(self.project) };
+        let outcome = match put_back {
+            // The next call tries again.
+            Err(failure) => failure.into_sentence(),
+            Ok(()) => {
+                self.remove_journal();
+                if is_ours {
+                    "Cargo.toml and Cargo.lock are as they were.".to_owned()
+                } else {
+                    let place = self.project.manifest().display();
+                    format!(
+                        "'{place}' was changed meanwhile and stays so; look what is in it. Cargo.lock is as it was."
+                    )
+                }
+            }
+        };
+        Err(Failure::Run(format!("{why}\n{outcome}")))
     }
 
     /// What the project links if it were built now. Cargo may write the lock file, which is put back.
     pub fn look(&self) -> Result<Tree, Failure> {
         self.project.look_locked().or_else(|_| {
-            // Where no journal can be written, cargo can write nothing either.
-            let _ = self.write_journal(&Files::read(self.project)?);
-            let looked = undo::and_back(&self.project.lock(), || self.project.tree());
-            self.remove_journal();
-            looked
+            let before = Files::read(self.project)?;
+            let interrupted = note_signals()?;
+            // Within `all_or_nothing` there is one already. Where none can be written, cargo can write nothing either.
+            let is_first = !self.journal().exists();
+            let _ = is_first.then(|| self.write_journal(&before));
+            let tree = self.project.tree();
+            before.put_back_lock(self.project)?;
+            let _: Option<()> = is_first.then(|| self.remove_journal());
+            if interrupted.load(Ordering::Relaxed) {
+                return Err(Failure::Run("interrupted by a signal".to_owned()));
+            }
+            tree
         })
     }
 
@@ -207,11 +244,22 @@ impl<'a> Turn<'a> {
     }
 }
 
+/// From now on a signal that would end this command only sets the flag. Cargo gets a terminal's signals itself and
+/// ends, so no caller waits.
+fn note_signals() -> Result<Arc<AtomicBool>, Failure> {
+    let flag = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|signal| !process::ignores(*signal)) {
+        signal_hook::flag::register(signal, Arc::clone(&flag))
+            .map_err(|error| Failure::Run(format!("cannot watch for signals: {error}; nothing was changed")))?;
+    }
+    Ok(flag)
+}
+
 /// What `enable` has found and left.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Record {
     project: PathBuf,
-    before: Files,
+    pub before: Files,
     left: Files,
 }
 
@@ -225,26 +273,10 @@ impl Record {
         Ok(record.filter(|record| record.project == project.manifest() && record.left == now))
     }
 
-    /// What was there before.
-    pub fn before(&self) -> &Files {
-        &self.before
-    }
-
-    /// Puts back what was there before. An edit that came meanwhile is not lost.
-    pub fn put_back(&self, project: &Project) -> Result<(), Failure> {
-        if Files::read(project)? != self.left {
-            return Err(Failure::Run(format!(
-                "'{}' or its Cargo.lock was changed while this command worked on it; nothing of that was lost, so try again",
-                project.manifest().display()
-            )));
-        }
-        self.before.write(project)
-    }
-
     /// Notes that `enable` has left the project with this manifest and the lock file that is there, and found it as
     /// it was `before`. Where the user has no place for it, `disable` does without.
     pub fn keep(project: &Project, before: Files, manifest: String) -> Result<(), Failure> {
-        let left = Files { manifest, ..Files::read(project)? };
+        let left = Files { manifest: Saved { text: manifest, changed: None }, ..Files::read(project)? };
         let record = Record { project: project.manifest().to_owned(), before, left };
         if let Some(path) = place(project) {
             let _ = fs::create_dir_all(path.parent().expect("it lies in a folder"));
@@ -255,9 +287,7 @@ impl Record {
 
     /// There is nothing to go back to any more.
     pub fn forget(project: &Project) {
-        if let Some(path) = place(project) {
-            let _ = fs::remove_file(path);
-        }
+        let _ = place(project).map(fs::remove_file);
     }
 }
 
@@ -269,4 +299,17 @@ fn place(project: &Project) -> Option<PathBuf> {
     let mix = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
     let name = project.manifest().as_os_str().as_bytes().iter().fold(0xcbf2_9ce4_8422_2325, mix);
     Some(states.join("comity/rayon").join(format!("{name:016x}.json")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_cannot_be_put_back_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let saved = Saved { text: "dear".to_owned(), changed: None };
+        let Err(Failure::Run(sentence)) = put_back(&folder.path().join("below/file"), Some(&saved)) else { panic!() };
+        assert!(sentence.contains("below/file' could not be put back as it was"), "{sentence}");
+    }
 }

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use cargo_metadata::{Metadata, Package};
+use serde::Serialize;
 
 /// Everything called rayon or rayon-core in a resolved tree.
 #[derive(Debug, PartialEq, Eq)]
@@ -13,21 +14,22 @@ pub struct Tree {
     pub cores: Vec<Core>,
 }
 
-/// One rayon-core.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A rayon-core, as text and in the schema `comity-rayon/1`.
+#[derive(Debug, PartialEq, Eq, Serialize)]
 pub struct Core {
     /// Its version.
-    pub version: String,
+    version: String,
     /// Where it comes from.
-    pub kind: Kind,
+    kind: Kind,
     /// A folder, or a source as cargo names it.
-    pub from: String,
-    /// Whether it is the one of Comity's that records.
-    pub records: bool,
+    from: String,
+    /// True if it is the one of Comity's that records.
+    records: bool,
 }
 
 /// Where a rayon-core comes from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Kind {
     /// Comity's.
     Comity,
@@ -127,22 +129,13 @@ impl fmt::Display for Core {
     }
 }
 
-impl Kind {
-    /// As in JSON.
-    pub fn word(self) -> &'static str {
-        match self {
-            Kind::Comity => "comity",
-            Kind::Stock => "stock",
-            Kind::Other => "other",
-        }
-    }
-}
-
 impl Links {
     /// As in JSON.
     pub fn word(self) -> &'static str {
         match self {
-            Links::One(kind) => kind.word(),
+            Links::One(Kind::Comity) => "comity",
+            Links::One(Kind::Stock) => "stock",
+            Links::One(Kind::Other) => "other",
             Links::Several => "several",
             Links::None => "none",
         }

@@ -129,6 +129,21 @@ impl Project {
         String::from_utf8(output.stdout).unwrap()
     }
 
+    /// Enables with words, passes on what that says, and disables: both files come back, with what `enable` has found
+    /// and without it.
+    #[track_caller]
+    fn there_and_back(&self, words: &[&str], between: impl Fn(&str)) {
+        for forgets in [false, true] {
+            let before = self.both();
+            between(&self.says(&[&["enable"], words].concat()));
+            if forgets {
+                self.forget();
+            }
+            self.says(&["disable"]);
+            assert_eq!(self.both(), before, "forgets: {forgets}");
+        }
+    }
+
     /// Runs a task that fails, and returns its sentence. Every file must be as it was.
     #[track_caller]
     fn fails(&self, code: i32, words: &[&str]) -> String {
@@ -199,36 +214,30 @@ fn text(path: &Path) -> &str {
 
 #[test]
 fn an_older_locked_rayon_core_gives_way_and_comes_back() {
-    for forgets in [false, true] {
-        an_older_one_comes_back(forgets);
-    }
-}
-
-fn an_older_one_comes_back(forgets: bool) {
     let project = Project::locked();
-    let before = project.both();
-    assert!(project.says(&["status"]).contains(STOCK));
-    let said = project.says(&["enable"]);
+    let before = project.read("Cargo.toml");
     let core = Path::new(env!("CARGO_MANIFEST_DIR")).join("../rayon-core").canonicalize().unwrap();
-    for part in
-        ["(rayon 1.10.0) runs on Comity now", text(&core), "comity rayon disable", "COMITY_POLICY", "COMITY=off"]
-    {
-        assert!(said.contains(part), "{part} is not in\n{said}");
-    }
-    let status = project.status();
-    assert_eq!((&status["links"], &status["enabled"]), (&"comity".into(), &true.into()));
-    assert_eq!(status["rayon"], serde_json::json!(["1.10.0"]));
-    assert_eq!(status["rayon_core"][0]["from"], text(&core));
-    assert_eq!(status["rayon_core"].as_array().unwrap().len(), 1);
-    let enabled = project.read("Cargo.toml");
-    assert!(enabled.contains("name = \"app\" # mine\n") && enabled.ends_with("# The end.\n"), "{enabled}");
-    assert!(project.says(&["enable"]).contains("runs on Comity already"));
-    assert_eq!(project.read("Cargo.toml"), enabled);
-    if forgets {
-        project.forget();
-    }
+    assert!(project.says(&["status"]).contains(STOCK));
+    project.there_and_back(&[], |said| {
+        for part in
+            ["(rayon 1.10.0) runs on Comity now", text(&core), "comity rayon disable", "COMITY_POLICY", "COMITY=off"]
+        {
+            assert!(said.contains(part), "{part} is not in\n{said}");
+        }
+        // What a team does.
+        assert!(said.contains("of this machine") && said.contains("enable --git URL"), "{said}");
+        let status = project.status();
+        assert_eq!((&status["links"], &status["enabled"]), (&"comity".into(), &true.into()));
+        assert_eq!(status["rayon"], serde_json::json!(["1.10.0"]));
+        assert_eq!(status["rayon_core"][0]["from"], text(&core));
+        assert_eq!(status["rayon_core"].as_array().unwrap().len(), 1);
+        let enabled = project.read("Cargo.toml");
+        assert!(enabled.starts_with(&before), "{enabled}");
+        assert!(project.says(&["enable"]).contains("runs on Comity already"));
+        assert_eq!(project.read("Cargo.toml"), enabled);
+    });
+    project.says(&["enable"]);
     assert!(project.says(&["disable"]).contains(&format!("is without Comity again: rayon 1.10.0 links {STOCK}.")));
-    assert_eq!((project.read("Cargo.toml"), project.read("Cargo.lock")), before);
 }
 
 #[test]
@@ -239,12 +248,9 @@ fn what_only_the_stock_crate_needs_comes_back_at_its_old_version() {
     {
         project.cargo(&["update", "--package", name, "--precise", version]);
     }
-    let before = (project.read("Cargo.toml"), project.read("Cargo.lock"));
-    project.says(&["enable", "--source", text(core("1.13.0").path())]);
-    assert!(!project.read("Cargo.lock").contains("crossbeam"));
-    project.forget();
-    project.says(&["disable"]);
-    assert_eq!((project.read("Cargo.toml"), project.read("Cargo.lock")), before);
+    project.there_and_back(&["--source", text(core("1.13.0").path())], |_| {
+        assert!(!project.read("Cargo.lock").contains("crossbeam"));
+    });
 }
 
 /// The version of a package in a lock file.
@@ -256,23 +262,16 @@ fn version(lock: &str, name: &str) -> String {
 #[test]
 fn what_is_too_old_for_comity_moves_to_the_lowest_version_that_serves() {
     let floors = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../rayon-core/Cargo.lock")).unwrap();
-    for forgets in [false, true] {
-        let project = Project::package("rayon = \"1\"\nlibc = \"0.2\"\nonce_cell = \"1\"");
-        project.lock_old_rayon();
-        project.cargo(&["update", "--package", "libc", "--precise", "0.2.100"]);
-        project.cargo(&["update", "--package", "once_cell", "--precise", "1.17.0"]);
-        let before = project.both();
-        let said = project.says(&["enable"]);
+    let project = Project::package("rayon = \"1\"\nlibc = \"0.2\"\nonce_cell = \"1\"");
+    project.lock_old_rayon();
+    project.cargo(&["update", "--package", "libc", "--precise", "0.2.100"]);
+    project.cargo(&["update", "--package", "once_cell", "--precise", "1.17.0"]);
+    project.there_and_back(&[], |said| {
         let floor = version(&floors, "libc");
         assert!(said.contains("runs on Comity now") && said.contains(&format!("libc 0.2.100 -> {floor}")), "{said}");
         let lock = project.read("Cargo.lock");
         assert_eq!((version(&lock, "libc"), version(&lock, "once_cell")), (floor, "1.17.0".to_owned()));
-        if forgets {
-            project.forget();
-        }
-        project.says(&["disable"]);
-        assert_eq!(project.both(), before);
-    }
+    });
 }
 
 /// Where only the stock rayon-core needs them, cargo would move them to the newest with it. In small what
@@ -291,14 +290,11 @@ fn what_only_the_stock_crate_needed_moves_no_further_either() {
     for (name, version) in old.into_iter().chain([("libc", "0.2.140")]) {
         project.cargo(&["update", "--package", name, "--precise", version]);
     }
-    let before = project.both();
-    project.says(&["enable"]);
-    let lock = project.read("Cargo.lock");
-    for name in ["crossbeam-deque", "crossbeam-epoch", "crossbeam-utils", "libc"] {
-        assert_eq!(version(&lock, name), version(&floors, name), "{name}");
-    }
-    project.says(&["disable"]);
-    assert_eq!(project.both(), before);
+    project.there_and_back(&[], |_| {
+        for name in ["crossbeam-deque", "crossbeam-epoch", "crossbeam-utils", "libc"] {
+            assert_eq!(version(&project.read("Cargo.lock"), name), version(&floors, name), "{name}");
+        }
+    });
 }
 
 /// In small what `fclones` is: xattr 1.0.1 builds with libc up to 0.2.186.
@@ -307,22 +303,18 @@ fn a_package_that_builds_with_no_new_libc_still_builds() {
     let project = Project::package("rayon = \"1.8\"\nxattr = \"=1.0.1\"");
     project.lock_old_rayon();
     project.cargo(&["update", "--package", "libc", "--precise", "0.2.155"]);
-    let before = project.both();
-    project.says(&["enable"]);
-    let patch: u32 = version(&project.read("Cargo.lock"), "libc").strip_prefix("0.2.").unwrap().parse().unwrap();
-    assert!(patch <= 171, "0.2.{patch}");
-    project.says(&["disable"]);
-    assert_eq!(project.both(), before);
+    project.there_and_back(&[], |_| {
+        let patch: u32 = version(&project.read("Cargo.lock"), "libc").strip_prefix("0.2.").unwrap().parse().unwrap();
+        assert!(patch <= 171, "0.2.{patch}");
+    });
 }
 
 #[test]
 fn the_one_that_records_comes_and_goes() {
-    for forgets in [false, true] {
-        let project = Project::locked();
-        let before = project.both();
-        let said = project.says(&["enable", "--record"]);
+    let project = Project::locked();
+    let records = || project.status()["rayon_core"][0]["records"].as_bool().unwrap();
+    project.there_and_back(&["--record"], |said| {
         assert!(said.contains("is built to be recorded now") && said.contains("comity-lab record --out"), "{said}");
-        let records = || project.status()["rayon_core"][0]["records"].as_bool().unwrap();
         assert!(records() && project.status()["links"] == "comity");
         assert!(project.says(&["status"]).contains("that records ("));
         assert!(project.read("Cargo.toml").contains("rayon-core/recording\""));
@@ -330,12 +322,7 @@ fn the_one_that_records_comes_and_goes() {
         assert!(project.says(&["enable"]).contains("runs on Comity now") && !records());
         assert!(!project.read("Cargo.lock").contains("comity-recording"));
         assert!(project.says(&["enable", "--record"]).contains("recorded now") && records());
-        if forgets {
-            project.forget();
-        }
-        project.says(&["disable"]);
-        assert_eq!(project.both(), before);
-    }
+    });
 }
 
 #[test]
@@ -372,18 +359,11 @@ fn the_users_own_metadata_and_the_owner_of_the_files_stay() {
     if !given {
         println!("skipped: only root may give files away");
     }
-    let before = project.both();
-    for forgets in [false, true] {
-        project.says(&["enable"]);
+    project.there_and_back(&[], |_| {
         assert!(project.read("Cargo.toml").contains("[package.metadata.comity]\nmine = true\n"));
-        if forgets {
-            project.forget();
-        }
-        project.says(&["disable"]);
-        assert_eq!(project.both(), before);
-        for name in ["Cargo.toml", "Cargo.lock"] {
-            assert_eq!(fs::metadata(project.path(name)).unwrap().uid() == 12_345, given, "{name}");
-        }
+    });
+    for name in ["Cargo.toml", "Cargo.lock"] {
+        assert_eq!(fs::metadata(project.path(name)).unwrap().uid() == 12_345, given, "{name}");
     }
 }
 
@@ -487,13 +467,6 @@ fn what_keeps_comity_out_is_said_in_a_sentence() {
 }
 
 #[test]
-fn the_folder_of_this_machine_is_said_with_what_a_team_does() {
-    let project = Project::locked();
-    let said = project.says(&["enable"]);
-    assert!(said.contains("of this machine") && said.contains("enable --git URL"), "{said}");
-}
-
-#[test]
 fn what_the_project_has_outgrown_does_not_come_back_and_is_named() {
     let project = Project::locked();
     let manifest = project.read("Cargo.toml");
@@ -517,13 +490,33 @@ fn the_root_of_a_workspace_is_edited_whichever_member_is_named() {
             project.write(name, text);
         }
         project.lock_old_rayon();
-        let before = (project.read("Cargo.toml"), project.read("Cargo.lock"));
-        project.says(&["enable", "member"]);
-        assert!(project.read("Cargo.toml").contains("[workspace.metadata.comity-rayon]"));
-        assert_eq!(project.read("member/Cargo.toml"), member);
-        assert_eq!(project.status()["links"], "comity");
+        project.there_and_back(&["member"], |_| {
+            assert!(project.read("Cargo.toml").contains("[patch.crates-io.rayon-core]"));
+            assert_eq!(project.read("member/Cargo.toml"), member);
+            assert_eq!(project.status()["links"], "comity");
+        });
+        let before = project.both();
+        project.says(&["enable"]);
         project.says(&["disable", "member/Cargo.toml"]);
-        assert_eq!((project.read("Cargo.toml"), project.read("Cargo.lock")), before);
+        assert_eq!(project.both(), before);
+    }
+}
+
+/// Neither would hold for an entry in `.cargo/config.toml`.
+#[test]
+fn a_call_of_cargo_from_elsewhere_is_served_and_a_workspace_below_is_left_alone() {
+    let project = Project::locked();
+    project.write("fuzz/Cargo.toml", &format!("{}[workspace]\n", manifest("fuzz", "rayon = \"1\"")));
+    project.write("fuzz/src/lib.rs", "");
+    project.write("fuzz/Cargo.lock", &project.read("Cargo.lock").replace("\"app\"", "\"fuzz\""));
+    let core = core("1.13.0");
+    project.says(&["enable", "--source", text(core.path())]);
+    for (name, version) in [("Cargo.toml", "1.13.0"), ("fuzz/Cargo.toml", "1.12.1")] {
+        let words =
+            ["tree", "--locked", "--depth", "0", "--prefix", "none", "--invert", "rayon-core", "--manifest-path"];
+        let output = Command::new(env!("CARGO")).args(words).arg(project.path(name)).current_dir("/").output().unwrap();
+        let tree = String::from_utf8(output.stdout).unwrap();
+        assert!(output.status.success() && tree.starts_with(&format!("rayon-core v{version}")), "{tree}");
     }
 }
 
@@ -540,12 +533,10 @@ fn other_patches_stay_however_they_are_written() {
         project.append("Cargo.toml", patches);
         project.append("Cargo.toml", "[workspace]\nexclude = [\"extra\"]\n");
         project.lock_old_rayon();
-        let before = (project.read("Cargo.toml"), project.read("Cargo.lock"));
-        project.says(&["enable"]);
-        assert_eq!(project.status()["links"], "comity", "{patches}");
-        assert!(project.read("Cargo.toml").contains("path = \"extra\""), "{patches}");
-        project.says(&["disable"]);
-        assert_eq!((project.read("Cargo.toml"), project.read("Cargo.lock")), before);
+        project.there_and_back(&[], |_| {
+            assert_eq!(project.status()["links"], "comity", "{patches}");
+            assert!(project.read("Cargo.toml").contains("path = \"extra\""), "{patches}");
+        });
     }
 }
 
@@ -570,7 +561,7 @@ fn another_patch_of_rayon_core_is_refused_and_named() {
 fn an_entry_of_ours_moves_to_another_folder() {
     let (first, second) = (core("1.12.9"), core("1.13.0"));
     let project = Project::locked();
-    let before = (project.read("Cargo.toml"), project.read("Cargo.lock"));
+    let before = project.both();
     let said = project.says(&["enable", "--source", text(first.path())]);
     assert!(said.contains("without this folder, and on another machine, the project does not build"), "{said}");
     let enabled = project.read("Cargo.toml");
@@ -588,7 +579,7 @@ fn an_entry_of_ours_moves_to_another_folder() {
     project.says(&["enable", "--source", text(first.path())]);
     drop(first);
     project.says(&["disable"]);
-    assert_eq!((project.read("Cargo.toml"), project.read("Cargo.lock")), before);
+    assert_eq!(project.both(), before);
 }
 
 #[test]
@@ -613,11 +604,7 @@ fn older_rayons_are_served_down_to_the_one_that_had_no_core() {
     for version in ["0.9", "=1.5.3"] {
         let project = Project::package(&format!("rayon = \"{version}\""));
         project.cargo(&["generate-lockfile"]);
-        let before = (project.read("Cargo.toml"), project.read("Cargo.lock"));
-        project.says(&["enable"]);
-        assert_eq!(project.status()["links"], "comity", "{version}");
-        project.says(&["disable"]);
-        assert_eq!((project.read("Cargo.toml"), project.read("Cargo.lock")), before);
+        project.there_and_back(&[], |_| assert_eq!(project.status()["links"], "comity", "{version}"));
     }
     let project = Project::package("rayon = \"0.6\"");
     assert!(project.fails(1, &["enable"]).contains("uses rayon 0.6.0, which has no rayon-core"));
@@ -730,10 +717,10 @@ fn a_repository_serves_as_the_source() {
     let core = core("1.13.0");
     let (url, rev) = repository(core.path());
     let project = Project::locked();
-    let before = (project.read("Cargo.toml"), project.read("Cargo.lock"));
+    let before = project.both();
     project.says(&["enable", "--git", &url, "--rev", &rev]);
     let enabled = project.read("Cargo.toml");
-    assert!(enabled.contains(&format!("rayon-core = {{ git = \"{url}\", rev = \"{rev}\" }}")), "{enabled}");
+    assert!(enabled.contains(&format!("rayon-core]\ngit = \"{url}\"\nrev = \"{rev}\"\n")), "{enabled}");
     assert_eq!(project.status()["links"], "comity");
     // Of two packages of one name cargo takes the one that is less deep.
     assert_eq!(project.status()["rayon_core"][0]["records"], false);
@@ -745,7 +732,7 @@ fn a_repository_serves_as_the_source() {
     );
     assert_eq!(project.read("Cargo.toml"), enabled);
     project.says(&["disable"]);
-    assert_eq!((project.read("Cargo.toml"), project.read("Cargo.lock")), before);
+    assert_eq!(project.both(), before);
     let nowhere = format!("file://{}", project.path("nowhere").display());
     let mut command = project.comity(&["enable", "--git", &nowhere]);
     assert!(project.fails_with(1, command.env("CARGO_NET_RETRY", "0")).contains("nowhere"));
@@ -805,6 +792,23 @@ fn a_failing_step_puts_both_files_back_and_passes_on_what_cargo_said() {
     assert!(why.contains("even with the patch") && why.contains("the stock rayon-core 1."), "{why}");
 }
 
+#[test]
+fn what_another_program_edits_while_a_call_fails_stays() {
+    let project = Project::locked();
+    let lock = project.read("Cargo.lock");
+    let (_folder, cargo) =
+        project.cargo_that("[ \"$3\" != update ] || { echo '# theirs' >>Cargo.toml; echo mess >Cargo.lock; exit 1; }");
+    let output = project.start(&["enable"], Some(&cargo)).wait_with_output().unwrap();
+    let errors = String::from_utf8(output.stderr).unwrap();
+    assert!(
+        errors.contains("was changed meanwhile and stays so") && errors.contains("Cargo.lock is as it was"),
+        "{errors}"
+    );
+    assert!(project.read("Cargo.toml").ends_with("# theirs\n") && project.read("Cargo.lock") == lock);
+    project.says(&["disable"]);
+    assert!(!project.read("Cargo.toml").contains("comity") && project.read("Cargo.lock") == lock);
+}
+
 /// Sends a signal to `comity rayon enable` while cargo, which then fails, is at the lock file.
 fn interrupted(project: &Project, signal: &str) -> Output {
     let (folder, cargo) = project.cargo_that("[ \"$3\" != update ] || { touch \"$0\"-waits; sleep 0.5; exit 1; }");
@@ -833,13 +837,13 @@ fn a_signal_puts_both_files_back() {
 fn what_a_killed_command_has_begun_can_be_finished_or_taken_back() {
     for task in [&["disable"][..], &["enable", "disable"]] {
         let project = Project::locked();
-        let before = (project.read("Cargo.toml"), project.read("Cargo.lock"));
+        let before = project.both();
         interrupted(&project, "-KILL");
         assert_ne!(project.read("Cargo.toml"), before.0);
         for task in task {
             project.says(&[task]);
         }
-        assert_eq!((project.read("Cargo.toml"), project.read("Cargo.lock")), before);
+        assert_eq!(project.both(), before);
     }
 }
 
