@@ -6,7 +6,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use comity_policy::{Policy, Share, Thief, WorkerId};
+use comity_policy::catalog::Row;
+use comity_policy::{Policy, Share, Sharing, Thief, WorkerId};
 use comity_protocol::CoreSet;
 use comity_protocol::activation::{Activation, Pool};
 use comity_protocol::dialogue::{Crew, Dialogue, Hands, Take};
@@ -40,12 +41,12 @@ pub trait Driver {
 
 /// What a policy's pools are told of it, for the first lines of a life.
 pub fn row(policy: &Policy) -> String {
-    let row = policy.row();
+    let row = Row::of(policy);
     let (waking, counts, batch, backs) = (row.waking, row.counts_roles, row.batch, row.steal_backs);
     let shares = match row.share {
         Share::Time => "time".to_owned(),
         Share::Cores(sharing) => {
-            let quantum = policy.sharing().map(|(_, quantum)| quantum);
+            let quantum = Sharing::of(policy).map(|(_, quantum)| quantum);
             let (placement, sleeper) = (sharing.placement, sharing.sleeper);
             let (own_only, alone) = (sharing.own_only, sharing.plain_alone);
             format!("{placement:?} {sleeper:?} own_only {own_only} plain_alone {alone} {quantum:?}")
@@ -251,10 +252,10 @@ pub struct Crewed<P: Platform> {
 
 impl<P: Platform + Clone> Crewed<P> {
     fn new(platform: P, policy: &Policy, workers: u32) -> Crewed<P> {
-        let row = policy.row();
+        let row = Row::of(policy);
         number_words();
         let sleep = Sleep::new(Recorded(platform.clone()), workers, row.waking, row.counts_roles);
-        let activation = policy.sharing().map(|(sharing, _)| {
+        let activation = Sharing::of(policy).map(|(sharing, _)| {
             // What the books say is in the record.
             let activation = Activation::new(&Recorded(platform), sharing, workers, false, CoreSet::EMPTY, workers);
             activation.enter(Script);

@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use std::{env, fs, thread};
 
-use comity_policy::{Policy, Thief, WorkerId};
+use comity_policy::{Policy, Sharing, Thief, WorkerId};
 use comity_protocol::dialogue::Dialogue;
 use comity_record::replay::{Crewed, Driver, Repeated, choose, file, hold_all_again, lives};
 use comity_record::{Heard, begin_life, filed, number_words, record_coordinators};
@@ -60,7 +60,7 @@ impl Driver for Threads {
 
 /// Every row, one with thieves that doze, and quanta short enough that there are many.
 fn policies() -> Vec<Policy> {
-    let short = |policy: Policy| match policy.sharing() {
+    let short = |policy: Policy| match Sharing::of(&policy) {
         Some(_) => format!("{policy}:quantum_us=500").parse().expect("a policy with a quantum"),
         None => policy,
     };
@@ -209,7 +209,7 @@ fn what_threads_did_is_done_again() {
         let (turns, quanta) = (count("turn "), count("account "));
         println!("{policy}: {turns} turns, {quanta} quanta");
         assert!(turns > 100, "{policy}: only {turns} turns were recorded");
-        assert!(quanta > 0 || policy.sharing().is_none(), "{policy}: no quantum was recorded");
+        assert!(quanta > 0 || !policy.shares_cores(), "{policy}: no quantum was recorded");
     }
     println!("{:?}", hold_all_again(&Threads, &record));
     if env::var_os("COMITY_FILE_RECORDS").is_some() {
