@@ -505,7 +505,7 @@ fn child() {
                 if context.index() == 0 {
                     let WorkerCounters { accelerations, refusals, .. } = total();
                     println!("\ncounted accelerations {accelerations}");
-                    for refusal in Refusal::ALL.into_iter().filter(|refusal| refusals.of(*refusal) > 0) {
+                    for refusal in Refusal::ALL.iter().copied().filter(|refusal| refusals.of(*refusal) > 0) {
                         println!("counted {} {}", refusal.name(), refusals.of(refusal));
                     }
                     std::process::exit(0);
