@@ -64,6 +64,8 @@ pub(crate) struct Handlers {
     pub(crate) panic: Option<Box<PanicHandler>>,
     pub(crate) start: Option<Box<WorkerHandler>>,
     pub(crate) exit: Option<Box<WorkerHandler>>,
+    /// True if the pool drops a task that its exit handler spawns. Otherwise the spawn panics.
+    pub(crate) lenient: bool,
 }
 
 /// One worker as the others see it.
