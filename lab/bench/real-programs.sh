@@ -55,14 +55,16 @@ export RUSTUP_TOOLCHAIN=${RUSTUP_TOOLCHAIN:-stable}
 # What is set outside must not choose the policy, or the number of threads, here.
 unset COMITY COMITY_POLICY COMITY_NUM_THREADS RAYON_NUM_THREADS RAYON_RS_NUM_CPUS
 
-# Comity's rayon-core without `lenient`: a program ends where the environment has a bad value.
+# Comity's rayon-core with the pools of a program that uses `comity` itself: a bad value in the environment is an error.
 strict=$work/strict
+rm -rf "$strict"
 mkdir -p "$strict"
-ln -sfn "$PWD"/crates/rayon-core/{build.rs,src} "$strict"
-sed "s|\"../runtime\", features = \[\"lenient\"\]|\"$PWD/crates/runtime\"|" crates/rayon-core/Cargo.toml \
-    >"$strict/Cargo.toml"
-if cmp -s crates/rayon-core/Cargo.toml "$strict/Cargo.toml"; then
-    echo "error: crates/rayon-core/Cargo.toml names its runtime in another way than this script expects" >&2
+cp -r crates/rayon-core/{build.rs,src} "$strict"
+sed "s|\"../runtime\"|\"$PWD/crates/runtime\"|" crates/rayon-core/Cargo.toml >"$strict/Cargo.toml"
+sed -i '/^ *have_lenient_global_pool();$/d; /^use comity::internal::/d
+    s/= lenient_builder()/= comity::ThreadPoolBuilder::new()/' "$strict"/src/*.rs
+if cmp -s crates/rayon-core/Cargo.toml "$strict/Cargo.toml" || grep -q lenient_ "$strict"/src/*.rs; then
+    echo "error: crates/rayon-core names its runtime in another way than this script expects" >&2
     exit 1
 fi
 

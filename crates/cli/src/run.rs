@@ -320,7 +320,7 @@ fn policy() -> Result<Policy, Failure> {
     let Some(text) = environment::variable("COMITY_POLICY").filter(|_| !is_off) else { return Ok(Policy::default()) };
     let policy: Result<Policy, _> = text.to_string_lossy().parse();
     let policy = policy.map_err(|error| Failure::Usage(format!("COMITY_POLICY: {error}")))?;
-    let is_default = policy.row().name == Policy::default().row().name;
+    let is_default = policy.name() == Policy::default().name();
     Ok(if is_default { policy } else { Policy::default() })
 }
 

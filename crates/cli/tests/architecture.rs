@@ -39,7 +39,8 @@ const ORDER: [&str; 15] = [
 ];
 
 /// The layers of `runtime`, from that which imports nothing; within a layer any file may import another, but no cycle.
-const LAYERS: [&str; 9] = ["fork", "raw", "cores", "watching", "workers", "sharing", "api", "blocking", "executor"];
+const LAYERS: [&str; 10] =
+    ["fork", "raw", "cores", "watching", "workers", "sharing", "api", "blocking", "executor", "internal"];
 
 /// The modules of `protocol`, each a file with the folder of its name: each may import those before it.
 const PROTOCOL: [&str; 16] = [

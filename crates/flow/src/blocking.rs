@@ -10,7 +10,8 @@ use std::thread;
 use std::time::Duration;
 
 use comity::ThreadPool;
-use comity::executor::{PerProcess, Resume, Runnable, spawn_thread};
+use comity::executor::{Resume, Runnable};
+use comity::internal::{PerProcess, spawn_thread};
 
 use crate::surroundings::Surroundings;
 use crate::task::{Ended, Payload, Task, let_go};
@@ -35,6 +36,9 @@ const KEPT: Duration = Duration::from_secs(10);
 /// end, for nothing can stop it; its result is dropped. A panic goes on where the handle is awaited, and is otherwise
 /// reported to the panic handler of the pool that this thread is a worker of, or of the global one. That pool runs
 /// until the call has ended; a process that ends does not wait for it.
+///
+/// # Panics
+/// If the global pool is used and [cannot be built](comity::ThreadPoolBuilder#from-outside-of-the-program).
 ///
 /// # What counts as the program's
 ///

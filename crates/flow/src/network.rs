@@ -145,6 +145,9 @@ impl Network {
     ///
     /// # Errors
     /// [`Failure`], the first of several.
+    ///
+    /// # Panics
+    /// If the global pool is used and [cannot be built](comity::ThreadPoolBuilder#from-outside-of-the-program).
     pub async fn run(self) -> Result<(), Failure> {
         self.run_by(task::spawn).await
     }

@@ -21,6 +21,9 @@ pub(crate) type Payload = Box<dyn Any + Send>;
 /// Runs `future` as a task of the pool that this thread is a worker of, or of the global one.
 ///
 /// The pool runs until the task has ended. See [`Task`] for what becomes of its result.
+///
+/// # Panics
+/// If the global pool is used and [cannot be built](comity::ThreadPoolBuilder#from-outside-of-the-program).
 pub fn spawn<F>(future: F) -> Task<F::Output>
 where
     F: Future + Send + 'static,

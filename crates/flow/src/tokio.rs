@@ -34,7 +34,7 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 
 use ::tokio::runtime::{Builder, Handle};
-use comity::executor::{PerProcess, spawn_thread};
+use comity::internal::{PerProcess, spawn_thread};
 
 /// The runtime of this crate: one thread that drives sockets and timers, started by the first call, until the process
 /// ends. It also runs what is given to `tokio::spawn` within the tasks.

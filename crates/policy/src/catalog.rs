@@ -35,7 +35,8 @@ pub const ROWS: &[Row] = &[
     policies::ws_last::ROW,
 ];
 
-/// A policy of the catalog with its parameters: what a pool is built with.
+/// A policy of the catalog with its parameters: what a pool is built with. [`Row::of`] and [`Sharing::of`] return what
+/// drivers need of it.
 ///
 /// Parse one from `NAME[:key=value,…]`, or take the default, `comity`. Every policy takes `place=current`, `last` or
 /// `last-if-up` beside its own parameters.
@@ -62,9 +63,9 @@ impl Policy {
         ROWS.iter().map(Policy::of)
     }
 
-    /// The catalog's row.
-    pub fn row(&self) -> &'static Row {
-        self.row
+    /// The name in the catalog, without parameters.
+    pub fn name(&self) -> &'static str {
+        self.row.name
     }
 
     /// Where an unblocked task goes.
@@ -72,31 +73,25 @@ impl Policy {
         self.place
     }
 
-    /// How its programs come by their cores, and how long a quantum is.
-    pub fn sharing(&self) -> Option<(Sharing, Duration)> {
-        match self.row.share {
-            Share::Time => None,
-            Share::Cores(sharing) => {
-                let quantum = (sharing.quantum_us)(&self.values);
-                Some((sharing, Duration::from_micros(quantum.into())))
-            }
-        }
+    /// True if its programs share cores by the core table.
+    pub fn shares_cores(&self) -> bool {
+        matches!(self.row.share, Share::Cores(_))
     }
 
     /// How long a core that another program owns has been free before one of these programs claims it.
     pub fn lend_after(&self) -> Duration {
-        let lend_us = self.sharing().map_or(0, |(sharing, _)| (sharing.lend_us)(&self.values));
+        let lend_us = Sharing::of(self).map_or(0, |(sharing, _)| (sharing.lend_us)(&self.values));
         Duration::from_micros(lend_us.into())
     }
 
     /// Whether its coordinator heeds steal time.
     pub fn folds(&self) -> bool {
-        self.sharing().is_some_and(|(sharing, _)| (sharing.folds)(&self.values))
+        Sharing::of(self).is_some_and(|(sharing, _)| (sharing.folds)(&self.values))
     }
 
     /// Makes a coordinator, if programs under this policy share cores.
     pub fn coordinator(&self) -> Option<Box<dyn Coordinator>> {
-        let (sharing, _) = self.sharing()?;
+        let (sharing, _) = Sharing::of(self)?;
         Some((sharing.coordinator)(&self.values))
     }
 
@@ -123,6 +118,27 @@ impl Policy {
     /// If `me` is not a worker of such a pool.
     pub fn thief(&self, me: WorkerId, workers: u32, seed: u64) -> Box<dyn Thief> {
         (self.row.rest)(Victims::new(me, workers, seed), &self.values)
+    }
+}
+
+// Functions of these types, so that crates that re-export only `Policy` do not publish them.
+impl Row {
+    /// The row of `policy`.
+    pub fn of(policy: &Policy) -> &'static Row {
+        policy.row
+    }
+}
+
+impl Sharing {
+    /// How programs under `policy` take part in the core table, if they do, and how long a quantum is.
+    pub fn of(policy: &Policy) -> Option<(Sharing, Duration)> {
+        match policy.row.share {
+            Share::Time => None,
+            Share::Cores(sharing) => {
+                let quantum = (sharing.quantum_us)(&policy.values);
+                Some((sharing, Duration::from_micros(quantum.into())))
+            }
+        }
     }
 }
 

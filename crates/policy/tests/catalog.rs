@@ -1,6 +1,7 @@
 //! The constants of each catalog row that the protocol and its drivers read.
 
-use comity_policy::Policy;
+use comity_policy::row::Row;
+use comity_policy::{Policy, Sharing};
 
 /// For each policy: the way of waking, whether roles are counted, the batch, the number of steal-backs, and the place of
 /// an unblocked task. If the policy shares cores: where workers run, what becomes of a sleeper's core, whether a worker
@@ -30,9 +31,9 @@ const ROWS: [&str; 18] = [
 fn each_row_of_the_catalog_has_the_constants_of_its_source() {
     assert_eq!(Policy::all().count(), ROWS.len());
     for (policy, expected) in Policy::all().zip(ROWS) {
-        let row = policy.row();
+        let row = Row::of(&policy);
         let (waking, counts, batch, backs) = (row.waking, row.counts_roles, row.batch, row.steal_backs);
-        let sharing = policy.sharing().map_or(String::new(), |(sharing, quantum)| {
+        let sharing = Sharing::of(&policy).map_or(String::new(), |(sharing, quantum)| {
             let (placement, sleeper) = (sharing.placement, sharing.sleeper);
             format!("; {placement:?}, {sleeper:?}, {}, {}, {quantum:?}", sharing.own_only, sharing.plain_alone)
         });

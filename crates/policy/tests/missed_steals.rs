@@ -35,7 +35,7 @@ fn a_policy_that_counts_failures_does_not_count_a_missed_steal() {
 #[test]
 fn all_other_policies_take_a_missed_steal_as_a_failed_one() {
     for policy in Policy::all() {
-        let name = policy.row().name;
+        let name = policy.name();
         if !["comity", "abp", "abp-eq", "abp-mug", "a-steal", "equipartition", "ws-last"].contains(&name) {
             continue;
         }

@@ -6,7 +6,8 @@ mod cells;
 use std::cell::{Cell, RefCell};
 use std::ops::Deref;
 
-use comity_policy::{Policy, Room, WorkerId};
+use comity_policy::row::Row;
+use comity_policy::{Policy, Room, Sharing, WorkerId};
 use comity_protocol::CoreSet;
 use comity_protocol::activation::{Activation, Cores, Mover, Pool, Retirement, State, Terms, Up};
 use comity_protocol::dialogue::{Crew, Dialogue, Effect, Outcome, Step};
@@ -204,14 +205,14 @@ impl<'a> Deref for World<'a> {
 impl<'a> World<'a> {
     fn new(log: &'a Log, policy: &str, workers: u32, adopts: bool) -> World<'a> {
         let policy: Policy = policy.parse().unwrap();
-        let (sharing, _) = policy.sharing().unwrap();
+        let (sharing, _) = Sharing::of(&policy).unwrap();
         let all = (0..4).collect();
         let cells = Cells::default();
         let activation = Activation::new(&cells, sharing, workers, adopts, all, 4);
         World {
             staff: Staff {
                 log,
-                sleep: Sleep::new(cells.clone(), workers, policy.row().waking, false),
+                sleep: Sleep::new(cells.clone(), workers, Row::of(&policy).waking, false),
                 activation,
                 workers,
                 caller_runs: Cell::new(false),
@@ -481,8 +482,8 @@ fn a_bound_from_outside_or_from_the_program_counts_before_the_terms() {
 #[test]
 fn all_workers_of_a_closed_pool_rest_without_a_core_and_those_with_half_a_task_are_woken_when_it_is_opened() {
     let log = Log::default();
-    for policy in Policy::all().filter(|policy| policy.sharing().is_some()) {
-        let world = World::new(&log, policy.row().name, 3, false);
+    for policy in Policy::all().filter(Policy::shares_cores) {
+        let world = World::new(&log, policy.name(), 3, false);
         world.enter(Table::new(&log, 0..3));
         world.terms(false, false, Room::Cores);
         world.employ(0);
@@ -550,8 +551,8 @@ fn a_closed_pool_waits_for_a_core_if_something_waits_and_one_in_the_middle_of_a_
 #[test]
 fn a_pool_that_is_closed_before_it_looked_for_losses_holds_no_core_in_its_books_either() {
     let log = Log::default();
-    for policy in Policy::all().filter(|policy| policy.sharing().is_some()) {
-        let world = World::new(&log, policy.row().name, 3, false);
+    for policy in Policy::all().filter(Policy::shares_cores) {
+        let world = World::new(&log, policy.name(), 3, false);
         world.enter(Table::new(&log, 0..3));
         (0..3).for_each(|_| assert!(world.claim(&mut world.books(), world.member().unwrap(), false)));
         world.terms(false, false, Room::Cores);
@@ -570,8 +571,8 @@ fn a_pool_that_is_closed_before_it_looked_for_losses_holds_no_core_in_its_books_
 #[test]
 fn a_worker_that_finds_its_pool_open_again_and_no_core_rests() {
     let log = Log::default();
-    for policy in Policy::all().filter(|policy| policy.sharing().is_some()) {
-        let world = World::new(&log, policy.row().name, 2, false);
+    for policy in Policy::all().filter(Policy::shares_cores) {
+        let world = World::new(&log, policy.name(), 2, false);
         world.enter(Table::new(&log, 0..1));
         world.terms(false, true, Room::Workers);
         world.close(true);
@@ -607,8 +608,8 @@ fn a_worker_that_finds_its_pool_open_again_and_no_core_rests() {
 #[test]
 fn the_last_worker_that_a_task_wakes_does_not_retire() {
     let log = Log::default();
-    for policy in Policy::all().filter(|policy| policy.sharing().is_some()) {
-        let world = World::new(&log, policy.row().name, 3, false);
+    for policy in Policy::all().filter(Policy::shares_cores) {
+        let world = World::new(&log, policy.name(), 3, false);
         assert!(!world.retires(0, Retirement::ByItself), "{policy}: it does not take part yet");
         world.enter(Table::new(&log, []));
         world.terms(false, false, Room::Cores);

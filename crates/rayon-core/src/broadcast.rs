@@ -3,6 +3,8 @@
 use std::fmt;
 use std::marker::PhantomData;
 
+use comity::internal::have_lenient_global_pool;
+
 /// Calls `op` once on every thread of the current pool, or of the global one outside of any, and returns the results
 /// in the order of the threads. See [`comity::broadcast`].
 ///
@@ -13,6 +15,7 @@ where
     OP: Fn(BroadcastContext<'_>) -> R + Sync,
     R: Send,
 {
+    have_lenient_global_pool();
     comity::broadcast(|context| op(BroadcastContext::new(context)))
 }
 
@@ -24,6 +27,7 @@ pub fn spawn_broadcast<OP>(op: OP)
 where
     OP: Fn(BroadcastContext<'_>) + Send + Sync + 'static,
 {
+    have_lenient_global_pool();
     comity::spawn_broadcast(move |context| op(BroadcastContext::new(context)));
 }
 

@@ -6,6 +6,7 @@ use std::fmt;
 use std::io;
 
 use comity::BuildError;
+use comity::internal::lenient_builder;
 
 use crate::registry::{CustomSpawn, DefaultSpawn, ThreadBuilder, ThreadSpawn};
 use crate::thread_pool::{ThreadPool, max_num_threads};
@@ -33,7 +34,7 @@ struct Options {
 
 impl Options {
     fn into_comity(self) -> comity::ThreadPoolBuilder {
-        let mut builder = comity::ThreadPoolBuilder::new().num_threads(self.num_threads.min(max_num_threads()));
+        let mut builder = lenient_builder().num_threads(self.num_threads.min(max_num_threads()));
         if self.use_current_thread {
             builder = builder.use_current_thread();
         }

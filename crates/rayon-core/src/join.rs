@@ -2,6 +2,8 @@
 
 use std::marker::PhantomData;
 
+use comity::internal::have_lenient_global_pool;
+
 /// Runs both closures, potentially in parallel, and returns both results. See [`comity::join`].
 ///
 /// # Panics
@@ -14,6 +16,7 @@ where
     RA: Send,
     RB: Send,
 {
+    have_lenient_global_pool();
     comity::join(oper_a, oper_b)
 }
 
@@ -29,6 +32,7 @@ where
     RA: Send,
     RB: Send,
 {
+    have_lenient_global_pool();
     comity::join_context(|context| oper_a(FnContext::new(context)), |context| oper_b(FnContext::new(context)))
 }
 

@@ -4,8 +4,9 @@
 //! Comity, with no change to its source. There is no scheduling in here: each item passes on to its namesake in
 //! `comity`. So this crate knows no deque, policy or core.
 //!
-//! A bad value in the environment costs the process one line on standard error, and the pools take the default. The
-//! crate's `README.md` has the variables, and says where this crate differs from the stock one.
+//! A bad value in the environment costs the process one line on standard error, and the pools take the default. So
+//! `comity::internal` has a builder for this crate, and a function that each free function calls before it uses the
+//! global pool. The crate's `README.md` has the variables, and says where this crate differs from the stock one.
 //!
 //! The folder `recording` is this same source over another crate, which has the names of `comity`
 //! (`lab/recording`): what `comity rayon enable --record` puts in.

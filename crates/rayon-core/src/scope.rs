@@ -2,6 +2,8 @@
 
 use std::{fmt, ptr};
 
+use comity::internal::have_lenient_global_pool;
+
 use crate::broadcast::BroadcastContext;
 
 /// Spawns tasks that may borrow what outlives `'scope`. See [`scope()`].
@@ -26,6 +28,7 @@ where
     OP: FnOnce(&Scope<'scope>) -> R + Send,
     R: Send,
 {
+    have_lenient_global_pool();
     comity::scope(|inner| op(Scope::of(inner)))
 }
 
@@ -38,6 +41,7 @@ where
     OP: FnOnce(&ScopeFifo<'scope>) -> R + Send,
     R: Send,
 {
+    have_lenient_global_pool();
     comity::scope_fifo(|inner| op(ScopeFifo::of(inner)))
 }
 
@@ -49,6 +53,7 @@ pub fn in_place_scope<'scope, OP, R>(op: OP) -> R
 where
     OP: FnOnce(&Scope<'scope>) -> R,
 {
+    have_lenient_global_pool();
     comity::in_place_scope(|inner| op(Scope::of(inner)))
 }
 
@@ -60,6 +65,7 @@ pub fn in_place_scope_fifo<'scope, OP, R>(op: OP) -> R
 where
     OP: FnOnce(&ScopeFifo<'scope>) -> R,
 {
+    have_lenient_global_pool();
     comity::in_place_scope_fifo(|inner| op(ScopeFifo::of(inner)))
 }
 

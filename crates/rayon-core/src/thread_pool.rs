@@ -3,6 +3,8 @@
 use std::error::Error;
 use std::fmt;
 
+use comity::internal::have_lenient_global_pool;
+
 use crate::broadcast::BroadcastContext;
 #[allow(deprecated)]
 use crate::configuration::Configuration;
@@ -15,6 +17,7 @@ pub fn max_num_threads() -> usize {
 
 /// The number of threads of the current pool, or of the global one outside of any. It does not change.
 pub fn current_num_threads() -> usize {
+    have_lenient_global_pool();
     comity::current_num_threads()
 }
 
@@ -37,6 +40,7 @@ pub fn spawn<F>(func: F)
 where
     F: FnOnce() + Send + 'static,
 {
+    have_lenient_global_pool();
     comity::spawn(func);
 }
 
@@ -45,6 +49,7 @@ pub fn spawn_fifo<F>(func: F)
 where
     F: FnOnce() + Send + 'static,
 {
+    have_lenient_global_pool();
     comity::spawn_fifo(func);
 }
 

@@ -5,15 +5,18 @@
 use std::process::Command;
 use std::sync::mpsc;
 
-use rayon_core::{ThreadPool, ThreadPoolBuilder, join, spawn, spawn_broadcast, spawn_fifo};
+use rayon_core::{
+    ThreadPool, ThreadPoolBuilder, broadcast, current_num_threads, in_place_scope, in_place_scope_fifo, join,
+    join_context, scope, scope_fifo, spawn, spawn_broadcast, spawn_fifo,
+};
 
-/// Set in the process that does what a program would do.
+/// Set in the process that does what a program would do, to the part of the test that it plays.
 const WITHIN: &str = "COMITY_TEST_WITHIN";
 
-/// Runs `test` again with a variable set, and returns the lines that the process prints on standard error.
-fn lines(test: &str, name: &str, value: &str) -> Vec<String> {
+/// Runs a part of `test` again with a variable set, and returns the lines that the process prints on standard error.
+fn lines(test: &str, part: &str, name: &str, value: &str) -> Vec<String> {
     let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", test, "--nocapture"]).env(WITHIN, "1").env("COMITY_TABLE", "off").env(name, value);
+    command.args(["--exact", test, "--nocapture"]).env(WITHIN, part).env("COMITY_TABLE", "off").env(name, value);
     let output = command.output().unwrap();
     let said = String::from_utf8(output.stderr).unwrap();
     assert!(output.status.success(), "{name}={value}: {}: {said}", output.status);
@@ -44,10 +47,38 @@ fn a_bad_variable_costs_a_process_one_line_however_many_pools_it_builds() {
         ("COMITY_WATCH", "soon"),
         ("COMITY_TRACE", "/dev/null"),
     ] {
-        let said = lines(TEST, name, value);
-        let [line] = said.as_slice() else { panic!("{name}={value}: {said:?}") };
-        assert!(line.starts_with("comity: ") && line.contains(name), "{line}");
-        assert!(line.ends_with("; the default is taken"), "{line}");
+        assert_is_one_line(&lines(TEST, "", name, value), name);
+    }
+}
+
+fn assert_is_one_line(said: &[String], name: &str) {
+    let [line] = said else { panic!("{name}: {said:?}") };
+    assert!(line.starts_with("comity: ") && line.contains(name), "{line}");
+    assert!(line.ends_with("; the default is taken"), "{line}");
+}
+
+#[test]
+fn a_bad_variable_ends_no_program_whatever_builds_the_global_pool() {
+    const TEST: &str = "a_bad_variable_ends_no_program_whatever_builds_the_global_pool";
+    let calls: [(&str, fn()); 11] = [
+        ("join", || _ = join(|| (), || ())),
+        ("join_context", || _ = join_context(|_| (), |_| ())),
+        ("scope", || scope(|_| ())),
+        ("scope_fifo", || scope_fifo(|_| ())),
+        ("in_place_scope", || in_place_scope(|_| ())),
+        ("in_place_scope_fifo", || in_place_scope_fifo(|_| ())),
+        ("spawn", || spawn(|| ())),
+        ("spawn_fifo", || spawn_fifo(|| ())),
+        ("broadcast", || _ = broadcast(|_| ())),
+        ("spawn_broadcast", || spawn_broadcast(|_| ())),
+        ("current_num_threads", || _ = current_num_threads()),
+    ];
+    if let Some(part) = std::env::var_os(WITHIN) {
+        let (_, call) = calls.iter().find(|(name, _)| part == *name).unwrap();
+        return call();
+    }
+    for (call, _) in calls {
+        assert_is_one_line(&lines(TEST, call, "COMITY_WEIGHT", "0"), "COMITY_WEIGHT");
     }
 }
 
@@ -56,7 +87,7 @@ fn a_bad_variable_costs_a_process_one_line_however_many_pools_it_builds() {
 fn a_spawn_from_an_exit_handler_ends_no_program() {
     const TEST: &str = "a_spawn_from_an_exit_handler_ends_no_program";
     if std::env::var_os(WITHIN).is_none() {
-        assert_eq!(lines(TEST, "RAYON_NUM_THREADS", "2"), [""; 0]);
+        assert_eq!(lines(TEST, "", "RAYON_NUM_THREADS", "2"), [""; 0]);
         return;
     }
     let (sender, receiver) = mpsc::channel();

@@ -30,7 +30,7 @@ extern "C" fn count() {
 /// ```
 /// use std::sync::atomic::{AtomicU64, Ordering};
 ///
-/// use comity::executor::PerProcess;
+/// use comity::internal::PerProcess;
 ///
 /// static TASKS: PerProcess<AtomicU64> = PerProcess::new();
 /// let tasks = TASKS.get(|_parents| AtomicU64::new(0));

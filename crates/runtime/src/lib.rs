@@ -18,6 +18,7 @@
 //! | in rayon | here |
 //! |---|---|
 //! | `join`, `scope`, `spawn`, `broadcast`, `ThreadPoolBuilder`, `install` | the same names and shapes |
+//! | `ThreadPoolBuilder::spawn_handler(f)`, then `build()` | [`ThreadPoolBuilder::build_with`] |
 //! | `par_iter`, `par_sort` and all of `rayon::prelude` | rayon's own, on these workers: `comity rayon enable` puts Comity below any program that uses rayon (`docs/guide`, "Coming from rayon") |
 //! | `(0..n).into_par_iter().for_each(…)` | [`for_range`] |
 //! | `(0..n).into_par_iter().map(…).reduce(…)`, `sum()` | [`map_reduce`] |
@@ -47,9 +48,7 @@ mod workers;
 pub use comity_policy::{Policy, PolicyError};
 
 pub use api::broadcast::{BroadcastContext, broadcast, spawn_broadcast};
-pub use api::builder::{
-    BuildError, MAX_THREADS, ThreadBuilder, ThreadPoolBuilder, default_num_threads, default_policy,
-};
+pub use api::builder::{BuildError, MAX_THREADS, ThreadBuilder, ThreadPoolBuilder};
 pub use api::for_range::{for_range, map_reduce};
 pub use api::join::{FnContext, join, join_context, on_worker};
 pub use api::pool::{ActiveThreadsError, ThreadPool};
@@ -67,6 +66,13 @@ pub use workers::worker::Yield;
 pub mod executor {
     pub use crate::blocking::parker::Parker;
     pub use crate::blocking::runnable::{BorrowedWaker, Resume, Runnable};
+}
+
+/// Items for the other crates of Comity. They are no part of this crate's interface: any version may change them.
+#[doc(hidden)]
+pub mod internal {
+    pub use crate::api::builder::{default_num_threads, default_policy, lenient_builder};
+    pub use crate::api::global::have_lenient_global_pool;
     pub use crate::fork::PerProcess;
     pub use crate::workers::mask::spawn_thread;
 }

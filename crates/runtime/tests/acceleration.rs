@@ -130,7 +130,7 @@ fn yields(policy: &str) {
     });
     watchdog.step("what was counted");
     let WorkerCounters { accelerations, refusals, .. } = counted(&pool);
-    let others = Refusal::ALL.into_iter().filter(|refusal| *refusal != Refusal::NoHypervisor);
+    let others = Refusal::ALL.iter().copied().filter(|refusal| *refusal != Refusal::NoHypervisor);
     assert_eq!((accelerations, others.map(|refusal| refusals.of(refusal)).sum::<u64>()), (0, 0));
 }
 

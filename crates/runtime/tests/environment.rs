@@ -97,16 +97,15 @@ fn the_builder_has_the_last_word() {
     }
 }
 
-/// A program that uses the global pool says the sentence in one line, and ends with the code 2.
+/// The first use of the global pool panics with the sentence.
 #[track_caller]
-fn assert_ends_the_program(name: &str, value: &str, sentence: &str) {
+fn assert_panics(name: &str, value: &str, sentence: &str) {
     let mut command = child::command("join in the global pool");
     command.env(name, value);
     let output = child::run(command);
     let stderr = child::stderr(&output);
-    assert_eq!(output.status.code(), Some(2), "{stderr}");
-    assert!(stderr.starts_with("comity: ") && stderr.contains(sentence), "{stderr}");
-    assert_eq!(stderr.trim_end().lines().count(), 1, "{stderr}");
+    assert_eq!(output.status.code(), Some(101), "{stderr}");
+    assert!(stderr.contains("the global pool cannot be built: ") && stderr.contains(sentence), "{stderr}");
 }
 
 #[test]
@@ -115,7 +114,7 @@ fn bad_choices_from_outside_are_refused_with_a_sentence() {
     for number in ["0", "-1", "2.5", "many", " 2", "65536", "99999999999999999999"] {
         let sentence = format!("COMITY_NUM_THREADS={number} is not a whole number from 1 to 65535");
         assert_eq!(ask("build", &[("COMITY_NUM_THREADS", number)]), format!("error: {sentence}"));
-        assert_ends_the_program("COMITY_NUM_THREADS", number, &sentence);
+        assert_panics("COMITY_NUM_THREADS", number, &sentence);
     }
     for (name, value, part) in [
         ("COMITY", "of", "COMITY=of is neither on nor off"),
@@ -124,7 +123,7 @@ fn bad_choices_from_outside_are_refused_with_a_sentence() {
         ("COMITY_CORES", "0", "COMITY_CORES=0 is not a whole number from 1 to 1024"),
         ("COMITY_WATCH", "soon", "COMITY_WATCH=soon is not a number of seconds"),
     ] {
-        assert_ends_the_program(name, value, part);
+        assert_panics(name, value, part);
     }
     for (policy, part) in [
         ("cilk", "no policy is called 'cilk'; choose one of comity"),
@@ -150,23 +149,48 @@ fn more_workers_than_the_process_can_have_threads_are_refused_before_any_starts(
     assert!(answered.starts_with(&sentence) && answered.ends_with("or raise it"), "{answered}");
 }
 
+/// The drop-in for rayon-core asks for it, in a program that may use `comity` too.
+#[test]
+fn a_pool_is_lenient_only_for_who_asks() {
+    let _watchdog = Watchdog::start("a_pool_is_lenient_only_for_who_asks");
+    for (name, value) in [("COMITY", "of"), ("COMITY_NUM_THREADS", "many"), ("COMITY_WEIGHT", "0")] {
+        let played = |role: &str| {
+            let mut command = child::command(role);
+            command.env(name, value);
+            child::run(command)
+        };
+        let output = played("join in a lenient global pool");
+        let stderr = child::stderr(&output);
+        assert!(output.status.success() && is_one_line_and_the_default(&stderr), "{stderr}");
+        let output = played("build a lenient pool, then join in the global pool");
+        let stderr = child::stderr(&output);
+        assert_eq!(output.status.code(), Some(101), "{stderr}");
+        let (first, rest) = stderr.split_once('\n').unwrap();
+        assert!(is_one_line_and_the_default(first) && rest.contains("the global pool cannot be built: "), "{stderr}");
+    }
+}
+
+fn is_one_line_and_the_default(stderr: &str) -> bool {
+    stderr.starts_with("comity: ")
+        && stderr.trim_end().ends_with("; the default is taken")
+        && stderr.lines().count() == 1
+}
+
 #[test]
 #[cfg_attr(comity_portable, ignore = "no limit is known")]
-fn a_global_pool_of_too_many_workers_ends_the_program_with_a_sentence() {
-    let _watchdog = Watchdog::start("a_global_pool_of_too_many_workers_ends_the_program_with_a_sentence");
+fn a_global_pool_of_too_many_workers_is_refused_with_a_sentence() {
+    let _watchdog = Watchdog::start("a_global_pool_of_too_many_workers_is_refused_with_a_sentence");
     for variable in ["COMITY_NUM_THREADS", "RAYON_NUM_THREADS"] {
         let many = |command: &mut Command| {
             command.env(variable, "6000");
         };
         let output = with_few_threads("join in the global pool", many, child::run);
         let stderr = child::stderr(&output);
-        assert!(stderr.starts_with("comity: 6000 workers are more than the "), "{stderr}");
-        assert_eq!(stderr.trim_end().lines().count(), 1, "{stderr}");
-        if cfg!(feature = "lenient") {
-            assert!(output.status.success() && stderr.ends_with("; the default is taken\n"), "{stderr}");
-        } else {
-            assert_eq!(output.status.code(), Some(2), "{stderr}");
-        }
+        assert_eq!(output.status.code(), Some(101), "{stderr}");
+        assert!(stderr.contains("the global pool cannot be built: 6000 workers are more than the "), "{stderr}");
+        let output = with_few_threads("join in a lenient global pool", many, child::run);
+        let stderr = child::stderr(&output);
+        assert!(output.status.success() && is_one_line_and_the_default(&stderr), "{stderr}");
     }
 }
 
@@ -251,6 +275,16 @@ fn child() {
         "build zero" => describe(ThreadPoolBuilder::new().num_threads(4).num_threads(0)),
         "build two under abp" => describe(two_under_abp()),
         "join in the global pool" => {
+            comity::join(|| (), || ());
+            "joined".to_owned()
+        }
+        "join in a lenient global pool" => {
+            comity::internal::have_lenient_global_pool();
+            comity::join(|| (), || ());
+            "joined".to_owned()
+        }
+        "build a lenient pool, then join in the global pool" => {
+            comity::internal::lenient_builder().build().unwrap();
             comity::join(|| (), || ());
             "joined".to_owned()
         }

@@ -17,6 +17,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering:
 use std::time::Duration;
 
 use comity::{ActiveThreadsError, Policy, ThreadPool, ThreadPoolBuilder};
+use comity_policy::Sharing;
 use comity_table::{Location, Program, Request, Requests, Snapshot, request};
 use fib::fib;
 use wait::wait_until;
@@ -97,7 +98,7 @@ fn ask(asked: &[Request]) {
 }
 
 fn policies_with_coordinator() -> impl Iterator<Item = Policy> {
-    Policy::all().filter(|policy| policy.sharing().is_some())
+    Policy::all().filter(Policy::shares_cores)
 }
 
 /// The program rests: its pools are closed, and no worker is in the middle of a task.
@@ -466,7 +467,7 @@ fn active() {
         pool.set_active_threads(4).unwrap();
         // All four are needed at once.
         let together = std::sync::Barrier::new(4);
-        if policy.sharing().is_some_and(|(sharing, _)| sharing.plain_alone) {
+        if Sharing::of(&policy).is_some_and(|(sharing, _)| sharing.plain_alone) {
             pool.broadcast(|_| _ = together.wait());
         }
         pool.shutdown();

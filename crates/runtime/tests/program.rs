@@ -227,7 +227,7 @@ fn thieves(location: &Location) {
         let shown = published().unwrap();
         assert_eq!(shown.steals, done.steals);
         assert!(shown.accelerations >= done.accelerations);
-        for (refusal, (reason, refused)) in Refusal::ALL.into_iter().zip(shown.by_reason()) {
+        for (refusal, (reason, refused)) in Refusal::ALL.iter().copied().zip(shown.by_reason()) {
             assert_eq!(refusal.name(), reason);
             assert!(refused >= done.refusals.of(refusal), "{reason}: {shown:?}, {done:?}");
         }

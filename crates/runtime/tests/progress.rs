@@ -238,7 +238,7 @@ fn a_start_handlers_task_is_shared_like_other_work() {
 #[test]
 fn workers_without_a_core_come_when_needed() {
     const TEST: &str = "workers_without_a_core_come_when_needed";
-    let shares_cores = |policy: &Policy| policy.sharing().is_some();
+    let shares_cores = |policy: &Policy| policy.shares_cores();
     let workers = comity_os::cores::usable().get() + 1;
     under_policies(TEST, &[workers], shares_cores, |policy, workers| {
         let pool = ThreadPoolBuilder::new().num_threads(workers).policy(policy).build().expect("a pool starts");

@@ -666,7 +666,7 @@ fn administered() {
         scope.spawn(|| {
             one_task(&pool, || {
                 let WorkerCounters { accelerations, refusals, .. } = counted(&pool);
-                let sum: u64 = Refusal::ALL.into_iter().map(|refusal| refusals.of(refusal)).sum();
+                let sum: u64 = Refusal::ALL.iter().copied().map(|refusal| refusals.of(refusal)).sum();
                 looks.store(accelerations + sum, Ordering::Relaxed);
                 ends.load(Ordering::Relaxed)
             });

@@ -18,6 +18,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use comity::{Policy, ThreadPoolBuilder};
+use comity_policy::Sharing;
 use comity_table::{Life, Location, STOPPED_AFTER, Snapshot};
 use fib::fib;
 use wait::wait_until;
@@ -158,9 +159,9 @@ fn when_a_program_is_stopped_the_other_has_all_cores_until_it_goes_on() {
 #[test]
 fn no_quantum_is_nearly_as_long_as_the_time_after_which_a_program_counts_as_stopped() {
     let mut rows = 0;
-    for policy in Policy::all().filter(|policy| policy.sharing().is_some()) {
+    for policy in Policy::all().filter(Policy::shares_cores) {
         let longest: Policy = format!("{policy}:quantum_us=200000").parse().unwrap();
-        assert!(longest.sharing().unwrap().1 * 2 <= STOPPED_AFTER);
+        assert!(Sharing::of(&longest).unwrap().1 * 2 <= STOPPED_AFTER);
         assert!(format!("{policy}:quantum_us=200001").parse::<Policy>().is_err());
         rows += 1;
     }

@@ -134,7 +134,7 @@ fn a_program_says_in_one_line_that_its_table_cannot_be_used_and_computes() {
         Ok(()) => bad.push(given_away),
         Err(_) => println!("skipped: only root can give a file away"),
     }
-    let sharing: Vec<Policy> = Policy::all().filter(|policy| policy.sharing().is_some()).collect();
+    let sharing: Vec<Policy> = Policy::all().filter(Policy::shares_cores).collect();
     for (nth, table) in bad.iter().enumerate() {
         watchdog.step(table.display().to_string());
         let before = fs::metadata(table).ok().filter(|metadata| metadata.is_file()).map(|_| fs::read(table).unwrap());
@@ -181,7 +181,7 @@ fn a_program_computes_with_a_full_table_or_one_that_it_cannot_write() {
 fn a_program_says_in_one_line_which_programs_of_another_build_it_cannot_share_with() {
     let watchdog = Watchdog::start("a_program_says_in_one_line_which_programs_of_another_build_it_cannot_share_with");
     let folder = Folder::new("layouts");
-    for (nth, policy) in Policy::all().filter(|policy| policy.sharing().is_some()).enumerate() {
+    for (nth, policy) in Policy::all().filter(Policy::shares_cores).enumerate() {
         watchdog.step(policy.to_string());
         let table = folder.at(&nth.to_string());
         let other = join(&Location::At(table.clone()));
@@ -201,7 +201,7 @@ fn a_program_says_in_one_line_which_programs_of_another_build_it_cannot_share_wi
 fn a_program_shares_in_silence_where_the_table_holds_nonsense() {
     let watchdog = Watchdog::start("a_program_shares_in_silence_where_the_table_holds_nonsense");
     let folder = Folder::new("nonsense");
-    for (nth, policy) in Policy::all().filter(|policy| policy.sharing().is_some()).enumerate() {
+    for (nth, policy) in Policy::all().filter(Policy::shares_cores).enumerate() {
         watchdog.step(policy.to_string());
         let (table, mut bytes) = folder.table(&nth.to_string());
         let mut state = 0x9e37_79b9_7f4a_7c15_u64 ^ nth as u64;
@@ -228,7 +228,7 @@ fn a_program_shares_in_silence_where_the_table_holds_nonsense() {
 fn a_program_whose_table_is_removed_is_in_the_next_one() {
     let watchdog = Watchdog::start("a_program_whose_table_is_removed_is_in_the_next_one");
     let folder = Folder::new("removed");
-    for (nth, policy) in Policy::all().filter(|policy| policy.sharing().is_some()).enumerate() {
+    for (nth, policy) in Policy::all().filter(Policy::shares_cores).enumerate() {
         watchdog.step(policy.to_string());
         let table = folder.at(&nth.to_string());
         let removals = Cell::new(0);

@@ -4,6 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use clap::ValueEnum;
+use comity::ThreadPoolBuilder;
 use comity_console::Failure;
 use comity_console::parse::whole;
 use comity_kernels::Backend as Started;
@@ -87,7 +88,7 @@ impl Backend {
             |error: &dyn fmt::Display| Failure::Run(format!("cannot start {workers} workers of {self}: {error}"));
         let workers = usize::from(workers);
         match self {
-            Backend::Comity(policy) => comity::ThreadPoolBuilder::new()
+            Backend::Comity(policy) => ThreadPoolBuilder::new()
                 .num_threads(workers)
                 .policy(*policy)
                 .build()
@@ -145,12 +146,13 @@ impl FromStr for PolicyList {
 
 /// The policy of a pool if its builder is told none: `COMITY_POLICY` counts, and `COMITY=off`.
 fn default_policy() -> Result<Policy, Failure> {
-    comity::default_policy().map_err(|error| Failure::Usage(error.to_string()))
+    comity::internal::default_policy(&ThreadPoolBuilder::new()).map_err(|error| Failure::Usage(error.to_string()))
 }
 
 /// The workers of a pool if its builder is told no number: `COMITY_NUM_THREADS` counts, and rayon's variables.
 pub fn default_workers() -> Result<u16, Failure> {
-    let number = comity::default_num_threads().map_err(|error| Failure::Usage(error.to_string()))?;
+    let number = comity::internal::default_num_threads(&ThreadPoolBuilder::new())
+        .map_err(|error| Failure::Usage(error.to_string()))?;
     u16::try_from(number).ok().filter(|number| *number <= MAX_WORKERS).ok_or_else(|| {
         Failure::Usage(format!("{number} workers are too many; this takes 1 to {MAX_WORKERS}: choose with --workers"))
     })

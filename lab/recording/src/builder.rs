@@ -8,6 +8,11 @@ use comity::{BuildError, MAX_THREADS, Policy, ThreadBuilder};
 use crate::pool::{self, ThreadPool};
 use crate::process;
 
+/// Returns a builder whose pools are lenient as those of [`comity::internal::lenient_builder`].
+pub fn lenient_builder() -> ThreadPoolBuilder {
+    ThreadPoolBuilder { inner: comity::internal::lenient_builder(), ..ThreadPoolBuilder::new() }
+}
+
 /// What a pool is to be like: as in `comity`, but for the number of its threads, which is only told.
 #[derive(Default)]
 pub struct ThreadPoolBuilder {
@@ -116,7 +121,7 @@ impl ThreadPoolBuilder {
     fn ready(self, is_global: bool) -> Result<(comity::ThreadPoolBuilder, usize, impl FnOnce()), BuildError> {
         let ThreadPoolBuilder { inner, num_threads, use_current_thread, start_handler } = self;
         let threads = match num_threads {
-            0 => comity::default_num_threads()?,
+            0 => comity::internal::default_num_threads(&inner)?,
             number if number > MAX_THREADS => return Err(BuildError::TooManyThreads(number)),
             number => number,
         };

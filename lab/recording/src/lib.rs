@@ -36,3 +36,13 @@ pub use pool::{ThreadPool, current_num_threads, current_thread_index};
 pub use process::MERGE_NS;
 pub use scope::{Scope, ScopeFifo, in_place_scope, in_place_scope_fifo, scope, scope_fifo};
 pub use session::{fork_join, record};
+
+/// Items for the drop-in, as in `comity`. They are no part of this crate's interface: any version may change them.
+#[doc(hidden)]
+pub mod internal {
+    pub use crate::builder::lenient_builder;
+
+    /// Does nothing: the global pool of this crate is always lenient.
+    #[inline(always)]
+    pub fn have_lenient_global_pool() {}
+}

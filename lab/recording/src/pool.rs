@@ -6,10 +6,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use comity::{BuildError, Yield};
-use comity_os::writes::say;
 
 use crate::broadcast::{self, BroadcastContext};
-use crate::builder::ThreadPoolBuilder;
+use crate::builder::lenient_builder;
 use crate::scope::{self, Scope, ScopeFifo};
 use crate::{detached, join, session};
 
@@ -54,11 +53,7 @@ pub(crate) fn global() -> usize {
 
 #[cold]
 fn build_global() -> usize {
-    let threads = comity::default_num_threads().unwrap_or_else(|error| {
-        say(&format!("{error}; the default is taken"));
-        std::thread::available_parallelism().map_or(1, usize::from)
-    });
-    match ThreadPoolBuilder::new().num_threads(threads).build_global() {
+    match lenient_builder().build_global() {
         Ok(()) | Err(BuildError::GlobalPoolExists) => {}
         Err(error) => panic!("the global pool cannot be built: {error}"),
     }
@@ -140,7 +135,7 @@ pub fn current_num_threads() -> usize {
 }
 
 /// This thread's index in its pool, which is 0 but within a broadcast and on threads that [became a pool's
-/// first](ThreadPoolBuilder::use_current_thread); `None` outside of any.
+/// first](crate::ThreadPoolBuilder::use_current_thread); `None` outside of any.
 #[inline]
 pub fn current_thread_index() -> Option<usize> {
     comity::current_thread_index().map(|own| INDEX.get().unwrap_or(own))

@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use comity_graph::{Graph, Scale};
+use comity_policy::row::Row;
 use comity_policy::{Policy, Waking};
 use comity_protocol::orders::{MOST_PAUSE, MOST_WEIGHT, Request};
 use serde::{Deserialize, Serialize};
@@ -322,7 +323,7 @@ impl WrittenOrder {
             return Err(format!("an order asks '{name}'; the programs are {}", listed(programs)));
         };
         let machine = &hosts[guests[nth]];
-        if policies[nth].sharing().is_none() || !machine.table {
+        if !policies[nth].shares_cores() || !machine.table {
             return Err(format!(
                 "an order asks '{name}', which is in no core table: {} shares no cores there",
                 policies[nth]
@@ -411,7 +412,7 @@ impl Scenario {
             }
             names.push(&program.name);
             let policy: Policy = program.policy.parse().map_err(|error| format!("{}: {error}", place("policy")))?;
-            if policy.sharing().is_some() {
+            if policy.shares_cores() {
                 written.check_table(guest, program)?;
             }
             if let Some(workers) = program.workers {
@@ -594,9 +595,9 @@ fn schedulers(policies: &[Policy], programs: &[Submission], processors: u32) -> 
     .into();
     let (mut schedulers, mut deques) = (Vec::new(), 0u64);
     for (policy, program) in policies.iter().copied().zip(programs) {
-        if policy.row().waking != Waking::AlwaysAwake {
-            let can = Policy::all().filter(|policy| policy.row().waking == Waking::AlwaysAwake);
-            let names: Vec<&str> = can.map(|policy| policy.row().name).collect();
+        if Row::of(&policy).waking != Waking::AlwaysAwake {
+            let can = Policy::all().filter(|policy| Row::of(policy).waking == Waking::AlwaysAwake);
+            let names: Vec<&str> = can.map(|policy| policy.name()).collect();
             return Err(format!(
                 "policy of program '{}': the thieves of {policy} sleep, and on this machine none does; write machine.model = \
                  \"host\", or choose one of {}",
@@ -605,7 +606,7 @@ fn schedulers(policies: &[Policy], programs: &[Submission], processors: u32) -> 
             ));
         }
         let plain = ThreadScheduler { policy, deques: Deques::PerProcessor, feedback: Feedback::None };
-        let like = known.get(policy.row().name).copied().unwrap_or(plain);
+        let like = known.get(policy.name()).copied().unwrap_or(plain);
         if like.deques == Deques::PerProcessor {
             deques = deques.saturating_add(program.count.saturating_mul(processors.into()));
         }

@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use std::rc::Rc;
 use std::time::Duration;
 
+use comity_policy::row::Row;
 use comity_policy::{Place, Policy, Waking};
 use comity_protocol::orders::Request;
 use comity_sim::conversation::{Line, replay};
@@ -77,7 +78,7 @@ fn network(random: &mut impl Rng) -> Network {
 
 /// The policy with a quantum that small programs live to see.
 fn hasty(policy: Policy, random: &mut impl Rng) -> Policy {
-    let has_quantum = policy.row().parameters.iter().any(|parameter| parameter.key == "quantum_us");
+    let has_quantum = Row::of(&policy).parameters.iter().any(|parameter| parameter.key == "quantum_us");
     if !has_quantum || random.random_range(0..8) == 0 {
         return policy;
     }
@@ -316,7 +317,7 @@ fn outcome(mut host: Host, submitted: Vec<Submitted>) -> Result<Vec<Fate>, Strin
 
 /// Whether its workers ever rest.
 fn sleeps(policy: Policy) -> bool {
-    policy.row().waking != Waking::AlwaysAwake || policy.sharing().is_some()
+    Row::of(&policy).waking != Waking::AlwaysAwake || policy.shares_cores()
 }
 
 /// How many hosts there are for each row of the catalog.
@@ -362,7 +363,7 @@ fn what_must_hold_holds_under_every_row_of_the_catalog() {
         assert!(counts.preemptions > count, "{policy}: the hosts are too much alike");
         // A worker under DWS retires, and sleeps only where its program is alone: about once on a host.
         assert_eq!(counts.sleeps > count / 2, sleeps(policy), "{policy}: {counts:?}");
-        assert!(counts.lost == 0 || policy.sharing().is_some(), "{policy}: {counts:?}");
+        assert!(counts.lost == 0 || policy.shares_cores(), "{policy}: {counts:?}");
         lost += counts.lost;
     }
     println!("{count} hosts for each of the rows: {ended} programs ended, {died} died, {left} were left");
@@ -375,7 +376,7 @@ fn what_must_hold_holds_of_tasks_that_block_wherever_they_are_placed() {
     let (mut ended, mut placed) = (0, [0; 3]);
     for policy in Policy::all() {
         for (nth, place) in Place::ALL.into_iter().enumerate() {
-            let policy: Policy = format!("{}:place={place}", policy.row().name).parse().unwrap();
+            let policy: Policy = format!("{}:place={place}", policy.name()).parse().unwrap();
             for seed in 0..count {
                 let fates =
                     sound_with_networks(policy, seed).unwrap_or_else(|what| panic!("{policy}, seed {seed}: {what}"));
@@ -402,7 +403,7 @@ fn what_must_hold_holds_on_kernels_of_linux() {
 #[test]
 fn what_is_deferred_comes_out_as_if_it_were_stepped_through() {
     let (mut events, mut stepped, mut alike, mut compared, mut attempts) = (0, 0, 0, 0, [0; 2]);
-    for policy in Policy::all().filter(|policy| policy.row().waking == Waking::AlwaysAwake) {
+    for policy in Policy::all().filter(|policy| Row::of(policy).waking == Waking::AlwaysAwake) {
         for seed in 0..100 {
             let run = |steps: bool| {
                 let (mut host, submitted, _) = host_on_linux(policy, seed);
@@ -465,7 +466,7 @@ fn a_record_is_answered_again_and_by_another_policy_is_not() {
         assert!(turns > 20, "{policy}: {turns} turns");
         assert_eq!(replay(read.clone()), Ok(turns), "{policy}");
 
-        let other = if policy.row().name == "wsgi" { "abp" } else { "wsgi" };
+        let other = if policy.name() == "wsgi" { "abp" } else { "wsgi" };
         let changed = read.into_iter().map(|line| match line {
             Line::Thief { program, worker, workers, seed, .. } => {
                 Line::Thief { program, worker, policy: other.to_owned(), workers, seed }

@@ -18,7 +18,7 @@ fn policy(random: &mut ChaCha8Rng) -> String {
     let accelerates: Vec<Policy> = Policy::all().filter(|policy| policy.accelerates().is_some()).collect();
     let all: Vec<Policy> = Policy::all().collect();
     let from = if random.random_range(0..3) > 0 { accelerates } else { all };
-    from[random.random_range(0..from.len())].row().name.to_owned()
+    from[random.random_range(0..from.len())].name().to_owned()
 }
 
 fn submission(nth: usize, vm: String, random: &mut ChaCha8Rng) -> Submission {

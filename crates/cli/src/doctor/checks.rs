@@ -242,7 +242,7 @@ fn variables() -> DoctorCheck {
         return check(
             "environment",
             wrong.join("; "),
-            "a global pool ends its program with this sentence; under rayon's interface it takes the default",
+            "a global pool panics with this sentence; under rayon's interface it takes the default",
         )
         .bad("correct the variable, or unset it");
     }

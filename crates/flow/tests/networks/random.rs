@@ -397,7 +397,7 @@ fn a_random_network_gives_the_same_on_every_pool() {
     for policy in Policy::all() {
         for place in ["current", "last", "last-if-up"] {
             for workers in [1, 2, 4, 8] {
-                let name = format!("{}:place={place}", policy.row().name);
+                let name = format!("{}:place={place}", policy.name());
                 let pool = pool(workers, &name);
                 let config = Config { cases, failure_persistence: None, ..Config::default() };
                 let outcome = TestRunner::new(config).run(&steps(), |steps| {

@@ -33,6 +33,7 @@ impl BroadcastContext {
 ///
 /// # Panics
 /// With a panic of `op`, after all calls have ended; of several, with that of the lowest index.
+/// If the global pool is used and [cannot be built](crate::ThreadPoolBuilder#from-outside-of-the-program).
 pub fn broadcast<F, R>(op: F) -> Vec<R>
 where
     F: Fn(BroadcastContext) -> R + Sync,
@@ -49,6 +50,9 @@ where
 ///
 /// A pool ends only after all these calls. One that panics reports to the pool's panic handler; without one, the
 /// process aborts.
+///
+/// # Panics
+/// If the global pool is used and [cannot be built](crate::ThreadPoolBuilder#from-outside-of-the-program).
 pub fn spawn_broadcast<F>(op: F)
 where
     F: Fn(BroadcastContext) + Send + Sync + 'static,

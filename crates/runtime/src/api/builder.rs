@@ -5,6 +5,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::HashSet;
 use std::fmt;
 use std::io;
+use std::str::FromStr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
@@ -13,7 +14,7 @@ use std::time::{Duration, Instant};
 use comity_os::cpu_clock::ThreadId;
 use comity_os::writes::say;
 use comity_os::{fork, lock, thread_limit};
-use comity_policy::{Policy, PolicyError, Thief, WorkerId};
+use comity_policy::{Policy, Thief, WorkerId};
 use comity_table::CORES;
 use crossbeam_deque::{Stealer, Worker as Spawns};
 
@@ -22,7 +23,7 @@ use crate::cores::masks;
 use crate::fork::PerProcess;
 use crate::raw::abort::AbortOnDrop;
 use crate::sharing::coordinator;
-use crate::watching::trace;
+use crate::watching::trace::{self, Trace};
 use crate::watching::watch;
 use crate::workers::current;
 use crate::workers::mask;
@@ -50,9 +51,8 @@ pub const MAX_THREADS: usize = 65_535;
 /// - `COMITY_TRACE=FILE`: what each worker did when is written there, in the Trace Event Format that Perfetto opens,
 ///   with the process's number for `%p`.
 ///
-/// A builder returns an error for a bad value. If the global pool finds a bad value at its first use, the program
-/// prints an error and ends with exit code 2. With the feature `lenient`, builders and the global pool use the default
-/// instead, and the process prints one line for each bad value.
+/// A builder returns an error for a bad value. The first use of the global pool panics with the error's message. A
+/// program that prefers an exit code calls [`build_global`](ThreadPoolBuilder::build_global) first.
 ///
 /// # After a fork
 ///
@@ -75,6 +75,7 @@ pub struct ThreadPoolBuilder {
     use_current_thread: bool,
     breadth_first: bool,
     handlers: Handlers,
+    lenient: bool,
 }
 
 impl ThreadPoolBuilder {
@@ -150,7 +151,7 @@ impl ThreadPoolBuilder {
     /// Sets a handler that each worker calls with its index, after everything else has run on the worker. A panic in
     /// the handler goes to the panic handler; without a panic handler, the process aborts. Other workers may have
     /// ended, so a handler that needs them, for example by [`broadcast`](crate::broadcast()), may wait for ever. A
-    /// handler that spawns a task into its own pool panics. With the feature `lenient`, the pool drops the task.
+    /// handler that spawns a task into its own pool panics.
     pub fn exit_handler<F>(mut self, handler: F) -> Self
     where
         F: Fn(usize) + Send + Sync + 'static,
@@ -200,19 +201,19 @@ impl ThreadPoolBuilder {
         }
         mask::heed_forks();
         let num_threads = self.choose_num_threads()?;
-        let policy = self.policy.map_or_else(default_policy, Ok)?;
-        let watch = or_default(watch_period(), || None)?;
-        let weight = or_default(choose_weight(), || None)?;
-        let cores = or_default(choose_cores(), || None)?;
+        let policy = self.policy.map_or_else(|| default_policy(&self), Ok)?;
+        let watch = self.or_default(watch_period(), || None)?;
+        let weight = self.or_default(choose_weight(), || None)?;
+        let cores = self.or_default(choose_cores(), || None)?;
         let starter = mask::narrow();
-        let trace = or_default(trace::begin(starter).map_err(BuildError::TraceVariable), || None)?;
+        let trace = self.or_default(begin_trace(starter), || None)?;
         let queue = if self.breadth_first { Spawns::new_fifo } else { Spawns::new_lifo };
         let spawns: Vec<Spawns<JobRef>> = (0..num_threads).map(|_| queue()).collect();
         let stealers: Vec<Stealer<JobRef>> = spawns.iter().map(Spawns::stealer).collect();
         // crossbeam makes its collector behind a lock at the first steal. A worker that did so while this thread forks
         // would leave it locked in the child.
         let _nothing = stealers.first().map(Stealer::steal);
-        let handlers = std::mem::take(&mut self.handlers);
+        let handlers = Handlers { lenient: self.lenient, ..std::mem::take(&mut self.handlers) };
         // Each pool draws its own victims, and the n-th pool of a program the same ones on every run.
         static POOLS: AtomicU64 = AtomicU64::new(0);
         let seed = POOLS.fetch_add(1, Ordering::Relaxed);
@@ -260,6 +261,7 @@ impl ThreadPoolBuilder {
         ThreadPoolBuilder {
             stack_size: pool.stack_size,
             breadth_first: pool.breadth_first,
+            lenient: pool.registry().handlers.lenient,
             ..ThreadPoolBuilder::new().num_threads(pool.current_num_threads()).policy(pool.policy())
         }
     }
@@ -268,61 +270,63 @@ impl ThreadPoolBuilder {
         match self.num_threads {
             Some(number) if number > MAX_THREADS => Err(BuildError::TooManyThreads(number)),
             Some(number) => within_limit(number),
-            None => or_default(within_limit(default_num_threads()?), usable_cores),
+            None => self.or_default(within_limit(default_num_threads(self)?), usable_cores),
         }
     }
 
-    /// The global pool that is built at its first use. It has no caller that an error could be returned to.
-    pub(crate) fn build_implicitly(self) -> ThreadPool {
-        self.build().unwrap_or_else(|error| {
-            if error.is_from_outside() {
-                say(&error.to_string());
-                std::process::exit(2);
+    /// Returns the default in place of a bad value of the environment, if the builder is lenient. The process prints
+    /// one line for each bad value, however many pools it has.
+    fn or_default<T>(&self, value: Result<T, BuildError>, default: impl FnOnce() -> T) -> Result<T, BuildError> {
+        static SAID: PerProcess<Mutex<HashSet<String>>> = PerProcess::new();
+        match value {
+            Err(error) if self.lenient => {
+                let sentence = format!("{error}; the default is taken");
+                if lock(SAID.get(|_| Mutex::default())).insert(sentence.clone()) {
+                    say(&sentence);
+                }
+                Ok(default())
             }
-            panic!("the global pool cannot be built: {error}")
-        })
-    }
-}
-
-/// Returns the default in place of a bad value of the environment, if the feature `lenient` is on. The process prints one
-/// line for each bad value, however many pools it has.
-fn or_default<T>(value: Result<T, BuildError>, default: impl FnOnce() -> T) -> Result<T, BuildError> {
-    static SAID: PerProcess<Mutex<HashSet<String>>> = PerProcess::new();
-    match value {
-        Err(error) if cfg!(feature = "lenient") => {
-            let sentence = format!("{error}; the default is taken");
-            if lock(SAID.get(|_| Mutex::default())).insert(sentence.clone()) {
-                say(&sentence);
-            }
-            Ok(default())
+            value => value,
         }
-        value => value,
     }
 }
 
-/// The policy of a pool if its builder is told none: see [`ThreadPoolBuilder::policy`].
-///
-/// # Errors
-/// If a variable of the environment has a bad value, unless the feature `lenient` is on.
-pub fn default_policy() -> Result<Policy, BuildError> {
-    let policy = match environment("COMITY").as_deref() {
-        Some(text) if comity_os::environment::is_off(text) => return Ok(Policy::plain()),
-        None => environment("COMITY_POLICY"),
-        Some(text) if text.eq_ignore_ascii_case("on") => environment("COMITY_POLICY"),
-        Some(text) => return or_default(Err(BuildError::SwitchVariable(text.to_owned())), Policy::default),
-    };
-    let policy = policy.map_or(Ok(Policy::default()), |text| text.parse().map_err(BuildError::PolicyVariable));
-    or_default(policy, Policy::default)
+/// Returns a builder for programs whose users may not know Comity, as rayon programs are. Its pools take the default
+/// where the environment has a bad value, and the process prints one line for each bad value. A pool that has ended
+/// drops a task that its exit handler spawns.
+pub fn lenient_builder() -> ThreadPoolBuilder {
+    ThreadPoolBuilder { lenient: true, ..ThreadPoolBuilder::new() }
 }
 
-/// The number of workers of a pool if its builder is told none: see [`ThreadPoolBuilder::num_threads`].
+/// The policy of a pool whose builder is told none: see [`ThreadPoolBuilder::policy`].
 ///
 /// # Errors
-/// If a variable of the environment has a bad value, unless the feature `lenient` is on.
-pub fn default_num_threads() -> Result<usize, BuildError> {
-    let Some(text) = environment("COMITY_NUM_THREADS") else { return Ok(usual_num_threads()) };
-    let number = text.parse().ok().filter(|number| (1..=MAX_THREADS).contains(number));
-    or_default(number.ok_or(BuildError::NumThreadsVariable(text)), usual_num_threads)
+/// If a variable of the environment has a bad value, unless the builder is lenient.
+pub fn default_policy(builder: &ThreadPoolBuilder) -> Result<Policy, BuildError> {
+    const NAME: &str = "COMITY_POLICY";
+    match environment("COMITY") {
+        Some(value) if comity_os::environment::is_off(&value) => return Ok(Policy::plain()),
+        Some(value) if !value.eq_ignore_ascii_case("on") => {
+            let error = bad_variable("COMITY", value, "is neither on nor off");
+            return builder.or_default(Err(error), Policy::default);
+        }
+        _ => {}
+    }
+    let Some(value) = environment(NAME) else { return Ok(Policy::default()) };
+    let policy = value.parse().map_err(|error| {
+        let message = format!("{NAME}: {error}");
+        BuildError::Variable { name: NAME, value, message }
+    });
+    builder.or_default(policy, Policy::default)
+}
+
+/// The number of workers of a pool whose builder is told none: see [`ThreadPoolBuilder::num_threads`].
+///
+/// # Errors
+/// If a variable of the environment has a bad value, unless the builder is lenient.
+pub fn default_num_threads(builder: &ThreadPoolBuilder) -> Result<usize, BuildError> {
+    let number = whole_number("COMITY_NUM_THREADS", MAX_THREADS, "");
+    Ok(builder.or_default(number, || None)?.unwrap_or_else(usual_num_threads))
 }
 
 /// What rayon's variables say, or else as many as there are usable cores.
@@ -355,24 +359,50 @@ fn rayons_num_threads() -> Option<usize> {
 
 /// Returns the weight of this program, if the user has set it.
 fn choose_weight() -> Result<Option<u32>, BuildError> {
-    let Some(text) = environment("COMITY_WEIGHT") else { return Ok(None) };
-    let weight = text.parse().ok().filter(|weight| (1..=MOST_WEIGHT).contains(weight));
-    weight.map(Some).ok_or(BuildError::WeightVariable(text))
+    whole_number("COMITY_WEIGHT", MOST_WEIGHT, format_args!("; {USUAL_WEIGHT} is usual"))
 }
 
 /// The most cores that this program uses.
 fn choose_cores() -> Result<Option<u32>, BuildError> {
-    let Some(text) = environment("COMITY_CORES") else { return Ok(None) };
-    let cores = text.parse().ok().filter(|cores| (1..=CORES as u32).contains(cores));
-    cores.map(Some).ok_or(BuildError::CoresVariable(text))
+    whole_number("COMITY_CORES", CORES as u32, "; not set, all are used")
 }
 
 /// How long a pool may stand still before it says so.
 fn watch_period() -> Result<Option<Duration>, BuildError> {
-    let Some(text) = environment("COMITY_WATCH") else { return Ok(None) };
-    let period = text.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    const NAME: &str = "COMITY_WATCH";
+    let Some(value) = environment(NAME) else { return Ok(None) };
+    let period = value.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
     // A thread may be off its core for some milliseconds and be neither blocked nor stuck.
-    period.filter(|period| *period >= Duration::from_millis(100)).map(Some).ok_or(BuildError::WatchVariable(text))
+    let period = period.filter(|period| *period >= Duration::from_millis(100));
+    period.map(Some).ok_or_else(|| bad_variable(NAME, value, "is not a number of seconds, 0.1 or more"))
+}
+
+/// Returns the process's trace, if the user has asked for one. `starter`: the caller's mask, if it is narrow.
+fn begin_trace(starter: Option<masks::Narrow>) -> Result<Option<&'static Trace>, BuildError> {
+    const NAME: &str = "COMITY_TRACE";
+    trace::begin(starter).map_err(|sentence| {
+        let message = format!("{NAME}={sentence}");
+        BuildError::Variable { name: NAME, value: environment(NAME).unwrap_or_default(), message }
+    })
+}
+
+/// Returns the value of a variable that is a whole number from 1 to `most`, or `None` if it is not set. `hint` ends the
+/// error's message.
+fn whole_number<T>(name: &'static str, most: T, hint: impl fmt::Display) -> Result<Option<T>, BuildError>
+where
+    T: FromStr + From<u8> + PartialOrd + fmt::Display,
+{
+    let Some(value) = environment(name) else { return Ok(None) };
+    match value.parse() {
+        Ok(number) if number >= T::from(1) && number <= most => Ok(Some(number)),
+        _ => Err(bad_variable(name, value, format_args!("is not a whole number from 1 to {most}{hint}"))),
+    }
+}
+
+/// Returns the error of a bad value. `wrong`: what its message says after the value.
+fn bad_variable(name: &'static str, value: String, wrong: impl fmt::Display) -> BuildError {
+    let message = format!("{name}={value} {wrong}");
+    BuildError::Variable { name, value, message }
 }
 
 /// One of Comity's own variables.
@@ -493,20 +523,16 @@ impl fmt::Debug for ThreadPoolBuilder {
 pub enum BuildError {
     /// More workers than [`MAX_THREADS`].
     TooManyThreads(usize),
-    /// `COMITY_NUM_THREADS` is not a number of workers.
-    NumThreadsVariable(String),
-    /// `COMITY_POLICY` is not a policy.
-    PolicyVariable(PolicyError),
-    /// `COMITY` is neither `on` nor `off`.
-    SwitchVariable(String),
-    /// `COMITY_WATCH` is not a number of seconds.
-    WatchVariable(String),
-    /// `COMITY_WEIGHT` is not a weight.
-    WeightVariable(String),
-    /// `COMITY_CORES` is not a number of cores.
-    CoresVariable(String),
-    /// `COMITY_TRACE` names no file that a trace could be written into: a sentence says why.
-    TraceVariable(String),
+    /// A variable of the environment has a bad value.
+    #[non_exhaustive]
+    Variable {
+        /// The variable, for example `COMITY_WEIGHT`.
+        name: &'static str,
+        /// The value. Bytes that are not UTF-8 are replaced.
+        value: String,
+        /// The error's message: the variable, its value and which values are allowed.
+        message: String,
+    },
     /// More workers than the process can have threads: none was started.
     ThreadLimit {
         /// The number of workers that the pool was to have.
@@ -531,49 +557,13 @@ pub enum BuildError {
     CurrentThreadInPool,
 }
 
-impl BuildError {
-    /// Whether a variable of the environment is at fault: its value is bad, or it asks for too many threads. No
-    /// default does: a machine has fewer cores than a process can have threads.
-    fn is_from_outside(&self) -> bool {
-        use BuildError::{
-            CoresVariable, NumThreadsVariable, PolicyVariable, SwitchVariable, ThreadLimit, TraceVariable,
-            WatchVariable, WeightVariable,
-        };
-        matches!(
-            self,
-            NumThreadsVariable(_)
-                | PolicyVariable(_)
-                | SwitchVariable(_)
-                | ThreadLimit { .. }
-                | TraceVariable(_)
-                | WatchVariable(_)
-                | CoresVariable(_)
-                | WeightVariable(_)
-        )
-    }
-}
-
 impl fmt::Display for BuildError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             BuildError::TooManyThreads(number) => {
                 write!(f, "{number} workers are too many; a pool takes 1 to {MAX_THREADS}")
             }
-            BuildError::NumThreadsVariable(text) => {
-                write!(f, "COMITY_NUM_THREADS={text} is not a whole number from 1 to {MAX_THREADS}")
-            }
-            BuildError::PolicyVariable(error) => write!(f, "COMITY_POLICY: {error}"),
-            BuildError::SwitchVariable(text) => write!(f, "COMITY={text} is neither on nor off"),
-            BuildError::WatchVariable(text) => {
-                write!(f, "COMITY_WATCH={text} is not a number of seconds, 0.1 or more")
-            }
-            BuildError::WeightVariable(text) => {
-                write!(f, "COMITY_WEIGHT={text} is not a whole number from 1 to {MOST_WEIGHT}; {USUAL_WEIGHT} is usual")
-            }
-            BuildError::CoresVariable(text) => {
-                write!(f, "COMITY_CORES={text} is not a whole number from 1 to {CORES}; not set, all are used")
-            }
-            BuildError::TraceVariable(sentence) => write!(f, "COMITY_TRACE={sentence}"),
+            BuildError::Variable { message, .. } => f.write_str(message),
             BuildError::ThreadLimit { num_threads, most, limit } => {
                 write!(
                     f,
@@ -596,7 +586,6 @@ impl fmt::Display for BuildError {
 impl std::error::Error for BuildError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            BuildError::PolicyVariable(error) => Some(error),
             BuildError::Spawn { error, .. } => Some(error),
             _ => None,
         }

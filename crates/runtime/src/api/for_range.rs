@@ -18,6 +18,7 @@ use crate::workers::registry::Worker;
 ///
 /// # Panics
 /// If `grain` is zero. With the leftmost panic of `body`, after it has been called with all blocks.
+/// If the global pool is used and [cannot be built](crate::ThreadPoolBuilder#from-outside-of-the-program).
 ///
 /// ```
 /// use std::sync::atomic::{AtomicU64, Ordering};
@@ -60,6 +61,7 @@ where
 /// # Panics
 /// If `grain` is zero. With a panic of `map` or `reduce`, after `map` has been called with all blocks: with the
 /// leftmost one, if only `map` panics.
+/// If the global pool is used and [cannot be built](crate::ThreadPoolBuilder#from-outside-of-the-program).
 ///
 /// ```
 /// let numbers: Vec<u64> = (1..=100_000).collect();

@@ -6,9 +6,10 @@ use std::sync::Mutex;
 use comity_os::lock;
 use crossbeam_utils::atomic::AtomicCell;
 
-use crate::api::builder::{BuildError, ThreadBuilder, ThreadPoolBuilder};
+use crate::api::builder::{BuildError, ThreadBuilder, ThreadPoolBuilder, lenient_builder};
 use crate::api::pool::ThreadPool;
 use crate::fork::PerProcess;
+use crate::workers::current;
 
 /// Where one process has its global pool, which is never freed.
 struct Global {
@@ -32,10 +33,30 @@ fn of_process() -> &'static Global {
 /// with as many workers, as large stacks and the same policy as its parent's had.
 ///
 /// # Panics
-/// If it cannot be built: the sentence says why. Where a variable of the environment has a bad value, or asks for more
-/// threads than the process can have, the process ends. Its exit code is then 2, after a line on standard error. With
-/// the feature `lenient` the line is told and the default taken.
+/// If it cannot be built, for example because a variable of the environment has a bad value.
 pub(crate) fn global() -> &'static ThreadPool {
+    built_by(ThreadPoolBuilder::new)
+}
+
+/// Builds the global pool with a [lenient builder](lenient_builder) if this thread is no worker and there is no global
+/// pool yet. A free function that is called after it panics over no bad value of the environment.
+///
+/// # Panics
+/// If the pool cannot be built.
+#[inline(always)]
+pub fn have_lenient_global_pool() {
+    #[cold]
+    #[inline(never)]
+    fn build() {
+        built_by(lenient_builder);
+    }
+    if current::with(|worker| worker.is_none()) {
+        build();
+    }
+}
+
+/// The global pool, built by what `new` returns unless there is one. In a forked child it is like the parent's.
+fn built_by(new: fn() -> ThreadPoolBuilder) -> &'static ThreadPool {
     let ours = of_process();
     if let Some(pool) = ours.pool.load() {
         return pool;
@@ -44,8 +65,9 @@ pub(crate) fn global() -> &'static ThreadPool {
     // Another thread may have built it meanwhile.
     ours.pool.load().unwrap_or_else(|| {
         let parents = ours.parent.and_then(|parent| parent.pool.load());
-        let builder = parents.map_or_else(ThreadPoolBuilder::new, ThreadPoolBuilder::like);
-        ours.keep(builder.build_implicitly())
+        let builder = parents.map_or_else(new, ThreadPoolBuilder::like);
+        // No caller has asked for the pool, so there is none that an error could be returned to.
+        ours.keep(builder.build().unwrap_or_else(|error| panic!("the global pool cannot be built: {error}")))
     })
 }
 

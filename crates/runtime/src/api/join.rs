@@ -17,6 +17,7 @@ use crate::workers::registry::{JoinJob, Worker};
 ///
 /// # Panics
 /// With the panic of `a` or `b`, after both have ended. If both panic, with that of `a`.
+/// If the global pool is used and [cannot be built](crate::ThreadPoolBuilder#from-outside-of-the-program).
 ///
 /// ```
 /// let (a, b) = comity::join(|| 6 * 7, || "hello".len());
@@ -68,6 +69,9 @@ where
 
 /// [`join`], with closures that are told whether they run on another worker than the one that called.
 ///
+/// # Panics
+/// If the global pool is used and [cannot be built](crate::ThreadPoolBuilder#from-outside-of-the-program).
+///
 /// ```
 /// let pool = comity::ThreadPoolBuilder::new().num_threads(2).build().unwrap();
 /// let (left, _) = pool.install(|| comity::join_context(|a| a.migrated(), |b| b.migrated()));
@@ -97,6 +101,9 @@ impl FnContext {
 }
 
 /// Calls `f` with the worker that runs on this thread; outside of any pool, on one of the global pool.
+///
+/// # Panics
+/// If the global pool is used and [cannot be built](crate::ThreadPoolBuilder#from-outside-of-the-program).
 ///
 /// ```
 /// use comity::Worker;

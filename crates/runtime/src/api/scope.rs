@@ -38,6 +38,7 @@ pub struct ScopeFifo<'scope> {
 ///
 /// # Panics
 /// With the first panic of `body` or of a task, after all have ended.
+/// If the global pool is used and [cannot be built](crate::ThreadPoolBuilder#from-outside-of-the-program).
 ///
 /// ```
 /// let mut squares = [0; 8];
@@ -73,6 +74,9 @@ where
 }
 
 /// As [`scope`], but each worker that has several of the scope's tasks begins with the oldest.
+///
+/// # Panics
+/// If the global pool is used and [cannot be built](crate::ThreadPoolBuilder#from-outside-of-the-program).
 pub fn scope_fifo<'scope, F, R>(body: F) -> R
 where
     F: FnOnce(&ScopeFifo<'scope>) -> R + Send,
@@ -85,6 +89,9 @@ where
 }
 
 /// As [`scope`], but `body` runs on this thread, whether it is a worker or not. So it needs not be `Send`.
+///
+/// # Panics
+/// If the global pool is used and [cannot be built](crate::ThreadPoolBuilder#from-outside-of-the-program).
 pub fn in_place_scope<'scope, F, R>(body: F) -> R
 where
     F: FnOnce(&Scope<'scope>) -> R,
@@ -96,6 +103,9 @@ where
 }
 
 /// As [`scope_fifo`], but `body` runs on this thread, whether it is a worker or not. So it needs not be `Send`.
+///
+/// # Panics
+/// If the global pool is used and [cannot be built](crate::ThreadPoolBuilder#from-outside-of-the-program).
 pub fn in_place_scope_fifo<'scope, F, R>(body: F) -> R
 where
     F: FnOnce(&ScopeFifo<'scope>) -> R,

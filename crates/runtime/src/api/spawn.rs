@@ -11,6 +11,9 @@ use crate::workers::registry::{HeapJob, JobFifo, JobRef, Registry};
 ///
 /// A pool ends only after all its spawned tasks have run. A task that panics reports to the pool's panic handler;
 /// without one, the process aborts.
+///
+/// # Panics
+/// If the global pool is used and [cannot be built](crate::ThreadPoolBuilder#from-outside-of-the-program).
 pub fn spawn<F>(task: F)
 where
     F: FnOnce() + Send + 'static,
@@ -22,6 +25,9 @@ where
 }
 
 /// As [`spawn`], but a worker that has several such tasks begins with the oldest.
+///
+/// # Panics
+/// If the global pool is used and [cannot be built](crate::ThreadPoolBuilder#from-outside-of-the-program).
 pub fn spawn_fifo<F>(task: F)
 where
     F: FnOnce() + Send + 'static,
@@ -63,16 +69,15 @@ impl Registry {
         }
     }
 
-    /// Returns a job that runs `task` and keeps the pool running until then. If the pool has ended and the feature
-    /// `lenient` is on, drops `task` and returns `None`: release builds of stock rayon also lose a task that an exit
-    /// handler spawns.
+    /// Returns a job that runs `task` and keeps the pool running until then. If the pool has ended and is lenient,
+    /// drops `task` and returns `None`: release builds of stock rayon also lose a task that an exit handler spawns.
     ///
     /// # Panics
-    /// If the pool has ended and the feature `lenient` is off.
+    /// If the pool has ended and is not lenient.
     pub(crate) fn reason_to_run(&self, task: impl FnOnce() + Send + 'static) -> Option<JobRef> {
         self.assert_of_this_process();
         match self.add_reason_to_run() {
-            Err(PoolEnded) if cfg!(feature = "lenient") => return None,
+            Err(PoolEnded) if self.handlers.lenient => return None,
             added => added.expect("a task cannot be spawned into a pool that has ended"),
         }
         let done = |outcome| {

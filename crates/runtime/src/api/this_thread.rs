@@ -5,6 +5,9 @@ use crate::workers::current;
 use crate::workers::worker::Yield;
 
 /// The number of workers of the current pool, or of the global one outside of any.
+///
+/// # Panics
+/// If the global pool is used and [cannot be built](crate::ThreadPoolBuilder#from-outside-of-the-program).
 pub fn current_num_threads() -> usize {
     current::with(|worker| match worker {
         Some(worker) => worker.registry().workers() as usize,

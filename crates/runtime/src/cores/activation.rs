@@ -2,7 +2,7 @@
 //! of the core table; `masks` keeps where threads run.
 
 use comity_os::{CoreSet, cores};
-use comity_policy::Policy;
+use comity_policy::{Policy, Sharing};
 pub(crate) use comity_protocol::activation::{Cores, Mover, Terms};
 
 use crate::raw::sync::Threads;
@@ -16,7 +16,7 @@ pub(crate) type Activation<C = Part> = comity_protocol::activation::Activation<T
 /// `may_use`: where the thread that builds the pool runs of its own accord. `None`: the operating system shares out
 /// time.
 pub(crate) fn of<C: Cores>(policy: Policy, workers: u32, adopts: bool, may_use: CoreSet) -> Option<Activation<C>> {
-    let (sharing, _) = policy.sharing()?;
+    let (sharing, _) = Sharing::of(&policy)?;
     let usable = cores::usable_of(may_use.len()).get();
     Some(Activation::new(&Threads, sharing, workers, adopts, may_use, usable.try_into().unwrap_or(u32::MAX)))
 }

@@ -20,7 +20,7 @@ use comity_os::throttle::Throttle;
 use comity_os::usage::Usage;
 use comity_os::{CoreSet, affinity, cores, quota, slice, task_group};
 use comity_policy::allotment::Proposal;
-use comity_policy::{Mode, Room};
+use comity_policy::{Mode, Room, Sharing};
 use comity_protocol::look::{AtLook, Looked as _};
 use comity_protocol::observer::{Process, Times};
 use comity_protocol::quantum::{self, Coordination, Visit};
@@ -64,7 +64,7 @@ pub(crate) fn enroll(pool: &Arc<Registry>, wish: Wish) {
 fn keep(program: &Arc<Program>) {
     // A turn begins and ends when this thread runs.
     slice::set(SLICE);
-    let (_, quantum) = program.policy.sharing().expect("only pools that share cores have a program");
+    let (_, quantum) = Sharing::of(&program.policy).expect("only pools that share cores have a program");
     if program.lends() {
         // What ends within a quantum has nothing to share.
         let heard = program.heard();

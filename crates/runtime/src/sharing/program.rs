@@ -18,7 +18,7 @@ use comity_os::census::Stat;
 use comity_os::cpu_clock::{self, ThreadId};
 use comity_os::{SharedCoreSet, futex, lock, priority, task_group};
 use comity_policy::allotment::{Claim, deq, scattered};
-use comity_policy::{Policy, Room, Sleeper};
+use comity_policy::{Policy, Room, Sharing, Sleeper};
 use comity_protocol::observer::Times;
 use comity_table::{CoreSet, Location, Member, Own, Thieves};
 
@@ -289,7 +289,7 @@ impl Program {
 
     /// Whether sleepers lend their cores, so that a program that has not joined yet keeps none from others.
     pub(crate) fn lends(&self) -> bool {
-        self.policy.sharing().is_some_and(|(sharing, _)| sharing.sleeper == Sleeper::LendsCore)
+        Sharing::of(&self.policy).is_some_and(|(sharing, _)| sharing.sleeper == Sleeper::LendsCore)
     }
 
     // Pools come and go.

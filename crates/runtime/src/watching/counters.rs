@@ -144,7 +144,7 @@ pub enum Refusal {
 
 impl Refusal {
     /// All reasons.
-    pub const ALL: [Refusal; 9] = [
+    pub const ALL: &'static [Refusal] = &[
         Refusal::NoHypervisor,
         Refusal::Running,
         Refusal::Blocked,
@@ -280,7 +280,7 @@ mod tests {
 
     #[test]
     fn each_reason_has_its_name() {
-        for (nth, refusal) in Refusal::ALL.into_iter().enumerate() {
+        for (nth, refusal) in Refusal::ALL.iter().copied().enumerate() {
             let name = refusal.name();
             assert_eq!((refusal as usize, name), (nth, REFUSALS[nth]));
             assert_eq!(format!("{refusal:?}").to_lowercase(), name.replace(' ', ""));

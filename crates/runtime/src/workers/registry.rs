@@ -11,6 +11,7 @@ use std::time::Instant;
 
 use comity_os::CoreSet;
 use comity_os::cpu_clock::ThreadId;
+use comity_policy::row::Row;
 use comity_policy::{Policy, Role, RunStatus, Thief, Victim, WorkerId};
 use comity_protocol::platform::Once as _;
 use crossbeam_deque::{Injector, Steal, Stealer, Worker as Spawns};
@@ -63,6 +64,8 @@ pub(crate) struct Handlers {
     pub(crate) panic: Option<Box<PanicHandler>>,
     pub(crate) start: Option<Box<WorkerHandler>>,
     pub(crate) exit: Option<Box<WorkerHandler>>,
+    /// True if the pool drops a task that its exit handler spawns. Otherwise the spawn panics.
+    pub(crate) lenient: bool,
 }
 
 /// One worker as the others see it.
@@ -356,7 +359,7 @@ impl Registry {
         enrolment: Enrolment,
         recorder: Option<Arc<Recorder>>,
     ) -> Arc<Registry> {
-        let row = policy.row();
+        let row = Row::of(&policy);
         let workers = u32::try_from(spawns.len()).expect("the builder bounds the number of workers");
         let raids = comity_os::barrier::is_available();
         let peer = |(id, spawns)| CachePadded::new(Peer::new(WorkerId(id), spawns, raids));

@@ -5,6 +5,7 @@ use std::sync::atomic::{Ordering, fence};
 use std::time::{Duration, Instant};
 
 use comity_policy::WorkerId;
+use comity_policy::row::Row;
 
 use crate::raw::abort::AbortOnDrop;
 use crate::raw::job::take;
@@ -322,7 +323,7 @@ impl Worker {
     /// Takes a task of the thief that runs what this worker waits for: a part of it. A thief that is not in the middle
     /// of something long answers before this gives up. How often it is tried the policy says.
     fn steal_back(&self, latch: &dyn Probe) -> Option<JobRef> {
-        for _ in 0..self.registry().policy.row().steal_backs {
+        for _ in 0..Row::of(&self.registry().policy).steal_backs {
             let thief = latch.thief().filter(|thief| *thief != self.id())?;
             let stolen = self.rob(thief);
             if stolen.is_some() || latch.probe() {
@@ -400,7 +401,7 @@ impl Worker {
         counters.steal_attempts.add(1);
         let own = self.own();
         // In a frame that waits, its own tasks come first: what a batch brings would be taken for such.
-        let batch = if self.peer.activity.waits() == 0 { registry.policy.row().batch } else { 1 };
+        let batch = if self.peer.activity.waits() == 0 { Row::of(&registry.policy).batch } else { 1 };
         let peer = registry.peer(victim);
         let stolen = peer.rob_shared(&own.spawns, batch.into()).or_else(|| self.rob_placed(victim));
         let stolen = stolen.or_else(|| peer.rob_private(self.id(), || registry.now()));

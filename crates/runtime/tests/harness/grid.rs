@@ -1,6 +1,7 @@
 //! Every policy of the catalog, with several numbers of workers.
 
 use comity::{Policy, ThreadPool, ThreadPoolBuilder};
+use comity_policy::Sharing;
 
 use crate::watchdog::Watchdog;
 
@@ -12,7 +13,7 @@ pub fn under_every_policy(test: &'static str, workers: &[usize], check: impl Fn(
 /// Whether all workers of a program that is alone may be awake at a time, however many cores there are.
 #[allow(dead_code, reason = "not every test program asks")]
 pub fn wakes_all_workers(policy: &Policy) -> bool {
-    policy.sharing().is_none_or(|(sharing, _)| sharing.plain_alone)
+    Sharing::of(policy).is_none_or(|(sharing, _)| sharing.plain_alone)
 }
 
 /// [`under_every_policy`] that is `wanted`.

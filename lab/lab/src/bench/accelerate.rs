@@ -326,7 +326,7 @@ fn count(busy: impl Fn() -> Duration, pool: Option<&ThreadPool>) -> Result<(), F
         thread::sleep(Duration::from_millis(millis));
         let (after, lasted) = ((busy(), all()), began.elapsed().as_secs_f64());
         let done = counters().since(&before.2);
-        let refused = Refusal::ALL.into_iter().filter(|refusal| *refusal != Refusal::NoHypervisor);
+        let refused = Refusal::ALL.iter().copied().filter(|refusal| *refusal != Refusal::NoHypervisor);
         tell(&Answer::Counted(Counted {
             busy: (after.0 - before.0).as_secs_f64() / lasted,
             all: (after.1 - before.1).as_secs_f64() / lasted,

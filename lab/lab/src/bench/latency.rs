@@ -210,7 +210,7 @@ pub fn run(arguments: &Arguments, out: Option<&Path>) -> Result<(), Failure> {
 }
 
 fn weighed(backend: Backend, weights: &[u32]) -> Vec<Contestant> {
-    let shares = backend.policy().is_some_and(|policy| policy.sharing().is_some());
+    let shares = backend.policy().is_some_and(|policy| policy.shares_cores());
     let each = |weight: &u32| Contestant { backend, weight: Some(*weight) };
     if shares { weights.iter().map(each).collect() } else { vec![Contestant { backend, weight: None }] }
 }

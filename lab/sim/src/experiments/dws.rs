@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use comity_graph::{Graph, Scale};
 use comity_policy::Policy;
-use comity_policy::row::Share;
+use comity_policy::row::{Row, Share};
 
 use super::claims::Paper;
 use super::corun::{Again, Does, Entry, GAP, Length, Machine, Ran, together};
@@ -215,7 +215,7 @@ impl Programs<'_> {
         let policy: Policy = policy.parse().expect("it is in the catalog");
         let begins_at_home = match at_home {
             AtHome::None => false,
-            AtHome::InTheTable => matches!(policy.row().share, Share::Cores(_)),
+            AtHome::InTheTable => matches!(Row::of(&policy).share, Share::Cores(_)),
             AtHome::All => true,
         };
         let entry = |number: &usize| Entry {

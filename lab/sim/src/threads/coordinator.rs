@@ -4,7 +4,7 @@ use std::cell::Cell;
 
 use comity_policy::allotment::Proposal;
 use comity_policy::row::Sleeper;
-use comity_policy::{Mode, Room, WorkerId};
+use comity_policy::{Mode, Room, Sharing, WorkerId};
 use comity_protocol::activation::{Activation, Terms};
 use comity_protocol::look::{AtLook, Looked};
 use comity_protocol::observer::{Process, Sample, Times};
@@ -86,7 +86,7 @@ impl Host {
         if !self.has_table {
             return;
         }
-        let Some((sharing, quantum)) = pool.policy.sharing() else { return };
+        let Some((sharing, quantum)) = Sharing::of(&pool.policy) else { return };
         let lend_after = pool.policy.lend_after().as_nanos() as u64;
         let Some(slot) = self.table.join(program, lend_after) else {
             self.pool_mut(program).counts.unshared = 1;

@@ -6,6 +6,7 @@
 //! leaves it. So the outcome is that of stepping through them, but for what happens at the very same nanosecond.
 
 use comity_policy::Waking;
+use comity_policy::row::Row;
 use comity_protocol::dialogue::Effect;
 
 use super::kernel::Place;
@@ -44,7 +45,8 @@ impl Host {
             return;
         }
         let pool = self.pool(thread.program);
-        let is_plain = pool.policy.row().waking == Waking::AlwaysAwake && pool.share.is_none() && pool.quota.is_none();
+        let is_plain =
+            Row::of(&pool.policy).waking == Waking::AlwaysAwake && pool.share.is_none() && pool.quota.is_none();
         if !is_plain
             || pool.shows_task()
             || pool.ledger.is_empty()

@@ -10,7 +10,7 @@ use std::process::Command;
 use std::sync::atomic::Ordering;
 use std::{env, fs};
 
-use comity_policy::Policy;
+use comity_policy::{Policy, Sharing};
 use comity_table::Location;
 
 use super::*;
@@ -141,7 +141,7 @@ impl Guest {
         let program = Arc::clone(&self.program);
         let member = Arc::new(Member::join(&program.location, &profile(&program)).expect("a place in the table"));
         program.joined(&member);
-        let (_, quantum) = program.policy.sharing().expect("the policy shares cores");
+        let (_, quantum) = Sharing::of(&program.policy).expect("the policy shares cores");
         let mut coordinator = Coordinator::new(&program, Arc::clone(&member), quantum);
         let stat = coordinator.limits.stat.take().and_then(|_| Stat::at(&self.record.path));
         coordinator.limits.stat = stat;

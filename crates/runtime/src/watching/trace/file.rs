@@ -171,7 +171,7 @@ impl Output {
     /// How often the worker was refused an acceleration since the last visit, by reason.
     pub(super) fn refused(&mut self, thread: ThreadId, refusals: Refusals, at: Nanos) {
         let mut reasons = String::new();
-        for refusal in Refusal::ALL.into_iter().filter(|refusal| refusals.of(*refusal) > 0) {
+        for refusal in Refusal::ALL.iter().copied().filter(|refusal| refusals.of(*refusal) > 0) {
             let comma = if reasons.is_empty() { "" } else { "," };
             let _ = write!(reasons, "{comma}\"{}\":{}", refusal.name(), refusals.of(refusal));
         }

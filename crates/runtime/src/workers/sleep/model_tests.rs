@@ -12,6 +12,7 @@ mod world;
 
 use std::cell::Cell;
 
+use comity_policy::row::Row;
 use comity_policy::{Action, Event, Policy, SleepRefusal, Thief, Waking, WorkerId};
 use comity_protocol::platform::Waker;
 use comity_protocol::sleep::{Admission, Parking, Work};
@@ -23,7 +24,7 @@ use world::{World, lives};
 
 /// The policy as the world runs it: with thresholds small enough that sleep is never far.
 fn hasty(policy: Policy) -> Policy {
-    match policy.row().name {
+    match policy.name() {
         "bws" => "bws:sleep_threshold=2".parse().unwrap(),
         "bws-busy-wakes" => "bws-busy-wakes:sleep_threshold=2".parse().unwrap(),
         "comity" => "comity:rounds=1,pause=0".parse().unwrap(),
@@ -102,9 +103,9 @@ impl Work for TaskWaits {
 
 #[test]
 fn a_would_be_sleeper_is_asked_for_business_only_if_no_task_waits() {
-    let hungry = Policy::all().filter(|policy| policy.row().waking == Waking::Hungry);
+    let hungry = Policy::all().filter(|policy| Row::of(policy).waking == Waking::Hungry);
     for policy in hungry {
-        let sleep = Sleep::new(Threads, 2, policy.row().waking, policy.row().counts_roles);
+        let sleep = Sleep::new(Threads, 2, Row::of(&policy).waking, Row::of(&policy).counts_roles);
         let me = WorkerId(0);
         sleep.publish_thief(me);
         sleep.announce(me);
@@ -118,8 +119,8 @@ fn a_would_be_sleeper_is_asked_for_business_only_if_no_task_waits() {
 #[test]
 #[cfg_attr(comity_portable, ignore = "where barriers are refused, both look")]
 fn one_that_retires_leaves_a_task_from_outside_to_another() {
-    for policy in Policy::all().filter(|policy| policy.sharing().is_some()) {
-        let sleep = Sleep::new(Threads, 2, policy.row().waking, policy.row().counts_roles);
+    for policy in Policy::all().filter(Policy::shares_cores) {
+        let sleep = Sleep::new(Threads, 2, Row::of(&policy).waking, Row::of(&policy).counts_roles);
         let queues = FromOutside(Cell::new(false));
         let workers = [WorkerId(0), WorkerId(1)];
         workers.iter().for_each(|me| sleep.publish_thief(*me));

@@ -3,6 +3,7 @@
 
 use std::sync as unexplored;
 
+use comity_policy::row::Row;
 use comity_policy::{Action, Event, Level, Policy, Room, Sharing, Thief, Victim};
 use comity_protocol::CoreSet;
 use comity_protocol::activation::{self, Activation, Cores, Mover, Terms};
@@ -221,10 +222,10 @@ impl Hands for Spell<'_> {
 impl Member {
     /// With a core for each worker, of which the pool holds all.
     fn join(policy: &Policy, workers: u32, adopts: bool, why: Why) -> Arc<Member> {
-        let (sharing, _): (Sharing, _) = policy.sharing().expect("the policy shares cores");
+        let (sharing, _): (Sharing, _) = Sharing::of(&policy).expect("the policy shares cores");
         let cores: CoreSet = (0..workers as usize).collect();
         let member = Member {
-            pool: Pool::new(workers, policy.row().waking),
+            pool: Pool::new(workers, Row::of(&policy).waking),
             activation: Activation::new(&Threads, sharing, workers, adopts, cores, workers),
             cores,
             why,
@@ -322,7 +323,7 @@ fn policies() -> [Policy; 3] {
 
 /// Why pools are closed under the policy.
 fn reasons(policy: &Policy) -> &'static [Why] {
-    if policy.row().name == "comity" { &[Why::ToRest, Why::OutOfTurn] } else { &[Why::ToRest] }
+    if policy.name() == "comity" { &[Why::ToRest, Why::OutOfTurn] } else { &[Why::ToRest] }
 }
 
 /// For each way to be in the books or in none.
@@ -389,7 +390,7 @@ fn loom_a_worker_in_the_middle_of_a_task_goes_on_in_a_pool_that_is_opened() {
 /// next look alone.)
 #[test]
 fn loom_a_push_in_a_pool_that_is_closed_and_opened_reaches_another_worker() {
-    let policies = policies().into_iter().filter(|policy| policy.row().name != "dws");
+    let policies = policies().into_iter().filter(|policy| policy.name() != "dws");
     for (policy, why) in policies.flat_map(|policy| reasons(&policy).iter().map(move |why| (policy.clone(), *why))) {
         explore(1, move || {
             let member = Member::join(&policy, 2, false, why);

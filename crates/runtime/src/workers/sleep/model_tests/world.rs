@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use comity_os::affinity;
 use comity_os::cpu_clock::ThreadId;
+use comity_policy::row::Row;
 use comity_policy::{Level, Policy, Role, Room, RunStatus, Thief, Victim, WorkerId};
 use comity_protocol::activation::{Mover, Pool, Terms};
 use comity_protocol::dialogue::{Crew, Dialogue, Effect, Hands, KEPT_CORE, Outcome, Take};
@@ -283,7 +284,7 @@ impl World {
             share.set_alone(false);
         }
         World {
-            sleep: Sleep::new(Threads, workers, policy.row().waking, policy.row().counts_roles),
+            sleep: Sleep::new(Threads, workers, Row::of(&policy).waking, Row::of(&policy).counts_roles),
             share,
             now: RefCell::new(Now {
                 workers: thieves.into_iter().map(|thief| Worker { thief: Some(thief), ..Worker::default() }).collect(),
@@ -429,7 +430,7 @@ impl World {
     fn quantum(&self) {
         let (kind, alone) = (self.below(3), self.below(8) == 0);
         // Only the default shares time.
-        let by_time = self.policy.row().name == "comity" && self.below(4) == 0;
+        let by_time = self.policy.name() == "comity" && self.below(4) == 0;
         let room = [Room::Workers, Room::Cores, Room::One][self.below(3)];
         let Some(share) = self.share.as_ref().filter(|_| !self.now().ended) else { return };
         let machine = share.member().expect("it has entered");
@@ -472,7 +473,7 @@ impl World {
         }
         let closed = !was_closed || !opens;
         // Out of turn it holds no core, unless one has become free by now that it may claim.
-        let by_time = closed && (self.policy.row().name != "comity" || self.below(2) == 0);
+        let by_time = closed && (self.policy.name() != "comity" || self.below(2) == 0);
         let machine = share.member().expect("it has entered");
         machine.another_moves();
         share.note_losses(&mut share.books(), machine);

@@ -1,5 +1,6 @@
 //! The world's life from its first step to its last, and what must hold after each.
 
+use comity_policy::row::Row;
 use comity_policy::{Sleeper, Waking, WorkerId};
 use comity_protocol::activation::State;
 use comity_protocol::dialogue::Crew;
@@ -26,7 +27,7 @@ impl World {
         }
         self.check_books(&now)?;
         let Roles { busy, thieves, sleepers } = self.sleep.roles();
-        if self.policy.row().counts_roles && (busy + thieves + sleepers) as usize != now.workers.len() {
+        if Row::of(&self.policy).counts_roles && (busy + thieves + sleepers) as usize != now.workers.len() {
             return Err(format!("{busy} busy, {thieves} thieves and {sleepers} sleepers are not all workers"));
         }
         // Whether a worker sleeps; and whether one looks for tasks, or is between a change and the wake-up that it
@@ -48,7 +49,7 @@ impl World {
         if self.deques_have_task() || self.injector_has_task() {
             return Err("a task waits, a worker sleeps, and no thread looks or will wake it".into());
         }
-        if self.sleep.any_busy() && matches!(self.policy.row().waking, Waking::AlwaysAwake | Waking::Watchdog) {
+        if self.sleep.any_busy() && matches!(Row::of(&self.policy).waking, Waking::AlwaysAwake | Waking::Watchdog) {
             return Err("a worker is busy, another sleeps, and no thief is awake".into());
         }
         Ok(())
