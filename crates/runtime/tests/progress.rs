@@ -3,12 +3,14 @@
 //!
 //! Here tasks wait for each other by spinning, which a program should not do. If a task stays where it is, the test
 //! hangs, and the watchdog makes that a failure. Beside a program of the same table that computes all the time, `dws`
-//! needs minutes. A task that is waited for so gets a worker after a hundred looks of the coordinator (Claim 3 in the
-//! README of `comity-protocol`).
+//! needs minutes: a task that is waited for so gets a worker after a hundred looks of the coordinator (Claim 3 in the
+//! README of `comity-protocol`). So each of these tests has a process and a core table of its own.
 #![cfg(not(loom))]
 
 #[path = "harness/grid.rs"]
 mod grid;
+#[path = "harness/own_table.rs"]
+mod own_table;
 #[path = "harness/refused.rs"]
 mod refused;
 #[path = "harness/watchdog.rs"]
@@ -21,15 +23,21 @@ use std::time::{Duration, Instant};
 
 use comity::{Policy, ThreadPool, ThreadPoolBuilder, WorkerCounters};
 use grid::{under_every_policy, under_policies, wakes_all_workers};
+use own_table::in_own_table;
 
 /// Under every policy that lets all workers spin at a time; for the others see
 /// `workers_without_a_core_come_when_needed`.
 fn on_every_pool(test: &'static str, workers: &[usize], check: impl Fn(&ThreadPool)) {
-    under_policies(test, workers, wakes_all_workers, |policy, workers| {
+    under_each(test, workers, |policy, workers| {
         let pool = ThreadPoolBuilder::new().num_threads(workers).policy(policy).build().expect("a pool starts");
         check(&pool);
         pool.shutdown();
     });
+}
+
+/// The same, where the check makes the pools.
+fn under_each(test: &'static str, workers: &[usize], check: impl Fn(Policy, usize)) {
+    in_own_table(test, || under_policies(test, workers, wakes_all_workers, check));
 }
 
 /// Repeated, because a worker that looks for tasks anyway hides a wake-up that is missing.
@@ -199,7 +207,7 @@ fn meet() {
 #[test]
 fn a_broadcast_that_awaits_a_new_worker_is_shared_like_other_work() {
     const TEST: &str = "a_broadcast_that_awaits_a_new_worker_is_shared_like_other_work";
-    under_policies(TEST, &[2, 8], wakes_all_workers, |policy, workers| {
+    under_each(TEST, &[2, 8], |policy, workers| {
         for _ in 0..ROUNDS {
             let pool = ThreadPoolBuilder::new().num_threads(workers).policy(policy).build().unwrap();
             pool.broadcast(|context| {
@@ -214,7 +222,7 @@ fn a_broadcast_that_awaits_a_new_worker_is_shared_like_other_work() {
 
 #[test]
 fn a_start_handlers_task_is_shared_like_other_work() {
-    under_policies("a_start_handlers_task_is_shared_like_other_work", &[2, 8], wakes_all_workers, |policy, workers| {
+    under_each("a_start_handlers_task_is_shared_like_other_work", &[2, 8], |policy, workers| {
         for _ in 0..ROUNDS {
             let (sender, receiver) = channel();
             let on_start = move |index| {

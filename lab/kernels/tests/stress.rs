@@ -3,35 +3,29 @@
 //! `COMITY_STRESS_SECS` says for how long under each policy; without it each program runs once. To see how much was
 //! done: `COMITY_STRESS_SECS=60 cargo test -p comity-kernels --test stress -- --nocapture`.
 
+#[path = "../../../crates/runtime/tests/harness/own_table.rs"]
+mod own_table;
 #[path = "../../../crates/runtime/tests/harness/watchdog.rs"]
 mod watchdog;
 
-use std::process::Command;
 use std::time::{Duration, Instant};
 
 use comity::{Policy, ThreadPoolBuilder, WorkerCounters};
 use comity_kernels::{Backend, catalog};
+use own_table::in_own_table;
 use watchdog::Watchdog;
 
 const WORKERS: usize = 16;
 const DEFAULT_SECS: u64 = 0;
 
-/// Set in the process that has a core table of its own. In the table of other tests a pool may have one core, and so one
-/// worker that is awake, for as long as they run.
-const WITHIN: &str = "COMITY_STRESS_WITHIN";
-
 #[test]
 fn trees_and_fibonacci_numbers_are_right_under_every_policy() {
-    const TEST: &str = "trees_and_fibonacci_numbers_are_right_under_every_policy";
-    if std::env::var_os(WITHIN).is_none() {
-        let table = std::env::temp_dir().join(format!("comity-stress-{}", std::process::id()));
-        let mut within = Command::new(std::env::current_exe().unwrap());
-        within.args(["--exact", TEST, "--nocapture"]).env(WITHIN, "1").env("COMITY_TABLE", &table);
-        let status = within.status();
-        let _ = std::fs::remove_file(table);
-        assert!(status.unwrap().success());
-        return;
-    }
+    in_own_table(TEST, stress);
+}
+
+const TEST: &str = "trees_and_fibonacci_numbers_are_right_under_every_policy";
+
+fn stress() {
     let secs = match std::env::var("COMITY_STRESS_SECS") {
         Ok(text) => text.parse().expect("COMITY_STRESS_SECS is a whole number of seconds"),
         Err(_) => DEFAULT_SECS,

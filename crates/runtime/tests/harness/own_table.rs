@@ -1,0 +1,20 @@
+//! A test in a process with a core table of its own.
+
+use std::process::Command;
+
+/// Runs `test` of this program again, in a process that has a core table of its own, where it does `check`. In the table
+/// of other tests a pool may have one core, and so one worker that is awake, for as long as they run. Where the
+/// environment names a table, `check` runs here.
+///
+/// # Panics
+/// If the process fails.
+pub fn in_own_table(test: &str, check: impl FnOnce()) {
+    if std::env::var_os("COMITY_TABLE").is_some() {
+        return check();
+    }
+    let table = std::env::temp_dir().join(format!("comity-{test}-{}", std::process::id()));
+    let program = std::env::current_exe().expect("a test knows its program");
+    let status = Command::new(program).args(["--exact", test, "--nocapture"]).env("COMITY_TABLE", &table).status();
+    let _ = std::fs::remove_file(table);
+    assert!(status.expect("a test can run itself").success(), "{test} fails with a table of its own");
+}
