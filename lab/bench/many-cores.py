@@ -11,7 +11,7 @@ speedups   programs alone with 1, 2, 4, … workers: their time over that of one
 barriers   calls of membarrier, and the interrupts that cores send each other, in phases with 2, 4, … workers
 commands   `make -j` under `comity run` beside a program that computes, and both without Comity
 
-The file's other parts are made by shares.py, slowdown.py, accelerate.py and slices.py on the same machine.
+The file's other parts are made by shares.py, slices.py and `comity-lab corun` on the same machine.
 """
 
 import argparse
