@@ -8,6 +8,10 @@
 //! `corun.rs`, or with `bench.rs` and `bench/harness.rs`, by which every bench measures. `children.rs` and
 //! `descendants.rs` start and end processes; `filing.rs` and `sweep.rs` file what is done, so that an interrupted
 //! command goes on.
+//!
+//! The types of what a verb writes as JSON stand in the file of the verb. The number of a schema changes when a field
+//! goes or changes its meaning; new fields may come at any time. Times are in seconds. A number that does not exist
+//! (the variation of a single round, the steals of a backend without counters) is `null`.
 #![deny(unsafe_code)]
 #![cfg_attr(not(test), warn(clippy::disallowed_methods, clippy::print_stderr))]
 
@@ -21,7 +25,6 @@ mod corun;
 mod descendants;
 mod figure;
 mod filing;
-mod json;
 mod kernel;
 mod plot;
 mod predict;
