@@ -27,5 +27,5 @@ checks/guide.sh
 checks/interface.sh
 checks/package.sh
 checks/install.sh
-checks/campaign.sh
+checks/sweep.sh
 checks/papers.sh --subset

@@ -10,7 +10,7 @@ check=report
 cargo build -q -p comity-cli -p comity-lab
 target=${CARGO_TARGET_DIR:-target}
 lab=$(realpath "$target/debug/comity-lab") comity=$(realpath "$target/debug/comity")
-scenarios=$PWD/lab/scenarios traces=$PWD/checks/report-traces.awk
+scenarios=$PWD/lab/scenarios
 pages=$target/report-pages
 rm -rf "$pages"
 mkdir -p "$pages"
@@ -87,9 +87,6 @@ export COMITY_TABLE=$profile/table
 COMITY_TRACE=fib.trace "$lab" kernel fib:n=34 --workers 2 --rounds 12 >/dev/null &
 COMITY_TRACE=mergesort.trace "$lab" kernel mergesort:n=4000000 --workers 2 --rounds 4 >/dev/null
 wait $!
-awk -v first=first.trace -v second=second.trace -v events=300 -f "$traces"
-awk -v first=long.trace -v second=unused.trace -v events=20000 -f "$traces"
-rm unused.trace
 
 failed=0
 page() { # name, charts, files…
@@ -107,7 +104,7 @@ page() { # name, charts, files…
 # notices NAME PART TEXT: a page with this text at its end is found to be wrong, for this reason.
 notices() {
     local wrong
-    { cat timelines.html; echo "$3"; } >wrong.html
+    { cat pair.html; echo "$3"; } >wrong.html
     wrong=$(look wrong.html "${4:-3}")
     if [[ $wrong != *"$2"* ]]; then
         echo "FAILED  the check does not notice $1: '$wrong'" >&2
@@ -116,9 +113,7 @@ notices() {
     rm -f wrong*
 }
 
-# Two kernels under COMITY_TRACE: the cores, how both took part, and the workers of each.
-page kernels 4 fib.trace mergesort.trace
-page timelines 4 first.trace second.trace
+page pair 3 pair.json
 # A style that the page's own rule forbids to load, and an attribute that is wrong, both of which the browser tells
 # on its console.
 notices 'an error on the console' CONSOLE '<svg><path d="M0 0 nonsense"/></svg>'
@@ -131,19 +126,14 @@ notices 'a chart without a sentence' 'no sentence below' '<figure></figure>'
 notices 'a link that leads nowhere' 'leads nowhere: here' '<a href="#nowhere">here</a>'
 notices 'a chart that is missing' 'should have 9' '' 9
 
-page pair 3 pair.json
 page pairs 3 pairs.json
 page faults 3 faults.json
 page host 3 host.json
 page a-steal 10 a-steal.json
 page ws-last 9 ws-last.json
 page command 1 command.json
-page all 30 pair.json pairs.json faults.json host.json a-steal.json ws-last.json command.json first.trace second.trace fib.trace
-page long 3 long.trace
-events=$(wc -l <long.trace) size=$(wc -c <long.html)
-[ "$events" -gt 200000 ] && [ "$size" -lt 3000000 ] || {
-    echo "FAILED  a page of $events events has $size bytes" >&2
-    failed=1
-}
+# Timelines are summed up in tables.
+page timelines 0 fib.trace mergesort.trace
+page all 30 pair.json pairs.json faults.json host.json a-steal.json ws-last.json command.json fib.trace mergesort.trace
 [ $failed = 0 ] && echo "report: all pages are as they should be; screenshots are in $pages" || echo "report: something failed, above" >&2
 exit $failed

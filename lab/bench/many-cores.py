@@ -1,17 +1,15 @@
 #!/usr/bin/env python3
 """Makes docs/results/many-cores.md: what a machine of more than two cores does.
 
-usage: lab/bench/many-cores.py COMITY PART [--seconds S] [--before COMITY] [--strace COMMAND…]
+usage: lab/bench/many-cores.py COMITY PART [--seconds S] [--strace COMMAND…]
 COMITY is the release binary, with `comity-lab` beside it. Keep the machine quiet meanwhile. The parts, each in
 Markdown:
 
-pairs      all pairs of four programs, 4 to 32 workers each: unfairness, efficiency, switches; with
-           --before `comity` of that build and of this one, and stock rayon, with 16 and 32
 speedups   programs alone with 1, 2, 4, … workers: their time over that of one worker of stock rayon
 barriers   calls of membarrier, and the interrupts that cores send each other, in phases with 2, 4, … workers
 commands   `make -j` under `comity run` beside a program that computes, and both without Comity
 
-The file's other parts are made by shares.py, slowdown.py, accelerate.py and slices.py on the same machine.
+The file's other parts are made by shares.py, slices.py and `comity-lab corun` on the same machine.
 """
 
 import argparse
@@ -27,22 +25,15 @@ import time
 from statistics import geometric_mean, mean, median
 
 CORES = len(os.sched_getaffinity(0))
-PAIRED = ["ep:class=W", "mergesort:class=large", "cg:class=A", "fib:n=40"]
 SPEEDUPS = ["fib:n=40", "nqueens:n=14", "mm:n=1600", "uts", "mergesort:class=large", "cg:class=A", "ep:class=W", "bfs"]
-
-
-# `comity-lab` of another build.
-BEFORE = None
 
 
 class Kernel:
     """One that runs again and again until it is asked for what it measured."""
 
-    def __init__(self, lab, kernel, who, workers, environment, pinned=False):
-        lab, who = (BEFORE, "comity") if who == "before" else (lab, who)
+    def __init__(self, lab, kernel, who, workers, environment):
         backend = ["--backend", who] if who in ("rayon", "serial") else ["--policy", who]
-        at = ["taskset", "-c", "0"] if pinned else []
-        command = [*at, lab, "kernel", kernel, *backend, "--workers", str(workers), "--rounds", "1000000", "--json", "--quiet"]
+        command = [lab, "kernel", kernel, *backend, "--workers", str(workers), "--rounds", "1000000", "--json", "--quiet"]
         self.process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
 
     def result(self):
@@ -67,13 +58,13 @@ def has_begun(kernel):
         time.sleep(0.01)
 
 
-def together(lab, kernels, who, workers, environment, seconds, pinned=False):
-    running = [Kernel(lab, kernel, who, workers, environment, pinned) for kernel in kernels]
+def together(lab, kernels, who, workers, environment, seconds):
+    running = [Kernel(lab, kernel, who, workers, environment) for kernel in kernels]
     for kernel in running:
         has_begun(kernel)
     time.sleep(seconds)
     results = [kernel.result() for kernel in running]
-    return results if None not in results else together(lab, kernels, who, workers, environment, 2 * seconds, pinned)
+    return results if None not in results else together(lab, kernels, who, workers, environment, 2 * seconds)
 
 
 def table(*columns):
@@ -82,45 +73,6 @@ def table(*columns):
 
 def row(*cells):
     print("| " + " | ".join(map(str, cells)) + " |", flush=True)
-
-
-def of_pairs(lab, seconds, environment):
-    """The pairs of sharing.md, larger. `efficiency` is weighted speedup over what is attainable."""
-    work = {}
-    for kernel in PAIRED:
-        for who in ["comity", "rayon"]:
-            work[kernel, who] = median(together(lab, [kernel], who, 1, environment, 2 * seconds, pinned=True)[0][0])
-    table("workers each", "contestant", "unfairness", "efficiency", "weighted speedup", "switches/s")
-    pairs = list(itertools.combinations_with_replacement(PAIRED, 2))
-    all_of_them = ["comity", "bws", "dws", "plain", "rayon"]
-    few = ["comity", "rayon"]
-    blocks = [(CORES, all_of_them), (2 * CORES, all_of_them), (CORES // 2, few), (CORES // 4, few)]
-    if BEFORE:
-        blocks = [(count, ["before", *few]) for count in (CORES, 2 * CORES)]
-    for workers, contestants in blocks:
-        rows = {who: [] for who in contestants}
-        alone = {}
-        for kernel, who in itertools.product(PAIRED, contestants):
-            alone[who, kernel] = mean(together(lab, [kernel], who, workers, environment, seconds / 2)[0][0])
-        for pair, who in itertools.product(pairs, contestants):
-            got = together(lab, pair, who, workers, environment, seconds)
-            slowed = [mean(times) / alone[who, kernel] for kernel, (times, _, _) in zip(pair, got)]
-            lasted = [sum(times) for times, _, _ in got]
-            owner = "rayon" if who == "rayon" else "comity"
-            used = sum(work[kernel, owner] / alone[who, kernel] for kernel in pair) / CORES
-            speedup = sum(1 / each for each in slowed)
-            switches = sum(count / time for (_, _, count), time in zip(got, lasted))
-            rows[who].append((max(slowed) - min(slowed), speedup * max(used, 1) / len(pair), speedup, switches))
-        for who, measured in rows.items():
-            unfair, efficient, speedup, switches = zip(*measured)
-            row(
-                workers,
-                who,
-                f"{mean(unfair):.2f} ({max(unfair):.2f})",
-                f"{mean(efficient):.3f} ({min(efficient):.3f})",
-                f"{mean(speedup):.3f}",
-                f"{mean(switches):.0f}",
-            )
 
 
 def of_speedups(lab, seconds, environment):
@@ -214,22 +166,16 @@ def of_commands(comity, lab, environment):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("comity", type=pathlib.Path)
-    parser.add_argument("part", choices=["pairs", "speedups", "barriers", "commands"])
+    parser.add_argument("part", choices=["speedups", "barriers", "commands"])
     parser.add_argument("--seconds", type=float, default=2)
-    parser.add_argument("--before", type=pathlib.Path, help="the release binary of another build")
     parser.add_argument("--strace", nargs="+", help="a command that is strace")
     arguments = parser.parse_args()
     comity = arguments.comity.resolve()
     lab = comity.with_name("comity-lab")
-    if arguments.before:
-        global BEFORE
-        BEFORE = arguments.before.resolve().with_name("comity-lab")
     with tempfile.TemporaryDirectory() as folder:
         environment = dict(os.environ, COMITY_TABLE=str(pathlib.Path(folder, "table")))
         began = time.monotonic()
         match arguments.part:
-            case "pairs":
-                of_pairs(lab, arguments.seconds, environment)
             case "speedups":
                 of_speedups(lab, arguments.seconds, environment)
             case "barriers":

@@ -9,8 +9,8 @@ use comity_console::{Failure, choices, output};
 use comity_os::cpu_clock::ThreadId;
 use comity_os::{affinity, cores, environment, quota};
 use comity_table::{Life, Location, Snapshot};
+use serde::Serialize;
 
-use crate::json::CoresReport;
 use crate::weight;
 
 const EXAMPLES: &str = "Examples:
@@ -105,4 +105,27 @@ fn count(weight: u32, snapshot: Option<&Snapshot>, table: Option<String>) -> Cor
         table,
         programs,
     }
+}
+
+/// `comity-cores/1`: the cores that a program started now would get.
+#[derive(Debug, PartialEq, Serialize)]
+struct CoresReport {
+    /// `comity-cores/1`.
+    schema: &'static str,
+    /// A whole number, 1 at least: `share` rounded up.
+    cores: u32,
+    /// What it would be entitled to, in cores: those that cannot be divided go round.
+    share: f64,
+    /// What its affinity and the quota leave it, whatever others do.
+    usable: u32,
+    /// The cores that its affinity allows.
+    allowed_cores: usize,
+    /// Cores' worth of time that the tightest cgroup quota grants.
+    quota_cores: Option<f64>,
+    /// How much it would count.
+    weight: u32,
+    /// The table; `null` if `COMITY_TABLE` is `off`, or it cannot be used.
+    table: Option<String>,
+    /// The programs in it that live.
+    programs: usize,
 }

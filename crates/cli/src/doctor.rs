@@ -7,10 +7,10 @@ use std::fmt::Write;
 use std::process::ExitCode;
 
 use clap::Args;
+use comity_console::machine::{Machine, Versions};
 use comity_console::{Failure, machine, output};
 use comity_os::{Capabilities, cores};
-
-use crate::json::{DoctorCheck, DoctorCore, DoctorReport, Verdict};
+use serde::Serialize;
 
 const HELP: &str = "Each line has a verdict: ok; costs (it works, and something is lost: what, and
 what to change; COMITY_TABLE=off too); bad (programs that are started here
@@ -74,4 +74,93 @@ fn in_words(report: &DoctorReport) -> String {
 
 fn count(numbers: impl Iterator<Item = usize>) -> String {
     numbers.collect::<std::collections::BTreeSet<usize>>().len().to_string()
+}
+
+/// `comity-doctor/1`: what this machine offers.
+#[derive(Debug, Serialize)]
+struct DoctorReport {
+    /// `comity-doctor/1`.
+    schema: &'static str,
+    /// The worst of the checks'.
+    verdict: Verdict,
+    /// The machine.
+    machine: Machine,
+    /// With what it was found.
+    versions: Versions,
+    /// Every core that the affinity mask allows.
+    cores: Vec<DoctorCore>,
+    /// What the kernel offers.
+    capabilities: DoctorCapabilities,
+    /// What was looked at.
+    checks: Vec<DoctorCheck>,
+}
+
+/// Whether something is as it should be; the number is an exit code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// It is.
+    Ok = 0,
+    /// It works, and something is lost.
+    Costs = 1,
+    /// Programs do not share cores, or do not start.
+    Bad = 2,
+}
+
+impl Verdict {
+    /// As in JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Verdict::Ok => "ok",
+            Verdict::Costs => "costs",
+            Verdict::Bad => "bad",
+        }
+    }
+}
+
+/// One thing that was looked at.
+#[derive(Debug, Serialize)]
+pub struct DoctorCheck {
+    /// What it is called.
+    pub name: &'static str,
+    /// Whether it is as it should be.
+    pub verdict: Verdict,
+    /// What there is.
+    pub found: String,
+    /// What follows from it.
+    pub meaning: String,
+    /// What to do; `null` where nothing needs to be.
+    pub change: Option<String>,
+}
+
+/// One core.
+#[derive(Debug, Serialize)]
+struct DoctorCore {
+    /// The kernel's number.
+    id: usize,
+    /// The physical package.
+    package: usize,
+    /// The NUMA node.
+    node: usize,
+}
+
+/// The kernel's services, see [`Capabilities`].
+#[derive(Debug, Serialize)]
+struct DoctorCapabilities {
+    /// A sleeper can make every push visible.
+    membarrier: bool,
+    /// A peer's run status can be read.
+    thread_cpu_clock: bool,
+    /// A session is a task group of its own.
+    autogroup: bool,
+}
+
+impl From<Capabilities> for DoctorCapabilities {
+    fn from(found: Capabilities) -> DoctorCapabilities {
+        DoctorCapabilities {
+            membarrier: found.membarrier,
+            thread_cpu_clock: found.thread_cpu_clock,
+            autogroup: found.autogroup,
+        }
+    }
 }

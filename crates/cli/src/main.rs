@@ -5,14 +5,16 @@
 //! `comity-lab`'s. `comity run` stands before programs that end in a millisecond.
 //!
 //! One file per verb, with its arguments and its `run`. Begin with `run.rs` and `run/coordinate.rs`, the
-//! coordinator of a command, or with `table.rs`, which only reads. Schemas of what is printed as JSON are in
-//! `json.rs`, but that of `comity rayon` stands in `rayon.rs`.
+//! coordinator of a command, or with `table.rs`, which only reads.
+//!
+//! The types of what a verb prints as JSON stand in the file of the verb. The number of a schema changes when a field
+//! goes or changes its meaning; new fields may come at any time. Times are in seconds. A number that does not exist
+//! is `null`.
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), warn(clippy::disallowed_methods, clippy::print_stderr))]
 
 mod cores;
 mod doctor;
-mod json;
 mod policies;
 mod rayon;
 mod run;

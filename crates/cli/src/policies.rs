@@ -7,8 +7,7 @@ use comity_console::{Failure, output};
 use comity_policy::catalog::ROWS;
 use comity_policy::row::Row;
 use comity_policy::{Domain, Parameter};
-
-use crate::json::{PolicyCatalog, PolicyParameter, PolicyRow};
+use serde::Serialize;
 
 /// List the policies with their sources and parameters
 #[derive(Args)]
@@ -56,4 +55,46 @@ impl From<&Parameter> for PolicyParameter {
         };
         PolicyParameter { key, default, least, most, choices, help }
     }
+}
+
+/// `comity-policies/1`: the catalog of policies.
+#[derive(Debug, Serialize)]
+struct PolicyCatalog {
+    /// `comity-policies/1`.
+    schema: &'static str,
+    /// The first is the default.
+    policies: Vec<PolicyRow>,
+}
+
+/// One policy.
+#[derive(Debug, Serialize)]
+struct PolicyRow {
+    /// As in `--policy`.
+    name: &'static str,
+    /// What it does.
+    summary: &'static str,
+    /// Paper and section.
+    source: &'static str,
+    /// Where an unblocked task goes, unless `place=` says otherwise.
+    place: &'static str,
+    /// What else can be set.
+    parameters: Vec<PolicyParameter>,
+}
+
+/// One number, or named choice, that a policy can be given.
+#[derive(Debug, Serialize)]
+struct PolicyParameter {
+    /// As in `NAME:key=value`.
+    key: &'static str,
+    /// The value when none is given: a number, or a choice's name.
+    default: serde_json::Value,
+    /// The smallest number.
+    least: Option<u32>,
+    /// The largest number.
+    most: Option<u32>,
+    /// The names to choose from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    choices: Option<&'static [&'static str]>,
+    /// What it counts, or decides.
+    help: &'static str,
 }

@@ -9,8 +9,8 @@ use clap::Args;
 use comity_console::{Failure, output};
 use comity_os::census::{self, Stat};
 use comity_table::{CORES, Life, Location, MOST_PAUSE, Program, Request, RequestError, Snapshot, request};
+use serde::Serialize;
 
-use crate::json::SetReport;
 use crate::table::in_units;
 use crate::weight;
 
@@ -292,6 +292,25 @@ fn may_set(program: &Program) -> Result<(), String> {
         }
         None => Err("has an unknown user: /proc does not show its process; set it as root".to_owned()),
     }
+}
+
+/// `comity-set/1`: what a program was asked.
+#[derive(Debug, Serialize)]
+struct SetReport {
+    /// `comity-set/1`.
+    schema: &'static str,
+    /// Its place in the table.
+    slot: usize,
+    /// The process's number in its own PID namespace.
+    pid: u32,
+    /// What it calls itself.
+    name: String,
+    /// How much it is to count, if that was asked: a number, or `own`.
+    weight: Option<String>,
+    /// The most cores that it is to use, if that was asked: a number, or `auto`.
+    cores: Option<String>,
+    /// For how long it is to rest, if that was asked: 0 to rest no longer.
+    pause_s: Option<f64>,
 }
 
 #[cfg(test)]

@@ -11,8 +11,7 @@ use comity_console::{Failure, choices, output};
 use comity_os::clock::now_ns;
 use comity_policy::allotment::{LINEAR, Proposal};
 use comity_table::{Cleaned, CoreSet, Life, Location, SlotId, Snapshot, Thieves, Way, other_layouts, path_to_clean};
-
-use crate::json::{Refused, TableCleaned, TableCore, TableProgram, TableReport};
+use serde::{Serialize, Serializer};
 
 const HELP: &str = "Examples:
   comity table
@@ -394,6 +393,143 @@ pub fn in_units(time: Duration) -> String {
         _ => write!(text, "{} d", seconds / 86_400),
     };
     text
+}
+
+/// `comity-table/1`: the core table at one moment. Programs change it while it is read.
+#[derive(Debug, Serialize)]
+struct TableReport {
+    /// `comity-table/1`.
+    schema: &'static str,
+    /// Where it is or would be; `null` if `COMITY_TABLE` is `off`.
+    path: Option<String>,
+    /// Whether there is one.
+    exists: bool,
+    /// Every core that a program of the table may use.
+    cores: Vec<TableCore>,
+    /// Every program in it, by slot.
+    programs: Vec<TableProgram>,
+}
+
+/// One core of the table.
+#[derive(Debug, Serialize)]
+struct TableCore {
+    /// The kernel's number.
+    id: usize,
+    /// The slot of the program that is entitled to it.
+    owner: Option<usize>,
+    /// The slot of the program that uses it.
+    holder: Option<usize>,
+    /// For how long that program has used it, or no program has; `null` if none has used it yet.
+    since_s: Option<f64>,
+}
+
+/// One program of the table.
+#[derive(Debug, Serialize)]
+struct TableProgram {
+    /// Its place.
+    slot: usize,
+    /// The process's number in its own PID namespace.
+    pid: u32,
+    /// What it calls itself.
+    name: String,
+    /// The policy that it shares by; `run` for a command of `comity run`.
+    policy: String,
+    /// How much it counts.
+    weight: u32,
+    /// How many cores it can use now; 0 without work.
+    desire: u32,
+    /// Its workers; of a command of `comity run`: the most cores that it may desire.
+    workers: u32,
+    /// Workers that are awake; of a command: threads that run or wait for a core.
+    awake: u32,
+    /// `living`, `stopped` (it has work and its coordinator does not come by) or `dead` (the next program that
+    /// looks takes it out).
+    life: &'static str,
+    /// Since it joined.
+    age_s: f64,
+    /// The cores that its affinity allows.
+    may_use: Vec<usize>,
+    /// The cores that it is entitled to.
+    owned: Vec<usize>,
+    /// The cores that it holds.
+    held: Vec<usize>,
+    /// How often it began to use a core that no program used.
+    claimed: u64,
+    /// How often it took one back.
+    taken_back: u64,
+    /// How often it released one.
+    released: u64,
+    /// How often it lost one to its owner.
+    lost: u64,
+    /// Processor time that it has used since it began, or joined as a command, when its coordinator last came by;
+    /// `null` if it does not publish that.
+    cpu_s: Option<f64>,
+    /// What it is entitled to now, in cores; 0 without work.
+    entitled_cores: f64,
+    /// How it proposes that cores are divided: `equal`, `slowdown` or `time`, as in `comity:share=slowdown`; `together`
+    /// for a command that needs all cores in turns; `null` if it is of an older build, or has joined a moment ago.
+    proposal: Option<&'static str>,
+    /// Its speed alone over that of as many cores as there were, each as fast as one of its share; 0.5 to 1. It
+    /// counts so much beside its weight where all programs propose `slowdown`. `null` where it does not.
+    efficiency: Option<f64>,
+    /// The way in which a command of `comity run` is limited to its share: `cores` (it has its own cores), `turns` (it
+    /// has all cores in turns), or left to the operating system as `team`, `nice`, `even` or `group` (see `comity run
+    /// --help`). `null` for other programs.
+    way: Option<&'static str>,
+    /// Processor time that it was due, as `cpu_s`; `null` if it is of an older build.
+    due_s: Option<f64>,
+    /// Context switches because a thread waited, as `cpu_s`; `null` for a command.
+    voluntary_switches: Option<u64>,
+    /// The same because the kernel took the core away.
+    involuntary_switches: Option<u64>,
+    /// How often its workers took a task from each other since its first pool began. `null` for a command, for an
+    /// older build, and for one that has joined a moment ago.
+    steals: Option<u64>,
+    /// How often one without a task gave another what was left of its time slice; `null` as `steals`.
+    accelerations: Option<u64>,
+    /// How often one would have, and did not, by reason; `null` as `steals`.
+    refused: Option<Refused>,
+    /// Whether it can be asked for something (`comity set`): not if it is of an older build.
+    obeys: bool,
+    /// For how long it still rests, as it was asked to; `null` if it does not.
+    paused_s: Option<f64>,
+    /// The weight that it was asked for; `null` where it counts as it says itself.
+    asked_weight: Option<u32>,
+    /// The most cores that it was asked to use; `null` where that is as it says itself.
+    asked_cores: Option<u32>,
+}
+
+/// `comity-table-clean/1`: what became of the core table.
+#[derive(Debug, Serialize)]
+struct TableCleaned {
+    /// `comity-table-clean/1`.
+    schema: &'static str,
+    /// Where it is or was; `null` if `COMITY_TABLE` is `off`.
+    path: Option<String>,
+    /// `removed`, `in_use`, `no_table` or `off`.
+    outcome: &'static str,
+    /// The living programs that use it.
+    programs: usize,
+}
+
+/// Counts of refusals by reason, as fields: `no_hypervisor` and others (see `comity::Refusal`).
+#[derive(Clone, Copy, Debug)]
+pub struct Refused(pub Thieves);
+
+impl Serialize for Refused {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.by_reason().map(|(reason, count)| (key(reason), count)))
+    }
+}
+
+/// A reason as programs read it.
+pub fn key(reason: &str) -> String {
+    reason.replace(' ', "_")
+}
+
+/// The same, of one that may be none.
+pub fn as_key<S: Serializer>(reason: &Option<&str>, serializer: S) -> Result<S::Ok, S::Error> {
+    reason.map(key).serialize(serializer)
 }
 
 #[cfg(test)]

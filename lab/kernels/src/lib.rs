@@ -17,6 +17,7 @@ mod difference;
 mod fork_join;
 pub mod joins;
 mod parameters;
+mod plate;
 mod program;
 mod randlc;
 mod random;

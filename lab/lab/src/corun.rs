@@ -9,7 +9,7 @@ mod csv;
 pub mod measures;
 pub mod pairs;
 pub mod program;
-mod report;
+pub mod report;
 pub mod schedule;
 mod stage;
 pub mod summary;
@@ -29,11 +29,10 @@ use crate::backend::{Backend, BackendName, PolicyList, backends, default_workers
 use crate::choices;
 use crate::descendants;
 use crate::filing::{self, Filing, Header, Meanwhile};
-use crate::json::{Corun, CorunReport};
 
 use pairs::Pairs;
 use program::Program;
-use report::Baseline;
+use report::{Baseline, Corun, CorunReport};
 use schedule::{Place, Plan, Record, Samples};
 
 /// Of what `--json` writes.

@@ -5,17 +5,18 @@ use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use clap::Args;
+use comity_console::machine::{Machine, Versions};
 use comity_console::parse::whole;
 use comity_console::{Failure, machine, output};
 use comity_kernels::catalog;
 use comity_policy::Policy;
+use serde::Serialize;
 
 use crate::backend::{Backend, BackendName, default_workers, workers_range};
 use crate::choices;
 use crate::descendants;
-use crate::json::{KernelCatalog, KernelParameter, KernelReport, KernelRow, Refused, Round};
 use crate::progress::Progress;
-use crate::trial::Trial;
+use crate::trial::{Refused, Round, Trial};
 
 const EXAMPLES: &str = "Examples:
   comity-lab kernel --list
@@ -262,4 +263,68 @@ fn list(json: bool) -> Result<(), Failure> {
         };
     }
     output::print(&text)
+}
+
+/// `comity-kernel/1`: the runs of one `comity-lab kernel`.
+#[derive(Debug, Serialize)]
+struct KernelReport {
+    /// `comity-kernel/1`.
+    schema: &'static str,
+    /// Where it ran.
+    machine: Machine,
+    /// With what.
+    versions: Versions,
+    /// The kernel with its parameters, as on the command line.
+    name: String,
+    /// The policy with its parameters, or the backend's name where it has no policy.
+    policy: String,
+    /// `comity`, `rayon` or `serial`.
+    backend: &'static str,
+    /// Workers of the pool.
+    workers: u16,
+    /// Building the input, not part of any round.
+    prepare_s: f64,
+    /// Whether every round was right.
+    verified: bool,
+    /// Whether a signal ended the command before all rounds were done.
+    partial: bool,
+    /// What the kernel has to show, and where.
+    presented: Option<String>,
+    /// In order.
+    rounds: Vec<Round>,
+}
+
+/// `comity-kernels/1`: the catalog of kernels.
+#[derive(Debug, Serialize)]
+struct KernelCatalog {
+    /// `comity-kernels/1`.
+    schema: &'static str,
+    /// In the catalog's order.
+    kernels: Vec<KernelRow>,
+}
+
+/// One kernel.
+#[derive(Debug, Serialize)]
+struct KernelRow {
+    /// As in `comity-lab kernel NAME`.
+    name: &'static str,
+    /// What it computes.
+    summary: &'static str,
+    /// What can be set.
+    parameters: Vec<KernelParameter>,
+    /// The rule by which a recording is scaled to a larger input; `null`: there is none,
+    scaling: Option<&'static str>,
+    /// and why.
+    no_scaling: Option<&'static str>,
+}
+
+/// One value that a kernel can be given.
+#[derive(Debug, Serialize)]
+struct KernelParameter {
+    /// As in `NAME:key=value`.
+    key: &'static str,
+    /// The value when none is given.
+    default: &'static str,
+    /// What it means and which values it takes.
+    help: &'static str,
 }

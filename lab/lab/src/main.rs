@@ -6,22 +6,24 @@
 //!
 //! One file per verb, with its arguments and its `run`; a folder of the same name has its parts. Begin with
 //! `corun.rs`, or with `bench.rs` and `bench/harness.rs`, by which every bench measures. `children.rs` and
-//! `descendants.rs` start and end processes; `filing.rs` and `sweep.rs` file what is done, so that an interrupted
+//! `descendants.rs` start and end processes; `filing.rs` and `runs.rs` file what is done, so that an interrupted
 //! command goes on.
+//!
+//! The types of what a verb writes as JSON stand in the file of the verb. The number of a schema changes when a field
+//! goes or changes its meaning; new fields may come at any time. Times are in seconds. A number that does not exist
+//! (the variation of a single round, the steals of a backend without counters) is `null`.
 #![deny(unsafe_code)]
 #![cfg_attr(not(test), warn(clippy::disallowed_methods, clippy::print_stderr))]
 
 mod backend;
 mod bench;
 mod beside;
-mod campaign;
 mod children;
 mod choices;
 mod corun;
 mod descendants;
 mod figure;
 mod filing;
-mod json;
 mod kernel;
 mod plot;
 mod predict;
@@ -29,6 +31,7 @@ mod progress;
 mod record;
 mod report;
 mod reproduce;
+mod runs;
 mod serve;
 mod simulate;
 mod sweep;
@@ -62,7 +65,7 @@ enum Verb {
     Bench(bench::Arguments),
     Simulate(simulate::Arguments),
     Reproduce(reproduce::Arguments),
-    Sweep(campaign::Arguments),
+    Sweep(sweep::Arguments),
     Plot(plot::Arguments),
     Report(report::Arguments),
     Completions(generate::Completions),
@@ -82,7 +85,7 @@ fn main() -> ExitCode {
         Verb::Bench(arguments) => bench::run(&arguments),
         Verb::Simulate(arguments) => simulate::run(arguments),
         Verb::Reproduce(arguments) => reproduce::run(arguments),
-        Verb::Sweep(arguments) => campaign::run(arguments),
+        Verb::Sweep(arguments) => sweep::run(arguments),
         Verb::Plot(arguments) => plot::run(&arguments),
         Verb::Report(arguments) => report::run(&arguments),
         Verb::Completions(arguments) => generate::completions(&arguments, Arguments::command()),

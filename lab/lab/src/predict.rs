@@ -191,7 +191,7 @@ fn measure(
     policies: &[Policy],
     workers: u16,
     arguments: &Arguments,
-) -> Result<Vec<crate::json::Corun>, Failure> {
+) -> Result<Vec<crate::corun::report::Corun>, Failure> {
     let plan = Plan {
         programs: programs.iter().filter_map(|program| program.kernel().cloned()).collect(),
         backends: policies.iter().copied().map(Backend::Comity).collect(),

@@ -12,16 +12,17 @@ use std::time::Duration;
 
 use clap::Args;
 use comfy_table::{Table, presets};
+use comity_console::machine::{Machine, Versions};
 use comity_console::output::ResultFile;
 use comity_console::parse::whole;
 use comity_console::{Failure, machine, output, printable};
 use comity_graph::{About, Graph, Leaves, Measures, Scale};
 use comity_kernels::catalog;
 use comity_kernels::record::MERGE_NS;
+use serde::Serialize;
 
 use crate::backend::{default_workers, workers_range};
 use crate::choices;
-use crate::json::{RecordReport, Spread};
 
 const EXAMPLES: &str = "Examples:
   comity-lab record cg:class=W --workers 8 --out cg.graph
@@ -274,4 +275,64 @@ fn table(graph: &Graph, scale: Option<Scale>, found: Measures, leaves: Leaves, r
 
 fn in_words(ns: u64) -> String {
     format!("{:.3?}", Duration::from_nanos(ns))
+}
+
+/// `comity-record/1`: one `comity-lab record`.
+#[derive(Debug, Serialize)]
+struct RecordReport {
+    /// `comity-record/1`.
+    schema: &'static str,
+    /// Where this command ran; a recording that is only shown may be of another machine.
+    machine: Machine,
+    /// With what.
+    versions: Versions,
+    /// What was recorded.
+    name: String,
+    /// For so many workers.
+    workers: u32,
+    /// The factors by which it is scaled in what follows, where it is; plain runs are those of the recorded input.
+    scale: Option<Scale>,
+    /// Tasks shorter than this, in nanoseconds, are part of their parents, or several of one fork are one.
+    merge_ns: u64,
+    /// What reading the clock costs, in nanoseconds, which is in no length.
+    clock_ns: u64,
+    /// T₁ of the recording.
+    work_s: f64,
+    /// T∞ of what unfolds from it.
+    span_s: f64,
+    /// T∞ of the run as it was, before any task was merged.
+    recorded_span_s: f64,
+    /// T₁/T∞.
+    parallelism: f64,
+    /// How many tasks unfold,
+    tasks: u64,
+    /// and how many joins were merged into stretches.
+    merged_joins: u64,
+    /// How many tasks are kept, equal ones once.
+    kept_tasks: usize,
+    /// Tasks that fork nothing.
+    leaves: u64,
+    /// Their tenth, median and ninth decile, and the longest, in nanoseconds.
+    leaf_ns: [u64; 4],
+    /// Processor time of the serial run that is not recorded; 0: not known.
+    plain_s: f64,
+    /// (T_recorded − T_plain) / T_plain.
+    slowdown: Option<f64>,
+    /// Over the rounds; `null` of a recording that is only shown.
+    plain: Option<Spread>,
+    /// The same of the recorded run,
+    recorded: Option<Spread>,
+    /// and of the recordings' work.
+    work: Option<Spread>,
+}
+
+/// The median of some numbers, and between which they are.
+#[derive(Clone, Copy, Debug, Serialize)]
+struct Spread {
+    /// Of an even number the upper of the two.
+    median: f64,
+    /// The least.
+    least: f64,
+    /// The largest.
+    most: f64,
 }

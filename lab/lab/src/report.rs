@@ -7,7 +7,6 @@ mod input;
 mod page;
 mod reproduction;
 mod simulation;
-mod timeline;
 mod trace;
 
 use std::fs::{self, File};
@@ -29,9 +28,10 @@ const EXAMPLES: &str = "A FILE is, by its content,
   - what `comity-lab reproduce … --json` printed, or result.json in its --out;
   - what `comity run --report=FILE.json` wrote: cores used and held over time;
   - a timeline: what a program wrote that ran with COMITY_TRACE=FILE, or
-    `comity-lab simulate --timeline FILE` of a host. Those of one machine are
-    drawn together: which program held which core when. One that was cut short
-    is drawn as far as it is whole.
+    `comity-lab simulate --timeline FILE` of a host. The page has sums: cores
+    that each program held, and the parts of its workers' time in each state.
+    Perfetto (https://ui.perfetto.dev) draws a timeline. A timeline that was
+    cut short is summed up as far as it is complete.
 
 The page has no script and loads nothing: it can be mailed, and read offline.
 All files are read before it is written. A page that was there is replaced; any
@@ -42,7 +42,7 @@ Examples:
   comity-lab report pair.json
   comity-lab report --out night.html --title 'Night run' pair.json make.json
   COMITY_TRACE=a.trace ./a & COMITY_TRACE=b.trace ./b; wait
-  comity-lab report --out cores.html a.trace b.trace
+  comity-lab report --out sums.html a.trace b.trace
 
 Exit codes: 0 success; 1 the page could not be written; 2 the command line, or
 a file that it names, is at fault.";
@@ -84,7 +84,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
 }
 
-/// In the order of the files; the timelines, which have an axis in common, where the first of them is.
+/// In the order of the files. All timelines have one section, where the first of them is.
 fn sections(inputs: &[Input]) -> Vec<Section> {
     let mut traces: Vec<&trace::Trace> = inputs.iter().filter_map(Input::as_trace).collect();
     let mut sections = Vec::new();
@@ -96,9 +96,9 @@ fn sections(inputs: &[Input]) -> Vec<Section> {
             Input::Sweep(file, sweep) => sections.push(simulation::sweep::section(&id, file, sweep)),
             Input::Reproduction(file, report) => sections.push(reproduction::section(&id, file, report)),
             Input::Command(file, report) => sections.push(command::section(&id, file, report)),
-            // The others have been drawn with the first.
+            // The section of the first timeline has them all.
             Input::Trace(_) if traces.is_empty() => {}
-            Input::Trace(_) => sections.push(timeline::section(&std::mem::take(&mut traces))),
+            Input::Trace(_) => sections.push(trace::section(&std::mem::take(&mut traces))),
         }
     }
     sections

@@ -19,7 +19,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use crate::backend::{Backend, BackendName};
-use crate::json::Round;
+use crate::trial::Round;
 use crate::trial::Trial;
 
 /// How long a command has to end of its own accord when the co-run is over.

@@ -24,7 +24,7 @@ use serde_json::{Map, Value};
 
 use crate::choices;
 use crate::filing::RESULT;
-use crate::sweep::{self, Stop, Sweep};
+use crate::runs::{self, Stop, Sweep};
 use figures::Plot;
 use lines::Lines;
 use points::{Axis, Point, Points};
@@ -92,7 +92,7 @@ pub struct Arguments {
     #[arg(long, value_name = "FILE", exclusive = true)]
     replay: Option<PathBuf>,
     #[command(flatten)]
-    sweep: sweep::Options,
+    sweep: runs::Options,
 }
 
 impl Arguments {

@@ -20,7 +20,7 @@ struct Phase {
     leaf: u64,
 }
 
-/// Phases, again and again. The lengths are those of `kernel-model/first-look.rs`, which were tuned there.
+/// Phases, again and again. Their lengths were tuned on the first model of `docs/results/kernel-model.md`.
 struct Phases {
     phases: Vec<Phase>,
     nth: usize,

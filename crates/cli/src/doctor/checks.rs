@@ -15,8 +15,7 @@ use comity_policy::Policy;
 use comity_protocol::steal_time::Reading;
 use comity_table::{CORES, Life, Location, Snapshot, other_layouts};
 
-use super::measure;
-use crate::json::{DoctorCheck, Verdict};
+use super::{DoctorCheck, Verdict, measure};
 use crate::weight;
 
 /// The most workers of a pool, as the runtime has it.

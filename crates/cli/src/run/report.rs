@@ -25,13 +25,13 @@ use comity_os::usage::Usage;
 use comity_os::writes::to_stderr;
 use comity_table::{Location, Program};
 use rustix::process::{Resource, Rlimit, setrlimit};
+use serde::Serialize;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
 
 use super::coordinate::Account;
 use super::record::{Record, Stretch};
 use super::terms::Terms;
-use crate::json::{RunReport, RunShared, RunStretch};
 use crate::table::in_units;
 use crate::weight;
 
@@ -279,6 +279,74 @@ fn spark_line(timeline: &[RunStretch], of: fn(&RunStretch) -> f64, most: f64) ->
         LEVELS[(height as usize).min(LEVELS.len() - 1)]
     };
     (0..letters).map(level).collect()
+}
+
+/// `comity-run/1`: what a command used, and what sharing cores cost it.
+#[derive(Debug, Serialize)]
+struct RunReport {
+    /// `comity-run/1`.
+    schema: &'static str,
+    /// What the table calls it.
+    name: String,
+    /// `null` if a signal ended it.
+    exit_code: Option<i32>,
+    /// `null` if it ended by itself.
+    signal: Option<i32>,
+    /// From its start to its end.
+    wall_s: f64,
+    /// Processor time of the command and of what it, and what that, has waited for.
+    cpu_s: f64,
+    /// Context switches of these because a thread waited.
+    voluntary_switches: u64,
+    /// The same because the kernel took the core away.
+    involuntary_switches: u64,
+    /// How much it counted.
+    weight: u32,
+    /// The cores that it could use when it began, by its affinity and the quota.
+    usable: u32,
+    /// `null` if it took no part in a table, or ended before its coordinator had looked.
+    shared: Option<RunShared>,
+}
+
+/// What a command did in the core table.
+#[derive(Debug, Serialize)]
+struct RunShared {
+    /// Processor time that it was due: its share while it held cores beside others, and what it used otherwise.
+    due_s: f64,
+    /// Processor time that it was seen to use meanwhile.
+    used_s: f64,
+    /// Core seconds that it held.
+    held_core_s: f64,
+    /// Core seconds that were its own and that it did not hold.
+    lent_core_s: f64,
+    /// How often it began to use a core that no program used; this and the next three are `null` if its entry was
+    /// gone.
+    claimed: Option<u64>,
+    /// How often it took one back.
+    taken_back: Option<u64>,
+    /// How often it released one.
+    released: Option<u64>,
+    /// How often it lost one to its owner.
+    lost: Option<u64>,
+    /// Seconds that its threads waited for a core, all together, also for one that another of them had.
+    waited_s: f64,
+    /// What it would have taken alone, at a guess.
+    alone_estimate_s: f64,
+    /// What was seen, in order; stretches are the longer the longer the command ran.
+    timeline: Vec<RunStretch>,
+}
+
+/// A stretch of a command's time.
+#[derive(Debug, Serialize)]
+struct RunStretch {
+    /// How long it was.
+    seconds: f64,
+    /// Cores that the command used, on average.
+    used_cores: f64,
+    /// Cores that it held.
+    held_cores: f64,
+    /// Cores that it was entitled to.
+    owned_cores: f64,
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use comity_table::Thieves;
 
 use super::sample::{Row, Sample};
-use crate::json::{Refused, key};
+use crate::table::{Refused, key};
 
 /// A number of a program.
 struct Metric {

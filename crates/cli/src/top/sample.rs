@@ -8,8 +8,8 @@ use comity_os::clock::now_ns;
 use comity_table::{Life, Location, Program, Request, Shortfall, Snapshot, Thieves, Way};
 use serde::Serialize;
 
-use crate::json::{Refused, as_key};
 use crate::set;
+use crate::table::{Refused, as_key};
 
 /// What a key asks of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -14,7 +14,7 @@ use std::f64::consts::PI;
 use comity_graph::Scale;
 
 use crate::difference::largest_difference;
-use crate::random::SplitMix;
+use crate::plate::{Plate, TOLERANCE, Wave, sines};
 use crate::row::Row;
 use crate::scaling::Scaling;
 use crate::{ForkJoin, Kernel, Parameter, ParameterError, Parameters, Verdict};
@@ -51,49 +51,19 @@ pub const ROW: Row = Row {
 /// standard and as a long benchmark.
 const SIZES: [(usize, usize, usize); 3] = [(512, 512, 40), (4096, 512, 40), (4096, 1024, 100)];
 
-const LONGEST_SIDE: usize = 8_192;
-
 /// What a step moves from a cell to each neighbour: the conductivity times the step of time, over the square of the
 /// distance. The scheme is stable up to a quarter.
 const FLOW: f64 = 0.2;
 
-/// Waves whose sum the plate starts from.
-const WAVES: usize = 4;
-
-/// Half-waves along one side of the plate, at most.
-const MOST_HALF_WAVES: usize = 32;
-
-/// The largest error of a cell that passes, where temperatures are about 1. Rounding alone leaves less than a
-/// hundredth of it.
-const TOLERANCE: f64 = 1e-11;
-
 fn prepare(parameters: &Parameters) -> Result<Heat, ParameterError> {
-    let (plate, steps, grain) = size(parameters)?;
+    let (plate, steps, grain) = Plate::size(parameters, &SIZES, "steps")?;
     let seed = parameters.number("seed", 0..=u32::MAX as usize)?;
     Ok(Heat::new(plate, steps, grain, seed as u64))
 }
 
-/// The plate, steps, and cells per task.
-fn size(parameters: &Parameters) -> Result<(Plate, usize, usize), ParameterError> {
-    let (rows, columns, steps) = parameters.class(&SIZES)?;
-    let rows = parameters.number_or("rows", rows, 1..=LONGEST_SIDE)?;
-    let columns = parameters.number_or("columns", columns, 1..=LONGEST_SIDE)?;
-    let steps = parameters.number_or("steps", steps, 1..=100_000)?;
-    Ok((Plate { rows, columns }, steps, parameters.number("grain", 1..=LONGEST_SIDE * LONGEST_SIDE)?))
-}
-
 fn extents(parameters: &Parameters) -> Result<Scale, ParameterError> {
-    let (plate, steps, grain) = size(parameters)?;
-    let bands = plate.rows.div_ceil(plate.band(grain)) as f64;
-    let cells = (plate.rows * plate.columns) as f64;
-    Ok(Scale { repeats: steps as f64, width: bands, length: cells / bands, serial: cells, ..Scale::default() })
-}
-
-/// The cells whose temperature changes. A grid has a border of one more cell on each side.
-#[derive(Clone, Copy)]
-struct Plate {
-    rows: usize,
-    columns: usize,
+    let (plate, steps, grain) = Plate::size(parameters, &SIZES, "steps")?;
+    Ok(plate.extents(steps, plate.band(grain)))
 }
 
 impl Plate {
@@ -109,15 +79,11 @@ impl Plate {
 
     /// A grid with the sum of the waves in it, each with the given amplitude.
     fn sum_of_waves(self, waves: &[(Wave, f64)]) -> Vec<f64> {
-        let sines = |half_waves: usize, cells: usize| {
-            let sine = move |cell: usize| (PI * (half_waves * cell) as f64 / (cells + 1) as f64).sin();
-            (0..cells + 2).map(sine).collect::<Vec<f64>>()
-        };
         let mut grid = vec![0.0; (self.rows + 2) * self.width()];
         for (wave, amplitude) in waves {
             let down = sines(wave.down, self.rows);
             let across = sines(wave.across, self.columns);
-            // The border stays exactly zero, which the rounded sine of a multiple of π is not.
+            // The border stays zero.
             for (cells, down) in grid.chunks_exact_mut(self.width()).zip(down).skip(1).take(self.rows) {
                 for (cell, across) in cells.iter_mut().zip(&across).skip(1).take(self.columns) {
                     *cell += amplitude * down * across;
@@ -128,23 +94,7 @@ impl Plate {
     }
 }
 
-/// A product of sines that is zero on the border.
-#[derive(Clone, Copy)]
-struct Wave {
-    /// Half-waves from the first row to the last.
-    down: usize,
-    /// Half-waves from the first column to the last.
-    across: usize,
-    amplitude: f64,
-}
-
 impl Wave {
-    fn random(plate: Plate, random: &mut SplitMix) -> Wave {
-        let mut half_waves = |cells: usize| 1 + random.below(cells.min(MOST_HALF_WAVES) as u64) as usize;
-        let (down, across) = (half_waves(plate.rows), half_waves(plate.columns));
-        Wave { down, across, amplitude: 0.5 + 0.5 * random.unit() }
-    }
-
     /// What a step leaves of the wave: it is an eigenvector of the scheme, and this is its eigenvalue.
     fn decay(self, plate: Plate) -> f64 {
         let square = |half_waves: usize, cells: usize| {
@@ -167,8 +117,7 @@ struct Heat {
 
 impl Heat {
     fn new(plate: Plate, steps: usize, grain: usize, seed: u64) -> Heat {
-        let mut random = SplitMix::new(seed);
-        let waves: Vec<Wave> = (0..WAVES).map(|_| Wave::random(plate, &mut random)).collect();
+        let waves = Wave::draw(plate, seed);
         let amplitudes: Vec<_> = waves.iter().map(|wave| (*wave, wave.amplitude)).collect();
         let start = plate.sum_of_waves(&amplitudes);
         Heat { plate, steps, waves, start, band: plate.band(grain) }

@@ -16,7 +16,7 @@ use std::f64::consts::PI;
 use comity_graph::Scale;
 
 use crate::difference::largest_difference;
-use crate::random::SplitMix;
+use crate::plate::{Plate, TOLERANCE, Wave, sines};
 use crate::row::Row;
 use crate::scaling::Scaling;
 use crate::{ForkJoin, Kernel, Parameter, ParameterError, Parameters, Verdict};
@@ -53,38 +53,15 @@ pub const ROW: Row = Row {
 /// on one core.
 const SIZES: [(usize, usize, usize); 3] = [(512, 512, 40), (1024, 1024, 100), (2048, 2048, 200)];
 
-const LONGEST_SIDE: usize = 8_192;
-
-/// Waves that the start has on top of the solution.
-const WAVES: usize = 4;
-
-/// Half-waves along one side of the grid, at most.
-const MOST_HALF_WAVES: usize = 32;
-
-/// The largest error of a cell that passes, where the solution and the waves are about 1. Rounding alone leaves less
-/// than a hundredth of it.
-const TOLERANCE: f64 = 1e-11;
-
 fn prepare(parameters: &Parameters) -> Result<Sor, ParameterError> {
-    let (grid, sweeps, grain) = size(parameters)?;
+    let (grid, sweeps, grain) = Plate::size(parameters, &SIZES, "sweeps")?;
     let seed = parameters.number("seed", 0..=u32::MAX as usize)?;
     Ok(Sor::new(grid, sweeps, grain, seed as u64))
 }
 
-/// The grid, sweeps, and cells per task.
-fn size(parameters: &Parameters) -> Result<(Grid, usize, usize), ParameterError> {
-    let (rows, columns, sweeps) = parameters.class(&SIZES)?;
-    let rows = parameters.number_or("rows", rows, 1..=LONGEST_SIDE)?;
-    let columns = parameters.number_or("columns", columns, 1..=LONGEST_SIDE)?;
-    let sweeps = parameters.number_or("sweeps", sweeps, 1..=100_000)?;
-    Ok((Grid { rows, columns }, sweeps, parameters.number("grain", 1..=LONGEST_SIDE * LONGEST_SIDE)?))
-}
-
 fn extents(parameters: &Parameters) -> Result<Scale, ParameterError> {
-    let (grid, sweeps, grain) = size(parameters)?;
-    let bands = grid.rows.div_ceil(grid.band(grain)) as f64;
-    let cells = (grid.rows * grid.columns) as f64;
-    Ok(Scale { repeats: sweeps as f64, width: bands, length: cells / bands, serial: cells, ..Scale::default() })
+    let (grid, sweeps, grain) = Plate::size(parameters, &SIZES, "sweeps")?;
+    Ok(grid.extents(sweeps, grid.half_band(grain)))
 }
 
 /// The two kinds of cells: red ones have an even sum of row and column.
@@ -101,21 +78,14 @@ impl Colour {
     }
 }
 
-/// The cells that are relaxed. The arrays have a fixed border of one more cell on each side.
-#[derive(Clone, Copy)]
-struct Grid {
-    rows: usize,
-    columns: usize,
-}
-
-impl Grid {
+impl Plate {
     /// Cells of one colour in a row with its border. Of an odd number of cells, one colour has a place left, unused.
     fn half_width(self) -> usize {
         (self.columns + 2).div_ceil(2)
     }
 
     /// Rows of one colour per task of so many cells.
-    fn band(self, grain: usize) -> usize {
+    fn half_band(self, grain: usize) -> usize {
         (grain / self.half_width()).max(1)
     }
 
@@ -144,32 +114,16 @@ impl Grid {
     }
 }
 
-/// A product of sines that is zero on the border.
-#[derive(Clone, Copy)]
-struct Wave {
-    /// Half-waves from the first row to the last.
-    down: usize,
-    /// Half-waves from the first column to the last.
-    across: usize,
-    amplitude: f64,
-}
-
 impl Wave {
-    fn random(grid: Grid, random: &mut SplitMix) -> Wave {
-        let mut half_waves = |cells: usize| 1 + random.below(cells.min(MOST_HALF_WAVES) as u64) as usize;
-        let (down, across) = (half_waves(grid.rows), half_waves(grid.columns));
-        Wave { down, across, amplitude: 0.5 + 0.5 * random.unit() }
-    }
-
     /// The mean of the four neighbours of a cell, over the cell: the same number everywhere.
-    fn mean_of_neighbours(self, grid: Grid) -> f64 {
+    fn mean_of_neighbours(self, grid: Plate) -> f64 {
         let cosine = |half_waves: usize, cells: usize| (PI * half_waves as f64 / (cells + 1) as f64).cos();
         (cosine(self.down, grid.rows) + cosine(self.across, grid.columns)) / 2.0
     }
 
     /// The amplitudes that `sweeps` leave of the wave in the red cells and in the black ones. Relaxing one colour
     /// mixes its amplitude with the other's, and brings no other wave in.
-    fn after(self, grid: Grid, omega: f64, sweeps: usize) -> (f64, f64) {
+    fn after(self, grid: Plate, omega: f64, sweeps: usize) -> (f64, f64) {
         let mean = self.mean_of_neighbours(grid);
         let (mut red, mut black) = (self.amplitude, self.amplitude);
         for _ in 0..sweeps {
@@ -189,16 +143,14 @@ struct Colours {
 
 /// A start whose relaxation is known in advance.
 struct Theory {
-    grid: Grid,
+    grid: Plate,
     omega: f64,
     waves: Vec<Wave>,
 }
 
 impl Theory {
-    fn random(grid: Grid, seed: u64) -> Theory {
-        let mut random = SplitMix::new(seed);
-        let waves = (0..WAVES).map(|_| Wave::random(grid, &mut random)).collect();
-        Theory { grid, omega: grid.best_omega(), waves }
+    fn random(grid: Plate, seed: u64) -> Theory {
+        Theory { grid, omega: grid.best_omega(), waves: Wave::draw(grid, seed) }
     }
 
     /// The cells after so many sweeps.
@@ -210,13 +162,7 @@ impl Theory {
 
     /// The cells of a colour where the solution and the waves with these amplitudes add up.
     fn sum(&self, colour: Colour, amplitudes: &[f64]) -> Vec<f64> {
-        let sines = |half_waves: usize, cells: usize| {
-            let sine = move |cell: usize| (PI * (half_waves * cell) as f64 / (cells + 1) as f64).sin();
-            // The border is exactly zero, which the rounded sine of a multiple of π is not; and there may be a place
-            // behind it.
-            (0..cells + 3).map(|cell| if (1..=cells).contains(&cell) { sine(cell) } else { 0.0 }).collect::<Vec<f64>>()
-        };
-        let Grid { rows, columns } = self.grid;
+        let Plate { rows, columns } = self.grid;
         let down: Vec<_> = self.waves.iter().map(|wave| sines(wave.down, rows)).collect();
         let across: Vec<_> = self.waves.iter().map(|wave| sines(wave.across, columns)).collect();
         self.grid.cells(colour, |row, column| {
@@ -236,9 +182,9 @@ struct Sor {
 }
 
 impl Sor {
-    fn new(grid: Grid, sweeps: usize, grain: usize, seed: u64) -> Sor {
+    fn new(grid: Plate, sweeps: usize, grain: usize, seed: u64) -> Sor {
         let theory = Theory::random(grid, seed);
-        Sor { start: theory.after(0), theory, sweeps, band: grid.band(grain) }
+        Sor { start: theory.after(0), theory, sweeps, band: grid.half_band(grain) }
     }
 
     /// Relaxes all cells of a colour, given those of the other.
@@ -287,7 +233,7 @@ impl Kernel for Sor {
         let expected = self.theory.after(self.sweeps);
         let red = largest_difference(&output.red, &expected.red);
         let black = largest_difference(&output.black, &expected.black);
-        let Grid { rows, columns } = self.theory.grid;
+        let Plate { rows, columns } = self.theory.grid;
         Verdict::new(
             red <= TOLERANCE && black <= TOLERANCE,
             format!(
@@ -302,10 +248,11 @@ impl Kernel for Sor {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::plate::WAVES;
     use crate::{OnRayon, Serial};
 
     fn program(rows: usize, columns: usize, sweeps: usize, grain: usize) -> Sor {
-        Sor::new(Grid { rows, columns }, sweeps, grain, 7)
+        Sor::new(Plate { rows, columns }, sweeps, grain, 7)
     }
 
     #[test]

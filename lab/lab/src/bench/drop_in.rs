@@ -23,12 +23,12 @@ use crate::children::Children;
 use crate::{descendants, filing};
 
 const EXAMPLES: &str = "Examples:
-  ./bench/drop-in.sh
+  lab/bench/drop-in.sh
   comity-lab bench drop-in --stock ./stock --drop-in ./drop-in
   comity-lab bench drop-in --stock ./stock --drop-in ./drop-in sort \\
       'kernel cg:class=W' --policy comity,bws --rounds 31
 
-bench/drop-in.sh builds both binaries of crates/rayon-core/programs and
+lab/bench/drop-in.sh builds both binaries of crates/rayon-core/programs and
 runs this bench on them.";
 
 /// Measure programs that are written with rayon: their times over the drop-in for rayon-core, beside the stock one
@@ -239,7 +239,7 @@ impl Contest {
             });
             lists.push(list.map_err(|failure| match failure {
                 Failure::Run(sentence) => Failure::Run(format!(
-                    "{sentence}\n  It should be a binary of crates/rayon-core/programs; bench/drop-in.sh builds them."
+                    "{sentence}\n  It should be a binary of crates/rayon-core/programs; lab/bench/drop-in.sh builds them."
                 )),
                 usage => usage,
             })?);

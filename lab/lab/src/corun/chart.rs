@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use plotters::coord::combinators::BindKeyPoints;
 use plotters::prelude::*;
 
+use super::report::{Corun, CorunReport};
 use crate::figure::{CANNOT_FAIL, COLOURS, Sign, above_a_legend, legend_height, number};
-use crate::json::{Corun, CorunReport};
 
 const WIDTH: u32 = 960;
 /// Of the axis.

@@ -3,7 +3,7 @@
 use ::csv::Writer;
 use serde::Serialize;
 
-use crate::json::{CorunProgram, CorunReport};
+use super::report::{CorunProgram, CorunReport};
 
 /// The columns, in their order. Times are in seconds.
 #[derive(Serialize)]

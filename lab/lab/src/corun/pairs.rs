@@ -5,7 +5,7 @@ use statrs::statistics::Statistics;
 
 use super::measures::mean;
 use super::program::Program;
-use crate::json::{Corun, MeanAndWorst, OverPairs};
+use super::report::{Corun, MeanAndWorst, OverPairs};
 
 /// Which programs are paired.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -72,7 +72,7 @@ fn most_is_best(values: &[f64]) -> MeanAndWorst {
 #[cfg(test)]
 pub mod tests {
     use super::*;
-    use crate::json::{CorunProgram, Times};
+    use crate::corun::report::{CorunProgram, Times};
 
     #[test]
     fn four_programs_make_six_pairs_and_ten_with_themselves() {

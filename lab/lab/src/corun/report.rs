@@ -1,11 +1,189 @@
-//! From samples to the numbers of the report.
+//! What `corun --json` writes, and how samples become its numbers.
 
 use super::measures::{self, Means};
 use super::program::Program;
 use super::schedule::{Plan, Samples};
 use crate::backend::Backend;
-use crate::json::{Corun, CorunProgram, Counters, Refused, Round, Times};
+use crate::trial::{Counters, Refused, Round};
 use comity_console::Failure;
+use comity_console::machine::{Machine, Versions};
+use serde::{Deserialize, Serialize};
+
+/// `comity-corun/1`: all co-runs of one `comity-lab corun`.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct CorunReport {
+    /// `comity-corun/1`.
+    pub schema: String,
+    /// Where it ran.
+    pub machine: Machine,
+    /// With what.
+    pub versions: Versions,
+    /// The command line, word by word.
+    pub command: Vec<String>,
+    /// The backend that gives T_b of the weighted speedup and its bound, and B of the slow-down ratio, by its time
+    /// alone; or `own` for each one's own.
+    pub baseline: String,
+    /// Counted executions per program, alone and together.
+    pub rounds: usize,
+    /// Uncounted rounds that each program ran alone before the programs ran together.
+    #[serde(default)]
+    pub lead_in: usize,
+    /// Into how many parts the rounds were divided, each with all backends.
+    pub blocks: usize,
+    /// Whether a signal ended the command before all rounds were done: then some programs have fewer, and some
+    /// co-runs are missing.
+    #[serde(default)]
+    pub partial: bool,
+    /// One per backend, in the order asked for; of each pair, where there are pairs.
+    pub coruns: Vec<Corun>,
+    /// One per backend; empty without `--pairs`.
+    pub over_pairs: Vec<OverPairs>,
+}
+
+/// The co-run of all programs under one backend.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Corun {
+    /// The policy with its parameters, or the backend's name where it has no policy.
+    pub policy: String,
+    /// `comity`, `rayon` or `serial`.
+    pub backend: String,
+    /// Workers of each program.
+    pub workers: u16,
+    /// The largest slowdown minus the smallest.
+    pub unfairness: f64,
+    /// D: the largest slow-down ratio minus the smallest.
+    pub slowdown_ratio_difference: f64,
+    /// The largest `cores_used / cores_due` minus the smallest.
+    pub cpu_unfairness: f64,
+    /// ΣT_b/T_c.
+    pub weighted_speedup: f64,
+    /// The weighted speedup if no work were wasted and all programs were slowed alike: n / max(1, Σ(W/T_b) / cores).
+    pub bound: f64,
+    /// `weighted_speedup / bound`.
+    pub efficiency: f64,
+    /// Σ(`voluntary_switches` + `involuntary_switches`) / T_c: the programs' context switches per second together.
+    pub switches_per_s: f64,
+    /// In the order of the command line.
+    pub programs: Vec<CorunProgram>,
+}
+
+/// All pairs of programs under one backend. Means are arithmetic where their name says nothing else.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct OverPairs {
+    /// As of a [`Corun`].
+    pub policy: String,
+    /// As of a [`Corun`].
+    pub backend: String,
+    /// How many there are.
+    pub pairs: usize,
+    /// Of the pairs; the worst is the largest.
+    pub unfairness: MeanAndWorst,
+    /// D, of the pairs; the worst is the largest.
+    pub slowdown_ratio_difference: MeanAndWorst,
+    /// Of the pairs; the worst is the largest.
+    pub cpu_unfairness: MeanAndWorst,
+    /// Of both programs of all pairs.
+    pub slowdown_ratio_geometric_mean: f64,
+    /// The mean weighted speedup of the pairs.
+    pub weighted_speedup_mean: f64,
+    /// Of the pairs; the worst is the smallest.
+    pub efficiency: MeanAndWorst,
+    /// Of both programs of all pairs; the worst is the largest.
+    pub cv: Option<MeanAndWorst>,
+    /// The mean of the pairs' switches per second.
+    pub switches_per_s_mean: f64,
+}
+
+/// A measure over several co-runs.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct MeanAndWorst {
+    /// The arithmetic mean.
+    pub mean: f64,
+    /// The worst of them.
+    pub worst: f64,
+}
+
+/// One program's share in a co-run. Switches, processor time and counters are means per counted co-run round.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct CorunProgram {
+    /// As on the command line.
+    pub name: String,
+    /// `kernel` or `command`.
+    pub kind: String,
+    /// T_s: the mean time alone.
+    pub solo_s: f64,
+    /// Coefficient of variation of the time alone.
+    pub solo_cv: Option<f64>,
+    /// T_1: the mean time alone with one worker, on one core.
+    pub one_core_s: f64,
+    /// W: the processor time of that.
+    pub work_s: f64,
+    /// T_b, which is B too: the baseline's mean time alone.
+    pub baseline_s: f64,
+    /// T_c: the mean time together, over the counted rounds.
+    pub corun_s: f64,
+    /// T, the response time: the mean time together over all rounds, counted or not. All of them overlapped fully;
+    /// of a short program beside a long one the uncounted ones are the larger part.
+    pub overlapped_s: f64,
+    /// (T_c − T_s) / T_s.
+    pub slowdown: f64,
+    /// T/B: `overlapped_s / baseline_s`.
+    pub slowdown_ratio: f64,
+    /// Coefficient of variation of the time together.
+    pub cv: Option<f64>,
+    /// Counted rounds together.
+    pub rounds: usize,
+    /// Rounds that ran on, uncounted, while other programs were not done.
+    pub uncounted_rounds: usize,
+    /// Whether every result was right, uncounted ones included. Of a command: whether it always ended with 0, which it
+    /// must have to be reported.
+    pub verified: bool,
+    /// Processor time of all threads. A kernel's check is not in it.
+    pub cpu_s: f64,
+    /// The same when alone.
+    pub solo_cpu_s: f64,
+    /// Processor time over wall-clock time, together.
+    pub cores_used: f64,
+    /// An equal share of the cores, but no more than it uses alone; what one does not use is shared among the others.
+    pub cores_due: f64,
+    /// Context switches because a thread waited.
+    pub voluntary_switches: f64,
+    /// Context switches because the kernel took the core away.
+    pub involuntary_switches: f64,
+    /// Attempts to steal.
+    pub steal_attempts: Option<f64>,
+    /// Those that took a task.
+    pub steals: Option<f64>,
+    /// Times that a worker offered its core.
+    pub yields: Option<f64>,
+    /// Times that a worker went to sleep.
+    pub sleeps: Option<f64>,
+    /// Workers woken by others.
+    pub wakeups: Option<f64>,
+    /// Workers that had what was left of a thief's time slice.
+    pub accelerations: Option<f64>,
+    /// Those that a thief would have given it to, by the reason why it was refused.
+    pub refused: Option<Refused<f64>>,
+    /// Time with a task, over all workers.
+    pub busy_s: Option<f64>,
+    /// Time awake without a task, over all workers.
+    pub thief_s: Option<f64>,
+    /// Time asleep, over all workers.
+    pub asleep_s: Option<f64>,
+    /// Every counted round, so that other statistics can be computed.
+    pub times: Times,
+}
+
+/// The seconds of every counted round, in order.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Times {
+    /// Alone.
+    pub solo_s: Vec<f64>,
+    /// Alone with one worker on one core.
+    pub one_core_s: Vec<f64>,
+    /// Together.
+    pub corun_s: Vec<f64>,
+}
 
 /// The backend that gives T_b by its time alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

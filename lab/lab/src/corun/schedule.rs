@@ -11,8 +11,8 @@ use super::program::Program;
 use super::stage::{Launch, Stage};
 use crate::backend::Backend;
 use crate::filing::Filing;
-use crate::json::Round;
 use crate::progress::Progress;
+use crate::trial::Round;
 
 /// Into how many blocks the rounds are divided at most. More would follow a drift of the machine more closely, but
 /// each block prepares every program anew.

@@ -7,8 +7,8 @@ use super::Grouping;
 use super::program::Program;
 use crate::backend::Backend;
 use crate::children::Children;
-use crate::json::Round;
 use crate::serve::Event;
+use crate::trial::Round;
 use comity_console::Failure;
 
 /// One program as it should be run.

@@ -3,8 +3,8 @@
 
 use std::fmt::Write;
 
+use super::report::{Corun, CorunProgram, CorunReport};
 use super::table::shorten;
-use crate::json::{Corun, CorunProgram, CorunReport};
 
 /// A line of what ran, one for each backend, and one on how to read them.
 pub fn lines(report: &CorunReport) -> String {

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use comfy_table::{Cell, CellAlignment, ColumnConstraint, ContentArrangement, Table, Width, presets};
 
-use crate::json::{Corun, CorunProgram, CorunReport, MeanAndWorst, OverPairs};
+use super::report::{Corun, CorunProgram, CorunReport, MeanAndWorst, OverPairs};
 
 /// Longer names (of commands) are cut in the table; the JSON has them whole.
 const NAME_LETTERS: usize = 40;

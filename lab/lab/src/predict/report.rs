@@ -10,7 +10,7 @@ use super::foretell::Foretold;
 use super::programs::Recorded;
 use super::twin::Twin;
 use crate::corun::measures;
-use crate::json::{self, CorunProgram};
+use crate::corun::report::{Corun, CorunProgram};
 
 /// `comity-predict/1`.
 #[derive(Serialize)]
@@ -119,7 +119,7 @@ pub fn coruns(
     policies: &[Policy],
     programs: &[Recorded],
     foretold: &[Foretold],
-    measured: Option<&[json::Corun]>,
+    measured: Option<&[Corun]>,
 ) -> Vec<OneCorun> {
     let of = |(nth, (policy, foretold)): (usize, (&Policy, &Foretold))| {
         corun(policy, programs, foretold, measured.map(|measured| &measured[nth]))
@@ -127,7 +127,7 @@ pub fn coruns(
     policies.iter().zip(foretold).enumerate().map(of).collect()
 }
 
-fn corun(policy: &Policy, programs: &[Recorded], foretold: &Foretold, measured: Option<&json::Corun>) -> OneCorun {
+fn corun(policy: &Policy, programs: &[Recorded], foretold: &Foretold, measured: Option<&Corun>) -> OneCorun {
     let programs: Vec<Slowed> = programs
         .iter()
         .zip(foretold.alone.iter().zip(&foretold.together))

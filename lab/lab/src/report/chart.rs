@@ -232,44 +232,6 @@ pub fn bar(scale: &Scale, (from, to): (f64, f64), (y, height): (usize, usize), c
     }
 }
 
-/// Units of a band's height.
-const LEVELS: usize = 20;
-
-/// A row of columns. In each, `shares` says for each class which part of the column is its; from below, in their
-/// order. A part of less than half of a twentieth is not drawn.
-pub fn band(height: usize, columns: &[Vec<f64>], classes: &[String]) -> Markup {
-    let mut paths = vec![String::new(); classes.len()];
-    let mut runs: Vec<Option<(usize, usize, usize)>> = vec![None; classes.len()];
-    for (x, shares) in columns.iter().map(Some).chain([None]).enumerate() {
-        let whole = shares.map_or(0.0, |shares| shares.iter().sum::<f64>()).max(1.0);
-        let (mut sum, mut top) = (0.0, 0);
-        for (nth, run) in runs.iter_mut().enumerate() {
-            sum += shares.map_or(0.0, |shares| shares[nth]);
-            let above = ((sum / whole * LEVELS as f64).round() as usize).min(LEVELS);
-            let piece = (top, above);
-            top = above;
-            // Columns that look the same are one rectangle.
-            if let Some((from, low, high)) = *run {
-                if (low, high) == piece {
-                    continue;
-                }
-                if low < high {
-                    let (width, height) = (x - from, high - low);
-                    let _ = write!(paths[nth], "M{from} {}h{width}v{height}h-{width}z", LEVELS - high);
-                }
-            }
-            *run = Some((x, piece.0, piece.1));
-        }
-    }
-    html! {
-        svg.band width="100%" height=(height) viewBox={ "0 0 " (columns.len()) " " (LEVELS) } preserveAspectRatio="none" {
-            @for (path, class) in paths.iter().zip(classes).filter(|(path, _)| !path.is_empty()) {
-                path class=(class) d=(path) {}
-            }
-        }
-    }
-}
-
 /// How a quantity over time is drawn.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Stroke {
@@ -376,17 +338,5 @@ mod tests {
             let ticks = Scale::of_ratios([most].into_iter(), "").ticks().len();
             assert!((1..=14).contains(&ticks), "{most}: {ticks}");
         }
-    }
-
-    #[test]
-    fn columns_that_look_the_same_are_one_rectangle_and_parts_are_stacked() {
-        let classes = ["a", "b"].map(str::to_owned);
-        let columns = [vec![1.0, 0.0], vec![1.0, 0.0], vec![0.5, 0.5], vec![0.0, 0.0], vec![0.0, 0.001]];
-        let svg = band(10, &columns, &classes).into_string();
-        assert!(svg.contains(r#"d="M0 0h2v20h-2zM2 10h1v10h-1z""#), "{svg}");
-        assert!(svg.contains(r#"d="M2 0h1v10h-1z""#), "{svg}");
-        // Two that hold one core at a time do not overflow.
-        let svg = band(10, &[vec![1.0, 1.0]], &classes).into_string();
-        assert!(svg.contains("M0 10h1v10h-1z") && svg.contains("M0 0h1v10h-1z"), "{svg}");
     }
 }

@@ -7,9 +7,9 @@ use maud::{Markup, html};
 use super::chart::{self, Chart, Measured, Row, Scale, dot, picture};
 use super::page::{Cell, Entry, Section, clean, facts, heading, table, warning};
 use crate::corun::chart::{backends, rows};
+use crate::corun::report::{Corun, CorunProgram, CorunReport};
 use crate::corun::summary;
 use crate::corun::table::{percent, results, seconds, shorten};
-use crate::json::{Corun, CorunProgram, CorunReport};
 
 /// Of a backend within a row, and above and below all of them.
 const LANE: usize = 14;

@@ -14,7 +14,7 @@ use super::simulation::SimulateReport;
 use super::simulation::sweep::{Sweep, SweepReport};
 use super::trace::{self, Trace};
 use crate::corun;
-use crate::json::CorunReport;
+use crate::corun::report::CorunReport;
 
 /// A file that was read, by its name.
 pub enum Input {

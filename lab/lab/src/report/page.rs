@@ -70,7 +70,7 @@ pub fn html(title: &str, sections: &[Section]) -> String {
                 main { @for section in sections { section { (section.body) } } }
                 footer {
                     "Made by " code { "comity-lab report" } ", version " (env!("CARGO_PKG_VERSION"))
-                    ". Dots, bars and bands show their numbers in the tables below them."
+                    ". Dots and bars show their numbers in the tables below them."
                 }
             }
         }

@@ -1,174 +1,97 @@
-//! What a program writes under `COMITY_TRACE=FILE`, and `comity-lab simulate --timeline` of a simulated host: an
-//! event a line, as Perfetto and Chrome read it.
+//! Sums over timelines: what each program held and what its workers spent their time on. Perfetto draws a timeline; it
+//! has no such tables.
 //!
-//! A program that is killed leaves the end of its trace unwritten, and perhaps half of a line: what is whole is read.
+//! A timeline is what a program writes under `COMITY_TRACE=FILE`, or `comity-lab simulate --timeline` for a simulated
+//! host: one event a line, in the Trace Event Format. A program that is killed leaves the end of its timeline
+//! unwritten, and perhaps half of a line. The complete lines are read.
 
+use std::array::from_fn;
 use std::collections::BTreeMap;
 
+use maud::{Markup, html};
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::page::{Cell, Entry, Section, clean, duration, heading, table, warning};
+use crate::corun::table::{percent, shorten};
 use crate::simulate::MACHINE;
 
-/// What the first event is called, by which the kind is recognised.
+/// The name of the first event, by which the kind of file is recognised.
 const FIRST: &str = "comity_trace";
 
 /// The version of the format.
 const VERSION: u64 = 1;
 
-/// A slice may begin so much before the one before it ends: both were rounded.
-const ROUNDING: Nanos = 100;
-
-/// The latest time, in microseconds: thirty years after the machine was started.
+/// The latest accepted time, in microseconds: thirty years after the machine was started.
 const LATEST_US: f64 = 1e15;
 
-/// Of the machine's monotonic clock.
-pub type Nanos = i64;
+/// The states of a worker, as in the file.
+const STATES: [&str; 5] = ["task", "thief", "preempted", "retired", "asleep"];
+const PREEMPTED: usize = 2;
 
-/// From when to when.
-pub type Interval = (Nanos, Nanos);
+/// How a program takes part in the core table, as in the file.
+const MODES: [&str; 3] = ["alone", "holds cores", "shares time"];
 
-/// How long it is.
-pub fn seconds((from, to): Interval) -> f64 {
-    (to - from) as f64 / 1e9
-}
+/// Nanoseconds of the machine's monotonic clock.
+type Nanos = i64;
 
-/// How long they are together.
-pub fn all_seconds(intervals: impl Iterator<Item = Interval>) -> f64 {
-    // The sum of no numbers would be -0.
-    intervals.fold(0.0, |sum, interval| sum + seconds(interval))
-}
+/// The begin and the end.
+type Interval = (Nanos, Nanos);
 
-/// What a worker is about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
-    /// It has a task.
-    Task,
-    /// It looks for one.
-    Thief,
-    /// It could run, and another thread has its core.
-    Preempted,
-    /// It rests, for it has no core.
-    Retired,
-    /// It sleeps, for there is no work.
-    Asleep,
-}
-
-impl State {
-    /// In the order in which they are drawn, from below.
-    pub const ALL: [State; 5] = [State::Task, State::Thief, State::Preempted, State::Retired, State::Asleep];
-
-    /// As in the file.
-    pub fn name(self) -> &'static str {
-        match self {
-            State::Task => "task",
-            State::Thief => "thief",
-            State::Preempted => "preempted",
-            State::Retired => "retired",
-            State::Asleep => "asleep",
-        }
-    }
-
-    /// A simulated thread's are finer: one that waits in a system call has its task, and one that is throttled
-    /// waits for a core.
-    fn called(name: &str) -> Option<State> {
-        match name {
-            "blocked" => Some(State::Task),
-            "throttled" => Some(State::Preempted),
-            name => State::ALL.into_iter().find(|state| state.name() == name),
-        }
-    }
-}
-
-/// How a program takes part in the core table.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mode {
-    /// No other program holds cores or wants some.
-    Alone,
-    /// It holds cores, beside others.
-    Cores,
-    /// It holds none: its workers run when they can.
-    Time,
-}
-
-impl Mode {
-    /// In the order in which they are drawn, from below.
-    pub const ALL: [Mode; 3] = [Mode::Alone, Mode::Cores, Mode::Time];
-
-    /// As in the file.
-    pub fn name(self) -> &'static str {
-        match self {
-            Mode::Alone => "alone",
-            Mode::Cores => "holds cores",
-            Mode::Time => "shares time",
-        }
-    }
-}
-
-/// What one file has.
-#[derive(Debug, Default)]
+/// The programs of one file.
+#[derive(Debug)]
 pub struct Trace {
-    /// The file's name.
-    pub file: String,
-    /// The programs, by their processes.
-    pub programs: BTreeMap<u64, Program>,
-    /// Whether the end is missing.
-    pub is_cut: bool,
-    /// Events of kinds that are not known here.
-    pub unknown: u64,
+    file: String,
+    /// By process.
+    programs: BTreeMap<u64, Program>,
+    /// True if the end is missing.
+    is_cut: bool,
+    /// The number of events of unknown kinds.
+    unknown: u64,
 }
 
-/// What one process did.
+/// The events of one process.
 #[derive(Debug, Default)]
-pub struct Program {
-    /// As the program is called.
-    pub name: Option<String>,
-    /// The workers, by their threads.
-    pub workers: BTreeMap<u64, Worker>,
-    /// When it held each core.
-    pub cores: BTreeMap<u64, Vec<Interval>>,
-    /// How it took part, and when; of each policy in its order.
-    pub modes: Vec<(Mode, Interval)>,
-    /// How often it came to hold one, by how.
-    pub came_by: BTreeMap<String, u64>,
-    /// How often it held one no more, by how.
-    pub parted_by: BTreeMap<String, u64>,
-    /// Events that were dropped.
-    pub lost: u64,
+struct Program {
+    name: Option<String>,
+    /// By thread.
+    workers: BTreeMap<u64, Worker>,
+    /// The ends of the intervals in which the program held a core, by core.
+    cores: BTreeMap<u64, Vec<End>>,
+    /// How long threads of the program ran on simulated cores, of which the file says nothing else.
+    ran: Nanos,
+    /// The ends of the intervals of a mode, by the policy and the place in [`MODES`].
+    modes: BTreeMap<(String, usize), Vec<End>>,
+    /// How often the program got a core, by how.
+    came_by: BTreeMap<String, u64>,
+    /// How often the program lost a core, by how.
+    parted_by: BTreeMap<String, u64>,
+    /// The number of dropped events.
+    lost: u64,
+    /// The first and the last time.
+    span: Option<Interval>,
 }
 
-/// What one thread did.
+/// The events of one thread.
 #[derive(Debug, Default)]
-pub struct Worker {
-    /// As in the file.
-    pub name: Option<String>,
-    /// In order, without overlap; where it is preempted, it is in no other state.
-    pub slices: Vec<(State, Interval)>,
-    /// How often it was preempted.
-    pub preemptions: u64,
-    /// Tasks that it took from others.
-    pub steals: u64,
-    /// Whole queues that it took over.
-    pub mugs: u64,
-    /// Workers that it gave its time slice to.
-    pub accelerations: u64,
-    /// How often it was refused that, by reason.
-    pub refusals: BTreeMap<String, u64>,
+struct Worker {
+    name: Option<String>,
+    slices: Vec<(usize, Interval)>,
+    /// The ends of the intervals in which the thread waited for a core, whatever its slice says.
+    preempted: Vec<End>,
+    preemptions: u64,
+    steals: u64,
+    mugs: u64,
+    accelerations: u64,
+    /// How often an acceleration was refused, by reason.
+    refusals: BTreeMap<String, u64>,
 }
 
-impl Program {
-    /// From its first event to its last; `None` if it has none with a time.
-    pub fn span(&self) -> Option<Interval> {
-        let slices = self.workers.values().flat_map(|worker| worker.slices.iter().map(|slice| slice.1));
-        let modes = self.modes.iter().map(|mode| mode.1);
-        let all = slices.chain(self.cores.values().flatten().copied()).chain(modes);
-        all.reduce(|(from, to), (begins, ends)| (from.min(begins), to.max(ends)))
-    }
-
-    /// Core seconds.
-    pub fn held(&self) -> f64 {
-        all_seconds(self.cores.values().flatten().copied())
-    }
+/// One end of an interval.
+#[derive(Clone, Copy, Debug)]
+struct End {
+    at: Nanos,
+    begins: bool,
 }
 
 #[derive(Deserialize)]
@@ -193,43 +116,20 @@ struct Details {
     name: Option<String>,
     how: Option<String>,
     events: Option<u64>,
-    /// On the track of a core: the program that has its thread there.
+    /// On the track of a simulated core: the program whose thread runs there.
     program: Option<u64>,
-    core: Option<u64>,
     #[serde(default)]
     reasons: BTreeMap<String, u64>,
 }
 
-/// One end of an interval, with its line.
-struct End {
-    at: Nanos,
-    begins: bool,
-}
-
-/// A process while its lines are read.
-#[derive(Default)]
-struct Draft {
-    program: Program,
-    /// By their thread, with the line.
-    slices: BTreeMap<u64, Vec<(State, Interval, usize)>>,
-    preempted: BTreeMap<u64, Vec<End>>,
-    cores: BTreeMap<u64, Vec<End>>,
-    /// When a thread of it ran on each core, where that is told and not what was held.
-    running: BTreeMap<u64, Vec<Interval>>,
-    /// By the policy and the place in [`Mode::ALL`].
-    modes: BTreeMap<(String, usize), Vec<End>>,
-    /// The last time that it tells.
-    latest: Nanos,
-}
-
-/// Whether this is a timeline, even if it is damaged further on.
+/// True if the file is a timeline, even if it is damaged further on.
 pub fn is_trace(bytes: &[u8]) -> bool {
     let mut lines = bytes.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii);
     lines.next() == Some(b"[")
         && lines.next().is_some_and(|line| {
             line.starts_with(b"{\"name\":\"comity_trace\"")
                 || event(line).is_ok_and(|event| event.name == FIRST)
-                // It was cut short before the first event was whole.
+                // The file was cut short before the first event was complete.
                 || b"{\"name\":\"comity_trace\"".starts_with(line)
         })
 }
@@ -239,8 +139,7 @@ pub fn is_trace(bytes: &[u8]) -> bool {
 /// # Errors
 /// Says in which line something is wrong, and what.
 pub fn parse(file: String, bytes: &[u8]) -> Result<Trace, String> {
-    let mut trace = Trace { file, is_cut: true, ..Trace::default() };
-    let mut drafts: BTreeMap<u64, Draft> = BTreeMap::new();
+    let mut trace = Trace { file, programs: BTreeMap::new(), is_cut: true, unknown: 0 };
     let lines: Vec<&[u8]> = bytes.split(|byte| *byte == b'\n').collect();
     let mut seen = false;
     for (nth, line) in lines.iter().enumerate().skip(1) {
@@ -269,21 +168,15 @@ pub fn parse(file: String, bytes: &[u8]) -> Result<Trace, String> {
             }
             seen = true;
         }
-        // A core's name, say, is of no program.
+        // The name of a simulated core, for example, belongs to no program.
         if event.cat == MACHINE {
             continue;
         }
         let process = event.args.program.unwrap_or(event.pid);
-        let known = drafts.entry(process).or_default().take(event, number);
+        let known = trace.programs.entry(process).or_default().take(event);
         trace.unknown += u64::from(!known.map_err(|why| format!("line {number}: {why}"))?);
     }
-    if !seen {
-        return Err("it was cut short before its first event was whole".to_owned());
-    }
-    for (process, draft) in drafts {
-        trace.programs.insert(process, draft.finish()?);
-    }
-    Ok(trace)
+    if seen { Ok(trace) } else { Err("it was cut short before its first event was whole".to_owned()) }
 }
 
 fn event(line: &[u8]) -> serde_json::Result<Event> {
@@ -298,50 +191,56 @@ fn time(microseconds: Option<f64>, name: &str) -> Result<Nanos, String> {
     }
 }
 
-impl Draft {
-    /// Whether the event's kind is known.
-    fn take(&mut self, event: Event, number: usize) -> Result<bool, String> {
+impl Program {
+    /// Returns false if the kind of the event is unknown.
+    fn take(&mut self, event: Event) -> Result<bool, String> {
         let Event { name, ph, tid, cat, id, ts, dur, args, .. } = event;
+        let begins = ph == "b";
         match (ph.as_str(), cat.as_str(), name.as_str()) {
             ("M", _, FIRST) => {}
-            ("M", _, "process_name") => self.program.name = args.name,
+            ("M", _, "process_name") => self.name = args.name,
             ("M", _, "thread_name") => self.worker(tid).name = args.name,
             ("X", "worker", name) => {
-                let Some(state) = State::called(name) else { return Ok(false) };
+                // The states of a simulated thread are finer. One that waits in a system call has its task.
+                let name = match name {
+                    "blocked" => "task",
+                    "throttled" => "preempted",
+                    name => name,
+                };
+                let Some(state) = STATES.iter().position(|state| *state == name) else { return Ok(false) };
                 let interval = self.interval(ts, dur)?;
-                self.worker(tid).preemptions += u64::from(state == State::Preempted);
-                self.slices.entry(tid).or_default().push((state, interval, number));
+                let worker = self.worker(tid);
+                worker.preemptions += u64::from(state == PREEMPTED);
+                worker.slices.push((state, interval));
             }
             ("X", "running", _) => {
-                let core = args.core.ok_or("it has no core")?;
-                let interval = self.interval(ts, dur)?;
-                self.running.entry(core).or_default().push(interval);
+                let (from, to) = self.interval(ts, dur)?;
+                self.ran += to - from;
             }
             ("i" | "I", "worker", "steal") => self.worker(tid).steals += 1,
             ("i" | "I", "worker", "mug") => self.worker(tid).mugs += 1,
             ("i" | "I", "worker", "acceleration") => self.worker(tid).accelerations += 1,
             ("i" | "I", "worker", "refused") => add(&mut self.worker(tid).refusals, &args.reasons),
-            ("i" | "I", "trace", "lost") => {
-                let lost = self.program.lost;
-                self.program.lost = lost.saturating_add(args.events.unwrap_or(1));
-            }
+            ("i" | "I", "trace", "lost") => self.lost = self.lost.saturating_add(args.events.unwrap_or(1)),
             ("b" | "e", "preempted", _) => {
-                let end = End { at: self.time(ts)?, begins: ph == "b" };
-                self.preempted.entry(tid).or_default().push(end);
+                let at = self.time(ts)?;
+                let worker = self.worker(tid);
+                worker.preemptions += u64::from(begins);
+                worker.preempted.push(End { at, begins });
             }
             ("b" | "e", "core", _) => {
-                let end = End { at: self.time(ts)?, begins: ph == "b" };
+                let at = self.time(ts)?;
                 let core = id.and_then(|id| id.as_u64()).ok_or("it has no id that is a core's number")?;
                 let how = args.how.unwrap_or_else(|| "otherwise".to_owned());
-                let by = if end.begins { &mut self.program.came_by } else { &mut self.program.parted_by };
+                let by = if begins { &mut self.came_by } else { &mut self.parted_by };
                 *by.entry(how).or_default() += 1;
-                self.cores.entry(core).or_default().push(end);
+                self.cores.entry(core).or_default().push(End { at, begins });
             }
             ("b" | "e", "mode", name) => {
-                let Some(mode) = Mode::ALL.iter().position(|mode| mode.name() == name) else { return Ok(false) };
-                let end = End { at: self.time(ts)?, begins: ph == "b" };
+                let Some(mode) = MODES.iter().position(|mode| *mode == name) else { return Ok(false) };
+                let at = self.time(ts)?;
                 let policy = id.map_or_else(String::new, |id| id.to_string());
-                self.modes.entry((policy, mode)).or_default().push(end);
+                self.modes.entry((policy, mode)).or_default().push(End { at, begins });
             }
             _ => return Ok(false),
         }
@@ -349,58 +248,67 @@ impl Draft {
     }
 
     fn worker(&mut self, thread: u64) -> &mut Worker {
-        self.program.workers.entry(thread).or_default()
+        self.workers.entry(thread).or_default()
     }
 
     fn time(&mut self, ts: Option<f64>) -> Result<Nanos, String> {
         let at = time(ts, "ts")?;
-        self.latest = self.latest.max(at);
+        let (from, to) = self.span.unwrap_or((at, at));
+        self.span = Some((from.min(at), to.max(at)));
         Ok(at)
     }
 
     fn interval(&mut self, ts: Option<f64>, dur: Option<f64>) -> Result<Interval, String> {
         let from = self.time(ts)?;
         let to = from + time(dur, "dur")?;
-        self.latest = self.latest.max(to);
+        self.span = self.span.map(|(first, last)| (first, last.max(to)));
         Ok((from, to))
     }
 
-    fn finish(mut self) -> Result<Program, String> {
-        let latest = self.latest;
-        self.program.cores = self.running;
-        for (core, ends) in self.cores {
-            self.program.cores.insert(core, intervals(ends, latest));
-        }
-        for ((_, mode), ends) in self.modes {
-            let intervals = intervals(ends, latest).into_iter().map(|interval| (Mode::ALL[mode], interval));
-            self.program.modes.extend(intervals);
-        }
-        for (thread, slices) in self.slices {
-            let slices = in_order(slices)?;
-            self.program.workers.entry(thread).or_default().slices = slices;
-        }
-        for (thread, ends) in self.preempted {
-            let preempted = intervals(ends, latest);
-            let worker = self.program.workers.entry(thread).or_default();
-            worker.preemptions += preempted.len() as u64;
-            worker.slices = cut_out(&worker.slices, &preempted);
-        }
-        Ok(self.program)
+    /// The sum of the intervals between these ends. An interval without an end lasts until the next one begins, or
+    /// until the last event of the program.
+    fn sum<'a>(&self, ends: impl Iterator<Item = &'a Vec<End>>) -> Nanos {
+        ends.flat_map(|ends| intervals(ends, self.latest())).map(|(from, to)| to - from).sum()
+    }
+
+    fn latest(&self) -> Nanos {
+        self.span.map_or(0, |span| span.1)
+    }
+
+    /// Threads that were workers.
+    fn working(&self) -> impl Iterator<Item = (&u64, &Worker)> {
+        self.workers.iter().filter(|(_, worker)| !worker.slices.is_empty())
     }
 }
 
-/// Adds how often each was to how often it was before.
-pub fn add(before: &mut BTreeMap<String, u64>, more: &BTreeMap<String, u64>) {
+impl Worker {
+    /// The time in each of the [`STATES`]. A worker that is preempted is in no other state meanwhile.
+    fn times(&self, latest: Nanos) -> [Nanos; STATES.len()] {
+        let mut times = [0; STATES.len()];
+        let preempted = intervals(&self.preempted, latest);
+        for (state, (from, to)) in &self.slices {
+            let first = preempted.partition_point(|(_, ends)| ends <= from);
+            let within = preempted[first..].iter().take_while(|(begins, _)| begins < to);
+            let lost: Nanos = within.map(|(begins, ends)| ends.min(to) - begins.max(from)).sum();
+            times[*state] += to - from - lost;
+        }
+        times[PREEMPTED] += preempted.iter().map(|(from, to)| to - from).sum::<Nanos>();
+        times
+    }
+}
+
+/// Adds the counts of `more` to `before`.
+fn add(before: &mut BTreeMap<String, u64>, more: &BTreeMap<String, u64>) {
     for (what, times) in more {
         let all = before.entry(what.clone()).or_default();
         *all = all.saturating_add(*times);
     }
 }
 
-/// Pairs beginnings with ends. Where events were dropped, or the trace was cut short, an interval lasts until the
-/// next begins, or until the last time that is told. An end alone tells nothing.
-fn intervals(mut ends: Vec<End>, latest: Nanos) -> Vec<Interval> {
-    // What has one time stays in the file's order.
+/// Pairs each begin with the next end, in the order of time. An end alone tells nothing.
+fn intervals(ends: &[End], latest: Nanos) -> Vec<Interval> {
+    let mut ends = ends.to_vec();
+    // Events of the same time stay in the file's order.
     ends.sort_by_key(|end| end.at);
     let (mut intervals, mut since) = (Vec::new(), None);
     for End { at, begins } in ends {
@@ -413,49 +321,130 @@ fn intervals(mut ends: Vec<End>, latest: Nanos) -> Vec<Interval> {
     intervals
 }
 
-/// A worker is in one state at a time.
-fn in_order(mut slices: Vec<(State, Interval, usize)>) -> Result<Vec<(State, Interval)>, String> {
-    slices.sort_by_key(|(_, interval, _)| *interval);
-    let (mut ordered, mut until, mut line) = (Vec::with_capacity(slices.len()), 0, 0);
-    for (state, (from, to), number) in slices {
-        if from < until - ROUNDING {
-            let (first, second) = (line.min(number), line.max(number));
-            return Err(format!("lines {first} and {second}: a worker is in two states at a time"));
-        }
-        let from = from.max(until);
-        if from < to {
-            ordered.push((state, (from, to)));
-        }
-        (until, line) = if to > until { (to, number) } else { (until, line) };
+/// The section of all timelines.
+pub fn section(traces: &[&Trace]) -> Section {
+    let id = "timelines";
+    let title = "What programs held, and what their workers did".to_owned();
+    let named = |trace: &Trace| -> Vec<String> { trace.programs.iter().map(|entry| name(entry)).collect() };
+    let programs: Vec<String> = traces.iter().flat_map(|trace| named(trace)).collect();
+    let plural = if programs.len() == 1 { "" } else { "s" };
+    let gist = format!("{} program{plural}", programs.len());
+    let mut entries = vec![Entry { id: id.to_owned(), title: title.clone(), gist, is_part: false }];
+    for (nth, trace) in traces.iter().enumerate() {
+        let (id, title) = (format!("{id}-{}", nth + 1), trace.file.clone());
+        entries.push(Entry { id, title, gist: named(trace).join(", "), is_part: true });
     }
-    Ok(ordered)
+    let body = html! {
+        (heading(id, "COMITY_TRACE", &title))
+        p { "These are sums. Perfetto (ui.perfetto.dev) draws each timeline: open the file there." }
+        (held(traces))
+        @for (trace, entry) in traces.iter().zip(&entries[1..]) {
+            h3 id=(entry.id) { (clean(&trace.file)) }
+            @if trace.is_cut {
+                (warning("This trace was cut short, as when a program is killed: what the workers did last is missing."))
+            }
+            @if trace.unknown > 0 {
+                (warning(&format!("{} events of kinds that this version does not know are left out.", trace.unknown)))
+            }
+            @for program in &trace.programs { (workers(&name(program), program.1)) }
+        }
+    };
+    Section { entries, body }
 }
 
-/// Both are in order. What is preempted counts as that alone, whatever the state under it.
-fn cut_out(slices: &[(State, Interval)], preempted: &[Interval]) -> Vec<(State, Interval)> {
-    let mut left = Vec::with_capacity(slices.len() + preempted.len());
-    let mut holes = preempted.iter().peekable();
-    for (state, (mut from, to)) in slices.iter().copied() {
-        while let Some((begins, ends)) = holes.peek().copied().copied() {
-            if begins >= to {
-                break;
-            }
-            if begins > from {
-                left.push((state, (from, begins)));
-            }
-            from = from.max(ends);
-            if ends > to {
-                break;
-            }
-            holes.next();
+fn name((process, program): (&u64, &Program)) -> String {
+    format!("{} ({process})", shorten(program.name.as_deref().unwrap_or("unnamed")))
+}
+
+fn seconds(time: Nanos) -> f64 {
+    time as f64 / 1e9
+}
+
+/// The part of a whole, or a dash if there is no whole.
+fn ratio(part: Nanos, whole: Nanos, words: fn(f64) -> String) -> String {
+    if whole > 0 { words(part as f64 / whole as f64) } else { "-".to_owned() }
+}
+
+/// Formats counts by name, for example `claimed 2, taken back 1`.
+fn counted(how: &BTreeMap<String, u64>) -> String {
+    match how.is_empty() {
+        true => "-".to_owned(),
+        false => how.iter().map(|(how, count)| format!("{how} {count}")).collect::<Vec<_>>().join(", "),
+    }
+}
+
+/// A row for each program of all files.
+fn held(traces: &[&Trace]) -> Markup {
+    let mut header =
+        vec!["program", "lasted", "workers", "held, core time", "cores held", "of all held", "got cores", "lost cores"];
+    header.extend(MODES);
+    let programs = || traces.iter().flat_map(|trace| &trace.programs);
+    let core_time = |program: &Program| program.ran + program.sum(program.cores.values());
+    let whole: Nanos = programs().map(|(_, program)| core_time(program)).sum();
+    let row = |entry: (&u64, &Program)| -> Vec<Cell> {
+        let (program, held) = (entry.1, core_time(entry.1));
+        let lasted = program.span.map_or(0, |(from, to)| to - from);
+        let cells = [
+            name(entry),
+            duration(seconds(lasted)),
+            program.working().count().to_string(),
+            duration(seconds(held)),
+            ratio(held, lasted, |cores| format!("{cores:.2}")),
+            ratio(held, whole, percent),
+            counted(&program.came_by),
+            counted(&program.parted_by),
+        ];
+        let in_mode = |mode: usize| {
+            let ends = program.modes.iter().filter(move |((_, other), _)| *other == mode);
+            duration(seconds(program.sum(ends.map(|(_, ends)| ends))))
+        };
+        cells.into_iter().chain(from_fn::<_, 3, _>(in_mode)).map(Cell::from).collect()
+    };
+    let rows: Vec<Vec<Cell>> = programs().map(row).collect();
+    table("Programs: cores that each held, and its time in each mode", &header, 1, &rows)
+}
+
+/// The part of the workers' time in each state, and how often what happened: of all workers, and of each.
+fn workers(name: &str, program: &Program) -> Markup {
+    let workers: Vec<(&u64, &Worker)> = program.working().collect();
+    let mut header = vec!["worker", "traced for"];
+    header.extend(STATES);
+    header.extend(["times preempted", "steals", "mugs"]);
+    // Few policies accelerate.
+    let accelerate = workers.iter().any(|(_, worker)| worker.accelerations > 0 || !worker.refusals.is_empty());
+    if accelerate {
+        header.extend(["accelerations", "refused"]);
+    }
+    let row = |name: &str, workers: &[(&u64, &Worker)]| -> Vec<Cell> {
+        let mut times = [0; STATES.len()];
+        let mut refusals = BTreeMap::new();
+        for (_, worker) in workers {
+            worker.times(program.latest()).iter().zip(&mut times).for_each(|(time, sum)| *sum += time);
+            add(&mut refusals, &worker.refusals);
         }
-        if from < to {
-            left.push((state, (from, to)));
+        let whole: Nanos = times.iter().sum();
+        let count = |of: fn(&Worker) -> u64| workers.iter().map(|(_, worker)| of(worker)).sum::<u64>().to_string();
+        let mut cells = vec![name.to_owned(), duration(seconds(whole))];
+        cells.extend(times.map(|time| ratio(time, whole, percent)));
+        cells.extend([count(|of| of.preemptions), count(|of| of.steals), count(|of| of.mugs)]);
+        if accelerate {
+            cells.extend([count(|of| of.accelerations), counted(&refusals)]);
+        }
+        cells.into_iter().map(Cell::from).collect()
+    };
+    let named = |(thread, worker): (&u64, &Worker)| worker.name.clone().unwrap_or_else(|| format!("thread {thread}"));
+    let each: Vec<Vec<Cell>> = workers.iter().map(|worker| row(&named(*worker), &[*worker])).collect();
+    html! {
+        h4 { (clean(name)) }
+        @if program.lost > 0 {
+            (warning(&format!("{} events of {name} were dropped: its sums lack them.", program.lost)))
+        }
+        @if workers.is_empty() { p { "The file has no state of a worker of this program." } }
+        @else {
+            (table(&format!("Workers of {}: parts of their time, and counts", clean(name)), &header, 1, &[row("all", &workers)]))
+            details { summary { "Each worker" } (table("Each worker", &header, 1, &each)) }
         }
     }
-    left.extend(preempted.iter().filter(|(from, to)| from < to).map(|interval| (State::Preempted, *interval)));
-    left.sort_by_key(|(_, interval)| *interval);
-    left
 }
 
 #[cfg(test)]
@@ -477,8 +466,14 @@ mod tests {
         parse("file".to_owned(), text.as_bytes())
     }
 
+    /// Microseconds of each state, and how often it was preempted.
+    fn times(program: &Program) -> ([Nanos; 5], u64) {
+        let worker = &program.workers[&8];
+        (worker.times(program.latest()).map(|time| time / 1_000), worker.preemptions)
+    }
+
     #[test]
-    fn what_is_preempted_is_nothing_else_meanwhile() {
+    fn a_worker_that_is_preempted_is_in_no_other_state_meanwhile() {
         let preempted = |ph, ts| {
             format!(r#"{{"name":"preempted","cat":"preempted","ph":"{ph}","id":8,"pid":7,"tid":8,"ts":{ts}.000}}"#)
         };
@@ -492,13 +487,8 @@ mod tests {
             preempted("b", 19),
         ];
         let trace = read(&text(&events.each_ref().map(String::as_str))).unwrap();
-        let worker = &trace.programs[&7].workers[&8];
-        use State::{Preempted, Task, Thief};
-        let us = |from: Nanos, to: Nanos| (from * 1_000, to * 1_000);
-        let expected = [(Task, us(0, 4)), (Preempted, us(4, 6)), (Task, us(6, 9)), (Preempted, us(9, 12))];
-        let rest = [(Thief, us(12, 19)), (Preempted, us(19, 20))];
-        assert_eq!(worker.slices, [&expected[..], &rest].concat());
-        assert_eq!((worker.preemptions, trace.is_cut), (3, false));
+        assert_eq!(times(&trace.programs[&7]), ([7, 7, 6, 0, 0], 3));
+        assert!(!trace.is_cut);
     }
 
     #[test]
@@ -524,16 +514,15 @@ mod tests {
     #[test]
     fn an_interval_without_an_end_lasts_until_the_next_or_the_last_time() {
         let end = |at, begins| End { at, begins };
-        let ends = vec![end(1, false), end(2, true), end(5, true), end(7, false), end(9, true)];
-        assert_eq!(intervals(ends, 11), [(2, 5), (5, 7), (9, 11)]);
+        let ends = [end(1, false), end(2, true), end(5, true), end(7, false), end(9, true)];
+        assert_eq!(intervals(&ends, 11), [(2, 5), (5, 7), (9, 11)]);
     }
 
     #[test]
     fn times_that_cannot_be_are_refused_with_their_line() {
         let bad = |event: &str| read(&text(&[&slice("task", 0.0, 10.0), event])).unwrap_err();
         for (event, part) in [
-            (slice("thief", 9.0, 5.0).as_str(), "lines 3 and 4: a worker is in two states at a time"),
-            (&slice("thief", -1.0, 5.0), "line 4: ts is -1.0, and a time in microseconds"),
+            (slice("thief", -1.0, 5.0).as_str(), "line 4: ts is -1.0, and a time in microseconds"),
             (&slice("thief", 10.0, -5.0), "line 4: dur is -5"),
             (&slice("thief", 1e17, 5.0), "line 4: ts is 1e17"),
             (&slice("thief", 10.0, f64::NAN), "line 4: it is no event"),
@@ -548,8 +537,6 @@ mod tests {
             let why = bad(event);
             assert!(why.contains(part), "{event}: {why}");
         }
-        // Both were rounded.
-        assert!(read(&text(&[&slice("task", 0.0, 10.0), &slice("thief", 9.999, 5.0)])).is_ok());
         let newer = text(&[]).replace("\"version\":1", "\"version\":2");
         assert!(read(&newer).unwrap_err().contains("its version is 2, and this command reads version 1"));
     }
@@ -579,16 +566,9 @@ mod tests {
         let [throttled, blocked] = [slice("throttled", 5.0, 5.0), slice("blocked", 10.0, 5.0)];
         let events = [name, &runs(3, 7, 0), &runs(3, 9, 5), &slice("task", 0.0, 5.0), &throttled, &blocked];
         let trace = read(&text(&events)).unwrap();
-        assert_eq!(trace.programs.keys().collect::<Vec<_>>(), [&7, &9]);
-        assert_eq!(
-            (&trace.programs[&7].cores[&3], &trace.programs[&9].cores[&3]),
-            (&vec![(0, 5_000)], &vec![(5_000, 10_000)])
-        );
-        let states: Vec<State> = trace.programs[&7].workers[&8].slices.iter().map(|slice| slice.0).collect();
-        assert_eq!(states, [State::Task, State::Preempted, State::Task]);
-        assert_eq!((trace.programs[&7].workers[&8].preemptions, trace.unknown), (1, 0));
-        let nowhere = r#"{"name":"x","cat":"running","ph":"X","pid":1,"tid":1,"ts":0.000,"dur":5.000}"#;
-        assert!(read(&text(&[nowhere])).unwrap_err().contains("line 3: it has no core"));
+        let ran: Vec<(u64, Nanos)> = trace.programs.iter().map(|(process, program)| (*process, program.ran)).collect();
+        assert_eq!(ran, [(7, 5_000), (9, 5_000)]);
+        assert_eq!((times(&trace.programs[&7]), trace.unknown), (([10, 0, 5, 0, 0], 1), 0));
     }
 
     #[test]

@@ -25,7 +25,7 @@ use super::findings::{Findings, estimate, here};
 use super::options::{Options, one_in};
 use super::settings::{Swept, choose, settings};
 use crate::figure::{Axis, Figure, Marks, Series};
-use crate::sweep::Sweep;
+use crate::runs::Sweep;
 
 const EXAMPLES: &str = "Examples:
   comity-lab reproduce a-steal --check

@@ -17,7 +17,7 @@ use serde::Serialize;
 use super::findings::{here, write};
 use super::settings::choose;
 use crate::figure::heat::{Cell, Heat};
-use crate::sweep::{self, Sweep};
+use crate::runs::{self, Sweep};
 
 const EXAMPLES: &str = "Examples:
   comity-lab reproduce all-five --cores 8 --runs 1
@@ -67,7 +67,7 @@ pub struct Arguments {
     #[arg(long, value_name = "S", default_value_t = 1, value_parser = whole::<u64>(0..=u64::MAX))]
     seed: u64,
     #[command(flatten)]
-    sweep: sweep::Options,
+    sweep: runs::Options,
 }
 
 /// Reads the name of a mix.

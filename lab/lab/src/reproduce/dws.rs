@@ -17,7 +17,7 @@ use super::findings::{Findings, here};
 use super::options::Options;
 use super::settings::{Swept, choose, settings};
 use crate::figure::{Axis, Figure, Marks, Series};
-use crate::sweep::Sweep;
+use crate::runs::Sweep;
 
 const EXAMPLES: &str = "Examples:
   comity-lab reproduce dws --check

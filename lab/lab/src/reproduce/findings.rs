@@ -15,7 +15,7 @@ use serde::Serialize;
 use super::options::Options;
 use super::settings::left_out;
 use crate::figure::Figure;
-use crate::sweep::{Stop, Sweep};
+use crate::runs::{Stop, Sweep};
 
 /// The measures and the figures of the experiments that were run.
 #[derive(Default)]

@@ -7,7 +7,7 @@ use comity_console::Failure;
 use comity_console::parse::whole;
 use comity_sim::experiments::claims::{Claims, Paper};
 
-use crate::sweep;
+use crate::runs;
 
 /// For every paper.
 #[derive(Args)]
@@ -32,7 +32,7 @@ pub struct Options {
     #[arg(long, value_name = "S", default_value_t = 1, value_parser = whole::<u64>(0..=u64::MAX))]
     pub seed: u64,
     #[command(flatten)]
-    pub sweep: sweep::Options,
+    pub sweep: runs::Options,
 }
 
 impl Options {

@@ -8,7 +8,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::options::name;
-use crate::sweep::{Stop, Sweep};
+use crate::runs::{Stop, Sweep};
 
 /// One of the settings that experiments are run with. It does their runs, which are filed by its name.
 pub struct Swept<'a, S> {

@@ -19,7 +19,7 @@ use super::options::{self, Options, one_in};
 use super::settings::{choose, settings};
 use crate::backend::MAX_WORKERS;
 use crate::figure::{Axis, Figure, Marks, Series};
-use crate::sweep::Sweep;
+use crate::runs::Sweep;
 
 const EXAMPLES: &str = "Examples:
   comity-lab reproduce ws-last --check

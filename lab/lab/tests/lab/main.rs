@@ -2,7 +2,6 @@
 
 mod bad_input;
 mod bench;
-mod campaign;
 #[path = "../../../../crates/cli/tests/harness/command.rs"]
 mod command;
 mod corun;
@@ -15,7 +14,8 @@ mod record;
 mod report;
 mod reproduce;
 mod simulate;
-mod sweeps;
+mod sweep;
+mod variations;
 
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::process::ExitStatusExt;

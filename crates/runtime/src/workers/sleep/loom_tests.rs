@@ -146,14 +146,17 @@ impl Pool {
     }
 }
 
+/// Runs `what` on a thread of its own.
+fn beside<M: 'static, T: 'static>(shared: &Arc<M>, what: impl FnOnce(&M) -> T + 'static) -> thread::JoinHandle<T> {
+    let shared = shared.clone();
+    thread::spawn(move || what(&shared))
+}
+
 fn a_task_reaches_a_would_be_sleeper(waking: Waking, hand_in: fn(&Pool, WorkerId)) {
     explore(4, move || {
         let pool = Pool::new(2, waking);
         pool.sleep.publish_busy(W0);
-        let thief = thread::spawn({
-            let pool = pool.clone();
-            move || pool.find(W1)
-        });
+        let thief = beside(&pool, |pool| pool.find(W1));
         hand_in(&pool, W0);
         thief.join().unwrap();
     });
@@ -187,10 +190,7 @@ fn loom_a_placed_task_reaches_the_worker_that_it_last_ran_on() {
         let pool = Pool::new(3, Waking::Watchdog);
         pool.sleep.publish_busy(W0);
         assert_eq!(pool.sleep(W2), Err(SleepRefusal::YouAreWatchdog));
-        let thief = thread::spawn({
-            let pool = pool.clone();
-            move || pool.find(W1)
-        });
+        let thief = beside(&pool, |pool| pool.find(W1));
         pool.place(Some(W0));
         thief.join().unwrap();
     });
@@ -198,10 +198,7 @@ fn loom_a_placed_task_reaches_the_worker_that_it_last_ran_on() {
     for waking in [Waking::AlwaysAwake, Waking::Watchdog, Waking::Hungry, Waking::EveryPush { sleepers: 2 }] {
         explore(4, move || {
             let pool = Pool::new(2, waking);
-            let thief = thread::spawn({
-                let pool = pool.clone();
-                move || pool.find(W1)
-            });
+            let thief = beside(&pool, |pool| pool.find(W1));
             pool.place(None);
             thief.join().unwrap();
         });
@@ -217,10 +214,7 @@ fn loom_a_task_placed_at_a_busy_worker_wakes_a_hungry_sleeper() {
                 let pool = Pool::new(3, waking);
                 pool.sleep.publish_busy(W0);
                 pool.sleep.publish_busy(W1);
-                let thief = thread::spawn({
-                    let pool = pool.clone();
-                    move || pool.find(W2)
-                });
+                let thief = beside(&pool, |pool| pool.find(W2));
                 pool.place(placer);
                 thief.join().unwrap();
             });
@@ -234,10 +228,7 @@ fn loom_two_spawns_wake_two_hungry_sleepers() {
     explore(2, || {
         let pool = Pool::new(3, Waking::Hungry);
         pool.sleep.publish_busy(W0);
-        let thieves = [W1, W2].map(|me| {
-            let pool = pool.clone();
-            thread::spawn(move || pool.find(me))
-        });
+        let thieves = [W1, W2].map(|me| beside(&pool, move |pool| pool.find(me)));
         pool.spawn(W0);
         pool.spawn(W0);
         for thief in thieves {
@@ -253,18 +244,12 @@ fn loom_a_doze_that_ends_hides_no_task_and_no_sleeper() {
     explore(3, || {
         let pool = Pool::new(3, Waking::Hungry);
         pool.sleep.publish_busy(W0);
-        let sleeper = thread::spawn({
-            let pool = pool.clone();
-            move || pool.find(W1)
-        });
-        let dozer = thread::spawn({
-            let pool = pool.clone();
-            move || {
-                pool.sleep.announce(W2);
-                let _ = pool.sleep.admit(W2, &*pool);
-                let _ = pool.sleep.retract(W2);
-                pool.find(W2);
-            }
+        let sleeper = beside(&pool, |pool| pool.find(W1));
+        let dozer = beside(&pool, |pool| {
+            pool.sleep.announce(W2);
+            let _ = pool.sleep.admit(W2, pool);
+            let _ = pool.sleep.retract(W2);
+            pool.find(W2);
         });
         pool.push(W0);
         pool.push(W0);
@@ -279,10 +264,7 @@ fn loom_an_injection_wakes_under_every_way_of_waking() {
     for waking in [Waking::AlwaysAwake, Waking::Watchdog, Waking::Hungry, Waking::EveryPush { sleepers: 2 }] {
         explore(4, move || {
             let pool = Pool::new(1, waking);
-            let thief = thread::spawn({
-                let pool = pool.clone();
-                move || pool.find(W0)
-            });
+            let thief = beside(&pool, |pool| pool.find(W0));
             pool.injector.fetch_add(1, Ordering::Release);
             pool.sleep.after_injection(Waker::GoesOn, &*pool);
             thief.join().unwrap();
@@ -294,12 +276,9 @@ fn loom_an_injection_wakes_under_every_way_of_waking() {
 fn loom_business_wakes_the_worker_that_has_it() {
     explore(4, || {
         let pool = Pool::new(2, Waking::Hungry);
-        let waiter = thread::spawn({
-            let pool = pool.clone();
-            move || {
-                while !pool.ended.load(Ordering::Acquire) {
-                    let _ = pool.sleep(W1);
-                }
+        let waiter = beside(&pool, |pool| {
+            while !pool.ended.load(Ordering::Acquire) {
+                let _ = pool.sleep(W1);
             }
         });
         pool.ended.store(true, Ordering::Release);
@@ -315,12 +294,9 @@ fn loom_business_wakes_one_that_another_answers_for() {
         let pool = Pool::new(3, Waking::Hungry);
         pool.sleep.announce(W2);
         assert!(matches!(pool.sleep.admit(W2, &*pool), Admission::Park(_)));
-        let waiter = thread::spawn({
-            let pool = pool.clone();
-            move || {
-                while !pool.ended.load(Ordering::Acquire) {
-                    let _ = pool.sleep(W1);
-                }
+        let waiter = beside(&pool, |pool| {
+            while !pool.ended.load(Ordering::Acquire) {
+                let _ = pool.sleep(W1);
             }
         });
         pool.ended.store(true, Ordering::Release);
@@ -335,12 +311,7 @@ fn loom_a_searching_worker_answers_for_the_tasks_left_to_it() {
     explore(3, || {
         let pool = Pool::new(3, Waking::Hungry);
         pool.sleep.publish_busy(W0);
-        let thieves = [W1, W2].map(|me| {
-            thread::spawn({
-                let pool = pool.clone();
-                move || pool.find(me)
-            })
-        });
+        let thieves = [W1, W2].map(|me| beside(&pool, move |pool| pool.find(me)));
         pool.push(W0);
         pool.push(W0);
         for thief in thieves {
@@ -356,10 +327,9 @@ fn loom_a_watchdog_that_turns_busy_leaves_a_watchdog_awake() {
         // W2 is busy throughout, so a thief must stay awake. W0 is the watchdog.
         pool.sleep.publish_busy(W2);
         assert_eq!(pool.sleep(W0), Err(SleepRefusal::YouAreWatchdog));
-        let sleeper = thread::spawn({
-            let pool = pool.clone();
+        let sleeper = beside(&pool, |pool| {
             // Parks for ever, and loom reports the deadlock, unless it becomes the watchdog one way or the other.
-            move || match pool.sleep(W1) {
+            match pool.sleep(W1) {
                 Ok(Woken::For(WakeReason::Appointed)) | Err(SleepRefusal::YouAreWatchdog) => {}
                 other => panic!("{other:?}"),
             }
@@ -375,12 +345,9 @@ fn loom_work_in_hand_leaves_a_watchdog_awake_that_sees_none() {
     explore(4, || {
         let pool = Pool::new(2, Waking::Watchdog);
         // W1 has just taken a task; W0 looks around for work and may find none.
-        let taker = thread::spawn({
-            let pool = pool.clone();
-            move || {
-                pool.sleep.publish_busy(W1);
-                pool.sleep.hand_over(W1, &*pool);
-            }
+        let taker = beside(&pool, |pool| {
+            pool.sleep.publish_busy(W1);
+            pool.sleep.hand_over(W1, pool);
         });
         // Either it sees the work and stays as the watchdog, or it is appointed out of its sleep.
         match pool.sleep(W0) {
@@ -395,12 +362,9 @@ fn loom_work_in_hand_leaves_a_watchdog_awake_that_sees_none() {
 fn loom_work_in_hand_wakes_all_workers_of_an_always_awake_pool() {
     explore(4, || {
         let pool = Pool::new(2, Waking::AlwaysAwake);
-        let taker = thread::spawn({
-            let pool = pool.clone();
-            move || {
-                pool.sleep.publish_busy(W1);
-                pool.sleep.hand_over(W1, &*pool);
-            }
+        let taker = beside(&pool, |pool| {
+            pool.sleep.publish_busy(W1);
+            pool.sleep.hand_over(W1, pool);
         });
         // Deadlock unless the sleep is refused or ended.
         let _ = pool.sleep(W0);
@@ -416,23 +380,18 @@ fn loom_a_sleeper_that_is_called_away_does_not_hide_another() {
         // W2 sleeps, and no worker but W2 will look for tasks.
         pool.sleep.announce(W2);
         assert!(matches!(pool.sleep.admit(W2, &*pool), Admission::Park(_)));
-        let called = thread::spawn({
-            let pool = pool.clone();
+        let called = beside(&pool, |pool| {
             // As `thief::Spell` does: business ends the spell, whatever else there is.
-            move || {
-                while !pool.ended.load(Ordering::Acquire) && !Pool::take(&pool.deque) {
-                    let _ = pool.sleep(W1);
-                }
-                pool.sleep.publish_busy(W1);
-                pool.sleep.hand_over(W1, &*pool);
+
+            while !pool.ended.load(Ordering::Acquire) && !Pool::take(&pool.deque) {
+                let _ = pool.sleep(W1);
             }
+            pool.sleep.publish_busy(W1);
+            pool.sleep.hand_over(W1, pool);
         });
-        let caller = thread::spawn({
-            let pool = pool.clone();
-            move || {
-                pool.ended.store(true, Ordering::Release);
-                pool.sleep.wake_for_business(W1);
-            }
+        let caller = beside(&pool, |pool| {
+            pool.ended.store(true, Ordering::Release);
+            pool.sleep.wake_for_business(W1);
         });
         pool.push(W0);
         called.join().unwrap();
@@ -457,12 +416,9 @@ fn rest_until_up<P: Platform<Parker = FutexWord> + Clone>(pool: &Pool<P>, me: Wo
 fn loom_business_wakes_one_that_retires() {
     explore(4, || {
         let pool = Pool::new(2, Waking::Hungry);
-        let waiter = thread::spawn({
-            let pool = pool.clone();
-            move || {
-                pool.sleep.retire(W1);
-                assert_eq!(rest_until_up(&pool, W1), Woken::Business);
-            }
+        let waiter = beside(&pool, |pool| {
+            pool.sleep.retire(W1);
+            assert_eq!(rest_until_up(pool, W1), Woken::Business);
         });
         pool.ended.store(true, Ordering::Release);
         pool.sleep.wake_for_business(W1);
@@ -476,14 +432,8 @@ fn loom_a_recall_and_business_wake_once() {
     explore(4, || {
         let pool = Pool::new(2, Waking::Hungry);
         pool.sleep.retire(W1);
-        let waiter = thread::spawn({
-            let pool = pool.clone();
-            move || rest_until_up(&pool, W1)
-        });
-        let coordinator = thread::spawn({
-            let pool = pool.clone();
-            move || pool.sleep.recall(W1)
-        });
+        let waiter = beside(&pool, |pool| rest_until_up(pool, W1));
+        let coordinator = beside(&pool, |pool| pool.sleep.recall(W1));
         pool.ended.store(true, Ordering::Release);
         pool.sleep.wake_for_business(W1);
         let (woken, recalled) = (waiter.join().unwrap(), coordinator.join().unwrap());
@@ -499,17 +449,11 @@ fn loom_a_push_beside_restored_hunger_wakes() {
         let pool = Pool::new(2, Waking::Hungry);
         pool.sleep.publish_busy(W0);
         pool.sleep.retire(W1);
-        let retired = thread::spawn({
-            let pool = pool.clone();
-            move || {
-                let _ = rest_until_up(&pool, W1);
-                pool.find(W1);
-            }
+        let retired = beside(&pool, |pool| {
+            let _ = rest_until_up(pool, W1);
+            pool.find(W1);
         });
-        let coordinator = thread::spawn({
-            let pool = pool.clone();
-            move || pool.sleep.restore_hunger([W1].into_iter(), &*pool)
-        });
+        let coordinator = beside(&pool, |pool| pool.sleep.restore_hunger([W1].into_iter(), pool));
         pool.push(W0);
         coordinator.join().unwrap();
         retired.join().unwrap();
@@ -524,10 +468,7 @@ fn loom_one_that_comes_back_beside_restored_hunger_is_not_counted() {
         let pool = Pool::new(2, Waking::Hungry);
         pool.sleep.retire(W1);
         pool.ended.store(true, Ordering::Release);
-        let other = thread::spawn({
-            let pool = pool.clone();
-            move || pool.sleep.restore_hunger([W1].into_iter(), &*pool)
-        });
+        let other = beside(&pool, |pool| pool.sleep.restore_hunger([W1].into_iter(), pool));
         let _ = rest_until_up(&pool, W1);
         other.join().unwrap();
         assert!(!pool.sleep.is_asleep(W1));
@@ -542,19 +483,13 @@ fn loom_a_push_wakes_a_sleeper_or_leaves_it_to_its_recall() {
         let pool = Pool::new(2, Waking::Hungry);
         pool.sleep.publish_busy(W0);
         pool.sleep.announce(W1);
-        let sleeper = thread::spawn({
-            let pool = pool.clone();
-            move || {
-                assert!(park(&pool.sleep, W1, None).is_some());
-                pool.find(W1);
-            }
+        let sleeper = beside(&pool, |pool| {
+            assert!(park(&pool.sleep, W1, None).is_some());
+            pool.find(W1);
         });
-        let coordinator = thread::spawn({
-            let pool = pool.clone();
-            move || {
-                if pool.sleep.retire_sleeper(W1) {
-                    assert!(pool.sleep.recall(W1), "nothing else wakes a worker that has retired");
-                }
+        let coordinator = beside(&pool, |pool| {
+            if pool.sleep.retire_sleeper(W1) {
+                assert!(pool.sleep.recall(W1), "nothing else wakes a worker that has retired");
             }
         });
         pool.push(W0);

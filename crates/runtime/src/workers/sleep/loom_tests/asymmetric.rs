@@ -106,10 +106,7 @@ fn two_tasks_reach_two_that_rest(most_preemptions: usize, granted: u32, hand_in:
     explore(most_preemptions, move || {
         let pool = Asymmetric::pool(3, granted);
         pool.sleep.publish_busy(W0);
-        let thieves = [W1, W2].map(|me| {
-            let pool = pool.clone();
-            thread::spawn(move || pool.find(me))
-        });
+        let thieves = [W1, W2].map(|me| beside(&pool, move |pool| pool.find(me)));
         hand_in(&pool, W0);
         hand_in(&pool, W0);
         for thief in thieves {
@@ -134,10 +131,7 @@ fn a_task_reaches_one_that_rests(hand_in: Hands) {
     explore(4, move || {
         let pool = Asymmetric::pool(2, ALL);
         pool.sleep.publish_busy(W0);
-        let thief = thread::spawn({
-            let pool = pool.clone();
-            move || pool.find(W1)
-        });
+        let thief = beside(&pool, |pool| pool.find(W1));
         hand_in(&pool, W0);
         thief.join().unwrap();
     });
@@ -159,24 +153,12 @@ fn spawns_beside_restored_hunger(most_preemptions: usize, granted: u32, others: 
         let pool = Asymmetric::pool(3, granted);
         pool.sleep.publish_busy(W0);
         pool.sleep.retire(W1);
-        let retired = thread::spawn({
-            let pool = pool.clone();
-            move || {
-                let _ = rest_until_up(&pool, W1);
-                pool.find(W1);
-            }
+        let retired = beside(&pool, |pool| {
+            let _ = rest_until_up(pool, W1);
+            pool.find(W1);
         });
-        let coordinator = thread::spawn({
-            let pool = pool.clone();
-            move || pool.sleep.restore_hunger([W1].into_iter(), &*pool)
-        });
-        let others: Vec<_> = others
-            .iter()
-            .map(|me| {
-                let pool = pool.clone();
-                thread::spawn(move || pool.find(*me))
-            })
-            .collect();
+        let coordinator = beside(&pool, |pool| pool.sleep.restore_hunger([W1].into_iter(), pool));
+        let others: Vec<_> = others.iter().map(|me| beside(&pool, move |pool| pool.find(*me))).collect();
         (0..=others.len()).for_each(|_| pool.spawn(W0));
         coordinator.join().unwrap();
         retired.join().unwrap();
@@ -210,12 +192,9 @@ fn loom_a_searching_worker_passes_its_search_to_itself() {
         assert_eq!(pool.sleep.park(W1), Parking::Over(Woken::For(WakeReason::Peer)));
         assert!(pool.sleep.hunger() < 0, "it searches");
         pool.sleep.retire(W1);
-        let retired = thread::spawn({
-            let pool = pool.clone();
-            move || {
-                let _ = rest_until_up(&pool, W1);
-                pool.find(W1);
-            }
+        let retired = beside(&pool, |pool| {
+            let _ = rest_until_up(pool, W1);
+            pool.find(W1);
         });
         pool.sleep.restore_hunger([W1].into_iter(), &*pool);
         retired.join().unwrap();
@@ -238,19 +217,13 @@ fn loom_where_the_barrier_is_refused_one_that_slept_beside_none_looks_again() {
         pool.spawn(W0);
         assert_eq!(pool.sleep.park(W1), Parking::Over(Woken::For(WakeReason::Peer)));
         assert!(Pool::take(&pool.deque), "it was woken for the task");
-        let searching = thread::spawn({
-            let pool = pool.clone();
-            move || {
-                pool.sleep.publish_busy(W1);
-                pool.sleep.hand_over(W1, &*pool);
-            }
+        let searching = beside(&pool, |pool| {
+            pool.sleep.publish_busy(W1);
+            pool.sleep.hand_over(W1, pool);
         });
-        let sleeper = thread::spawn({
-            let pool = pool.clone();
-            move || {
-                let _ = pool.rest(W2, admission);
-                pool.find(W2);
-            }
+        let sleeper = beside(&pool, move |pool| {
+            let _ = pool.rest(W2, admission);
+            pool.find(W2);
         });
         pool.spawn(W0);
         searching.join().unwrap();

@@ -342,10 +342,7 @@ fn each_kind_of_worker(most_preemptions: usize, model: impl Fn(&Policy, bool, Wh
 fn loom_a_thief_takes_the_task_of_a_pool_that_is_opened() {
     each_kind_of_worker(2, |policy, adopts, why| {
         let member = Member::join(policy, 1, adopts, why);
-        let thief = thread::spawn({
-            let member = member.clone();
-            move || member.find(W0)
-        });
+        let thief = beside(&member, |member| member.find(W0));
         member.look(true);
         member.inject();
         member.open();
@@ -359,10 +356,8 @@ fn loom_a_task_reaches_a_pool_that_is_closed_and_opened() {
     for open in [Member::open, Member::leave_off] {
         each_kind_of_worker(2, move |policy, adopts, why| {
             let member = Member::join(policy, 1, adopts, why);
-            let [thief, other] = [Member::find_as_first, Member::inject].map(|does| {
-                let member = member.clone();
-                thread::spawn(move || does(&member))
-            });
+            let [thief, other] =
+                [Member::find_as_first, Member::inject].map(|does| beside(&member, move |member| does(member)));
             member.look(true);
             open(&member);
             thief.join().unwrap();
@@ -376,10 +371,7 @@ fn loom_a_worker_in_the_middle_of_a_task_goes_on_in_a_pool_that_is_opened() {
     each_kind_of_worker(3, |policy, adopts, why| {
         let member = Member::join(policy, 1, adopts, why);
         member.pool.sleep.publish_busy(W0);
-        let worker = thread::spawn({
-            let member = member.clone();
-            move || member.rest_midway(W0)
-        });
+        let worker = beside(&member, |member| member.rest_midway(W0));
         member.look(true);
         member.open();
         worker.join().unwrap();
@@ -395,16 +387,10 @@ fn loom_a_push_in_a_pool_that_is_closed_and_opened_reaches_another_worker() {
         explore(1, move || {
             let member = Member::join(&policy, 2, false, why);
             member.pool.sleep.publish_busy(W0);
-            let thief = thread::spawn({
-                let member = member.clone();
-                move || member.find(W1)
-            });
-            let coordinator = thread::spawn({
-                let member = member.clone();
-                move || {
-                    member.look(true);
-                    member.open();
-                }
+            let thief = beside(&member, |member| member.find(W1));
+            let coordinator = beside(&member, |member| {
+                member.look(true);
+                member.open();
             });
             member.pool.push(W0);
             coordinator.join().unwrap();
@@ -419,14 +405,8 @@ fn loom_a_closed_pool_that_ends_is_open() {
     each_kind_of_worker(2, |policy, adopts, why| {
         let member = Member::join(policy, 1, adopts, why);
         member.pool.sleep.publish_busy(W0);
-        let worker = thread::spawn({
-            let member = member.clone();
-            move || member.rest_midway(W0)
-        });
-        let coordinator = thread::spawn({
-            let member = member.clone();
-            move || member.look(true)
-        });
+        let worker = beside(&member, |member| member.rest_midway(W0));
+        let coordinator = beside(&member, |member| member.look(true));
         member.end();
         worker.join().unwrap();
         coordinator.join().unwrap();

@@ -1,6 +1,6 @@
 //! `comity-lab sweep`: a file's runs here, in shards, and as the array of an engine that is a script.
 //!
-//! With the engines themselves: checks/campaign.sh.
+//! With the engines themselves: checks/sweep.sh.
 
 use std::fs;
 use std::path::Path;

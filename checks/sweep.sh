@@ -7,7 +7,7 @@
 # HyperQueue is `hq`, where it is on the PATH; else the package of PyPI, in a folder that is removed at the end.
 # Slurm is Debian's, which is installed if it is missing.
 #
-# Usage: checks/campaign.sh [hyperqueue] [slurm]       both by default
+# Usage: checks/sweep.sh [hyperqueue] [slurm]       both by default
 set -euo pipefail
 cd "$(dirname "$0")/.."
 engines=("$@")
@@ -15,7 +15,7 @@ engines=("$@")
 for engine in "${engines[@]}"; do
     case $engine in
     hyperqueue | slurm) ;;
-    *) echo "usage: checks/campaign.sh [hyperqueue] [slurm]" >&2; exit 2 ;;
+    *) echo "usage: checks/sweep.sh [hyperqueue] [slurm]" >&2; exit 2 ;;
     esac
 done
 # What is run, last of all this paper: the 28 pairs of BWS's figure 2, and each program alone.
@@ -50,7 +50,7 @@ finish() {
 trap finish EXIT
 
 fail() {
-    echo "campaign: $*" >&2
+    echo "sweep: $*" >&2
     exit 1
 }
 
@@ -130,7 +130,7 @@ start_hyperqueue() {
         }
         export PATH=$desk/venv/bin:$PATH
         echo "hyperqueue: $(pip show hyperqueue 2>/dev/null | sed -n 's/^Version: //p'), the package of PyPI"
-        python3 checks/campaign-workers.py "$server" 4 >"$desk/server.log" 2>&1 &
+        python3 checks/sweep-workers.py "$server" 4 >"$desk/server.log" 2>&1 &
         started+=($!)
         wait_for "HyperQueue's workers" has_made "$desk/server.log" "$server/workers"
         started+=($(cat "$server/workers"))

@@ -1,4 +1,4 @@
-"""A HyperQueue server and workers of one core each, from the package of PyPI: `campaign-workers.py FOLDER WORKERS`.
+"""A HyperQueue server and workers of one core each, from the package of PyPI: `sweep-workers.py FOLDER WORKERS`.
 
 Writes the workers' process numbers to FOLDER/workers, and stays until it is ended. A worker looks in FOLDER
 for its server, so each can be a process of its own, which the package by itself does not offer.

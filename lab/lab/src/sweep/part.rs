@@ -10,7 +10,7 @@ use comity_console::{Failure, output};
 
 use super::file::{Campaign, Reproduce, Simulate};
 use crate::filing::RUNS;
-use crate::sweep::Shard;
+use crate::runs::Shard;
 use crate::{reproduce, simulate};
 
 /// One command of a sweep, and the folder of its results.

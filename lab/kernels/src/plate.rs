@@ -1,0 +1,83 @@
+//! The rectangular plates of the kernels `heat` and `sor`: sizes, and waves whose decay the theory of each kernel knows.
+
+use std::f64::consts::PI;
+
+use comity_graph::Scale;
+
+use crate::random::SplitMix;
+use crate::{ParameterError, Parameters};
+
+const LONGEST_SIDE: usize = 8_192;
+
+/// The number of waves in the cells before the first step.
+pub const WAVES: usize = 4;
+
+/// The largest number of half-waves along one side of a plate.
+const MOST_HALF_WAVES: usize = 32;
+
+/// The largest error of a cell that passes, where the values are about 1. Rounding alone leaves less than a hundredth of
+/// it.
+pub const TOLERANCE: f64 = 1e-11;
+
+/// The cells that a kernel updates. Its arrays have a border of one more cell on each side.
+#[derive(Clone, Copy)]
+pub struct Plate {
+    /// Rows of cells.
+    pub rows: usize,
+    /// Cells in a row.
+    pub columns: usize,
+}
+
+impl Plate {
+    /// Returns the plate, the number of updates of all cells, which is the parameter `repeats`, and the cells per task.
+    pub fn size(
+        parameters: &Parameters,
+        classes: &[(usize, usize, usize); 3],
+        repeats: &str,
+    ) -> Result<(Plate, usize, usize), ParameterError> {
+        let (rows, columns, updates) = parameters.class(classes)?;
+        let rows = parameters.number_or("rows", rows, 1..=LONGEST_SIDE)?;
+        let columns = parameters.number_or("columns", columns, 1..=LONGEST_SIDE)?;
+        let updates = parameters.number_or(repeats, updates, 1..=100_000)?;
+        Ok((Plate { rows, columns }, updates, parameters.number("grain", 1..=LONGEST_SIDE * LONGEST_SIDE)?))
+    }
+
+    /// The extents of a run with so many updates of all cells, and so many rows per task.
+    pub fn extents(self, updates: usize, band: usize) -> Scale {
+        let bands = self.rows.div_ceil(band) as f64;
+        let cells = (self.rows * self.columns) as f64;
+        Scale { repeats: updates as f64, width: bands, length: cells / bands, serial: cells, ..Scale::default() }
+    }
+}
+
+/// A product of sines that is zero on the border.
+#[derive(Clone, Copy)]
+pub struct Wave {
+    /// Half-waves from the first row to the last.
+    pub down: usize,
+    /// Half-waves from the first column to the last.
+    pub across: usize,
+    /// The largest value.
+    pub amplitude: f64,
+}
+
+impl Wave {
+    /// Draws [`WAVES`] waves.
+    pub fn draw(plate: Plate, seed: u64) -> Vec<Wave> {
+        let mut random = SplitMix::new(seed);
+        (0..WAVES).map(|_| Wave::random(plate, &mut random)).collect()
+    }
+
+    fn random(plate: Plate, random: &mut SplitMix) -> Wave {
+        let mut half_waves = |cells: usize| 1 + random.below(cells.min(MOST_HALF_WAVES) as u64) as usize;
+        let (down, across) = (half_waves(plate.rows), half_waves(plate.columns));
+        Wave { down, across, amplitude: 0.5 + 0.5 * random.unit() }
+    }
+}
+
+/// A sine with so many half-waves over so many cells, with a border cell before them and two cells behind them. These
+/// three are exactly zero, which the rounded sine of a multiple of π is not.
+pub fn sines(half_waves: usize, cells: usize) -> Vec<f64> {
+    let sine = |cell: usize| (PI * (half_waves * cell) as f64 / (cells + 1) as f64).sin();
+    (0..cells + 3).map(|cell| if (1..=cells).contains(&cell) { sine(cell) } else { 0.0 }).collect()
+}

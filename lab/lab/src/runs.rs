@@ -1,0 +1,391 @@
+//! Many independent runs: on all cores, filed one by one, divided among machines.
+//!
+//! With a folder, each run that is done is a line of a file there, so an interrupted sweep goes on where it was.
+//! With `--shard i/n` only every n-th run is done; `--merge` takes the files of all shards, from one folder or
+//! several. What comes out is the same, whichever command did which runs on how many threads.
+
+use std::fmt;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::sync::Mutex;
+use std::sync::OnceLock;
+
+use clap::Args;
+use comity_console::{Failure, loudness};
+use comity_sim::experiments::Runner;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::backend::workers_range;
+use crate::filing::{Check, Filing, Header, Meanwhile, RUNS, take, unchecked};
+use crate::progress::Progress;
+
+/// How a verb's runs are done.
+#[derive(Default, Args)]
+pub struct Options {
+    /// A folder for results. Each run that is done is filed there at once: with the same folder, an interrupted
+    /// command goes on
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// Do the runs of one shard of so many only, from 1/N to N/N, and file them: for batch systems
+    #[arg(long, value_name = "I/N", requires = "out")]
+    pub shard: Option<Shard>,
+    /// Take what is filed in this folder, by shards say, and do no run that is not; can be repeated
+    #[arg(long, value_name = "DIR", conflicts_with = "shard")]
+    pub merge: Vec<PathBuf>,
+    /// Threads [default: the usable cores]
+    #[arg(long, value_name = "N", value_parser = workers_range())]
+    pub workers: Option<u16>,
+}
+
+/// One part of a sweep.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shard {
+    /// Which shard, from 0.
+    nth: usize,
+    of: usize,
+}
+
+impl Shard {
+    /// The `nth` of so many, from 1.
+    ///
+    /// # Panics
+    /// If there is none.
+    pub fn new(nth: usize, of: usize) -> Shard {
+        assert!((1..=of).contains(&nth), "shard {nth} of {of}");
+        Shard { nth: nth - 1, of }
+    }
+
+    /// Its part of a file's name.
+    pub fn name(self) -> String {
+        format!("{}-of-{}", self.nth + 1, self.of)
+    }
+
+    /// True if a file of this name has runs of this shard.
+    pub fn is_file(self, name: &str) -> bool {
+        name.strip_suffix(".jsonl").is_some_and(|stem| stem.ends_with(&format!("{SHARD}{}", self.name())))
+    }
+
+    fn has(self, run: usize) -> bool {
+        run % self.of == self.nth
+    }
+}
+
+impl fmt::Display for Shard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.nth + 1, self.of)
+    }
+}
+
+impl FromStr for Shard {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Shard, &'static str> {
+        let numbers = text.split_once('/').and_then(|(nth, of)| Some((nth.parse().ok()?, of.parse().ok()?)));
+        match numbers {
+            Some((nth, of)) if (1..=of).contains(&nth) => Ok(Shard::new(nth, of)),
+            _ => Err("write it as I/N, from 1/N to N/N: 2/8 is the second of eight"),
+        }
+    }
+}
+
+/// Why there are no outcomes.
+pub enum Stop {
+    /// The runs of this shard are done and filed; the others are other shards'.
+    Elsewhere,
+    /// Something is wrong.
+    Failed(Failure),
+}
+
+impl From<Failure> for Stop {
+    fn from(failure: Failure) -> Stop {
+        Stop::Failed(failure)
+    }
+}
+
+/// Does the runs.
+pub struct Sweep {
+    options: Options,
+    /// What all runs depend on: files of other settings are refused.
+    setting: String,
+    pool: comity::ThreadPool,
+}
+
+impl Sweep {
+    /// A sweep of runs that are told by `setting` and their number alone. The results' folder is made.
+    pub fn new(options: Options, setting: String) -> Result<Sweep, Failure> {
+        if let Some(out) = &options.out {
+            Filing::folder(out)?;
+        }
+        let builder = comity::ThreadPoolBuilder::new();
+        let builder = match options.workers {
+            Some(workers) => builder.num_threads(workers.into()),
+            None => builder,
+        };
+        let setting = format!("{setting}, simulator {}", comity_sim::REVISION);
+        let pool = builder.build().map_err(|error| Failure::Run(error.to_string()))?;
+        loudness::detail(|| {
+            let out = options.out.as_deref().map_or_else(String::new, |out| format!(", filed in '{}'", out.display()));
+            format!("{setting}\n{} threads{out}", pool.current_num_threads())
+        });
+        Ok(Sweep { options, setting, pool })
+    }
+
+    /// The folder for results.
+    pub fn out(&self) -> Option<&Path> {
+        self.options.out.as_deref()
+    }
+
+    /// The shard that is done here, if not all.
+    pub fn shard(&self) -> Option<Shard> {
+        self.options.shard
+    }
+
+    /// What to say where the runs of other shards are missing.
+    pub fn elsewhere(&self) -> String {
+        let shard = self.shard().map_or_else(String::new, |shard| shard.to_string());
+        format!(
+            "The runs of shard {shard} are done and filed. When all are, --merge with the folder of each gives the results.\n"
+        )
+    }
+
+    /// The name of this sweep's own file: shards may have one folder.
+    fn file(&self, name: &str) -> String {
+        match self.shard() {
+            Some(shard) => format!("{name}{SHARD}{}.jsonl", shard.name()),
+            None => format!("{name}.jsonl"),
+        }
+    }
+
+    fn header(&self, runs: usize) -> Header {
+        Header::new(self.setting.clone(), runs)
+    }
+}
+
+/// Between the name of an experiment's part and the shard, in the name of a file.
+const SHARD: &str = ".shard-";
+
+impl Runner for Sweep {
+    type Stop = Stop;
+
+    fn run<R, W>(&self, name: &str, runs: usize, work: W) -> Result<Vec<R>, Stop>
+    where
+        R: Serialize + DeserializeOwned + Send + Sync,
+        W: Fn(usize) -> R + Sync,
+    {
+        self.run_checked(name, runs, work, &unchecked)
+    }
+}
+
+impl Sweep {
+    /// Does the runs as [`Runner::run`] does, and refuses filed outcomes in which `check` finds something wrong.
+    pub fn run_checked<R, W>(&self, name: &str, runs: usize, work: W, check: Check<'_, R>) -> Result<Vec<R>, Stop>
+    where
+        R: Serialize + DeserializeOwned + Send + Sync,
+        W: Fn(usize) -> R + Sync,
+    {
+        let header = self.header(runs);
+        let mut outcomes: Vec<OnceLock<R>> = Vec::new();
+        outcomes.resize_with(runs, OnceLock::new);
+        for folder in &self.options.merge {
+            let folder = folder.join(RUNS);
+            if !folder.is_dir() {
+                let what = format!("there is no folder '{}': name one that was an --out", folder.display());
+                return Err(Stop::Failed(Failure::Usage(what)));
+            }
+            read(&folder, name, &header, &outcomes, check)?;
+        }
+        let file = match self.out() {
+            Some(out) => {
+                let folder = out.join(RUNS);
+                // An engine may start a shard again before the killed one has ended.
+                let meanwhile = if self.shard().is_some() { Meanwhile::Wait } else { Meanwhile::Refuse };
+                let own = Filing::open(&folder.join(self.file(name)), &header, &outcomes, check, meanwhile)?;
+                // What shards have filed there is done.
+                if self.shard().is_none() {
+                    read(&folder, name, &header, &outcomes, check)?;
+                }
+                Some(own)
+            }
+            None => None,
+        };
+        let is_ours = |run: usize| self.shard().is_none_or(|shard| shard.has(run));
+        let missing = |run: &usize| outcomes[*run].get().is_none();
+        let ours: Vec<usize> = (0..runs).filter(|run| is_ours(*run)).filter(missing).collect();
+        if !self.options.merge.is_empty() && !ours.is_empty() {
+            let first: Vec<String> = ours.iter().take(5).map(|run| run.to_string()).collect();
+            let count = ours.len();
+            return Err(Stop::Failed(Failure::Run(format!(
+                "{count} of the {runs} runs of '{name}' are filed in none of the --merge folders (number {} …): do the shards that \
+                 they belong to first",
+                first.join(", ")
+            ))));
+        }
+        let progress = Progress::new(ours.len(), 0, "runs");
+        progress.doing(|| name.to_owned());
+        let failure = Mutex::new(None);
+        self.pool.install(|| {
+            comity::for_range(0..ours.len(), 1, |part| {
+                for run in part.map(|nth| ours[nth]) {
+                    // What could not be filed would be lost.
+                    if failure.lock().expect("no run panics with it").is_some() {
+                        return;
+                    }
+                    let outcome = work(run);
+                    if let Some(Err(error)) = file.as_ref().map(|file| file.note(run, &outcome)) {
+                        *failure.lock().expect("no run panics with it") = Some(error);
+                    }
+                    assert!(outcomes[run].set(outcome).is_ok(), "run {run} is run once");
+                    progress.inc();
+                }
+            });
+        });
+        if !ours.is_empty() {
+            progress.end_of_block(name);
+        }
+        progress.end();
+        if let Some(error) = failure.into_inner().expect("no run panics with it") {
+            return Err(Stop::Failed(error));
+        }
+        let outcomes: Option<Vec<R>> = outcomes.into_iter().map(OnceLock::into_inner).collect();
+        outcomes.ok_or(Stop::Elsewhere)
+    }
+}
+
+/// Takes what a folder's files have, the whole sweep's and those of shards.
+fn read<R: DeserializeOwned>(
+    folder: &Path,
+    name: &str,
+    header: &Header,
+    outcomes: &[OnceLock<R>],
+    check: Check<'_, R>,
+) -> Result<(), Failure> {
+    let failed = |path: &Path, error| Failure::Run(format!("cannot read '{}': {error}", path.display()));
+    for entry in fs::read_dir(folder).map_err(|error| failed(folder, error))? {
+        let path = entry.map_err(|error| failed(folder, error))?.path();
+        let stem = path.file_name().and_then(|file| file.to_str()?.strip_suffix(".jsonl"));
+        if stem.is_some_and(|stem| stem.split(SHARD).next() == Some(name)) {
+            let bytes = fs::read(&path).map_err(|error| failed(&path, error))?;
+            take(&path, &bytes, header, outcomes, check)?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sweep(out: Option<&Path>, shard: Option<&str>, merge: &[&Path]) -> Sweep {
+        let options = Options {
+            out: out.map(Path::to_owned),
+            shard: shard.map(|shard| shard.parse().unwrap()),
+            merge: merge.iter().map(|path| path.to_path_buf()).collect(),
+            workers: Some(2),
+        };
+        Sweep::new(options, "seed 1".into()).unwrap()
+    }
+
+    fn squares(sweep: &Sweep, runs: usize) -> Result<Vec<f64>, Stop> {
+        sweep.run("squares", runs, |run| (run as f64).sqrt())
+    }
+
+    fn expected(runs: usize) -> Vec<f64> {
+        (0..runs).map(|run| (run as f64).sqrt()).collect()
+    }
+
+    fn sentence(outcome: Result<Vec<f64>, Stop>) -> String {
+        match outcome {
+            Err(Stop::Failed(failure)) => failure.into_sentence(),
+            Err(Stop::Elsewhere) => "elsewhere".into(),
+            Ok(outcomes) => panic!("{outcomes:?}"),
+        }
+    }
+
+    #[test]
+    fn what_is_filed_is_not_run_again_and_comes_back_to_the_bit() {
+        let folder = tempfile::tempdir().unwrap();
+        let first = sweep(Some(folder.path()), None, &[]);
+        assert!(squares(&first, 100).ok().unwrap() == expected(100));
+        let again = first.run("squares", 100, |run| -> f64 { panic!("{run} is run again") });
+        assert!(again.ok().unwrap() == expected(100));
+    }
+
+    #[test]
+    fn an_interrupted_sweep_goes_on_after_its_last_whole_line() {
+        let folder = tempfile::tempdir().unwrap();
+        let sweep = sweep(Some(folder.path()), None, &[]);
+        squares(&sweep, 20).ok().unwrap();
+        let path = folder.path().join(RUNS).join("squares.jsonl");
+        let text = fs::read_to_string(&path).unwrap();
+        fs::write(&path, &text[..text.len() - 7]).unwrap();
+        let again = std::sync::atomic::AtomicU32::new(0);
+        let outcomes = sweep.run("squares", 20, |run| {
+            again.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            (run as f64).sqrt()
+        });
+        assert!(outcomes.ok().unwrap() == expected(20));
+        assert_eq!(again.into_inner(), 1);
+        assert_eq!(fs::read_to_string(&path).unwrap().lines().count(), 21);
+    }
+
+    #[test]
+    fn shards_together_are_the_whole() {
+        let folders = [(); 3].map(|()| tempfile::tempdir().unwrap());
+        for (nth, folder) in folders.iter().enumerate() {
+            let shard = sweep(Some(folder.path()), Some(&format!("{}/3", nth + 1)), &[]);
+            assert_eq!(sentence(squares(&shard, 10)), "elsewhere");
+        }
+        let all: Vec<&Path> = folders.iter().map(|folder| folder.path()).collect();
+        assert!(squares(&sweep(None, None, &all), 10).ok().unwrap() == expected(10));
+        let two = sentence(squares(&sweep(None, None, &all[..2]), 10));
+        // All in one folder, and then the whole, which has nothing left to do.
+        let one = tempfile::tempdir().unwrap();
+        for nth in 1..=3 {
+            let shard = sweep(Some(one.path()), Some(&format!("{nth}/3")), &[]);
+            assert_eq!(sentence(squares(&shard, 10)), "elsewhere");
+        }
+        assert!(squares(&sweep(None, None, &[one.path()]), 10).ok().unwrap() == expected(10));
+        let whole = sweep(Some(one.path()), None, &[]);
+        let again = whole.run("squares", 10, |run| -> f64 { panic!("{run} is run again") });
+        assert!(again.ok().unwrap() == expected(10));
+        assert!(two.contains("3 of the 10 runs of 'squares'") && two.contains("number 2, 5, 8"), "{two}");
+    }
+
+    #[test]
+    fn two_at_once_do_not_file_in_one_place() {
+        let folder = tempfile::tempdir().unwrap();
+        let sweep = sweep(Some(folder.path()), None, &[]);
+        let outcomes = sweep.run("squares", 2, |run| {
+            let meanwhile = sentence(squares(&sweep, 2));
+            assert!(meanwhile.contains("another command files its runs there"), "{meanwhile}");
+            (run as f64).sqrt()
+        });
+        assert!(outcomes.ok().unwrap() == expected(2));
+        assert!(squares(&sweep, 2).ok().unwrap() == expected(2));
+    }
+
+    #[test]
+    fn files_of_another_setting_and_broken_lines_are_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let sweep = sweep(Some(folder.path()), None, &[]);
+        squares(&sweep, 3).ok().unwrap();
+        let other = sentence(squares(&sweep, 4));
+        assert!(other.contains("line 1: it has runs of another setting"), "{other}");
+        let path = folder.path().join(RUNS).join("squares.jsonl");
+        let text = fs::read_to_string(&path).unwrap();
+        fs::write(&path, text.replacen("outcome", "income", 1)).unwrap();
+        assert!(sentence(squares(&sweep, 3)).contains("line 2: not a run"));
+        fs::write(&path, format!("{text}{}\n", text.lines().last().unwrap())).unwrap();
+        assert!(sentence(squares(&sweep, 3)).contains("stands in line 4 too"));
+    }
+
+    #[test]
+    fn a_shard_is_one_of_so_many() {
+        assert_eq!("2/8".parse::<Shard>().unwrap().to_string(), "2/8");
+        for wrong in ["0/4", "5/4", "1", "1/0", "a/b", ""] {
+            assert!(wrong.parse::<Shard>().is_err(), "{wrong}");
+        }
+    }
+}
