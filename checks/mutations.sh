@@ -27,8 +27,6 @@ mkdir -p "$work"
 rm -rf "$work/tree"
 mkdir "$work/tree"
 cp -r Cargo.toml Cargo.lock crates lab "$work/tree"
-mkdir "$work/tree/docs"
-cp -r docs/claims "$work/tree/docs"
 cd "$work/tree"
 # The ceiling makes git take the paths as they are, and not from the top of the repository around.
 export GIT_CEILING_DIRECTORIES=$work
@@ -141,7 +139,7 @@ for mutation in "${all[@]}"; do
     # Any alteration of what is decided: filed records of real threads notice, held again by the simulator's driver.
     */protocol/mutations/*) package=comity-sim tests=--lib ;;
     # A policy that a headline of a paper does not hold for.
-    */policy/mutations/*) package=comity-sim tests=--test=headlines ;;
+    */policy/mutations/*) package=comity-papers tests=--test=headlines ;;
     esac
     # Or a test of the crate itself, where no record has what it alters.
     own=$(sed -n 's/^Noticed in: //p' "$mutation")

@@ -13,7 +13,7 @@ use std::sync::OnceLock;
 
 use clap::Args;
 use comity_console::{Failure, loudness};
-use comity_sim::experiments::Runner;
+use comity_papers::Runner;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 

@@ -10,14 +10,12 @@ use clap::{Args, ValueEnum};
 use comfy_table::{Table, presets};
 use comity_console::Failure;
 use comity_console::parse::whole;
-use comity_sim::experiments::a_steal::beyond::{self, Point};
-use comity_sim::experiments::a_steal::time_waste::{self, HeadToHead, MACHINES};
-use comity_sim::experiments::a_steal::utilization::{self, Set};
-use comity_sim::experiments::a_steal::{
-    Family, Jobs, Outcome, PAPER, Practical, SECONDS_PER_QUANTUM, Setting, time, waste,
-};
-use comity_sim::experiments::fit::Estimate;
-use comity_sim::experiments::measure::Measure;
+use comity_papers::a_steal::beyond::{self, Point};
+use comity_papers::a_steal::time_waste::{self, HeadToHead, MACHINES};
+use comity_papers::a_steal::utilization::{self, Set};
+use comity_papers::a_steal::{Family, Jobs, Outcome, PAPER, Practical, SECONDS_PER_QUANTUM, Setting, time, waste};
+use comity_papers::fit::Estimate;
+use comity_papers::measure::Measure;
 use comity_sim::workload::swf;
 use serde::Serialize;
 
@@ -40,7 +38,7 @@ const EXAMPLES: &str = "Examples:
 
 Agrawal, He and Leiserson, An Empirical Evaluation of Work Stealing with
 Parallelism Feedback, ICDCS 2006. docs/papers/a-steal.md says what the paper
-leaves unsaid, what was chosen, and where numbers differ; docs/claims/ has each
+leaves unsaid, what was chosen, and where numbers differ; lab/papers/ has each
 claim, its kind and its tolerance.";
 
 /// A-STEAL: the time, waste, time-waste and utilization experiments of §4 to §7

@@ -10,8 +10,8 @@ use clap::{Args, ValueEnum};
 use comfy_table::{Table, presets};
 use comity_console::parse::whole;
 use comity_console::{Failure, output};
-use comity_sim::experiments::all_five::{CORES, Found, Ground, Measured, Mix, POLICIES, Setting, run as run_cells};
-use comity_sim::experiments::measure::median;
+use comity_papers::all_five::{CORES, Found, Ground, Measured, Mix, POLICIES, Setting, run as run_cells};
+use comity_papers::measure::median;
 use serde::Serialize;
 
 use super::findings::{here, write};

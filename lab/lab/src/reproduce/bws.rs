@@ -6,11 +6,11 @@ use std::mem;
 use clap::{Args, ValueEnum};
 use comfy_table::{Table, presets};
 use comity_console::Failure;
-use comity_sim::experiments::bws::pairs::{self, CoRun, CoRuns, PairKind};
-use comity_sim::experiments::bws::{Benchmark, ORIGINAL, PAPER, Programs, Setting, beyond, examples, solo};
-use comity_sim::experiments::claims::Claim;
-use comity_sim::experiments::corun::Ran;
-use comity_sim::experiments::measure::Measure;
+use comity_papers::bws::pairs::{self, CoRun, CoRuns, PairKind};
+use comity_papers::bws::{Benchmark, ORIGINAL, PAPER, Programs, Setting, beyond, examples, solo};
+use comity_papers::claims::Claim;
+use comity_papers::corun::Ran;
+use comity_papers::measure::Measure;
 use serde::Serialize;
 
 use super::findings::{Findings, here};
@@ -28,8 +28,8 @@ const EXAMPLES: &str = "Examples:
 
 Ding, Wang, Gibbons and Zhang, BWS: Balanced Work Stealing for Time-Sharing
 Multicores, EuroSys 2012. docs/results/bws.md has each of the paper's numbers
-beside ours; docs/claims/bws.toml has its kind, its tolerance, and what the
-model was fitted to.";
+beside ours; lab/papers/src/bws/claims.toml has its kind, its tolerance, and
+what the model was fitted to.";
 
 /// BWS: eight programs alone and in all 28 pairs, on 32 simulated cores with Linux 2.6.36
 ///

@@ -6,11 +6,11 @@ use std::mem;
 use clap::{Args, ValueEnum};
 use comfy_table::{Table, presets};
 use comity_console::Failure;
-use comity_sim::experiments::claims::Claim;
-use comity_sim::experiments::corun::Ran;
-use comity_sim::experiments::dws::mixes::{self, Compared, Mix, NC, Set};
-use comity_sim::experiments::dws::{ABP, EP, PAPER, PROGRAMS, Programs, Setting, T_SLEEPS};
-use comity_sim::experiments::measure::Measure;
+use comity_papers::claims::Claim;
+use comity_papers::corun::Ran;
+use comity_papers::dws::mixes::{self, Compared, Mix, NC, Set};
+use comity_papers::dws::{ABP, EP, PAPER, PROGRAMS, Programs, Setting, T_SLEEPS};
+use comity_papers::measure::Measure;
 use serde::Serialize;
 
 use super::findings::{Findings, here};
@@ -28,7 +28,8 @@ const EXAMPLES: &str = "Examples:
 
 Chen, Zheng and Guo, Adaptive demand-aware work-stealing in multi-programmed
 multi-core architectures, CCPE 2016. docs/results/dws.md has each of the paper's
-numbers beside ours; docs/claims/dws.toml has its tolerance, and what is assumed.";
+numbers beside ours; lab/papers/src/dws/claims.toml has its tolerance, and what is
+assumed.";
 
 /// DWS: eight programs alone and in all 28 mixes, on 16 simulated processors with Linux 2.6.32
 ///

@@ -8,8 +8,8 @@ use std::path::Path;
 
 use comfy_table::{Table, presets};
 use comity_console::{Failure, output};
-use comity_sim::experiments::claims::{At, Claims, Interval, Judged, Kind, News, Paper, Verdict, judge};
-use comity_sim::experiments::measure::Measure;
+use comity_papers::claims::{At, Claims, Interval, Judged, Kind, News, Paper, Verdict, judge};
+use comity_papers::measure::Measure;
 use serde::Serialize;
 
 use super::options::Options;
@@ -246,8 +246,8 @@ fn differences(text: &mut String, judged: &[Judged]) {
 fn news(text: &mut String, judged: &[Judged]) {
     for (news, what) in [
         (News::Fails, "held when filed and do not now"),
-        (News::Holds, "were filed as differing where they hold now: change docs/claims"),
-        (News::First, "are run for the first time: file in docs/claims what came out"),
+        (News::Holds, "were filed as differing where they hold now: change lab/papers"),
+        (News::First, "are run for the first time: file in lab/papers what came out"),
     ] {
         let own: Vec<&str> = judged.iter().filter(|one| one.news == news).map(|one| one.claim.id.as_str()).collect();
         if !own.is_empty() {

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use comity_console::Failure;
 use comity_console::parse::whole;
-use comity_sim::experiments::claims::{Claims, Paper};
+use comity_papers::claims::{Claims, Paper};
 
 use crate::sweep;
 
@@ -13,7 +13,7 @@ use crate::sweep;
 #[derive(Args)]
 #[group(skip)]
 pub struct Options {
-    /// Fail if a claim that held when it was filed in docs/claims does not hold
+    /// Fail if a claim that held when it was filed in lab/papers does not hold
     #[arg(long, conflicts_with = "shard")]
     pub check: bool,
     /// Run with each value of the parameters that no datum fixes, too: a claim holds only if it holds with all of them

@@ -6,11 +6,11 @@ use std::mem;
 use clap::{Args, ValueEnum};
 use comfy_table::{Table, presets};
 use comity_console::Failure;
-use comity_sim::experiments::claims::Claim;
-use comity_sim::experiments::measure::Measure;
-use comity_sim::experiments::robinhood::mixes::{self, Beside, CoRun, CoRuns, Decisions};
-use comity_sim::experiments::robinhood::rates::{self, Found, Part, Point, alone};
-use comity_sim::experiments::robinhood::{Benchmark, CPUS, PAPER, Programs, RATES, Setting, Strategy, figure3};
+use comity_papers::claims::Claim;
+use comity_papers::measure::Measure;
+use comity_papers::robinhood::mixes::{self, Beside, CoRun, CoRuns, Decisions};
+use comity_papers::robinhood::rates::{self, Found, Part, Point, alone};
+use comity_papers::robinhood::{Benchmark, CPUS, PAPER, Programs, RATES, Setting, Strategy, figure3};
 use serde::Serialize;
 
 use super::findings::{Findings, here};
@@ -28,7 +28,8 @@ const EXAMPLES: &str = "Examples:
 
 Peng, Wu and Jin, Robinhood: Towards Efficient Work-stealing in Virtualized
 Environments. docs/results/robinhood.md has each of the paper's numbers beside
-ours; docs/claims/robinhood.toml has its kind and tolerance, and what is assumed.";
+ours; lab/papers/src/robinhood/claims.toml has its kind and tolerance, and what
+is assumed.";
 
 /// Robinhood: virtual machines of 16 virtual CPUs on 16 simulated ones, under Xen's Credit scheduler, guests with
 /// Linux 3.9
@@ -209,7 +210,7 @@ impl All {
     }
 
     fn extra(&self) -> Extra {
-        let told = |(point, ran): &(Point, comity_sim::experiments::corun::Ran)| Told {
+        let told = |(point, ran): &(Point, comity_papers::corun::Ran)| Told {
             point: *point,
             seconds: ran.mean() / 1e9,
             slowdown: self.found.slowdown(*point),

@@ -2,8 +2,8 @@
 
 use clap::ValueEnum;
 use comity_console::Failure;
-use comity_sim::experiments::Runner;
-use comity_sim::experiments::claims::{CHOSEN, Claims};
+use comity_papers::Runner;
+use comity_papers::claims::{CHOSEN, Claims};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 

@@ -7,9 +7,9 @@ use std::mem;
 
 use clap::{Args, ValueEnum};
 use comity_console::Failure;
-use comity_sim::experiments::claims::Claim;
-use comity_sim::experiments::measure::Measure;
-use comity_sim::experiments::ws_last::{
+use comity_papers::claims::Claim;
+use comity_papers::measure::Measure;
+use comity_papers::ws_last::{
     CPUS, Outcome, PAPER, Point, Setting, T, Variant, divisions, messages, sawtooth, workers,
 };
 use serde::Serialize;

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use comity_console::{Failure, output};
-use comity_sim::experiments::fit::Estimate;
+use comity_papers::fit::Estimate;
 use comity_sim::scenario::{Model, Outcome};
 
 use super::points::Points;

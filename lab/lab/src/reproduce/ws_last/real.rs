@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use comfy_table::{Table, presets};
 use comity_console::Failure;
-use comity_sim::experiments::ws_last::{Measured, Outcome, Point, T};
+use comity_papers::ws_last::{Measured, Outcome, Point, T};
 
 use crate::bench::blocking::executor::Name;
 use crate::bench::blocking::workloads::{Plan, Workload};

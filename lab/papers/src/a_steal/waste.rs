@@ -1,0 +1,100 @@
+//! The waste experiments (§5): how waste depends on δ, and on the parallelism of the job.
+
+use rand_chacha::ChaCha8Rng;
+
+use super::profiles::TYPICAL_QUANTA;
+use super::single::Single;
+use super::{Draws, Family, Jobs, Outcome, PROCESSORS, RHO, Setting};
+use crate::Runner;
+use crate::fit::{Estimate, mean};
+use crate::measure::Measure;
+
+/// As many as in the paper, for each δ.
+const JOBS: usize = 300;
+
+/// In hundredths.
+pub const DELTAS: [u32; 6] = [50, 60, 70, 80, 90, 100];
+
+/// Runs the same jobs for each δ; the outcomes by δ.
+pub fn run<R: Runner>(setting: &Setting, runner: &R) -> Result<Vec<(u32, Vec<Outcome>)>, R::Stop> {
+    let jobs = setting.runs(JOBS);
+    let mut outcomes = runner
+        .run("waste", jobs * DELTAS.len(), |nth| {
+            let mut random = setting.draws(Draws::Waste, nth % jobs);
+            let scheduler = (setting.a_steal)(DELTAS[nth / jobs]);
+            draw(setting, nth % jobs, &mut random).run(setting, &scheduler, random)
+        })?
+        .into_iter();
+    Ok(DELTAS.iter().map(|delta| (*delta, outcomes.by_ref().take(jobs).collect())).collect())
+}
+
+/// "Most of which had parallelism T₁/T∞ > 5P̄", on profiles "drawn equally from the three kinds" (§5): here nine of
+/// ten.
+fn draw(setting: &Setting, nth: usize, random: &mut ChaCha8Rng) -> Single {
+    let family = Family::ALL[nth % 3];
+    let profile = family.draw(PROCESSORS, &setting.practical, random);
+    let (least, most) = setting.jobs.parallelism;
+    let five = 5.0f64.clamp(least, most);
+    let parallelism = if nth % 30 < 3 { (least, five) } else { (five, most) };
+    let jobs = Jobs { parallelism, ..setting.jobs.clone() };
+    let shape = jobs.draw(profile.mean(1, TYPICAL_QUANTA), random);
+    Single { family, processors: PROCESSORS, profile, shape }
+}
+
+/// The mean of waste over work.
+pub fn mean_waste(outcomes: &[Outcome]) -> Estimate {
+    mean(&outcomes.iter().map(Outcome::waste).collect::<Vec<_>>())
+}
+
+/// The bound of inequality 3 on the waste over work, for quanta of `length`.
+pub fn bound(delta: f64, length: f64) -> f64 {
+    let rho = f64::from(RHO) / 100.0;
+    (1.0 + rho - delta) / delta + (1.0 + rho) * (1.0 + rho) / (delta * (length * delta - 1.0 - rho))
+}
+
+/// The bound on the waste over work in efficient quanta.
+pub fn efficient_bound(delta: f64) -> f64 {
+    (1.0 - delta) / delta
+}
+
+/// What is measured of both experiments.
+pub(super) const MEASURES: &[&str] = &[
+    "deltas-below-a-tenth",
+    "waste-spread-over-deltas",
+    "waste-over-bound",
+    "waste-over-allotted-median",
+    "waste-parallel",
+    "waste-highest",
+    "waste-steps-down",
+];
+
+/// Measures both experiments; `time` are the outcomes of the time experiments, for quanta of `length`.
+pub fn measures(by_delta: &[(u32, Vec<Outcome>)], time: &[Outcome], length: u64) -> Vec<Measure> {
+    let wastes: Vec<f64> = by_delta.iter().map(|(_, outcomes)| mean_waste(outcomes).value).collect();
+    let most = |numbers: &mut dyn Iterator<Item = f64>| numbers.fold(f64::NEG_INFINITY, f64::max);
+    let highest = most(&mut wastes.iter().copied());
+    let lowest = -most(&mut wastes.iter().map(|waste| -waste));
+    let of_bound =
+        by_delta.iter().zip(&wastes).map(|((delta, _), waste)| waste / bound(f64::from(*delta) / 100.0, length as f64));
+    let mut of_allotted: Vec<f64> =
+        time.iter().map(|outcome| outcome.cycles.waste() as f64 / outcome.cycles.total() as f64).collect();
+    of_allotted.sort_by(f64::total_cmp);
+    let within = |least: f64, most: f64| {
+        let own = time.iter().filter(move |outcome| {
+            let normalized = outcome.parallelism() / outcome.mean_availability;
+            least < normalized && normalized <= most
+        });
+        mean(&own.map(Outcome::waste).collect::<Vec<_>>())
+    };
+    let bands = [(0.0, 1.0), (1.0, 3.0), (3.0, 10.0), (10.0, f64::INFINITY)].map(|(least, most)| within(least, most));
+    let steps_down = bands.windows(2).filter(|pair| pair[1].value < pair[0].value).count();
+    vec![
+        Measure::new("deltas-below-a-tenth", wastes.iter().filter(|waste| **waste < 0.1).count() as f64),
+        Measure::new("waste-spread-over-deltas", highest - lowest),
+        Measure::new("waste-over-bound", most(&mut of_bound.into_iter())),
+        Measure::new("waste-over-allotted-median", of_allotted[of_allotted.len() / 2]),
+        Measure::new("waste-parallel", bands[3]),
+        Measure::new("waste-highest", most(&mut time.iter().map(Outcome::waste))),
+        Measure::new("waste-steps-down", steps_down as f64),
+    ]
+}
