@@ -6,6 +6,7 @@
 //! machine, so that each takes about a tenth of a second alone on any of them.
 
 pub mod mixes;
+mod report;
 
 use std::ops::Range;
 
@@ -18,6 +19,7 @@ use comity_sim::hypervisor::{Scheduling, Share, Vmm};
 use comity_sim::threads::Costs;
 use comity_sim::threads::linux::{Groups, Linux, Version};
 pub use mixes::{Mix, Piece};
+pub use report::row;
 
 /// What is compared: five papers' policies, WS-LAST's where tasks block, what rayon-core has, the oldest, and ours.
 pub const POLICIES: [&str; 8] = ["comity", "bws", "dws", "a-steal", "robinhood", "ws-last", "abp", "plain"];

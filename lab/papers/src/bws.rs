@@ -1,308 +1,278 @@
 //! The experiments of BWS (§2.3.2, §5): eight programs, alone and in all 28 pairs, on 32 simulated cores.
 //!
-//! A pair under a policy is one run, and experiments share them. What the paper leaves unsaid is chosen here, once for
-//! all experiments; `lab/papers/src/bws/claims.toml` says what fixes each choice, and which values are swept.
+//! Ding, Wang, Gibbons and Zhang, *BWS: Balanced Work Stealing for Time-Sharing Multicores*, EuroSys 2012. A pair under
+//! a policy is one run, and experiments share them.
 
+pub mod ablations;
+mod averages;
 mod benchmark;
 pub mod beyond;
 pub mod examples;
 pub mod pairs;
+mod setting;
+pub mod slowdowns;
 pub mod solo;
+pub mod thresholds;
+pub mod throughputs;
+pub mod variations;
+pub mod yields;
 
-use std::sync::Arc;
+use std::fmt::Write;
 
-use comity_graph::{Graph, Scale};
+use comfy_table::{Table, presets};
+use comity_console::Failure;
+use serde::Serialize;
 
 pub use benchmark::Benchmark;
+use pairs::{CoRun, CoRuns};
+pub use setting::{CORES, ORIGINAL, Programs, Setting};
 
-use crate::claims::Paper;
-use crate::corun::{Again, Does, Entry, GAP, Length, Machine, Ran, together};
-use crate::{Runner, programs};
-use comity_sim::threads::Costs;
-use comity_sim::threads::linux::{Groups, Linux, Version};
+use crate::corun::Ran;
+use crate::paper::{Experiment, NoOptions, Paper, Text, undrawn};
+use crate::{Runner, here};
 
-/// The paper's claims, and what is measured of them.
-pub static PAPER: Paper = Paper {
-    name: "bws",
-    file: "lab/papers/src/bws/claims.toml",
-    text: include_str!("bws/claims.toml"),
-    experiments: &[
-        ("solo", solo::MEASURES),
-        ("examples", examples::MEASURES),
-        ("fig2", pairs::SLOWDOWNS),
-        ("fig3", pairs::THROUGHPUTS),
-        ("fig4", pairs::VARIATIONS),
-        ("fig5", pairs::ALTERNATIVES),
-        ("fig6", pairs::THRESHOLDS),
-        ("ablations", solo::ABLATIONS),
-    ],
-    takes: |text| Setting::new(1).vary(text),
-};
-
-/// Cores of the paper's machine, and workers of each program (§5.1).
-pub const CORES: u32 = 32;
-
-/// What the original runs under.
-pub const ORIGINAL: &str = "abp";
-
-/// What everything is simulated with.
-#[derive(Clone, Debug)]
-pub struct Setting {
-    /// The seed of all that is drawn.
-    pub seed: u64,
-    /// What takes the place of BWS: `bws`, unless a test breaks it.
-    pub bws: &'static str,
-    /// By how much longer the paper's machine took than that on which programs were recorded.
-    pub slow: f64,
-    /// The same of CG alone: the paper says nothing of its code and memory.
-    pub cg: f64,
-    /// The part of its time alone in which each process is serial, in thousandths: it begins, reads, makes its
-    /// input, and writes.
-    pub setup: u32,
-    /// How many cores a socket's memory serves, in thousandths.
-    pub bandwidth: u32,
-    /// The part of its time alone in which CG waits for memory, in thousandths,
-    pub cg_memory: u32,
-    /// and BFS.
-    pub bfs_memory: u32,
-    /// Before each batch of CLIP's polygons, in microseconds of the machine on which it was recorded.
-    pub clip_serial: u64,
-    /// What things cost on the paper's machine.
-    pub costs: Costs,
-    /// Ticks of the kernel's clock in a second.
-    pub hz: u32,
-    /// Whether each execution is a process of its own.
-    pub again: Again,
-    /// Of each program in a pair so many executions are measured at least.
-    pub executions: usize,
-    /// Cores, and workers of each program; with more than the paper's 32 programs have as many more tasks.
-    pub cores: u32,
-    /// Sockets.
-    pub sockets: u32,
-    /// The kernel,
-    pub kernel: Version,
-    /// and whether the threads of each program are a task group of it.
-    pub groups: Groups,
+/// What came of BWS's experiments with one setting.
+pub struct Bws {
+    /// The programs of the setting.
+    pub programs: Programs,
+    alone: Option<Vec<Ran>>,
+    /// The pairs under each policy.
+    pairs: Vec<(String, CoRuns)>,
+    beyond: Vec<beyond::Point>,
 }
 
-impl Setting {
-    /// The machine of §5.1, with the parameters of `lab/papers/src/bws/claims.toml`.
-    pub fn new(seed: u64) -> Setting {
-        Setting {
-            seed,
-            bws: "bws",
-            slow: 10.0,
-            cg: 15.0,
-            setup: 200,
-            bandwidth: 4_000,
-            cg_memory: 1_000,
-            bfs_memory: 600,
-            clip_serial: 65,
-            costs: Costs { steal: 500, yield_core: 700, bell: 500, count: 500, ..Costs::default() },
-            hz: 1_000,
-            again: Again::Process,
-            executions: 4,
-            cores: CORES,
-            sockets: 4,
-            kernel: Version::V2_6_36,
-            groups: Groups::Same,
-        }
+impl Paper for Bws {
+    const TEXT: Text = Text {
+        name: "bws",
+        title: "BWS: eight programs alone and in all 28 pairs, on 32 simulated cores with Linux 2.6.36",
+        about: "The programs are recorded kernels; the thieves are the code that runs on threads. With --out, each figure is \
+                drawn as an SVG file, and the numbers are in result.json.",
+        examples: "Examples:
+  comity-lab reproduce bws --check
+  comity-lab reproduce bws fig2 fig3 --plot .
+  comity-lab reproduce bws --full --out results    # stopped, the same command
+                                                   # goes on
+  comity-lab reproduce bws examples --vary slow=20 --vary hz=250
+
+Ding, Wang, Gibbons and Zhang, BWS: Balanced Work Stealing for Time-Sharing
+Multicores, EuroSys 2012. docs/results/bws.md has each of the paper's numbers
+beside ours; lab/papers/src/bws/claims.toml has its kind, its tolerance, and
+what the model was fitted to.",
+        default: "the paper's",
+        vary: (
+            "KEY=VALUE",
+            "Choose otherwise what the paper leaves unsaid; can be repeated. Of the machine: bandwidth, cg-memory, \
+             bfs-memory (thousandths), hz. Of the programs: slow, cg (factors of the recorded lengths), clip-serial (µs \
+             before a batch), again (process or in-place). Costs in nanoseconds: steal, yield, switch, refill, queue, \
+             bell, count",
+        ),
+        one_in: None,
+        file: "lab/papers/src/bws/claims.toml",
+        claims: include_str!("bws/claims.toml"),
+    };
+
+    type Options = NoOptions;
+    type Setting = Setting;
+    type Extra = Extra;
+
+    fn usual(seed: u64) -> Result<Setting, String> {
+        Ok(Setting::new(seed))
     }
 
-    /// The same programs on a machine of today: the one on which they were recorded, but with so many cores. It has
-    /// EEVDF, costs that were fitted to no machine, and a socket for each 64 cores.
-    pub fn today(seed: u64, cores: u32, groups: Groups) -> Setting {
-        let sockets = cores.div_ceil(64);
-        Setting {
-            slow: 1.0,
-            // What class B takes here over what its recording, scaled, says.
-            cg: 1.5,
-            // Memory for half of the cores, as there.
-            bandwidth: 500 * cores / sockets,
-            costs: Costs::default(),
-            hz: 250,
-            cores,
-            sockets,
-            kernel: Version::V6_18,
-            groups,
-            ..Setting::new(seed)
-        }
+    fn vary(setting: &mut Setting, text: &str) -> Result<(), String> {
+        setting.vary(text)
     }
 
-    /// Chooses otherwise what the paper leaves unsaid: `key=value`.
-    ///
-    /// # Errors
-    /// Says in a sentence what can be written instead.
-    pub fn vary(&mut self, text: &str) -> Result<(), String> {
-        let (key, value) = text.split_once('=').unwrap_or((text, ""));
-        let whole = |least: u64, most: u64| {
-            let wrong = || format!("{key}={value}: write a whole number from {least} to {most}");
-            value.parse().ok().filter(|number| (least..=most).contains(number)).ok_or_else(wrong)
-        };
-        let factor = || {
-            let wrong = || format!("{key}={value}: write a number from 0.1 to 1000");
-            value.parse().ok().filter(|factor| (0.1..=1000.0).contains(factor)).ok_or_else(wrong)
-        };
-        match key {
-            "slow" => self.slow = factor()?,
-            "cg" => self.cg = factor()?,
-            "setup" => self.setup = whole(0, 900)? as u32,
-            "bandwidth" => self.bandwidth = whole(100, 8_000)? as u32,
-            "cg-memory" => self.cg_memory = whole(0, 1_000)? as u32,
-            "bfs-memory" => self.bfs_memory = whole(0, 1_000)? as u32,
-            "clip-serial" => self.clip_serial = whole(1, 1_000_000)?,
-            "hz" => self.hz = whole(10, 10_000)? as u32,
-            "again" => {
-                self.again = match value {
-                    "process" => Again::Process,
-                    "in-place" => Again::InPlace,
-                    _ => return Err(format!("again={value}: write process or in-place")),
-                }
-            }
-            _ => {
-                let costs = &mut self.costs;
-                let cost = match key {
-                    "steal" => &mut costs.steal,
-                    "yield" => &mut costs.yield_core,
-                    "switch" => &mut costs.switch,
-                    "refill" => &mut costs.refill,
-                    "queue" => &mut costs.queue,
-                    "bell" => &mut costs.bell,
-                    "count" => &mut costs.count,
-                    _ => {
-                        return Err(format!(
-                            "'{text}' is none of slow, cg (factors), setup, bandwidth, cg-memory, bfs-memory (thousandths), clip-serial \
-                             (µs), hz, again (process or in-place), or steal, yield, switch, refill, queue, bell, count \
-                             (nanoseconds)=VALUE"
-                        ));
-                    }
-                };
-                *cost = whole(u64::from(matches!(key, "steal" | "yield")), 1_000_000)?;
+    fn with(setting: &Setting) -> Bws {
+        Bws { programs: setting.programs(), alone: None, pairs: Vec::new(), beyond: Vec::new() }
+    }
+
+    fn experiments<R: Runner>() -> Vec<Experiment<Bws, R>> {
+        vec![
+            Experiment::new("solo", "§5.1, footnote 4: each program alone", solo::run, undrawn),
+            Experiment::new("examples", "§2.3.2: BFS beside EP, and CG beside MM", examples::run, undrawn),
+            Experiment::new(
+                "fig2",
+                "Slowdowns, unfairness and switches of all pairs",
+                slowdowns::run,
+                slowdowns::figures,
+            ),
+            Experiment::new("fig3", "Their throughput", throughputs::run, throughputs::figures),
+            Experiment::new("fig4", "How much their times vary", variations::run, variations::figures),
+            Experiment::new("fig5", "Delayed and selective yields", yields::run, yields::figures),
+            Experiment::new("fig6", "Other values of SleepThreshold", thresholds::run, thresholds::figures),
+            Experiment::new(
+                "ablations",
+                "§5.5: waking by busy workers, and global information",
+                ablations::run,
+                undrawn,
+            ),
+            Experiment::beyond(
+                "beyond",
+                "What the authors had no machine for: 64 and 128 cores under EEVDF, and dws and comity",
+                beyond::run,
+                undrawn,
+            ),
+        ]
+    }
+
+    fn notes(&self) -> Vec<String> {
+        vec![
+            "LOOP has no executions of its own: its slowdown is that of its computing time, and it has no variation."
+                .into(),
+        ]
+    }
+
+    fn extra(self) -> Extra {
+        let mut extra = Extra { alone: Vec::new(), pairs: Vec::new(), beyond: self.beyond };
+        let Some(alone) = &self.alone else { return extra };
+        let speedups = solo::speedups(&self.programs, alone);
+        for ((benchmark, ran), speedup) in Benchmark::ALL.into_iter().zip(alone).zip(speedups) {
+            // LOOP has no time.
+            if benchmark != Benchmark::Loop {
+                extra.alone.push(Alone { program: benchmark.name(), seconds: ran.mean() / 1e9, speedup });
             }
         }
-        Ok(())
+        for (policy, found) in &self.pairs {
+            extra.pairs.extend(pairs::co_runs(alone, found).into_iter().map(|co_run| Paired {
+                policy: policy.clone(),
+                programs: co_run.pair.map(Benchmark::name),
+                unfairness: co_run.unfairness(),
+                co_run,
+            }));
+        }
+        extra
     }
 
-    fn machine(&self) -> Machine {
-        let is_papers = self.kernel == Version::V2_6_36;
-        let linux = Linux {
-            compat_yield: is_papers,
-            hz: self.hz,
-            groups: self.groups,
-            sockets: self.sockets,
-            bandwidth: Some(self.bandwidth),
-            ..Linux::new(self.kernel)
-        };
-        Machine { cores: self.cores, linux, costs: self.costs, directed_yield: is_papers }
+    fn table(extra: &Extra) -> String {
+        extra.table()
+    }
+}
+
+impl Bws {
+    /// The programs alone under the original, unless some of the runs are elsewhere.
+    fn alone<R: Runner>(&mut self, runner: &R) -> Result<Option<Vec<Ran>>, Failure> {
+        if self.alone.is_none() {
+            self.alone = here(self.programs.alone(ORIGINAL, runner))?;
+        }
+        Ok(self.alone.clone())
     }
 
-    /// What a program does, at the paper's size but for the repetitions of phases and tasks that are all alike;
-    /// `None`: LOOP.
-    fn graph(&self, benchmark: Benchmark) -> Option<Arc<Graph>> {
-        let slow = |slow: f64| Scale { length: slow, serial: slow, ..Scale::default() };
-        let more = f64::from(self.cores) / f64::from(CORES);
-        let plain = Scale { width: more, ..slow(self.slow) };
-        let wider = |width: f64| Scale { width: width * more, ..plain };
-        let graph = match benchmark {
-            // 10 million nodes, of 250,000. Its distances are set before it is timed.
-            Benchmark::Bfs => programs::recorded("bfs", Scale { serial: 1.0, ..wider(40.0) }),
-            // A sixteenth of class B, of class S.
-            Benchmark::Ep => programs::recorded("ep", wider(4.0)),
-            Benchmark::Mm => programs::recorded("mm", plain),
-            // 800 × 600, of 400 × 300.
-            Benchmark::RayTracer => programs::recorded("raytrace", wider(4.0)),
-            // Class B, of A: 75,000 rows of 182.6 nonzeros, of 14,000 of 132.3.
-            Benchmark::Cg => {
-                let Scale { length, serial, .. } = slow(self.cg);
-                let (rows, nonzeros) = (75_000.0 / 14_000.0, 182.6 / 132.3);
-                let scale =
-                    Scale { width: rows * more, length: length * nonzeros, serial: serial * rows, ..Scale::default() };
-                programs::conjugate_gradients(CG_STEPS, scale)
+    /// All pairs under a policy, unless some of the runs are elsewhere.
+    fn pairs<R: Runner>(&mut self, policy: &str, runner: &R) -> Result<Option<CoRuns>, Failure> {
+        if let Some((_, known)) = self.pairs.iter().find(|(known, _)| known == policy) {
+            return Ok(Some(known.clone()));
+        }
+        let found = here(pairs::run(&self.programs, policy, runner))?;
+        self.pairs.extend(found.clone().map(|found| (policy.to_owned(), found)));
+        Ok(found)
+    }
+
+    /// The programs alone, and all pairs under the original and under BWS.
+    fn compared<R: Runner>(&mut self, runner: &R) -> Result<Option<(Vec<Ran>, [CoRuns; 2])>, Failure> {
+        let bws = self.programs.setting.bws;
+        let (alone, abp, bws) = (self.alone(runner)?, self.pairs(ORIGINAL, runner)?, self.pairs(bws, runner)?);
+        Ok(alone.zip(abp.zip(bws)).map(|(alone, (abp, bws))| (alone, [abp, bws])))
+    }
+
+    /// What came of all pairs under a policy, if they were run.
+    fn co_runs(&self, policy: &str) -> Option<Vec<CoRun>> {
+        let (_, found) = self.pairs.iter().find(|(known, _)| known == policy)?;
+        Some(pairs::co_runs(self.alone.as_ref()?, found))
+    }
+
+    /// What came of all pairs under the original and under BWS, if both were run.
+    fn both(&self) -> Option<[Vec<CoRun>; 2]> {
+        Some([self.co_runs(ORIGINAL)?, self.co_runs(self.programs.setting.bws)?])
+    }
+}
+
+/// The numbers behind the measures, with the chosen values.
+#[derive(Serialize)]
+pub struct Extra {
+    alone: Vec<Alone>,
+    pairs: Vec<Paired>,
+    beyond: Vec<beyond::Point>,
+}
+
+/// A program alone under the original.
+#[derive(Serialize)]
+struct Alone {
+    program: &'static str,
+    seconds: f64,
+    speedup: f64,
+}
+
+/// A pair under a policy.
+#[derive(Serialize)]
+struct Paired {
+    policy: String,
+    programs: [&'static str; 2],
+    #[serde(flatten)]
+    co_run: CoRun,
+    unfairness: f64,
+}
+
+impl Extra {
+    /// What the paper draws and has no number for.
+    fn table(&self) -> String {
+        let mut text = String::new();
+        if !self.alone.is_empty() {
+            let mut table = Table::new();
+            table.load_style(presets::UTF8_FULL_CONDENSED).set_header(["alone under ABP", "s", "speedup"]);
+            for Alone { program, seconds, speedup } in &self.alone {
+                table.add_row([(*program).to_owned(), format!("{seconds:.3}"), format!("{speedup:.1}")]);
             }
-            Benchmark::Clip => {
-                let serial = (self.clip_serial as f64 * 1e3 * self.slow) as u64;
-                programs::clip_in_batches(CLIP_BATCHES, serial, plain)
+            let _ = writeln!(text, "{table}");
+        }
+        let of = |policy: &'static str| self.pairs.iter().filter(move |one| one.policy == policy);
+        let policies = [ORIGINAL, "bws"];
+        if policies.iter().all(|policy| of(policy).next().is_some()) {
+            let mut table = Table::new();
+            let header = ["pair", "slowdowns under ABP, %", "under BWS", "throughput under ABP", "under BWS"];
+            table.load_style(presets::UTF8_FULL_CONDENSED).set_header(header);
+            for (abp, bws) in of(policies[0]).zip(of(policies[1])) {
+                let slowdowns = |one: &Paired| one.co_run.slowdowns.map(|each| format!("{each:.0}")).join(", ");
+                table.add_row([
+                    abp.programs.join(", "),
+                    slowdowns(abp),
+                    slowdowns(bws),
+                    format!("{:.2}", abp.co_run.throughput),
+                    format!("{:.2}", bws.co_run.throughput),
+                ]);
             }
-            Benchmark::Mi => programs::recorded("mi", plain),
-            Benchmark::Loop => return None,
-        };
-        let alone = graph.measure(self.seed).work as f64 / (benchmark.parallel_speedup() * more);
-        let part = f64::from(self.setup) / 1e3;
-        Some(programs::set_up(&graph, (alone * part / (1.0 - part)) as u64 + 1))
+            let _ = writeln!(text, "{table}");
+        }
+        if !self.beyond.is_empty() {
+            let mut table = Table::new();
+            table.load_style(presets::UTF8_FULL_CONDENSED).set_header([
+                "cores",
+                "groups",
+                "policy",
+                "unfairness, % (most)",
+                "throughput (least)",
+                "alone over abp",
+                "barriers",
+                "fences",
+                "wake-ups",
+                "switches a core and s",
+            ]);
+            for point in &self.beyond {
+                table.add_row([
+                    point.cores.to_string(),
+                    format!("{:?}", point.groups).to_lowercase(),
+                    point.policy.to_owned(),
+                    format!("{:.0} ({:.0})", point.unfairness, point.most_unfair),
+                    format!("{:.2} ({:.2})", point.throughput, point.least_throughput),
+                    format!("{:.3}", point.alone),
+                    format!("{:.1}", point.barriers),
+                    format!("{:.0}", point.fences),
+                    format!("{:.0}", point.wakeups),
+                    format!("{:.0}", point.switches),
+                ]);
+            }
+            let _ = writeln!(text, "{table}");
+        }
+        text
     }
-
-    /// The programs, to be run.
-    pub fn programs(&self) -> Programs<'_> {
-        Programs { setting: self, graphs: Benchmark::ALL.map(|benchmark| self.graph(benchmark)) }
-    }
-}
-
-/// Steps of CG in an execution.
-const CG_STEPS: u32 = 6;
-
-/// Batches of CLIP's polygons in an execution.
-const CLIP_BATCHES: u32 = 100;
-
-/// The most that is simulated of a run, in nanoseconds.
-const MOST: u64 = 20_000_000_000;
-
-/// The programs of a setting.
-pub struct Programs<'a> {
-    setting: &'a Setting,
-    graphs: [Option<Arc<Graph>>; 8],
-}
-
-impl Programs<'_> {
-    /// What takes the place of BWS.
-    pub fn bws(&self) -> &'static str {
-        self.setting.bws
-    }
-
-    fn entry(&self, benchmark: Benchmark, policy: &str, workers: u32) -> Entry {
-        let memory = match benchmark {
-            Benchmark::Cg => self.setting.cg_memory,
-            Benchmark::Bfs => self.setting.bfs_memory,
-            _ => 0,
-        };
-        let policy = policy.parse().expect("it is in the catalog");
-        let does = self.graphs[benchmark as usize].clone().map_or(Does::Loop, Does::Graph);
-        Entry { does, join_ns: JOIN, memory, begins_at_home: false, policy, workers, vm: 0, gap: GAP }
-    }
-
-    /// Runs these together; `nth` tells runs of one experiment apart.
-    fn run(&self, of: &[(Benchmark, u32)], policy: &str, nth: usize) -> Vec<Ran> {
-        let Setting { again, executions, seed, .. } = *self.setting;
-        let entries: Vec<Entry> =
-            of.iter().map(|(benchmark, workers)| self.entry(*benchmark, policy, *workers)).collect();
-        let length = Length { executions, most: if of.len() > 1 { MOST } else { MOST / 4 } };
-        let length = if of.iter().all(|(benchmark, _)| *benchmark == Benchmark::Loop) {
-            // It never ends, so it is looked at for a while.
-            Length { most: LOOP, ..length }
-        } else {
-            length
-        };
-        together(&self.setting.machine(), &entries, again, length, seed.wrapping_mul(1_000) + nth as u64)
-    }
-
-    /// What each program takes alone under a policy, in the order of [`Benchmark::ALL`].
-    ///
-    /// # Errors
-    /// If not all of the runs are done.
-    pub fn alone<R: Runner>(&self, policy: &str, runner: &R) -> Result<Vec<Ran>, R::Stop> {
-        let name = format!("solo-{}", named(policy));
-        runner.run(&name, Benchmark::ALL.len(), |nth| {
-            self.run(&[(Benchmark::ALL[nth], self.setting.cores)], policy, nth).remove(0)
-        })
-    }
-}
-
-/// How long LOOP is looked at alone, in nanoseconds.
-const LOOP: u64 = 200_000_000;
-
-/// What a join costs the worker that forks, in nanoseconds: assumed.
-const JOIN: f64 = 20.0;
-
-/// A policy in the name of a file.
-fn named(policy: &str) -> String {
-    policy.replace([':', '='], "-")
 }

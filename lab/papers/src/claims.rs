@@ -11,33 +11,18 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use toml_edit::{DocumentMut, Item, Table};
 
-/// What the claims of a paper may speak of.
-pub struct Paper {
-    /// Its name at the command line.
-    pub name: &'static str,
-    /// The file of its claims, for messages.
+use crate::measure::Measure;
+
+/// What a file of claims may speak of.
+pub struct Source<'a> {
+    /// The name of the paper at the command line.
+    pub paper: &'static str,
+    /// The path of the file, for messages.
     pub file: &'static str,
-    /// What the file has.
-    pub text: &'static str,
-    /// The experiments, and the measures of each.
-    pub experiments: &'static [(&'static str, &'static [&'static str])],
+    /// The experiments of the paper.
+    pub experiments: Vec<&'static str>,
     /// Says in a sentence why the model does not take `key=value`, if it does not.
-    pub takes: fn(&str) -> Result<(), String>,
-}
-
-impl Paper {
-    /// The claims of the paper's file.
-    ///
-    /// # Errors
-    /// Says in a sentence which file, which claim and what is wrong.
-    pub fn claims(&self) -> Result<Claims, String> {
-        Claims::read(self, self.text)
-    }
-
-    /// The experiment that has a measure.
-    pub fn experiment_of(&self, measure: &str) -> Option<&'static str> {
-        self.experiments.iter().find(|(_, measures)| measures.contains(&measure)).map(|(name, _)| *name)
-    }
+    pub takes: &'a dyn Fn(&str) -> Result<(), String>,
 }
 
 /// Why a claim may hold.
@@ -103,6 +88,8 @@ pub struct Claim {
     pub section: String,
     /// Which of its figures shows it, if one does.
     pub figure: Option<u32>,
+    /// The experiment that measures it.
+    pub experiment: String,
     /// What is measured.
     pub measure: String,
     /// The paper's words and number.
@@ -183,8 +170,8 @@ impl Claims {
     ///
     /// # Errors
     /// Says in a sentence which file, which claim and what is wrong.
-    pub fn read(paper: &Paper, text: &str) -> Result<Claims, String> {
-        let at = |what: String| format!("{}: {what}", paper.file);
+    pub fn read(source: &Source, text: &str) -> Result<Claims, String> {
+        let at = |what: String| format!("{}: {what}", source.file);
         let document: DocumentMut = text.parse().map_err(|error: toml_edit::TomlError| {
             let line = error.span().map_or(0, |span| text[..span.start].lines().count().max(1));
             at(format!("line {line}: {}", error.message().replace('\n', "; ")))
@@ -193,8 +180,8 @@ impl Claims {
             let value = document.get(key).and_then(Item::as_str);
             value.map(str::to_owned).ok_or_else(|| at(format!("it has no {key} = \"…\"")))
         };
-        if word("paper")? != paper.name {
-            return Err(at(format!("it is of '{}', and should be of '{}'", word("paper")?, paper.name)));
+        if word("paper")? != source.paper {
+            return Err(at(format!("it is of '{}', and should be of '{}'", word("paper")?, source.paper)));
         }
         let known = ["paper", "title", "parameter", "claim"];
         if let Some((other, _)) = document.iter().find(|(key, _)| !known.contains(key)) {
@@ -205,13 +192,13 @@ impl Claims {
             parameters: tables(&document, "parameter", "name").map_err(at)?,
             claims: tables(&document, "claim", "id").map_err(at)?,
         };
-        claims.are_sound(paper).map_err(at)?;
+        claims.are_sound(source).map_err(at)?;
         Ok(claims)
     }
 
     /// Looks at what the fields have to do with each other, and with what the model knows.
-    fn are_sound(&self, paper: &Paper) -> Result<(), String> {
-        let is_experiment = |name: &String| paper.experiments.iter().any(|(experiment, _)| experiment == name);
+    fn are_sound(&self, source: &Source) -> Result<(), String> {
+        let is_experiment = |name: &String| source.experiments.iter().any(|experiment| experiment == name);
         let mut names = BTreeSet::new();
         for parameter in &self.parameters {
             let wrong = |what: String| Err(format!("parameter '{}': {what}", parameter.name));
@@ -219,7 +206,7 @@ impl Claims {
                 return wrong("there are two of that name".into());
             }
             for value in parameter.sweep.iter().chain([&parameter.chosen]) {
-                if let Err(why) = (paper.takes)(&format!("{}={value}", parameter.name)) {
+                if let Err(why) = (source.takes)(&format!("{}={value}", parameter.name)) {
                     return wrong(why);
                 }
             }
@@ -248,9 +235,9 @@ impl Claims {
             if !ids.insert(&claim.id) {
                 return wrong("there are two of that id".into());
             }
-            let Some(experiment) = paper.experiment_of(&claim.measure) else {
-                return wrong(format!("no experiment measures '{}'", claim.measure));
-            };
+            if !is_experiment(&claim.experiment) {
+                return wrong(format!("no experiment is called '{}'", claim.experiment));
+            }
             for Interval(least, most) in [Some(claim.stated), claim.accepted].into_iter().flatten() {
                 if least.is_nan() || most.is_nan() || least > most {
                     return wrong(format!("{least} to {most} is no interval: write the least and the most"));
@@ -267,12 +254,31 @@ impl Claims {
                 None if !claim.differs_at.is_empty() => return wrong("it has differs-at, and no differs".into()),
                 _ => {}
             }
-            let swept = |at: &&String| *at != CHOSEN && !self.sweep(experiment).any(|setting| setting == **at);
+            let swept = |at: &&String| *at != CHOSEN && !self.sweep(&claim.experiment).any(|setting| setting == **at);
             if let Some(at) = claim.differs_at.iter().find(swept) {
-                return wrong(format!("it differs at '{at}', and no parameter that moves {experiment} is swept so"));
+                return wrong(format!(
+                    "it differs at '{at}', and no parameter that moves {} is swept so",
+                    claim.experiment
+                ));
             }
         }
         Ok(())
+    }
+
+    /// Looks whether an experiment measures what its claims speak of. Where nothing was measured, the runs are done
+    /// elsewhere, or on threads.
+    ///
+    /// # Errors
+    /// Says in a sentence of which claim nothing was measured.
+    pub fn check_measures(&self, experiment: &str, measures: &[Measure]) -> Result<(), String> {
+        if measures.is_empty() {
+            return Ok(());
+        }
+        let is_measured = |claim: &&Claim| measures.iter().any(|measure| measure.name == claim.measure);
+        match self.claims.iter().filter(|claim| claim.experiment == experiment).find(|claim| !is_measured(claim)) {
+            Some(claim) => Err(format!("claim '{}': {experiment} does not measure '{}'", claim.id, claim.measure)),
+            None => Ok(()),
+        }
     }
 
     /// The values other than the chosen ones that an experiment is run with, as `key=value`.
@@ -280,6 +286,11 @@ impl Claims {
         let moved = self.parameters.iter().filter(move |parameter| parameter.moves.iter().any(|to| to == experiment));
         moved.flat_map(|parameter| parameter.sweep.iter().map(move |value| format!("{}={value}", parameter.name)))
     }
+}
+
+/// The number that the paper has in one of these claims, if its text has one.
+pub fn number(claims: &[Claim], id: &str) -> Option<f64> {
+    claims.iter().find(|claim| claim.id == id)?.number
 }
 
 /// The tables of an array, each told by its `name` field in what is wrong.

@@ -1,254 +1,205 @@
 //! The experiments of DWS (§4): eight programs, alone and in all 28 mixes, on 16 simulated processors.
 //!
-//! A mix under a policy is one run, and experiments share them. The paper prints no time alone and no size but one,
-//! so most of what is chosen here is assumed. `lab/papers/src/dws/claims.toml` says which other values are swept, and what
-//! fixes the rest.
+//! Chen, Zheng and Guo, *Adaptive demand-aware work-stealing in multi-programmed multi-core architectures*, CCPE 2016.
+//! A mix under a policy is one run, and experiments share them.
 
+pub mod compute;
+mod data;
+mod mixed;
 pub mod mixes;
+mod no_coordinator;
+mod setting;
+mod solo;
+mod t_sleep;
 
-use std::sync::Arc;
+use std::fmt::Write;
 
-use comity_graph::{Graph, Scale};
-use comity_policy::Policy;
-use comity_policy::catalog::Share;
+use comfy_table::{Table, presets};
+use comity_console::Failure;
+use serde::Serialize;
 
-use crate::claims::Paper;
-use crate::corun::{Again, Does, Entry, GAP, Length, Machine, Ran, together};
-use crate::{Runner, programs};
-use comity_sim::threads::Costs;
-use comity_sim::threads::linux::{Linux, Version};
+use mixes::{Compared, Mix, Set};
+pub use setting::{ABP, AtHome, EP, PROCESSORS, PROGRAMS, Programs, Setting, is_data_intensive};
 
-/// The paper's claims, and what is measured of them.
-pub static PAPER: Paper = Paper {
-    name: "dws",
-    file: "lab/papers/src/dws/claims.toml",
-    text: include_str!("dws/claims.toml"),
-    experiments: &[
-        ("fig4", mixes::MIXED),
-        ("fig5", mixes::COMPUTE),
-        ("fig6", mixes::DATA),
-        ("fig7", mixes::NO_COORDINATOR),
-        ("fig8", mixes::T_SLEEP),
-        ("solo", mixes::SOLO),
-    ],
-    takes: |text| Setting::new(1).vary(text),
-};
+use crate::corun::Ran;
+use crate::paper::{Experiment, NoOptions, Paper, Text, undrawn};
+use crate::{Runner, here};
 
-/// k: the processors of the paper's machine, and the workers of each program (§4).
-pub const PROCESSORS: u32 = 16;
-
-/// Cilk's thieves, which yield: what the paper calls ABP, and what programs run under alone.
-pub const ABP: &str = "abp";
-
-/// Equipartition.
-pub const EP: &str = "equipartition";
-
-/// The values of T_SLEEP in figure 8.
-pub const T_SLEEPS: [u32; 7] = [1, 4, 8, 16, 32, 64, 96];
-
-/// The programs of table III: p-1 to p-4 are compute-intensive, p-5 to p-8 data-intensive.
-pub const PROGRAMS: [&str; 8] = ["fft", "pnn", "cholesky", "lu", "ge", "heat", "sor", "mergesort"];
-
-/// Which programs begin on a socket of their own, where a mix has two.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AtHome {
-    /// Each where its first thread happens to be.
-    None,
-    /// Those that take part in the core table: their threads are bound first.
-    InTheTable,
-    /// All.
-    All,
+/// What came of DWS's experiments with one setting.
+pub struct Dws {
+    programs: Programs,
+    /// Each program alone under ABP, p-1 first.
+    alone: Option<Vec<Ran>>,
+    sets: Vec<(Set, Compared)>,
+    /// Without a coordinator, of the mixed set.
+    no_coordinator: Vec<Mix>,
+    thresholds: Vec<Mix>,
 }
 
-/// What everything is simulated with.
-#[derive(Clone, Debug)]
-pub struct Setting {
-    /// The seed of all that is drawn.
-    pub seed: u64,
-    /// What takes the place of DWS: `dws`, unless a test breaks it.
-    pub dws: &'static str,
-    /// By how much longer the paper's machine took than that on which programs were recorded.
-    pub slow: f64,
-    /// How many cores a socket's memory serves, in thousandths.
-    pub bandwidth: u32,
-    /// The part of its time alone in which a data-intensive program waits for memory, in thousandths.
-    pub memory: u32,
-    /// Whether a program's memory is that of the socket on which it began.
-    pub first_touch: bool,
-    /// Which programs begin at home then.
-    pub at_home: AtHome,
-    /// How fast a hardware thread is beside another, in thousandths.
-    pub smt: u32,
-    /// Whether a thread that yields goes behind all others.
-    pub compat_yield: bool,
-    /// What things cost on the paper's machine.
-    pub costs: Costs,
-    /// Ticks of the kernel's clock in a second.
-    pub hz: u32,
-    /// Of each program in a mix so many executions are measured at least.
-    pub executions: usize,
-}
+impl Paper for Dws {
+    const TEXT: Text = Text {
+        name: "dws",
+        title: "DWS: eight programs alone and in all 28 mixes, on 16 simulated processors with Linux 2.6.32",
+        about: "The programs are recorded kernels; the thieves, coordinators and the core table are the code that runs on \
+                threads. With --out, each figure is drawn as an SVG file, and the numbers are in result.json.",
+        examples: "Examples:
+  comity-lab reproduce dws --check
+  comity-lab reproduce dws fig4 fig8 --plot .
+  comity-lab reproduce dws --full --out results    # stopped, the same command
+                                                   # goes on
+  comity-lab reproduce dws fig6 --vary memory=900 --vary refill=100000
 
-impl Setting {
-    /// The machine of §4, with the parameters of `lab/papers/src/dws/claims.toml`.
-    pub fn new(seed: u64) -> Setting {
-        Setting {
-            seed,
-            dws: "dws",
-            slow: 100.0,
-            bandwidth: 3_600,
-            memory: 600,
-            first_touch: true,
-            at_home: AtHome::InTheTable,
-            smt: 625,
-            compat_yield: true,
-            costs: Costs { steal: 500, yield_core: 700, refill: 30_000, ..Costs::default() },
-            hz: 1_000,
-            executions: 5,
+Chen, Zheng and Guo, Adaptive demand-aware work-stealing in multi-programmed
+multi-core architectures, CCPE 2016. docs/results/dws.md has each of the paper's
+numbers beside ours; lab/papers/src/dws/claims.toml has its tolerance, and what is
+assumed.",
+        default: "all",
+        vary: (
+            "KEY=VALUE",
+            "Choose otherwise what the paper leaves unsaid; can be repeated. Of the machine: bandwidth, memory, smt \
+             (thousandths), first-touch, compat-yield (0 or 1), hz. Of the programs: slow (a factor of the recorded \
+             lengths), at-home (none, table or all). Costs in nanoseconds: steal, yield, refill",
+        ),
+        one_in: None,
+        file: "lab/papers/src/dws/claims.toml",
+        claims: include_str!("dws/claims.toml"),
+    };
+
+    type Options = NoOptions;
+    type Setting = Setting;
+    type Extra = Extra;
+
+    fn usual(seed: u64) -> Result<Setting, String> {
+        Ok(Setting::new(seed))
+    }
+
+    fn vary(setting: &mut Setting, text: &str) -> Result<(), String> {
+        setting.vary(text)
+    }
+
+    fn with(setting: &Setting) -> Dws {
+        let programs = setting.programs();
+        Dws { programs, alone: None, sets: Vec::new(), no_coordinator: Vec::new(), thresholds: Vec::new() }
+    }
+
+    fn experiments<R: Runner>() -> Vec<Experiment<Dws, R>> {
+        vec![
+            Experiment::new("fig4", "Mixes of both kinds", mixed::run, mixed::figures),
+            Experiment::new("fig5", "Mixes of compute-intensive programs", compute::run, compute::figures),
+            Experiment::new("fig6", "Mixes of data-intensive programs", data::run, data::figures),
+            Experiment::new("fig7", "DWS without a coordinator", no_coordinator::run, no_coordinator::figures),
+            Experiment::new("fig8", "Other values of T_SLEEP, for FFT and Mergesort", t_sleep::run, t_sleep::figures),
+            Experiment::new("solo", "§3.5: each program alone", solo::run, undrawn),
+        ]
+    }
+
+    fn notes(&self) -> Vec<String> {
+        let note = "The paper gives no time alone and one size: programs' sizes and the machine's costs are assumed, and most of \
+                    them swept.";
+        vec![note.to_owned()]
+    }
+
+    fn extra(mut self) -> Extra {
+        let alone = PROGRAMS.into_iter().zip(self.alone.iter().flatten());
+        let alone = alone.map(|(program, ran)| Alone { program, seconds: ran.mean() / 1e9 }).collect();
+        let mut mixes = Vec::new();
+        let mut add = |policy: &str, of: Vec<Mix>| {
+            let told = |mix: Mix| Mixed { policy: policy.to_owned(), difference: mix.difference(), mix };
+            mixes.extend(of.into_iter().map(told));
+        };
+        self.sets.sort_by_key(|(set, _)| *set);
+        for (_, Compared { dws, abp, ep }) in self.sets {
+            add(self.programs.setting.dws, dws);
+            add(ABP, abp);
+            add(EP, ep);
         }
-    }
-
-    /// Chooses otherwise what the paper leaves unsaid: `key=value`.
-    ///
-    /// # Errors
-    /// Says in a sentence what can be written instead.
-    pub fn vary(&mut self, text: &str) -> Result<(), String> {
-        let (key, value) = text.split_once('=').unwrap_or((text, ""));
-        let whole = |least: u64, most: u64| {
-            let wrong = || format!("{key}={value}: write a whole number from {least} to {most}");
-            value.parse().ok().filter(|number| (least..=most).contains(number)).ok_or_else(wrong)
-        };
-        match key {
-            "slow" => {
-                let wrong = || format!("slow={value}: write a number from 0.1 to 1000");
-                self.slow = value.parse().ok().filter(|slow| (0.1..=1000.0).contains(slow)).ok_or_else(wrong)?;
-            }
-            "bandwidth" => self.bandwidth = whole(100, 8_000)? as u32,
-            "memory" => self.memory = whole(0, 1_000)? as u32,
-            "first-touch" => self.first_touch = whole(0, 1)? == 1,
-            "at-home" => {
-                self.at_home = match value {
-                    "none" => AtHome::None,
-                    "table" => AtHome::InTheTable,
-                    "all" => AtHome::All,
-                    _ => return Err(format!("{key}={value}: write none, table or all")),
-                }
-            }
-            "smt" => self.smt = whole(100, 1_000)? as u32,
-            "compat-yield" => self.compat_yield = whole(0, 1)? == 1,
-            "hz" => self.hz = whole(10, 10_000)? as u32,
-            "steal" => self.costs.steal = whole(1, 1_000_000)?,
-            "yield" => self.costs.yield_core = whole(1, 1_000_000)?,
-            "refill" => self.costs.refill = whole(0, 1_000_000)?,
-            _ => {
-                return Err(format!(
-                    "'{text}' is none of slow (a factor), bandwidth, memory, smt (thousandths), first-touch, compat-yield (0 or 1), \
-                     at-home (none, table or all), hz, or steal, yield, refill (nanoseconds)=VALUE"
-                ));
-            }
+        add(no_coordinator::POLICY, self.no_coordinator);
+        for (mix, threshold) in self.thresholds.into_iter().zip(t_sleep::THRESHOLDS) {
+            add(&format!("dws:t_sleep={threshold}"), vec![mix]);
         }
-        Ok(())
+        Extra { alone, mixes }
     }
 
-    fn machine(&self) -> Machine {
-        let linux = Linux {
-            compat_yield: self.compat_yield,
-            hz: self.hz,
-            sockets: 2,
-            threads_per_core: 2,
-            smt_speed: self.smt,
-            bandwidth: Some(self.bandwidth),
-            first_touch: self.first_touch,
-            ..Linux::new(Version::V2_6_32)
-        };
-        Machine { cores: PROCESSORS, linux, costs: self.costs, directed_yield: false }
-    }
-
-    /// What p-`number` does. The phases of data-intensive programs are longer than T, the coordinator's quantum,
-    /// and fewer than in the paper's, probably.
-    fn graph(&self, number: usize) -> Arc<Graph> {
-        let plain = Scale { length: self.slow, serial: self.slow, ..Scale::default() };
-        let larger = |width: f64, length: f64| Scale { width, length: length * self.slow, ..plain };
-        let name = PROGRAMS[number - 1];
-        let scale = match name {
-            // n = 4096, of 1024, and of 1023 pivots twenty.
-            "ge" => Scale { phases: 0.02, ..larger(4.0, 4.0) },
-            // 4096 × 2048, of 4096 × 512, and ten steps.
-            "heat" => Scale { repeats: 0.25, ..larger(1.0, 4.0) },
-            // 4096 × 4096, of 1024 × 1024, and ten phases.
-            "sor" => Scale { repeats: 0.05, ..larger(4.0, 4.0) },
-            // 4,000,000 numbers, of 500,000, with three more levels of seven.
-            "mergesort" => larger(8.0 * 10.0 / 7.0, 1.0),
-            _ => plain,
-        };
-        programs::recorded(name, scale)
-    }
-
-    /// The programs, to be run.
-    pub fn programs(&self) -> Programs<'_> {
-        Programs { setting: self, graphs: std::array::from_fn(|nth| self.graph(nth + 1)) }
+    fn table(extra: &Extra) -> String {
+        extra.table()
     }
 }
 
-/// The most that is simulated of a run, in nanoseconds for each unit of `slow`. It is five times what the longest
-/// two programs take together, and as much again.
-const MOST: f64 = 4e8;
-
-/// What a join costs the worker that forks, in nanoseconds: assumed.
-const JOIN: f64 = 20.0;
-
-/// The programs of a setting.
-pub struct Programs<'a> {
-    setting: &'a Setting,
-    graphs: [Arc<Graph>; 8],
-}
-
-impl Programs<'_> {
-    /// What takes the place of DWS.
-    pub fn dws(&self) -> &'static str {
-        self.setting.dws
+impl Dws {
+    /// The programs alone under ABP, and whether they were run. Without these nothing can be said, but what can be run
+    /// is.
+    fn alone<R: Runner>(&mut self, runner: &R) -> Result<(Vec<Ran>, bool), Failure> {
+        if self.alone.is_none() {
+            self.alone = here(self.programs.alone(ABP, runner))?;
+        }
+        let unknown = || vec![Ran::default(); PROGRAMS.len()];
+        Ok((self.alone.clone().unwrap_or_else(unknown), self.alone.is_some()))
     }
 
-    /// Runs programs together, by their numbers; `nth` tells runs of one experiment apart.
-    fn run(&self, of: &[usize], policy: &str, nth: usize) -> Vec<Ran> {
-        let Setting { executions, seed, memory, slow, at_home, .. } = *self.setting;
-        let policy: Policy = policy.parse().expect("it is in the catalog");
-        let begins_at_home = match at_home {
-            AtHome::None => false,
-            AtHome::InTheTable => matches!(policy.row().share, Share::Cores(_)),
-            AtHome::All => true,
-        };
-        let entry = |number: &usize| Entry {
-            does: Does::Graph(Arc::clone(&self.graphs[number - 1])),
-            join_ns: JOIN,
-            memory: if is_data_intensive(*number) { memory } else { 0 },
-            begins_at_home,
-            policy,
-            workers: PROCESSORS,
-            vm: 0,
-            gap: GAP,
-        };
-        let entries: Vec<Entry> = of.iter().map(entry).collect();
-        let seed = seed.wrapping_mul(1_000) + nth as u64;
-        together(
-            &self.setting.machine(),
-            &entries,
-            Again::Process,
-            Length { executions, most: (MOST * slow) as u64 },
-            seed,
-        )
+    /// A set under all three policies, unless some of the runs are elsewhere.
+    fn compared<R: Runner>(&mut self, set: Set, runner: &R) -> Result<Option<&Compared>, Failure> {
+        let (alone, has_alone) = self.alone(runner)?;
+        if self.of_set(set).is_none() {
+            let compared = here(mixes::compare(&self.programs, set, &alone, runner))?.filter(|_| has_alone);
+            self.sets.extend(compared.map(|compared| (set, compared)));
+        }
+        Ok(self.of_set(set))
     }
 
-    /// What each program takes alone under a policy, p-1 first.
-    ///
-    /// # Errors
-    /// If not all of the runs are done.
-    pub fn alone<R: Runner>(&self, policy: &str, runner: &R) -> Result<Vec<Ran>, R::Stop> {
-        runner.run(&format!("solo-{policy}"), PROGRAMS.len(), |nth| self.run(&[nth + 1], policy, nth).remove(0))
+    /// A set under all three policies, if it was run.
+    fn of_set(&self, set: Set) -> Option<&Compared> {
+        self.sets.iter().find(|(own, _)| *own == set).map(|(_, compared)| compared)
     }
 }
 
-/// Whether p-`number` is data-intensive.
-pub fn is_data_intensive(number: usize) -> bool {
-    number > 4
+/// The numbers behind the measures, with the chosen values.
+#[derive(Serialize)]
+pub struct Extra {
+    alone: Vec<Alone>,
+    mixes: Vec<Mixed>,
+}
+
+/// A program alone under ABP.
+#[derive(Serialize)]
+struct Alone {
+    program: &'static str,
+    seconds: f64,
+}
+
+/// A mix under a policy.
+#[derive(Serialize)]
+struct Mixed {
+    policy: String,
+    #[serde(flatten)]
+    mix: Mix,
+    difference: f64,
+}
+
+impl Extra {
+    /// What the paper draws and has no number for.
+    fn table(&self) -> String {
+        let mut text = String::new();
+        let mut table = Table::new();
+        table.load_style(presets::UTF8_FULL_CONDENSED).set_header(["alone under ABP", "s"]);
+        for (Alone { program, seconds }, number) in self.alone.iter().zip(1..) {
+            table.add_row([format!("p-{number}, {program}"), format!("{seconds:.3}")]);
+        }
+        let _ = writeln!(text, "{table}");
+        let of = |policy: &'static str| self.mixes.iter().filter(move |one| one.policy == policy);
+        if of(ABP).next().is_some() {
+            let mut table = Table::new();
+            let header = ["mix", "ratios under DWS; D", "under ABP", "under EP"];
+            table.load_style(presets::UTF8_FULL_CONDENSED).set_header(header);
+            let told = |one: &Mixed| {
+                let [first, second] = one.mix.ratios;
+                format!("{first:.2}, {second:.2}; {:.2}", one.difference)
+            };
+            for ((dws, abp), ep) in of("dws").zip(of(ABP)).zip(of(EP)) {
+                let mix = format!("({}, {})", dws.mix.of[0], dws.mix.of[1]);
+                table.add_row([mix, told(dws), told(abp), told(ep)]);
+            }
+            let _ = writeln!(text, "{table}");
+        }
+        text
+    }
 }

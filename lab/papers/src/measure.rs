@@ -1,23 +1,25 @@
 //! What an experiment measures: numbers by name, which the papers' `claims.toml` speak of.
 
+use std::borrow::Cow;
+
 use serde::Serialize;
 use statrs::statistics::{Data, OrderStatistics};
 
 use crate::fit::Estimate;
 
 /// A number that came out of an experiment.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize)]
 pub struct Measure {
     /// Its name: of a paper's measures it has one of its own.
-    pub name: &'static str,
+    pub name: Cow<'static, str>,
     /// The number.
     pub value: Estimate,
 }
 
 impl Measure {
     /// A number, or an estimate with its interval.
-    pub fn new(name: &'static str, value: impl Into<Estimate>) -> Measure {
-        Measure { name, value: value.into() }
+    pub fn new(name: impl Into<Cow<'static, str>>, value: impl Into<Estimate>) -> Measure {
+        Measure { name: name.into(), value: value.into() }
     }
 }
 

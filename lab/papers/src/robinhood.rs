@@ -1,374 +1,275 @@
-//! The experiments of Robinhood (§6): virtual machines of 16 virtual CPUs on 16 simulated physical ones, under
-//! Xen's Credit scheduler.
+//! The experiments of Robinhood (§6): virtual machines of 16 virtual CPUs on 16 simulated physical ones, under Xen's
+//! Credit scheduler.
 //!
-//! What the paper leaves unsaid is chosen here, once for all experiments; `lab/papers/src/robinhood/claims.toml` says what
-//! fixes each choice, and which values are swept.
+//! Peng, Wu and Jin, *Robinhood: Towards Efficient Work-stealing in Virtualized Environments*. A program or a mix under
+//! a strategy is one run, and experiments share them.
 
+mod figure10;
+mod figure11;
+mod figure12;
+mod figure13;
+mod figure14;
 pub mod figure3;
-pub mod mixes;
+mod figure7;
+mod figure8;
+mod figure9;
+mod mixes;
 pub mod rates;
+mod setting;
+mod table2;
 
-use std::sync::Arc;
+use std::fmt::Write;
 
-use comity_graph::{Graph, Scale};
-use serde::{Deserialize, Serialize};
+use comfy_table::{Table, presets};
+use comity_console::Failure;
+use serde::Serialize;
 
-use crate::claims::Paper;
-use crate::corun::{Again, Does, Entry, GAP, Length, Machine, Ran, Shared, Virtual, together_in};
-use crate::programs;
-use comity_sim::hypervisor::{Scheduling, Share, Vmm, WeightOf};
-use comity_sim::threads::Costs;
-use comity_sim::threads::linux::{Linux, Version};
+use figure11::Beside;
+use mixes::{CoRun, CoRuns};
+use rates::{Found, Part, Point};
+pub use setting::{Benchmark, CPUS, Imposed, Programs, RATE_NAMES, RATES, Setting, Strategy};
 
-/// The paper's claims, and what is measured of them.
-pub static PAPER: Paper = Paper {
-    name: "robinhood",
-    file: "lab/papers/src/robinhood/claims.toml",
-    text: include_str!("robinhood/claims.toml"),
-    experiments: &[
-        ("figure3", figure3::MEASURES),
-        ("table2", rates::TABLE_2),
-        ("fig7", rates::FIGURE_7),
-        ("fig8", rates::FIGURE_8),
-        ("fig9", mixes::FIGURE_9),
-        ("fig10", mixes::FIGURE_10),
-        ("fig11", mixes::FIGURE_11),
-        ("fig12", mixes::FIGURE_12),
-        ("fig13", rates::FIGURE_13),
-        ("fig14", rates::FIGURE_14),
-    ],
-    takes: |text| Setting::new(1).vary(text),
-};
+use crate::corun::Ran;
+use crate::paper::{Experiment, NoOptions, Paper, Text, undrawn};
+use crate::{Runner, here};
 
-/// Physical CPUs, virtual ones of each machine, and threads of each program unless more are said (§6).
-pub const CPUS: u32 = 16;
-
-/// A program of table 1.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub enum Benchmark {
-    /// Conjugate gradients: many short phases.
-    Cg,
-    /// Pairs of polygons.
-    Clip,
-    /// Random numbers: nothing but work.
-    Ep,
-    /// The inverse of a matrix: many short phases.
-    Mi,
-    /// The product of matrices.
-    Mm,
-    /// A picture.
-    Rt,
-    /// Threads that compute and steal nothing.
-    Loop,
-    /// SPECjbb: threads that compute upon requests, and steal nothing.
-    Server,
+/// What came of Robinhood's experiments with one setting.
+pub struct Robinhood {
+    programs: Programs,
+    /// The parts that were run, and what came of them.
+    parts: Vec<Part>,
+    found: Found,
+    mixes: CoRuns,
+    beside: Beside,
 }
 
-impl Benchmark {
-    /// Those with threads that steal.
-    pub const STEALING: [Benchmark; 6] =
-        [Benchmark::Cg, Benchmark::Clip, Benchmark::Ep, Benchmark::Mi, Benchmark::Mm, Benchmark::Rt];
+impl Paper for Robinhood {
+    const TEXT: Text = Text {
+        name: "robinhood",
+        title: "Robinhood: virtual machines of 16 virtual CPUs on 16 simulated ones, under Xen's Credit scheduler, guests with \
+                Linux 3.9",
+        about: "The programs are recorded kernels; the thieves are the code that runs on threads. With --out, each figure is \
+                drawn as an SVG file, and the numbers are in result.json.",
+        examples: "Examples:
+  comity-lab reproduce robinhood --check
+  comity-lab reproduce robinhood table2 fig7 --plot .
+  comity-lab reproduce robinhood --full --out results  # stopped, the same
+                                                       # command goes on
+  comity-lab reproduce robinhood table2 --vary rate=neighbours --vary length=100
 
-    /// The paper's name.
-    pub fn name(self) -> &'static str {
-        match self {
-            Benchmark::Cg => "CG",
-            Benchmark::Clip => "CLIP",
-            Benchmark::Ep => "EP",
-            Benchmark::Mi => "MI",
-            Benchmark::Mm => "MM",
-            Benchmark::Rt => "RT",
-            Benchmark::Loop => "Loop",
-            Benchmark::Server => "SPECjbb",
-        }
-    }
-}
+Peng, Wu and Jin, Robinhood: Towards Efficient Work-stealing in Virtualized
+Environments. docs/results/robinhood.md has each of the paper's numbers beside
+ours; lab/papers/src/robinhood/claims.toml has its kind and tolerance, and what
+is assumed.",
+        default: "all",
+        vary: (
+            "KEY=VALUE",
+            "Choose otherwise what the paper leaves unsaid; can be repeated. Of the machine: rate (cap, neighbours or \
+             weight), weight-of (machine or vcpu), hz. Of the programs: slow, cg (factors of the recorded lengths), setup \
+             (thousandths), length (ms). In nanoseconds: steal, yield, hypercall, vcpu-switch, refill, far, dom0",
+        ),
+        one_in: None,
+        file: "lab/papers/src/robinhood/claims.toml",
+        claims: include_str!("robinhood/claims.toml"),
+    };
 
-/// How virtual CPUs and thieves are scheduled (§6.2, §6.7).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub enum Strategy {
-    /// Cilk++ under Credit.
-    Baseline,
-    /// Cilk++ under co-scheduling.
-    CoScheduling,
-    /// BWS under balance scheduling.
-    Bws,
-    /// Robinhood, which spreads siblings too.
-    Robinhood,
-    /// Robinhood across NUMA nodes.
-    RobinhoodU,
-    /// Robinhood with BWS's yields in the guest.
-    RobinhoodS,
-}
+    type Options = NoOptions;
+    type Setting = Setting;
+    type Extra = Extra;
 
-impl Strategy {
-    /// The paper's name.
-    pub fn name(self) -> &'static str {
-        match self {
-            Strategy::Baseline => "baseline",
-            Strategy::CoScheduling => "CS+Cilk++",
-            Strategy::Bws => "BWS",
-            Strategy::Robinhood => "Robinhood",
-            Strategy::RobinhoodU => "Robinhood_u",
-            Strategy::RobinhoodS => "Robinhood_s",
-        }
+    fn usual(seed: u64) -> Result<Setting, String> {
+        Ok(Setting::new(seed))
     }
 
-    fn policy(self) -> &'static str {
-        match self {
-            Strategy::Baseline | Strategy::CoScheduling => "abp",
-            Strategy::Bws => "bws",
-            Strategy::Robinhood => "robinhood",
-            Strategy::RobinhoodU => "robinhood-u",
-            Strategy::RobinhoodS => "robinhood-s",
-        }
+    fn vary(setting: &mut Setting, text: &str) -> Result<(), String> {
+        setting.vary(text)
     }
 
-    fn scheduler(self) -> Scheduling {
-        match self {
-            Strategy::Baseline => Scheduling::Credit,
-            Strategy::CoScheduling => Scheduling::CoScheduling,
-            _ => Scheduling::Balance,
-        }
-    }
-}
-
-/// How a machine's virtual CPUs come to have physical ones for a part of their time only.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Imposed {
-    /// Credit's cap.
-    Cap,
-    /// Other machines of the same weight, with threads that compute all the time.
-    Neighbours,
-    /// One such machine, of as much weight as those together.
-    Weight,
-}
-
-/// The online rates of §6.3, as how many machines would share the physical CPUs evenly: 100, 50, 25 and 12.5 %.
-pub const RATES: [u32; 4] = [1, 2, 4, 8];
-
-/// What everything is simulated with.
-#[derive(Clone, Debug)]
-pub struct Setting {
-    /// The seed of all that is drawn.
-    pub seed: u64,
-    /// How online rates are imposed.
-    pub rate: Imposed,
-    /// By how much longer the paper's machine took than that on which programs were recorded.
-    pub slow: f64,
-    /// The same of CG.
-    pub cg: f64,
-    /// The part of its time alone in which each process is serial, in thousandths.
-    pub setup: u32,
-    /// How long an execution is alone, in milliseconds, as far as whole repetitions allow.
-    pub length: u32,
-    /// What things cost in a guest,
-    pub costs: Costs,
-    /// and in the hypervisor.
-    pub vmm: Vmm,
-    /// Ticks of a guest's clock in a second.
-    pub hz: u32,
-    /// Of each program so many executions are measured at least.
-    pub executions: usize,
-}
-
-impl Setting {
-    /// The machine of §6, with the parameters of `lab/papers/src/robinhood/claims.toml`.
-    pub fn new(seed: u64) -> Setting {
-        Setting {
-            seed,
-            rate: Imposed::Weight,
-            slow: 4.0,
-            cg: 8.6,
-            setup: 0,
-            length: 80,
-            costs: Costs { steal: 500, yield_core: 700, ..Costs::default() },
-            vmm: Vmm {
-                weight_of: WeightOf::Machine,
-                nodes: 2,
-                near: 20_000,
-                far: 1_000_000,
-                dom0_every: 10_000_000,
-                ..Vmm::default()
-            },
-            hz: 1_000,
-            executions: 3,
-        }
+    fn with(setting: &Setting) -> Robinhood {
+        let (programs, parts, found) = (setting.programs(), Vec::new(), Found::default());
+        Robinhood { programs, parts, found, mixes: Vec::new(), beside: Vec::new() }
     }
 
-    /// Chooses otherwise what the paper leaves unsaid: `key=value`.
-    ///
-    /// # Errors
-    /// Says in a sentence what can be written instead.
-    pub fn vary(&mut self, text: &str) -> Result<(), String> {
-        let (key, value) = text.split_once('=').unwrap_or((text, ""));
-        let whole = |least: u64, most: u64| {
-            let wrong = || format!("{key}={value}: write a whole number from {least} to {most}");
-            value.parse().ok().filter(|number| (least..=most).contains(number)).ok_or_else(wrong)
+    fn experiments<R: Runner>() -> Vec<Experiment<Robinhood, R>> {
+        vec![
+            Experiment::new("figure3", "§2.2.1, §3.1: two virtual CPUs, slice by slice", figure3::run, undrawn),
+            Experiment::new(
+                "table2",
+                "CG with 16, 32 and 64 threads at four online rates",
+                table2::run,
+                table2::figures,
+            ),
+            Experiment::new("fig7", "Slowdowns of six programs at four online rates", figure7::run, figure7::figures),
+            Experiment::new("fig8", "How much of their time is useful work", figure8::run, figure8::figures),
+            Experiment::new("fig9", "Four machines: the speedup of each program", figure9::run, figure9::figures),
+            Experiment::new("fig10", "Four machines: their throughput", figure10::run, figure10::figures),
+            Experiment::new("fig11", "Programs that steal nothing beside three that do", figure11::run, undrawn),
+            Experiment::new(
+                "fig12",
+                "How often the hypervisor decides, and what that costs more",
+                figure12::run,
+                undrawn,
+            ),
+            Experiment::new("fig13", "Robinhood_u: across NUMA nodes", figure13::run, figure13::figures),
+            Experiment::new("fig14", "Robinhood_s: beside loops in the same machine", figure14::run, figure14::figures),
+        ]
+    }
+
+    fn notes(&self) -> Vec<String> {
+        let note = "Programs are shortened to 80 ms alone, again and again, and only ratios are compared. The text does not list \
+                    the mixes of figure 9: all 15 are run.";
+        vec![note.to_owned()]
+    }
+
+    fn extra(self) -> Extra {
+        let told = |(point, ran): &(Point, Ran)| Told {
+            point: *point,
+            seconds: ran.mean() / 1e9,
+            slowdown: self.found.slowdown(*point),
+            useful: self.found.useful(*point),
+            accelerations: ran.accelerations,
         };
-        let factor = || {
-            let wrong = || format!("{key}={value}: write a number from 0.1 to 1000");
-            value.parse().ok().filter(|factor| (0.1..=1000.0).contains(factor)).ok_or_else(wrong)
+        let mixes = mixes::co_runs(&self.found, &self.mixes);
+        let times: Vec<f64> = self.beside.iter().map(figure11::time_beside).collect();
+        let count = mixes::STRATEGIES.len();
+        let other = |(nth, time): (usize, &f64)| Other {
+            program: figure11::OTHERS[nth / count].name(),
+            strategy: mixes::STRATEGIES[nth % count],
+            time: time / times[nth / count * count],
         };
-        match key {
-            "rate" => {
-                self.rate = match value {
-                    "cap" => Imposed::Cap,
-                    "neighbours" => Imposed::Neighbours,
-                    "weight" => Imposed::Weight,
-                    _ => return Err(format!("rate={value}: write cap, neighbours or weight")),
-                }
+        Extra {
+            points: self.found.0.iter().map(told).collect(),
+            mixes: mixes.into_iter().map(|co_run| Mixed { throughput: co_run.throughput(), co_run }).collect(),
+            beside: times.iter().enumerate().map(other).collect(),
+        }
+    }
+
+    fn table(extra: &Extra) -> String {
+        extra.table()
+    }
+}
+
+impl Robinhood {
+    /// What came of these parts, unless some of the runs are elsewhere. All experiments are over programs alone at 100 %,
+    /// which are in the first two parts.
+    fn found<R: Runner>(&mut self, parts: &[Part], runner: &R) -> Result<Option<&Found>, Failure> {
+        for part in parts {
+            if !self.parts.contains(part)
+                && let Some(found) = here(rates::run(&self.programs, *part, runner))?
+            {
+                self.parts.push(*part);
+                self.found.0.extend(found);
             }
-            "weight-of" => {
-                self.vmm.weight_of = match value {
-                    "machine" => WeightOf::Machine,
-                    "vcpu" => WeightOf::Vcpu,
-                    _ => return Err(format!("weight-of={value}: write machine or vcpu")),
-                }
-            }
-            "slow" => self.slow = factor()?,
-            "cg" => self.cg = factor()?,
-            "setup" => self.setup = whole(0, 900)? as u32,
-            "length" => self.length = whole(10, 100_000)? as u32,
-            "hz" => self.hz = whole(10, 10_000)? as u32,
-            "dom0" if value == "0" => self.vmm.dom0_every = 0,
-            "dom0" => self.vmm.dom0_every = whole(100_000, 1_000_000_000)?,
-            _ => {
-                let (costs, vmm) = (&mut self.costs, &mut self.vmm);
-                let cost = match key {
-                    "steal" => &mut costs.steal,
-                    "yield" => &mut costs.yield_core,
-                    "hypercall" => &mut vmm.hypercall,
-                    "vcpu-switch" => &mut vmm.switch,
-                    "refill" => &mut vmm.near,
-                    "far" => &mut vmm.far,
-                    _ => {
-                        return Err(format!(
-                            "'{text}' is none of rate (cap, neighbours or weight), weight-of (machine or vcpu), slow, cg (factors), setup (thousandths), length (ms), hz, or \
-                             steal, yield, hypercall, vcpu-switch, refill, far, dom0 (nanoseconds)=VALUE"
-                        ));
-                    }
+        }
+        let is_whole = parts.iter().all(|part| self.parts.contains(part));
+        Ok(is_whole.then_some(&self.found))
+    }
+
+    /// What came of all mixes, unless some of the runs are elsewhere.
+    fn co_runs<R: Runner>(&mut self, runner: &R) -> Result<Option<Vec<CoRun>>, Failure> {
+        let has_alone = self.found(&[Part::Table2, Part::Programs], runner)?.is_some();
+        if self.mixes.is_empty() {
+            self.mixes = here(mixes::run(&self.programs, runner))?.unwrap_or_default();
+        }
+        Ok((has_alone && !self.mixes.is_empty()).then(|| mixes::co_runs(&self.found, &self.mixes)))
+    }
+}
+
+/// The numbers behind the measures, with the chosen values.
+#[derive(Serialize)]
+pub struct Extra {
+    points: Vec<Told>,
+    mixes: Vec<Mixed>,
+    beside: Vec<Other>,
+}
+
+/// A program in VM0 at an online rate.
+#[derive(Serialize)]
+struct Told {
+    #[serde(flatten)]
+    point: Point,
+    seconds: f64,
+    slowdown: f64,
+    useful: f64,
+    accelerations: u64,
+}
+
+/// A mix under a strategy.
+#[derive(Serialize)]
+struct Mixed {
+    #[serde(flatten)]
+    co_run: CoRun,
+    throughput: f64,
+}
+
+/// A program that steals nothing, beside CG, CLIP and MI.
+#[derive(Serialize)]
+struct Other {
+    program: &'static str,
+    strategy: Strategy,
+    /// Over that under the baseline.
+    time: f64,
+}
+
+impl Extra {
+    /// What the paper draws and has no number for.
+    fn table(&self) -> String {
+        let mut text = String::new();
+        let new = |header: Vec<String>| {
+            let mut table = Table::new();
+            table.load_style(presets::UTF8_FULL_CONDENSED).set_header(header);
+            table
+        };
+        let rows: Vec<&Told> = self.points.iter().filter(|told| told.point.strategy == Strategy::Robinhood).collect();
+        if !rows.is_empty() {
+            let header =
+                ["program", "threads", "online, %", "loops", "baseline", "BWS", "Robinhood", "_s", "_u", "useful, %"];
+            let mut table = new(header.map(str::to_owned).into());
+            for told in rows {
+                let of = |strategy| {
+                    let point = Point { strategy, ..told.point };
+                    self.points.iter().find(|other| other.point == point)
                 };
-                *cost = whole(u64::from(matches!(key, "steal" | "yield")), 100_000_000)?;
+                let slowdown = |strategy| of(strategy).map_or(String::new(), |one| format!("{:.2}", one.slowdown));
+                let useful: Vec<String> =
+                    rates::STRATEGIES.into_iter().filter_map(of).map(|one| format!("{:.0}", one.useful)).collect();
+                let Point { benchmark, threads, machines, loops, .. } = told.point;
+                table.add_row([
+                    benchmark.name().to_owned(),
+                    threads.to_string(),
+                    (100.0 / f64::from(machines)).to_string(),
+                    loops.to_string(),
+                    slowdown(Strategy::Baseline),
+                    slowdown(Strategy::Bws),
+                    slowdown(Strategy::Robinhood),
+                    slowdown(Strategy::RobinhoodS),
+                    slowdown(Strategy::RobinhoodU),
+                    useful.join(", "),
+                ]);
             }
+            let _ = writeln!(text, "{table}");
         }
-        Ok(())
-    }
-
-    fn machine(&self, strategy: Strategy) -> Machine {
-        let is_bws = strategy >= Strategy::Bws;
-        let accelerates = matches!(strategy, Strategy::Robinhood | Strategy::RobinhoodU);
-        let linux = Linux { hz: self.hz, accelerates, ..Linux::new(Version::V3_9) };
-        Machine { cores: CPUS, linux, costs: self.costs, directed_yield: is_bws }
-    }
-
-    /// What a program does, at the paper's size but for how often it is done; `None`: one that never ends.
-    fn graph(&self, benchmark: Benchmark) -> Option<Arc<Graph>> {
-        let slow = |slow: f64| Scale { length: slow, serial: slow, ..Scale::default() };
-        let plain = slow(self.slow);
-        let often = |usually: u32| (f64::from(usually * self.length) / 1e3).ceil() as u32;
-        let again = |name: &str, width: f64, usually: u32| {
-            programs::repeated(&programs::recorded(name, Scale { width, ..plain }), often(usually))
-        };
-        let graph = match benchmark {
-            // Class B, of A: 75,000 rows of 182.6 nonzeros, of 14,000 of 132.3.
-            Benchmark::Cg => {
-                let Scale { length, serial, .. } = slow(self.cg);
-                let (rows, nonzeros) = (75_000.0 / 14_000.0, 182.6 / 132.3);
-                let scale = Scale { width: rows, length: length * nonzeros, serial: serial * rows, ..Scale::default() };
-                programs::conjugate_gradients(often(172), scale)
+        if !self.mixes.is_empty() {
+            let mut table = new(["mix", "strategy", "speedups", "throughput"].map(str::to_owned).into());
+            for Mixed { co_run, throughput } in &self.mixes {
+                let speedups = co_run.speedups.map(|speedup| format!("{speedup:.3}")).join(", ");
+                table.add_row([
+                    co_run.mix.map(Benchmark::name).join(", "),
+                    co_run.strategy.name().to_owned(),
+                    speedups,
+                    format!("{throughput:.2}"),
+                ]);
             }
-            Benchmark::Clip => programs::clip_in_batches(often(1_150), (65e3 * self.slow) as u64, plain),
-            // A sixteenth of class B, of class S.
-            Benchmark::Ep => again("ep", 4.0, 6),
-            Benchmark::Mi => again("mi", 1.0, 74),
-            Benchmark::Mm => again("mm", 1.0, 7),
-            // 800 × 600, of 400 × 300.
-            Benchmark::Rt => again("raytrace", 4.0, 7),
-            Benchmark::Loop | Benchmark::Server => return None,
-        };
-        let alone = graph.measure(self.seed).work as f64 / f64::from(CPUS);
-        let part = f64::from(self.setup) / 1e3;
-        Some(programs::set_up(&graph, (alone * part / (1.0 - part)) as u64 + 1))
-    }
-
-    /// The programs, to be run.
-    pub fn programs(&self) -> Programs {
-        Programs { setting: self.clone(), graphs: Benchmark::STEALING.map(|benchmark| self.graph(benchmark)) }
-    }
-}
-
-/// What a join costs the thread that forks, in nanoseconds: assumed.
-const JOIN: f64 = 20.0;
-
-/// The most that is simulated of a run, in nanoseconds, where executions have the usual length.
-const MOST: u64 = 400_000_000_000;
-
-/// The server's threads compute upon a request for so long and wait for the next for so long, in nanoseconds: assumed.
-const REQUEST: (u64, u64) = (5_000_000, 500_000);
-
-/// The programs of a setting.
-#[derive(Clone)]
-pub struct Programs {
-    setting: Setting,
-    graphs: [Option<Arc<Graph>>; 6],
-}
-
-impl Programs {
-    fn entry(&self, vm: usize, benchmark: Benchmark, policy: &str, workers: u32) -> Entry {
-        let policy = policy.parse().expect("it is in the catalog");
-        let does = match self.graphs.get(benchmark as usize).cloned().flatten() {
-            Some(graph) => Does::Graph(graph),
-            None if benchmark == Benchmark::Server => Does::Requests(REQUEST.0, REQUEST.1),
-            None => Does::Loop,
-        };
-        Entry { does, join_ns: JOIN, memory: 0, begins_at_home: false, policy, workers, vm, gap: GAP }
-    }
-
-    /// The same with slices of so many nanoseconds.
-    fn with_interval(&self, slice: u64) -> Programs {
-        let mut programs = self.clone();
-        programs.setting.vmm.slice = slice;
-        programs
-    }
-
-    /// A program in VM0 at an online rate.
-    pub fn at_rate(&self, point: &rates::Point) -> Ran {
-        let rates::Point { benchmark, threads, machines, loops, strategy } = *point;
-        let mut entries = vec![self.entry(0, benchmark, strategy.policy(), threads)];
-        entries.extend((0..loops).map(|_| self.entry(0, Benchmark::Loop, PTHREADS, CPUS)));
-        let mut shares = vec![SHARE];
-        match self.setting.rate {
-            _ if machines == 1 => {}
-            Imposed::Cap => shares[0].cap = Some(100 / machines),
-            Imposed::Weight => shares.push(Share { weight: SHARE.weight * (machines - 1), ..SHARE }),
-            Imposed::Neighbours => shares.extend((1..machines).map(|_| SHARE)),
+            let _ = writeln!(text, "{table}");
         }
-        entries.extend((1..shares.len()).map(|vm| self.entry(vm, Benchmark::Loop, PTHREADS, CPUS)));
-        self.run(&entries, shares, strategy, u64::from(machines)).programs.remove(0)
-    }
-
-    /// A program in each of as many machines.
-    fn in_machines(&self, mix: &[Benchmark], strategy: Strategy, nth: u64) -> Shared {
-        let entry = |(vm, one): (usize, &Benchmark)| {
-            let steals = Benchmark::STEALING.contains(one);
-            self.entry(vm, *one, if steals { strategy.policy() } else { PTHREADS }, CPUS)
-        };
-        let entries: Vec<Entry> = mix.iter().enumerate().map(entry).collect();
-        self.run(&entries, vec![SHARE; mix.len()], strategy, 100 + nth)
-    }
-
-    fn run(&self, entries: &[Entry], shares: Vec<Share>, strategy: Strategy, nth: u64) -> Shared {
-        let Setting { executions, seed, vmm, length, .. } = self.setting;
-        let vmm = Vmm { scheduler: strategy.scheduler(), ..vmm };
-        let machines = Virtual { vmm, pcpus: CPUS, guest: self.setting.machine(strategy), shares };
-        let length = Length { executions, most: MOST / 1_000 * u64::from(length) };
-        together_in(&machines, entries, Again::InPlace, length, seed.wrapping_mul(1_000) + nth)
+        if !self.beside.is_empty() {
+            let mut table =
+                new(["beside CG, CLIP, MI", "strategy", "time over the baseline's"].map(str::to_owned).into());
+            for Other { program, strategy, time } in &self.beside {
+                table.add_row([(*program).to_owned(), strategy.name().to_owned(), format!("{time:.3}")]);
+            }
+            let _ = writeln!(text, "{table}");
+        }
+        text
     }
 }
-
-/// A machine like all others.
-const SHARE: Share = Share { vcpus: CPUS as usize, weight: 256, cap: None };
-
-/// Under what programs run that steal nothing.
-const PTHREADS: &str = "abp";

@@ -1,242 +1,239 @@
 //! The four experiments of WS-LAST (§4): scatter-gather under two answers to where an unblocked task goes.
 //!
-//! An experiment is a list of [`Point`]s and a function of the [`Outcome`]s, which may be simulated or measured.
-//! What the paper leaves unsaid (what things cost on its machine) is chosen here, once for all experiments;
-//! `docs/papers/ws-last.md` says how, and how the outcomes depend on it.
+//! Vrba, Halvorsen and Griwodz, *A Simple Improvement of the Work-stealing Scheduling Algorithm*, CISIS 2010. An
+//! experiment is a list of [`Point`]s and a function of the [`Outcome`]s, which may be simulated or measured.
 
 pub mod divisions;
+mod drawing;
 pub mod messages;
 pub mod sawtooth;
+mod setting;
 pub mod workers;
 
-use comity_policy::Policy;
-use serde::{Deserialize, Serialize};
+use std::fmt::Write;
+use std::marker::PhantomData;
 
-use crate::Runner;
-use crate::claims::Paper;
-use comity_sim::network::Network;
-use comity_sim::threads::{Costs, Host};
+use clap::Args;
+use comfy_table::{Table, presets};
+use comity_console::Failure;
+use serde::Serialize;
 
-/// The paper's claims, and what is measured of them.
-pub static PAPER: Paper = Paper {
-    name: "ws-last",
-    file: "lab/papers/src/ws_last/claims.toml",
-    text: include_str!("ws_last/claims.toml"),
-    experiments: &[
-        ("exp1", divisions::MEASURES),
-        ("exp2", workers::MEASURES),
-        ("exp3", messages::MEASURES),
-        ("exp4", sawtooth::MEASURES),
-    ],
-    takes: |text| Setting::new(1).vary(text),
-};
+pub use setting::{CPUS, Measured, Outcome, Point, Setting, T, Variant};
 
-/// The CPUs of the paper's machine.
-pub const CPUS: u32 = 8;
+use crate::claims::Claim;
+use crate::measure::Measure;
+use crate::paper::{Experiment, Named, Paper, Text};
+use crate::{Runner, here};
 
-/// T: §4 fixes it to a second in all experiments but the third.
-pub const T: u64 = 1_000_000_000;
+/// This machine's threads, on which the experiments run too.
+pub trait Threads: 'static {
+    /// How many there are.
+    fn count() -> u16;
 
-/// Which of the two algorithms.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Variant {
-    /// WS-CUR: an unblocked task goes to the worker of the task that unblocked it.
-    Cur,
-    /// WS-LAST: it goes to the worker that it last ran on.
-    Last,
-}
-
-impl Variant {
-    /// Both, as the paper has them.
-    pub const ALL: [Variant; 2] = [Variant::Cur, Variant::Last];
-
-    /// The paper's name.
-    pub fn name(self) -> &'static str {
-        match self {
-            Variant::Cur => "WS-CUR",
-            Variant::Last => "WS-LAST",
-        }
-    }
-
-    /// The policy, as `--policy` takes it.
-    pub fn policy(self) -> &'static str {
-        match self {
-            Variant::Cur => "ws-last:place=current",
-            Variant::Last => "ws-last",
-        }
-    }
-}
-
-/// One data point: what is run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Point {
-    /// n.
-    pub workers: u32,
-    /// w = T/d, in nanoseconds.
-    pub work: u64,
-    /// The algorithm.
-    pub variant: Variant,
-}
-
-/// What came of it: the measurement with the median time on all CPUs.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Measured {
-    /// m.
-    pub rounds: u32,
-    /// The running time on one CPU, in nanoseconds.
-    pub on_one: u64,
-    /// The running time on all CPUs, in nanoseconds.
-    pub on_all: u64,
-    /// Attempts to steal on all.
-    pub attempts: u64,
-}
-
-/// A point and what came of it.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Outcome {
-    /// The point.
-    #[serde(flatten)]
-    pub point: Point,
-    /// What came of it.
-    #[serde(flatten)]
-    pub measured: Measured,
-}
-
-impl Outcome {
-    /// The running time on one CPU over that on all.
-    pub fn speedup(&self) -> f64 {
-        self.measured.on_one as f64 / self.measured.on_all as f64
-    }
-
-    /// Attempts to steal in a second, of all CPUs together.
-    pub fn steal_rate(&self) -> f64 {
-        self.measured.attempts as f64 / self.seconds()
-    }
-
-    /// The running time on all CPUs.
-    pub fn seconds(&self) -> f64 {
-        self.measured.on_all as f64 / 1e9
-    }
-
-    /// The running time of a round, in nanoseconds.
-    pub fn round(&self) -> f64 {
-        self.measured.on_all as f64 / f64::from(self.measured.rounds)
-    }
-}
-
-/// What all four experiments are simulated with.
-#[derive(Clone, Debug)]
-pub struct Setting {
-    /// The seed of all that is drawn.
-    pub seed: u64,
-    /// The policy of a variant, unless a test breaks it.
-    pub policy: fn(Variant) -> &'static str,
-    /// What things cost on the paper's machine.
-    pub costs: Costs,
-    /// What sending or receiving a message costs, in nanoseconds.
-    pub message: u64,
-    /// One round of so many only, for a quick look.
-    pub one_in: u32,
-    /// Of so many running times the median is taken.
-    pub measurements: u64,
-}
-
-impl Setting {
-    /// "The median of 9 consecutive measurements" on the machine of §4, with the costs that
-    /// `lab/papers/src/ws_last/claims.toml` fits.
-    pub fn new(seed: u64) -> Setting {
-        let costs = Costs {
-            queue: 150,
-            removal: 1_000,
-            handover: 5_000,
-            steal: 1_000,
-            yield_core: 5_000,
-            switch_task: 100,
-            ..Costs::default()
-        };
-        Setting { seed, policy: Variant::policy, costs, message: 50, one_in: 1, measurements: 9 }
-    }
-
-    /// Chooses otherwise what the paper leaves unsaid: `key=nanoseconds`.
+    /// Runs the points on all threads and on one; one of `one_in` rounds is done.
     ///
     /// # Errors
-    /// Says in a sentence what can be written instead.
-    pub fn vary(&mut self, text: &str) -> Result<(), String> {
-        let (key, value) = text.split_once('=').unwrap_or((text, ""));
-        let cost = match key {
-            "queue" => &mut self.costs.queue,
-            "handover" => &mut self.costs.handover,
-            "steal" => &mut self.costs.steal,
-            "removal" => &mut self.costs.removal,
-            "yield" => &mut self.costs.yield_core,
-            "switch" => &mut self.costs.switch_task,
-            "message" => &mut self.message,
-            _ => {
-                return Err(format!(
-                    "'{text}' is none of queue, handover, steal, removal, yield, switch or message=NANOSECONDS"
-                ));
-            }
-        };
-        let least = u64::from(matches!(key, "steal" | "yield" | "message"));
-        let wrong = || format!("'{value}' is no whole number of nanoseconds from {least} to 1000000");
-        *cost = value.parse().ok().filter(|cost| (least..=1_000_000).contains(cost)).ok_or_else(wrong)?;
-        Ok(())
+    /// If a run fails.
+    fn measure(points: &[Point], one_in: u32) -> Result<Vec<Outcome>, Failure>;
+}
+
+/// No threads, for what only simulates.
+pub struct NoThreads;
+
+impl Threads for NoThreads {
+    fn count() -> u16 {
+        0
     }
 
-    /// m. The paper has as many rounds as make seconds. Here as many as make two seconds of work, but from 50 to
-    /// 500: all but the first few are alike, and both times are of as many.
-    fn rounds(&self, point: Point) -> u32 {
-        let rounds = 2 * T / (u64::from(point.workers) * point.work);
-        (rounds.clamp(50, 500) as u32 / self.one_in).max(5)
-    }
-
-    /// One running time in nanoseconds, and the attempts to steal.
-    fn time(&self, point: Point, cpus: u32, seed: u64) -> (u64, u64) {
-        let policy: Policy = (self.policy)(point.variant).parse().expect("it is in the catalog");
-        let mut host = Host::new(cpus as usize, self.costs, seed);
-        let program = Network::scatter_gather(point.workers as usize, self.rounds(point), point.work, self.message);
-        let number = host.submit_network(0, program, policy, cpus, seed);
-        host.run(u64::MAX, u64::MAX).expect("what must hold does");
-        let fate = host.fate(number);
-        (fate.ended.expect("scatter-gather ends"), fate.counts.attempts)
-    }
-
-    fn measure(&self, point: Point) -> Measured {
-        let first = self.seed.wrapping_mul(self.measurements);
-        let mut times: Vec<(u64, u64)> =
-            (0..self.measurements).map(|nth| self.time(point, CPUS, first.wrapping_add(nth))).collect();
-        times.sort_unstable();
-        let (on_all, attempts) = times[times.len() / 2];
-        // There nothing is drawn.
-        let (on_one, _) = self.time(point, 1, first);
-        Measured { rounds: self.rounds(point), on_one, on_all, attempts }
-    }
-
-    /// Simulates the points of an experiment.
-    ///
-    /// # Errors
-    /// If not all of the runs are done.
-    pub fn simulate<R: Runner>(&self, name: &str, points: &[Point], runner: &R) -> Result<Vec<Outcome>, R::Stop> {
-        let measured = runner.run(name, points.len(), |nth| self.measure(points[nth]))?;
-        Ok(points.iter().zip(measured).map(|(point, measured)| Outcome { point: *point, measured }).collect())
+    fn measure(_: &[Point], _: u32) -> Result<Vec<Outcome>, Failure> {
+        Err(Failure::Usage("there are no threads here".to_owned()))
     }
 }
 
-/// Every combination, under both algorithms.
-fn grid(workers: &[u32], works: &[u64]) -> Vec<Point> {
-    let of = |variant: Variant| {
-        workers
-            .iter()
-            .flat_map(move |workers| works.iter().map(move |work| Point { workers: *workers, work: *work, variant }))
+/// Messages with more work than this are left out on threads: they say nothing of scheduling, and take minutes.
+const MOST: u64 = T / 1_000;
+
+/// What came of WS-LAST's experiments with one setting.
+pub struct WsLast<T> {
+    setting: Setting,
+    /// The points of each experiment that was run.
+    outcomes: Vec<(&'static str, Vec<Outcome>)>,
+    threads: PhantomData<T>,
+}
+
+/// What the experiments run on.
+#[derive(Args)]
+#[group(skip)]
+pub struct Options {
+    /// Run on this machine's threads, as many as it has cores, instead of the simulated machine. The paper's
+    /// numbers are those of 8 CPUs, so there is nothing to check; the points with 10 ms per message are left out
+    #[arg(long, conflicts_with_all = ["check", "full", "vary", "seed", "shard"])]
+    real: bool,
+}
+
+impl<T: Threads> Paper for WsLast<T> {
+    const TEXT: Text = Text {
+        name: "ws-last",
+        title: "WS-LAST: the four experiments of §4, scatter-gather under WS-CUR and WS-LAST",
+        about: "The machine is simulated: 8 CPUs, run queues with locks, tasks that block on channels. Its thieves, and where \
+                an unblocked task goes, are the code that runs on threads. With --out, each figure is drawn as an SVG file, \
+                and the numbers are in result.json.",
+        examples: "Examples:
+  comity-lab reproduce ws-last --check
+  comity-lab reproduce ws-last exp1 exp4 --out results
+  comity-lab reproduce ws-last --real
+  comity-lab reproduce ws-last --vary yield=2500 --vary handover=0
+
+Vrba, Halvorsen and Griwodz, A Simple Improvement of the Work-stealing
+Scheduling Algorithm, CISIS 2010. docs/papers/ws-last.md says what the paper
+leaves unsaid, what was chosen, and where numbers differ.",
+        default: "all",
+        vary: (
+            "KEY=NS",
+            "Choose otherwise what the paper leaves unsaid, in nanoseconds; can be repeated. Of a run queue's lock: queue \
+             (it is held), handover (it passes on), removal (it is held so much longer if a task is taken). Others: steal \
+             (the rest of an attempt), yield, switch (from one task to another), message (sending or receiving)",
+        ),
+        one_in: Some("round"),
+        file: "lab/papers/src/ws_last/claims.toml",
+        claims: include_str!("ws_last/claims.toml"),
     };
-    Variant::ALL.into_iter().flat_map(of).collect()
+
+    type Options = Options;
+    type Setting = Setting;
+    type Extra = Extra;
+
+    fn usual(seed: u64) -> Result<Setting, String> {
+        Ok(Setting::new(seed))
+    }
+
+    fn setting(options: &Options, seed: u64, one_in: u32) -> Result<(Setting, String), Failure> {
+        let Options { real } = *options;
+        let name = if real { format!("ws-last on {} threads", T::count()) } else { format!("ws-last, seed {seed}") };
+        Ok((Setting { one_in, real, ..Setting::new(seed) }, name))
+    }
+
+    fn vary(setting: &mut Setting, text: &str) -> Result<(), String> {
+        setting.vary(text)
+    }
+
+    fn with(setting: &Setting) -> WsLast<T> {
+        WsLast { setting: setting.clone(), outcomes: Vec::new(), threads: PhantomData }
+    }
+
+    fn experiments<R: Runner>() -> Vec<Experiment<WsLast<T>, R>> {
+        vec![
+            Experiment::new(
+                "exp1",
+                "Speedup over the division of work, from 50 to 1000 workers (figure 3)",
+                |paper, runner| paper.run("exp1", divisions::points(), divisions::measures, runner),
+                |paper, claims| paper.draw("exp1", claims, divisions::figures),
+            ),
+            Experiment::new(
+                "exp2",
+                "Speedup and attempts to steal over the number of workers (figure 4)",
+                |paper, runner| paper.run("exp2", workers::points(), workers::measures, runner),
+                |paper, claims| paper.draw("exp2", claims, workers::figures),
+            ),
+            Experiment::new(
+                "exp3",
+                "Running time and speedup over the work per message (figure 5)",
+                |paper, runner| paper.run("exp3", messages::points(), messages::measures, runner),
+                |paper, claims| paper.draw("exp3", claims, messages::figures),
+            ),
+            Experiment::new(
+                "exp4",
+                "Speedup with 16 to 48 workers under WS-LAST (figure 6)",
+                |paper, runner| paper.run("exp4", sawtooth::points(), sawtooth::measures, runner),
+                |paper, claims| paper.draw("exp4", claims, sawtooth::figures),
+            ),
+        ]
+    }
+
+    fn extra(self) -> Extra {
+        let row = |experiment: &'static str, outcome: Outcome| Row {
+            experiment,
+            outcome,
+            speedup: outcome.speedup(),
+            steal_rate: outcome.steal_rate(),
+        };
+        let each = self.outcomes.into_iter();
+        let points = each.flat_map(|(name, outcomes)| outcomes.into_iter().map(move |outcome| row(name, outcome)));
+        Extra { points: points.collect(), real: self.setting.real }
+    }
+
+    fn table(extra: &Extra) -> String {
+        extra.table()
+    }
 }
 
-/// That of so many workers and so much work.
-///
-/// # Panics
-/// If there is none.
-fn at(outcomes: &[Outcome], variant: Variant, workers: u32, work: u64) -> &Outcome {
-    let point = Point { workers, work, variant };
-    outcomes.iter().find(|outcome| outcome.point == point).expect("the experiment has that point")
+impl<T: Threads> WsLast<T> {
+    /// Runs the points of an experiment, and measures them if they are simulated: the paper's numbers are those of 8
+    /// CPUs.
+    fn run<R: Runner>(
+        &mut self,
+        name: &'static str,
+        mut points: Vec<Point>,
+        measures: fn(&[Outcome]) -> Vec<Measure>,
+        runner: &R,
+    ) -> Result<Option<Vec<Measure>>, Failure> {
+        let setting = &self.setting;
+        let (outcomes, measures) = if setting.real {
+            points.retain(|point| point.work <= MOST);
+            (T::measure(&points, setting.one_in)?, Vec::new())
+        } else {
+            let Some(outcomes) = here(setting.simulate(name, &points, runner))? else { return Ok(None) };
+            let measures = measures(&outcomes);
+            (outcomes, measures)
+        };
+        self.outcomes.push((name, outcomes));
+        Ok(Some(measures))
+    }
+
+    /// Draws the points of an experiment. With those on threads no number of the paper stands.
+    fn draw(&self, name: &str, claims: &[Claim], figures: fn(&[Outcome], &[Claim], u32) -> Vec<Named>) -> Vec<Named> {
+        let (claims, cpus) = if self.setting.real { (&[][..], T::count().into()) } else { (claims, CPUS) };
+        let own = self.outcomes.iter().filter(|(known, _)| *known == name);
+        own.flat_map(|(_, outcomes)| figures(outcomes, claims, cpus)).collect()
+    }
+}
+
+/// The points of the experiments that were run.
+#[derive(Serialize)]
+pub struct Extra {
+    points: Vec<Row>,
+    #[serde(skip)]
+    real: bool,
+}
+
+#[derive(Serialize)]
+struct Row {
+    experiment: &'static str,
+    #[serde(flatten)]
+    outcome: Outcome,
+    speedup: f64,
+    steal_rate: f64,
+}
+
+impl Extra {
+    /// The points on threads, a table for each experiment.
+    fn table(&self) -> String {
+        let mut text = String::new();
+        for rows in self.points.chunk_by(|one, other| one.experiment == other.experiment).filter(|_| self.real) {
+            let mut table = Table::new();
+            let header = ["n", "w µs", "algorithm", "speedup", "attempts per s"];
+            table.load_style(presets::ASCII_MARKDOWN).set_header(header);
+            for Row { outcome, speedup, steal_rate, .. } in rows {
+                table.add_row([
+                    outcome.point.workers.to_string(),
+                    (outcome.point.work / 1_000).to_string(),
+                    outcome.point.variant.name().to_owned(),
+                    format!("{speedup:.2}"),
+                    format!("{steal_rate:.0}"),
+                ]);
+            }
+            let _ = writeln!(text, "{}\n{table}", rows[0].experiment);
+        }
+        text
+    }
 }

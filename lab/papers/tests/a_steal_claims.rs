@@ -4,9 +4,10 @@
 use std::collections::VecDeque;
 
 use comity_papers::Serial;
-use comity_papers::a_steal::{PAPER, Practical, SECONDS_PER_QUANTUM, Setting, time, time_waste, utilization};
+use comity_papers::a_steal::{ASteal, Practical, SECONDS_PER_QUANTUM, Setting, time, time_waste, utilization};
 use comity_papers::claims::{CHOSEN, judge};
 use comity_papers::measure::Measure;
+use comity_papers::paper::Paper;
 use comity_policy::{Account, Coordinator, Orders, Policy};
 use comity_sim::quanta::job::Deques;
 use comity_sim::quanta::{Feedback, ThreadScheduler};
@@ -18,8 +19,8 @@ fn setting(one_in: usize, a_steal: fn(u32) -> ThreadScheduler) -> Setting {
 
 /// The headlines that were measured, and whether each holds.
 fn headlines(measures: Vec<Measure>) -> Vec<(String, bool)> {
-    let claims = PAPER.claims().unwrap();
-    let judged = judge(&PAPER, &claims, &[(CHOSEN.to_owned(), measures)]);
+    let claims = ASteal::claims().unwrap();
+    let judged = judge(&claims, &[(CHOSEN.to_owned(), measures)]);
     let headlines = judged.iter().filter(|one| one.claim.headline);
     headlines.map(|one| (one.claim.id.clone(), one.at[0].is_within)).collect()
 }

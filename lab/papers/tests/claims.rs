@@ -1,22 +1,25 @@
 //! A file of claims is checked, and a claim is judged by what was measured with all values of its parameters.
 
-use std::collections::BTreeSet;
+use std::fmt::Debug;
 
-use comity_papers::claims::{CHOSEN, Claims, Interval, News, Paper, Verdict, judge};
+use comity_papers::a_steal::ASteal;
+use comity_papers::bws::Bws;
+use comity_papers::claims::{CHOSEN, Claim, Claims, Interval, News, Source, Verdict, judge};
+use comity_papers::dws::Dws;
 use comity_papers::measure::Measure;
-use comity_papers::{a_steal, bws, dws, robinhood, ws_last};
+use comity_papers::paper::Paper;
+use comity_papers::robinhood::Robinhood;
+use comity_papers::ws_last::{NoThreads, WsLast};
 
-/// A paper with two experiments, and a parameter `far` that takes numbers.
-static PAPER: Paper = Paper {
-    name: "made-up",
-    file: "made-up.toml",
-    text: "",
-    experiments: &[("one", &["speed"]), ("two", &["heat"])],
-    takes: |text| match text.strip_prefix("far=").map(str::parse::<u32>) {
+/// Reads a file of a paper with two experiments, and a parameter `far` that takes numbers.
+fn read(text: &str) -> Result<Claims, String> {
+    let takes = |text: &str| match text.strip_prefix("far=").map(str::parse::<u32>) {
         Some(Ok(_)) => Ok(()),
         _ => Err(format!("'{text}' is not far=NUMBER")),
-    },
-};
+    };
+    let experiments = vec!["one", "two"];
+    Claims::read(&Source { paper: "made-up", file: "made-up.toml", experiments, takes: &takes }, text)
+}
 
 const FILE: &str = r#"
 paper = "made-up"
@@ -32,6 +35,7 @@ because = "no datum"
 [[claim]]
 id = "fast"
 section = "§1"
+experiment = "one"
 measure = "speed"
 paper = "about 4"
 kind = "known"
@@ -42,6 +46,7 @@ holds = true
 [[claim]]
 id = "hot"
 section = "§1"
+experiment = "two"
 measure = "heat"
 paper = "hot"
 kind = "calibrated"
@@ -53,7 +58,7 @@ differs-at = ["chosen"]
 
 fn claims(from: &str, to: &str) -> Result<Claims, String> {
     assert!(FILE.contains(from), "{from}");
-    Claims::read(&PAPER, &FILE.replacen(from, to, 1))
+    read(&FILE.replacen(from, to, 1))
 }
 
 /// The verdict on the first claim, its news, and why, if `speed` is this with the chosen value and with the swept one.
@@ -61,7 +66,7 @@ fn judged(claims: &Claims, chosen: f64, swept: Option<f64>) -> (Verdict, News, S
     let speed = |setting: &str, value: f64| (setting.to_owned(), vec![Measure::new("speed", value)]);
     let measured: Vec<_> =
         [speed(CHOSEN, chosen)].into_iter().chain(swept.map(|value| speed("far=2", value))).collect();
-    let all = judge(&PAPER, claims, &measured);
+    let all = judge(claims, &measured);
     assert_eq!(all.len(), 1, "nothing was measured of the other");
     (all[0].verdict, all[0].news, all[0].why())
 }
@@ -81,7 +86,7 @@ fn what_is_wrong_with_a_file_is_a_sentence_with_its_claim() {
         ("stated = [3.5, 4.5]\n", "", "claim 'fast': missing field `stated`"),
         ("id = \"fast\"\n", "", "claim number 1: missing field `id`"),
         ("id = \"fast\"", "id = \"hot\"", "claim 'hot': there are two of that id"),
-        ("measure = \"speed\"", "measure = \"spede\"", "claim 'fast': no experiment measures 'spede'"),
+        ("experiment = \"one\"", "experiment = \"on\"", "claim 'fast': no experiment is called 'on'"),
         ("holds = true", "hold = true", "claim 'fast': unknown field `hold`"),
         ("holds = true", "holds = true\ndiffers = \"x\"", "claim 'fast': it holds and differs"),
         ("holds = true", "differs = \"x\"", "claim 'fast': it differs: write why, and in differs-at where"),
@@ -155,21 +160,46 @@ fn a_widened_tolerance_makes_a_claim_differ() {
 const STATED: &str = include_str!("stated.txt");
 
 #[test]
+fn an_experiment_measures_what_its_claims_speak_of() {
+    let file = claims("", "").unwrap();
+    let measures = |name: &'static str| [Measure::new(name, 4.0)];
+    assert_eq!(file.check_measures("one", &measures("speed")), Ok(()));
+    let missing = "claim 'fast': one does not measure 'speed'".to_owned();
+    assert_eq!(file.check_measures("one", &measures("heat")), Err(missing));
+    assert_eq!(file.check_measures("one", &[]), Ok(()), "its runs are elsewhere");
+}
+
+/// The claims of a paper, as lines of `stated.txt`. Looks whether each says what came out, and whether the chosen
+/// values are those of the model.
+fn stated<P: Paper>() -> Vec<String>
+where
+    P::Setting: Debug,
+{
+    let claims = P::claims().unwrap_or_else(|why| panic!("{why}"));
+    let usual = || P::usual(1).unwrap();
+    let mut setting = usual();
+    for parameter in claims.parameters {
+        P::vary(&mut setting, &format!("{}={}", parameter.name, parameter.chosen)).unwrap();
+    }
+    assert_eq!(format!("{setting:?}"), format!("{:?}", usual()));
+    let line = |claim: Claim| {
+        let is_filed = claim.holds || claim.differs.is_some();
+        assert!(is_filed, "{}: file what came out of '{}': holds or differs", P::TEXT.file, claim.id);
+        let Interval(least, most) = claim.stated;
+        format!("{} {} {} {least} {most}", P::TEXT.name, claim.id, claim.kind)
+    };
+    claims.claims.into_iter().map(line).collect()
+}
+
+#[test]
 fn what_was_stated_stays() {
-    let stated: Vec<&str> = STATED.lines().collect();
-    let now: Vec<String> = [&a_steal::PAPER, &bws::PAPER, &dws::PAPER, &robinhood::PAPER, &ws_last::PAPER]
-        .into_iter()
-        .flat_map(|paper| {
-            let claims = paper.claims().unwrap_or_else(|why| panic!("{why}")).claims;
-            claims.into_iter().map(|claim| {
-                let Interval(least, most) = claim.stated;
-                format!("{} {} {} {least} {most}", paper.name, claim.id, claim.kind)
-            })
-        })
-        .collect();
-    for (nth, line) in stated.iter().enumerate() {
+    let filed: Vec<&str> = STATED.lines().collect();
+    let papers =
+        [stated::<ASteal>(), stated::<Bws>(), stated::<Dws>(), stated::<Robinhood>(), stated::<WsLast<NoThreads>>()];
+    let now = papers.concat();
+    for (nth, line) in filed.iter().enumerate() {
         let fitted = line.replace(" held out ", " calibrated ");
-        let is_fitted_since = fitted != *line && stated[nth..].contains(&fitted.as_str());
+        let is_fitted_since = fitted != *line && filed[nth..].contains(&fitted.as_str());
         let is_said = |line: &str| now.iter().any(|claim| claim == line);
         assert!(
             is_said(if is_fitted_since { &fitted } else { line }),
@@ -177,47 +207,6 @@ fn what_was_stated_stays() {
         );
     }
     for claim in &now {
-        assert!(stated.contains(&claim.as_str()), "add '{claim}' to stated.txt, before it is run");
+        assert!(filed.contains(&claim.as_str()), "add '{claim}' to stated.txt, before it is run");
     }
-}
-
-#[test]
-fn every_claim_says_what_came_out_and_every_chosen_value_is_the_models() {
-    for paper in [&a_steal::PAPER, &bws::PAPER, &dws::PAPER, &robinhood::PAPER, &ws_last::PAPER] {
-        let claims = paper.claims().unwrap_or_else(|why| panic!("{why}"));
-        for claim in &claims.claims {
-            let is_filed = claim.holds || claim.differs.is_some();
-            assert!(is_filed, "{}: file what came out of '{}': holds or differs", paper.file, claim.id);
-        }
-        let measured = claims.claims.iter().map(|claim| claim.measure.as_str()).collect::<BTreeSet<_>>();
-        let all = paper.experiments.iter().flat_map(|(_, measures)| measures.iter().copied()).collect();
-        assert_eq!(measured, all, "{}", paper.file);
-    }
-    let mut setting = ws_last::Setting::new(1);
-    for parameter in ws_last::PAPER.claims().unwrap().parameters {
-        setting.vary(&format!("{}={}", parameter.name, parameter.chosen)).unwrap();
-    }
-    assert_eq!(format!("{setting:?}"), format!("{:?}", ws_last::Setting::new(1)));
-    let mut setting = bws::Setting::new(1);
-    for parameter in bws::PAPER.claims().unwrap().parameters {
-        setting.vary(&format!("{}={}", parameter.name, parameter.chosen)).unwrap();
-    }
-    assert_eq!(format!("{setting:?}"), format!("{:?}", bws::Setting::new(1)));
-    let mut setting = dws::Setting::new(1);
-    for parameter in dws::PAPER.claims().unwrap().parameters {
-        setting.vary(&format!("{}={}", parameter.name, parameter.chosen)).unwrap();
-    }
-    assert_eq!(format!("{setting:?}"), format!("{:?}", dws::Setting::new(1)));
-    let mut setting = robinhood::Setting::new(1);
-    for parameter in robinhood::PAPER.claims().unwrap().parameters {
-        setting.vary(&format!("{}={}", parameter.name, parameter.chosen)).unwrap();
-    }
-    assert_eq!(format!("{setting:?}"), format!("{:?}", robinhood::Setting::new(1)));
-    let practical = a_steal::Practical::synthetic(1, a_steal::SECONDS_PER_QUANTUM).unwrap();
-    let chosen = a_steal::Setting::new(1, practical);
-    let mut setting = chosen.clone();
-    for parameter in a_steal::PAPER.claims().unwrap().parameters {
-        setting.vary(&format!("{}={}", parameter.name, parameter.chosen)).unwrap();
-    }
-    assert_eq!(format!("{setting:?}"), format!("{chosen:?}"));
 }

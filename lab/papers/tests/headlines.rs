@@ -8,20 +8,23 @@
 use std::sync::LazyLock;
 
 use comity_papers::Serial;
-use comity_papers::a_steal::{self, Practical, SECONDS_PER_QUANTUM, time, time_waste, utilization, waste};
-use comity_papers::bws::{self, ORIGINAL, pairs};
-use comity_papers::claims::{CHOSEN, Paper, judge};
+use comity_papers::a_steal::{self, ASteal, Practical, SECONDS_PER_QUANTUM, time, time_waste, utilization, waste};
+use comity_papers::bws::{self, Bws, ORIGINAL, pairs, slowdowns, throughputs};
+use comity_papers::claims::{CHOSEN, judge};
 use comity_papers::dws::mixes::{self, Set};
-use comity_papers::dws::{self, ABP};
+use comity_papers::dws::{self, ABP, Dws, compute};
 use comity_papers::measure::{Measure, part};
-use comity_papers::robinhood::{self, Benchmark, Strategy, figure3, rates};
-use comity_papers::ws_last::{self, Point, divisions, messages, sawtooth};
+use comity_papers::paper::Paper;
+use comity_papers::robinhood::{self, Benchmark, Robinhood, Strategy, figure3, rates};
+use comity_papers::ws_last::{self, NoThreads, Point, divisions, messages, sawtooth};
+
+type WsLast = ws_last::WsLast<NoThreads>;
 
 /// # Panics
 /// If one of the claims was not measured, or what was measured does not count as the paper's.
-fn hold(paper: &Paper, ids: &[&str], measures: Vec<Measure>) {
-    let claims = paper.claims().unwrap_or_else(|why| panic!("{why}"));
-    let judged = judge(paper, &claims, &[(CHOSEN.to_owned(), measures)]);
+fn hold<P: Paper>(ids: &[&str], measures: Vec<Measure>) {
+    let claims = P::claims().unwrap_or_else(|why| panic!("{why}"));
+    let judged = judge(&claims, &[(CHOSEN.to_owned(), measures)]);
     for id in ids {
         let one = judged.iter().find(|one| one.claim.id == *id).unwrap_or_else(|| panic!("'{id}' was not measured"));
         let at = &one.at[0];
@@ -42,12 +45,12 @@ fn times() -> Vec<a_steal::Outcome> {
 
 #[test]
 fn a_steal_speeds_up_linearly() {
-    hold(&a_steal::PAPER, &["linear-speedup"], time::measures(&times()));
+    hold::<ASteal>(&["linear-speedup"], time::measures(&times()));
 }
 
 #[test]
 fn a_steal_takes_at_most_twice_the_optimal_time() {
-    hold(&a_steal::PAPER, &["twice-optimal"], time::measures(&times()));
+    hold::<ASteal>(&["twice-optimal"], time::measures(&times()));
 }
 
 fn wastes() -> Vec<Measure> {
@@ -57,12 +60,12 @@ fn wastes() -> Vec<Measure> {
 
 #[test]
 fn a_steal_typically_wastes_little() {
-    hold(&a_steal::PAPER, &["waste-typical"], wastes());
+    hold::<ASteal>(&["waste-typical"], wastes());
 }
 
 #[test]
 fn a_steal_wastes_a_tiny_fraction_where_parallelism_is_high() {
-    hold(&a_steal::PAPER, &["waste-parallel"], wastes());
+    hold::<ASteal>(&["waste-parallel"], wastes());
 }
 
 /// A tenth of the time-waste experiments, run once for all tests.
@@ -74,29 +77,29 @@ static HEAD_TO_HEAD: LazyLock<Vec<Measure>> = LazyLock::new(|| {
 
 #[test]
 fn a_steal_is_twice_as_fast_as_abp_on_large_machines() {
-    hold(&a_steal::PAPER, &["time-512"], HEAD_TO_HEAD.clone());
+    hold::<ASteal>(&["time-512"], HEAD_TO_HEAD.clone());
 }
 
 #[test]
 fn a_steal_wastes_a_tenth_of_what_abp_wastes_on_large_machines() {
-    hold(&a_steal::PAPER, &["waste-512"], HEAD_TO_HEAD.clone());
+    hold::<ASteal>(&["waste-512"], HEAD_TO_HEAD.clone());
 }
 
 #[test]
 fn abp_is_slightly_faster_on_smaller_machines() {
-    hold(&a_steal::PAPER, &["time-128"], HEAD_TO_HEAD.clone());
+    hold::<ASteal>(&["time-128"], HEAD_TO_HEAD.clone());
 }
 
 #[test]
 fn abp_still_wastes_many_more_cycles_on_smaller_machines() {
-    hold(&a_steal::PAPER, &["waste-128-introduction"], HEAD_TO_HEAD.clone());
+    hold::<ASteal>(&["waste-128-introduction"], HEAD_TO_HEAD.clone());
 }
 
 #[test]
 fn a_steal_overtakes_with_many_jobs() {
     // It takes some 20,000 steps, which are to be less than a tenth.
     let Ok(sets) = utilization::run(&a_steal(4), &Serial);
-    hold(&a_steal::PAPER, &["overtaken-u-u", "overtaken-ht1-ht1"], utilization::measures(&sets));
+    hold::<ASteal>(&["overtaken-u-u", "overtaken-ht1-ht1"], utilization::measures(&sets));
 }
 
 /// A sixth of the rounds, measured once.
@@ -111,36 +114,36 @@ static DIVISIONS: LazyLock<Vec<Measure>> = LazyLock::new(|| divisions::measures(
 
 #[test]
 fn ws_cur_loses_speed_at_100_us() {
-    hold(&ws_last::PAPER, &["cur-100"], DIVISIONS.clone());
+    hold::<WsLast>(&["cur-100"], DIVISIONS.clone());
 }
 
 #[test]
 fn ws_last_keeps_speed_at_100_us() {
-    hold(&ws_last::PAPER, &["last-100"], DIVISIONS.clone());
+    hold::<WsLast>(&["last-100"], DIVISIONS.clone());
 }
 
 /// How far each has come down at d = 10⁵ are two headlines that differ; which of both is the faster is one claim of
 /// both.
 #[test]
 fn ws_cur_degrades_much_more_rapidly() {
-    hold(&ws_last::PAPER, &["last-above-cur"], DIVISIONS.clone());
+    hold::<WsLast>(&["last-above-cur"], DIVISIONS.clone());
 }
 
 /// The ratio of both rates is a headline that differs; WS-CUR's is not.
 #[test]
 fn ws_cur_attempts_as_many_steals() {
-    hold(&ws_last::PAPER, &["cur-rate"], DIVISIONS.clone());
+    hold::<WsLast>(&["cur-rate"], DIVISIONS.clone());
 }
 
 #[test]
 fn ws_last_hardly_grows_slower_than_linearly_at_250_workers() {
-    hold(&ws_last::PAPER, &["last-almost-none-250"], messages::measures(&ws_last(&messages::points())));
+    hold::<WsLast>(&["last-almost-none-250"], messages::measures(&ws_last(&messages::points())));
 }
 
 #[test]
 fn speedup_is_a_sawtooth() {
     let ids = ["minima", "maxima", "none-elsewhere"];
-    hold(&ws_last::PAPER, &ids, sawtooth::measures(&ws_last(&sawtooth::points())));
+    hold::<WsLast>(&ids, sawtooth::measures(&ws_last(&sawtooth::points())));
 }
 
 /// All pairs of BWS, two whole executions of each program at least, run once for all tests.
@@ -149,24 +152,24 @@ static PAIRS: LazyLock<Vec<Measure>> = LazyLock::new(|| {
     let programs = setting.programs();
     let Ok(original) = programs.alone(ORIGINAL, &Serial);
     let [Ok(abp), Ok(bws)] = [ORIGINAL, "bws"].map(|policy| pairs::run(&programs, policy, &Serial));
-    let mut measures = pairs::slowdowns(&original, &abp, &bws);
-    measures.extend(pairs::throughputs(&original, &abp, &bws));
+    let mut measures = slowdowns::measures(&original, &abp, &bws);
+    measures.extend(throughputs::measures(&original, &abp, &bws));
     measures
 });
 
 #[test]
 fn bws_is_fair() {
-    hold(&bws::PAPER, &["unfair-all-bws"], PAIRS.clone());
+    hold::<Bws>(&["unfair-all-bws"], PAIRS.clone());
 }
 
 #[test]
 fn bws_gains_throughput() {
-    hold(&bws::PAPER, &["throughput-gain-mixed"], PAIRS.clone());
+    hold::<Bws>(&["throughput-gain-mixed"], PAIRS.clone());
 }
 
 #[test]
 fn bws_switches_less() {
-    hold(&bws::PAPER, &["switches-clip-mm", "switches-mi-ep"], PAIRS.clone());
+    hold::<Bws>(&["switches-clip-mm", "switches-mi-ep"], PAIRS.clone());
 }
 
 /// DWS's mixes of programs that compute, three whole executions of each at least, run once for all tests.
@@ -175,28 +178,28 @@ static COMPUTE: LazyLock<Vec<Measure>> = LazyLock::new(|| {
     let programs = setting.programs();
     let Ok(alone) = programs.alone(ABP, &Serial);
     let Ok(compared) = mixes::compare(&programs, Set::Compute, &alone, &Serial);
-    compared.compute()
+    compute::measures(&compared)
 });
 
 #[test]
 fn dws_is_faster_than_equal_parts_for_programs_that_compute() {
-    hold(&dws::PAPER, &["time-c-ep"], COMPUTE.clone());
+    hold::<Dws>(&["time-c-ep"], COMPUTE.clone());
 }
 
 #[test]
 fn dws_is_as_fair_as_the_paper_says() {
-    hold(&dws::PAPER, &["d-1-2-dws"], COMPUTE.clone());
+    hold::<Dws>(&["d-1-2-dws"], COMPUTE.clone());
 }
 
 #[test]
 fn robinhood_gives_a_slice_and_takes_it_back() {
     let ids = ["figure3-poor-by-t2", "figure3-steal-at", "figure3-wasted-robinhood", "figure3-others-unmoved"];
-    hold(&robinhood::PAPER, &ids, figure3::measures());
+    hold::<Robinhood>(&ids, figure3::measures());
 }
 
 #[test]
 fn robinhood_s_giver_pays() {
-    hold(&robinhood::PAPER, &["figure3-giver-pays"], figure3::measures());
+    hold::<Robinhood>(&["figure3-giver-pays"], figure3::measures());
 }
 
 /// At two of the three rates, and by CG alone.
@@ -205,5 +208,5 @@ fn robinhood_is_faster_within_nodes() {
     let programs = robinhood::Setting::new(1).programs();
     let time = |machines, strategy| programs.at_rate(&rates::alone(Benchmark::Cg, machines, strategy)).mean();
     let is_worse = |machines| time(machines, Strategy::RobinhoodU) > time(machines, Strategy::Robinhood);
-    hold(&robinhood::PAPER, &["fig13-u-worse"], vec![Measure::new("fig13-u-worse", 100.0 * part([2, 4], is_worse))]);
+    hold::<Robinhood>(&["fig13-u-worse"], vec![Measure::new("fig13-u-worse", 100.0 * part([2, 4], is_worse))]);
 }

@@ -4,7 +4,8 @@
 use comity_papers::Serial;
 use comity_papers::claims::{CHOSEN, judge};
 use comity_papers::measure::Measure;
-use comity_papers::ws_last::{Outcome, PAPER, Point, Setting, Variant, divisions, messages, workers};
+use comity_papers::paper::Paper;
+use comity_papers::ws_last::{NoThreads, Outcome, Point, Setting, Variant, WsLast, divisions, messages, workers};
 
 /// A sixth of the rounds, measured once.
 fn setting(policy: fn(Variant) -> &'static str) -> Setting {
@@ -14,8 +15,8 @@ fn setting(policy: fn(Variant) -> &'static str) -> Setting {
 /// The claims of an experiment that hold when it is run like this.
 fn holding(setting: &Setting, points: Vec<Point>, measures: fn(&[Outcome]) -> Vec<Measure>) -> Vec<String> {
     let Ok(outcomes) = setting.simulate("points", &points, &Serial);
-    let claims = PAPER.claims().unwrap();
-    let judged = judge(&PAPER, &claims, &[(CHOSEN.to_owned(), measures(&outcomes))]);
+    let claims = WsLast::<NoThreads>::claims().unwrap();
+    let judged = judge(&claims, &[(CHOSEN.to_owned(), measures(&outcomes))]);
     judged.iter().filter(|one| one.at[0].is_within).map(|one| one.claim.id.clone()).collect()
 }
 

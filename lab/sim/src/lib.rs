@@ -10,8 +10,8 @@
 //!   CPUs of a [`hypervisor`].
 //!
 //! It knows nothing of the machine that it runs on: no system call, no thread, no clock. One seed gives one
-//! outcome, whatever runs beside what, optimised or not (`lab/papers/tests/determinism.rs`). One exception is not ours to
-//! mend: `rand_distr` and `statrs` take logarithms and exponentials from the system's C library.
+//! outcome, whatever runs beside what, optimised or not (`lab/papers/tests/determinism.rs`). One exception is not ours
+//! to mend: `rand_distr` and `statrs` take logarithms and exponentials from the system's C library.
 //!
 //! Begin with [`scenario`], which puts a machine, programs and faults together, then `scenario/run.rs`. Each machine's
 //! loop is at the top of its file: `threads.rs` and `quanta/job.rs`.

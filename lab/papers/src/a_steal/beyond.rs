@@ -3,15 +3,21 @@
 //! These are long quanta with long jobs (§3), usage that is sampled instead of counted (§9), and larger machines.
 //! ABP with mugging, also of §9, runs beside ABP in the time-waste and utilization experiments.
 
+use comity_console::Failure;
+use comity_sim::program::Fork;
+use comity_sim::quanta::{Feedback, ThreadScheduler};
 use rand_chacha::ChaCha8Rng;
 
 use super::profiles::TYPICAL_QUANTA;
+use super::setting::{DELTA, Draws, RHO};
 use super::single::Single;
-use super::{DELTA, Draws, Family, Jobs, Outcome, Setting};
-use crate::Runner;
+use super::{ASteal, Beyond, Family, Jobs, Outcome, Setting, estimates};
+use crate::claims::Claim;
+use crate::figure::{Axis, Figure};
 use crate::fit::{Estimate, mean};
-use comity_sim::program::Fork;
-use comity_sim::quanta::{Feedback, ThreadScheduler};
+use crate::measure::Measure;
+use crate::paper::Named;
+use crate::{Runner, here};
 
 /// A point of a figure.
 #[derive(Clone, Debug)]
@@ -37,6 +43,63 @@ impl Point {
     }
 }
 
+/// Several values of one thing.
+pub(super) struct Varied {
+    /// The name of the figure.
+    name: &'static str,
+    /// What was varied, in words.
+    what: &'static str,
+    points: Vec<Point>,
+}
+
+impl Varied {
+    /// The rows of the table.
+    pub(super) fn rows(&self) -> impl Iterator<Item = Beyond> {
+        self.points.iter().map(|point| Beyond {
+            varied: self.what,
+            value: if point.varied == u64::MAX { "all".to_owned() } else { point.varied.to_string() },
+            jobs: point.outcomes.len(),
+            time: point.time(),
+            waste: point.waste(),
+        })
+    }
+
+    fn figure(&self) -> Figure {
+        let line = |name: &str, of: fn(&Point) -> Estimate| {
+            let numbered = self.points.iter().filter(|point| point.varied != u64::MAX);
+            estimates(name, numbered.map(|point| (point.varied as f64, of(point))))
+        };
+        Figure {
+            title: format!("Beyond the paper: A-STEAL over {}", self.what),
+            x: Axis::log(self.what),
+            y: Axis::linear("means"),
+            series: vec![
+                line("time / (work / mean availability + critical path)", Point::time),
+                line("waste / work", Point::waste),
+            ],
+        }
+    }
+}
+
+/// Runs all three. The paper has nothing like them, so nothing is measured.
+pub(super) fn run<R: Runner>(paper: &mut ASteal, runner: &R) -> Result<Option<Vec<Measure>>, Failure> {
+    let setting = &paper.setting;
+    let (quanta, samples) = (here(long_quanta(setting, runner))?, here(sampling(setting, runner))?);
+    let machines = here(machines(setting, runner))?;
+    let (Some(quanta), Some(samples), Some(machines)) = (quanta, samples, machines) else { return Ok(None) };
+    paper.beyond = vec![
+        Varied { name: "quanta", what: "steps in a quantum, L", points: quanta },
+        Varied { name: "sampling", what: "cycles sampled in a quantum", points: samples },
+        Varied { name: "processors", what: "processors, P", points: machines },
+    ];
+    Ok(Some(Vec::new()))
+}
+
+/// Time and waste over what was varied.
+pub(super) fn figures(paper: &ASteal, _: &[Claim]) -> Vec<Named> {
+    paper.beyond.iter().map(|varied| (varied.name, varied.figure())).collect()
+}
+
 /// L: the paper's 200, and the 10³ to 10⁵ that conventional systems have.
 pub const QUANTA: [u64; 5] = [200, 1_000, 5_000, 20_000, 100_000];
 
@@ -49,7 +112,7 @@ pub fn long_quanta<R: Runner>(setting: &Setting, runner: &R) -> Result<Vec<Point
         // More parallelism would cost hours, and tell nothing more of quanta.
         let jobs = Jobs { critical_path: (critical_path, critical_path), parallelism: (0.3, 5.0), ..setting.jobs };
         let single = draw(&setting, &jobs, PROCESSORS, family, random);
-        (setting, (single, ThreadScheduler::a_steal(DELTA, super::RHO)))
+        (setting, (single, ThreadScheduler::a_steal(DELTA, RHO)))
     })
 }
 
@@ -61,7 +124,7 @@ pub fn sampling<R: Runner>(setting: &Setting, runner: &R) -> Result<Vec<Point>, 
     points(setting, runner, ("beyond-sampling", Draws::Sampling), &SAMPLES, 90, |cycles, family, random| {
         let single = draw(setting, &setting.jobs, 128, family, random);
         let feedback = u32::try_from(cycles).map_or(Feedback::Counted, |cycles| Feedback::Sampled { cycles });
-        (setting.clone(), (single, ThreadScheduler { feedback, ..ThreadScheduler::a_steal(DELTA, super::RHO) }))
+        (setting.clone(), (single, ThreadScheduler { feedback, ..ThreadScheduler::a_steal(DELTA, RHO) }))
     })
 }
 
@@ -77,7 +140,7 @@ pub fn machines<R: Runner>(setting: &Setting, runner: &R) -> Result<Vec<Point>, 
         let family = if family == Family::Practical { Family::Smooth } else { family };
         let single = draw(setting, &jobs, processors as u32, family, random);
         let setting = Setting { fork: Fork::Tree, ..setting.clone() };
-        (setting, (single, ThreadScheduler::a_steal(DELTA, super::RHO)))
+        (setting, (single, ThreadScheduler::a_steal(DELTA, RHO)))
     })
 }
 

@@ -5,7 +5,7 @@ use std::iter;
 use rand::{Rng, RngExt};
 use serde::{Deserialize, Serialize};
 
-use super::PROCESSORS;
+use super::setting::PROCESSORS;
 use comity_sim::availability::Profile;
 use comity_sim::random::stream;
 use comity_sim::workload::{Rigid, availability, first_come_first_served, lublin};

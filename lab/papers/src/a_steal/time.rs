@@ -1,16 +1,26 @@
 //! The time experiments (§4): 2331 jobs, and which constants the bounds have in practice.
 
+use comity_console::Failure;
 use rand_chacha::ChaCha8Rng;
 
 use super::profiles::TYPICAL_QUANTA;
+use super::setting::{DELTA, Draws, PROCESSORS};
 use super::single::Single;
-use super::{DELTA, Draws, Family, Outcome, PROCESSORS, Setting};
+use super::{ASteal, Family, Outcome, Setting};
 use crate::Runner;
+use crate::claims::Claim;
+use crate::figure::{Axis, Figure, Marks, Series};
 use crate::fit::{Fit, mean, minimising_relative_error};
 use crate::measure::Measure;
+use crate::paper::Named;
 
 /// As many as in the paper.
 const RUNS: usize = 2_331;
+
+/// Runs all jobs, and measures them.
+pub(super) fn run_and_measure<R: Runner>(paper: &mut ASteal, runner: &R) -> Result<Option<Vec<Measure>>, Failure> {
+    Ok(paper.time(runner)?.map(measures))
+}
 
 /// Runs all jobs.
 pub fn run<R: Runner>(setting: &Setting, runner: &R) -> Result<Vec<Outcome>, R::Stop> {
@@ -50,20 +60,6 @@ pub fn fit(outcomes: &[Outcome]) -> Fits {
     Fits { trimmed: to(|outcome| outcome.trimmed_availability), mean: to(|outcome| outcome.mean_availability) }
 }
 
-/// What is measured of them.
-pub(super) const MEASURES: &[&str] = &[
-    "c1",
-    "c-infinity",
-    "r2",
-    "c1-mean",
-    "c-infinity-mean",
-    "r2-mean",
-    "time-over-optimal",
-    "trimmed-over-mean-left",
-    "trimmed-over-mean-right",
-    "trimmed-spread-right",
-];
-
 /// Measures the jobs.
 pub fn measures(outcomes: &[Outcome]) -> Vec<Measure> {
     let Fits { trimmed, mean: of_mean } = fit(outcomes);
@@ -97,4 +93,49 @@ fn by_family(outcomes: &[Outcome], is_so: impl Fn(&Outcome) -> bool) -> Vec<f64>
         mean(&own.map(|outcome| outcome.trimmed_availability / outcome.mean_availability).collect::<Vec<_>>()).value
     };
     Family::ALL.map(of).into()
+}
+
+/// Both availabilities of the jobs, and the fit.
+pub(super) fn figures(paper: &ASteal, _: &[Claim]) -> Vec<Named> {
+    let Some(outcomes) = &paper.time else { return Vec::new() };
+    let mut figures = Vec::new();
+    let by_family = |point: fn(&Outcome) -> (f64, f64)| {
+        let own = |family: Family| outcomes.iter().filter(move |outcome| outcome.family == family);
+        Family::ALL.map(|family| Series::new(family.name(), Marks::Points, own(family).map(point).collect()))
+    };
+    let mut series = Vec::from(by_family(|outcome| {
+        let parallelism = outcome.parallelism();
+        (outcome.mean_availability / parallelism, outcome.trimmed_availability / parallelism)
+    }));
+    let ends = series.iter().flat_map(|series| &series.points).map(|point| point.0);
+    let (least, most) = ends.fold((f64::INFINITY, 0.0f64), |(least, most), x| (least.min(x), most.max(x)));
+    series.push(Series::new("both the same", Marks::Curve, vec![(least, least), (most, most)]));
+    figures.push((
+        "figure-3",
+        Figure {
+            title: "A-STEAL figure 3: mean and trimmed availability".into(),
+            x: Axis::log("mean availability / parallelism"),
+            y: Axis::log("trimmed availability / parallelism"),
+            series,
+        },
+    ));
+    let fits = fit(outcomes);
+    let predicted = |outcome: &Outcome| {
+        let work = outcome.work as f64 / outcome.trimmed_availability;
+        fits.trimmed.predict(work, outcome.critical_path as f64)
+    };
+    let point =
+        |outcome: &Outcome| (outcome.parallelism() / outcome.mean_availability, outcome.time() / predicted(outcome));
+    let own = |family: Family| outcomes.iter().filter(move |outcome| outcome.family == family);
+    let series = Family::ALL.map(|family| Series::new(family.name(), Marks::Points, own(family).map(point).collect()));
+    figures.push((
+        "time-fit",
+        Figure {
+            title: "A-STEAL §4: time over the fit of equation 4".into(),
+            x: Axis::log("parallelism / mean availability"),
+            y: Axis::linear("measured / fitted"),
+            series: series.into(),
+        },
+    ));
+    figures
 }

@@ -1,14 +1,19 @@
 //! The time-waste experiments (§6): A-STEAL and ABP, job by job, on the same availability.
 
+use comity_console::Failure;
+use comity_sim::quanta::ThreadScheduler;
 use rand::RngExt;
 use serde::{Deserialize, Serialize};
 
+use super::setting::{DELTA, Draws};
 use super::single::Single;
-use super::{DELTA, Draws, Family, Outcome, Setting};
-use crate::Runner;
+use super::{ASteal, Family, Outcome, Setting};
+use crate::claims::Claim;
+use crate::figure::{Axis, Figure, Marks, Series};
 use crate::fit::mean;
 use crate::measure::{Measure, part};
-use comity_sim::quanta::ThreadScheduler;
+use crate::paper::Named;
+use crate::{Runner, here};
 
 /// One of the two machines.
 #[derive(Clone, Copy, Debug)]
@@ -41,6 +46,15 @@ impl HeadToHead {
     pub fn normalized_availability(&self) -> f64 {
         self.a_steal.mean_availability / self.a_steal.parallelism()
     }
+}
+
+/// Runs all jobs on both machines, and measures them.
+pub(super) fn run_and_measure<R: Runner>(paper: &mut ASteal, runner: &R) -> Result<Option<Vec<Measure>>, Failure> {
+    let [large, small] = MACHINES.map(|machine| here(run(&paper.setting, machine, runner)));
+    let (Some(large), Some(small)) = (large?, small?) else { return Ok(None) };
+    let measures = measures(&large, &small);
+    paper.head_to_head = Some([large, small]);
+    Ok(Some(measures))
 }
 
 /// Runs all jobs on one of the machines.
@@ -81,21 +95,6 @@ fn median_time_ratio(runs: &[HeadToHead]) -> f64 {
     ratios[ratios.len() / 2]
 }
 
-/// What is measured on both machines.
-pub(super) const MEASURES: &[&str] = &[
-    "time-512",
-    "time-512-median",
-    "waste-512",
-    "regime-right",
-    "regime-middle-a-steal",
-    "regime-middle-abp",
-    "regime-left-a-steal",
-    "regime-left-abp",
-    "time-128",
-    "waste-128",
-    "waste-128-runs",
-];
-
 /// Measures both machines. The regimes are those of §6, on the large one.
 pub fn measures(large: &[HeadToHead], small: &[HeadToHead]) -> Vec<Measure> {
     let processors = f64::from(MACHINES[0].processors);
@@ -125,4 +124,63 @@ pub fn measures(large: &[HeadToHead], small: &[HeadToHead]) -> Vec<Measure> {
         Measure::new("waste-128", waste_ratio(small)),
         Measure::new("waste-128-runs", part(small, |run| run.a_steal.cycles.waste() < run.abp.cycles.waste())),
     ]
+}
+
+/// Time and waste under ABP over A-STEAL's, on both machines.
+pub(super) fn figures(paper: &ASteal, _: &[Claim]) -> Vec<Named> {
+    let Some([large, small]) = &paper.head_to_head else { return Vec::new() };
+    let mut all = Vec::new();
+    for (runs, processors, names) in
+        [(large, 512, ["figure-6-time", "figure-6-waste"]), (small, 128, ["figure-7-time", "figure-7-waste"])]
+    {
+        let series = |name: &str, ratio: &dyn Fn(&HeadToHead) -> f64| {
+            let points = runs.iter().map(|run| (run.normalized_availability(), ratio(run)));
+            Series::new(name, Marks::Points, points.collect())
+        };
+        // The text has one number for all runs of the larger machine; the drawings' points are not in it.
+        let ends = runs.iter().map(HeadToHead::normalized_availability);
+        let ends = [ends.clone().fold(f64::INFINITY, f64::min), ends.fold(0.0, f64::max)];
+        let level = |said: f64| {
+            let name = format!("ABP, the paper's: about {said}");
+            Series::new(name, Marks::PaperLevel { of: 0 }, ends.map(|x| (x, said)).into())
+        };
+        let levels = |said: f64| (processors == 512).then(|| level(said));
+        let title = |what: &str| {
+            let number = if processors == 512 { 6 } else { 7 };
+            format!("A-STEAL figure {number}: {what} under ABP over A-STEAL, P = {processors}")
+        };
+        let x = || Axis::log("mean availability / parallelism");
+        let time = |of: fn(&HeadToHead) -> &Outcome| move |run: &HeadToHead| of(run).time() / run.a_steal.time();
+        let wasted = |of: fn(&HeadToHead) -> &Outcome| {
+            move |run: &HeadToHead| of(run).cycles.waste() as f64 / (run.a_steal.cycles.waste() as f64).max(1.0)
+        };
+        let figures = [
+            Figure {
+                title: title("time"),
+                x: x(),
+                y: Axis::linear("time over A-STEAL's"),
+                series: [
+                    series("ABP", &time(|run| &run.abp)),
+                    series("ABP with mugging (§9)", &time(|run| &run.abp_mug)),
+                ]
+                .into_iter()
+                .chain(levels(2.0))
+                .collect(),
+            },
+            Figure {
+                title: title("waste"),
+                x: x(),
+                y: Axis::log("waste over A-STEAL's"),
+                series: [
+                    series("ABP", &wasted(|run| &run.abp)),
+                    series("ABP with mugging (§9)", &wasted(|run| &run.abp_mug)),
+                ]
+                .into_iter()
+                .chain(levels(10.0))
+                .collect(),
+            },
+        ];
+        all.extend(names.into_iter().zip(figures));
+    }
+    all
 }

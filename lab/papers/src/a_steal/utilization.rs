@@ -1,14 +1,19 @@
 //! The utilization experiments (§7): jobs that come and go on a large machine, A-STEAL with dynamic
 //! equipartitioning against ABP with equipartitioning.
 
+use comity_console::Failure;
+use comity_sim::quanta::{Server, ThreadScheduler};
 use rand::{Rng, RngExt};
 use rand_distr::{Distribution as _, Exp};
 use serde::{Deserialize, Serialize};
 
-use super::{DELTA, Draws, Setting};
-use crate::Runner;
+use super::setting::{DELTA, Draws};
+use super::{ASteal, Setting};
+use crate::claims::Claim;
+use crate::figure::{Axis, Figure, Marks, Series};
 use crate::measure::Measure;
-use comity_sim::quanta::{Server, ThreadScheduler};
+use crate::paper::Named;
+use crate::{Runner, here};
 
 /// P.
 const PROCESSORS: u32 = 1_000;
@@ -20,7 +25,7 @@ const STEPS: u64 = 1_000_000;
 const BETWEEN_ARRIVALS: f64 = 1_000.0;
 
 /// Utilization is measured over so many steps at a time.
-pub const INTERVAL: u64 = 2_000;
+const INTERVAL: u64 = 2_000;
 
 /// The distributions of a job's parallelism and of its critical path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,6 +102,12 @@ pub struct Set {
     pub abp_mug: Outcome,
 }
 
+/// Runs all sets, and measures them.
+pub(super) fn run_and_measure<R: Runner>(paper: &mut ASteal, runner: &R) -> Result<Option<Vec<Measure>>, Failure> {
+    paper.sets = here(run(&paper.setting, runner))?;
+    Ok(paper.sets.as_deref().map(measures))
+}
+
 /// Runs all sets.
 pub fn run<R: Runner>(setting: &Setting, runner: &R) -> Result<Vec<Set>, R::Stop> {
     let steps = STEPS / setting.one_in as u64;
@@ -158,6 +169,14 @@ fn simulate(setting: &Setting, set: usize, scheduler: &ThreadScheduler, steps: u
 const WINDOW: usize = (STEPS / INTERVAL / 100) as usize;
 
 impl Set {
+    /// How many of the jobs ended, in a sentence, of a set that figure 8 shows.
+    pub(super) fn note(&self) -> Option<String> {
+        let ended = |outcome: &Outcome| outcome.completions.iter().flatten().count();
+        let (all, a_steal, abp) = (self.a_steal.completions.len(), ended(&self.a_steal), ended(&self.abp));
+        let is_shown = FIGURE_8.contains(&self.name.as_str());
+        is_shown.then(|| format!("{}: of {all} jobs {a_steal} ended under A-STEAL+DEQ, {abp} under ABP+EQ.", self.name))
+    }
+
     /// The part of the time after which A-STEAL's utilization stays above ABP's.
     pub fn overtaken_at(&self) -> f64 {
         let (a_steal, abp) = (&self.a_steal.utilization, &self.abp.utilization);
@@ -201,37 +220,56 @@ pub enum Counted {
     All,
 }
 
-/// What is measured of the sets.
-pub(super) const MEASURES: &[&str] = &[
-    "starts-higher-u-u",
-    "overtaken-u-u",
-    "completion-u-u-ended",
-    "completion-u-u-both",
-    "completion-u-u-all",
-    "starts-higher-ht1-ht1",
-    "overtaken-ht1-ht1",
-    "completion-ht1-ht1-ended",
-    "completion-ht1-ht1-both",
-    "completion-ht1-ht1-all",
-    "overtaken-elsewhere",
-];
-
 /// Measures the sets: those of figure 8, and of the others that in which it takes longest.
 pub fn measures(sets: &[Set]) -> Vec<Measure> {
     let (shown, others): (Vec<&Set>, Vec<&Set>) = sets.iter().partition(|set| FIGURE_8.contains(&set.name.as_str()));
     let of_set = |set: &Set| {
+        let name = set.name.to_lowercase().replace('/', "-");
         [
-            set.starts_higher_by(),
-            set.overtaken_at(),
-            set.completion_ratio(Counted::Ended),
-            set.completion_ratio(Counted::Both),
-            set.completion_ratio(Counted::All),
+            Measure::new(format!("starts-higher-{name}"), set.starts_higher_by()),
+            Measure::new(format!("overtaken-{name}"), set.overtaken_at()),
+            Measure::new(format!("completion-{name}-ended"), set.completion_ratio(Counted::Ended)),
+            Measure::new(format!("completion-{name}-both"), set.completion_ratio(Counted::Both)),
+            Measure::new(format!("completion-{name}-all"), set.completion_ratio(Counted::All)),
         ]
     };
-    let mut values: Vec<f64> = shown.into_iter().flat_map(of_set).collect();
-    values.push(others.into_iter().map(Set::overtaken_at).fold(f64::NAN, f64::max));
-    MEASURES.iter().zip(values).map(|(name, value)| Measure::new(name, value)).collect()
+    let elsewhere = others.into_iter().map(Set::overtaken_at).fold(f64::NAN, f64::max);
+    let elsewhere = Measure::new("overtaken-elsewhere", elsewhere);
+    shown.into_iter().flat_map(of_set).chain([elsewhere]).collect()
 }
 
 /// The sets that figure 8 shows.
-pub const FIGURE_8: [&str; 2] = ["U/U", "HT1/HT1"];
+const FIGURE_8: [&str; 2] = ["U/U", "HT1/HT1"];
+
+/// The utilization over time, of each set.
+pub(super) fn figures(paper: &ASteal, _: &[Claim]) -> Vec<Named> {
+    const NAMES: [&str; 6] = [
+        "figure-8-u-u",
+        "utilization-u-ht1",
+        "utilization-ht1-u",
+        "figure-8-ht1-ht1",
+        "utilization-ht2-u",
+        "utilization-ht2-ht2",
+    ];
+    let mut figures = Vec::new();
+    for (name, set) in NAMES.into_iter().zip(paper.sets.iter().flatten()) {
+        let line = |name: &str, outcome: &Outcome| {
+            let steps = (1..).map(|nth| (nth * INTERVAL) as f64);
+            Series::new(name, Marks::Line, steps.zip(outcome.utilization.clone()).collect())
+        };
+        figures.push((
+            name,
+            Figure {
+                title: format!("A-STEAL §7: utilization over time, {} (parallelism/critical path)", set.name),
+                x: Axis::log("time steps"),
+                y: Axis::linear("part of the cycles spent working"),
+                series: vec![
+                    line("A-STEAL + DEQ", &set.a_steal),
+                    line("ABP + EQ", &set.abp),
+                    line("ABP with mugging (§9) + EQ", &set.abp_mug),
+                ],
+            },
+        ));
+    }
+    figures
+}

@@ -1,19 +1,32 @@
 //! The waste experiments (§5): how waste depends on δ, and on the parallelism of the job.
 
+use comity_console::Failure;
 use rand_chacha::ChaCha8Rng;
 
 use super::profiles::TYPICAL_QUANTA;
+use super::setting::{Draws, PROCESSORS, RHO};
 use super::single::Single;
-use super::{Draws, Family, Jobs, Outcome, PROCESSORS, RHO, Setting};
-use crate::Runner;
+use super::{ASteal, Family, Jobs, Outcome, Setting, estimates};
+use crate::claims::Claim;
+use crate::figure::{Axis, Figure, Marks, Series};
 use crate::fit::{Estimate, mean};
 use crate::measure::Measure;
+use crate::paper::Named;
+use crate::{Runner, here};
 
 /// As many as in the paper, for each δ.
 const JOBS: usize = 300;
 
 /// In hundredths.
 pub const DELTAS: [u32; 6] = [50, 60, 70, 80, 90, 100];
+
+/// Runs both experiments, and measures them. They look at the jobs of the time experiments too.
+pub(super) fn run_and_measure<R: Runner>(paper: &mut ASteal, runner: &R) -> Result<Option<Vec<Measure>>, Failure> {
+    paper.time(runner)?;
+    paper.by_delta = here(run(&paper.setting, runner))?;
+    let (Some(by_delta), Some(time)) = (&paper.by_delta, &paper.time) else { return Ok(None) };
+    Ok(Some(measures(by_delta, time, paper.setting.quantum)))
+}
 
 /// Runs the same jobs for each δ; the outcomes by δ.
 pub fn run<R: Runner>(setting: &Setting, runner: &R) -> Result<Vec<(u32, Vec<Outcome>)>, R::Stop> {
@@ -57,17 +70,6 @@ pub fn efficient_bound(delta: f64) -> f64 {
     (1.0 - delta) / delta
 }
 
-/// What is measured of both experiments.
-pub(super) const MEASURES: &[&str] = &[
-    "deltas-below-a-tenth",
-    "waste-spread-over-deltas",
-    "waste-over-bound",
-    "waste-over-allotted-median",
-    "waste-parallel",
-    "waste-highest",
-    "waste-steps-down",
-];
-
 /// Measures both experiments; `time` are the outcomes of the time experiments, for quanta of `length`.
 pub fn measures(by_delta: &[(u32, Vec<Outcome>)], time: &[Outcome], length: u64) -> Vec<Measure> {
     let wastes: Vec<f64> = by_delta.iter().map(|(_, outcomes)| mean_waste(outcomes).value).collect();
@@ -97,4 +99,43 @@ pub fn measures(by_delta: &[(u32, Vec<Outcome>)], time: &[Outcome], length: u64)
         Measure::new("waste-highest", most(&mut time.iter().map(Outcome::waste))),
         Measure::new("waste-steps-down", steps_down as f64),
     ]
+}
+
+/// Waste over δ with its bounds, and over the parallelism.
+pub(super) fn figures(paper: &ASteal, _: &[Claim]) -> Vec<Named> {
+    let (Some(by_delta), Some(time)) = (&paper.by_delta, &paper.time) else { return Vec::new() };
+    let mut figures = Vec::new();
+    let part = |delta: u32| f64::from(delta) / 100.0;
+    let curve = |name: &str, of: &dyn Fn(f64) -> f64| {
+        let points = by_delta.iter().map(|(delta, _)| (part(*delta), of(part(*delta))));
+        Series::new(name, Marks::Curve, points.collect())
+    };
+    let mean = by_delta.iter().map(|(delta, outcomes)| (part(*delta), mean_waste(outcomes)));
+    let length = paper.setting.quantum as f64;
+    figures.push((
+        "figure-4",
+        Figure {
+            title: "A-STEAL figure 4: waste and its bounds, by δ".into(),
+            x: Axis::linear("δ").without_zero(),
+            y: Axis::linear("waste / T₁"),
+            series: vec![
+                estimates("measured, mean", mean),
+                curve("bound in efficient quanta", &efficient_bound),
+                curve("bound (inequality 3)", &|delta| bound(delta, length)),
+            ],
+        },
+    ));
+    let point = |outcome: &Outcome| (outcome.parallelism() / outcome.mean_availability, outcome.waste());
+    let own = |family: Family| time.iter().filter(move |outcome| outcome.family == family);
+    let series = Family::ALL.map(|family| Series::new(family.name(), Marks::Points, own(family).map(point).collect()));
+    figures.push((
+        "figure-5",
+        Figure {
+            title: "A-STEAL figure 5: waste and parallelism".into(),
+            x: Axis::log("parallelism / mean availability"),
+            y: Axis::linear("waste / T₁"),
+            series: series.into(),
+        },
+    ));
+    figures
 }

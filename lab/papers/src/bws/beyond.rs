@@ -1,19 +1,20 @@
 //! What the authors had no machine for: the same pairs on 64 and 128 cores under EEVDF, and other policies.
 
+use comity_console::Failure;
+use comity_sim::threads::linux::Groups;
 use serde::Serialize;
 
 use super::pairs::{self, CoRun, CoRuns};
-use super::{Benchmark, ORIGINAL, Setting};
-use crate::Runner;
+use super::{Benchmark, Bws, ORIGINAL, Setting};
 use crate::corun::Ran;
-use crate::measure::average;
-use comity_sim::threads::linux::Groups;
+use crate::measure::{Measure, average};
+use crate::{Runner, here};
 
 /// The machines: cores, and which threads are a task group.
-pub const MACHINES: [(u32, Groups); 3] = [(64, Groups::Same), (128, Groups::Same), (64, Groups::Separate)];
+const MACHINES: [(u32, Groups); 3] = [(64, Groups::Same), (128, Groups::Same), (64, Groups::Separate)];
 
 /// The policies.
-pub const POLICIES: [&str; 4] = ["abp", "bws", "dws", "comity"];
+const POLICIES: [&str; 4] = ["abp", "bws", "dws", "comity"];
 
 /// All pairs on a machine under a policy, in the mean.
 #[derive(Clone, Debug, Serialize)]
@@ -44,11 +45,17 @@ pub struct Point {
     pub switches: f64,
 }
 
+/// Runs the pairs on all machines.
+pub(super) fn run<R: Runner>(paper: &mut Bws, runner: &R) -> Result<Option<Vec<Measure>>, Failure> {
+    for machine in MACHINES {
+        paper.beyond.extend(here(on(paper.programs.setting.seed, machine, runner))?.unwrap_or_default());
+    }
+    // The paper has nothing like it.
+    Ok(Some(Vec::new()))
+}
+
 /// Runs the pairs on a machine under all policies.
-///
-/// # Errors
-/// If not all of the runs are done.
-pub fn run<R: Runner>(seed: u64, (cores, groups): (u32, Groups), runner: &R) -> Result<Vec<Point>, R::Stop> {
+fn on<R: Runner>(seed: u64, (cores, groups): (u32, Groups), runner: &R) -> Result<Vec<Point>, R::Stop> {
     let setting = Setting { executions: 6, ..Setting::today(seed, cores, groups) };
     let programs = setting.programs();
     let kind = if groups == Groups::Same { "" } else { "-separate" };

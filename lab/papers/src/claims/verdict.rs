@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::{Claim, Claims, Paper};
+use super::{Claim, Claims};
 use crate::fit::Estimate;
 use crate::measure::Measure;
 
@@ -98,10 +98,9 @@ impl Judged<'_> {
 }
 
 /// Judges the claims of which something was measured with the chosen values; `measured` has the measures by setting.
-pub fn judge<'a>(paper: &Paper, claims: &'a Claims, measured: &[(String, Vec<Measure>)]) -> Vec<Judged<'a>> {
+pub fn judge<'a>(claims: &'a Claims, measured: &[(String, Vec<Measure>)]) -> Vec<Judged<'a>> {
     let one = |claim: &'a Claim| {
-        let experiment = paper.experiment_of(&claim.measure)?;
-        let swept: Vec<String> = claims.sweep(experiment).collect();
+        let swept: Vec<String> = claims.sweep(&claim.experiment).collect();
         let at: Vec<At> = measured
             .iter()
             .filter(|(setting, _)| setting == CHOSEN || swept.contains(setting))

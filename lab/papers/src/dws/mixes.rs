@@ -1,86 +1,16 @@
-//! All mixes of two programs (§4.1 to §4.5): slow-down ratios and their difference D, response times, DWS without a
-//! coordinator, T_SLEEP.
+//! All mixes of two programs (§4.1 to §4.5): slow-down ratios and their difference D, and response times.
 
 use serde::Serialize;
 
-use super::{ABP, EP, PROGRAMS, Programs, T_SLEEPS, is_data_intensive};
+use super::{ABP, EP, PROGRAMS, Programs, is_data_intensive};
 use crate::Runner;
+use crate::claims::{Claim, number};
 use crate::corun::Ran;
+use crate::figure::{Axis, Figure, Marks, Series};
 use crate::measure::{Measure, average, part};
 
-/// What is measured of the mixed set,
-pub const MIXED: &[&str] = &[
-    "mix-1-5-dws-1",
-    "mix-1-5-dws-5",
-    "mix-1-5-abp-1",
-    "mix-1-5-abp-5",
-    "mix-1-5-ep-1",
-    "mix-1-5-ep-5",
-    "d-1-5-dws",
-    "d-1-5-abp",
-    "d-1-5-ep",
-    "mix-2-7-dws-7",
-    "mix-4-7-dws-7",
-    "mix-2-8-abp-8",
-    "mix-2-8-ep-8",
-    "time-m-abp",
-    "time-m-ep",
-    "fairer-m",
-];
-
-/// of the compute-intensive one,
-pub const COMPUTE: &[&str] = &[
-    "mix-1-2-dws-1",
-    "mix-1-2-dws-2",
-    "mix-1-2-abp-1",
-    "mix-1-2-abp-2",
-    "mix-1-2-ep-1",
-    "mix-1-2-ep-2",
-    "d-1-2-dws",
-    "d-1-2-abp",
-    "d-1-2-ep",
-    "time-1-2-abp-1",
-    "time-c-abp",
-    "time-c-ep",
-    "fairer-c",
-    "abp-like-ep-c",
-];
-
-/// of the data-intensive one,
-pub const DATA: &[&str] = &[
-    "mix-6-7-dws-6",
-    "mix-6-7-dws-7",
-    "mix-6-7-abp-6",
-    "mix-6-7-abp-7",
-    "mix-6-7-ep-6",
-    "mix-6-7-ep-7",
-    "d-6-7-dws",
-    "d-6-7-abp",
-    "d-6-7-ep",
-    "time-6-7-abp-7",
-    "time-d-abp",
-    "time-d-ep",
-    "fairer-d",
-    "below-baseline-d",
-];
-
-/// of DWS without its coordinator,
-pub const NO_COORDINATOR: &[&str] = &["nc-slower", "nc-d-larger", "nc-alike-d"];
-
-/// of other thresholds,
-pub const T_SLEEP: &[&str] = &["t-sleep-best", "t-sleep-1", "t-sleep-96"];
-
-/// and of programs alone.
-pub const SOLO: &[&str] = &["solo-overhead"];
-
-/// DWS without a coordinator.
-pub const NC: &str = "dws-nc";
-
-/// The mix of figure 8.
-const FIGURE_8: [usize; 2] = [1, 8];
-
 /// The three sets of mixes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Set {
     /// One of each kind.
     Mixed,
@@ -138,46 +68,23 @@ impl Mix {
 /// # Errors
 /// If not all of the runs are done.
 pub fn run<R: Runner>(
-    programs: &Programs<'_>,
+    programs: &Programs,
     set: Set,
     policy: &str,
     alone: &[Ran],
     runner: &R,
 ) -> Result<Vec<Mix>, R::Stop> {
-    run_some(programs, (set, &set.mixes()), policy, alone, runner)
-}
-
-/// Runs some of a set's mixes.
-///
-/// # Errors
-/// If not all of the runs are done.
-pub fn run_some<R: Runner>(
-    programs: &Programs<'_>,
-    (set, mixes): (Set, &[[usize; 2]]),
-    policy: &str,
-    alone: &[Ran],
-    runner: &R,
-) -> Result<Vec<Mix>, R::Stop> {
+    let mixes = set.mixes();
     let ran = runner.run(&format!("{}-{policy}", set.name()), mixes.len(), |nth| {
         programs.run(&mixes[nth], policy, mixes[nth][0] * 10 + mixes[nth][1])
     })?;
     Ok(mixes.iter().zip(&ran).map(|(mix, ran)| told(*mix, ran, alone)).collect())
 }
 
-fn told(of: [usize; 2], ran: &[Ran], alone: &[Ran]) -> Mix {
+pub(super) fn told(of: [usize; 2], ran: &[Ran], alone: &[Ran]) -> Mix {
     let times = [ran[0].mean(), ran[1].mean()];
     let ratios = [0, 1].map(|nth| times[nth] / alone[of[nth] - 1].mean());
     Mix { of, times: times.map(|time| time / 1e9), ratios }
-}
-
-/// Runs the mix of figure 8 with each of [`T_SLEEPS`].
-///
-/// # Errors
-/// If not all of the runs are done.
-pub fn run_thresholds<R: Runner>(programs: &Programs<'_>, alone: &[Ran], runner: &R) -> Result<Vec<Mix>, R::Stop> {
-    let ran = runner
-        .run("t-sleep", T_SLEEPS.len(), |nth| programs.run(&FIGURE_8, &format!("dws:t_sleep={}", T_SLEEPS[nth]), 18))?;
-    Ok(ran.iter().map(|ran| told(FIGURE_8, ran, alone)).collect())
 }
 
 /// A set under each policy.
@@ -195,149 +102,112 @@ pub struct Compared {
 ///
 /// # Errors
 /// If not all of the runs are done.
-pub fn compare<R: Runner>(programs: &Programs<'_>, set: Set, alone: &[Ran], runner: &R) -> Result<Compared, R::Stop> {
+pub fn compare<R: Runner>(programs: &Programs, set: Set, alone: &[Ran], runner: &R) -> Result<Compared, R::Stop> {
     let run = |policy: &str| run(programs, set, policy, alone, runner);
     // Each is begun, even if a part of one is elsewhere.
-    let [dws, abp, ep] = [programs.dws(), ABP, EP].map(run);
+    let [dws, abp, ep] = [programs.setting.dws, ABP, EP].map(run);
     Ok(Compared { dws: dws?, abp: abp?, ep: ep? })
 }
 
 impl Compared {
-    fn at(of: &[Mix], mix: [usize; 2]) -> &Mix {
+    pub(super) fn at(of: &[Mix], mix: [usize; 2]) -> &Mix {
         of.iter().find(|one| one.of == mix).expect("the set has that mix")
     }
 
-    /// The ratios and D of an example under all three, by the names of the measures.
-    fn example(&self, mix: [usize; 2], names: [[&'static str; 3]; 3]) -> Vec<Measure> {
+    /// The ratios and D of an example under all three.
+    pub(super) fn example(&self, mix: [usize; 2]) -> Vec<Measure> {
         let mut measures = Vec::new();
-        for (of, [first, second, difference]) in [&self.dws, &self.abp, &self.ep].into_iter().zip(names) {
-            let one = Compared::at(of, mix);
-            measures.push(Measure::new(first, one.ratios[0]));
-            measures.push(Measure::new(second, one.ratios[1]));
-            measures.push(Measure::new(difference, one.difference()));
+        for (of, policy) in [&self.dws, &self.abp, &self.ep].into_iter().zip(["dws", "abp", "ep"]) {
+            let (one, [first, second]) = (Compared::at(of, mix), mix);
+            measures.extend([0, 1].map(|nth| Measure::new(ratio_name(mix, policy, nth), one.ratios[nth])));
+            measures.push(Measure::new(format!("d-{first}-{second}-{policy}"), one.difference()));
         }
         measures
     }
 
     /// By up to how many per cent DWS reduces a response time.
-    fn reduction(&self, other: &[Mix]) -> f64 {
+    pub(super) fn reduction(&self, other: &[Mix]) -> f64 {
         let each =
             self.dws.iter().zip(other).flat_map(|(dws, other)| [0, 1].map(|nth| dws.times[nth] / other.times[nth]));
         100.0 * (1.0 - each.fold(f64::INFINITY, f64::min))
     }
 
     /// By how many per cent it reduces that of one program of a mix under ABP.
-    fn reduction_of(&self, mix: [usize; 2], nth: usize) -> f64 {
+    pub(super) fn reduction_of(&self, mix: [usize; 2], nth: usize) -> f64 {
         let time = |of: &[Mix]| Compared::at(of, mix).times[nth];
         100.0 * (1.0 - time(&self.dws) / time(&self.abp))
     }
 
     /// In which part of the comparisons D is smaller under DWS.
-    fn fairer(&self) -> f64 {
+    pub(super) fn fairer(&self) -> f64 {
         let against = |other: &[Mix]| -> Vec<bool> {
             self.dws.iter().zip(other).map(|(dws, other)| dws.difference() < other.difference()).collect()
         };
         part(against(&self.abp).into_iter().chain(against(&self.ep)), |is_so| is_so)
     }
-
-    /// Figure 4.
-    pub fn mixed(&self) -> Vec<Measure> {
-        let names = [
-            ["mix-1-5-dws-1", "mix-1-5-dws-5", "d-1-5-dws"],
-            ["mix-1-5-abp-1", "mix-1-5-abp-5", "d-1-5-abp"],
-            ["mix-1-5-ep-1", "mix-1-5-ep-5", "d-1-5-ep"],
-        ];
-        let mut measures = self.example([1, 5], names);
-        measures.extend([
-            Measure::new("mix-2-7-dws-7", Compared::at(&self.dws, [2, 7]).ratios[1]),
-            Measure::new("mix-4-7-dws-7", Compared::at(&self.dws, [4, 7]).ratios[1]),
-            Measure::new("mix-2-8-abp-8", Compared::at(&self.abp, [2, 8]).ratios[1]),
-            Measure::new("mix-2-8-ep-8", Compared::at(&self.ep, [2, 8]).ratios[1]),
-            Measure::new("time-m-abp", self.reduction(&self.abp)),
-            Measure::new("time-m-ep", self.reduction(&self.ep)),
-            Measure::new("fairer-m", self.fairer()),
-        ]);
-        measures
-    }
-
-    /// Figure 5.
-    pub fn compute(&self) -> Vec<Measure> {
-        let names = [
-            ["mix-1-2-dws-1", "mix-1-2-dws-2", "d-1-2-dws"],
-            ["mix-1-2-abp-1", "mix-1-2-abp-2", "d-1-2-abp"],
-            ["mix-1-2-ep-1", "mix-1-2-ep-2", "d-1-2-ep"],
-        ];
-        let mut measures = self.example([1, 2], names);
-        measures.extend([
-            Measure::new("time-1-2-abp-1", self.reduction_of([1, 2], 0)),
-            Measure::new("time-c-abp", self.reduction(&self.abp)),
-            Measure::new("time-c-ep", self.reduction(&self.ep)),
-            Measure::new("fairer-c", self.fairer()),
-            Measure::new("abp-like-ep-c", over(&self.abp, &self.ep, |_| true)),
-        ]);
-        measures
-    }
-
-    /// Figure 6.
-    pub fn data(&self) -> Vec<Measure> {
-        let names = [
-            ["mix-6-7-dws-6", "mix-6-7-dws-7", "d-6-7-dws"],
-            ["mix-6-7-abp-6", "mix-6-7-abp-7", "d-6-7-abp"],
-            ["mix-6-7-ep-6", "mix-6-7-ep-7", "d-6-7-ep"],
-        ];
-        let mut measures = self.example([6, 7], names);
-        let ratios = self.dws.iter().flat_map(|one| one.ratios);
-        measures.extend([
-            Measure::new("time-6-7-abp-7", self.reduction_of([6, 7], 1)),
-            Measure::new("time-d-abp", self.reduction(&self.abp)),
-            Measure::new("time-d-ep", self.reduction(&self.ep)),
-            Measure::new("fairer-d", self.fairer()),
-            Measure::new("below-baseline-d", part(ratios, |ratio| ratio < 1.0)),
-        ]);
-        measures
-    }
 }
 
 /// The mean ratio of the times of those programs here and there.
-fn over(here: &[Mix], there: &[Mix], counts: impl Fn(usize) -> bool) -> f64 {
+pub(super) fn over(here: &[Mix], there: &[Mix], counts: impl Fn(usize) -> bool) -> f64 {
     average(here.iter().zip(there).flat_map(|(here, there)| {
         let own = [0, 1].map(|nth| counts(here.of[nth]).then(|| here.times[nth] / there.times[nth]));
         own.into_iter().flatten()
     }))
 }
 
-/// Figure 7, and what is said of the other sets: DWS without a coordinator over DWS.
-pub fn no_coordinator([mixed, compute, data]: [(&[Mix], &[Mix]); 3]) -> Vec<Measure> {
-    let difference = |of: &[Mix]| average(of.iter().map(Mix::difference));
-    vec![
-        Measure::new("nc-slower", over(mixed.0, mixed.1, |number| !is_data_intensive(number))),
-        Measure::new("nc-d-larger", difference(compute.0) / difference(compute.1)),
-        Measure::new("nc-alike-d", over(data.0, data.1, |_| true)),
-    ]
+/// The measure of the ratio of the first or the second program of a mix under a policy.
+pub(super) fn ratio_name(mix: [usize; 2], policy: &str, nth: usize) -> String {
+    format!("mix-{}-{}-{policy}-{}", mix[0], mix[1], mix[nth])
 }
 
-/// Figure 8: what came out with each of [`T_SLEEPS`].
-pub fn thresholds(of: &[Mix]) -> Vec<Measure> {
-    // k and 2k.
-    let good = |threshold: u32| threshold == 16 || threshold == 32;
-    let time = |nth: usize, program: usize| of[nth].times[program];
-    let best = |program: usize, counts: &dyn Fn(u32) -> bool| {
-        let all = (0..of.len()).filter(|nth| counts(T_SLEEPS[*nth]));
-        all.min_by(|one, other| time(*one, program).total_cmp(&time(*other, program))).expect("there are some")
-    };
-    let worse = |threshold: u32| {
-        let nth = T_SLEEPS.iter().position(|one| *one == threshold).expect("it is one of them");
-        average([0, 1].map(|program| time(nth, program) / time(best(program, &good), program)))
-    };
-    vec![
-        Measure::new("t-sleep-best", part([0, 1], |program| good(T_SLEEPS[best(program, &|_| true)]))),
-        Measure::new("t-sleep-1", worse(1)),
-        Measure::new("t-sleep-96", worse(96)),
-    ]
+/// Both ratios of an example under all three policies, for [`ratios`].
+pub(super) fn of_example(mix: [usize; 2]) -> Vec<([usize; 2], &'static str, usize)> {
+    ["dws", "abp", "ep"].into_iter().flat_map(|policy| [0, 1].map(|nth| (mix, policy, nth))).collect()
 }
 
-/// §3.5: the mean ratio of the times alone under DWS and ABP.
-pub fn solo(dws: &[Ran], abp: &[Ran]) -> Vec<Measure> {
-    let ratios = dws.iter().zip(abp).map(|(dws, abp)| dws.mean() / abp.mean());
-    vec![Measure::new("solo-overhead", average(ratios))]
+impl Compared {
+    /// The ratios under all three policies.
+    pub(super) fn figure(
+        &self,
+        title: &str,
+        of_paper: &[([usize; 2], &'static str, usize)],
+        claims: &[Claim],
+    ) -> Figure {
+        ratios(title, &[("DWS", &self.dws), ("ABP", &self.abp), ("EP", &self.ep)], of_paper, claims)
+    }
+}
+
+/// The ratios of both programs of each mix: the first program's a little to the left of the mix's place, the
+/// second's to the right. The paper has numbers for some: of a mix under a policy, those of the first or the second
+/// program.
+pub(super) fn ratios(
+    title: &str,
+    policies: &[(&str, &Vec<Mix>)],
+    of_paper: &[([usize; 2], &'static str, usize)],
+    claims: &[Claim],
+) -> Figure {
+    let first = policies[0].1;
+    let x = |mix: [usize; 2], nth: usize| {
+        let place = first.iter().position(|one| one.of == mix).expect("the set has that mix");
+        place as f64 + 1.0 + if nth == 0 { -0.15 } else { 0.15 }
+    };
+    let mut series: Vec<Series> = policies
+        .iter()
+        .map(|(name, mixes)| {
+            let points = mixes.iter().flat_map(|mix| [0, 1].map(|nth| (x(mix.of, nth), mix.ratios[nth]))).collect();
+            Series::new(*name, Marks::Points, points)
+        })
+        .collect();
+    for (of, (name, _)) in policies.iter().enumerate() {
+        let own = of_paper.iter().filter(|(_, policy, _)| policy.eq_ignore_ascii_case(name));
+        let point = |(mix, policy, nth): &([usize; 2], &str, usize)| {
+            Some((x(*mix, *nth), number(claims, &ratio_name(*mix, policy, *nth))?))
+        };
+        let points: Vec<(f64, f64)> = own.filter_map(point).collect();
+        if !points.is_empty() {
+            series.push(Series::of_paper(format!("{name}: the paper's"), of, points));
+        }
+    }
+    let mixes: Vec<String> = first.iter().map(|mix| format!("({}, {})", mix.of[0], mix.of[1])).collect();
+    Figure { title: title.into(), x: Axis::named("mix", mixes), y: Axis::linear("slow-down ratio, T / B"), series }
 }

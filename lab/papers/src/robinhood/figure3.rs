@@ -1,8 +1,11 @@
 //! The scenario of figures 2 and 3 (§2.2.1, §3.1), which the text has in words: CPUs that take turns in equal
 //! slices, with nothing between.
 
+use comity_console::Failure;
 use comity_sim::turns::{SLICE, Turns, Vcpu};
 
+use super::Robinhood;
+use crate::Runner;
 use crate::measure::Measure;
 
 /// The two of VM0; those of the others are (1, _) and (2, _).
@@ -32,7 +35,7 @@ struct Outcome {
 /// Figures 2 and 3 (§2.2.1, §3.1): from T0 to T5 two threads of VM0, one a virtual CPU, share two CPUs with two
 /// other VMs. The thread on v0 is a thief, the one on v1 a poor worker, which has tasks to steal once it has run
 /// for two slices.
-fn run(method: Method) -> Outcome {
+fn play(method: Method) -> Outcome {
     // v1 comes second, or both come second with co-scheduling.
     let first: [Vcpu; 3] = if method == Method::CoScheduling { [(1, 0), V0, (2, 0)] } else { [V0, (1, 0), (2, 0)] };
     let mut machine = Turns::new(2, &[&first, &[(1, 1), V1, (2, 1)]]);
@@ -62,26 +65,15 @@ fn run(method: Method) -> Outcome {
     Outcome { machine, wasted, rich, stole }
 }
 
-/// What is measured.
-pub const MEASURES: &[&str] = &[
-    "figure3-wasted-fair-share",
-    "figure3-wasted-co-scheduling",
-    "figure3-wasted-bws",
-    "figure3-wasted-robinhood",
-    "figure3-useful-fair-share",
-    "figure3-useful-co-scheduling",
-    "figure3-useful-bws",
-    "figure3-relinquished-bws",
-    "figure3-relinquished-robinhood",
-    "figure3-poor-by-t2",
-    "figure3-steal-at",
-    "figure3-giver-pays",
-    "figure3-others-unmoved",
-];
+/// Plays the scenario, which takes no time.
+pub(super) fn run<R: Runner>(_: &mut Robinhood, _: &R) -> Result<Option<Vec<Measure>>, Failure> {
+    Ok(Some(measures()))
+}
 
 /// The measures: slices, but for the last, a part in per cent.
 pub fn measures() -> Vec<Measure> {
-    let [fair, co, bws, robinhood] = [Method::FairShare, Method::CoScheduling, Method::Bws, Method::Robinhood].map(run);
+    let [fair, co, bws, robinhood] =
+        [Method::FairShare, Method::CoScheduling, Method::Bws, Method::Robinhood].map(play);
     let slices = |of: &Outcome, until: usize, is_so: &dyn Fn(usize, usize, Option<Vcpu>) -> bool| {
         let cells = (0..2)
             .flat_map(|cpu| of.machine.history[cpu][..until].iter().enumerate().map(move |(t, had)| (cpu, t, *had)));
@@ -99,19 +91,19 @@ pub fn measures() -> Vec<Measure> {
     let theirs = slices(&fair, 5, &|_, _, had| others(had));
     let unmoved = slices(&fair, 5, &|cpu, t, had| others(had) && robinhood.machine.history[cpu][t] == had);
     vec![
-        Measure::new(MEASURES[0], fair.wasted as f64),
-        Measure::new(MEASURES[1], co.wasted as f64),
-        Measure::new(MEASURES[2], bws.wasted as f64),
-        Measure::new(MEASURES[3], robinhood.wasted as f64),
-        Measure::new(MEASURES[4], useful(&fair)),
-        Measure::new(MEASURES[5], useful(&co)),
-        Measure::new(MEASURES[6], useful(&bws)),
-        Measure::new(MEASURES[7], relinquished(&bws)),
-        Measure::new(MEASURES[8], relinquished(&robinhood)),
-        Measure::new(MEASURES[9], slices(&robinhood, 2, &|_, _, had| had == Some(V1))),
-        Measure::new(MEASURES[10], robinhood.stole.map_or(f64::NAN, |t| t as f64)),
-        Measure::new(MEASURES[11], robinhood.machine.paid(V0) as f64 / SLICE as f64),
-        Measure::new(MEASURES[12], 100.0 * unmoved / theirs),
+        Measure::new("figure3-wasted-fair-share", fair.wasted as f64),
+        Measure::new("figure3-wasted-co-scheduling", co.wasted as f64),
+        Measure::new("figure3-wasted-bws", bws.wasted as f64),
+        Measure::new("figure3-wasted-robinhood", robinhood.wasted as f64),
+        Measure::new("figure3-useful-fair-share", useful(&fair)),
+        Measure::new("figure3-useful-co-scheduling", useful(&co)),
+        Measure::new("figure3-useful-bws", useful(&bws)),
+        Measure::new("figure3-relinquished-bws", relinquished(&bws)),
+        Measure::new("figure3-relinquished-robinhood", relinquished(&robinhood)),
+        Measure::new("figure3-poor-by-t2", slices(&robinhood, 2, &|_, _, had| had == Some(V1))),
+        Measure::new("figure3-steal-at", robinhood.stole.map_or(f64::NAN, |t| t as f64)),
+        Measure::new("figure3-giver-pays", robinhood.machine.paid(V0) as f64 / SLICE as f64),
+        Measure::new("figure3-others-unmoved", 100.0 * unmoved / theirs),
     ]
 }
 
@@ -128,18 +120,18 @@ mod tests {
     #[test]
     fn fair_share_and_co_scheduling_waste_two_slices_and_bws_one() {
         for (method, wasted) in [(Method::FairShare, 2), (Method::CoScheduling, 2), (Method::Bws, 1)] {
-            let outcome = run(method);
+            let outcome = play(method);
             assert_eq!((outcome.wasted, outcome.rich, outcome.stole), (wasted, Some(5), None));
         }
         // The slice that the sleeping thief does not take goes to another VM.
-        let (fair, bws) = (run(Method::FairShare).machine, run(Method::Bws).machine);
+        let (fair, bws) = (play(Method::FairShare).machine, play(Method::Bws).machine);
         assert_eq!(fair.history[0][3], Some(V0));
         assert_eq!(bws.history[0][3], Some((1, 0)));
     }
 
     #[test]
     fn under_robinhood_the_poor_worker_has_two_slices_by_t2_and_the_thief_steals_at_t3() {
-        let (outcome, fair) = (run(Method::Robinhood), run(Method::FairShare));
+        let (outcome, fair) = (play(Method::Robinhood), play(Method::FairShare));
         assert_eq!((outcome.wasted, outcome.rich, outcome.stole), (0, Some(2), Some(3)));
         assert_eq!(outcome.machine.history[0][0], Some(V1));
         // "Robinhood does not impact the original scheduling path of other vCPUs", nor that of v1 on its own CPU.

@@ -1,8 +1,13 @@
 //! Experiment 1: speedup over the division of work (figure 3).
 
-use super::{Outcome, Point, T, Variant, at, grid};
+use super::drawing::{beside, division, figure, lines};
+use super::setting::{at, grid};
+use super::{Outcome, Point, T, Variant};
+use crate::claims::Claim;
+use crate::figure::Axis;
 use crate::fit::mean;
 use crate::measure::{Measure, part};
+use crate::paper::Named;
 
 /// n.
 pub const WORKERS: [u32; 5] = [50, 250, 500, 750, 1000];
@@ -16,32 +21,17 @@ pub fn points() -> Vec<Point> {
     grid(&WORKERS, &DIVISIONS.map(|division| T / division))
 }
 
-/// What is measured of them.
-pub(super) const MEASURES: &[&str] = &[
-    "cur-1000",
-    "last-1000",
-    "cur-100",
-    "last-100",
-    "cur-10",
-    "last-10",
-    "last-above-cur",
-    "last-linear-over-exponential",
-    "last-line-r2",
-    "cur-exponential-over-linear",
-    "cur-rate",
-    "last-rate",
-    "rate-ratio",
-    "more-workers",
-    "first-step-largest",
-    "gain-toward-1000",
-    "few-steals-good-speedup",
-    "rate-against-speedup",
-];
-
 /// Where speedup degrades: d ≥ 10⁴.
 fn fine() -> impl Iterator<Item = u64> + Clone {
     DIVISIONS.into_iter().filter(|division| *division >= 10_000)
 }
+
+/// The measures of the speedups that figure 3 shows with the paper's, under both algorithms, each with its d.
+const SPEEDUPS: [[(&str, u64); 2]; 2] =
+    [[("cur-1000", 1_000), ("cur-100", 10_000)], [("last-1000", 1_000), ("last-100", 10_000)]];
+
+/// The measures of the attempts to steal under both algorithms, at d = 10⁴.
+const RATES: [&str; 2] = ["cur-rate", "last-rate"];
 
 /// Measures the points.
 pub fn measures(outcomes: &[Outcome]) -> Vec<Measure> {
@@ -68,26 +58,27 @@ pub fn measures(outcomes: &[Outcome]) -> Vec<Measure> {
     let toward_1000: Vec<f64> = lines().map(|line| gain(line, 250, 1_000) / gain(line, 50, 250)).collect();
     let calm = outcomes.iter().filter(|outcome| outcome.steal_rate() < 1e5);
     let pairs: Vec<(f64, f64)> = outcomes.iter().map(|outcome| (outcome.steal_rate(), outcome.speedup())).collect();
-    vec![
-        Measure::new("cur-1000", speedup(Cur, 50, 1_000)),
-        Measure::new("last-1000", speedup(Last, 50, 1_000)),
-        Measure::new("cur-100", speedup(Cur, 50, 10_000)),
-        Measure::new("last-100", speedup(Last, 50, 10_000)),
+    let drawn = Variant::ALL
+        .into_iter()
+        .zip(SPEEDUPS)
+        .flat_map(|(variant, own)| own.map(|(name, division)| Measure::new(name, speedup(variant, 50, division))));
+    let mut measures: Vec<Measure> = drawn.collect();
+    measures.extend(Variant::ALL.into_iter().zip(RATES).map(|(variant, name)| Measure::new(name, rate(variant))));
+    measures.extend([
         Measure::new("cur-10", speedup(Cur, 50, 100_000)),
         Measure::new("last-10", speedup(Last, 50, 100_000)),
         Measure::new("last-above-cur", part(everywhere, |(n, d)| speedup(Last, n, d) > speedup(Cur, n, d))),
         Measure::new("last-linear-over-exponential", last.line - last.exponential),
         Measure::new("last-line-r2", last.line),
         Measure::new("cur-exponential-over-linear", cur.exponential - cur.line),
-        Measure::new("cur-rate", rate(Cur)),
-        Measure::new("last-rate", rate(Last)),
         Measure::new("rate-ratio", rate(Cur) / rate(Last)),
         Measure::new("more-workers", part(steps, |(line, from, to)| gain(line, from, to) > 0.0)),
         Measure::new("first-step-largest", part(lines(), largest_first)),
         Measure::new("gain-toward-1000", mean(&toward_1000).value),
         Measure::new("few-steals-good-speedup", part(calm, |outcome| outcome.speedup() >= 7.0)),
         Measure::new("rate-against-speedup", correlation(&pairs)),
-    ]
+    ]);
+    measures
 }
 
 /// How well speedup over d is told by each of two shapes, as R² of the speedups.
@@ -116,6 +107,29 @@ fn correlation(pairs: &[(f64, f64)]) -> f64 {
     let covariance = average(&|pair| (pair.0 - x) * (pair.1 - y));
     let variance = |of: &dyn Fn(&(f64, f64)) -> f64| average(&|pair| of(pair) * of(pair));
     covariance / (variance(&|pair| pair.0 - x) * variance(&|pair| pair.1 - y)).sqrt()
+}
+
+/// Speedup, and attempts to steal.
+pub(super) fn figures(outcomes: &[Outcome], claims: &[Claim], cpus: u32) -> Vec<Named> {
+    // The divisions are 1000, 2000, 5000, 10000 and so on.
+    let x = || Axis::log("work division, d");
+    let series = |y: fn(&Outcome) -> f64| lines(outcomes, &[50, 250], division, y);
+    let mut speedups = series(Outcome::speedup);
+    let [cur, last] = SPEEDUPS.map(|own| own.map(|(name, division)| (name, division as f64)));
+    let points: [(&str, &[(&str, f64)]); 2] = [("WS-CUR, 50 workers", &cur), ("WS-LAST, 50 workers", &last)];
+    beside(&mut speedups, claims, &points, 1.0, "");
+    let mut steals = series(Outcome::steal_rate);
+    let [cur, last] = RATES.map(|name| [(name, 1e4)]);
+    let points: [(&str, &[(&str, f64)]); 2] = [("WS-CUR, 50 workers", &cur), ("WS-LAST, 50 workers", &last)];
+    beside(&mut steals, claims, &points, 1e5, ", which does not say n");
+    let rates = Axis::linear("attempts to steal per second");
+    vec![
+        (
+            "figure-3",
+            figure(&format!("figure 3: speedup of {cpus} over 1 CPUs"), x(), Axis::linear("speedup"), speedups),
+        ),
+        ("figure-3-steals", figure("experiment 1: attempts to steal", x(), rates, steals)),
+    ]
 }
 
 #[cfg(test)]

@@ -1,7 +1,12 @@
 //! Experiment 3: running time and speedup over the work per message (figure 5).
 
-use super::{Outcome, Point, Variant, at, grid};
+use super::drawing::{figure, lines, microseconds};
+use super::setting::{at, grid};
+use super::{Outcome, Point, Variant};
+use crate::claims::Claim;
+use crate::figure::Axis;
 use crate::measure::{Measure, part};
+use crate::paper::Named;
 
 /// n.
 pub const WORKERS: [u32; 3] = [16, 50, 250];
@@ -16,22 +21,6 @@ pub const ROUNDS: u32 = 12_500;
 pub fn points() -> Vec<Point> {
     grid(&WORKERS, &WORKS)
 }
-
-/// What is measured of them.
-pub(super) const MEASURES: &[&str] = &[
-    "cur-slower-than-linear",
-    "cur-visible",
-    "most-visible-at-16",
-    "last-growth-50",
-    "last-growth-250",
-    "cur-gain-25-100",
-    "last-gain-25-100",
-    "cur-rate-100-over-25",
-    "last-rate-100-over-25",
-    "cur-anomaly",
-    "last-anomaly",
-    "cur-gain-over-last",
-];
 
 /// Measures the points.
 pub fn measures(outcomes: &[Outcome]) -> Vec<Measure> {
@@ -67,5 +56,35 @@ pub fn measures(outcomes: &[Outcome]) -> Vec<Measure> {
         Measure::new("cur-anomaly", anomaly(Cur)),
         Measure::new("last-anomaly", anomaly(Last)),
         Measure::new("cur-gain-over-last", gain(Cur, 100_000, 800_000) / gain(Last, 100_000, 800_000)),
+    ]
+}
+
+/// Running time, speedup and attempts to steal.
+pub(super) fn figures(outcomes: &[Outcome], _: &[Claim], _: u32) -> Vec<Named> {
+    let x = || Axis::log("work per message, µs");
+    let of_few: Vec<Outcome> = outcomes.iter().filter(|outcome| outcome.point.workers == 16).copied().collect();
+    let time = |outcome: &Outcome| (outcome.round() * f64::from(ROUNDS) / 1e9).log2();
+    let times = Axis::linear("log₂ of the running time of 12500 rounds, s");
+    let rates = Axis::linear("attempts to steal per second");
+    vec![
+        ("figure-5-time", figure("figure 5: running time", x(), times, lines(outcomes, &WORKERS, microseconds, time))),
+        (
+            "figure-5-speedup",
+            figure(
+                "figure 5: speedup",
+                x(),
+                Axis::linear("speedup"),
+                lines(outcomes, &WORKERS, microseconds, Outcome::speedup),
+            ),
+        ),
+        (
+            "figure-5-steals",
+            figure(
+                "figure 5: attempts to steal, 16 workers",
+                x(),
+                rates,
+                lines(&of_few, &[], microseconds, Outcome::steal_rate),
+            ),
+        ),
     ]
 }

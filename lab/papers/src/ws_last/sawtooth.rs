@@ -1,7 +1,12 @@
 //! Experiment 4: speedup over the number of workers, in steps of one (figure 6).
 
-use super::{CPUS, Outcome, Point, Variant, at};
+use super::drawing::{figure, lines, workers_of};
+use super::setting::at;
+use super::{CPUS, Outcome, Point, Variant};
+use crate::claims::Claim;
+use crate::figure::Axis;
 use crate::measure::{Measure, part};
+use crate::paper::Named;
 
 /// w, in nanoseconds.
 pub const WORK: u64 = 800_000;
@@ -13,9 +18,6 @@ pub const WORKERS: (u32, u32) = (16, 48);
 pub fn points() -> Vec<Point> {
     (WORKERS.0..=WORKERS.1).map(|workers| Point { workers, work: WORK, variant: Variant::Last }).collect()
 }
-
-/// What is measured of them.
-pub(super) const MEASURES: &[&str] = &["minima", "maxima", "extrema-elsewhere", "minima-increase", "maxima-spread"];
 
 /// Measures the points.
 pub fn measures(outcomes: &[Outcome]) -> Vec<Measure> {
@@ -35,4 +37,12 @@ pub fn measures(outcomes: &[Outcome]) -> Vec<Measure> {
         Measure::new("minima-increase", part(low.windows(2), |pair| speedup(pair[1]) > speedup(pair[0]))),
         Measure::new("maxima-spread", most / least),
     ]
+}
+
+/// The sawtooth.
+pub(super) fn figures(outcomes: &[Outcome], _: &[Claim], _: u32) -> Vec<Named> {
+    let series = lines(outcomes, &[], workers_of, Outcome::speedup);
+    let title = "figure 6: speedup under WS-LAST, w = 800 µs";
+    let figure = figure(title, Axis::linear("workers, n"), Axis::linear("speedup"), series);
+    vec![("figure-6", figure)]
 }

@@ -3,37 +3,56 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use std::fs;
-use std::path::Path;
 
 use comfy_table::{Table, presets};
 use comity_console::{Failure, output};
-use comity_papers::claims::{At, Claims, Interval, Judged, Kind, News, Paper, Verdict, judge};
-use comity_papers::measure::Measure;
 use serde::Serialize;
 
-use super::options::Options;
-use super::settings::left_out;
-use crate::figure::Figure;
-use crate::sweep::{Stop, Sweep};
+use crate::claims::{At, Claims, Interval, Judged, Kind, News, Verdict, judge};
+use crate::figure::Heat;
+use crate::measure::Measure;
+use crate::paper::Named;
 
-/// The measures and the figures of the experiments that were run.
-#[derive(Default)]
-pub struct Findings {
+/// What a command prints, files and draws.
+pub struct Report {
+    /// What is printed.
+    pub text: String,
+    /// The same as JSON, with everything that came out.
+    pub json: String,
+    /// What is drawn.
+    pub pictures: Pictures,
+    /// What is wrong with the numbers, to be said after everything else.
+    pub failure: Option<Failure>,
+}
+
+/// Pictures, by the names of their files.
+pub enum Pictures {
+    /// Figures with two axes.
+    Figures(Vec<Named>),
+    /// Tables.
+    Tables(Vec<(String, Heat)>),
+}
+
+/// What came out of the experiments that were run.
+pub(crate) struct Findings<'a> {
+    /// What the runs depend on.
+    pub setting: &'a str,
+    /// The claims of which something may have been measured.
+    pub claims: &'a Claims,
     /// What was measured, by the values of the swept parameters; the chosen ones are first.
     pub measured: Vec<(String, Vec<Measure>)>,
-    /// By the name of the file.
-    pub figures: Vec<(&'static str, Figure)>,
     /// What is to be known of the numbers, a sentence each.
     pub notes: Vec<String>,
+    /// The experiments' own table, below the claims.
+    pub table: String,
 }
 
 /// Everything that came out.
 #[derive(Serialize)]
-struct Report<'a, E> {
+struct Json<'a, E> {
     schema: &'static str,
     comity: &'static str,
-    setting: String,
+    setting: &'a str,
     /// The paper's claims, and ours beside them.
     claims: Vec<Row<'a>>,
     /// Of how many claims of a figure, and of a kind, it holds.
@@ -76,17 +95,8 @@ struct Share {
     hold: usize,
 }
 
-/// Nothing, if the outcomes are not all here.
-pub fn here<T>(outcomes: Result<T, Stop>) -> Result<Option<T>, Failure> {
-    match outcomes {
-        Ok(outcomes) => Ok(Some(outcomes)),
-        Err(Stop::Elsewhere) => Ok(None),
-        Err(Stop::Failed(failure)) => Err(failure),
-    }
-}
-
 /// A number and its interval, if it has one.
-pub fn estimate(value: f64, half_width: Option<f64>) -> String {
+pub(crate) fn estimate(value: f64, half_width: Option<f64>) -> String {
     match half_width {
         Some(half_width) => format!("{value:.3} ± {half_width:.3}"),
         None => format!("{value:.3}"),
@@ -124,68 +134,41 @@ fn shares(judged: &[Judged]) -> Vec<Share> {
     figures.chain(kinds).chain([share("headlines".to_owned(), &headlines)]).filter(|share| share.claims > 0).collect()
 }
 
-impl Findings {
-    /// Prints and files it all, with the experiments' own `table` below the claims and `extra` in JSON. With
-    /// `--check`, a claim that held when it was filed and does not hold is a failure. Of a shard's runs nothing is
-    /// judged, for the others are missing.
-    pub fn present<E: Serialize>(
+impl Findings<'_> {
+    /// Judges the claims, and says everything in words and in JSON, with `extra` in JSON. With `check`, a claim that
+    /// held when it was filed and does not hold is a failure.
+    pub fn report<E: Serialize>(
         &self,
-        (paper, claims): (&Paper, &Claims),
-        setting: String,
-        sweep: &Sweep,
-        options: &Options,
-        table: &str,
         extra: E,
-    ) -> Result<(), Failure> {
-        if sweep.shard().is_some() {
-            return output::print(&sweep.elsewhere());
-        }
-        let judged = judge(paper, claims, &self.measured);
-        if options.check && judged.is_empty() {
+        figures: Vec<Named>,
+        check: bool,
+        full: bool,
+    ) -> Result<Report, Failure> {
+        let judged = judge(self.claims, &self.measured);
+        if check && judged.is_empty() {
             return Err(Failure::Usage("--check: the paper claims nothing of these experiments".to_owned()));
         }
-        let report = Report {
+        let json = Json {
             schema: "comity-reproduce/1",
             comity: env!("CARGO_PKG_VERSION"),
-            setting,
+            setting: self.setting,
             claims: judged.iter().map(Row::new).collect(),
             shares: shares(&judged),
             notes: &self.notes,
             extra,
         };
-        let mut text =
-            if options.json { output::to_json(&report) } else { self.text(claims, &judged, options.full, table) };
-        if let Some(out) = sweep.out() {
-            write(&out.join("result.json"), &output::to_json(&report))?;
-        }
-        for folder in [sweep.out(), options.plot.as_deref()].into_iter().flatten() {
-            fs::create_dir_all(folder)
-                .map_err(|error| Failure::Usage(format!("cannot make the folder '{}': {error}", folder.display())))?;
-            let drawn: Vec<_> = self.figures.iter().filter(|(name, _)| options.draws(name)).collect();
-            for (name, figure) in &drawn {
-                write(&folder.join(format!("{name}.svg")), &figure.svg())?;
-            }
-            if !options.json {
-                let numbers = if sweep.out() == Some(folder) { "result.json and " } else { "" };
-                let _ = writeln!(text, "{numbers}{} figures are in '{}'.", drawn.len(), folder.display());
-            }
-        }
-        output::print(&text)?;
         let failed: Vec<&str> =
             judged.iter().filter(|one| one.news == News::Fails).map(|one| one.claim.id.as_str()).collect();
-        if options.check && !failed.is_empty() {
-            let count = failed.len();
-            let what = format!(
-                "{count} of {} claims held when they were filed and do not: {}",
-                judged.len(),
-                failed.join(", ")
-            );
-            return Err(Failure::Run(what));
-        }
-        Ok(())
+        let failure = (check && !failed.is_empty()).then(|| {
+            let (count, of, which) = (failed.len(), judged.len(), failed.join(", "));
+            Failure::Run(format!("{count} of {of} claims held when they were filed and do not: {which}"))
+        });
+        let (text, json) = (self.text(&judged, full), output::to_json(&json));
+        Ok(Report { text, json, pictures: Pictures::Figures(figures), failure })
     }
 
-    fn text(&self, claims: &Claims, judged: &[Judged], full: bool, own: &str) -> String {
+    fn text(&self, judged: &[Judged], full: bool) -> String {
+        let claims = self.claims;
         let mut text = String::new();
         if !judged.is_empty() {
             let mut table = Table::new();
@@ -205,7 +188,7 @@ impl Findings {
                 let _ = writeln!(text, "{}", left_out(claims));
             }
         }
-        text += own;
+        text += &self.table;
         for note in &self.notes {
             let _ = writeln!(text, "{note}");
         }
@@ -282,8 +265,15 @@ impl<'a> Row<'a> {
     }
 }
 
-/// Replaces a file.
-pub fn write(path: &Path, text: &str) -> Result<(), Failure> {
-    let failed = |error| Failure::Run(format!("cannot write '{}': {error}", path.display()));
-    output::replace(path, text.as_bytes()).map_err(failed)
+/// What a run without `full` leaves out, in a sentence; empty, if nothing is swept.
+fn left_out(claims: &Claims) -> String {
+    let swept = claims.parameters.iter().filter(|parameter| !parameter.sweep.is_empty());
+    let each: Vec<String> = swept.map(|one| format!("{} ({})", one.name, one.sweep.join(", "))).collect();
+    match each.len() {
+        0 => String::new(),
+        _ => format!(
+            "A subset: only the chosen values. With --full these are swept too, for no datum fixes them: {}.",
+            each.join(", ")
+        ),
+    }
 }

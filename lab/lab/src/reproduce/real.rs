@@ -1,12 +1,11 @@
-//! The experiments on this machine's threads.
+//! WS-LAST's experiments on this machine's threads.
 
-use std::fmt::Write;
 use std::time::Duration;
 
-use comfy_table::{Table, presets};
 use comity_console::Failure;
-use comity_papers::ws_last::{Measured, Outcome, Point, T};
+use comity_papers::ws_last::{Measured, Outcome, Point, Threads};
 
+use crate::backend::MAX_WORKERS;
 use crate::bench::blocking::executor::Name;
 use crate::bench::blocking::workloads::{Plan, Workload};
 use crate::bench::phase_loop::steps_in;
@@ -17,17 +16,22 @@ const MEASUREMENTS: usize = 5;
 /// Work of a measurement, about, in nanoseconds.
 const WORK: u64 = 40_000_000;
 
-/// Messages with more work than this are left out: they say nothing of scheduling, and take minutes.
-const MOST: u64 = T / 1_000;
+/// The threads of this machine.
+pub struct ThisMachine;
 
-/// Which points are measured.
-pub fn is_measured(point: &Point) -> bool {
-    point.work <= MOST
+impl Threads for ThisMachine {
+    fn count() -> u16 {
+        u16::try_from(comity_os::cores::usable().get()).unwrap_or(MAX_WORKERS).min(MAX_WORKERS)
+    }
+
+    fn measure(points: &[Point], one_in: u32) -> Result<Vec<Outcome>, Failure> {
+        measure(points, ThisMachine::count(), one_in)
+    }
 }
 
 /// Measures the points, with so many workers and with one. All points take turns, so that a drift of the machine
 /// hits all alike.
-pub fn measure(points: &[Point], workers: u16, one_in: u32) -> Result<Vec<Outcome>, Failure> {
+fn measure(points: &[Point], workers: u16, one_in: u32) -> Result<Vec<Outcome>, Failure> {
     let mut runs: Vec<Vec<Measured>> = vec![Vec::new(); points.len()];
     let plans: Vec<Plan> = points.iter().map(|point| plan(*point, one_in)).collect();
     for _ in 0..MEASUREMENTS {
@@ -63,22 +67,4 @@ fn plan(point: Point, one_in: u32) -> Plan {
         steps: steps_in(Duration::from_nanos(point.work)),
         rounds,
     }
-}
-
-/// The points as a table.
-pub fn table(experiment: &str, outcomes: &[Outcome]) -> String {
-    let mut table = Table::new();
-    table.load_style(presets::ASCII_MARKDOWN).set_header(["n", "w µs", "algorithm", "speedup", "attempts per s"]);
-    for outcome in outcomes {
-        table.add_row([
-            outcome.point.workers.to_string(),
-            (outcome.point.work / 1_000).to_string(),
-            outcome.point.variant.name().to_owned(),
-            format!("{:.2}", outcome.speedup()),
-            format!("{:.0}", outcome.steal_rate()),
-        ]);
-    }
-    let mut text = String::new();
-    let _ = writeln!(text, "{experiment}\n{table}");
-    text
 }

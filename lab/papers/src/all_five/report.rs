@@ -1,23 +1,20 @@
-//! `comity-lab reproduce all-five`.
+//! The comparison at the command line: its arguments, and what is said and drawn of what was found.
 
 use std::fmt::Write;
-use std::fs;
-use std::mem;
-use std::path::{Path, PathBuf};
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
-use clap::{Args, ValueEnum};
+use clap::{ArgMatches, Args, Command, FromArgMatches, ValueEnum};
 use comfy_table::{Table, presets};
 use comity_console::parse::whole;
 use comity_console::{Failure, output};
-use comity_papers::all_five::{CORES, Found, Ground, Measured, Mix, POLICIES, Setting, run as run_cells};
-use comity_papers::measure::median;
 use serde::Serialize;
 
-use super::findings::{here, write};
-use super::settings::choose;
-use crate::figure::heat::{Cell, Heat};
-use crate::sweep::{self, Sweep};
+use super::{CORES, Found, Ground, Measured, Mix, POLICIES, Setting, run as run_cells};
+use crate::figure::{Cell, Heat};
+use crate::measure::median;
+use crate::paper::{Asked, Row as PaperRow};
+use crate::report::{Pictures, Report};
+use crate::{Runner, driver, here};
 
 const EXAMPLES: &str = "Examples:
   comity-lab reproduce all-five --cores 8 --runs 1
@@ -30,14 +27,26 @@ const EXAMPLES: &str = "Examples:
 No paper has made this comparison, so nothing is claimed and nothing is judged.
 docs/results/all-five.md says what came of it.";
 
-/// The five papers' policies, comity, and what was before, on the same eight mixes
-///
-/// Programs run together, again and again, on a simulated host and in a virtual machine, on 8, 32 and 128 cores.
-/// For each cell several runs, of which the median counts. With --out, tables are drawn as SVG files, and the
-/// numbers are in result.json.
+const TITLE: &str = "The five papers' policies, comity, and what was before, on the same eight mixes";
+
+const ABOUT: &str = "Programs run together, again and again, on a simulated host and in a virtual machine, on 8, 32 and 128 \
+                     cores. For each cell several runs, of which the median counts. With --out, tables are drawn as SVG \
+                     files, and the numbers are in result.json.";
+
+const SCHEMA: &str = "comity-all-five/1";
+
+/// The row of the comparison.
+pub const fn row<R: Runner + 'static>() -> PaperRow<R> {
+    PaperRow { name: "all-five", title: TITLE, schema: SCHEMA, draws: "table", command, ask: ask::<R> }
+}
+
+fn command(command: Command) -> Command {
+    Arguments::augment_args(command).about(TITLE).long_about(format!("{TITLE}\n\n{ABOUT}")).after_help(EXAMPLES)
+}
+
 #[derive(Args)]
-#[command(after_help = EXAMPLES)]
-pub struct Arguments {
+#[group(skip)]
+struct Arguments {
     /// Which mixes [default: all]
     #[arg(value_name = "MIX", value_parser = mix())]
     mixes: Vec<Mix>,
@@ -57,17 +66,6 @@ pub struct Arguments {
     /// comity (a policy in its place); can be repeated
     #[arg(long, value_name = "KEY=VALUE")]
     vary: Vec<String>,
-    /// Print JSON (schema comity-all-five/1)
-    #[arg(long)]
-    json: bool,
-    /// Draw each table into this folder, as SVG; --out draws them too
-    #[arg(long, value_name = "DIR")]
-    plot: Option<PathBuf>,
-    /// The seed of all that is drawn
-    #[arg(long, value_name = "S", default_value_t = 1, value_parser = whole::<u64>(0..=u64::MAX))]
-    seed: u64,
-    #[command(flatten)]
-    sweep: sweep::Options,
 }
 
 /// Reads the name of a mix.
@@ -163,16 +161,26 @@ impl Quantity {
 }
 
 #[derive(Serialize)]
-struct Report<'a> {
+struct Json<'a> {
     schema: &'a str,
     comity: &'a str,
     setting: &'a str,
     cells: &'a [Found],
 }
 
-/// Runs the verb.
-pub fn run(arguments: Arguments) -> Result<(), Failure> {
-    let Arguments { mixes, on, mut cores, runs, mut measure, vary, json, plot, seed, mut sweep } = arguments;
+/// What is asked of the comparison.
+struct Comparison {
+    setting: Setting,
+    name: String,
+    mixes: Vec<Mix>,
+    grounds: Vec<Ground>,
+    cores: Vec<u32>,
+    measure: Vec<Quantity>,
+}
+
+fn ask<R: Runner>(matches: &ArgMatches, seed: u64) -> Result<Box<dyn Asked<R>>, Failure> {
+    let arguments = Arguments::from_arg_matches(matches).expect("clap has parsed it");
+    let Arguments { mixes, on, mut cores, runs, mut measure, vary } = arguments;
     let mixes: Vec<Mix> = Mix::ALL.into_iter().filter(|mix| mixes.is_empty() || mixes.contains(mix)).collect();
     let grounds: Vec<Ground> = [(GroundName::Bare, Ground::Bare), (GroundName::Virtual, Ground::Virtual)]
         .into_iter()
@@ -188,35 +196,33 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
     let mut setting = Setting { runs: runs.into(), ..Setting::new(seed) };
     let names: Vec<&str> = mixes.iter().map(|mix| mix.name()).collect();
     let mut name = format!("all-five, seed {seed}, {runs} runs, cores {cores:?}, on {grounds:?}, {}", names.join(" "));
-    choose(&vary, &mut name, |varied| setting.vary(varied))?;
-    let sweep = Sweep::new(mem::take(&mut sweep), name.clone())?;
-    let Some(found) = here(run_cells(&setting, &mixes, &grounds, &cores, &sweep))? else {
-        return output::print(&sweep.elsewhere());
-    };
-    if found.is_empty() {
-        return Err(Failure::Usage(
-            "there is nothing to run: vms is a mix of virtual machines, and not --on bare".into(),
-        ));
+    driver::vary(&vary, &mut name, |varied| setting.vary(varied))?;
+    Ok(Box::new(Comparison { setting, name, mixes, grounds, cores, measure }))
+}
+
+impl<R: Runner> Asked<R> for Comparison {
+    fn setting(&self) -> &str {
+        &self.name
     }
-    let report =
-        Report { schema: "comity-all-five/1", comity: env!("CARGO_PKG_VERSION"), setting: &name, cells: &found };
-    let mut text = String::new();
-    if json {
-        text = output::to_json(&report);
-    } else {
+
+    fn run(&self, runner: &R) -> Result<Option<Report>, Failure> {
+        let Comparison { setting, name, mixes, grounds, cores, measure } = self;
+        let Some(found) = here(run_cells(setting, mixes, grounds, cores, runner))? else { return Ok(None) };
+        if found.is_empty() {
+            return Err(Failure::Usage(
+                "there is nothing to run: vms is a mix of virtual machines, and not --on bare".into(),
+            ));
+        }
+        let json = Json { schema: SCHEMA, comity: env!("CARGO_PKG_VERSION"), setting: name, cells: &found };
+        let json = output::to_json(&json);
+        let mut text = String::new();
         for (ground, cores) in shown(&found) {
-            for quantity in &measure {
+            for quantity in measure {
                 table(&mut text, &found, (ground, cores), *quantity);
             }
         }
+        Ok(Some(Report { text, json, pictures: Pictures::Tables(heats(&found)), failure: None }))
     }
-    if let Some(out) = sweep.out() {
-        write(&out.join("result.json"), &output::to_json(&report))?;
-    }
-    for folder in [sweep.out(), plot.as_deref()].into_iter().flatten() {
-        draw(folder, &found)?;
-    }
-    output::print(&text)
 }
 
 /// The grounds and sizes of which there are cells.
@@ -287,21 +293,20 @@ fn spread(found: &Found, quantity: Quantity) -> String {
     if least == most { format!("{median}{mark}") } else { format!("{median}{mark} ({least}–{most})") }
 }
 
-/// A table for each quantity and size, and one of the means over the sizes.
-fn draw(folder: &Path, found: &[Found]) -> Result<(), Failure> {
-    fs::create_dir_all(folder)
-        .map_err(|error| Failure::Usage(format!("cannot make the folder '{}': {error}", folder.display())))?;
+/// A table for each quantity and ground, by the name of its file.
+fn heats(found: &[Found]) -> Vec<(String, Heat)> {
+    let mut heats = Vec::new();
     for ground in [Ground::Bare, Ground::Virtual] {
         let places: Vec<(Ground, u32)> = shown(found).into_iter().filter(|place| place.0 == ground).collect();
         for quantity in Quantity::value_variants() {
             let heat = heat(found, &places, *quantity);
             if !heat.rows.is_empty() {
                 let ground = if ground == Ground::Bare { "bare" } else { "virtual" };
-                write(&folder.join(format!("{}-{ground}.svg", quantity.name())), &heat.svg())?;
+                heats.push((format!("{}-{ground}", quantity.name()), heat));
             }
         }
     }
-    Ok(())
+    heats
 }
 
 /// Of each mix and policy the median over the sizes.
