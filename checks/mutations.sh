@@ -29,8 +29,6 @@ mkdir -p "$work"
 rm -rf "$work/tree"
 mkdir "$work/tree"
 cp -r Cargo.toml Cargo.lock crates lab "$work/tree"
-mkdir "$work/tree/docs"
-cp -r docs/claims "$work/tree/docs"
 cd "$work/tree"
 # The ceiling makes git take the paths as they are, and not from the top of the repository around.
 export GIT_CEILING_DIRECTORIES=$work
@@ -161,7 +159,7 @@ for mutation in "${all[@]}"; do
     # A rule that the protocol decides by: a table in its tests notices.
     */protocol/mutations/*) package=comity-protocol tests=--tests ;;
     # A policy that a headline of a paper does not hold for.
-    */policy/mutations/*) package=comity-sim tests=--test=headlines ;;
+    */policy/mutations/*) package=comity-papers tests=--test=headlines ;;
     esac
     # A patch may name another package, of which any test notices.
     own=$(sed -n 's/^Noticed in: //p' "$mutation")

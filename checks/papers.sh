@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The claims of the papers, in full: every experiment with each value of the parameters that no datum fixes. Half an
-# hour at most on two cores for each paper. It runs when lab/sim, crates/policy, crates/protocol or docs/claims
+# hour at most on two cores for each paper. It runs when lab/sim, lab/papers, crates/policy or crates/protocol
 # differ from BASE, or from what they were at the last run that passed, and says so when it skips. What is stopped
 # goes on with the next call, if these are as they were.
 #
@@ -9,7 +9,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 papers=(a-steal ws-last bws dws robinhood)
-decides=(lab/sim crates/policy crates/protocol docs/claims)
+decides=(lab/sim lab/papers crates/policy crates/protocol)
 filed=${CARGO_TARGET_DIR:-$PWD/target}/papers
 case ${1:-} in
 -* | '') ;;

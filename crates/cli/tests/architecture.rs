@@ -20,7 +20,7 @@ use imports::{Imports, cycle, upward};
 
 /// The crates' folders. First stands what users install, from the pure core to the command, then the laboratory. Each
 /// crate may depend on those before it.
-const ORDER: [&str; 15] = [
+const ORDER: [&str; 16] = [
     "crates/values",
     "crates/policy",
     "crates/protocol",
@@ -32,6 +32,7 @@ const ORDER: [&str; 15] = [
     "crates/cli",
     "lab/graph",
     "lab/sim",
+    "lab/papers",
     "lab/recording",
     "lab/kernels",
     "lab/lab",

@@ -4,140 +4,10 @@ pub mod heat;
 
 use std::fmt::Write;
 
+use comity_papers::figure::{Axis, Figure, Marks, Series};
 use plotters::coord::Shift;
 use plotters::coord::ranged1d::{AsRangedCoord, ValueFormatter};
 use plotters::prelude::*;
-
-/// A picture with two axes.
-pub struct Figure {
-    /// What is to be seen.
-    pub title: String,
-    /// Across.
-    pub x: Axis,
-    /// Up.
-    pub y: Axis,
-    /// What is drawn, the first at the bottom.
-    pub series: Vec<Series>,
-}
-
-/// An axis.
-pub struct Axis {
-    /// The quantity and its unit.
-    pub label: String,
-    /// Whether it is logarithmic.
-    pub log: bool,
-    /// Whether zero is on it, where it is not logarithmic.
-    pub has_zero: bool,
-    /// What stands at 1, 2 and so on in the place of these numbers, if anything does.
-    pub names: Vec<String>,
-}
-
-impl Axis {
-    /// An axis that begins at zero, if the data do not begin below.
-    pub fn linear(label: impl Into<String>) -> Axis {
-        Axis { label: label.into(), log: false, has_zero: true, names: Vec::new() }
-    }
-
-    /// A logarithmic axis; what is not above zero is left out.
-    pub fn log(label: impl Into<String>) -> Axis {
-        Axis { label: label.into(), log: true, has_zero: false, names: Vec::new() }
-    }
-
-    /// An axis of things that have names: the first is at 1.
-    pub fn named(label: impl Into<String>, names: impl IntoIterator<Item = impl Into<String>>) -> Axis {
-        Axis { names: names.into_iter().map(Into::into).collect(), ..Axis::linear(label) }
-    }
-
-    /// What stands at a number.
-    fn told(&self, at: f64) -> String {
-        if self.names.is_empty() {
-            return number(&at);
-        }
-        let is_place = (at - at.round()).abs() < 1e-6 && at >= 1.0;
-        let name = is_place.then(|| self.names.get(at.round() as usize - 1)).flatten();
-        name.cloned().unwrap_or_default()
-    }
-
-    /// From the least number on, where zero says nothing.
-    pub fn without_zero(self) -> Axis {
-        Axis { has_zero: false, ..self }
-    }
-
-    fn shows(&self, value: f64) -> bool {
-        value.is_finite() && (!self.log || value > 0.0)
-    }
-
-    /// From where to where, with a little room at the ends.
-    fn range(&self, values: impl Iterator<Item = f64>) -> (f64, f64) {
-        let (least, most) = values.fold((f64::INFINITY, f64::NEG_INFINITY), |(l, m), v| (l.min(v), m.max(v)));
-        match (least <= most, self.log) {
-            (false, true) => (1.0, 10.0),
-            (false, false) => (0.0, 1.0),
-            (true, true) => (least / 1.2, most * 1.2),
-            (true, false) => {
-                let least = if self.has_zero { least.min(0.0) } else { least };
-                let room = if most > least { (most - least) * 0.05 } else { 1.0 };
-                (if least == 0.0 { 0.0 } else { least - room }, most + room)
-            }
-        }
-    }
-}
-
-/// Numbers that belong together.
-pub struct Series {
-    /// As in the legend.
-    pub name: String,
-    /// How they are drawn.
-    pub marks: Marks,
-    /// (x, y).
-    pub points: Vec<(f64, f64)>,
-    /// (x, least, most), where a point has an interval: its spread, or what it may as well be.
-    pub intervals: Vec<(f64, f64, f64)>,
-}
-
-impl Series {
-    /// Numbers without intervals.
-    pub fn new(name: impl Into<String>, marks: Marks, points: Vec<(f64, f64)>) -> Series {
-        Series { name: name.into(), marks, points, intervals: Vec::new() }
-    }
-
-    /// The same with their intervals.
-    pub fn with_intervals(self, intervals: impl IntoIterator<Item = (f64, f64, f64)>) -> Series {
-        Series { intervals: intervals.into_iter().collect(), ..self }
-    }
-
-    /// What a paper's text says, beside the numbers of the series at the place `of`.
-    pub fn of_paper(name: impl Into<String>, of: usize, points: Vec<(f64, f64)>) -> Series {
-        Series::new(name, Marks::Paper { of }, points)
-    }
-
-    /// All that it needs room for.
-    fn extent(&self) -> impl Iterator<Item = (f64, f64)> {
-        let ends = self.intervals.iter().flat_map(|(x, least, most)| [(*x, *least), (*x, *most)]);
-        self.points.iter().copied().chain(ends)
-    }
-}
-
-/// How numbers are drawn.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Marks {
-    /// Points, each for itself.
-    Points,
-    /// Joined; each has a mark of its own, unless there are very many.
-    Line,
-    /// Joined without marks: what is computed and not measured.
-    Curve,
-    /// A paper's: large, hollow, and in the colour of our series at the place `of`.
-    Paper {
-        /// Of all series.
-        of: usize,
-    },
-    /// A paper's, that holds of all x: broken, and in the colour of our series at the place `of`.
-    PaperLevel {
-        /// Of all series.
-        of: usize,
-    },
-}
 
 /// More points than this are not told from each other.
 const MOST_MARKED: usize = 60;
@@ -158,19 +28,36 @@ pub const COLOURS: [RGBColor; 7] = [
     RGBColor(60, 60, 60),
 ];
 
-impl Figure {
-    /// The picture.
-    pub fn svg(&self) -> String {
+/// The picture of a figure.
+pub fn svg(figure: &Figure) -> String {
+    Drawing(figure).svg()
+}
+
+/// What stands at a number of an axis.
+fn told(axis: &Axis, at: f64) -> String {
+    if axis.names.is_empty() {
+        return number(&at);
+    }
+    let is_place = (at - at.round()).abs() < 1e-6 && at >= 1.0;
+    let name = is_place.then(|| axis.names.get(at.round() as usize - 1)).flatten();
+    name.cloned().unwrap_or_default()
+}
+
+/// A figure that is drawn.
+struct Drawing<'a>(&'a Figure);
+
+impl Drawing<'_> {
+    fn svg(&self) -> String {
         let mut text = String::new();
         {
             let area = SVGBackend::with_string(&mut text, SIZE).into_drawing_area();
-            let names: Vec<&str> = self.series.iter().map(|series| series.name.as_str()).collect();
+            let names: Vec<&str> = self.0.series.iter().map(|series| series.name.as_str()).collect();
             let area = above_a_legend(&area, &names, |nth| (self.sign(nth), self.colour(nth)));
-            let shown = || self.series.iter().flat_map(|series| series.extent().filter(|point| self.shows(*point)));
-            let x = self.x.range(shown().map(|point| point.0));
-            let y = self.y.range(shown().map(|point| point.1));
+            let shown = || self.0.series.iter().flat_map(|series| series.extent().filter(|point| self.shows(*point)));
+            let x = self.0.x.range(shown().map(|point| point.0));
+            let y = self.0.y.range(shown().map(|point| point.1));
             let (x, y) = (x.0..x.1, y.0..y.1);
-            match (self.x.log, self.y.log) {
+            match (self.0.x.log, self.0.y.log) {
                 (false, false) => self.draw(&area, x, y),
                 (true, false) => self.draw(&area, x.log_scale(), y),
                 (false, true) => self.draw(&area, x, y.log_scale()),
@@ -182,7 +69,7 @@ impl Figure {
     }
 
     fn shows(&self, (x, y): (f64, f64)) -> bool {
-        self.x.shows(x) && self.y.shows(y)
+        self.0.x.shows(x) && self.0.y.shows(y)
     }
 
     fn shown(&self, series: &Series) -> impl Iterator<Item = (f64, f64)> + Clone {
@@ -191,7 +78,7 @@ impl Figure {
 
     /// An axis' label, and of how many numbers it has no place.
     fn label(&self, axis: &Axis, of: impl Fn((f64, f64)) -> f64) -> String {
-        let all = self.series.iter().flat_map(|series| &series.points);
+        let all = self.0.series.iter().flat_map(|series| &series.points);
         match all.filter(|point| of(**point).is_finite() && !axis.shows(of(**point))).count() {
             0 => axis.label.clone(),
             1 => format!("{} (1 point at 0 has no place)", axis.label),
@@ -201,16 +88,16 @@ impl Figure {
 
     /// That of our own numbers that a paper's belong to, too.
     fn colour(&self, nth: usize) -> RGBColor {
-        match self.series[nth].marks {
+        match self.0.series[nth].marks {
             Marks::Paper { of } | Marks::PaperLevel { of } => COLOURS[of % COLOURS.len()],
             _ => COLOURS[nth % COLOURS.len()],
         }
     }
 
     fn sign(&self, nth: usize) -> Sign {
-        match self.series[nth].marks {
+        match self.0.series[nth].marks {
             Marks::Points => Sign::Dot,
-            Marks::Line if self.series[nth].points.len() <= MOST_MARKED => Sign::MarkedLine,
+            Marks::Line if self.0.series[nth].points.len() <= MOST_MARKED => Sign::MarkedLine,
             Marks::Line | Marks::Curve => Sign::Line,
             Marks::Paper { .. } => Sign::Diamond,
             Marks::PaperLevel { .. } => Sign::BrokenLine,
@@ -224,11 +111,11 @@ impl Figure {
         X::CoordDescType: Ranged<ValueType = f64> + ValueFormatter<f64>,
         Y::CoordDescType: Ranged<ValueType = f64> + ValueFormatter<f64>,
     {
-        let names = &self.x.names;
+        let names = &self.0.x.names;
         // Names stand upright where there are many.
         let (longest, upright) = (names.iter().map(|name| name.chars().count()).max().unwrap_or(0), names.len() > 8);
         let mut chart = ChartBuilder::on(area)
-            .caption(&self.title, ("sans-serif", 20))
+            .caption(&self.0.title, ("sans-serif", 20))
             .margin(14)
             .x_label_area_size(if upright { 40 + 8 * longest as u32 } else { 48 })
             .y_label_area_size(72)
@@ -244,20 +131,20 @@ impl Figure {
         // An upright name is centred on the axis: as much room before it brings it below.
         let room = |name: &str| "\u{a0}".repeat(if upright { name.chars().count() * 3 / 2 + 1 } else { 0 });
         let told = |at: &f64| {
-            let name = self.x.told(*at);
+            let name = told(&self.0.x, *at);
             room(&name) + &name
         };
         mesh.light_line_style(RGBColor(240, 240, 240))
             .bold_line_style(RGBColor(215, 215, 215))
-            .x_desc(self.label(&self.x, |point| point.0))
-            .y_desc(self.label(&self.y, |point| point.1))
+            .x_desc(self.label(&self.0.x, |point| point.0))
+            .y_desc(self.label(&self.0.y, |point| point.1))
             .axis_desc_style(("sans-serif", 16))
             .y_label_style(("sans-serif", 13))
             .x_label_formatter(&told)
             .y_label_formatter(&number)
             .draw()
             .expect(CANNOT_FAIL);
-        for (nth, series) in self.series.iter().enumerate() {
+        for (nth, series) in self.0.series.iter().enumerate() {
             let (points, colour) = (self.shown(series), self.colour(nth));
             let intervals = series.intervals.iter().copied();
             let intervals = intervals.filter(|(x, least, most)| self.shows((*x, *least)) && self.shows((*x, *most)));
@@ -403,7 +290,7 @@ mod tests {
             let line = Series::new("rope", Marks::Curve, vec![(1.0, 2.0), (f64::NAN, 4.0)]);
             let figure =
                 Figure { title: "A & B".into(), x: axis("steps", x), y: axis("cycles", y), series: vec![points, line] };
-            let svg = figure.svg();
+            let svg = svg(&figure);
             for text in ["A &amp; B", "steps", "cycles", "dots", "rope"] {
                 assert!(svg.contains(text), "{text} is missing in {svg}");
             }
@@ -420,7 +307,7 @@ mod tests {
         let level = Series::new("about", Marks::PaperLevel { of: 0 }, vec![(1.0, 5.0), (3.0, 5.0)]);
         let (x, y) = (Axis::linear("x").without_zero(), Axis::linear("y"));
         let figure = Figure { title: "A".into(), x, y, series: vec![ours, paper, level] };
-        let svg = figure.svg();
+        let svg = svg(&figure);
         // Ring and inside, in the picture and in the legend.
         assert_eq!((svg.matches("<polygon").count(), svg.matches("<circle").count()), (4, 3), "{svg}");
         // All three are in the colour of the first.
@@ -435,7 +322,7 @@ mod tests {
     fn what_has_no_place_on_a_logarithmic_axis_is_said() {
         let points = Series::new("dots", Marks::Points, vec![(1.0, 0.0), (2.0, 3.0), (3.0, f64::NAN)]);
         let figure = Figure { title: "A".into(), x: Axis::log("x"), y: Axis::log("waste"), series: vec![points] };
-        assert!(figure.svg().contains("waste (1 point at 0 has no place)"));
+        assert!(svg(&figure).contains("waste (1 point at 0 has no place)"));
     }
 
     #[test]

@@ -1,17 +1,23 @@
 //! `comity-lab reproduce`: a paper's experiments, beside what the paper claims.
+//!
+//! `comity-papers` has the papers and says what comes out of them. Here are the arguments that all of them take, the
+//! runs, files and pictures.
 
-mod a_steal;
-mod all_five;
-mod bws;
-mod dws;
-mod findings;
-mod options;
-mod robinhood;
-mod settings;
-mod ws_last;
+mod real;
 
-use clap::{Args, Subcommand};
-use comity_console::Failure;
+use std::fmt::Write;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use clap::{Arg, ArgAction, ArgMatches, Args, Command, Error, FromArgMatches, Subcommand, value_parser};
+use comity_console::parse::whole;
+use comity_console::{Failure, output};
+use comity_papers::catalog::papers;
+use comity_papers::paper::Row;
+use comity_papers::report::{Pictures, Report};
+
+use crate::figure::{self, heat};
+use crate::runs::{self, Sweep};
 
 /// Repeat a paper's experiments on a simulated machine, and judge each claim of the paper
 #[derive(Args)]
@@ -20,24 +26,105 @@ pub struct Arguments {
     paper: Paper,
 }
 
-#[derive(Subcommand)]
-enum Paper {
-    ASteal(a_steal::Arguments),
-    AllFive(all_five::Arguments),
-    Bws(bws::Arguments),
-    Dws(dws::Arguments),
-    Robinhood(robinhood::Arguments),
-    WsLast(ws_last::Arguments),
+/// A paper, and what was asked of it.
+struct Paper {
+    row: Row<Sweep>,
+    matches: ArgMatches,
+}
+
+// What every paper takes behind `--json` and `--plot`. A comment for rustdoc would be the help of each paper.
+#[derive(Args)]
+#[group(skip)]
+struct Options {
+    /// The seed of all that is drawn
+    #[arg(long, value_name = "S", default_value_t = 1, value_parser = whole::<u64>(0..=u64::MAX))]
+    seed: u64,
+    #[command(flatten)]
+    sweep: runs::Options,
+}
+
+fn rows() -> [Row<Sweep>; 6] {
+    papers::<Sweep, real::ThisMachine>()
+}
+
+/// The command of a paper.
+fn command(row: &Row<Sweep>) -> Command {
+    let Row { schema, draws, .. } = row;
+    let json = Arg::new("json").long("json").action(ArgAction::SetTrue);
+    let plot = Arg::new("plot").long("plot").value_name("DIR").value_parser(value_parser!(PathBuf));
+    let command = (row.command)(Command::new(row.name))
+        .arg(json.help(format!("Print JSON (schema {schema})")))
+        .arg(plot.help(format!("Draw each {draws} into this folder, as SVG; --out draws them too")));
+    Options::augment_args(command)
+}
+
+impl Subcommand for Paper {
+    fn augment_subcommands(parent: Command) -> Command {
+        parent.subcommands(rows().iter().map(command))
+    }
+
+    fn augment_subcommands_for_update(parent: Command) -> Command {
+        Paper::augment_subcommands(parent)
+    }
+
+    fn has_subcommand(name: &str) -> bool {
+        rows().iter().any(|row| row.name == name)
+    }
+}
+
+impl FromArgMatches for Paper {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Paper, Error> {
+        let (name, matches) = matches.subcommand().expect("it is required");
+        let row = rows().into_iter().find(|row| row.name == name).expect("no other is parsed");
+        Ok(Paper { row, matches: matches.clone() })
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), Error> {
+        *self = Paper::from_arg_matches(matches)?;
+        Ok(())
+    }
 }
 
 /// Runs the verb.
 pub fn run(arguments: Arguments) -> Result<(), Failure> {
-    match arguments.paper {
-        Paper::ASteal(arguments) => a_steal::run(arguments),
-        Paper::AllFive(arguments) => all_five::run(arguments),
-        Paper::Bws(arguments) => bws::run(arguments),
-        Paper::Dws(arguments) => dws::run(arguments),
-        Paper::Robinhood(arguments) => robinhood::run(arguments),
-        Paper::WsLast(arguments) => ws_last::run(arguments),
+    let Paper { row, matches } = arguments.paper;
+    let Options { seed, sweep } = Options::from_arg_matches(&matches).expect("clap has parsed it");
+    let (json, plot) = (matches.get_flag("json"), matches.get_one::<PathBuf>("plot").cloned());
+    let asked = (row.ask)(&matches, seed)?;
+    let sweep = Sweep::new(sweep, asked.setting().to_owned())?;
+    match asked.run(&sweep)? {
+        Some(report) => present(report, json, sweep.out(), plot.as_deref()),
+        None => output::print(&sweep.elsewhere()),
     }
+}
+
+/// Prints a report, and files and draws it in `out`; draws it in `plot`, too.
+fn present(report: Report, json: bool, out: Option<&Path>, plot: Option<&Path>) -> Result<(), Failure> {
+    if let Some(out) = out {
+        write(&out.join("result.json"), &report.json)?;
+    }
+    let mut text = if json { report.json } else { report.text };
+    for folder in [out, plot].into_iter().flatten() {
+        fs::create_dir_all(folder)
+            .map_err(|error| Failure::Usage(format!("cannot make the folder '{}': {error}", folder.display())))?;
+        let draw = |name: &str, svg: &str| write(&folder.join(format!("{name}.svg")), svg);
+        match &report.pictures {
+            Pictures::Figures(figures) => {
+                figures.iter().try_for_each(|(name, figure)| draw(name, &figure::svg(figure)))?;
+                if !json {
+                    let numbers = if out == Some(folder) { "result.json and " } else { "" };
+                    let _ = writeln!(text, "{numbers}{} figures are in '{}'.", figures.len(), folder.display());
+                }
+            }
+            Pictures::Tables(tables) => tables.iter().try_for_each(|(name, table)| draw(name, &heat::svg(table)))?,
+        }
+    }
+    output::print(&text)?;
+    report.failure.map_or(Ok(()), Err)
+}
+
+/// Replaces a file.
+fn write(path: &Path, text: &str) -> Result<(), Failure> {
+    let failed = |error| Failure::Run(format!("cannot write '{}': {error}", path.display()));
+    output::replace(path, text.as_bytes()).map_err(failed)
 }

@@ -13,7 +13,7 @@ use std::sync::OnceLock;
 
 use clap::Args;
 use comity_console::{Failure, loudness};
-use comity_sim::experiments::Runner;
+use comity_papers::{Runner, Stop};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -90,20 +90,6 @@ impl FromStr for Shard {
     }
 }
 
-/// Why there are no outcomes.
-pub enum Stop {
-    /// The runs of this shard are done and filed; the others are other shards'.
-    Elsewhere,
-    /// Something is wrong.
-    Failed(Failure),
-}
-
-impl From<Failure> for Stop {
-    fn from(failure: Failure) -> Stop {
-        Stop::Failed(failure)
-    }
-}
-
 /// Does the runs.
 pub struct Sweep {
     options: Options,
@@ -175,6 +161,10 @@ impl Runner for Sweep {
         W: Fn(usize) -> R + Sync,
     {
         self.run_checked(name, runs, work, &unchecked)
+    }
+
+    fn is_part(&self) -> bool {
+        self.shard().is_some()
     }
 }
 

@@ -18,13 +18,14 @@ use clap::Args;
 use comity_console::output::ResultFile;
 use comity_console::parse::whole;
 use comity_console::{Failure, output};
+use comity_papers::Stop;
 use comity_sim::scenario::{Model, Observers, Outcome, Scenario, Written};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::choices;
 use crate::filing::RESULT;
-use crate::runs::{self, Stop, Sweep};
+use crate::runs::{self, Sweep};
 use figures::Plot;
 use lines::Lines;
 use points::{Axis, Point, Points};

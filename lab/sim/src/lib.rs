@@ -10,11 +10,11 @@
 //!   CPUs of a [`hypervisor`].
 //!
 //! It knows nothing of the machine that it runs on: no system call, no thread, no clock. One seed gives one
-//! outcome, whatever runs beside what, optimised or not (`tests/determinism.rs`). One exception is not ours to
-//! mend: `rand_distr` and `statrs` take logarithms and exponentials from the system's C library.
+//! outcome, whatever runs beside what, optimised or not (`lab/papers/tests/determinism.rs`). One exception is not ours
+//! to mend: `rand_distr` and `statrs` take logarithms and exponentials from the system's C library.
 //!
 //! Begin with [`scenario`], which puts a machine, programs and faults together, then `scenario/run.rs`. Each machine's
-//! loop is at the top of its file: `threads.rs` and `quanta/job.rs`. What the papers claim is in [`experiments`].
+//! loop is at the top of its file: `threads.rs` and `quanta/job.rs`.
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), warn(clippy::disallowed_methods, clippy::print_stderr))]
 
@@ -24,7 +24,6 @@ pub const REVISION: u32 = 9;
 mod acceleration;
 pub mod availability;
 pub mod conversation;
-pub mod experiments;
 pub mod hypervisor;
 pub mod network;
 pub mod program;
@@ -32,5 +31,6 @@ pub mod quanta;
 pub mod random;
 pub mod scenario;
 pub mod threads;
+pub mod turns;
 pub mod vms;
 pub mod workload;

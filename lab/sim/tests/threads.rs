@@ -437,7 +437,7 @@ fn one_seed_gives_one_outcome() {
         let all = || Policy::all().flat_map(move |policy| (0..20).map(move |seed| fates(policy, seed).unwrap()));
         let outcome: Vec<Vec<Fate>> = all().collect();
         assert!(outcome.iter().eq(all().collect::<Vec<_>>().iter()));
-        // FNV-1a. The same everywhere: see `determinism.rs`.
+        // FNV-1a. The same everywhere: see `lab/papers/tests/determinism.rs`.
         let digest = format!("{outcome:?}")
             .bytes()
             .fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));

@@ -18,6 +18,7 @@ use comity_console::Failure;
 use comity_console::output::ResultFile;
 use comity_console::parse::whole;
 use comity_kernels::joins::piece;
+use comity_papers::figure::{Axis, Figure, Marks, Series};
 use serde::{Deserialize, Serialize};
 
 use self::executor::Name;
@@ -27,7 +28,7 @@ use super::r#loop::steps_in;
 use super::quartiles::Quartiles;
 use super::ratio::Ratio;
 use crate::backend::{MAX_WORKERS, PolicyList};
-use crate::figure::{Axis, Figure, Marks, Series};
+use crate::figure;
 
 const EXAMPLES: &str = "Examples:
   comity-lab bench blocking
@@ -355,6 +356,9 @@ impl harness::Report for Report {
     }
 
     fn files(&self) -> Vec<(&ResultFile, String)> {
-        self.figures.iter().map(|(workload, workers, file)| (file, self.figure(*workload, *workers).svg())).collect()
+        self.figures
+            .iter()
+            .map(|(workload, workers, file)| (file, figure::svg(&self.figure(*workload, *workers))))
+            .collect()
     }
 }

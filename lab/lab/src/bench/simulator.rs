@@ -10,6 +10,7 @@ use comfy_table::{Table, presets};
 use comity_console::Failure;
 use comity_console::output::ResultFile;
 use comity_console::parse::whole;
+use comity_papers::figure::{Axis, Figure, Marks, Series};
 use comity_policy::Policy;
 use comity_sim::availability::Profile;
 use comity_sim::program::{Fork, ForkJoin};
@@ -21,7 +22,7 @@ use serde::{Deserialize, Serialize};
 
 use super::harness::{self, Block, Harness};
 use super::quartiles::Quartiles;
-use crate::figure::{Axis, Figure, Marks, Series};
+use crate::figure;
 
 /// Measure the simulator: nanoseconds per event and bytes per processor, on machines of 100 to 100000 processors,
 /// hosts of 8 to 1024 cores, and with two programs on 32
@@ -228,7 +229,7 @@ impl harness::Report for Report {
     }
 
     fn files(&self) -> Vec<(&ResultFile, String)> {
-        self.svg.iter().map(|file| (&**file, self.figure().svg())).collect()
+        self.svg.iter().map(|file| (&**file, figure::svg(&self.figure()))).collect()
     }
 }
 

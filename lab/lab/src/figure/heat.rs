@@ -2,33 +2,11 @@
 
 use std::fmt::Write;
 
+use comity_papers::figure::Heat;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use super::CANNOT_FAIL;
-
-/// A table of numbers, each in a shade between those of the worst and the best.
-pub struct Heat {
-    /// What is to be seen.
-    pub title: String,
-    /// A line below it.
-    pub note: String,
-    /// Across.
-    pub columns: Vec<String>,
-    /// Down, each with its cells.
-    pub rows: Vec<(String, Vec<Cell>)>,
-}
-
-/// A cell.
-#[derive(Clone)]
-pub struct Cell {
-    /// What stands there.
-    pub text: String,
-    /// From 0, the worst, to 1, the best; beyond, as those. Not a number: no shade, for a cell that says nothing.
-    pub good: f64,
-    /// It has a frame: the best of its row, say.
-    pub framed: bool,
-}
 
 const CELL: (i32, i32) = (92, 34);
 /// Of the rows' names, and of all above the first row.
@@ -38,42 +16,40 @@ const MARGIN: (i32, i32) = (150, 96);
 const WORST: RGBColor = RGBColor(230, 120, 30);
 const BEST: RGBColor = RGBColor(40, 120, 190);
 
-impl Heat {
-    /// The picture.
-    pub fn svg(&self) -> String {
-        let mut text = String::new();
-        let width = MARGIN.0 + CELL.0 * self.columns.len() as i32 + 20;
-        let height = MARGIN.1 + CELL.1 * self.rows.len() as i32 + 20;
-        {
-            let area = SVGBackend::with_string(&mut text, (width as u32, height as u32)).into_drawing_area();
-            area.fill(&WHITE).expect(CANNOT_FAIL);
-            let say = |what: &str, at: (i32, i32), size: i32, anchor: HPos| {
-                let style = ("sans-serif", size).into_font().color(&BLACK).pos(Pos::new(anchor, VPos::Center));
-                area.draw(&Text::new(what.to_owned(), at, style)).expect(CANNOT_FAIL);
-            };
-            say(&self.title, (width / 2, 22), 20, HPos::Center);
-            say(&self.note, (width / 2, 46), 14, HPos::Center);
-            for (nth, name) in self.columns.iter().enumerate() {
-                say(name, (MARGIN.0 + CELL.0 * nth as i32 + CELL.0 / 2, MARGIN.1 - 16), 14, HPos::Center);
-            }
-            for (line, (name, cells)) in self.rows.iter().enumerate() {
-                let top = MARGIN.1 + CELL.1 * line as i32;
-                say(name, (MARGIN.0 - 12, top + CELL.1 / 2), 14, HPos::Right);
-                for (nth, cell) in cells.iter().enumerate() {
-                    let left = MARGIN.0 + CELL.0 * nth as i32;
-                    let corners = [(left + 1, top + 1), (left + CELL.0 - 1, top + CELL.1 - 1)];
-                    area.draw(&Rectangle::new(corners, shade(cell.good).filled())).expect(CANNOT_FAIL);
-                    if cell.framed {
-                        area.draw(&Rectangle::new(corners, BLACK.stroke_width(2))).expect(CANNOT_FAIL);
-                    }
-                    say(&cell.text, (left + CELL.0 / 2, top + CELL.1 / 2), 14, HPos::Center);
-                }
-            }
-            area.present().expect(CANNOT_FAIL);
+/// The picture of a table.
+pub fn svg(heat: &Heat) -> String {
+    let mut text = String::new();
+    let width = MARGIN.0 + CELL.0 * heat.columns.len() as i32 + 20;
+    let height = MARGIN.1 + CELL.1 * heat.rows.len() as i32 + 20;
+    {
+        let area = SVGBackend::with_string(&mut text, (width as u32, height as u32)).into_drawing_area();
+        area.fill(&WHITE).expect(CANNOT_FAIL);
+        let say = |what: &str, at: (i32, i32), size: i32, anchor: HPos| {
+            let style = ("sans-serif", size).into_font().color(&BLACK).pos(Pos::new(anchor, VPos::Center));
+            area.draw(&Text::new(what.to_owned(), at, style)).expect(CANNOT_FAIL);
+        };
+        say(&heat.title, (width / 2, 22), 20, HPos::Center);
+        say(&heat.note, (width / 2, 46), 14, HPos::Center);
+        for (nth, name) in heat.columns.iter().enumerate() {
+            say(name, (MARGIN.0 + CELL.0 * nth as i32 + CELL.0 / 2, MARGIN.1 - 16), 14, HPos::Center);
         }
-        let _ = writeln!(text);
-        text
+        for (line, (name, cells)) in heat.rows.iter().enumerate() {
+            let top = MARGIN.1 + CELL.1 * line as i32;
+            say(name, (MARGIN.0 - 12, top + CELL.1 / 2), 14, HPos::Right);
+            for (nth, cell) in cells.iter().enumerate() {
+                let left = MARGIN.0 + CELL.0 * nth as i32;
+                let corners = [(left + 1, top + 1), (left + CELL.0 - 1, top + CELL.1 - 1)];
+                area.draw(&Rectangle::new(corners, shade(cell.good).filled())).expect(CANNOT_FAIL);
+                if cell.framed {
+                    area.draw(&Rectangle::new(corners, BLACK.stroke_width(2))).expect(CANNOT_FAIL);
+                }
+                say(&cell.text, (left + CELL.0 / 2, top + CELL.1 / 2), 14, HPos::Center);
+            }
+        }
+        area.present().expect(CANNOT_FAIL);
     }
+    let _ = writeln!(text);
+    text
 }
 
 /// White in the middle.
@@ -89,6 +65,8 @@ fn shade(good: f64) -> RGBColor {
 
 #[cfg(test)]
 mod tests {
+    use comity_papers::figure::Cell;
+
     use super::*;
 
     #[test]
@@ -103,7 +81,7 @@ mod tests {
                 ("two".into(), vec![cell("0.5", 0.5, false), cell("none", f64::NAN, false)]),
             ],
         };
-        let svg = heat.svg();
+        let svg = svg(&heat);
         for text in ["A &amp; B", "more is better", "left", "right", "one", "two", "0.1", "0.9", "0.5", "none"] {
             assert!(svg.contains(text), "{text} is missing in {svg}");
         }

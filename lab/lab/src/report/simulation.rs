@@ -2,7 +2,7 @@
 
 pub mod sweep;
 
-use comity_sim::experiments::fit::Estimate;
+use comity_papers::fit::Estimate;
 use comity_sim::scenario::Outcome;
 use maud::{Markup, html};
 use serde::Deserialize;

@@ -5,12 +5,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use comity_console::{Failure, output};
-use comity_sim::experiments::fit::Estimate;
+use comity_papers::figure::{Axis, Figure, Marks, Series};
+use comity_papers::fit::Estimate;
 use comity_sim::scenario::{Model, Outcome};
 
 use super::points::Points;
 use super::statistics::{mean_of, names, time};
-use crate::figure::{Axis, Figure, Marks, Series};
+use crate::figure;
 
 /// Numbers so far apart have a logarithmic axis.
 const FAR: f64 = 100.0;
@@ -50,7 +51,7 @@ impl Plot {
         let mut taken = BTreeSet::new();
         for name in &all {
             let path = self.folder.join(file_name(name, &mut taken));
-            output::replace(&path, self.figure(name, points, runs).svg().as_bytes())
+            output::replace(&path, figure::svg(&self.figure(name, points, runs)).as_bytes())
                 .map_err(|error| Failure::Run(format!("cannot write '{}': {error}", path.display())))?;
         }
         let plural = if all.len() == 1 { "picture is" } else { "pictures are" };

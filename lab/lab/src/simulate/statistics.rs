@@ -1,6 +1,6 @@
 //! Statistics of some runs: numbers of the programs of one name, their means and their percentiles.
 
-use comity_sim::experiments::fit::{Estimate, mean};
+use comity_papers::fit::{Estimate, mean};
 use comity_sim::scenario::{Outcome, ProgramOutcome};
 use comity_sim::threads::Counts;
 use serde::Serialize;

@@ -1,40 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::experiments::robinhood::figure3::{Method, SLICE, State, Turns, V0, V1, Vcpu, run};
-
-/// What the other VMs have had of a CPU.
-fn others(machine: &Turns, cpu: usize) -> Vec<Option<Vcpu>> {
-    let of = machine.history[cpu].iter().copied();
-    of.map(|slice| slice.filter(|(vm, _)| *vm != 0)).collect()
-}
-
-#[test]
-fn fair_share_and_co_scheduling_waste_two_slices_and_bws_one() {
-    for (method, wasted) in [(Method::FairShare, 2), (Method::CoScheduling, 2), (Method::Bws, 1)] {
-        let outcome = run(method);
-        assert_eq!((outcome.wasted, outcome.rich, outcome.stole), (wasted, Some(5), None));
-    }
-    // The slice that the sleeping thief does not take goes to another VM.
-    let (fair, bws) = (run(Method::FairShare).machine, run(Method::Bws).machine);
-    assert_eq!(fair.history[0][3], Some(V0));
-    assert_eq!(bws.history[0][3], Some((1, 0)));
-}
-
-#[test]
-fn under_robinhood_the_poor_worker_has_two_slices_by_t2_and_the_thief_steals_at_t3() {
-    let (outcome, fair) = (run(Method::Robinhood), run(Method::FairShare));
-    assert_eq!((outcome.wasted, outcome.rich, outcome.stole), (0, Some(2), Some(3)));
-    assert_eq!(outcome.machine.history[0][0], Some(V1));
-    // "Robinhood does not impact the original scheduling path of other vCPUs", nor that of v1 on its own CPU.
-    for cpu in 0..2 {
-        assert_eq!(others(&outcome.machine, cpu), others(&fair.machine, cpu));
-    }
-    assert_eq!(outcome.machine.history[1], fair.machine.history[1]);
-    // v0 has paid for the slice that v1 had of it.
-    let [v0, v1] = [V0, V1].map(|entity| outcome.machine.state(entity));
-    assert_eq!([(v0.paid, v0.ran), (v1.paid, v1.ran)], [(2 * SLICE, SLICE), (2 * SLICE, 3 * SLICE)]);
-}
+use crate::turns::{SLICE, State, Turns, Vcpu};
 
 /// Two nodes of one CPU each and three entities on each, the first of them running.
 fn machine() -> Turns {

@@ -1,0 +1,279 @@
+//! The four experiments of A-STEAL (§4 to §7), at the paper's parameters, and four that its authors left open.
+//!
+//! Agrawal, He and Leiserson, *An Empirical Evaluation of Work Stealing with Parallelism Feedback*, ICDCS 2006.
+
+pub mod beyond;
+mod jobs;
+mod profiles;
+mod setting;
+mod single;
+pub mod time;
+pub mod time_waste;
+pub mod utilization;
+pub mod waste;
+
+use std::fmt::{Display, Write};
+use std::fs::File;
+use std::io::BufReader;
+use std::path::PathBuf;
+
+use clap::Args;
+use comfy_table::{Table, presets};
+use comity_console::Failure;
+use comity_console::parse::whole;
+use comity_sim::workload::swf;
+use serde::Serialize;
+
+pub use jobs::{Jobs, Shape};
+pub use profiles::{Family, Practical, SECONDS_PER_QUANTUM};
+pub use setting::{DELTA, Setting};
+pub use single::Outcome;
+
+use crate::figure::{Marks, Series};
+use crate::fit::Estimate;
+use crate::paper::{Experiment, Paper, Text};
+use crate::report::estimate;
+use crate::{Runner, here};
+use beyond::Varied;
+use time_waste::HeadToHead;
+use utilization::Set;
+
+/// What came of A-STEAL's experiments with one setting.
+pub struct ASteal {
+    setting: Setting,
+    /// The jobs of the time experiments.
+    time: Option<Vec<Outcome>>,
+    /// The jobs of the waste experiments, by δ.
+    by_delta: Option<Vec<(u32, Vec<Outcome>)>>,
+    /// The jobs of the time-waste experiments, on the large machine and on the small one.
+    head_to_head: Option<[Vec<HeadToHead>; 2]>,
+    sets: Option<Vec<Set>>,
+    beyond: Vec<Varied>,
+}
+
+/// Where practical profiles come from.
+#[derive(Args)]
+#[group(skip)]
+pub struct Options {
+    /// Take practical profiles from this log in the Standard Workload Format, and not from the workload model
+    #[arg(long, value_name = "FILE.swf", requires = "log_processors", conflicts_with = "full")]
+    log: Option<PathBuf>,
+    /// The processors of the machine of the log
+    #[arg(long, value_name = "P", requires = "log", value_parser = whole::<u32>(1..=u64::from(u32::MAX)))]
+    log_processors: Option<u32>,
+    /// Seconds of the log, or of the workload model, that count as one quantum, 1 to 1000000
+    #[arg(long, value_name = "SECS", default_value_t = SECONDS_PER_QUANTUM, value_parser = whole::<u64>(1..=1_000_000))]
+    seconds_per_quantum: u64,
+}
+
+impl Paper for ASteal {
+    const TEXT: Text = Text {
+        name: "a-steal",
+        title: "A-STEAL: the time, waste, time-waste and utilization experiments of §4 to §7",
+        about: "The machine is simulated; its thieves, desires and allotments are the code that runs on threads. With --out, \
+                each figure is drawn as an SVG file, and the numbers are in result.json.",
+        examples: "Examples:
+  comity-lab reproduce a-steal --check
+  comity-lab reproduce a-steal --check --full --out results    # stopped, the
+                                                   # same command goes on
+  comity-lab reproduce a-steal --figure 8 --plot .
+  comity-lab reproduce a-steal time --vary fork=tree --vary iterations=1-8
+  comity-lab reproduce a-steal --out shard-3 --shard 3/8       # on each of
+                                                               eight machines,
+                                                               and then
+  comity-lab reproduce a-steal --merge shard-1 --merge shard-2 … --out all
+
+Agrawal, He and Leiserson, An Empirical Evaluation of Work Stealing with
+Parallelism Feedback, ICDCS 2006. docs/papers/a-steal.md says what the paper
+leaves unsaid, what was chosen, and where numbers differ; lab/papers/ has each
+claim, its kind and its tolerance.",
+        default: "the paper's four",
+        vary: (
+            "KEY=VALUE",
+            "Choose otherwise what the paper leaves unsaid; can be repeated. With fork=tree the strands of a phase come \
+             into being by a tree, not at once; trimmed=C makes R = C·(T∞ + L·lg P). Others take a range, as in \
+             iterations=1-8: critical-path (steps), parallelism (over the mean availability), serial (part of the \
+             critical path), iterations (the two phases follow each other so often). The last, alternating, is \
+             iterations in the time-waste experiments",
+        ),
+        one_in: Some("run"),
+        file: "lab/papers/src/a_steal/claims.toml",
+        claims: include_str!("a_steal/claims.toml"),
+    };
+
+    type Options = Options;
+    type Setting = Setting;
+    type Extra = Extra;
+
+    fn usual(seed: u64) -> Result<Setting, String> {
+        Ok(Setting::new(seed, Practical::synthetic(seed, SECONDS_PER_QUANTUM)?))
+    }
+
+    fn setting(options: &Options, seed: u64, one_in: u32) -> Result<(Setting, String), Failure> {
+        let (practical, source) = practical(options, seed)?;
+        let setting = Setting { one_in: one_in as usize, ..Setting::new(seed, practical) };
+        Ok((setting, format!("a-steal, seed {seed}, {source}")))
+    }
+
+    fn vary(setting: &mut Setting, text: &str) -> Result<(), String> {
+        setting.vary(text)
+    }
+
+    fn with(setting: &Setting) -> ASteal {
+        let setting = setting.clone();
+        ASteal { setting, time: None, by_delta: None, head_to_head: None, sets: None, beyond: Vec::new() }
+    }
+
+    fn experiments<R: Runner>() -> Vec<Experiment<ASteal, R>> {
+        vec![
+            Experiment::new(
+                "time",
+                "§4: 2331 jobs, and which constants the bounds have in practice",
+                time::run_and_measure,
+                time::figures,
+            ),
+            Experiment::new(
+                "waste",
+                "§5: waste for δ from 0.5 to 1, and over the parallelism",
+                waste::run_and_measure,
+                waste::figures,
+            ),
+            Experiment::new(
+                "time-waste",
+                "§6: A-STEAL and ABP, job by job",
+                time_waste::run_and_measure,
+                time_waste::figures,
+            ),
+            Experiment::new(
+                "utilization",
+                "§7: jobs that come and go on a machine of 1000 processors",
+                utilization::run_and_measure,
+                utilization::figures,
+            ),
+            Experiment::beyond(
+                "beyond",
+                "What the authors could not run: quanta up to 10⁵ steps, sampled usage, 10⁵ processors",
+                beyond::run,
+                beyond::figures,
+            ),
+        ]
+    }
+
+    fn notes(&self) -> Vec<String> {
+        let ended = self.sets.iter().flatten().filter_map(Set::note);
+        self.jobs().into_iter().chain(ended).collect()
+    }
+
+    fn extra(self) -> Extra {
+        Extra { beyond: self.beyond.iter().flat_map(Varied::rows).collect() }
+    }
+
+    fn table(extra: &Extra) -> String {
+        extra.table()
+    }
+}
+
+impl ASteal {
+    /// The jobs of the time experiments, unless some of the runs are elsewhere.
+    fn time<R: Runner>(&mut self, runner: &R) -> Result<Option<&[Outcome]>, Failure> {
+        if self.time.is_none() {
+            self.time = here(time::run(&self.setting, runner))?;
+        }
+        Ok(self.time.as_deref())
+    }
+
+    /// The jobs are ours, and not the same in all experiments.
+    fn jobs(&self) -> [String; 4] {
+        let setting = &self.setting;
+        let note = |experiments: &str, jobs: &Jobs| {
+            let Jobs { critical_path, parallelism, serial, iterations } = jobs;
+            format!(
+                "Jobs of {experiments}: critical path {} to {} steps, parallelism {} to {} times P̄, serial part {} to {}, both phases \
+                 {} to {} times.",
+                critical_path.0,
+                critical_path.1,
+                parallelism.0,
+                parallelism.1,
+                serial.0,
+                serial.1,
+                iterations.0,
+                iterations.1
+            )
+        };
+        let Jobs { serial, iterations, .. } = &setting.jobs;
+        let many = format!(
+            "Jobs of utilization: critical path and parallelism of U, HT1 and HT2, serial part {} to {}, both phases {} to {} times.",
+            serial.0, serial.1, iterations.0, iterations.1
+        );
+        let differ =
+            "The jobs of time-waste change more often than the others: with the others' ABP is as fast as A-STEAL.";
+        [note("time and waste", &setting.jobs), note("time-waste", &setting.alternating), many, differ.to_owned()]
+    }
+}
+
+/// Where practical profiles come from, and in words.
+fn practical(options: &Options, seed: u64) -> Result<(Practical, String), Failure> {
+    let Options { log, log_processors, seconds_per_quantum: seconds } = options;
+    let (Some(path), Some(processors)) = (log, *log_processors) else {
+        let source = format!("Lublin-Feitelson workload, {seconds} s per quantum");
+        let practical = Practical::synthetic(seed, *seconds);
+        let refuse =
+            |why| Failure::Usage(format!("cannot use the workload with --seconds-per-quantum {seconds}: {why}"));
+        return Ok((practical.map_err(refuse)?, source));
+    };
+    let refuse = |why: &dyn Display| Failure::Usage(format!("cannot use the log '{}': {why}", path.display()));
+    let file = File::open(path).map_err(|error| refuse(&error))?;
+    let jobs = swf::read(BufReader::new(file)).map_err(|error| refuse(&error))?;
+    let file = path.file_name().unwrap_or_default().display();
+    let used: u128 = jobs.iter().map(|job| u128::from(job.processors) * u128::from(job.ran)).sum();
+    let source = format!(
+        "log {file} of {processors} processors, {} jobs, {used} processor-seconds, {seconds} s per quantum",
+        jobs.len()
+    );
+    let practical = Practical::new(&jobs, processors, *seconds).map_err(|why| refuse(&why))?;
+    Ok((practical, source))
+}
+
+/// A line of estimates with their confidence intervals.
+pub(super) fn estimates(name: &str, all: impl Iterator<Item = (f64, Estimate)> + Clone) -> Series {
+    let points = all.clone().map(|(x, Estimate { value, .. })| (x, value));
+    let intervals = all.map(|(x, Estimate { value, half_width })| (x, value - half_width, value + half_width));
+    Series::new(name, Marks::Line, points.collect()).with_intervals(intervals)
+}
+
+/// What the paper has no number for.
+#[derive(Serialize)]
+pub struct Extra {
+    beyond: Vec<Beyond>,
+}
+
+/// Several jobs, of which one thing was varied.
+#[derive(Clone, Serialize)]
+pub struct Beyond {
+    varied: &'static str,
+    value: String,
+    jobs: usize,
+    /// T/(T₁/P̄ + T∞).
+    time: Estimate,
+    /// Over the work.
+    waste: Estimate,
+}
+
+impl Extra {
+    /// What the paper has no number for.
+    fn table(&self) -> String {
+        let mut text = String::new();
+        if !self.beyond.is_empty() {
+            let mut table = Table::new();
+            let header = ["varied", "", "jobs", "T / (T₁/P̄ + T∞)", "waste / T₁"];
+            table.load_style(presets::UTF8_FULL_CONDENSED).set_header(header);
+            for Beyond { varied, value, jobs, time, waste } in &self.beyond {
+                let [time, waste] =
+                    [time, waste].map(|of| estimate(of.value, (of.half_width > 0.0).then_some(of.half_width)));
+                table.add_row([*varied, value, &jobs.to_string(), &time, &waste]);
+            }
+            let _ = writeln!(text, "{table}");
+        }
+        text
+    }
+}

@@ -1,0 +1,180 @@
+//! What the authors of A-STEAL could not run, or left open.
+//!
+//! These are long quanta with long jobs (§3), usage that is sampled instead of counted (§9), and larger machines.
+//! ABP with mugging, also of §9, runs beside ABP in the time-waste and utilization experiments.
+
+use comity_console::Failure;
+use comity_sim::program::Fork;
+use comity_sim::quanta::{Feedback, ThreadScheduler};
+use rand_chacha::ChaCha8Rng;
+
+use super::profiles::TYPICAL_QUANTA;
+use super::setting::{DELTA, Draws, RHO};
+use super::single::Single;
+use super::{ASteal, Beyond, Family, Jobs, Outcome, Setting, estimates};
+use crate::claims::Claim;
+use crate::figure::{Axis, Figure};
+use crate::fit::{Estimate, mean};
+use crate::measure::Measure;
+use crate::paper::Named;
+use crate::{Runner, here};
+
+/// A point of a figure.
+#[derive(Clone, Debug)]
+pub struct Point {
+    /// What was varied: L, the cycles that are sampled, or P.
+    pub varied: u64,
+    /// The jobs.
+    pub outcomes: Vec<Outcome>,
+}
+
+impl Point {
+    /// The mean of T/(T₁/P̄ + T∞).
+    pub fn time(&self) -> Estimate {
+        let ratio = |outcome: &Outcome| {
+            outcome.time() / (outcome.work as f64 / outcome.mean_availability + outcome.critical_path as f64)
+        };
+        mean(&self.outcomes.iter().map(ratio).collect::<Vec<_>>())
+    }
+
+    /// The mean of waste over work.
+    pub fn waste(&self) -> Estimate {
+        mean(&self.outcomes.iter().map(Outcome::waste).collect::<Vec<_>>())
+    }
+}
+
+/// Several values of one thing.
+pub(super) struct Varied {
+    /// The name of the figure.
+    name: &'static str,
+    /// What was varied, in words.
+    what: &'static str,
+    points: Vec<Point>,
+}
+
+impl Varied {
+    /// The rows of the table.
+    pub(super) fn rows(&self) -> impl Iterator<Item = Beyond> {
+        self.points.iter().map(|point| Beyond {
+            varied: self.what,
+            value: if point.varied == u64::MAX { "all".to_owned() } else { point.varied.to_string() },
+            jobs: point.outcomes.len(),
+            time: point.time(),
+            waste: point.waste(),
+        })
+    }
+
+    fn figure(&self) -> Figure {
+        let line = |name: &str, of: fn(&Point) -> Estimate| {
+            let numbered = self.points.iter().filter(|point| point.varied != u64::MAX);
+            estimates(name, numbered.map(|point| (point.varied as f64, of(point))))
+        };
+        Figure {
+            title: format!("Beyond the paper: A-STEAL over {}", self.what),
+            x: Axis::log(self.what),
+            y: Axis::linear("means"),
+            series: vec![
+                line("time / (work / mean availability + critical path)", Point::time),
+                line("waste / work", Point::waste),
+            ],
+        }
+    }
+}
+
+/// Runs all three. The paper has nothing like them, so nothing is measured.
+pub(super) fn run<R: Runner>(paper: &mut ASteal, runner: &R) -> Result<Option<Vec<Measure>>, Failure> {
+    let setting = &paper.setting;
+    let (quanta, samples) = (here(long_quanta(setting, runner))?, here(sampling(setting, runner))?);
+    let machines = here(machines(setting, runner))?;
+    let (Some(quanta), Some(samples), Some(machines)) = (quanta, samples, machines) else { return Ok(None) };
+    paper.beyond = vec![
+        Varied { name: "quanta", what: "steps in a quantum, L", points: quanta },
+        Varied { name: "sampling", what: "cycles sampled in a quantum", points: samples },
+        Varied { name: "processors", what: "processors, P", points: machines },
+    ];
+    Ok(Some(Vec::new()))
+}
+
+/// Time and waste over what was varied.
+pub(super) fn figures(paper: &ASteal, _: &[Claim]) -> Vec<Named> {
+    paper.beyond.iter().map(|varied| (varied.name, varied.figure())).collect()
+}
+
+/// L: the paper's 200, and the 10³ to 10⁵ that conventional systems have.
+pub const QUANTA: [u64; 5] = [200, 1_000, 5_000, 20_000, 100_000];
+
+/// Jobs with a critical path of ten times L·lg P, on 128 processors.
+pub fn long_quanta<R: Runner>(setting: &Setting, runner: &R) -> Result<Vec<Point>, R::Stop> {
+    const PROCESSORS: u32 = 128;
+    points(setting, runner, ("beyond-quantum", Draws::LongQuanta), &QUANTA, 30, |length, family, random| {
+        let setting = Setting { quantum: length, ..setting.clone() };
+        let critical_path = 10.0 * length as f64 * libm::log2(f64::from(PROCESSORS));
+        // More parallelism would cost hours, and tell nothing more of quanta.
+        let jobs = Jobs { critical_path: (critical_path, critical_path), parallelism: (0.3, 5.0), ..setting.jobs };
+        let single = draw(&setting, &jobs, PROCESSORS, family, random);
+        (setting, (single, ThreadScheduler::a_steal(DELTA, RHO)))
+    })
+}
+
+/// How many of a quantum's cycles are looked at. The last stands for all of them.
+pub const SAMPLES: [u64; 7] = [1, 4, 16, 64, 256, 1_024, u64::MAX];
+
+/// The jobs of the time experiments with an estimated usage, on 128 processors: 25,600 cycles in a quantum with all.
+pub fn sampling<R: Runner>(setting: &Setting, runner: &R) -> Result<Vec<Point>, R::Stop> {
+    points(setting, runner, ("beyond-sampling", Draws::Sampling), &SAMPLES, 90, |cycles, family, random| {
+        let single = draw(setting, &setting.jobs, 128, family, random);
+        let feedback = u32::try_from(cycles).map_or(Feedback::Counted, |cycles| Feedback::Sampled { cycles });
+        (setting.clone(), (single, ThreadScheduler { feedback, ..ThreadScheduler::a_steal(DELTA, RHO) }))
+    })
+}
+
+/// P.
+pub const PROCESSORS: [u64; 4] = [100, 1_000, 10_000, 100_000];
+
+/// Jobs with three times as much parallelism as there are processors available, on uniform and smooth profiles.
+/// Their strands come into being by a tree. Were all ready at once, in one deque, thieves that look everywhere
+/// would take about one in a step, which is less than such machines need.
+pub fn machines<R: Runner>(setting: &Setting, runner: &R) -> Result<Vec<Point>, R::Stop> {
+    points(setting, runner, ("beyond-processors", Draws::Machines), &PROCESSORS, 6, |processors, family, random| {
+        let jobs = Jobs { parallelism: (3.0, 3.0), ..setting.jobs };
+        let family = if family == Family::Practical { Family::Smooth } else { family };
+        let single = draw(setting, &jobs, processors as u32, family, random);
+        let setting = Setting { fork: Fork::Tree, ..setting.clone() };
+        (setting, (single, ThreadScheduler::a_steal(DELTA, RHO)))
+    })
+}
+
+fn draw(setting: &Setting, jobs: &Jobs, processors: u32, family: Family, random: &mut ChaCha8Rng) -> Single {
+    let profile = family.draw(processors, &setting.practical, random);
+    let shape = jobs.draw(profile.mean(1, TYPICAL_QUANTA), random);
+    Single { family, processors, profile, shape }
+}
+
+/// So many jobs for each value, the same ones where they do not depend on it.
+fn points<R, W>(
+    setting: &Setting,
+    runner: &R,
+    (name, part): (&str, Draws),
+    values: &[u64],
+    jobs: usize,
+    work: W,
+) -> Result<Vec<Point>, R::Stop>
+where
+    R: Runner,
+    W: Fn(u64, Family, &mut ChaCha8Rng) -> (Setting, (Single, ThreadScheduler)) + Sync,
+{
+    let jobs = setting.runs(jobs);
+    // The largest take the longest.
+    let mut outcomes = runner
+        .run(name, jobs * values.len(), |nth| {
+            let (job, value) = (nth % jobs, values[values.len() - 1 - nth / jobs]);
+            let mut random = setting.draws(part, job);
+            let (setting, (single, scheduler)) = work(value, Family::ALL[job % 3], &mut random);
+            single.run(&setting, &scheduler, random)
+        })?
+        .into_iter();
+    let point = |varied: &u64| Point { varied: *varied, outcomes: outcomes.by_ref().take(jobs).collect() };
+    let mut points: Vec<Point> = values.iter().rev().map(point).collect();
+    points.reverse();
+    Ok(points)
+}

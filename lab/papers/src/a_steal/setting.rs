@@ -1,0 +1,129 @@
+//! What A-STEAL's experiments are run with. What the paper leaves unsaid (which jobs, on how large machines) is chosen
+//! here; `docs/papers/a-steal.md` says how the outcomes depend on it.
+
+use comity_sim::program::Fork;
+use comity_sim::quanta::ThreadScheduler;
+
+use super::jobs::Jobs;
+use super::profiles::Practical;
+
+/// What all four experiments are run with.
+#[derive(Clone, Debug)]
+pub struct Setting {
+    /// The seed of all that is drawn.
+    pub seed: u64,
+    /// L.
+    pub quantum: u64,
+    /// The thread scheduler under test, made from a δ in hundredths: A-STEAL, unless a test breaks it.
+    pub a_steal: fn(u32) -> ThreadScheduler,
+    /// The jobs of all experiments but the time-waste ones.
+    pub jobs: Jobs,
+    /// The jobs of the time-waste experiments.
+    pub alternating: Jobs,
+    /// How the strands of a parallel phase come into being.
+    pub fork: Fork,
+    /// R of the R-high-trimmed availability, in T∞ + L·lg P: the paper says O(T∞ + L·lg P).
+    pub trimmed: f64,
+    /// One of so many runs only, for tests.
+    pub one_in: usize,
+    /// Where practical profiles come from.
+    pub practical: Practical,
+}
+
+/// Processors of the machine of the time and the waste experiments, which the paper leaves unsaid, and of the
+/// smaller one of §6.
+pub(super) const PROCESSORS: u32 = 128;
+
+/// δ for all experiments but those on waste, in hundredths.
+pub const DELTA: u32 = 80;
+
+/// ρ, in hundredths.
+pub(super) const RHO: u32 = 150;
+
+impl Setting {
+    /// The paper's: ρ 1.5, L 200.
+    pub fn new(seed: u64, practical: Practical) -> Setting {
+        let a_steal = |delta| ThreadScheduler::a_steal(delta, RHO);
+        Setting {
+            seed,
+            quantum: 200,
+            a_steal,
+            jobs: Jobs::FEW_PHASES,
+            alternating: Jobs::MANY_PHASES,
+            fork: Fork::AtOnce,
+            trimmed: 0.5,
+            one_in: 1,
+            practical,
+        }
+    }
+
+    /// Chooses otherwise what the paper leaves unsaid: `key=value`, where a range is `least-most`.
+    ///
+    /// # Errors
+    /// Says in a sentence what can be written instead.
+    pub fn vary(&mut self, text: &str) -> Result<(), String> {
+        const KEYS: &str = "fork=at-once or tree, trimmed=C, or a range least-most of critical-path, parallelism, serial, \
+                            iterations or alternating, or seconds-per-quantum=S";
+        let wrong = || format!("'{text}' is none of {KEYS}");
+        let (key, value) = text.split_once('=').ok_or_else(wrong)?;
+        let range = |least: f64, most: f64| {
+            let (from, to) = value.split_once('-').unwrap_or((value, value));
+            let range = (from.parse::<f64>().ok()?, to.parse::<f64>().ok()?);
+            (least <= range.0 && range.0 <= range.1 && range.1 <= most).then_some(range)
+        };
+        let within = |least: f64, most: f64| {
+            range(least, most).ok_or_else(|| format!("'{value}' is no range least-most within {least}-{most}"))
+        };
+        let one =
+            |(from, to): (f64, f64)| if from == to { Ok(from) } else { Err(format!("'{value}' is not one number")) };
+        let whole = |(from, to): (f64, f64)| match (from.fract(), to.fract()) {
+            (0.0, 0.0) => Ok((from as u32, to as u32)),
+            _ => Err(format!("'{value}' is not a range of whole numbers")),
+        };
+        match (key, value) {
+            ("fork", "at-once") => self.fork = Fork::AtOnce,
+            ("fork", "tree") => self.fork = Fork::Tree,
+            ("trimmed", _) => self.trimmed = one(within(0.0, 100.0)?)?,
+            ("critical-path", _) => self.both(|jobs, range| jobs.critical_path = range, within(10.0, 1e6)?),
+            ("parallelism", _) => self.both(|jobs, range| jobs.parallelism = range, within(0.01, 1e3)?),
+            ("serial", _) => self.both(|jobs, range| jobs.serial = range, within(0.0, 0.95)?),
+            ("iterations", _) => self.jobs.iterations = whole(within(1.0, 1e3)?)?,
+            ("alternating", _) => self.alternating.iterations = whole(within(1.0, 1e3)?)?,
+            ("seconds-per-quantum", _) => {
+                let seconds = value.parse().ok().filter(|seconds| (1..=1_000_000).contains(seconds));
+                let seconds = seconds.ok_or_else(|| format!("'{value}' is no whole number from 1 to 1000000"))?;
+                self.practical = Practical::synthetic(self.seed, seconds)?;
+            }
+            _ => return Err(wrong()),
+        }
+        Ok(())
+    }
+
+    fn both(&mut self, set: fn(&mut Jobs, (f64, f64)), range: (f64, f64)) {
+        set(&mut self.jobs, range);
+        set(&mut self.alternating, range);
+    }
+
+    /// How many of the paper's runs are run.
+    pub(super) fn runs(&self, of: usize) -> usize {
+        of.div_ceil(self.one_in)
+    }
+}
+
+/// What is drawn for one part of one experiment does not depend on the others.
+#[derive(Clone, Copy)]
+pub(super) enum Draws {
+    Time,
+    Waste,
+    TimeWaste,
+    Utilization,
+    LongQuanta,
+    Sampling,
+    Machines,
+}
+
+impl Setting {
+    pub(super) fn draws(&self, part: Draws, run: usize) -> rand_chacha::ChaCha8Rng {
+        comity_sim::random::stream(self.seed, (part as u64 + 1) << 32 | run as u64)
+    }
+}

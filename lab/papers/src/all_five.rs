@@ -1,0 +1,402 @@
+//! The comparison that none of the five papers made: their policies, `comity`, and what was there before them.
+//!
+//! Each runs on the same eight mixes of programs, on machines of three sizes, bare and under a hypervisor.
+//!
+//! All policies run on one kernel, which has what each of the papers asks of its own. Programs grow with the
+//! machine, so that each takes about a tenth of a second alone on any of them.
+
+pub mod mixes;
+mod report;
+
+use std::ops::Range;
+
+use serde::Serialize;
+
+use crate::Runner;
+use crate::corun::{self, Again, Entry, Length, Machine, Ran, Shared, Virtual};
+use crate::measure::median;
+use comity_sim::hypervisor::{Scheduling, Share, Vmm};
+use comity_sim::threads::Costs;
+use comity_sim::threads::linux::{Groups, Linux, Version};
+pub use mixes::{Mix, Piece};
+pub use report::row;
+
+/// What is compared: five papers' policies, WS-LAST's where tasks block, what rayon-core has, the oldest, and ours.
+pub const POLICIES: [&str; 8] = ["comity", "bws", "dws", "a-steal", "robinhood", "ws-last", "abp", "plain"];
+
+/// Cores of the machines, and workers of each program.
+pub const CORES: [u32; 3] = [8, 32, 128];
+
+/// What programs run on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Ground {
+    /// A host.
+    Bare,
+    /// A virtual machine of as many virtual CPUs as there are physical ones, beside another that computes all the
+    /// time and counts as much.
+    Virtual,
+}
+
+/// What everything is simulated with.
+#[derive(Clone, Debug)]
+pub struct Setting {
+    /// The seed of all that is drawn.
+    pub seed: u64,
+    /// Each cell is run with so many seeds, of which the median is taken.
+    pub runs: usize,
+    /// The kernel of the host, and of guests.
+    pub kernel: Version,
+    /// Whether the threads of each program are a task group of it.
+    pub groups: Groups,
+    /// What takes the place of `comity`.
+    pub comity: String,
+}
+
+/// From so many cores on a machine has two sockets, and nodes.
+const OF_A_SOCKET: u32 = 64;
+
+/// Of each program so many executions are measured at least,
+const EXECUTIONS: usize = 3;
+
+/// within so many nanoseconds.
+const MOST: u64 = 2_000_000_000;
+
+/// What the machines of a hypervisor count.
+const WEIGHT: u32 = 256;
+
+impl Setting {
+    /// A kernel of 2013 with what BWS and Robinhood ask for.
+    pub fn new(seed: u64) -> Setting {
+        Setting { seed, runs: 3, kernel: Version::V3_9, groups: Groups::Same, comity: POLICIES[0].to_owned() }
+    }
+
+    /// Chooses otherwise: `key=value`.
+    ///
+    /// # Errors
+    /// Says in a sentence what can be written instead.
+    pub fn vary(&mut self, text: &str) -> Result<(), String> {
+        match text.split_once('=').unwrap_or((text, "")) {
+            ("kernel", "3.9") => self.kernel = Version::V3_9,
+            ("kernel", "6.18") => self.kernel = Version::V6_18,
+            ("groups", "same") => self.groups = Groups::Same,
+            ("groups", "separate") => self.groups = Groups::Separate,
+            ("comity", policy) => {
+                let parsed: comity_policy::Policy = policy.parse().map_err(|why| format!("comity={policy}: {why}"))?;
+                self.comity = parsed.to_string();
+            }
+            _ => {
+                return Err(format!(
+                    "'{text}' is none of kernel=3.9, kernel=6.18, groups=same, groups=separate, comity=POLICY"
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    fn machine(&self, cores: u32) -> Machine {
+        // What BWS and Robinhood ask for, a yield that gives the core to a peer and the Thread Accelerator, was
+        // built into kernels like this one.
+        let is_changed = self.kernel == Version::V3_9 && self.groups == Groups::Same;
+        let linux = Linux {
+            groups: self.groups,
+            accelerates: is_changed,
+            sockets: cores.div_ceil(OF_A_SOCKET),
+            ..Linux::new(self.kernel)
+        };
+        Machine { cores, linux, costs: Costs::default(), directed_yield: is_changed }
+    }
+
+    fn entry(&self, piece: Piece, policy: &str, cores: u32, vm: usize) -> Entry {
+        let policy = if policy == POLICIES[0] { &self.comity } else { policy };
+        Entry {
+            does: piece.does(cores),
+            join_ns: 0.0,
+            memory: 0,
+            begins_at_home: false,
+            policy: policy.parse().expect("it is in the catalog"),
+            workers: cores,
+            vm,
+            gap: piece.gap(),
+        }
+    }
+
+    /// A program alone on the bare machine.
+    fn alone(&self, Alone { piece, policy, cores }: Alone, seed: u64) -> Ran {
+        let length = Length { executions: EXECUTIONS, most: MOST };
+        let entries = [self.entry(piece, policy, cores, 0)];
+        corun::together(&self.machine(cores), &entries, Again::Process, length, seed).remove(0)
+    }
+
+    /// A mix.
+    fn together(&self, cell: Cell, seed: u64) -> Shared {
+        let Cell { mix, ground, cores, policy } = cell;
+        let machine = self.machine(cores);
+        let length = Length { executions: EXECUTIONS, most: MOST };
+        let guest = |nth: usize| if mix == Mix::Vms { nth } else { 0 };
+        let mut entries: Vec<Entry> =
+            mix.pieces().iter().enumerate().map(|(nth, piece)| self.entry(*piece, policy, cores, guest(nth))).collect();
+        if ground == Ground::Bare {
+            return corun::together_on(&machine, &entries, Again::Process, length, seed);
+        }
+        if mix != Mix::Vms {
+            entries.push(self.entry(Piece::Loop, "abp", cores, 1));
+        }
+        let vmm = Vmm { scheduler: Scheduling::Balance, nodes: machine.linux.sockets, ..Vmm::default() };
+        let share = Share { vcpus: cores as usize, weight: WEIGHT, cap: None };
+        let machines = Virtual { vmm, pcpus: cores, guest: machine, shares: vec![share; 2] };
+        corun::together_in(&machines, &entries, Again::Process, length, seed)
+    }
+}
+
+/// A program alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Alone {
+    piece: Piece,
+    policy: &'static str,
+    cores: u32,
+}
+
+/// A mix under a policy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Cell {
+    /// The mix.
+    pub mix: Mix,
+    /// What it runs on.
+    pub ground: Ground,
+    /// How large that is.
+    pub cores: u32,
+    /// The policy of all programs.
+    pub policy: &'static str,
+}
+
+impl Cell {
+    /// Not where no task blocks, so that none is placed, nor where virtual machines are missing.
+    fn tests_anything(&self) -> bool {
+        (self.policy != "ws-last" || self.mix == Mix::Blocks)
+            && (self.mix != Mix::Vms || self.ground == Ground::Virtual)
+    }
+}
+
+/// What is measured of a cell: medians over its runs.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Measured {
+    /// The largest slowdown minus the smallest (BWS §5.1), each over the program's time alone under the same policy.
+    pub unfairness: f64,
+    /// The weighted speedup over its bound, as `docs/guide/src/measures.md` has them; the baseline is the shortest
+    /// time alone under any of the policies.
+    pub efficiency: f64,
+    /// How often a core went from one thread to another, per second.
+    pub switches: f64,
+    /// Of the time that threads had cores, the part in which they looked for tasks, or in tasks for a flag.
+    pub waste: f64,
+    /// Of the time of all cores, the part in which they idled beside work.
+    pub idle: f64,
+    /// From when a program came until it had a core and a task, in microseconds; where programs come and go, of
+    /// those that do, else not a number.
+    pub delay: f64,
+    /// By how much a burst took longer than alone, where a server has bursts, else not a number.
+    pub burst: f64,
+    /// Of a program no execution was counted: none ended that had begun when all were there. Its time is taken as
+    /// all that it was there.
+    pub unfinished: bool,
+}
+
+/// A cell, and what was measured.
+#[derive(Clone, Debug, Serialize)]
+pub struct Found {
+    /// The cell.
+    #[serde(flatten)]
+    pub cell: Cell,
+    /// The medians over its runs.
+    pub median: Measured,
+    /// What each run measured.
+    pub runs: Vec<Measured>,
+    /// Of each program the mean time of an execution over the shortest alone, the median over the runs.
+    pub times: Vec<f64>,
+}
+
+/// Runs the mixes, on grounds and machines, under all policies.
+///
+/// # Errors
+/// If not all of the runs are done.
+pub fn run<R: Runner>(
+    setting: &Setting,
+    mixes: &[Mix],
+    grounds: &[Ground],
+    cores: &[u32],
+    runner: &R,
+) -> Result<Vec<Found>, R::Stop> {
+    let mut cells = Vec::new();
+    let mut alone = Vec::new();
+    for cores in cores {
+        for mix in mixes {
+            for policy in POLICIES {
+                let cell = |ground: &Ground| Cell { mix: *mix, ground: *ground, cores: *cores, policy };
+                let some: Vec<Cell> = grounds.iter().map(cell).filter(Cell::tests_anything).collect();
+                if some.is_empty() {
+                    continue;
+                }
+                cells.extend(some);
+                for piece in mix.pieces() {
+                    let one = Alone { piece: *piece, policy, cores: *cores };
+                    if !alone.contains(&one) {
+                        alone.push(one);
+                    }
+                }
+            }
+        }
+    }
+    let runs = setting.runs;
+    // All cells have the same seeds, so that what is drawn is alike under all policies.
+    let seed = |nth: usize| setting.seed.wrapping_add((nth % runs) as u64);
+    let solos = runner.run("alone", alone.len() * runs, |nth| setting.alone(alone[nth / runs], seed(nth)))?;
+    let shared = runner.run("together", cells.len() * runs, |nth| setting.together(cells[nth / runs], seed(nth)))?;
+    let time = |one: &Alone| {
+        let nth = alone.iter().position(|other| other == one)?;
+        Some(median(solos[nth * runs..][..runs].iter().map(Ran::mean)))
+    };
+    let measured = |(cell, ran): (&Cell, &[Shared])| {
+        let Cell { mix, cores, policy, .. } = *cell;
+        let own = |piece: Piece| time(&Alone { piece, policy, cores }).expect("it was run alone");
+        let shortest = |piece: Piece| {
+            POLICIES.iter().filter_map(|policy| time(&Alone { piece, policy, cores })).fold(f64::INFINITY, f64::min)
+        };
+        let times: Vec<(Piece, [f64; 2])> =
+            mix.pieces().iter().map(|piece| (*piece, [own(*piece), shortest(*piece)])).collect();
+        let runs: Vec<Measured> = ran.iter().map(|ran| measure(*cell, &times, setting.seed, ran)).collect();
+        let of = |get: fn(&Measured) -> f64| median(runs.iter().map(get));
+        let median_of = Measured {
+            unfairness: of(|one| one.unfairness),
+            efficiency: of(|one| one.efficiency),
+            switches: of(|one| one.switches),
+            waste: of(|one| one.waste),
+            idle: of(|one| one.idle),
+            delay: of(|one| one.delay),
+            burst: of(|one| one.burst),
+            unfinished: runs.iter().any(|one| one.unfinished),
+        };
+        let program = |nth: usize| median(ran.iter().map(|ran| time_of(&ran.programs[nth]) / times[nth].1[1]));
+        Found { cell: *cell, median: median_of, runs, times: (0..times.len()).map(program).collect() }
+    };
+    Ok(cells.iter().zip(shared.chunks(runs)).map(measured).collect())
+}
+
+/// A whole execution in the mean; where none was counted, all the time that the program was there.
+fn time_of(ran: &Ran) -> f64 {
+    if ran.times.is_empty() { ran.there as f64 } else { ran.mean() }
+}
+
+/// By which factor all programs are slowed at least, if all are by the same. `load` says how many cores useful work
+/// takes then; there are `cores` of them. Programs that are away between two executions do not ask for more
+/// meanwhile; without gaps it is Σ(W / T_b) / P.
+fn slowed_alike(load: impl Fn(f64) -> f64, cores: f64) -> f64 {
+    let (mut least, mut most) = (1.0, 1.0);
+    while load(most) > cores {
+        (least, most) = (most, 2.0 * most);
+    }
+    for _ in 0..50 {
+        let middle = f64::midpoint(least, most);
+        if load(middle) > cores { least = middle } else { most = middle }
+    }
+    most
+}
+
+/// Of one run: `times` has each program's time alone, under the same policy and the shortest under any.
+fn measure(cell: Cell, times: &[(Piece, [f64; 2])], seed: u64, ran: &Shared) -> Measured {
+    let cores = f64::from(cell.cores);
+    let programs = || times.iter().zip(&ran.programs);
+    let slowdowns: Vec<f64> = programs().map(|((_, [own, _]), ran)| time_of(ran) / own - 1.0).collect();
+    let most = slowdowns.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let least = slowdowns.iter().copied().fold(f64::INFINITY, f64::min);
+    let speedup: f64 = programs().map(|((_, [_, shortest]), ran)| shortest / time_of(ran)).sum();
+    // Of a virtual machine that counts as much as another half of the machine is there.
+    let part = if cell.ground == Ground::Virtual && cell.mix != Mix::Vms { 0.5 } else { 1.0 };
+    let load = |slowed: f64| -> f64 {
+        let one = |(piece, [_, shortest]): &(Piece, [f64; 2])| {
+            let Range { start, end } = piece.gap();
+            piece.work(cell.cores, seed) / (slowed * shortest + (start + end) as f64 / 2.0)
+        };
+        times.iter().map(one).sum()
+    };
+    let bound = times.len() as f64 / slowed_alike(load, cores * part);
+    let sum = |get: fn(&Ran) -> u64| programs().map(|(_, ran)| get(ran)).sum::<u64>() as f64;
+    let (worked, searched, looked) = (sum(|ran| ran.worked), sum(|ran| ran.searched), sum(|ran| ran.looked));
+    let lasted = cores * ran.lasted as f64;
+    let late = programs().filter(|((piece, _), _)| *piece == Piece::Late);
+    let delays = late.flat_map(|(_, ran)| &ran.delays).map(|delay| *delay as f64 / 1e3);
+    let burst = programs().find(|((piece, _), _)| *piece == Piece::Server).map(|((piece, [own, _]), ran)| {
+        let waits = piece.waits() as f64;
+        (time_of(ran) - waits) / (own - waits)
+    });
+    Measured {
+        unfairness: most - least,
+        efficiency: speedup / bound,
+        switches: sum(|ran| ran.switches.all) * 1e9 / lasted,
+        waste: (searched + looked) / (worked + searched),
+        idle: ran.idle_beside_work as f64 / lasted,
+        delay: median(delays),
+        burst: burst.unwrap_or(f64::NAN),
+        unfinished: ran.programs.iter().take(times.len()).any(|ran| ran.times.is_empty()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Serial;
+
+    #[test]
+    fn the_bound_is_that_of_programs_that_are_slowed_alike() {
+        // Two that could use all of eight cores, and one that could use a half: 2.5 times the machine.
+        let always = |slowed: f64| (8.0 + 8.0 + 4.0) / slowed;
+        assert!((slowed_alike(always, 8.0) - 2.5).abs() < 1e-9);
+        assert_eq!(slowed_alike(|slowed| 3.0 / slowed, 8.0), 1.0, "there is room for all");
+        // One that is away for as long as it takes alone: 8 = 8 / f + 8 / (f + 1).
+        let away = slowed_alike(|slowed| 8.0 / slowed + 8.0 / (slowed + 1.0), 8.0);
+        assert!((1.0 / away + 1.0 / (away + 1.0) - 1.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn whatever_is_varied_in_whatever_order_a_machine_can_be_so() {
+        let mut setting = Setting::new(1);
+        assert!(setting.machine(8).linux.accelerates && setting.machine(8).directed_yield);
+        for (varied, is_changed) in [
+            ("groups=separate", false),
+            ("kernel=3.9", false),
+            ("kernel=6.18", false),
+            ("groups=same", false),
+            ("kernel=3.9", true),
+        ] {
+            setting.vary(varied).unwrap();
+            let machine = setting.machine(128);
+            machine.linux.check(128).unwrap();
+            assert_eq!((machine.linux.accelerates, machine.directed_yield), (is_changed, is_changed), "{varied}");
+        }
+        assert!(setting.vary("kernel=2.4").is_err() && setting.vary("comity=fast").is_err());
+    }
+
+    #[test]
+    fn programs_take_about_as_long_on_machines_of_all_sizes() {
+        for piece in Mix::ALL.iter().flat_map(|mix| mix.pieces()).filter(|piece| **piece != Piece::Late) {
+            for cores in [8, 32, 256] {
+                let each = piece.work(cores, 1) / f64::from(cores) + piece.waits() as f64;
+                assert!((50e6..160e6).contains(&each), "{piece:?} on {cores} cores: {each}");
+            }
+        }
+    }
+
+    #[test]
+    fn cells_that_test_nothing_are_left_out_and_the_rest_is_measured() {
+        let setting = Setting { runs: 1, ..Setting::new(1) };
+        let found = run(&setting, &[Mix::Bursts, Mix::Vms], &[Ground::Bare], &[8], &Serial);
+        let found = found.unwrap_or_else(|never| match never {});
+        let policies: Vec<&str> = found.iter().map(|found| found.cell.policy).collect();
+        assert_eq!(policies, ["comity", "bws", "dws", "a-steal", "robinhood", "abp", "plain"]);
+        for Found { cell, median, times, .. } in &found {
+            assert_eq!((cell.mix, times.len()), (Mix::Bursts, 2));
+            assert!(median.burst > 1.0 && median.delay.is_nan() && !median.unfinished, "{cell:?}: {median:?}");
+            assert!(times.iter().all(|time| (1.0..3.0).contains(time)), "{cell:?}: {times:?}");
+        }
+    }
+}

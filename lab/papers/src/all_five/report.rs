@@ -1,0 +1,357 @@
+//! The comparison at the command line: its arguments, and what is said and drawn of what was found.
+
+use std::fmt::Write;
+
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use clap::{ArgMatches, Args, Command, FromArgMatches, ValueEnum};
+use comfy_table::{Table, presets};
+use comity_console::parse::whole;
+use comity_console::{Failure, output};
+use serde::Serialize;
+
+use super::{CORES, Found, Ground, Measured, Mix, POLICIES, Setting, run as run_cells};
+use crate::figure::{Cell, Heat};
+use crate::measure::median;
+use crate::paper::{Asked, Row as PaperRow};
+use crate::report::{Pictures, Report};
+use crate::{Runner, driver, here};
+
+const EXAMPLES: &str = "Examples:
+  comity-lab reproduce all-five --cores 8 --runs 1
+  comity-lab reproduce all-five --out all-five     # stopped, the same command
+                                                   # goes on
+  comity-lab reproduce all-five half-serial bursts --on bare --measure waste
+  comity-lab reproduce all-five --vary kernel=6.18
+  comity-lab reproduce all-five spins --vary comity=comity:share=time
+
+No paper has made this comparison, so nothing is claimed and nothing is judged.
+docs/results/all-five.md says what came of it.";
+
+const TITLE: &str = "The five papers' policies, comity, and what was before, on the same eight mixes";
+
+const ABOUT: &str = "Programs run together, again and again, on a simulated host and in a virtual machine, on 8, 32 and 128 \
+                     cores. For each cell several runs, of which the median counts. With --out, tables are drawn as SVG \
+                     files, and the numbers are in result.json.";
+
+const SCHEMA: &str = "comity-all-five/1";
+
+/// The row of the comparison.
+pub const fn row<R: Runner + 'static>() -> PaperRow<R> {
+    PaperRow { name: "all-five", title: TITLE, schema: SCHEMA, draws: "table", command, ask: ask::<R> }
+}
+
+fn command(command: Command) -> Command {
+    Arguments::augment_args(command).about(TITLE).long_about(format!("{TITLE}\n\n{ABOUT}")).after_help(EXAMPLES)
+}
+
+#[derive(Args)]
+#[group(skip)]
+struct Arguments {
+    /// Which mixes [default: all]
+    #[arg(value_name = "MIX", value_parser = mix())]
+    mixes: Vec<Mix>,
+    /// On what; can be repeated [default: both]
+    #[arg(long, value_name = "GROUND")]
+    on: Vec<GroundName>,
+    /// On machines of so many cores [default: 8,32,128]
+    #[arg(long, value_name = "N", value_delimiter = ',', value_parser = whole::<u32>(8..=256))]
+    cores: Vec<u32>,
+    /// Runs of each cell, with this seed and those that follow
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = whole::<u16>(1..=1000))]
+    runs: u16,
+    /// What is printed; can be repeated. JSON has all [default: efficiency, unfairness]
+    #[arg(long, value_name = "MEASURE")]
+    measure: Vec<Quantity>,
+    /// Choose otherwise: kernel (3.9, with what BWS and Robinhood ask for; 6.18, without), groups (same, separate),
+    /// comity (a policy in its place); can be repeated
+    #[arg(long, value_name = "KEY=VALUE")]
+    vary: Vec<String>,
+}
+
+/// Reads the name of a mix.
+fn mix() -> impl TypedValueParser<Value = Mix> {
+    let values = Mix::ALL.map(|mix| PossibleValue::new(mix.name()).help(mix.about()));
+    let named = |name: String| Mix::ALL.into_iter().find(|mix| mix.name() == name).expect("it is one of the values");
+    PossibleValuesParser::new(values).map(named)
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum GroundName {
+    /// A host
+    Bare,
+    /// A virtual machine beside one that computes all the time
+    Virtual,
+}
+
+/// What is measured.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Quantity {
+    /// The weighted speedup over its bound: more is better
+    Efficiency,
+    /// The largest slowdown minus the smallest: less is better
+    Unfairness,
+    /// Part of the used time in which thieves looked for tasks, or tasks for flags
+    Waste,
+    /// Part of the cores' time that they idled beside work
+    Idle,
+    /// Switches of a core per second
+    Switches,
+    /// µs until a program that comes has its first core
+    Delay,
+    /// Times as long as alone that a server's burst took
+    Burst,
+}
+
+impl Quantity {
+    fn name(self) -> String {
+        self.to_possible_value().expect("none is hidden").get_name().to_owned()
+    }
+
+    fn of(self, measured: &Measured) -> f64 {
+        match self {
+            Quantity::Efficiency => measured.efficiency,
+            Quantity::Unfairness => measured.unfairness,
+            Quantity::Waste => measured.waste,
+            Quantity::Idle => measured.idle,
+            Quantity::Switches => measured.switches,
+            Quantity::Delay => measured.delay,
+            Quantity::Burst => measured.burst,
+        }
+    }
+
+    fn more_is_better(self) -> bool {
+        self == Quantity::Efficiency
+    }
+
+    /// From what is bad, which is 0, to what is good, which is 1.
+    fn good(self, value: f64) -> f64 {
+        match self {
+            Quantity::Efficiency => (value - 0.4) / 0.6,
+            Quantity::Unfairness => 1.0 - value / 2.0,
+            Quantity::Waste | Quantity::Idle => 1.0 - value / 0.5,
+            // On a scale of powers of ten.
+            Quantity::Switches => 1.0 - ((value + 1.0).log10() - 1.0) / 4.0,
+            Quantity::Delay => 1.0 - ((value + 1.0).log10() - 1.0) / 3.0,
+            Quantity::Burst => 1.0 - (value - 1.0) / 3.0,
+        }
+    }
+
+    fn told(self, value: f64) -> String {
+        match self {
+            _ if value.is_nan() => String::new(),
+            Quantity::Switches | Quantity::Delay => format!("{value:.0}"),
+            _ => format!("{value:.2}"),
+        }
+    }
+
+    /// Below a picture's title.
+    fn note(self) -> &'static str {
+        match self {
+            Quantity::Efficiency => {
+                "weighted speedup over its bound: 1 is all that can be had. The best of a row is framed"
+            }
+            Quantity::Unfairness => "largest slowdown minus smallest: 0 is fair. The best of a row is framed",
+            Quantity::Waste => "part of the used time that went into looking for work. The best of a row is framed",
+            Quantity::Idle => "part of the time that cores idled beside work. The best of a row is framed",
+            Quantity::Switches => "switches of a core per second. The best of a row is framed",
+            Quantity::Delay => "µs until a program that comes has a core. The best of a row is framed",
+            Quantity::Burst => "how many times as long as alone a burst takes. The best of a row is framed",
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct Json<'a> {
+    schema: &'a str,
+    comity: &'a str,
+    setting: &'a str,
+    cells: &'a [Found],
+}
+
+/// What is asked of the comparison.
+struct Comparison {
+    setting: Setting,
+    name: String,
+    mixes: Vec<Mix>,
+    grounds: Vec<Ground>,
+    cores: Vec<u32>,
+    measure: Vec<Quantity>,
+}
+
+fn ask<R: Runner>(matches: &ArgMatches, seed: u64) -> Result<Box<dyn Asked<R>>, Failure> {
+    let arguments = Arguments::from_arg_matches(matches).expect("clap has parsed it");
+    let Arguments { mixes, on, mut cores, runs, mut measure, vary } = arguments;
+    let mixes: Vec<Mix> = Mix::ALL.into_iter().filter(|mix| mixes.is_empty() || mixes.contains(mix)).collect();
+    let grounds: Vec<Ground> = [(GroundName::Bare, Ground::Bare), (GroundName::Virtual, Ground::Virtual)]
+        .into_iter()
+        .filter(|(name, _)| on.is_empty() || on.contains(name))
+        .map(|(_, ground)| ground)
+        .collect();
+    if cores.is_empty() {
+        cores = CORES.to_vec();
+    }
+    if measure.is_empty() {
+        measure = vec![Quantity::Efficiency, Quantity::Unfairness];
+    }
+    let mut setting = Setting { runs: runs.into(), ..Setting::new(seed) };
+    let names: Vec<&str> = mixes.iter().map(|mix| mix.name()).collect();
+    let mut name = format!("all-five, seed {seed}, {runs} runs, cores {cores:?}, on {grounds:?}, {}", names.join(" "));
+    driver::vary(&vary, &mut name, |varied| setting.vary(varied))?;
+    Ok(Box::new(Comparison { setting, name, mixes, grounds, cores, measure }))
+}
+
+impl<R: Runner> Asked<R> for Comparison {
+    fn setting(&self) -> &str {
+        &self.name
+    }
+
+    fn run(&self, runner: &R) -> Result<Option<Report>, Failure> {
+        let Comparison { setting, name, mixes, grounds, cores, measure } = self;
+        let Some(found) = here(run_cells(setting, mixes, grounds, cores, runner))? else { return Ok(None) };
+        if found.is_empty() {
+            return Err(Failure::Usage(
+                "there is nothing to run: vms is a mix of virtual machines, and not --on bare".into(),
+            ));
+        }
+        let json = Json { schema: SCHEMA, comity: env!("CARGO_PKG_VERSION"), setting: name, cells: &found };
+        let json = output::to_json(&json);
+        let mut text = String::new();
+        for (ground, cores) in shown(&found) {
+            for quantity in measure {
+                table(&mut text, &found, (ground, cores), *quantity);
+            }
+        }
+        Ok(Some(Report { text, json, pictures: Pictures::Tables(heats(&found)), failure: None }))
+    }
+}
+
+/// The grounds and sizes of which there are cells.
+fn shown(found: &[Found]) -> Vec<(Ground, u32)> {
+    let mut all = Vec::new();
+    for one in found {
+        let place = (one.cell.ground, one.cell.cores);
+        if !all.contains(&place) {
+            all.push(place);
+        }
+    }
+    all
+}
+
+fn told(ground: Ground) -> &'static str {
+    match ground {
+        Ground::Bare => "on a host",
+        Ground::Virtual => "in virtual machines",
+    }
+}
+
+/// A mix, and what was found under each policy, if its cell tests anything.
+type Row<'a> = (Mix, Vec<Option<&'a Found>>);
+
+/// The mixes that were run there, each with what was found under all policies.
+fn rows(found: &[Found], (ground, cores): (Ground, u32)) -> Vec<Row<'_>> {
+    let of = |mix: Mix, policy: &str| {
+        found
+            .iter()
+            .find(|Found { cell, .. }| (cell.mix, cell.ground, cell.cores, cell.policy) == (mix, ground, cores, policy))
+    };
+    let row = |mix: Mix| (mix, POLICIES.iter().map(|policy| of(mix, policy)).collect::<Vec<_>>());
+    Mix::ALL.into_iter().map(row).filter(|(_, cells)| cells.iter().any(Option::is_some)).collect()
+}
+
+fn table(text: &mut String, found: &[Found], place: (Ground, u32), quantity: Quantity) {
+    let mut table = Table::new();
+    let header = [quantity.name()].into_iter().chain(POLICIES.map(str::to_owned));
+    table.load_style(presets::UTF8_FULL_CONDENSED).set_header(header);
+    let rows = rows(found, place);
+    let says = |cell: &Found| !quantity.of(&cell.median).is_nan();
+    for (mix, cells) in rows.iter().filter(|(_, cells)| cells.iter().flatten().any(|cell| says(cell))) {
+        let cell = |found: &Option<&Found>| match found {
+            Some(found) => spread(found, quantity),
+            None => "–".to_owned(),
+        };
+        table.add_row([mix.name().to_owned()].into_iter().chain(cells.iter().map(cell)));
+    }
+    if !table.is_empty() {
+        let _ = writeln!(
+            text,
+            "{} {}, {} cores; –: tests nothing; *: a program has no counted execution\n{table}",
+            quantity.name(),
+            told(place.0),
+            place.1
+        );
+    }
+}
+
+/// The median, and from where to where the runs were, if they were not alike.
+fn spread(found: &Found, quantity: Quantity) -> String {
+    let of = found.runs.iter().map(|run| quantity.of(run));
+    let (least, most) =
+        of.fold((f64::INFINITY, f64::NEG_INFINITY), |(least, most), one| (least.min(one), most.max(one)));
+    let [least, most] = [least, most].map(|end| quantity.told(end));
+    let median = quantity.told(quantity.of(&found.median));
+    let mark = if found.median.unfinished { "*" } else { "" };
+    if least == most { format!("{median}{mark}") } else { format!("{median}{mark} ({least}–{most})") }
+}
+
+/// A table for each quantity and ground, by the name of its file.
+fn heats(found: &[Found]) -> Vec<(String, Heat)> {
+    let mut heats = Vec::new();
+    for ground in [Ground::Bare, Ground::Virtual] {
+        let places: Vec<(Ground, u32)> = shown(found).into_iter().filter(|place| place.0 == ground).collect();
+        for quantity in Quantity::value_variants() {
+            let heat = heat(found, &places, *quantity);
+            if !heat.rows.is_empty() {
+                let ground = if ground == Ground::Bare { "bare" } else { "virtual" };
+                heats.push((format!("{}-{ground}", quantity.name()), heat));
+            }
+        }
+    }
+    heats
+}
+
+/// Of each mix and policy the median over the sizes.
+fn heat(found: &[Found], places: &[(Ground, u32)], quantity: Quantity) -> Heat {
+    let each: Vec<Vec<Row<'_>>> = places.iter().map(|place| rows(found, *place)).collect();
+    let mut table = Vec::new();
+    let mut some_is_unfinished = false;
+    for mix in Mix::ALL {
+        let values: Vec<f64> = (0..POLICIES.len())
+            .map(|nth| {
+                let row = |rows: &Vec<Row<'_>>| {
+                    let (_, cells) = rows.iter().find(|(other, _)| *other == mix)?;
+                    Some(quantity.of(&cells[nth]?.median))
+                };
+                median(each.iter().filter_map(row))
+            })
+            .collect();
+        let is_unfinished = |nth: usize| {
+            let mut all = each.iter().flatten().filter(|(other, _)| *other == mix).filter_map(|(_, cells)| cells[nth]);
+            all.any(|found| found.median.unfinished)
+        };
+        let best = if quantity.more_is_better() {
+            values.iter().copied().fold(f64::NAN, f64::max)
+        } else {
+            values.iter().copied().fold(f64::NAN, f64::min)
+        };
+        if best.is_nan() {
+            continue;
+        }
+        let cell = |(nth, value): (usize, &f64)| Cell {
+            text: quantity.told(*value) + if is_unfinished(nth) { "*" } else { "" },
+            good: quantity.good(*value),
+            // What is told alike is.
+            framed: quantity.told(*value) == quantity.told(best),
+        };
+        some_is_unfinished |= (0..values.len()).any(is_unfinished);
+        table.push((mix.name().to_owned(), values.iter().enumerate().map(cell).collect()));
+    }
+    let sizes: Vec<String> = places.iter().map(|(_, cores)| cores.to_string()).collect();
+    let place = places.first().map_or("", |(ground, _)| told(*ground));
+    Heat {
+        title: format!("{} {place}: median over machines of {} cores", quantity.name(), sizes.join(", ")),
+        note: quantity.note().to_owned()
+            + if some_is_unfinished { "; *: a program has no counted execution" } else { "" },
+        columns: POLICIES.map(str::to_owned).to_vec(),
+        rows: table,
+    }
+}

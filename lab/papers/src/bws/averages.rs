@@ -1,0 +1,38 @@
+//! What figures 5 and 6 draw: average unfairness and throughput of all pairs.
+
+use super::Bws;
+use super::pairs::{throughput, unfairness};
+use crate::claims::{Claim, number};
+use crate::figure::{Axis, Figure, Marks, Series};
+use crate::paper::Named;
+
+/// Average unfairness and throughput of all pairs under four policies over `x` on such an axis, a figure each. Nothing,
+/// if one of the policies was not run. `ids` are the claims with the numbers of the paper.
+pub(super) fn averages(
+    paper: &Bws,
+    policies: [String; 4],
+    names: [&'static str; 2],
+    title: &str,
+    (axis, x): (impl Fn() -> Axis, [f64; 4]),
+    ids: [[String; 4]; 2],
+    claims: &[Claim],
+) -> Vec<Named> {
+    let average = |policy: &String| {
+        let found = paper.co_runs(policy)?;
+        Some((unfairness(&found, None), throughput(&found, None)))
+    };
+    let averages: Option<Vec<(f64, f64)>> = policies.iter().map(average).collect();
+    let Some(averages) = averages else { return Vec::new() };
+    let figure = |nth: usize, y: &str| {
+        let value = |average: &(f64, f64)| if nth == 0 { average.0 } else { average.1 };
+        let points = x.into_iter().zip(averages.iter().map(value)).collect();
+        let of_paper = x.into_iter().zip(&ids[nth]).filter_map(|(x, id)| Some((x, number(claims, id)?))).collect();
+        Figure {
+            title: title.into(),
+            x: axis(),
+            y: Axis::linear(y),
+            series: vec![Series::new("here", Marks::Line, points), Series::of_paper("the paper's", 0, of_paper)],
+        }
+    };
+    vec![(names[0], figure(0, "average unfairness, %")), (names[1], figure(1, "average weighted speedup"))]
+}

@@ -1,0 +1,69 @@
+//! The eight programs (§5.1, table 1).
+
+use serde::{Deserialize, Serialize};
+
+/// A program of the paper.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Benchmark {
+    /// Breadth-first search: many short tasks.
+    Bfs,
+    /// Random numbers: nothing but work.
+    Ep,
+    /// The product of matrices.
+    Mm,
+    /// A picture.
+    RayTracer,
+    /// Threads that compute and steal nothing.
+    Loop,
+    /// Conjugate gradients: many short phases.
+    Cg,
+    /// Pairs of polygons.
+    Clip,
+    /// The inverse of a matrix: many short phases.
+    Mi,
+}
+
+impl Benchmark {
+    /// All, as table 1 has them.
+    pub const ALL: [Benchmark; 8] = [
+        Benchmark::Bfs,
+        Benchmark::Ep,
+        Benchmark::Mm,
+        Benchmark::RayTracer,
+        Benchmark::Loop,
+        Benchmark::Cg,
+        Benchmark::Clip,
+        Benchmark::Mi,
+    ];
+
+    /// The paper's name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Benchmark::Bfs => "BFS",
+            Benchmark::Ep => "EP",
+            Benchmark::Mm => "MM",
+            Benchmark::RayTracer => "RayTracer",
+            Benchmark::Loop => "LOOP",
+            Benchmark::Cg => "CG",
+            Benchmark::Clip => "CLIP",
+            Benchmark::Mi => "MI",
+        }
+    }
+
+    /// How many times as fast it is here on all cores, without what is serial before: measured under the original
+    /// with the values of `lab/papers/src/bws/claims.toml`.
+    pub(super) fn parallel_speedup(self) -> f64 {
+        match self {
+            Benchmark::Bfs => 26.0,
+            Benchmark::Ep | Benchmark::Mm | Benchmark::RayTracer | Benchmark::Loop => 31.0,
+            Benchmark::Cg => 15.0,
+            Benchmark::Clip => 12.0,
+            Benchmark::Mi => 8.0,
+        }
+    }
+
+    /// Whether its speedup alone is above 20: group 1 of table 1, and not group 2.
+    pub fn is_scalable(self) -> bool {
+        self < Benchmark::Cg
+    }
+}

@@ -1,0 +1,123 @@
+//! What the authors had no machine for: the same pairs on 64 and 128 cores under EEVDF, and other policies.
+
+use comity_console::Failure;
+use comity_sim::threads::linux::Groups;
+use serde::Serialize;
+
+use super::pairs::{self, CoRun, CoRuns};
+use super::{Benchmark, Bws, ORIGINAL, Setting};
+use crate::corun::Ran;
+use crate::measure::{Measure, average};
+use crate::{Runner, here};
+
+/// The machines: cores, and which threads are a task group.
+const MACHINES: [(u32, Groups); 3] = [(64, Groups::Same), (128, Groups::Same), (64, Groups::Separate)];
+
+/// The policies.
+const POLICIES: [&str; 4] = ["abp", "bws", "dws", "comity"];
+
+/// All pairs on a machine under a policy, in the mean.
+#[derive(Clone, Debug, Serialize)]
+pub struct Point {
+    /// Cores of the machine.
+    pub cores: u32,
+    /// Which threads are a task group.
+    pub groups: Groups,
+    /// The policy of both programs.
+    pub policy: &'static str,
+    /// The larger slowdown less the smaller, over programs alone under ABP, in per cent,
+    pub unfairness: f64,
+    /// and the largest of all pairs.
+    pub most_unfair: f64,
+    /// The weighted speedup,
+    pub throughput: f64,
+    /// and the least.
+    pub least_throughput: f64,
+    /// The mean ratio of the times alone under the policy and under ABP.
+    pub alone: f64,
+    /// A second and core, in pairs: barriers on all threads of a program,
+    pub barriers: f64,
+    /// fences of a thread,
+    pub fences: f64,
+    /// calls of the kernel that wake a thread,
+    pub wakeups: f64,
+    /// and switches between threads.
+    pub switches: f64,
+}
+
+/// Runs the pairs on all machines.
+pub(super) fn run<R: Runner>(paper: &mut Bws, runner: &R) -> Result<Option<Vec<Measure>>, Failure> {
+    for machine in MACHINES {
+        paper.beyond.extend(here(on(paper.programs.setting.seed, machine, runner))?.unwrap_or_default());
+    }
+    // The paper has nothing like it.
+    Ok(Some(Vec::new()))
+}
+
+/// Runs the pairs on a machine under all policies.
+fn on<R: Runner>(seed: u64, (cores, groups): (u32, Groups), runner: &R) -> Result<Vec<Point>, R::Stop> {
+    let setting = Setting { executions: 6, ..Setting::today(seed, cores, groups) };
+    let programs = setting.programs();
+    let kind = if groups == Groups::Same { "" } else { "-separate" };
+    let on = On { name: format!("beyond-{cores}{kind}"), runner };
+    let original = programs.alone(ORIGINAL, &on)?;
+    let mut points = Vec::new();
+    for policy in POLICIES {
+        let alone = if policy == ORIGINAL { original.clone() } else { programs.alone(policy, &on)? };
+        let found = pairs::run(&programs, policy, &on)?;
+        let co_runs = pairs::co_runs(&original, &found);
+        points.push(point((cores, groups), policy, [&original, &alone], &found, &co_runs));
+    }
+    Ok(points)
+}
+
+fn point(
+    (cores, groups): (u32, Groups),
+    policy: &'static str,
+    [original, alone]: [&[Ran]; 2],
+    found: &CoRuns,
+    co_runs: &[CoRun],
+) -> Point {
+    let times = Benchmark::ALL.into_iter().zip(alone.iter().zip(original));
+    let ratios =
+        times.filter(|(benchmark, _)| *benchmark != Benchmark::Loop).map(|(_, (own, abp))| own.mean() / abp.mean());
+    // What both programs of a pair did, over how long the longer of them was there.
+    let rate = |what: fn(&Ran) -> u64| {
+        average(found.iter().map(|(_, pair)| {
+            let there = pair.iter().map(|ran| ran.there).max().unwrap_or(0);
+            pair.iter().map(what).sum::<u64>() as f64 * 1e9 / there as f64 / f64::from(cores)
+        }))
+    };
+    Point {
+        cores,
+        groups,
+        policy,
+        unfairness: pairs::unfairness(co_runs, None),
+        most_unfair: co_runs.iter().map(CoRun::unfairness).fold(0.0, f64::max),
+        throughput: pairs::throughput(co_runs, None),
+        least_throughput: co_runs.iter().map(|one| one.throughput).fold(f64::INFINITY, f64::min),
+        alone: average(ratios),
+        barriers: rate(|ran| ran.heavy[0]),
+        fences: rate(|ran| ran.heavy[1]),
+        wakeups: rate(|ran| ran.heavy[2]),
+        switches: rate(|ran| ran.switches.all),
+    }
+}
+
+/// Runs of one machine, told apart from those of another.
+struct On<'a, R> {
+    name: String,
+    runner: &'a R,
+}
+
+impl<R: Runner> Runner for On<'_, R> {
+    type Stop = R::Stop;
+
+    fn run<T, W>(&self, name: &str, runs: usize, work: W) -> Result<Vec<T>, R::Stop>
+    where
+        T: Serialize + serde::de::DeserializeOwned + Send + Sync,
+        W: Fn(usize) -> T + Sync,
+    {
+        self.runner.run(&format!("{}-{name}", self.name), runs, work)
+    }
+}

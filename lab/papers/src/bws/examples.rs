@@ -1,0 +1,61 @@
+//! The examples of §2.3.2, all under the original.
+
+use comity_console::Failure;
+
+use super::{Benchmark, Bws, CORES, ORIGINAL};
+use crate::corun::Ran;
+use crate::measure::Measure;
+use crate::{Runner, here};
+
+/// The measures of the slowdowns in the first example.
+pub(super) const BFS_EP: [&str; 2] = ["bfs-ep-bfs", "bfs-ep-ep"];
+
+/// The measures of the slowdowns in the second example.
+pub(super) const CG_MM: [&str; 2] = ["cg-mm-cg", "cg-mm-mm"];
+
+/// A scheduler without yields: its thieves yield after 4096 failures for each worker, which are several slices.
+const NO_YIELDS: &str = "delay-yield:failures_per_worker=4096";
+
+/// The workers of CG in the third.
+const HALF: u32 = CORES / 2;
+
+/// The examples: what runs, and under what.
+const RUNS: [([(Benchmark, u32); 2], &str); 4] = [
+    ([(Benchmark::Bfs, CORES), (Benchmark::Ep, CORES)], ORIGINAL),
+    ([(Benchmark::Cg, CORES), (Benchmark::Mm, CORES)], ORIGINAL),
+    ([(Benchmark::Cg, HALF), (Benchmark::Mm, CORES)], ORIGINAL),
+    ([(Benchmark::Cg, CORES), (Benchmark::Mm, CORES)], NO_YIELDS),
+];
+
+/// Runs the examples, and the programs alone.
+pub(super) fn run<R: Runner>(paper: &mut Bws, runner: &R) -> Result<Option<Vec<Measure>>, Failure> {
+    let alone = paper.alone(runner)?;
+    let found = here(runner.run("examples", RUNS.len(), |nth| {
+        let (pair, policy) = RUNS[nth];
+        paper.programs.run(&pair, policy, nth)
+    }))?;
+    Ok(alone.zip(found).map(|(alone, found)| measures(&found, &alone)))
+}
+
+/// The measures, of the examples and of what came of the programs alone under the original.
+fn measures(examples: &[Vec<Ran>], original: &[Ran]) -> Vec<Measure> {
+    let slowdown = |example: usize, program: usize| {
+        let (benchmark, _) = RUNS[example].0[program];
+        100.0 * (examples[example][program].mean() / original[benchmark as usize].mean() - 1.0)
+    };
+    let bfs = &examples[0][0];
+    let better = (0..2).filter(|program| slowdown(2, *program) < slowdown(1, *program)).count();
+    vec![
+        Measure::new(BFS_EP[0], slowdown(0, 0)),
+        Measure::new(BFS_EP[1], slowdown(0, 1)),
+        // Workers with a task, on a core or not.
+        Measure::new("bfs-ep-active", bfs.busy as f64 / bfs.there as f64),
+        Measure::new(CG_MM[0], slowdown(1, 0)),
+        Measure::new(CG_MM[1], slowdown(1, 1)),
+        Measure::new("cg16-mm-cg", slowdown(2, 0)),
+        Measure::new("cg16-mm-mm", slowdown(2, 1)),
+        Measure::new("cg16-both", better as f64 / 2.0),
+        Measure::new("no-yield-cg", slowdown(3, 0)),
+        Measure::new("no-yield-mm", slowdown(3, 1)),
+    ]
+}

@@ -1,0 +1,161 @@
+//! All 28 pairs (§5.2 to §5.4) under a policy: what is run, and what the paper plots of it.
+
+use serde::Serialize;
+
+use super::setting::named;
+use super::{Benchmark, Programs, solo};
+use crate::Runner;
+use crate::claims::{Claim, number};
+use crate::corun::Ran;
+use crate::figure::{Axis, Figure, Marks, Series};
+use crate::measure::average;
+
+/// One pair.
+pub type Pair = [Benchmark; 2];
+
+/// All pairs of two different programs, in table 1's order.
+pub fn all() -> Vec<Pair> {
+    let programs = Benchmark::ALL;
+    let second = |first: usize| programs[first + 1..].iter().map(move |second| [programs[first], *second]);
+    (0..programs.len()).flat_map(second).collect()
+}
+
+/// What came of pairs under one policy.
+pub type CoRuns = Vec<(Pair, Vec<Ran>)>;
+
+/// Runs all pairs under a policy.
+///
+/// # Errors
+/// If not all of the runs are done.
+pub fn run<R: Runner>(programs: &Programs, policy: &str, runner: &R) -> Result<CoRuns, R::Stop> {
+    let pairs = all();
+    let name = format!("pairs-{}", named(policy));
+    let ran = runner.run(&name, pairs.len(), |nth| {
+        programs.run(&pairs[nth].map(|one| (one, programs.setting.cores)), policy, nth)
+    })?;
+    Ok(pairs.into_iter().zip(ran).collect())
+}
+
+/// A pair under a policy, beside both programs alone under the original.
+#[derive(Clone, Debug, Serialize)]
+pub struct CoRun {
+    /// The pair.
+    pub pair: Pair,
+    /// Of each, (T_c − T_s)/T_s in per cent.
+    pub slowdowns: [f64; 2],
+    /// The weighted speedup.
+    pub throughput: f64,
+    /// Of each, the standard deviation of its executions' times over their mean, in per cent; of LOOP there is none.
+    pub variations: [Option<f64>; 2],
+}
+
+impl CoRun {
+    /// The larger slowdown less the smaller.
+    pub fn unfairness(&self) -> f64 {
+        (self.slowdowns[0] - self.slowdowns[1]).abs()
+    }
+
+    /// What kind of pair it is.
+    pub fn kind(&self) -> PairKind {
+        PairKind::of(self.pair)
+    }
+}
+
+/// The three parts of figures 2 and 3.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PairKind {
+    /// Both of group 1.
+    Scalable,
+    /// Both of group 2.
+    Fair,
+    /// One of each.
+    Mixed,
+}
+
+impl PairKind {
+    /// The kind of a pair.
+    pub fn of(pair: Pair) -> PairKind {
+        match pair.map(Benchmark::is_scalable) {
+            [true, true] => PairKind::Scalable,
+            [false, false] => PairKind::Fair,
+            _ => PairKind::Mixed,
+        }
+    }
+}
+
+/// What the paper plots of all pairs, from what came of them, and of the programs alone under the original.
+pub fn co_runs(original: &[Ran], of: &CoRuns) -> Vec<CoRun> {
+    let one = |(pair, ran): &(Pair, Vec<Ran>)| {
+        let pair = *pair;
+        let ratio = |nth: usize| {
+            let (alone, together) = (&original[pair[nth] as usize], &ran[nth]);
+            match pair[nth] {
+                Benchmark::Loop => solo::rate(alone) / solo::rate(together),
+                _ => together.mean() / alone.mean(),
+            }
+        };
+        let ratios = [ratio(0), ratio(1)];
+        CoRun {
+            pair,
+            slowdowns: ratios.map(|ratio| 100.0 * (ratio - 1.0)),
+            throughput: ratios.iter().map(|ratio| 1.0 / ratio).sum(),
+            variations: [0, 1].map(|nth| (pair[nth] != Benchmark::Loop).then(|| variation(&ran[nth].times))),
+        }
+    };
+    of.iter().map(one).collect()
+}
+
+/// The coefficient of variation, in per cent.
+fn variation(times: &[u64]) -> f64 {
+    let count = times.len() as f64;
+    let mean = times.iter().sum::<u64>() as f64 / count;
+    let squares: f64 = times.iter().map(|time| (*time as f64 - mean).powi(2)).sum();
+    100.0 * (squares / (count - 1.0)).sqrt() / mean
+}
+
+/// Average unfairness of the pairs of a kind, or of all.
+pub fn unfairness(of: &[CoRun], kind: Option<PairKind>) -> f64 {
+    average(of.iter().filter(|one| kind.is_none_or(|kind| one.kind() == kind)).map(CoRun::unfairness))
+}
+
+/// Average throughput of the same.
+pub fn throughput(of: &[CoRun], kind: Option<PairKind>) -> f64 {
+    average(of.iter().filter(|one| kind.is_none_or(|kind| one.kind() == kind)).map(|one| one.throughput))
+}
+
+/// What came of one pair.
+///
+/// # Panics
+/// If it was not run.
+pub(super) fn at(of: &CoRuns, pair: Pair) -> &[Ran] {
+    &of.iter().find(|(own, _)| *own == pair).expect("the pair was run").1
+}
+
+/// The three kinds of pairs, and all pairs.
+pub(super) const KINDS: [Option<PairKind>; 4] =
+    [Some(PairKind::Scalable), Some(PairKind::Fair), Some(PairKind::Mixed), None];
+
+/// A number of each kind of pairs, and of all, under the original and BWS.
+pub(super) fn by_kind(
+    title: &str,
+    y: &str,
+    value: fn(&[CoRun], Option<PairKind>) -> f64,
+    of: &[Vec<CoRun>; 2],
+    ids: [[&str; 4]; 2],
+    claims: &[Claim],
+) -> Figure {
+    let mut series: Vec<Series> = ["ABP", "BWS"]
+        .into_iter()
+        .zip(of)
+        .map(|(name, of)| {
+            let points = KINDS.into_iter().zip(1..).map(|(kind, x)| (f64::from(x), value(of, kind))).collect();
+            Series::new(name, Marks::Points, points)
+        })
+        .collect();
+    for (of, ids) in ids.into_iter().enumerate() {
+        let points = ids.into_iter().zip(1..).filter_map(|(id, x)| Some((f64::from(x), number(claims, id)?))).collect();
+        series.push(Series::of_paper(format!("{}: the paper's", series[of].name), of, points));
+    }
+    let x = Axis::named("pairs", ["of group 1", "of group 2", "of both", "all"]);
+    Figure { title: title.into(), x, y: Axis::linear(y), series }
+}

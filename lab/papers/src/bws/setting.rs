@@ -1,0 +1,281 @@
+//! The machine of BWS (§5.1) and its programs. What the paper leaves unsaid is chosen here, once for all experiments;
+//! `claims.toml` says what fixes each choice, and which values are swept.
+
+use std::sync::Arc;
+
+use comity_graph::{Graph, Scale};
+use comity_sim::threads::Costs;
+use comity_sim::threads::linux::{Groups, Linux, Version};
+
+use super::Benchmark;
+use crate::corun::{Again, Does, Entry, GAP, Length, Machine, Ran, together};
+use crate::{Runner, programs};
+
+/// Cores of the paper's machine, and workers of each program (§5.1).
+pub const CORES: u32 = 32;
+
+/// What the original runs under.
+pub const ORIGINAL: &str = "abp";
+
+/// What everything is simulated with.
+#[derive(Clone, Debug)]
+pub struct Setting {
+    /// The seed of all that is drawn.
+    pub seed: u64,
+    /// What takes the place of BWS: `bws`, unless a test breaks it.
+    pub bws: &'static str,
+    /// By how much longer the paper's machine took than that on which programs were recorded.
+    pub slow: f64,
+    /// The same of CG alone: the paper says nothing of its code and memory.
+    pub cg: f64,
+    /// The part of its time alone in which each process is serial, in thousandths: it begins, reads, makes its
+    /// input, and writes.
+    pub setup: u32,
+    /// How many cores a socket's memory serves, in thousandths.
+    pub bandwidth: u32,
+    /// The part of its time alone in which CG waits for memory, in thousandths.
+    pub cg_memory: u32,
+    /// The part of its time alone in which BFS waits for memory, in thousandths.
+    pub bfs_memory: u32,
+    /// Before each batch of CLIP's polygons, in microseconds of the machine on which it was recorded.
+    pub clip_serial: u64,
+    /// What things cost on the paper's machine.
+    pub costs: Costs,
+    /// Ticks of the kernel's clock in a second.
+    pub hz: u32,
+    /// Whether each execution is a process of its own.
+    pub again: Again,
+    /// Of each program in a pair so many executions are measured at least.
+    pub executions: usize,
+    /// Cores, and workers of each program; with more than the paper's 32 programs have as many more tasks.
+    pub cores: u32,
+    /// Sockets.
+    pub sockets: u32,
+    /// The kernel.
+    pub kernel: Version,
+    /// Whether the threads of each program are a task group of the kernel.
+    pub groups: Groups,
+}
+
+impl Setting {
+    /// The machine of §5.1, with the parameters of `claims.toml`.
+    pub fn new(seed: u64) -> Setting {
+        Setting {
+            seed,
+            bws: "bws",
+            slow: 10.0,
+            cg: 15.0,
+            setup: 200,
+            bandwidth: 4_000,
+            cg_memory: 1_000,
+            bfs_memory: 600,
+            clip_serial: 65,
+            costs: Costs { steal: 500, yield_core: 700, bell: 500, count: 500, ..Costs::default() },
+            hz: 1_000,
+            again: Again::Process,
+            executions: 4,
+            cores: CORES,
+            sockets: 4,
+            kernel: Version::V2_6_36,
+            groups: Groups::Same,
+        }
+    }
+
+    /// The same programs on a machine of today: the one on which they were recorded, but with so many cores. It has
+    /// EEVDF, costs that were fitted to no machine, and a socket for each 64 cores.
+    pub fn today(seed: u64, cores: u32, groups: Groups) -> Setting {
+        let sockets = cores.div_ceil(64);
+        Setting {
+            slow: 1.0,
+            // What class B takes here over what its recording, scaled, says.
+            cg: 1.5,
+            // Memory for half of the cores, as there.
+            bandwidth: 500 * cores / sockets,
+            costs: Costs::default(),
+            hz: 250,
+            cores,
+            sockets,
+            kernel: Version::V6_18,
+            groups,
+            ..Setting::new(seed)
+        }
+    }
+
+    /// Chooses otherwise what the paper leaves unsaid: `key=value`.
+    ///
+    /// # Errors
+    /// Says in a sentence what can be written instead.
+    pub fn vary(&mut self, text: &str) -> Result<(), String> {
+        let (key, value) = text.split_once('=').unwrap_or((text, ""));
+        let whole = |least: u64, most: u64| {
+            let wrong = || format!("{key}={value}: write a whole number from {least} to {most}");
+            value.parse().ok().filter(|number| (least..=most).contains(number)).ok_or_else(wrong)
+        };
+        let factor = || {
+            let wrong = || format!("{key}={value}: write a number from 0.1 to 1000");
+            value.parse().ok().filter(|factor| (0.1..=1000.0).contains(factor)).ok_or_else(wrong)
+        };
+        match key {
+            "slow" => self.slow = factor()?,
+            "cg" => self.cg = factor()?,
+            "setup" => self.setup = whole(0, 900)? as u32,
+            "bandwidth" => self.bandwidth = whole(100, 8_000)? as u32,
+            "cg-memory" => self.cg_memory = whole(0, 1_000)? as u32,
+            "bfs-memory" => self.bfs_memory = whole(0, 1_000)? as u32,
+            "clip-serial" => self.clip_serial = whole(1, 1_000_000)?,
+            "hz" => self.hz = whole(10, 10_000)? as u32,
+            "again" => {
+                self.again = match value {
+                    "process" => Again::Process,
+                    "in-place" => Again::InPlace,
+                    _ => return Err(format!("again={value}: write process or in-place")),
+                }
+            }
+            _ => {
+                let costs = &mut self.costs;
+                let cost = match key {
+                    "steal" => &mut costs.steal,
+                    "yield" => &mut costs.yield_core,
+                    "switch" => &mut costs.switch,
+                    "refill" => &mut costs.refill,
+                    "queue" => &mut costs.queue,
+                    "bell" => &mut costs.bell,
+                    "count" => &mut costs.count,
+                    _ => {
+                        return Err(format!(
+                            "'{text}' is none of slow, cg (factors), setup, bandwidth, cg-memory, bfs-memory (thousandths), clip-serial \
+                             (µs), hz, again (process or in-place), or steal, yield, switch, refill, queue, bell, count \
+                             (nanoseconds)=VALUE"
+                        ));
+                    }
+                };
+                *cost = whole(u64::from(matches!(key, "steal" | "yield")), 1_000_000)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn machine(&self) -> Machine {
+        let is_papers = self.kernel == Version::V2_6_36;
+        let linux = Linux {
+            compat_yield: is_papers,
+            hz: self.hz,
+            groups: self.groups,
+            sockets: self.sockets,
+            bandwidth: Some(self.bandwidth),
+            ..Linux::new(self.kernel)
+        };
+        Machine { cores: self.cores, linux, costs: self.costs, directed_yield: is_papers }
+    }
+
+    /// What a program does, at the paper's size but for the repetitions of phases and tasks that are all alike;
+    /// `None`: LOOP.
+    fn graph(&self, benchmark: Benchmark) -> Option<Arc<Graph>> {
+        let slow = |slow: f64| Scale { length: slow, serial: slow, ..Scale::default() };
+        let more = f64::from(self.cores) / f64::from(CORES);
+        let plain = Scale { width: more, ..slow(self.slow) };
+        let wider = |width: f64| Scale { width: width * more, ..plain };
+        let graph = match benchmark {
+            // 10 million nodes, of 250,000. Its distances are set before it is timed.
+            Benchmark::Bfs => programs::recorded("bfs", Scale { serial: 1.0, ..wider(40.0) }),
+            // A sixteenth of class B, of class S.
+            Benchmark::Ep => programs::recorded("ep", wider(4.0)),
+            Benchmark::Mm => programs::recorded("mm", plain),
+            // 800 × 600, of 400 × 300.
+            Benchmark::RayTracer => programs::recorded("raytrace", wider(4.0)),
+            // Class B, of A: 75,000 rows of 182.6 nonzeros, of 14,000 of 132.3.
+            Benchmark::Cg => {
+                let Scale { length, serial, .. } = slow(self.cg);
+                let (rows, nonzeros) = (75_000.0 / 14_000.0, 182.6 / 132.3);
+                let scale =
+                    Scale { width: rows * more, length: length * nonzeros, serial: serial * rows, ..Scale::default() };
+                programs::conjugate_gradients(CG_STEPS, scale)
+            }
+            Benchmark::Clip => {
+                let serial = (self.clip_serial as f64 * 1e3 * self.slow) as u64;
+                programs::clip_in_batches(CLIP_BATCHES, serial, plain)
+            }
+            Benchmark::Mi => programs::recorded("mi", plain),
+            Benchmark::Loop => return None,
+        };
+        let alone = graph.measure(self.seed).work as f64 / (benchmark.parallel_speedup() * more);
+        let part = f64::from(self.setup) / 1e3;
+        Some(programs::set_up(&graph, (alone * part / (1.0 - part)) as u64 + 1))
+    }
+
+    /// The programs, to be run.
+    pub fn programs(&self) -> Programs {
+        Programs { setting: self.clone(), graphs: Benchmark::ALL.map(|benchmark| self.graph(benchmark)) }
+    }
+}
+
+/// Steps of CG in an execution.
+const CG_STEPS: u32 = 6;
+
+/// Batches of CLIP's polygons in an execution.
+const CLIP_BATCHES: u32 = 100;
+
+/// The most that is simulated of a run, in nanoseconds.
+const MOST: u64 = 20_000_000_000;
+
+/// The programs of a setting.
+pub struct Programs {
+    /// The setting.
+    pub setting: Setting,
+    pub(super) graphs: [Option<Arc<Graph>>; 8],
+}
+
+impl Programs {
+    /// What takes the place of BWS.
+    pub fn bws(&self) -> &'static str {
+        self.setting.bws
+    }
+
+    fn entry(&self, benchmark: Benchmark, policy: &str, workers: u32) -> Entry {
+        let memory = match benchmark {
+            Benchmark::Cg => self.setting.cg_memory,
+            Benchmark::Bfs => self.setting.bfs_memory,
+            _ => 0,
+        };
+        let policy = policy.parse().expect("it is in the catalog");
+        let does = self.graphs[benchmark as usize].clone().map_or(Does::Loop, Does::Graph);
+        Entry { does, join_ns: JOIN, memory, begins_at_home: false, policy, workers, vm: 0, gap: GAP }
+    }
+
+    /// Runs these together; `nth` tells runs of one experiment apart.
+    pub(super) fn run(&self, of: &[(Benchmark, u32)], policy: &str, nth: usize) -> Vec<Ran> {
+        let Setting { again, executions, seed, .. } = self.setting;
+        let entries: Vec<Entry> =
+            of.iter().map(|(benchmark, workers)| self.entry(*benchmark, policy, *workers)).collect();
+        let length = Length { executions, most: if of.len() > 1 { MOST } else { MOST / 4 } };
+        let length = if of.iter().all(|(benchmark, _)| *benchmark == Benchmark::Loop) {
+            // It never ends, so it is looked at for a while.
+            Length { most: LOOP, ..length }
+        } else {
+            length
+        };
+        together(&self.setting.machine(), &entries, again, length, seed.wrapping_mul(1_000) + nth as u64)
+    }
+
+    /// What each program takes alone under a policy, in the order of [`Benchmark::ALL`].
+    ///
+    /// # Errors
+    /// If not all of the runs are done.
+    pub fn alone<R: Runner>(&self, policy: &str, runner: &R) -> Result<Vec<Ran>, R::Stop> {
+        let name = format!("solo-{}", named(policy));
+        runner.run(&name, Benchmark::ALL.len(), |nth| {
+            self.run(&[(Benchmark::ALL[nth], self.setting.cores)], policy, nth).remove(0)
+        })
+    }
+}
+
+/// How long LOOP is looked at alone, in nanoseconds.
+const LOOP: u64 = 200_000_000;
+
+/// What a join costs the worker that forks, in nanoseconds: assumed.
+const JOIN: f64 = 20.0;
+
+/// A policy in the name of a file.
+pub(super) fn named(policy: &str) -> String {
+    policy.replace([':', '='], "-")
+}

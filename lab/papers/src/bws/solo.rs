@@ -1,0 +1,73 @@
+//! Programs alone: what the model is calibrated on (§5.1), and BWS beside the original (§5.2, footnote 4).
+
+use comity_console::Failure;
+
+use super::{Benchmark, Bws, Programs};
+use crate::corun::Ran;
+use crate::measure::{Measure, average};
+use crate::{Runner, here};
+
+/// Runs the programs alone under the original and under BWS.
+pub(super) fn run<R: Runner>(paper: &mut Bws, runner: &R) -> Result<Option<Vec<Measure>>, Failure> {
+    let alone = paper.alone(runner)?;
+    let bws = here(paper.programs.alone(paper.programs.setting.bws, runner))?;
+    Ok(alone.zip(bws).map(|(alone, bws)| measures(&paper.programs, &alone, &bws)))
+}
+
+/// A program and what came of it alone.
+pub(super) fn programs(all: &[Ran]) -> impl Iterator<Item = (Benchmark, &Ran)> {
+    Benchmark::ALL.into_iter().zip(all).filter(|(benchmark, _)| *benchmark != Benchmark::Loop)
+}
+
+/// By how much longer a program takes here than there, in per cent.
+pub(super) fn longer(here: &Ran, there: &Ran) -> f64 {
+    100.0 * (here.mean() / there.mean() - 1.0)
+}
+
+pub(super) fn of(all: &[Ran], benchmark: Benchmark) -> &Ran {
+    &all[benchmark as usize]
+}
+
+/// How many times as fast each program is under the original as on one core, in table 1's order; LOOP has the cores.
+pub fn speedups(programs: &Programs, original: &[Ran]) -> Vec<f64> {
+    let each = Benchmark::ALL.into_iter().zip(original);
+    each.map(|(benchmark, ran)| match programs.serial(benchmark) {
+        Some(work) => work as f64 / ran.mean(),
+        None => ran.worked as f64 / ran.there as f64,
+    })
+    .collect()
+}
+
+/// The measures, of what came of the programs alone under the original and under BWS.
+fn measures(with: &Programs, original: &[Ran], bws: &[Ran]) -> Vec<Measure> {
+    let speedups = speedups(with, original);
+    let group = |is_scalable: bool| {
+        Benchmark::ALL.into_iter().zip(&speedups).filter(move |(one, _)| one.is_scalable() == is_scalable)
+    };
+    let least = group(true).filter(|(one, _)| *one != Benchmark::Loop).map(|(_, speedup)| *speedup);
+    let most = group(false).map(|(_, speedup)| *speedup);
+    let change = |one: Benchmark| longer(of(bws, one), of(original, one));
+    let rest = programs(bws).filter(|(one, _)| !matches!(one, Benchmark::Cg | Benchmark::Clip));
+    let changes = programs(bws).map(|(one, _)| change(one));
+    vec![
+        Measure::new("solo-group-1", least.fold(f64::INFINITY, f64::min)),
+        Measure::new("solo-group-2", most.fold(0.0, f64::max)),
+        Measure::new("solo-bfs", speedups[Benchmark::Bfs as usize]),
+        Measure::new("solo-cg", change(Benchmark::Cg)),
+        Measure::new("solo-clip", change(Benchmark::Clip)),
+        Measure::new("solo-rest", rest.map(|(one, _)| change(one).abs()).fold(0.0, f64::max)),
+        Measure::new("solo-mean", average(changes)),
+    ]
+}
+
+impl Programs {
+    /// The nanoseconds of a program on one core; `None`: it never ends.
+    fn serial(&self, benchmark: Benchmark) -> Option<u64> {
+        self.graphs[benchmark as usize].as_ref().map(|graph| graph.measure(self.setting.seed).work)
+    }
+}
+
+/// How many cores LOOP has.
+pub(super) fn rate(ran: &Ran) -> f64 {
+    ran.worked as f64 / ran.there as f64
+}

@@ -1,0 +1,95 @@
+//! Figure 4 (§5.2): how much the times of a program vary, and CG's range beside MM.
+
+use comity_console::Failure;
+
+use super::pairs::{CoRun, CoRuns, at, co_runs};
+use super::{Benchmark, Bws};
+use crate::Runner;
+use crate::claims::{Claim, number};
+use crate::corun::Ran;
+use crate::figure::{Axis, Figure, Marks, Series};
+use crate::measure::{Measure, average, part};
+use crate::paper::Named;
+
+/// The measures of the variation of type 2 under the original and under BWS.
+const TYPE_2: [&str; 2] = ["cv-type-2-abp", "cv-type-2-bws"];
+
+/// Runs the pairs.
+pub(super) fn run<R: Runner>(paper: &mut Bws, runner: &R) -> Result<Option<Vec<Measure>>, Failure> {
+    Ok(paper.compared(runner)?.map(|(alone, [abp, bws])| measures(&alone, &abp, &bws)))
+}
+
+/// The variation of each program over all pairs that it is in; LOOP has none.
+fn by_benchmark(of: &[CoRun]) -> Vec<(Benchmark, f64)> {
+    let own = |benchmark: Benchmark| {
+        of.iter().flat_map(move |one| {
+            (0..2).filter(move |nth| one.pair[*nth] == benchmark).filter_map(|nth| one.variations[nth])
+        })
+    };
+    let measured = Benchmark::ALL.into_iter().filter(|benchmark| *benchmark != Benchmark::Loop);
+    measured.map(|benchmark| (benchmark, average(own(benchmark)))).collect()
+}
+
+/// The variation by the types of figure 4(b). First of a program of group 2 beside one of 2, and of 1; then of one
+/// of group 1 beside one of 2, and of 1.
+fn by_type(of: &[CoRun]) -> [f64; 4] {
+    let types = [(false, false), (false, true), (true, false), (true, true)];
+    types.map(|(own, other)| {
+        average(of.iter().flat_map(|one| {
+            let is_one =
+                move |nth: &usize| (one.pair[*nth].is_scalable(), one.pair[1 - *nth].is_scalable()) == (own, other);
+            (0..2).filter(is_one).filter_map(|nth| one.variations[nth])
+        }))
+    })
+}
+
+/// The measures, of what came of the programs alone under the original, and of all pairs under the original and BWS.
+fn measures(original: &[Ran], abp: &CoRuns, bws: &CoRuns) -> Vec<Measure> {
+    let range = |of: &CoRuns| {
+        let times = &at(of, [Benchmark::Mm, Benchmark::Cg])[1].times;
+        *times.iter().max().unwrap_or(&0) as f64 / *times.iter().min().unwrap_or(&0) as f64
+    };
+    let (by_abp, by_bws) = (co_runs(original, abp), co_runs(original, bws));
+    let (type_abp, type_bws) = (by_type(&by_abp), by_type(&by_bws));
+    let most = by_benchmark(&by_bws).into_iter().map(|(_, variation)| variation).fold(0.0, f64::max);
+    let average = |of: &[CoRun]| average(by_benchmark(of).into_iter().map(|(_, variation)| variation));
+    let largest = type_abp.iter().all(|other| *other <= type_abp[1]);
+    let smallest = type_abp.iter().all(|other| *other >= type_abp[2]);
+    vec![
+        Measure::new("cg-mm-range-abp", range(abp)),
+        Measure::new("cg-mm-range-bws", range(bws)),
+        Measure::new("cv-most", most),
+        Measure::new(TYPE_2[0], type_abp[1]),
+        Measure::new(TYPE_2[1], type_bws[1]),
+        Measure::new("cv-order", part([largest, smallest], |is_so| is_so)),
+        Measure::new("cv-reduced", average(&by_abp) - average(&by_bws)),
+    ]
+}
+
+/// The variations.
+pub(super) fn figures(paper: &Bws, claims: &[Claim]) -> Vec<Named> {
+    paper.both().map(|both| ("figure-4", drawn(&both, claims))).into_iter().collect()
+}
+
+/// The variations by program and, behind them, by type.
+fn drawn([abp, bws]: &[Vec<CoRun>; 2], claims: &[Claim]) -> Figure {
+    let series = |name: &str, of: &[CoRun]| {
+        let each = by_benchmark(of).into_iter().map(|(_, variation)| variation).chain(by_type(of));
+        Series::new(name, Marks::Points, (1..).zip(each).map(|(x, y)| (f64::from(x), y)).collect())
+    };
+    let mut all = vec![series("ABP", abp), series("BWS", bws)];
+    let programs = by_benchmark(abp).into_iter().map(|(benchmark, _)| benchmark.name());
+    let names = programs.chain(["type 1", "type 2", "type 3", "type 4"]);
+    // Type 2 is the second behind seven programs.
+    for (of, id) in TYPE_2.into_iter().enumerate() {
+        if let Some(number) = number(claims, id) {
+            all.push(Series::of_paper(format!("{}: the paper's", all[of].name), of, vec![(9.0, number)]));
+        }
+    }
+    Figure {
+        title: "BWS figure 4: how much times vary".into(),
+        x: Axis::named("program, or type of execution", names),
+        y: Axis::linear("coefficient of variation of its times, %"),
+        series: all,
+    }
+}

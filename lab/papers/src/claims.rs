@@ -1,0 +1,311 @@
+//! What a paper claims, and the model's free parameters: one file per paper, `PAPER/claims.toml`, which is
+//! read at compile time. `lab/papers/README.md` has its fields.
+
+mod verdict;
+
+pub use verdict::{At, CHOSEN, Judged, News, Verdict, judge};
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+use toml_edit::{DocumentMut, Item, Table};
+
+use crate::measure::Measure;
+
+/// What a file of claims may speak of.
+pub struct Source<'a> {
+    /// The name of the paper at the command line.
+    pub paper: &'static str,
+    /// The path of the file, for messages.
+    pub file: &'static str,
+    /// The experiments of the paper.
+    pub experiments: Vec<&'static str>,
+    /// Says in a sentence why the model does not take `key=value`, if it does not.
+    pub takes: &'a dyn Fn(&str) -> Result<(), String>,
+}
+
+/// Why a claim may hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kind {
+    /// The model was fitted to it.
+    Calibrated,
+    /// Our number had been printed or drawn before the claim was stated.
+    Known,
+    /// It was never run at the commit that states it.
+    HeldOut,
+}
+
+impl Kind {
+    /// All, from what says least of the model to what says most.
+    pub const ALL: [Kind; 3] = [Kind::Calibrated, Kind::Known, Kind::HeldOut];
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Kind::Calibrated => "calibrated",
+            Kind::Known => "known",
+            Kind::HeldOut => "held out",
+        })
+    }
+}
+
+/// From the least to the most that count as the paper's.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize, Serialize)]
+pub struct Interval(pub f64, pub f64);
+
+impl Interval {
+    /// Whether it has this; what is not a number is in none.
+    pub fn has(self, value: f64) -> bool {
+        (self.0..=self.1).contains(&value)
+    }
+
+    /// Whether it has all of another.
+    fn covers(self, other: Interval) -> bool {
+        self.0 <= other.0 && other.1 <= self.1
+    }
+}
+
+impl fmt::Display for Interval {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Interval(least, most) if least == most => write!(f, "{least}"),
+            Interval(least, most) if most.is_infinite() => write!(f, "{least} or more"),
+            Interval(least, most) => write!(f, "{least} to {most}"),
+        }
+    }
+}
+
+/// One thing that a paper says, and what is measured of it here.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Claim {
+    /// Its name.
+    pub id: String,
+    /// Where the paper says it.
+    pub section: String,
+    /// Which of its figures shows it, if one does.
+    pub figure: Option<u32>,
+    /// The experiment that measures it.
+    pub experiment: String,
+    /// What is measured.
+    pub measure: String,
+    /// The paper's words and number.
+    pub paper: String,
+    /// The number alone, if the text has one.
+    pub number: Option<f64>,
+    /// Why it may hold.
+    pub kind: Kind,
+    /// Whether the paper names it in its abstract, its introduction's results or its conclusions.
+    #[serde(default)]
+    pub headline: bool,
+    /// What counts as the paper's, as it was first stated.
+    pub stated: Interval,
+    /// What is accepted now, if that is another.
+    pub accepted: Option<Interval>,
+    /// Why this interval.
+    pub tolerance: String,
+    /// Whether it held when it was last filed.
+    #[serde(default)]
+    pub holds: bool,
+    /// Why it did not, if it did not.
+    pub differs: Option<String>,
+    /// Under which values of the swept parameters it did not: `key=value`, or [`CHOSEN`].
+    #[serde(default)]
+    pub differs_at: Vec<String>,
+}
+
+impl Claim {
+    /// What counts as the paper's now.
+    pub fn accepted(&self) -> Interval {
+        self.accepted.unwrap_or(self.stated)
+    }
+
+    /// Whether more is accepted than was first stated.
+    pub fn is_widened(&self) -> bool {
+        self.accepted.is_some_and(|accepted| !self.stated.covers(accepted))
+    }
+
+    /// Whether the file says that it differs at this value of a swept parameter.
+    pub fn is_to_differ_at(&self, setting: &str) -> bool {
+        self.differs.is_some() && self.differs_at.iter().any(|at| at == setting)
+    }
+}
+
+/// What the paper leaves unsaid and the model needs.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Parameter {
+    /// Its name, as `--vary` takes it.
+    pub name: String,
+    /// The value that was chosen.
+    pub chosen: String,
+    /// The calibrated claim with the number that fixes it.
+    pub fixed_by: Option<String>,
+    /// The other values, if no datum fixes it.
+    #[serde(default)]
+    pub sweep: Vec<String>,
+    /// The experiments that depend on it.
+    #[serde(default)]
+    pub moves: Vec<String>,
+    /// Why that value, or why none is fixed.
+    pub because: String,
+}
+
+/// What a paper claims.
+#[derive(Clone, Debug)]
+pub struct Claims {
+    /// Authors, title and where it was published.
+    pub title: String,
+    /// The free parameters.
+    pub parameters: Vec<Parameter>,
+    /// The claims, in the file's order.
+    pub claims: Vec<Claim>,
+}
+
+impl Claims {
+    /// Reads what a file has.
+    ///
+    /// # Errors
+    /// Says in a sentence which file, which claim and what is wrong.
+    pub fn read(source: &Source, text: &str) -> Result<Claims, String> {
+        let at = |what: String| format!("{}: {what}", source.file);
+        let document: DocumentMut = text.parse().map_err(|error: toml_edit::TomlError| {
+            let line = error.span().map_or(0, |span| text[..span.start].lines().count().max(1));
+            at(format!("line {line}: {}", error.message().replace('\n', "; ")))
+        })?;
+        let word = |key: &str| {
+            let value = document.get(key).and_then(Item::as_str);
+            value.map(str::to_owned).ok_or_else(|| at(format!("it has no {key} = \"…\"")))
+        };
+        if word("paper")? != source.paper {
+            return Err(at(format!("it is of '{}', and should be of '{}'", word("paper")?, source.paper)));
+        }
+        let known = ["paper", "title", "parameter", "claim"];
+        if let Some((other, _)) = document.iter().find(|(key, _)| !known.contains(key)) {
+            return Err(at(format!("'{other}' is none of {}", known.join(", "))));
+        }
+        let claims = Claims {
+            title: word("title")?,
+            parameters: tables(&document, "parameter", "name").map_err(at)?,
+            claims: tables(&document, "claim", "id").map_err(at)?,
+        };
+        claims.are_sound(source).map_err(at)?;
+        Ok(claims)
+    }
+
+    /// Looks at what the fields have to do with each other, and with what the model knows.
+    fn are_sound(&self, source: &Source) -> Result<(), String> {
+        let is_experiment = |name: &String| source.experiments.iter().any(|experiment| experiment == name);
+        let mut names = BTreeSet::new();
+        for parameter in &self.parameters {
+            let wrong = |what: String| Err(format!("parameter '{}': {what}", parameter.name));
+            if !names.insert(&parameter.name) {
+                return wrong("there are two of that name".into());
+            }
+            for value in parameter.sweep.iter().chain([&parameter.chosen]) {
+                if let Err(why) = (source.takes)(&format!("{}={value}", parameter.name)) {
+                    return wrong(why);
+                }
+            }
+            if let Some(other) = parameter.moves.iter().find(|name| !is_experiment(name)) {
+                return wrong(format!("it moves '{other}', and no experiment has that name"));
+            }
+            match &parameter.fixed_by {
+                Some(_) if !parameter.sweep.is_empty() => {
+                    return wrong("a datum fixes it, so it is not swept: write fixed-by or sweep".into());
+                }
+                Some(id) if !self.claims.iter().any(|claim| claim.id == *id && claim.kind == Kind::Calibrated) => {
+                    return wrong(format!("it is fixed by '{id}', and no calibrated claim has that id"));
+                }
+                None if parameter.sweep.is_empty() => {
+                    return wrong("no datum fixes it and no value is swept: write fixed-by or sweep".into());
+                }
+                None if parameter.moves.is_empty() => {
+                    return wrong("it is swept, and moves says of no experiment that it depends on it".into());
+                }
+                _ => {}
+            }
+        }
+        let mut ids = BTreeSet::new();
+        for claim in &self.claims {
+            let wrong = |what: String| Err(format!("claim '{}': {what}", claim.id));
+            if !ids.insert(&claim.id) {
+                return wrong("there are two of that id".into());
+            }
+            if !is_experiment(&claim.experiment) {
+                return wrong(format!("no experiment is called '{}'", claim.experiment));
+            }
+            for Interval(least, most) in [Some(claim.stated), claim.accepted].into_iter().flatten() {
+                if least.is_nan() || most.is_nan() || least > most {
+                    return wrong(format!("{least} to {most} is no interval: write the least and the most"));
+                }
+            }
+            if claim.tolerance.is_empty() {
+                return wrong("its tolerance is empty: write why this interval".into());
+            }
+            match &claim.differs {
+                Some(_) if claim.holds => return wrong("it holds and differs: write one of them".into()),
+                Some(why) if why.is_empty() || claim.differs_at.is_empty() => {
+                    return wrong("it differs: write why, and in differs-at where".into());
+                }
+                None if !claim.differs_at.is_empty() => return wrong("it has differs-at, and no differs".into()),
+                _ => {}
+            }
+            let swept = |at: &&String| *at != CHOSEN && !self.sweep(&claim.experiment).any(|setting| setting == **at);
+            if let Some(at) = claim.differs_at.iter().find(swept) {
+                return wrong(format!(
+                    "it differs at '{at}', and no parameter that moves {} is swept so",
+                    claim.experiment
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// Looks whether an experiment measures what its claims speak of. Where nothing was measured, the runs are done
+    /// elsewhere, or on threads.
+    ///
+    /// # Errors
+    /// Says in a sentence of which claim nothing was measured.
+    pub fn check_measures(&self, experiment: &str, measures: &[Measure]) -> Result<(), String> {
+        if measures.is_empty() {
+            return Ok(());
+        }
+        let is_measured = |claim: &&Claim| measures.iter().any(|measure| measure.name == claim.measure);
+        match self.claims.iter().filter(|claim| claim.experiment == experiment).find(|claim| !is_measured(claim)) {
+            Some(claim) => Err(format!("claim '{}': {experiment} does not measure '{}'", claim.id, claim.measure)),
+            None => Ok(()),
+        }
+    }
+
+    /// The values other than the chosen ones that an experiment is run with, as `key=value`.
+    pub fn sweep<'a>(&'a self, experiment: &'a str) -> impl Iterator<Item = String> + 'a {
+        let moved = self.parameters.iter().filter(move |parameter| parameter.moves.iter().any(|to| to == experiment));
+        moved.flat_map(|parameter| parameter.sweep.iter().map(move |value| format!("{}={value}", parameter.name)))
+    }
+}
+
+/// The number that the paper has in one of these claims, if its text has one.
+pub fn number(claims: &[Claim], id: &str) -> Option<f64> {
+    claims.iter().find(|claim| claim.id == id)?.number
+}
+
+/// The tables of an array, each told by its `name` field in what is wrong.
+fn tables<T: for<'de> Deserialize<'de>>(document: &DocumentMut, array: &str, name: &str) -> Result<Vec<T>, String> {
+    let Some(item) = document.get(array) else { return Err(format!("it has no [[{array}]]")) };
+    let Some(all) = item.as_array_of_tables() else {
+        return Err(format!("'{array}' is no list of tables: write [[{array}]]"));
+    };
+    let read = |(nth, table): (usize, &Table)| {
+        let told = match table.get(name).and_then(Item::as_str) {
+            Some(name) => format!("{array} '{name}'"),
+            None => format!("{array} number {}", nth + 1),
+        };
+        let one = toml_edit::de::from_document(DocumentMut::from(table.clone()));
+        one.map_err(|error| format!("{told}: {}", error.message().replace('\n', "; ")))
+    };
+    all.iter().enumerate().map(read).collect()
+}

@@ -1,0 +1,42 @@
+//! Figure 4 (§4.1): mixes of a compute-intensive and a data-intensive program.
+
+use comity_console::Failure;
+
+use super::Dws;
+use super::mixes::{Compared, Set, of_example, ratio_name};
+use crate::Runner;
+use crate::claims::Claim;
+use crate::measure::Measure;
+use crate::paper::Named;
+
+/// The mix that the text has numbers of.
+const EXAMPLE: [usize; 2] = [1, 5];
+
+/// Runs the set under all three policies.
+pub(super) fn run<R: Runner>(paper: &mut Dws, runner: &R) -> Result<Option<Vec<Measure>>, Failure> {
+    Ok(paper.compared(Set::Mixed, runner)?.map(measures))
+}
+
+/// The measures, of what came of the set.
+fn measures(compared: &Compared) -> Vec<Measure> {
+    let mut measures = compared.example(EXAMPLE);
+    measures.extend([
+        Measure::new(ratio_name([2, 7], "dws", 1), Compared::at(&compared.dws, [2, 7]).ratios[1]),
+        Measure::new(ratio_name([4, 7], "dws", 1), Compared::at(&compared.dws, [4, 7]).ratios[1]),
+        Measure::new(ratio_name([2, 8], "abp", 1), Compared::at(&compared.abp, [2, 8]).ratios[1]),
+        Measure::new(ratio_name([2, 8], "ep", 1), Compared::at(&compared.ep, [2, 8]).ratios[1]),
+        Measure::new("time-m-abp", compared.reduction(&compared.abp)),
+        Measure::new("time-m-ep", compared.reduction(&compared.ep)),
+        Measure::new("fairer-m", compared.fairer()),
+    ]);
+    measures
+}
+
+/// The slow-down ratios.
+pub(super) fn figures(paper: &Dws, claims: &[Claim]) -> Vec<Named> {
+    let mut of_paper = of_example(EXAMPLE);
+    of_paper.extend(["abp", "ep"].map(|policy| ([2, 8], policy, 1)));
+    let title = "DWS figure 4: slow-down ratios of mixes of both kinds";
+    let figure = |compared: &Compared| ("figure-4", compared.figure(title, &of_paper, claims));
+    paper.of_set(Set::Mixed).map(figure).into_iter().collect()
+}

@@ -1,0 +1,225 @@
+//! The machine of DWS (§4) and its programs. The paper prints no time alone and no size but one, so most of what is
+//! chosen here is assumed. `claims.toml` says which other values are swept, and what fixes the rest.
+
+use std::sync::Arc;
+
+use comity_graph::{Graph, Scale};
+use comity_policy::Policy;
+use comity_policy::row::{Row, Share};
+use comity_sim::threads::Costs;
+use comity_sim::threads::linux::{Linux, Version};
+
+use crate::corun::{Again, Does, Entry, GAP, Length, Machine, Ran, together};
+use crate::{Runner, programs};
+
+/// k: the processors of the paper's machine, and the workers of each program (§4).
+pub const PROCESSORS: u32 = 16;
+
+/// Cilk's thieves, which yield: what the paper calls ABP, and what programs run under alone.
+pub const ABP: &str = "abp";
+
+/// Equipartition.
+pub const EP: &str = "equipartition";
+
+/// The programs of table III: p-1 to p-4 are compute-intensive, p-5 to p-8 data-intensive.
+pub const PROGRAMS: [&str; 8] = ["fft", "pnn", "cholesky", "lu", "ge", "heat", "sor", "mergesort"];
+
+/// Which programs begin on a socket of their own, where a mix has two.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AtHome {
+    /// Each where its first thread happens to be.
+    None,
+    /// Those that take part in the core table: their threads are bound first.
+    InTheTable,
+    /// All.
+    All,
+}
+
+/// What everything is simulated with.
+#[derive(Clone, Debug)]
+pub struct Setting {
+    /// The seed of all that is drawn.
+    pub seed: u64,
+    /// What takes the place of DWS: `dws`, unless a test breaks it.
+    pub dws: &'static str,
+    /// By how much longer the paper's machine took than that on which programs were recorded.
+    pub slow: f64,
+    /// How many cores a socket's memory serves, in thousandths.
+    pub bandwidth: u32,
+    /// The part of its time alone in which a data-intensive program waits for memory, in thousandths.
+    pub memory: u32,
+    /// Whether a program's memory is that of the socket on which it began.
+    pub first_touch: bool,
+    /// Which programs begin at home then.
+    pub at_home: AtHome,
+    /// How fast a hardware thread is beside another, in thousandths.
+    pub smt: u32,
+    /// Whether a thread that yields goes behind all others.
+    pub compat_yield: bool,
+    /// What things cost on the paper's machine.
+    pub costs: Costs,
+    /// Ticks of the kernel's clock in a second.
+    pub hz: u32,
+    /// Of each program in a mix so many executions are measured at least.
+    pub executions: usize,
+}
+
+impl Setting {
+    /// The machine of §4, with the parameters of `claims.toml`.
+    pub fn new(seed: u64) -> Setting {
+        Setting {
+            seed,
+            dws: "dws",
+            slow: 100.0,
+            bandwidth: 3_600,
+            memory: 600,
+            first_touch: true,
+            at_home: AtHome::InTheTable,
+            smt: 625,
+            compat_yield: true,
+            costs: Costs { steal: 500, yield_core: 700, refill: 30_000, ..Costs::default() },
+            hz: 1_000,
+            executions: 5,
+        }
+    }
+
+    /// Chooses otherwise what the paper leaves unsaid: `key=value`.
+    ///
+    /// # Errors
+    /// Says in a sentence what can be written instead.
+    pub fn vary(&mut self, text: &str) -> Result<(), String> {
+        let (key, value) = text.split_once('=').unwrap_or((text, ""));
+        let whole = |least: u64, most: u64| {
+            let wrong = || format!("{key}={value}: write a whole number from {least} to {most}");
+            value.parse().ok().filter(|number| (least..=most).contains(number)).ok_or_else(wrong)
+        };
+        match key {
+            "slow" => {
+                let wrong = || format!("slow={value}: write a number from 0.1 to 1000");
+                self.slow = value.parse().ok().filter(|slow| (0.1..=1000.0).contains(slow)).ok_or_else(wrong)?;
+            }
+            "bandwidth" => self.bandwidth = whole(100, 8_000)? as u32,
+            "memory" => self.memory = whole(0, 1_000)? as u32,
+            "first-touch" => self.first_touch = whole(0, 1)? == 1,
+            "at-home" => {
+                self.at_home = match value {
+                    "none" => AtHome::None,
+                    "table" => AtHome::InTheTable,
+                    "all" => AtHome::All,
+                    _ => return Err(format!("{key}={value}: write none, table or all")),
+                }
+            }
+            "smt" => self.smt = whole(100, 1_000)? as u32,
+            "compat-yield" => self.compat_yield = whole(0, 1)? == 1,
+            "hz" => self.hz = whole(10, 10_000)? as u32,
+            "steal" => self.costs.steal = whole(1, 1_000_000)?,
+            "yield" => self.costs.yield_core = whole(1, 1_000_000)?,
+            "refill" => self.costs.refill = whole(0, 1_000_000)?,
+            _ => {
+                return Err(format!(
+                    "'{text}' is none of slow (a factor), bandwidth, memory, smt (thousandths), first-touch, compat-yield (0 or 1), \
+                     at-home (none, table or all), hz, or steal, yield, refill (nanoseconds)=VALUE"
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    fn machine(&self) -> Machine {
+        let linux = Linux {
+            compat_yield: self.compat_yield,
+            hz: self.hz,
+            sockets: 2,
+            threads_per_core: 2,
+            smt_speed: self.smt,
+            bandwidth: Some(self.bandwidth),
+            first_touch: self.first_touch,
+            ..Linux::new(Version::V2_6_32)
+        };
+        Machine { cores: PROCESSORS, linux, costs: self.costs, directed_yield: false }
+    }
+
+    /// What p-`number` does. The phases of data-intensive programs are longer than T, the coordinator's quantum,
+    /// and fewer than in the paper's, probably.
+    fn graph(&self, number: usize) -> Arc<Graph> {
+        let plain = Scale { length: self.slow, serial: self.slow, ..Scale::default() };
+        let larger = |width: f64, length: f64| Scale { width, length: length * self.slow, ..plain };
+        let name = PROGRAMS[number - 1];
+        let scale = match name {
+            // n = 4096, of 1024, and of 1023 pivots twenty.
+            "ge" => Scale { phases: 0.02, ..larger(4.0, 4.0) },
+            // 4096 × 2048, of 4096 × 512, and ten steps.
+            "heat" => Scale { repeats: 0.25, ..larger(1.0, 4.0) },
+            // 4096 × 4096, of 1024 × 1024, and ten phases.
+            "sor" => Scale { repeats: 0.05, ..larger(4.0, 4.0) },
+            // 4,000,000 numbers, of 500,000, with three more levels of seven.
+            "mergesort" => larger(8.0 * 10.0 / 7.0, 1.0),
+            _ => plain,
+        };
+        programs::recorded(name, scale)
+    }
+
+    /// The programs, to be run.
+    pub fn programs(&self) -> Programs {
+        Programs { setting: self.clone(), graphs: std::array::from_fn(|nth| self.graph(nth + 1)) }
+    }
+}
+
+/// The most that is simulated of a run, in nanoseconds for each unit of `slow`. It is five times what the longest
+/// two programs take together, and as much again.
+const MOST: f64 = 4e8;
+
+/// What a join costs the worker that forks, in nanoseconds: assumed.
+const JOIN: f64 = 20.0;
+
+/// The programs of a setting.
+pub struct Programs {
+    /// The setting.
+    pub setting: Setting,
+    graphs: [Arc<Graph>; 8],
+}
+
+impl Programs {
+    /// Runs programs together, by their numbers; `nth` tells runs of one experiment apart.
+    pub(super) fn run(&self, of: &[usize], policy: &str, nth: usize) -> Vec<Ran> {
+        let Setting { executions, seed, memory, slow, at_home, .. } = self.setting;
+        let policy: Policy = policy.parse().expect("it is in the catalog");
+        let begins_at_home = match at_home {
+            AtHome::None => false,
+            AtHome::InTheTable => matches!(Row::of(&policy).share, Share::Cores(_)),
+            AtHome::All => true,
+        };
+        let entry = |number: &usize| Entry {
+            does: Does::Graph(Arc::clone(&self.graphs[number - 1])),
+            join_ns: JOIN,
+            memory: if is_data_intensive(*number) { memory } else { 0 },
+            begins_at_home,
+            policy,
+            workers: PROCESSORS,
+            vm: 0,
+            gap: GAP,
+        };
+        let entries: Vec<Entry> = of.iter().map(entry).collect();
+        let seed = seed.wrapping_mul(1_000) + nth as u64;
+        together(
+            &self.setting.machine(),
+            &entries,
+            Again::Process,
+            Length { executions, most: (MOST * slow) as u64 },
+            seed,
+        )
+    }
+
+    /// What each program takes alone under a policy, p-1 first.
+    ///
+    /// # Errors
+    /// If not all of the runs are done.
+    pub fn alone<R: Runner>(&self, policy: &str, runner: &R) -> Result<Vec<Ran>, R::Stop> {
+        runner.run(&format!("solo-{policy}"), PROGRAMS.len(), |nth| self.run(&[nth + 1], policy, nth).remove(0))
+    }
+}
+
+/// Whether p-`number` is data-intensive.
+pub fn is_data_intensive(number: usize) -> bool {
+    number > 4
+}

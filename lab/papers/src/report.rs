@@ -1,0 +1,279 @@
+//! What came out of a paper's experiments: its claims beside what was measured, figures, and what is to be known of
+//! both.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use comfy_table::{Table, presets};
+use comity_console::{Failure, output};
+use serde::Serialize;
+
+use crate::claims::{At, Claims, Interval, Judged, Kind, News, Verdict, judge};
+use crate::figure::Heat;
+use crate::measure::Measure;
+use crate::paper::Named;
+
+/// What a command prints, files and draws.
+pub struct Report {
+    /// What is printed.
+    pub text: String,
+    /// The same as JSON, with everything that came out.
+    pub json: String,
+    /// What is drawn.
+    pub pictures: Pictures,
+    /// What is wrong with the numbers, to be said after everything else.
+    pub failure: Option<Failure>,
+}
+
+/// Pictures, by the names of their files.
+pub enum Pictures {
+    /// Figures with two axes.
+    Figures(Vec<Named>),
+    /// Tables.
+    Tables(Vec<(String, Heat)>),
+}
+
+/// What came out of the experiments that were run.
+pub(crate) struct Findings<'a> {
+    /// What the runs depend on.
+    pub setting: &'a str,
+    /// The claims of which something may have been measured.
+    pub claims: &'a Claims,
+    /// What was measured, by the values of the swept parameters; the chosen ones are first.
+    pub measured: Vec<(String, Vec<Measure>)>,
+    /// What is to be known of the numbers, a sentence each.
+    pub notes: Vec<String>,
+    /// The experiments' own table, below the claims.
+    pub table: String,
+}
+
+/// Everything that came out.
+#[derive(Serialize)]
+struct Json<'a, E> {
+    schema: &'static str,
+    comity: &'static str,
+    setting: &'a str,
+    /// The paper's claims, and ours beside them.
+    claims: Vec<Row<'a>>,
+    /// Of how many claims of a figure, and of a kind, it holds.
+    shares: Vec<Share>,
+    notes: &'a [String],
+    #[serde(flatten)]
+    extra: E,
+}
+
+/// A claim, and what came out.
+#[derive(Serialize)]
+struct Row<'a> {
+    what: &'a str,
+    paper: &'a str,
+    section: &'a str,
+    figure: Option<u32>,
+    measure: &'a str,
+    /// The paper's number alone, if its text has one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    number: Option<f64>,
+    kind: Kind,
+    headline: bool,
+    here: f64,
+    half_width: Option<f64>,
+    accepted: Interval,
+    stated: Interval,
+    because: &'a str,
+    result: Verdict,
+    holds: bool,
+    why: String,
+    news: News,
+    at: &'a [At],
+}
+
+/// Of these claims, so many hold.
+#[derive(Serialize)]
+struct Share {
+    of: String,
+    claims: usize,
+    hold: usize,
+}
+
+/// A number and its interval, if it has one.
+pub(crate) fn estimate(value: f64, half_width: Option<f64>) -> String {
+    match half_width {
+        Some(half_width) => format!("{value:.3} ± {half_width:.3}"),
+        None => format!("{value:.3}"),
+    }
+}
+
+fn half_width(judged: &Judged) -> Option<f64> {
+    Some(judged.here().half_width).filter(|half_width| *half_width > 0.0)
+}
+
+fn holds(judged: &&Judged) -> bool {
+    judged.verdict == Verdict::Holds
+}
+
+/// Of each figure's claims and of those of no figure, how many hold; and of each kind.
+fn shares(judged: &[Judged]) -> Vec<Share> {
+    let mut by_figure: BTreeMap<Option<u32>, Vec<&Judged>> = BTreeMap::new();
+    for one in judged {
+        by_figure.entry(one.claim.figure).or_default().push(one);
+    }
+    let share = |of: String, all: &[&Judged]| Share {
+        of,
+        claims: all.len(),
+        hold: all.iter().filter(|one| holds(one)).count(),
+    };
+    let figures = by_figure.iter().map(|(figure, all)| {
+        let name = figure.map_or_else(|| "no figure".to_owned(), |figure| format!("figure {figure}"));
+        share(name, all)
+    });
+    let kinds = Kind::ALL.map(|kind| {
+        let own: Vec<&Judged> = judged.iter().filter(|one| one.claim.kind == kind).collect();
+        share(kind.to_string(), &own)
+    });
+    let headlines: Vec<&Judged> = judged.iter().filter(|one| one.claim.headline).collect();
+    figures.chain(kinds).chain([share("headlines".to_owned(), &headlines)]).filter(|share| share.claims > 0).collect()
+}
+
+impl Findings<'_> {
+    /// Judges the claims, and says everything in words and in JSON, with `extra` in JSON. With `check`, a claim that
+    /// held when it was filed and does not hold is a failure.
+    pub fn report<E: Serialize>(
+        &self,
+        extra: E,
+        figures: Vec<Named>,
+        check: bool,
+        full: bool,
+    ) -> Result<Report, Failure> {
+        let judged = judge(self.claims, &self.measured);
+        if check && judged.is_empty() {
+            return Err(Failure::Usage("--check: the paper claims nothing of these experiments".to_owned()));
+        }
+        let json = Json {
+            schema: "comity-reproduce/1",
+            comity: env!("CARGO_PKG_VERSION"),
+            setting: self.setting,
+            claims: judged.iter().map(Row::new).collect(),
+            shares: shares(&judged),
+            notes: &self.notes,
+            extra,
+        };
+        let failed: Vec<&str> =
+            judged.iter().filter(|one| one.news == News::Fails).map(|one| one.claim.id.as_str()).collect();
+        let failure = (check && !failed.is_empty()).then(|| {
+            let (count, of, which) = (failed.len(), judged.len(), failed.join(", "));
+            Failure::Run(format!("{count} of {of} claims held when they were filed and do not: {which}"))
+        });
+        let (text, json) = (self.text(&judged, full), output::to_json(&json));
+        Ok(Report { text, json, pictures: Pictures::Figures(figures), failure })
+    }
+
+    fn text(&self, judged: &[Judged], full: bool) -> String {
+        let claims = self.claims;
+        let mut text = String::new();
+        if !judged.is_empty() {
+            let mut table = Table::new();
+            let header = ["", "kind", "claim", "the paper", "here", "accepted"];
+            table.load_style(presets::UTF8_FULL_CONDENSED).set_header(header);
+            for one in judged {
+                table.add_row(row(one));
+            }
+            let _ = writeln!(text, "{}\n{table}\n* a headline of the paper", claims.title);
+            differences(&mut text, judged);
+            news(&mut text, judged);
+            let _ = writeln!(text);
+            for Share { of, claims, hold } in shares(judged) {
+                let _ = writeln!(text, "{of}: {hold} of {claims} hold, {} differ", claims - hold);
+            }
+            if !full && !left_out(claims).is_empty() {
+                let _ = writeln!(text, "{}", left_out(claims));
+            }
+        }
+        text += &self.table;
+        for note in &self.notes {
+            let _ = writeln!(text, "{note}");
+        }
+        text
+    }
+}
+
+fn row(one: &Judged) -> [String; 6] {
+    let verdict = if holds(&one) { "holds" } else { "differs" };
+    let mark = if one.claim.headline { " *" } else { "" };
+    let mut here = estimate(one.here().value, half_width(one));
+    let (least, most) = one.range();
+    if one.at.len() > 1 {
+        let _ = write!(here, " ({least:.3} to {most:.3})");
+    }
+    [
+        verdict.to_owned(),
+        one.claim.kind.to_string(),
+        format!("{}{mark}", one.claim.id),
+        format!("{}: {}", one.claim.section, one.claim.paper),
+        here,
+        one.claim.accepted().to_string(),
+    ]
+}
+
+fn differences(text: &mut String, judged: &[Judged]) {
+    let mut all = judged.iter().filter(|one| !holds(one)).peekable();
+    if all.peek().is_some() {
+        let _ = writeln!(text, "\nDifferences:");
+    }
+    for one in all {
+        let why = one.why();
+        let why = if why.is_empty() { "no reason is filed" } else { &why };
+        let _ = writeln!(text, "- {}: {why}", one.claim.id);
+    }
+}
+
+fn news(text: &mut String, judged: &[Judged]) {
+    for (news, what) in [
+        (News::Fails, "held when filed and do not now"),
+        (News::Holds, "were filed as differing where they hold now: change lab/papers"),
+        (News::First, "are run for the first time: file in lab/papers what came out"),
+    ] {
+        let own: Vec<&str> = judged.iter().filter(|one| one.news == news).map(|one| one.claim.id.as_str()).collect();
+        if !own.is_empty() {
+            let _ = writeln!(text, "{} claims {what}: {}", own.len(), own.join(", "));
+        }
+    }
+}
+
+impl<'a> Row<'a> {
+    fn new(judged: &'a Judged<'a>) -> Row<'a> {
+        let claim = judged.claim;
+        Row {
+            what: &claim.id,
+            paper: &claim.paper,
+            section: &claim.section,
+            figure: claim.figure,
+            measure: &claim.measure,
+            number: claim.number,
+            kind: claim.kind,
+            headline: claim.headline,
+            here: judged.here().value,
+            half_width: half_width(judged),
+            accepted: claim.accepted(),
+            stated: claim.stated,
+            because: &claim.tolerance,
+            result: judged.verdict,
+            holds: holds(&judged),
+            why: judged.why(),
+            news: judged.news,
+            at: &judged.at,
+        }
+    }
+}
+
+/// What a run without `full` leaves out, in a sentence; empty, if nothing is swept.
+fn left_out(claims: &Claims) -> String {
+    let swept = claims.parameters.iter().filter(|parameter| !parameter.sweep.is_empty());
+    let each: Vec<String> = swept.map(|one| format!("{} ({})", one.name, one.sweep.join(", "))).collect();
+    match each.len() {
+        0 => String::new(),
+        _ => format!(
+            "A subset: only the chosen values. With --full these are swept too, for no datum fixes them: {}.",
+            each.join(", ")
+        ),
+    }
+}

@@ -1,0 +1,44 @@
+//! Figure 13 (§6.7): Robinhood_u, which crosses NUMA nodes.
+
+use comity_console::Failure;
+
+use super::rates::{Found, Part, alone, by_rate, percent};
+use super::{Benchmark, RATES, Robinhood, Strategy};
+use crate::Runner;
+use crate::claims::Claim;
+use crate::measure::{Measure, average};
+use crate::paper::Named;
+
+/// Runs one program at all online rates.
+pub(super) fn run<R: Runner>(paper: &mut Robinhood, runner: &R) -> Result<Option<Vec<Measure>>, Failure> {
+    Ok(paper.found(&[Part::Table2, Part::Programs, Part::Across], runner)?.map(measures))
+}
+
+/// The measures.
+fn measures(found: &Found) -> Vec<Measure> {
+    use Strategy::{Bws, Robinhood, RobinhoodU};
+    let time = |benchmark, machines, strategy| found.time(alone(benchmark, machines, strategy));
+    let over = |one| {
+        average(RATES[1..].iter().map(|machines| time(one, *machines, RobinhoodU) / time(one, *machines, Robinhood)))
+    };
+    let cg = Benchmark::Cg;
+    let slower_than =
+        |other| percent(&RATES[1..], |machines: &u32| time(cg, *machines, RobinhoodU) > time(cg, *machines, other));
+    vec![
+        Measure::new("fig13-u-worse", slower_than(Robinhood)),
+        Measure::new("fig13-u-much", over(cg)),
+        Measure::new("fig13-u-no-gain", slower_than(Bws)),
+        Measure::new("fig13-others", percent(&Benchmark::STEALING[1..], |one| over(*one) > 1.0)),
+    ]
+}
+
+/// The slowdowns of CG.
+pub(super) fn figures(paper: &Robinhood, _: &[Claim]) -> Vec<Named> {
+    let strategies = [Strategy::Bws, Strategy::Robinhood, Strategy::RobinhoodU];
+    let slowdown = |machines, strategy| match (machines, strategy) {
+        (1, Strategy::RobinhoodU) => f64::NAN,
+        _ => paper.found.slowdown(alone(Benchmark::Cg, machines, strategy)),
+    };
+    let title = "Robinhood figure 13: CG across NUMA nodes";
+    vec![("figure-13", by_rate(title, "slowdown", &strategies, &slowdown))]
+}

@@ -1,0 +1,49 @@
+//! Figure 14 (§6.7): Robinhood_s, beside loops in the same machine.
+
+use comity_console::Failure;
+
+use super::rates::{Found, LOOPS, Part, Point, WITH_LOOPS, alone, by_program, most, percent, saved};
+use super::{Benchmark, Robinhood, Strategy};
+use crate::Runner;
+use crate::claims::Claim;
+use crate::measure::Measure;
+use crate::paper::Named;
+
+/// Runs one program at all online rates.
+pub(super) fn run<R: Runner>(paper: &mut Robinhood, runner: &R) -> Result<Option<Vec<Measure>>, Failure> {
+    Ok(paper.found(&[Part::Table2, Part::Programs, Part::Loops], runner)?.map(measures))
+}
+
+/// The measures.
+fn measures(found: &Found) -> Vec<Measure> {
+    let time = |benchmark, loops, strategy| found.time(Point { loops, ..alone(benchmark, 4, strategy) });
+    let mut measures = Vec::new();
+    for loops in LOOPS {
+        let is_best = |one: &Benchmark| {
+            let others = [Strategy::Baseline, Strategy::Bws, Strategy::RobinhoodS];
+            others.iter().all(|other| time(*one, loops, Strategy::Robinhood) < time(*one, loops, *other))
+        };
+        measures.push(Measure::new(format!("fig14-best-{loops}"), percent(&Benchmark::STEALING, is_best)));
+    }
+    for (name, other) in [("baseline", Strategy::Baseline), ("bws", Strategy::Bws), ("s", Strategy::RobinhoodS)] {
+        let all = Benchmark::STEALING.into_iter().flat_map(|one| LOOPS.map(|loops| (one, loops)));
+        let saves = |(one, loops)| saved(time(one, loops, Strategy::Robinhood), time(one, loops, other));
+        measures.push(Measure::new(format!("fig14-saves-{name}"), most(all.map(saves))));
+    }
+    measures
+}
+
+/// The slowdowns beside each number of loops.
+pub(super) fn figures(paper: &Robinhood, _: &[Claim]) -> Vec<Named> {
+    let figure = |(name, loops, title)| {
+        let slowdown = |one, strategy| paper.found.slowdown(Point { loops, ..alone(one, 4, strategy) });
+        (name, by_program(title, "slowdown", &WITH_LOOPS, &slowdown))
+    };
+    [
+        ("figure-14-1", 1, "Robinhood figure 14: slowdowns at 25 % beside a loop in the machine"),
+        ("figure-14-2", 2, "Robinhood figure 14: slowdowns at 25 % beside two loops"),
+        ("figure-14-4", 4, "Robinhood figure 14: slowdowns at 25 % beside four loops"),
+    ]
+    .map(figure)
+    .into()
+}

@@ -1,0 +1,94 @@
+//! Figure 9 (§6.4): the speedup of each program in four machines.
+
+use comity_console::Failure;
+
+use super::mixes::{self, BASELINE, BWS, By, CS, CoRun, ROBINHOOD, STRATEGIES, by_strategy, cs_is_below, is_above};
+use super::mixes::{is_best, is_worst, most, percent, ratio};
+use super::{Benchmark, Robinhood, Strategy};
+use crate::Runner;
+use crate::claims::Claim;
+use crate::figure::{Axis, Figure, Marks, Series};
+use crate::measure::Measure;
+use crate::paper::Named;
+
+/// Runs all mixes.
+pub(super) fn run<R: Runner>(paper: &mut Robinhood, runner: &R) -> Result<Option<Vec<Measure>>, Failure> {
+    Ok(paper.co_runs(runner)?.map(|co_runs| measures(&co_runs)))
+}
+
+/// The measures.
+fn measures(of: &[CoRun]) -> Vec<Measure> {
+    let program = |benchmark| by_strategy(of, |one| one.of(benchmark));
+    let [cg, clip, ep, mi, mm, rt] = Benchmark::STEALING.map(program);
+    let mut pairs = Vec::new();
+    [&cg, &clip, &ep, &mi, &mm, &rt].into_iter().for_each(|own| pairs.extend_from_slice(own));
+    // T_c is 1 over the speedup.
+    let saved = |all: &[By], other: usize| most(all.iter().map(|by| 100.0 * (1.0 - by[other] / by[ROBINHOOD])));
+    let fair: Vec<By> = [&cg, &clip, &mi].into_iter().flatten().copied().collect();
+    vec![
+        Measure::new("fig9-cg-best", percent(&cg, is_best(ROBINHOOD))),
+        Measure::new("fig9-cg-over-baseline", saved(&cg, BASELINE)),
+        Measure::new("fig9-cg-over-cs", saved(&cg, CS)),
+        Measure::new("fig9-cg-over-bws", saved(&cg, BWS)),
+        Measure::new("fig9-mi-best", percent(&mi, is_best(ROBINHOOD))),
+        Measure::new("fig9-mi-over-baseline", saved(&mi, BASELINE)),
+        Measure::new("fig9-mi-over-cs", saved(&mi, CS)),
+        Measure::new("fig9-mi-over-bws", saved(&mi, BWS)),
+        Measure::new("fig9-clip-like-bws", ratio(&clip, ROBINHOOD, BWS)),
+        Measure::new("fig9-mm-like-bws", ratio(&mm, ROBINHOOD, BWS)),
+        Measure::new("fig9-ep-cs-best", percent(&ep, is_best(CS))),
+        Measure::new("fig9-rt-cs-best", percent(&rt, is_best(CS))),
+        Measure::new(
+            "fig9-ep-only-cs-better",
+            percent(&ep, |by| by[ROBINHOOD] > by[BASELINE] && by[ROBINHOOD] > by[BWS]),
+        ),
+        Measure::new("fig9-ep-of-cs", ratio(&ep, ROBINHOOD, CS)),
+        Measure::new("fig9-rt-of-cs", ratio(&rt, ROBINHOOD, CS)),
+        Measure::new("fig9-rt-over-bws", ratio(&rt, ROBINHOOD, BWS)),
+        Measure::new("fig9-cg-cs-below", percent(&cg, cs_is_below)),
+        Measure::new("fig9-clip-cs-below", percent(&clip, cs_is_below)),
+        Measure::new("fig9-mi-cs-below", percent(&mi, cs_is_below)),
+        Measure::new("fig9-cs-much-below", ratio(&fair, CS, ROBINHOOD)),
+        // A quarter of the time, and a quarter of that either way.
+        Measure::new("fig9-cs-at-rate", percent(&pairs, |by| (0.1875..=0.3125).contains(&by[CS]))),
+        Measure::new("fig9-baseline-worst", percent(&pairs, is_worst(BASELINE))),
+        Measure::new("fig9-bws-above-baseline", percent(&pairs, is_above(BWS, BASELINE))),
+        Measure::new("fig9-bws-above-cs", percent(&pairs, is_above(BWS, CS))),
+        Measure::new("fig9-robinhood-above-bws", percent(&pairs, is_above(ROBINHOOD, BWS))),
+    ]
+}
+
+/// The speedups of three programs.
+pub(super) fn figures(paper: &Robinhood, _: &[Claim]) -> Vec<Named> {
+    let co_runs = mixes::co_runs(&paper.found, &paper.mixes);
+    [
+        ("figure-9-cg", Benchmark::Cg, "Robinhood figure 9: the speedup of CG beside three others"),
+        ("figure-9-mi", Benchmark::Mi, "Robinhood figure 9: the speedup of MI beside three others"),
+        ("figure-9-ep", Benchmark::Ep, "Robinhood figure 9: the speedup of EP beside three others"),
+    ]
+    .map(|(name, benchmark, title)| (name, speedups(title, &co_runs, benchmark)))
+    .into()
+}
+
+/// The other three of a mix.
+fn beside(one: &CoRun, benchmark: Benchmark) -> String {
+    let others = one.mix.iter().filter(|other| **other != benchmark).map(|other| other.name());
+    others.collect::<Vec<_>>().join(", ")
+}
+
+/// A program's speedup in each mix that has it.
+fn speedups(title: &str, of: &[CoRun], benchmark: Benchmark) -> Figure {
+    let with =
+        |strategy: Strategy| of.iter().filter(move |one| one.strategy == strategy && one.mix.contains(&benchmark));
+    let speedup = |one: &CoRun| one.speedups[one.mix.iter().position(|own| *own == benchmark).unwrap_or(0)];
+    let series = |strategy: Strategy| {
+        let points = with(strategy).zip(1..).map(|(one, x)| (f64::from(x), speedup(one))).collect();
+        Series::new(strategy.name(), Marks::Points, points)
+    };
+    Figure {
+        title: title.into(),
+        x: Axis::named("beside", with(Strategy::Baseline).map(|one| beside(one, benchmark))),
+        y: Axis::linear("speedup"),
+        series: STRATEGIES.map(series).into(),
+    }
+}

@@ -1,0 +1,118 @@
+//! Four virtual machines with a program each (§6.4 to §6.6): what figures 9 and 10 run and measure.
+
+use serde::Serialize;
+
+use super::rates::{Found, alone};
+use super::{Benchmark, Programs, Strategy};
+use crate::Runner;
+use crate::corun::Shared;
+use crate::measure::{average, part};
+
+/// The strategies.
+pub const STRATEGIES: [Strategy; 4] = [Strategy::Baseline, Strategy::CoScheduling, Strategy::Bws, Strategy::Robinhood];
+
+/// One program in each machine.
+pub type Mix = [Benchmark; 4];
+
+/// All choices of four of the six: the text does not say which the paper took.
+pub fn all() -> Vec<Mix> {
+    let programs = Benchmark::STEALING;
+    let is_mix = |mask: &u32| mask.count_ones() == 4;
+    let mix = |mask: u32| {
+        let mut chosen = (0..programs.len()).filter(|nth| mask & 1 << nth != 0).map(|nth| programs[nth]);
+        std::array::from_fn(|_| chosen.next().expect("four are chosen"))
+    };
+    (0..1u32 << programs.len()).filter(is_mix).map(mix).collect()
+}
+
+/// What came of each mix under a strategy.
+pub type CoRuns = Vec<(Mix, Strategy, Shared)>;
+
+/// Runs all mixes under all strategies.
+///
+/// # Errors
+/// If not all of the runs are done.
+pub fn run<R: Runner>(programs: &Programs, runner: &R) -> Result<CoRuns, R::Stop> {
+    let runs: Vec<(Mix, Strategy)> =
+        all().into_iter().flat_map(|mix| STRATEGIES.map(|strategy| (mix, strategy))).collect();
+    let ran = runner.run("mixes", runs.len(), |nth| programs.in_machines(&runs[nth].0, runs[nth].1, nth as u64 / 4))?;
+    Ok(runs.into_iter().zip(ran).map(|((mix, strategy), ran)| (mix, strategy, ran)).collect())
+}
+
+/// A mix under a strategy.
+#[derive(Clone, Debug, Serialize)]
+pub struct CoRun {
+    /// The mix.
+    pub mix: Mix,
+    /// The strategy that it runs under.
+    pub strategy: Strategy,
+    /// Of each program T_s/T_c (equation 2).
+    pub speedups: [f64; 4],
+}
+
+impl CoRun {
+    /// Their sum (equation 3).
+    pub fn throughput(&self) -> f64 {
+        self.speedups.iter().sum()
+    }
+
+    /// The speedup of a program, if the mix has it.
+    pub fn of(&self, benchmark: Benchmark) -> Option<f64> {
+        self.mix.iter().position(|one| *one == benchmark).map(|nth| self.speedups[nth])
+    }
+}
+
+/// The speedups of all, over what came of programs alone.
+pub fn co_runs(found: &Found, mixes: &CoRuns) -> Vec<CoRun> {
+    let each = |(mix, strategy, ran): &(Mix, Strategy, Shared)| {
+        let speedup = |nth: usize| found.time(alone(mix[nth], 1, Strategy::Baseline)) / ran.programs[nth].mean();
+        CoRun { mix: *mix, strategy: *strategy, speedups: std::array::from_fn(speedup) }
+    };
+    mixes.iter().map(each).collect()
+}
+
+/// By strategy, in the order of [`STRATEGIES`].
+pub(super) type By = [f64; 4];
+
+pub(super) const BASELINE: usize = 0;
+pub(super) const CS: usize = 1;
+pub(super) const BWS: usize = 2;
+pub(super) const ROBINHOOD: usize = 3;
+
+/// The values of all four strategies, of each mix in which there is one.
+pub(super) fn by_strategy(of: &[CoRun], value: impl Fn(&CoRun) -> Option<f64>) -> Vec<By> {
+    let mix = |four: &[CoRun]| {
+        let mut values = four.iter().map(&value);
+        let by: [Option<f64>; 4] = std::array::from_fn(|_| values.next().flatten());
+        by.iter().all(Option::is_some).then(|| by.map(|value| value.expect("all are there")))
+    };
+    of.chunks(STRATEGIES.len()).filter_map(mix).collect()
+}
+
+pub(super) fn percent(all: &[By], is_so: impl Fn(&By) -> bool) -> f64 {
+    100.0 * part(all, is_so)
+}
+
+pub(super) fn is_best(nth: usize) -> impl Fn(&By) -> bool {
+    move |by| (0..by.len()).all(|other| other == nth || by[nth] > by[other])
+}
+
+pub(super) fn is_worst(nth: usize) -> impl Fn(&By) -> bool {
+    move |by| (0..by.len()).all(|other| other == nth || by[nth] < by[other])
+}
+
+pub(super) fn is_above(nth: usize, other: usize) -> impl Fn(&By) -> bool {
+    move |by| by[nth] > by[other]
+}
+
+pub(super) fn cs_is_below(by: &By) -> bool {
+    by[CS] < by[BWS] && by[CS] < by[ROBINHOOD]
+}
+
+pub(super) fn ratio(all: &[By], nth: usize, other: usize) -> f64 {
+    average(all.iter().map(|by| by[nth] / by[other]))
+}
+
+pub(super) fn most(all: impl Iterator<Item = f64>) -> f64 {
+    all.fold(f64::NEG_INFINITY, f64::max)
+}

@@ -1,0 +1,350 @@
+//! The machine of Robinhood (§6), its programs and strategies. What the paper leaves unsaid is chosen here, once for all
+//! experiments; `claims.toml` says what fixes each choice, and which values are swept.
+
+use std::sync::Arc;
+
+use comity_graph::{Graph, Scale};
+use comity_sim::hypervisor::{Scheduling, Share, Vmm, WeightOf};
+use comity_sim::threads::Costs;
+use comity_sim::threads::linux::{Linux, Version};
+use serde::{Deserialize, Serialize};
+
+use super::rates;
+use crate::corun::{Again, Does, Entry, GAP, Length, Machine, Ran, Shared, Virtual, together_in};
+use crate::programs;
+
+/// Physical CPUs, virtual ones of each machine, and threads of each program unless more are said (§6).
+pub const CPUS: u32 = 16;
+
+/// A program of table 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Benchmark {
+    /// Conjugate gradients: many short phases.
+    Cg,
+    /// Pairs of polygons.
+    Clip,
+    /// Random numbers: nothing but work.
+    Ep,
+    /// The inverse of a matrix: many short phases.
+    Mi,
+    /// The product of matrices.
+    Mm,
+    /// A picture.
+    Rt,
+    /// Threads that compute and steal nothing.
+    Loop,
+    /// SPECjbb: threads that compute upon requests, and steal nothing.
+    Server,
+}
+
+impl Benchmark {
+    /// Those with threads that steal.
+    pub const STEALING: [Benchmark; 6] =
+        [Benchmark::Cg, Benchmark::Clip, Benchmark::Ep, Benchmark::Mi, Benchmark::Mm, Benchmark::Rt];
+
+    /// The paper's name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Benchmark::Cg => "CG",
+            Benchmark::Clip => "CLIP",
+            Benchmark::Ep => "EP",
+            Benchmark::Mi => "MI",
+            Benchmark::Mm => "MM",
+            Benchmark::Rt => "RT",
+            Benchmark::Loop => "Loop",
+            Benchmark::Server => "SPECjbb",
+        }
+    }
+}
+
+/// How virtual CPUs and thieves are scheduled (§6.2, §6.7).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Strategy {
+    /// Cilk++ under Credit.
+    Baseline,
+    /// Cilk++ under co-scheduling.
+    CoScheduling,
+    /// BWS under balance scheduling.
+    Bws,
+    /// Robinhood, which spreads siblings too.
+    Robinhood,
+    /// Robinhood across NUMA nodes.
+    RobinhoodU,
+    /// Robinhood with BWS's yields in the guest.
+    RobinhoodS,
+}
+
+impl Strategy {
+    /// The paper's name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Strategy::Baseline => "baseline",
+            Strategy::CoScheduling => "CS+Cilk++",
+            Strategy::Bws => "BWS",
+            Strategy::Robinhood => "Robinhood",
+            Strategy::RobinhoodU => "Robinhood_u",
+            Strategy::RobinhoodS => "Robinhood_s",
+        }
+    }
+
+    fn policy(self) -> &'static str {
+        match self {
+            Strategy::Baseline | Strategy::CoScheduling => "abp",
+            Strategy::Bws => "bws",
+            Strategy::Robinhood => "robinhood",
+            Strategy::RobinhoodU => "robinhood-u",
+            Strategy::RobinhoodS => "robinhood-s",
+        }
+    }
+
+    fn scheduler(self) -> Scheduling {
+        match self {
+            Strategy::Baseline => Scheduling::Credit,
+            Strategy::CoScheduling => Scheduling::CoScheduling,
+            _ => Scheduling::Balance,
+        }
+    }
+}
+
+/// How a machine's virtual CPUs come to have physical ones for a part of their time only.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Imposed {
+    /// Credit's cap.
+    Cap,
+    /// Other machines of the same weight, with threads that compute all the time.
+    Neighbours,
+    /// One such machine, of as much weight as those together.
+    Weight,
+}
+
+/// The online rates of §6.3, as how many machines would share the physical CPUs evenly: 100, 50, 25 and 12.5 %.
+pub const RATES: [u32; 4] = [1, 2, 4, 8];
+
+/// The online rates in per cent.
+pub const RATE_NAMES: [&str; 4] = ["100", "50", "25", "12.5"];
+
+/// What everything is simulated with.
+#[derive(Clone, Debug)]
+pub struct Setting {
+    /// The seed of all that is drawn.
+    pub seed: u64,
+    /// How online rates are imposed.
+    pub rate: Imposed,
+    /// By how much longer the paper's machine took than that on which programs were recorded.
+    pub slow: f64,
+    /// The same of CG.
+    pub cg: f64,
+    /// The part of its time alone in which each process is serial, in thousandths.
+    pub setup: u32,
+    /// How long an execution is alone, in milliseconds, as far as whole repetitions allow.
+    pub length: u32,
+    /// What things cost in a guest.
+    pub costs: Costs,
+    /// The hypervisor, with what things cost there.
+    pub vmm: Vmm,
+    /// Ticks of a guest's clock in a second.
+    pub hz: u32,
+    /// Of each program so many executions are measured at least.
+    pub executions: usize,
+}
+
+impl Setting {
+    /// The machine of §6, with the parameters of `claims.toml`.
+    pub fn new(seed: u64) -> Setting {
+        Setting {
+            seed,
+            rate: Imposed::Weight,
+            slow: 4.0,
+            cg: 8.6,
+            setup: 0,
+            length: 80,
+            costs: Costs { steal: 500, yield_core: 700, ..Costs::default() },
+            vmm: Vmm {
+                weight_of: WeightOf::Machine,
+                nodes: 2,
+                near: 20_000,
+                far: 1_000_000,
+                dom0_every: 10_000_000,
+                ..Vmm::default()
+            },
+            hz: 1_000,
+            executions: 3,
+        }
+    }
+
+    /// Chooses otherwise what the paper leaves unsaid: `key=value`.
+    ///
+    /// # Errors
+    /// Says in a sentence what can be written instead.
+    pub fn vary(&mut self, text: &str) -> Result<(), String> {
+        let (key, value) = text.split_once('=').unwrap_or((text, ""));
+        let whole = |least: u64, most: u64| {
+            let wrong = || format!("{key}={value}: write a whole number from {least} to {most}");
+            value.parse().ok().filter(|number| (least..=most).contains(number)).ok_or_else(wrong)
+        };
+        let factor = || {
+            let wrong = || format!("{key}={value}: write a number from 0.1 to 1000");
+            value.parse().ok().filter(|factor| (0.1..=1000.0).contains(factor)).ok_or_else(wrong)
+        };
+        match key {
+            "rate" => {
+                self.rate = match value {
+                    "cap" => Imposed::Cap,
+                    "neighbours" => Imposed::Neighbours,
+                    "weight" => Imposed::Weight,
+                    _ => return Err(format!("rate={value}: write cap, neighbours or weight")),
+                }
+            }
+            "weight-of" => {
+                self.vmm.weight_of = match value {
+                    "machine" => WeightOf::Machine,
+                    "vcpu" => WeightOf::Vcpu,
+                    _ => return Err(format!("weight-of={value}: write machine or vcpu")),
+                }
+            }
+            "slow" => self.slow = factor()?,
+            "cg" => self.cg = factor()?,
+            "setup" => self.setup = whole(0, 900)? as u32,
+            "length" => self.length = whole(10, 100_000)? as u32,
+            "hz" => self.hz = whole(10, 10_000)? as u32,
+            "dom0" if value == "0" => self.vmm.dom0_every = 0,
+            "dom0" => self.vmm.dom0_every = whole(100_000, 1_000_000_000)?,
+            _ => {
+                let (costs, vmm) = (&mut self.costs, &mut self.vmm);
+                let cost = match key {
+                    "steal" => &mut costs.steal,
+                    "yield" => &mut costs.yield_core,
+                    "hypercall" => &mut vmm.hypercall,
+                    "vcpu-switch" => &mut vmm.switch,
+                    "refill" => &mut vmm.near,
+                    "far" => &mut vmm.far,
+                    _ => {
+                        return Err(format!(
+                            "'{text}' is none of rate (cap, neighbours or weight), weight-of (machine or vcpu), slow, cg (factors), setup (thousandths), length (ms), hz, or \
+                             steal, yield, hypercall, vcpu-switch, refill, far, dom0 (nanoseconds)=VALUE"
+                        ));
+                    }
+                };
+                *cost = whole(u64::from(matches!(key, "steal" | "yield")), 100_000_000)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn machine(&self, strategy: Strategy) -> Machine {
+        let is_bws = strategy >= Strategy::Bws;
+        let accelerates = matches!(strategy, Strategy::Robinhood | Strategy::RobinhoodU);
+        let linux = Linux { hz: self.hz, accelerates, ..Linux::new(Version::V3_9) };
+        Machine { cores: CPUS, linux, costs: self.costs, directed_yield: is_bws }
+    }
+
+    /// What a program does, at the paper's size but for how often it is done; `None`: one that never ends.
+    fn graph(&self, benchmark: Benchmark) -> Option<Arc<Graph>> {
+        let slow = |slow: f64| Scale { length: slow, serial: slow, ..Scale::default() };
+        let plain = slow(self.slow);
+        let often = |usually: u32| (f64::from(usually * self.length) / 1e3).ceil() as u32;
+        let again = |name: &str, width: f64, usually: u32| {
+            programs::repeated(&programs::recorded(name, Scale { width, ..plain }), often(usually))
+        };
+        let graph = match benchmark {
+            // Class B, of A: 75,000 rows of 182.6 nonzeros, of 14,000 of 132.3.
+            Benchmark::Cg => {
+                let Scale { length, serial, .. } = slow(self.cg);
+                let (rows, nonzeros) = (75_000.0 / 14_000.0, 182.6 / 132.3);
+                let scale = Scale { width: rows, length: length * nonzeros, serial: serial * rows, ..Scale::default() };
+                programs::conjugate_gradients(often(172), scale)
+            }
+            Benchmark::Clip => programs::clip_in_batches(often(1_150), (65e3 * self.slow) as u64, plain),
+            // A sixteenth of class B, of class S.
+            Benchmark::Ep => again("ep", 4.0, 6),
+            Benchmark::Mi => again("mi", 1.0, 74),
+            Benchmark::Mm => again("mm", 1.0, 7),
+            // 800 × 600, of 400 × 300.
+            Benchmark::Rt => again("raytrace", 4.0, 7),
+            Benchmark::Loop | Benchmark::Server => return None,
+        };
+        let alone = graph.measure(self.seed).work as f64 / f64::from(CPUS);
+        let part = f64::from(self.setup) / 1e3;
+        Some(programs::set_up(&graph, (alone * part / (1.0 - part)) as u64 + 1))
+    }
+
+    /// The programs, to be run.
+    pub fn programs(&self) -> Programs {
+        Programs { setting: self.clone(), graphs: Benchmark::STEALING.map(|benchmark| self.graph(benchmark)) }
+    }
+}
+
+/// What a join costs the thread that forks, in nanoseconds: assumed.
+const JOIN: f64 = 20.0;
+
+/// The most that is simulated of a run, in nanoseconds, where executions have the usual length.
+const MOST: u64 = 400_000_000_000;
+
+/// The server's threads compute upon a request for so long and wait for the next for so long, in nanoseconds: assumed.
+const REQUEST: (u64, u64) = (5_000_000, 500_000);
+
+/// The programs of a setting.
+#[derive(Clone)]
+pub struct Programs {
+    setting: Setting,
+    graphs: [Option<Arc<Graph>>; 6],
+}
+
+impl Programs {
+    fn entry(&self, vm: usize, benchmark: Benchmark, policy: &str, workers: u32) -> Entry {
+        let policy = policy.parse().expect("it is in the catalog");
+        let does = match self.graphs.get(benchmark as usize).cloned().flatten() {
+            Some(graph) => Does::Graph(graph),
+            None if benchmark == Benchmark::Server => Does::Requests(REQUEST.0, REQUEST.1),
+            None => Does::Loop,
+        };
+        Entry { does, join_ns: JOIN, memory: 0, begins_at_home: false, policy, workers, vm, gap: GAP }
+    }
+
+    /// These programs with slices of so many nanoseconds.
+    pub(super) fn with_interval(&self, slice: u64) -> Programs {
+        let mut programs = self.clone();
+        programs.setting.vmm.slice = slice;
+        programs
+    }
+
+    /// A program in VM0 at an online rate.
+    pub fn at_rate(&self, point: &rates::Point) -> Ran {
+        let rates::Point { benchmark, threads, machines, loops, strategy } = *point;
+        let mut entries = vec![self.entry(0, benchmark, strategy.policy(), threads)];
+        entries.extend((0..loops).map(|_| self.entry(0, Benchmark::Loop, PTHREADS, CPUS)));
+        let mut shares = vec![SHARE];
+        match self.setting.rate {
+            _ if machines == 1 => {}
+            Imposed::Cap => shares[0].cap = Some(100 / machines),
+            Imposed::Weight => shares.push(Share { weight: SHARE.weight * (machines - 1), ..SHARE }),
+            Imposed::Neighbours => shares.extend((1..machines).map(|_| SHARE)),
+        }
+        entries.extend((1..shares.len()).map(|vm| self.entry(vm, Benchmark::Loop, PTHREADS, CPUS)));
+        self.run(&entries, shares, strategy, u64::from(machines)).programs.remove(0)
+    }
+
+    /// A program in each of as many machines.
+    pub(super) fn in_machines(&self, mix: &[Benchmark], strategy: Strategy, nth: u64) -> Shared {
+        let entry = |(vm, one): (usize, &Benchmark)| {
+            let steals = Benchmark::STEALING.contains(one);
+            self.entry(vm, *one, if steals { strategy.policy() } else { PTHREADS }, CPUS)
+        };
+        let entries: Vec<Entry> = mix.iter().enumerate().map(entry).collect();
+        self.run(&entries, vec![SHARE; mix.len()], strategy, 100 + nth)
+    }
+
+    fn run(&self, entries: &[Entry], shares: Vec<Share>, strategy: Strategy, nth: u64) -> Shared {
+        let Setting { executions, seed, vmm, length, .. } = self.setting;
+        let vmm = Vmm { scheduler: strategy.scheduler(), ..vmm };
+        let machines = Virtual { vmm, pcpus: CPUS, guest: self.setting.machine(strategy), shares };
+        let length = Length { executions, most: MOST / 1_000 * u64::from(length) };
+        together_in(&machines, entries, Again::InPlace, length, seed.wrapping_mul(1_000) + nth)
+    }
+}
+
+/// A machine like all others.
+const SHARE: Share = Share { vcpus: CPUS as usize, weight: 256, cap: None };
+
+/// Under what programs run that steal nothing.
+const PTHREADS: &str = "abp";

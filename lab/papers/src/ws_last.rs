@@ -1,0 +1,239 @@
+//! The four experiments of WS-LAST (§4): scatter-gather under two answers to where an unblocked task goes.
+//!
+//! Vrba, Halvorsen and Griwodz, *A Simple Improvement of the Work-stealing Scheduling Algorithm*, CISIS 2010. An
+//! experiment is a list of [`Point`]s and a function of the [`Outcome`]s, which may be simulated or measured.
+
+pub mod divisions;
+mod drawing;
+pub mod messages;
+pub mod sawtooth;
+mod setting;
+pub mod workers;
+
+use std::fmt::Write;
+use std::marker::PhantomData;
+
+use clap::Args;
+use comfy_table::{Table, presets};
+use comity_console::Failure;
+use serde::Serialize;
+
+pub use setting::{CPUS, Measured, Outcome, Point, Setting, T, Variant};
+
+use crate::claims::Claim;
+use crate::measure::Measure;
+use crate::paper::{Experiment, Named, Paper, Text};
+use crate::{Runner, here};
+
+/// This machine's threads, on which the experiments run too.
+pub trait Threads: 'static {
+    /// How many there are.
+    fn count() -> u16;
+
+    /// Runs the points on all threads and on one; one of `one_in` rounds is done.
+    ///
+    /// # Errors
+    /// If a run fails.
+    fn measure(points: &[Point], one_in: u32) -> Result<Vec<Outcome>, Failure>;
+}
+
+/// No threads, for what only simulates.
+pub struct NoThreads;
+
+impl Threads for NoThreads {
+    fn count() -> u16 {
+        0
+    }
+
+    fn measure(_: &[Point], _: u32) -> Result<Vec<Outcome>, Failure> {
+        Err(Failure::Usage("there are no threads here".to_owned()))
+    }
+}
+
+/// Messages with more work than this are left out on threads: they say nothing of scheduling, and take minutes.
+const MOST: u64 = T / 1_000;
+
+/// What came of WS-LAST's experiments with one setting.
+pub struct WsLast<T> {
+    setting: Setting,
+    /// The points of each experiment that was run.
+    outcomes: Vec<(&'static str, Vec<Outcome>)>,
+    threads: PhantomData<T>,
+}
+
+/// What the experiments run on.
+#[derive(Args)]
+#[group(skip)]
+pub struct Options {
+    /// Run on this machine's threads, as many as it has cores, instead of the simulated machine. The paper's
+    /// numbers are those of 8 CPUs, so there is nothing to check; the points with 10 ms per message are left out
+    #[arg(long, conflicts_with_all = ["check", "full", "vary", "seed", "shard"])]
+    real: bool,
+}
+
+impl<T: Threads> Paper for WsLast<T> {
+    const TEXT: Text = Text {
+        name: "ws-last",
+        title: "WS-LAST: the four experiments of §4, scatter-gather under WS-CUR and WS-LAST",
+        about: "The machine is simulated: 8 CPUs, run queues with locks, tasks that block on channels. Its thieves, and where \
+                an unblocked task goes, are the code that runs on threads. With --out, each figure is drawn as an SVG file, \
+                and the numbers are in result.json.",
+        examples: "Examples:
+  comity-lab reproduce ws-last --check
+  comity-lab reproduce ws-last exp1 exp4 --out results
+  comity-lab reproduce ws-last --real
+  comity-lab reproduce ws-last --vary yield=2500 --vary handover=0
+
+Vrba, Halvorsen and Griwodz, A Simple Improvement of the Work-stealing
+Scheduling Algorithm, CISIS 2010. docs/papers/ws-last.md says what the paper
+leaves unsaid, what was chosen, and where numbers differ.",
+        default: "all",
+        vary: (
+            "KEY=NS",
+            "Choose otherwise what the paper leaves unsaid, in nanoseconds; can be repeated. Of a run queue's lock: queue \
+             (it is held), handover (it passes on), removal (it is held so much longer if a task is taken). Others: steal \
+             (the rest of an attempt), yield, switch (from one task to another), message (sending or receiving)",
+        ),
+        one_in: Some("round"),
+        file: "lab/papers/src/ws_last/claims.toml",
+        claims: include_str!("ws_last/claims.toml"),
+    };
+
+    type Options = Options;
+    type Setting = Setting;
+    type Extra = Extra;
+
+    fn usual(seed: u64) -> Result<Setting, String> {
+        Ok(Setting::new(seed))
+    }
+
+    fn setting(options: &Options, seed: u64, one_in: u32) -> Result<(Setting, String), Failure> {
+        let Options { real } = *options;
+        let name = if real { format!("ws-last on {} threads", T::count()) } else { format!("ws-last, seed {seed}") };
+        Ok((Setting { one_in, real, ..Setting::new(seed) }, name))
+    }
+
+    fn vary(setting: &mut Setting, text: &str) -> Result<(), String> {
+        setting.vary(text)
+    }
+
+    fn with(setting: &Setting) -> WsLast<T> {
+        WsLast { setting: setting.clone(), outcomes: Vec::new(), threads: PhantomData }
+    }
+
+    fn experiments<R: Runner>() -> Vec<Experiment<WsLast<T>, R>> {
+        vec![
+            Experiment::new(
+                "exp1",
+                "Speedup over the division of work, from 50 to 1000 workers (figure 3)",
+                |paper, runner| paper.run("exp1", divisions::points(), divisions::measures, runner),
+                |paper, claims| paper.draw("exp1", claims, divisions::figures),
+            ),
+            Experiment::new(
+                "exp2",
+                "Speedup and attempts to steal over the number of workers (figure 4)",
+                |paper, runner| paper.run("exp2", workers::points(), workers::measures, runner),
+                |paper, claims| paper.draw("exp2", claims, workers::figures),
+            ),
+            Experiment::new(
+                "exp3",
+                "Running time and speedup over the work per message (figure 5)",
+                |paper, runner| paper.run("exp3", messages::points(), messages::measures, runner),
+                |paper, claims| paper.draw("exp3", claims, messages::figures),
+            ),
+            Experiment::new(
+                "exp4",
+                "Speedup with 16 to 48 workers under WS-LAST (figure 6)",
+                |paper, runner| paper.run("exp4", sawtooth::points(), sawtooth::measures, runner),
+                |paper, claims| paper.draw("exp4", claims, sawtooth::figures),
+            ),
+        ]
+    }
+
+    fn extra(self) -> Extra {
+        let row = |experiment: &'static str, outcome: Outcome| Row {
+            experiment,
+            outcome,
+            speedup: outcome.speedup(),
+            steal_rate: outcome.steal_rate(),
+        };
+        let each = self.outcomes.into_iter();
+        let points = each.flat_map(|(name, outcomes)| outcomes.into_iter().map(move |outcome| row(name, outcome)));
+        Extra { points: points.collect(), real: self.setting.real }
+    }
+
+    fn table(extra: &Extra) -> String {
+        extra.table()
+    }
+}
+
+impl<T: Threads> WsLast<T> {
+    /// Runs the points of an experiment, and measures them if they are simulated: the paper's numbers are those of 8
+    /// CPUs.
+    fn run<R: Runner>(
+        &mut self,
+        name: &'static str,
+        mut points: Vec<Point>,
+        measures: fn(&[Outcome]) -> Vec<Measure>,
+        runner: &R,
+    ) -> Result<Option<Vec<Measure>>, Failure> {
+        let setting = &self.setting;
+        let (outcomes, measures) = if setting.real {
+            points.retain(|point| point.work <= MOST);
+            (T::measure(&points, setting.one_in)?, Vec::new())
+        } else {
+            let Some(outcomes) = here(setting.simulate(name, &points, runner))? else { return Ok(None) };
+            let measures = measures(&outcomes);
+            (outcomes, measures)
+        };
+        self.outcomes.push((name, outcomes));
+        Ok(Some(measures))
+    }
+
+    /// Draws the points of an experiment. With those on threads no number of the paper stands.
+    fn draw(&self, name: &str, claims: &[Claim], figures: fn(&[Outcome], &[Claim], u32) -> Vec<Named>) -> Vec<Named> {
+        let (claims, cpus) = if self.setting.real { (&[][..], T::count().into()) } else { (claims, CPUS) };
+        let own = self.outcomes.iter().filter(|(known, _)| *known == name);
+        own.flat_map(|(_, outcomes)| figures(outcomes, claims, cpus)).collect()
+    }
+}
+
+/// The points of the experiments that were run.
+#[derive(Serialize)]
+pub struct Extra {
+    points: Vec<Row>,
+    #[serde(skip)]
+    real: bool,
+}
+
+#[derive(Serialize)]
+struct Row {
+    experiment: &'static str,
+    #[serde(flatten)]
+    outcome: Outcome,
+    speedup: f64,
+    steal_rate: f64,
+}
+
+impl Extra {
+    /// The points on threads, a table for each experiment.
+    fn table(&self) -> String {
+        let mut text = String::new();
+        for rows in self.points.chunk_by(|one, other| one.experiment == other.experiment).filter(|_| self.real) {
+            let mut table = Table::new();
+            let header = ["n", "w µs", "algorithm", "speedup", "attempts per s"];
+            table.load_style(presets::ASCII_MARKDOWN).set_header(header);
+            for Row { outcome, speedup, steal_rate, .. } in rows {
+                table.add_row([
+                    outcome.point.workers.to_string(),
+                    (outcome.point.work / 1_000).to_string(),
+                    outcome.point.variant.name().to_owned(),
+                    format!("{speedup:.2}"),
+                    format!("{steal_rate:.0}"),
+                ]);
+            }
+            let _ = writeln!(text, "{}\n{table}", rows[0].experiment);
+        }
+        text
+    }
+}

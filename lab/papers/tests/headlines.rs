@@ -1,0 +1,212 @@
+//! Headlines of the papers hold for the policies that ship, and each test is one: `crates/policy/mutations/` has
+//! for each but `bws_switches_less` a policy that is broken on purpose. `checks/mutations.sh` expects the test to
+//! fail, and with `--reproduce` the command's own check.
+//!
+//! Each measures what its claims speak of, by fewer runs than the paper, and asks the claims files what counts as
+//! the paper's.
+
+use std::sync::LazyLock;
+
+use comity_papers::Serial;
+use comity_papers::a_steal::{self, ASteal, Practical, SECONDS_PER_QUANTUM, time, time_waste, utilization, waste};
+use comity_papers::bws::{self, Bws, ORIGINAL, pairs, slowdowns, throughputs};
+use comity_papers::claims::{CHOSEN, judge};
+use comity_papers::dws::mixes::{self, Set};
+use comity_papers::dws::{self, ABP, Dws, compute};
+use comity_papers::measure::{Measure, part};
+use comity_papers::paper::Paper;
+use comity_papers::robinhood::{self, Benchmark, Robinhood, Strategy, figure3, rates};
+use comity_papers::ws_last::{self, NoThreads, Point, divisions, messages, sawtooth};
+
+type WsLast = ws_last::WsLast<NoThreads>;
+
+/// # Panics
+/// If one of the claims was not measured, or what was measured does not count as the paper's.
+fn hold<P: Paper>(ids: &[&str], measures: Vec<Measure>) {
+    let claims = P::claims().unwrap_or_else(|why| panic!("{why}"));
+    let judged = judge(&claims, &[(CHOSEN.to_owned(), measures)]);
+    for id in ids {
+        let one = judged.iter().find(|one| one.claim.id == *id).unwrap_or_else(|| panic!("'{id}' was not measured"));
+        let at = &one.at[0];
+        assert!(at.is_within, "{id}: {:.3}, and {} counts as {}", at.here.value, one.claim.accepted(), one.claim.paper);
+    }
+}
+
+/// One of so many of the paper's runs.
+fn a_steal(one_in: usize) -> a_steal::Setting {
+    let practical = Practical::synthetic(1, SECONDS_PER_QUANTUM).expect("it has room");
+    a_steal::Setting { one_in, ..a_steal::Setting::new(1, practical) }
+}
+
+fn times() -> Vec<a_steal::Outcome> {
+    let Ok(outcomes) = time::run(&a_steal(20), &Serial);
+    outcomes
+}
+
+#[test]
+fn a_steal_speeds_up_linearly() {
+    hold::<ASteal>(&["linear-speedup"], time::measures(&times()));
+}
+
+#[test]
+fn a_steal_takes_at_most_twice_the_optimal_time() {
+    hold::<ASteal>(&["twice-optimal"], time::measures(&times()));
+}
+
+fn wastes() -> Vec<Measure> {
+    let Ok(by_delta) = waste::run(&a_steal(50), &Serial);
+    waste::measures(&by_delta, &times(), 200)
+}
+
+#[test]
+fn a_steal_typically_wastes_little() {
+    hold::<ASteal>(&["waste-typical"], wastes());
+}
+
+#[test]
+fn a_steal_wastes_a_tiny_fraction_where_parallelism_is_high() {
+    hold::<ASteal>(&["waste-parallel"], wastes());
+}
+
+/// A tenth of the time-waste experiments, run once for all tests.
+static HEAD_TO_HEAD: LazyLock<Vec<Measure>> = LazyLock::new(|| {
+    let setting = a_steal(10);
+    let [Ok(large), Ok(small)] = time_waste::MACHINES.map(|machine| time_waste::run(&setting, machine, &Serial));
+    time_waste::measures(&large, &small)
+});
+
+#[test]
+fn a_steal_is_twice_as_fast_as_abp_on_large_machines() {
+    hold::<ASteal>(&["time-512"], HEAD_TO_HEAD.clone());
+}
+
+#[test]
+fn a_steal_wastes_a_tenth_of_what_abp_wastes_on_large_machines() {
+    hold::<ASteal>(&["waste-512"], HEAD_TO_HEAD.clone());
+}
+
+#[test]
+fn abp_is_slightly_faster_on_smaller_machines() {
+    hold::<ASteal>(&["time-128"], HEAD_TO_HEAD.clone());
+}
+
+#[test]
+fn abp_still_wastes_many_more_cycles_on_smaller_machines() {
+    hold::<ASteal>(&["waste-128-introduction"], HEAD_TO_HEAD.clone());
+}
+
+#[test]
+fn a_steal_overtakes_with_many_jobs() {
+    // It takes some 20,000 steps, which are to be less than a tenth.
+    let Ok(sets) = utilization::run(&a_steal(4), &Serial);
+    hold::<ASteal>(&["overtaken-u-u", "overtaken-ht1-ht1"], utilization::measures(&sets));
+}
+
+/// A sixth of the rounds, measured once.
+fn ws_last(points: &[Point]) -> Vec<ws_last::Outcome> {
+    let setting = ws_last::Setting { one_in: 6, measurements: 1, ..ws_last::Setting::new(1) };
+    let Ok(outcomes) = setting.simulate("points", points, &Serial);
+    outcomes
+}
+
+/// Experiment 1, run once for all tests.
+static DIVISIONS: LazyLock<Vec<Measure>> = LazyLock::new(|| divisions::measures(&ws_last(&divisions::points())));
+
+#[test]
+fn ws_cur_loses_speed_at_100_us() {
+    hold::<WsLast>(&["cur-100"], DIVISIONS.clone());
+}
+
+#[test]
+fn ws_last_keeps_speed_at_100_us() {
+    hold::<WsLast>(&["last-100"], DIVISIONS.clone());
+}
+
+/// How far each has come down at d = 10⁵ are two headlines that differ; which of both is the faster is one claim of
+/// both.
+#[test]
+fn ws_cur_degrades_much_more_rapidly() {
+    hold::<WsLast>(&["last-above-cur"], DIVISIONS.clone());
+}
+
+/// The ratio of both rates is a headline that differs; WS-CUR's is not.
+#[test]
+fn ws_cur_attempts_as_many_steals() {
+    hold::<WsLast>(&["cur-rate"], DIVISIONS.clone());
+}
+
+#[test]
+fn ws_last_hardly_grows_slower_than_linearly_at_250_workers() {
+    hold::<WsLast>(&["last-almost-none-250"], messages::measures(&ws_last(&messages::points())));
+}
+
+#[test]
+fn speedup_is_a_sawtooth() {
+    let ids = ["minima", "maxima", "none-elsewhere"];
+    hold::<WsLast>(&ids, sawtooth::measures(&ws_last(&sawtooth::points())));
+}
+
+/// All pairs of BWS, two whole executions of each program at least, run once for all tests.
+static PAIRS: LazyLock<Vec<Measure>> = LazyLock::new(|| {
+    let setting = bws::Setting { executions: 2, ..bws::Setting::new(1) };
+    let programs = setting.programs();
+    let Ok(original) = programs.alone(ORIGINAL, &Serial);
+    let [Ok(abp), Ok(bws)] = [ORIGINAL, "bws"].map(|policy| pairs::run(&programs, policy, &Serial));
+    let mut measures = slowdowns::measures(&original, &abp, &bws);
+    measures.extend(throughputs::measures(&original, &abp, &bws));
+    measures
+});
+
+#[test]
+fn bws_is_fair() {
+    hold::<Bws>(&["unfair-all-bws"], PAIRS.clone());
+}
+
+#[test]
+fn bws_gains_throughput() {
+    hold::<Bws>(&["throughput-gain-mixed"], PAIRS.clone());
+}
+
+#[test]
+fn bws_switches_less() {
+    hold::<Bws>(&["switches-clip-mm", "switches-mi-ep"], PAIRS.clone());
+}
+
+/// DWS's mixes of programs that compute, three whole executions of each at least, run once for all tests.
+static COMPUTE: LazyLock<Vec<Measure>> = LazyLock::new(|| {
+    let setting = dws::Setting { executions: 3, ..dws::Setting::new(1) };
+    let programs = setting.programs();
+    let Ok(alone) = programs.alone(ABP, &Serial);
+    let Ok(compared) = mixes::compare(&programs, Set::Compute, &alone, &Serial);
+    compute::measures(&compared)
+});
+
+#[test]
+fn dws_is_faster_than_equal_parts_for_programs_that_compute() {
+    hold::<Dws>(&["time-c-ep"], COMPUTE.clone());
+}
+
+#[test]
+fn dws_is_as_fair_as_the_paper_says() {
+    hold::<Dws>(&["d-1-2-dws"], COMPUTE.clone());
+}
+
+#[test]
+fn robinhood_gives_a_slice_and_takes_it_back() {
+    let ids = ["figure3-poor-by-t2", "figure3-steal-at", "figure3-wasted-robinhood", "figure3-others-unmoved"];
+    hold::<Robinhood>(&ids, figure3::measures());
+}
+
+#[test]
+fn robinhood_s_giver_pays() {
+    hold::<Robinhood>(&["figure3-giver-pays"], figure3::measures());
+}
+
+/// At two of the three rates, and by CG alone.
+#[test]
+fn robinhood_is_faster_within_nodes() {
+    let programs = robinhood::Setting::new(1).programs();
+    let time = |machines, strategy| programs.at_rate(&rates::alone(Benchmark::Cg, machines, strategy)).mean();
+    let is_worse = |machines| time(machines, Strategy::RobinhoodU) > time(machines, Strategy::Robinhood);
+    hold::<Robinhood>(&["fig13-u-worse"], vec![Measure::new("fig13-u-worse", 100.0 * part([2, 4], is_worse))]);
+}

@@ -1,0 +1,201 @@
+//! A sixth paper is one module and one row: the driver does the rest.
+
+use clap::Command;
+use comity_papers::Serial;
+use comity_papers::catalog::papers;
+use comity_papers::paper::Row;
+use comity_papers::report::{Pictures, Report};
+use comity_papers::ws_last::NoThreads;
+
+/// A paper that claims that a square is larger than its root, and that a cube is twice a square.
+mod toy {
+    use comity_console::Failure;
+    use comity_papers::Runner;
+    use comity_papers::claims::{Claim, number};
+    use comity_papers::figure::{Axis, Figure, Marks, Series};
+    use comity_papers::measure::Measure;
+    use comity_papers::paper::{Experiment, Named, NoOptions, Paper, Text, undrawn};
+    use serde::Serialize;
+
+    /// The root.
+    #[derive(Clone, Debug)]
+    pub struct Setting {
+        root: u64,
+    }
+
+    pub struct Toy {
+        setting: Setting,
+        powers: Vec<u64>,
+    }
+
+    #[derive(Serialize)]
+    pub struct Extra {
+        powers: Vec<u64>,
+    }
+
+    const CLAIMS: &str = r#"
+        paper = "toy"
+        title = "On powers"
+
+        [[parameter]]
+        name = "root"
+        chosen = "2"
+        sweep = ["3"]
+        moves = ["cubes"]
+        because = "any number will do"
+
+        [[claim]]
+        id = "square"
+        section = "§1"
+        figure = 1
+        experiment = "squares"
+        measure = "square"
+        paper = "about 4"
+        number = 4.0
+        kind = "known"
+        stated = [3.0, 5.0]
+        tolerance = "rounding"
+        holds = true
+
+        [[claim]]
+        id = "cube"
+        section = "§2"
+        experiment = "cubes"
+        measure = "cube"
+        paper = "twice the square"
+        kind = "held-out"
+        stated = [2.0, 2.0]
+        tolerance = "it is exact"
+        holds = true
+    "#;
+
+    impl Paper for Toy {
+        const TEXT: Text = Text {
+            name: "toy",
+            title: "Toy: powers of a number",
+            about: "Nothing is simulated.",
+            examples: "",
+            default: "all",
+            vary: ("root=N", "Take another root"),
+            one_in: None,
+            file: "toy.toml",
+            claims: CLAIMS,
+        };
+
+        type Options = NoOptions;
+        type Setting = Setting;
+        type Extra = Extra;
+
+        fn usual(_: u64) -> Result<Setting, String> {
+            Ok(Setting { root: 2 })
+        }
+
+        fn vary(setting: &mut Setting, text: &str) -> Result<(), String> {
+            let root = text.strip_prefix("root=").and_then(|root| root.parse().ok());
+            setting.root = root.ok_or_else(|| format!("'{text}' is not root=N"))?;
+            Ok(())
+        }
+
+        fn with(setting: &Setting) -> Toy {
+            Toy { setting: setting.clone(), powers: Vec::new() }
+        }
+
+        fn experiments<R: Runner>() -> Vec<Experiment<Toy, R>> {
+            vec![
+                Experiment::new("squares", "Squares", squares, draw),
+                Experiment::new("cubes", "Cubes over squares", cubes, undrawn),
+            ]
+        }
+
+        fn extra(self) -> Extra {
+            Extra { powers: self.powers }
+        }
+
+        fn table(extra: &Extra) -> String {
+            format!("{} powers\n", extra.powers.len())
+        }
+    }
+
+    impl Toy {
+        /// The powers with these exponents.
+        fn raise<R: Runner>(&mut self, name: &str, exponents: [u32; 2], runner: &R) -> Result<[u64; 2], Failure> {
+            let root = self.setting.root;
+            let Ok(powers) = runner.run(name, 2, |nth| root.pow(exponents[nth])) else { panic!("nothing stops it") };
+            self.powers.extend(&powers);
+            Ok([powers[0], powers[1]])
+        }
+    }
+
+    fn squares<R: Runner>(paper: &mut Toy, runner: &R) -> Result<Option<Vec<Measure>>, Failure> {
+        let [root, square] = paper.raise("squares", [1, 2], runner)?;
+        assert!(root < square);
+        Ok(Some(vec![Measure::new("square", square as f64)]))
+    }
+
+    fn cubes<R: Runner>(paper: &mut Toy, runner: &R) -> Result<Option<Vec<Measure>>, Failure> {
+        let [square, cube] = paper.raise("cubes", [2, 3], runner)?;
+        Ok(Some(vec![Measure::new("cube", cube as f64 / square as f64)]))
+    }
+
+    fn draw(paper: &Toy, claims: &[Claim]) -> Vec<Named> {
+        let points = |y: f64| vec![(2.0, y)];
+        let mut series = vec![Series::new("here", Marks::Points, points(paper.powers[1] as f64))];
+        series.extend(number(claims, "square").map(|number| Series::of_paper("the paper's", 0, points(number))));
+        let title = "Toy figure 1: squares".to_owned();
+        vec![("figure-1", Figure { title, x: Axis::linear("root"), y: Axis::linear("square"), series })]
+    }
+}
+
+/// What comes out of the row of this name with these arguments, or what is wrong with them.
+fn reproduce(name: &str, words: &[&str]) -> Result<Report, String> {
+    let rows: Vec<Row<Serial>> = papers::<Serial, NoThreads>().into_iter().chain([Row::of::<toy::Toy>()]).collect();
+    assert_eq!(rows.len(), 7);
+    let row = rows.iter().find(|row| row.name == name).expect("it is one of the rows");
+    // The command has an option for shards, too, which conflicts with some.
+    let command = (row.command)(Command::new(row.name)).arg(clap::Arg::new("shard").long("shard"));
+    let matches = command.try_get_matches_from([&[row.name], words].concat()).map_err(|error| error.to_string())?;
+    let asked = (row.ask)(&matches, 1).map_err(|failure| failure.into_sentence())?;
+    let report = asked.run(&Serial).map_err(|failure| failure.into_sentence())?;
+    Ok(report.expect("all runs are done here"))
+}
+
+#[test]
+fn a_sixth_paper_is_a_module_and_a_row() {
+    let report = reproduce("toy", &["--check", "--full"]).unwrap();
+    for part in ["On powers", "square", "held out", "figure 1: 1 of 1 hold", "4 powers"] {
+        assert!(report.text.contains(part), "{part} is not in\n{}", report.text);
+    }
+    // A cube is three times a square if the root is three.
+    assert!(report.text.contains("cube: at root=3: it held when it was filed"), "{}", report.text);
+    let failure = report.failure.expect("the check fails").into_sentence();
+    assert_eq!(failure, "1 of 2 claims held when they were filed and do not: cube");
+    assert!(report.json.contains("\"setting\": \"toy, seed 1\"") && report.json.contains("\"powers\""));
+    let Pictures::Figures(figures) = report.pictures else { panic!("it has no tables") };
+    let [("figure-1", figure)] = &figures[..] else { panic!("{} figures", figures.len()) };
+    assert_eq!(figure.series.len(), 2);
+}
+
+#[test]
+fn a_sixth_paper_has_the_arguments_of_all_papers() {
+    let report = reproduce("toy", &["cubes", "--vary", "root=3"]).unwrap();
+    assert!(report.text.contains("differs") && report.text.contains("2 powers"), "{}", report.text);
+    assert!(report.json.contains("\"setting\": \"toy, seed 1, root=3\"") && report.failure.is_none());
+    let report = reproduce("toy", &["--figure", "1"]).unwrap();
+    assert!(!report.text.contains("cube"), "{}", report.text);
+    for (words, part) in [
+        (&["--figure", "2"][..], "--figure 2: the claims of toy are of figures 1"),
+        (&["--vary", "root=x"], "--vary: 'root=x' is not root=N"),
+        (&["roots"], "invalid value 'roots' for '[EXPERIMENT]...'"),
+        (&["--one-in", "2"], "unexpected argument '--one-in'"),
+    ] {
+        let wrong = reproduce("toy", words).err().expect("it is refused");
+        assert!(wrong.contains(part), "{part} is not in\n{wrong}");
+    }
+}
+
+/// The cheapest experiment of a paper of the catalog, by the same driver.
+#[test]
+fn a_paper_of_the_catalog_goes_the_same_way() {
+    let report = reproduce("robinhood", &["figure3", "--check"]).unwrap();
+    assert!(report.failure.is_none() && report.text.contains("figure 3: "), "{}", report.text);
+}
