@@ -135,6 +135,7 @@ mod modelled {
 }
 
 /// The platform that the steps of `comity_protocol` run on: atomics and futexes.
+#[derive(Clone, Copy)]
 pub(crate) struct Threads;
 
 impl Platform for Threads {

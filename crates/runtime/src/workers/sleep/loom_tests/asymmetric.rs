@@ -51,7 +51,7 @@ impl Platform for Asymmetric {
     type Word = <Threads as Platform>::Word;
     type Counter = <Threads as Platform>::Counter;
     type Parker = FutexWord;
-    type Lock<T: 'static> = <Threads as Platform>::Lock<T>;
+    type Lock<T> = <Threads as Platform>::Lock<T>;
     type Once<T> = <Threads as Platform>::Once<T>;
 
     fn bool(&self, owner: Option<WorkerId>, value: bool) -> Self::Bool {
@@ -70,7 +70,7 @@ impl Platform for Asymmetric {
         Threads.parker(owner, value)
     }
 
-    fn lock<T: 'static>(&self, value: T) -> Self::Lock<T> {
+    fn lock<T>(&self, value: T) -> Self::Lock<T> {
         Threads.lock(value)
     }
 
