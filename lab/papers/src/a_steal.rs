@@ -70,8 +70,8 @@ impl Paper for ASteal {
     const TEXT: Text = Text {
         name: "a-steal",
         title: "A-STEAL: the time, waste, time-waste and utilization experiments of §4 to §7",
-        about: "The machine is simulated; its thieves, desires and allotments are the code that runs on threads. With --out, \
-                each figure is drawn as an SVG file, and the numbers are in result.json.",
+        about: "The machine is simulated; its thieves, desires and allotments are the code that runs on threads. \
+                With --out, each figure is drawn as an SVG file, and the numbers are in result.json.",
         examples: "Examples:
   comity-lab reproduce a-steal --check
   comity-lab reproduce a-steal --check --full --out results    # stopped, the
@@ -90,8 +90,8 @@ claim, its kind and its tolerance.",
         default: "the paper's four",
         vary: (
             "KEY=VALUE",
-            "Choose otherwise what the paper leaves unsaid; can be repeated. With fork=tree the strands of a phase come \
-             into being by a tree, not at once; trimmed=C makes R = C·(T∞ + L·lg P). Others take a range, as in \
+            "Choose otherwise what the paper leaves unsaid; can be repeated. With fork=tree the strands of a phase \
+             come into being by a tree, not at once; trimmed=C makes R = C·(T∞ + L·lg P). Others take a range, as in \
              iterations=1-8: critical-path (steps), parallelism (over the mean availability), serial (part of the \
              critical path), iterations (the two phases follow each other so often). The last, alternating, is \
              iterations in the time-waste experiments",
@@ -188,8 +188,8 @@ impl ASteal {
         let note = |experiments: &str, jobs: &Jobs| {
             let Jobs { critical_path, parallelism, serial, iterations } = jobs;
             format!(
-                "Jobs of {experiments}: critical path {} to {} steps, parallelism {} to {} times P̄, serial part {} to {}, both phases \
-                 {} to {} times.",
+                "Jobs of {experiments}: critical path {} to {} steps, parallelism {} to {} times P̄, serial part {} \
+                 to {}, both phases {} to {} times.",
                 critical_path.0,
                 critical_path.1,
                 parallelism.0,

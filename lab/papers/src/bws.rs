@@ -45,8 +45,8 @@ impl Paper for Bws {
     const TEXT: Text = Text {
         name: "bws",
         title: "BWS: eight programs alone and in all 28 pairs, on 32 simulated cores with Linux 2.6.36",
-        about: "The programs are recorded kernels; the thieves are the code that runs on threads. With --out, each figure is \
-                drawn as an SVG file, and the numbers are in result.json.",
+        about: "The programs are recorded kernels; the thieves are the code that runs on threads. With --out, each \
+                figure is drawn as an SVG file, and the numbers are in result.json.",
         examples: "Examples:
   comity-lab reproduce bws --check
   comity-lab reproduce bws fig2 fig3 --plot .
@@ -62,9 +62,9 @@ what the model was fitted to.",
         vary: (
             "KEY=VALUE",
             "Choose otherwise what the paper leaves unsaid; can be repeated. Of the machine: bandwidth, cg-memory, \
-             bfs-memory (thousandths), hz. Of the programs: slow, cg (factors of the recorded lengths), clip-serial (µs \
-             before a batch), again (process or in-place). Costs in nanoseconds: steal, yield, switch, refill, queue, \
-             bell, count",
+             bfs-memory (thousandths), hz. Of the programs: slow, cg (factors of the recorded lengths), clip-serial \
+             (µs before a batch), again (process or in-place). Costs in nanoseconds: steal, yield, switch, refill, \
+             queue, bell, count",
         ),
         one_in: None,
         file: "lab/papers/src/bws/claims.toml",

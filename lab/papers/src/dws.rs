@@ -40,8 +40,9 @@ impl Paper for Dws {
     const TEXT: Text = Text {
         name: "dws",
         title: "DWS: eight programs alone and in all 28 mixes, on 16 simulated processors with Linux 2.6.32",
-        about: "The programs are recorded kernels; the thieves, coordinators and the core table are the code that runs on \
-                threads. With --out, each figure is drawn as an SVG file, and the numbers are in result.json.",
+        about: "The programs are recorded kernels; the thieves, coordinators and the core table are the code that \
+                runs on threads. With --out, each figure is drawn as an SVG file, and the numbers are in \
+                result.json.",
         examples: "Examples:
   comity-lab reproduce dws --check
   comity-lab reproduce dws fig4 fig8 --plot .
@@ -94,8 +95,8 @@ assumed.",
     }
 
     fn notes(&self) -> Vec<String> {
-        let note = "The paper gives no time alone and one size: programs' sizes and the machine's costs are assumed, and most of \
-                    them swept.";
+        let note = "The paper gives no time alone and one size: programs' sizes and the machine's costs are assumed, \
+                    and most of them swept.";
         vec![note.to_owned()]
     }
 

@@ -46,10 +46,10 @@ pub struct Robinhood {
 impl Paper for Robinhood {
     const TEXT: Text = Text {
         name: "robinhood",
-        title: "Robinhood: virtual machines of 16 virtual CPUs on 16 simulated ones, under Xen's Credit scheduler, guests with \
-                Linux 3.9",
-        about: "The programs are recorded kernels; the thieves are the code that runs on threads. With --out, each figure is \
-                drawn as an SVG file, and the numbers are in result.json.",
+        title: "Robinhood: virtual machines of 16 virtual CPUs on 16 simulated ones, under Xen's Credit scheduler, \
+                guests with Linux 3.9",
+        about: "The programs are recorded kernels; the thieves are the code that runs on threads. With --out, each \
+                figure is drawn as an SVG file, and the numbers are in result.json.",
         examples: "Examples:
   comity-lab reproduce robinhood --check
   comity-lab reproduce robinhood table2 fig7 --plot .
@@ -64,9 +64,10 @@ is assumed.",
         default: "all",
         vary: (
             "KEY=VALUE",
-            "Choose otherwise what the paper leaves unsaid; can be repeated. Of the machine: rate (cap, neighbours or \
-             weight), weight-of (machine or vcpu), hz. Of the programs: slow, cg (factors of the recorded lengths), setup \
-             (thousandths), length (ms). In nanoseconds: steal, yield, hypercall, vcpu-switch, refill, far, dom0",
+            "Choose otherwise what the paper leaves unsaid; can be repeated. Of the machine: rate (cap, neighbours \
+             or weight), weight-of (machine or vcpu), hz. Of the programs: slow, cg (factors of the recorded \
+             lengths), setup (thousandths), length (ms). In nanoseconds: steal, yield, hypercall, vcpu-switch, \
+             refill, far, dom0",
         ),
         one_in: None,
         file: "lab/papers/src/robinhood/claims.toml",
@@ -116,8 +117,8 @@ is assumed.",
     }
 
     fn notes(&self) -> Vec<String> {
-        let note = "Programs are shortened to 80 ms alone, again and again, and only ratios are compared. The text does not list \
-                    the mixes of figure 9: all 15 are run.";
+        let note = "Programs are shortened to 80 ms alone, again and again, and only ratios are compared. The text \
+                    does not list the mixes of figure 9: all 15 are run.";
         vec![note.to_owned()]
     }
 
@@ -150,8 +151,8 @@ is assumed.",
 }
 
 impl Robinhood {
-    /// What came of these parts, unless some of the runs are elsewhere. All experiments are over programs alone at 100 %,
-    /// which are in the first two parts.
+    /// What came of these parts, unless some of the runs are elsewhere. All experiments are over programs alone at
+    /// 100 %, which are in the first two parts.
     fn found<R: Runner>(&mut self, parts: &[Part], runner: &R) -> Result<Option<&Found>, Failure> {
         for part in parts {
             if !self.parts.contains(part)

@@ -75,9 +75,9 @@ impl<T: Threads> Paper for WsLast<T> {
     const TEXT: Text = Text {
         name: "ws-last",
         title: "WS-LAST: the four experiments of §4, scatter-gather under WS-CUR and WS-LAST",
-        about: "The machine is simulated: 8 CPUs, run queues with locks, tasks that block on channels. Its thieves, and where \
-                an unblocked task goes, are the code that runs on threads. With --out, each figure is drawn as an SVG file, \
-                and the numbers are in result.json.",
+        about: "The machine is simulated: 8 CPUs, run queues with locks, tasks that block on channels. Its thieves, \
+                and where an unblocked task goes, are the code that runs on threads. With --out, each figure is \
+                drawn as an SVG file, and the numbers are in result.json.",
         examples: "Examples:
   comity-lab reproduce ws-last --check
   comity-lab reproduce ws-last exp1 exp4 --out results
@@ -90,9 +90,10 @@ leaves unsaid, what was chosen, and where numbers differ.",
         default: "all",
         vary: (
             "KEY=NS",
-            "Choose otherwise what the paper leaves unsaid, in nanoseconds; can be repeated. Of a run queue's lock: queue \
-             (it is held), handover (it passes on), removal (it is held so much longer if a task is taken). Others: steal \
-             (the rest of an attempt), yield, switch (from one task to another), message (sending or receiving)",
+            "Choose otherwise what the paper leaves unsaid, in nanoseconds; can be repeated. Of a run queue's lock: \
+             queue (it is held), handover (it passes on), removal (it is held so much longer if a task is taken). \
+             Others: steal (the rest of an attempt), yield, switch (from one task to another), message (sending or \
+             receiving)",
         ),
         one_in: Some("round"),
         file: "lab/papers/src/ws_last/claims.toml",

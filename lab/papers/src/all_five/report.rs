@@ -29,9 +29,9 @@ docs/results/all-five.md says what came of it.";
 
 const TITLE: &str = "The five papers' policies, comity, and what was before, on the same eight mixes";
 
-const ABOUT: &str = "Programs run together, again and again, on a simulated host and in a virtual machine, on 8, 32 and 128 \
-                     cores. For each cell several runs, of which the median counts. With --out, tables are drawn as SVG \
-                     files, and the numbers are in result.json.";
+const ABOUT: &str = "Programs run together, again and again, on a simulated host and in a virtual machine, on 8, 32 \
+                     and 128 cores. For each cell several runs, of which the median counts. With --out, tables are \
+                     drawn as SVG files, and the numbers are in result.json.";
 
 const SCHEMA: &str = "comity-all-five/1";
 

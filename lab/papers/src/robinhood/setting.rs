@@ -1,5 +1,5 @@
-//! The machine of Robinhood (§6), its programs and strategies. What the paper leaves unsaid is chosen here, once for all
-//! experiments; `claims.toml` says what fixes each choice, and which values are swept.
+//! The machine of Robinhood (§6), its programs and strategies. What the paper leaves unsaid is chosen here, once for
+//! all experiments; `claims.toml` says what fixes each choice, and which values are swept.
 
 use std::sync::Arc;
 

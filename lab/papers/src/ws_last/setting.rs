@@ -1,4 +1,5 @@
-//! The machine of WS-LAST (§4), and what is run on it: scatter-gather under two answers to where an unblocked task goes.
+//! The machine of WS-LAST (§4), and what is run on it: scatter-gather under two answers to where an unblocked task
+//! goes.
 //!
 //! What the paper leaves unsaid (what things cost on its machine) is chosen here, once for all experiments;
 //! `docs/papers/ws-last.md` says how, and how the outcomes depend on it.
