@@ -30,7 +30,8 @@ const EXAMPLES: &str = "A FILE is, by its content,
   - a timeline: what a program wrote that ran with COMITY_TRACE=FILE, or
     `comity-lab simulate --timeline FILE` of a host. The page has sums: cores
     that each program held, and the parts of its workers' time in each state.
-    Perfetto (https://ui.perfetto.dev) draws a timeline. A timeline that was
+    Perfetto (https://ui.perfetto.dev) draws a timeline, and several of one
+    machine after `jq -s add a.trace b.trace >both.trace`. A timeline that was
     cut short is summed up as far as it is complete.
 
 The page has no script and loads nothing: it can be mailed, and read offline.

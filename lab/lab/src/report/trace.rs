@@ -341,7 +341,7 @@ pub fn section(traces: &[&Trace]) -> Section {
         @for (trace, entry) in traces.iter().zip(&entries[1..]) {
             h3 id=(entry.id) { (clean(&trace.file)) }
             @if trace.is_cut {
-                (warning("This trace was cut short, as when a program is killed: what the workers did last is missing."))
+                (warning("This trace was cut short, as when a program is killed. The last events are missing."))
             }
             @if trace.unknown > 0 {
                 (warning(&format!("{} events of kinds that this version does not know are left out.", trace.unknown)))
@@ -375,8 +375,16 @@ fn counted(how: &BTreeMap<String, u64>) -> String {
 
 /// A row for each program of all files.
 fn held(traces: &[&Trace]) -> Markup {
-    let mut header =
-        vec!["program", "lasted", "workers", "held, core time", "cores held", "of all held", "got cores", "lost cores"];
+    let mut header = vec![
+        "program",
+        "lasted",
+        "workers",
+        "held, core time",
+        "cores held",
+        "of all on this page",
+        "got cores",
+        "lost cores",
+    ];
     header.extend(MODES);
     let programs = || traces.iter().flat_map(|trace| &trace.programs);
     let core_time = |program: &Program| program.ran + program.sum(program.cores.values());
@@ -441,7 +449,8 @@ fn workers(name: &str, program: &Program) -> Markup {
         }
         @if workers.is_empty() { p { "The file has no state of a worker of this program." } }
         @else {
-            (table(&format!("Workers of {}: parts of their time, and counts", clean(name)), &header, 1, &[row("all", &workers)]))
+            @let title = format!("Workers of {}: parts of their time, and counts", clean(name));
+            (table(&title, &header, 1, &[row("all", &workers)]))
             details { summary { "Each worker" } (table("Each worker", &header, 1, &each)) }
         }
     }
