@@ -42,7 +42,8 @@ use comity_policy::{Account, Claims, Coordinator, Mode, Orders, Room, UNCORRECTE
 
 use crate::observer::IdleClock;
 use crate::orders::{InForce, Own};
-use crate::quantum::{Program, Quantum, Staff};
+use crate::quantum::{self, Program, Quantum, Staff};
+use crate::table::{self, Seat};
 use crate::{CoreSet, Demand, Look, STOPPED_AFTER, Standing, Way};
 
 /// The least time between two looks.
@@ -60,39 +61,14 @@ const _: () = assert!(2 * LONGEST.as_millis() <= STOPPED_AFTER.as_millis());
 
 /// A command as its driver has it: its place in the table, and its threads.
 pub trait Command {
-    /// See [`Program::round`]. As many count as awake as are on a core or wait for one.
-    fn round(&mut self, desire: u32, awake: u32) -> Standing;
+    /// Its place in the table.
+    type Seat: Seat;
 
-    /// The coordinator comes by, and claims then. See [`heed`](crate::table::heed).
-    fn heed(&mut self);
-
-    /// It came by at `now`, and has claimed what it may: in how many nanoseconds from then on it may claim more of
-    /// what other programs leave free. See [`watch`](crate::table::watch).
-    fn watch(&mut self, now: u64) -> Option<u64>;
-
-    /// See [`Program::correct`].
-    fn correct(&mut self, correction: u32);
-
-    /// See [`Program::propose`].
-    fn propose(&mut self, proposal: Proposal);
+    /// Returns its place in the table.
+    fn seat(&self) -> &Self::Seat;
 
     /// Returns the cores that the command may use.
     fn cores(&self) -> CoreSet;
-
-    /// The cores that it is entitled to.
-    fn owned(&self) -> CoreSet;
-
-    /// The cores that it holds.
-    fn held(&self) -> CoreSet;
-
-    /// Claims a core that no program uses, with `own_only` one that the command is entitled to. False: there is none.
-    fn claim(&mut self, own_only: bool) -> bool;
-
-    /// Takes back a core that another program uses. False: there is none.
-    fn take_back(&mut self) -> bool;
-
-    /// Releases the core.
-    fn release(&mut self, core: usize);
 
     /// So many cores were taken from it.
     fn note_lost(&mut self, cores: u32);
@@ -105,9 +81,6 @@ pub trait Command {
 
     /// Its threads rest from now on, or go on.
     fn close(&mut self, closed: bool);
-
-    /// Its bell is rung when a core becomes free, from now on or no longer.
-    fn want(&mut self, wants: bool);
 
     /// Publishes the way in which the command is limited to its share from now on.
     fn publish(&mut self, way: Way);
@@ -215,7 +188,7 @@ impl Coordination {
     pub fn rung<C: Command>(&mut self, command: &mut C, now: u64) {
         self.note_losses(command, now);
         self.with(command, |quantum, program| {
-            program.heed();
+            quantum::heed(program.seat());
             quantum.borrow_if_out(program, now);
             quantum.watch(program, now);
         });
@@ -258,9 +231,9 @@ impl Coordination {
         self.note_losses(command, now);
         let cap = self.cap;
         self.with(command, |quantum, program| quantum.rest(program, [0, cap], now));
-        command.want(false);
+        command.seat().want(false);
         self.with(command, |quantum, program| {
-            program.heed();
+            quantum::heed(program.seat());
             quantum.watch(program, now);
         });
         self.place(command);
@@ -328,7 +301,7 @@ impl Coordination {
         let mut program = Whole { command: &mut *command, told: self.told, cap: self.cap, alone: self.alone };
         let outcome = action(&mut self.quantum, &mut program);
         self.alone = program.alone;
-        self.held = command.held();
+        self.held = quantum::held(command.seat());
         outcome
     }
 
@@ -366,7 +339,7 @@ impl Coordination {
     fn note_losses<C: Command>(&mut self, command: &mut C, now: u64) {
         self.had += (now - self.counted) * self.held.len() as u64;
         self.counted = now;
-        let held = command.held();
+        let held = quantum::held(command.seat());
         let lost = self.held.iter().filter(|core| !held.contains(*core)).count();
         if lost > 0 {
             command.note_lost(lost as u32);
@@ -404,10 +377,15 @@ struct Whole<'a, C> {
 }
 
 impl<C: Command> Program for Whole<'_, C> {
+    type Seat = C::Seat;
     type Staff<'a>
         = &'a mut Self
     where
         Self: 'a;
+
+    fn seat(&self) -> &C::Seat {
+        self.command.seat()
+    }
 
     fn staffs(&self) -> usize {
         1
@@ -417,37 +395,12 @@ impl<C: Command> Program for Whole<'_, C> {
         self
     }
 
-    fn round(&mut self, desire: u32, awake: u32) -> Standing {
-        let standing = self.command.round(desire, awake);
-        Standing { share_milli: standing.share_milli.min(self.cap.saturating_mul(1000)), ..standing }
-    }
-
-    fn heed(&mut self) {
-        self.command.heed();
-    }
-
-    fn watch(&mut self, now: u64) -> Option<u64> {
-        self.command.watch(now)
-    }
-
-    fn correct(&mut self, correction: u32) {
-        self.command.correct(correction);
-    }
-
-    fn propose(&mut self, proposal: Proposal) {
-        self.command.propose(proposal);
-    }
-
-    fn owned(&self) -> CoreSet {
-        self.command.owned()
-    }
-
-    fn held(&self) -> CoreSet {
-        self.command.held()
-    }
-
     fn in_force(&self) -> InForce {
         self.told
+    }
+
+    fn cap(&self) -> u32 {
+        self.cap
     }
 
     fn stand(&mut self, alone: bool, _mode: Mode, _room: Room, _usable: u32) {
@@ -457,7 +410,7 @@ impl<C: Command> Program for Whole<'_, C> {
     /// One that rests could use a core.
     fn close(&mut self, closed: bool) {
         self.command.close(closed);
-        self.command.want(closed);
+        self.seat().want(closed);
     }
 }
 
@@ -472,23 +425,25 @@ impl<C: Command> Staff for &mut Whole<'_, C> {
     }
 
     fn most(&self) -> u32 {
-        self.command.owned().len() as u32
+        quantum::owned(self.seat()).len() as u32
     }
 
     fn held(&self) -> CoreSet {
-        self.command.held()
+        quantum::held(self.seat())
     }
 
     fn claim(&mut self, own_only: bool) -> bool {
-        self.command.claim(own_only)
+        self.seat().view().is_some_and(|view| table::claim(&view, own_only).is_some())
     }
 
     fn take_back(&mut self) -> bool {
-        self.command.take_back()
+        self.seat().view().is_some_and(|view| table::take_back(&view).is_some())
     }
 
     fn release(&mut self, core: usize) {
-        self.command.release(core);
+        if let Some(view) = self.seat().view() {
+            table::release(&view, Some(core));
+        }
     }
 
     /// Its threads are placed when all is decided.

@@ -64,16 +64,15 @@ pub trait Crew: Pool {
 /// What the driver does next. It does that, and then answers with the outcome that the variant names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// Try to take a task of this worker: [`Outcome::Found`], [`Outcome::Missed`] or [`Outcome::Nothing`]. From the
-    /// thief itself there is none.
+    /// Try to take a task of this worker: [`Outcome::Took`]. From the thief itself there is none.
     StealFrom(WorkerId),
-    /// Try to take a task that came from outside: [`Outcome::Found`] or [`Outcome::Nothing`].
+    /// Try to take a task that came from outside: [`Outcome::Took`].
     TakeInjected,
-    /// Take over the queue of this worker, which has no core: [`Outcome::Found`] or [`Outcome::Nothing`].
+    /// Take over the queue of this worker, which has no core: [`Outcome::Took`].
     Mug(WorkerId),
     /// Look at a worker: [`Outcome::Seen`].
     Inspect(WorkerId),
-    /// Take over a wake-up that this worker owes: [`Outcome::Found`] or [`Outcome::Nothing`].
+    /// Take over a wake-up that this worker owes: [`Outcome::Took`].
     ClaimWakeup(WorkerId),
     /// Call [`wake_peer`](crate::sleep::Sleep::wake_peer) with this: [`Outcome::Woke`].
     Wake {
@@ -84,8 +83,8 @@ pub enum Effect {
     },
     /// Give up the core, to this worker if the kernel can: [`Outcome::Done`].
     Yield(Option<WorkerId>),
-    /// Give what is left of the time slice to this worker, or to its virtual CPU: [`Outcome::Found`], or
-    /// [`Outcome::Nothing`] if that is refused.
+    /// Give what is left of the time slice to this worker, or to its virtual CPU: [`Outcome::Took`], with
+    /// [`Take::Nothing`] if the slice is refused.
     Accelerate {
         /// The worker.
         candidate: WorkerId,
@@ -166,14 +165,14 @@ pub trait Hands {
     fn wait(&mut self, at_rest: u32, timeout: Option<Duration>, is_retired: bool) -> bool;
 }
 
-/// What came of an attempt to steal.
+/// What came of an attempt to take a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Take {
     /// The driver has the task.
     Taken,
-    /// There is one, and this thief did not get it.
+    /// There is a task, and this thief did not get it.
     Missed,
-    /// There was none.
+    /// There was no task.
     Nothing,
 }
 
@@ -181,24 +180,20 @@ impl Effect {
     /// Has the effect done by `me`, and says what came of it. `None`: a wait has begun, or the spell is over.
     #[inline]
     pub fn carry_out(self, me: WorkerId, hands: &mut impl Hands) -> Option<Outcome> {
-        let found = |found: bool| if found { Outcome::Found } else { Outcome::Nothing };
+        let took = |taken: bool| Outcome::Took(if taken { Take::Taken } else { Take::Nothing });
         Some(match self {
-            Effect::StealFrom(victim) if victim == me => Outcome::Nothing,
-            Effect::StealFrom(victim) => match hands.steal(victim) {
-                Take::Taken => Outcome::Found,
-                Take::Missed => Outcome::Missed,
-                Take::Nothing => Outcome::Nothing,
-            },
-            Effect::TakeInjected => found(hands.take_injected()),
-            Effect::Mug(victim) => found(hands.mug(victim)),
+            Effect::StealFrom(victim) if victim == me => Outcome::Took(Take::Nothing),
+            Effect::StealFrom(victim) => Outcome::Took(hands.steal(victim)),
+            Effect::TakeInjected => took(hands.take_injected()),
+            Effect::Mug(victim) => took(hands.mug(victim)),
             Effect::Inspect(victim) => Outcome::Seen(hands.inspect(victim)),
-            Effect::ClaimWakeup(from) => found(hands.claim_wakeup(from)),
+            Effect::ClaimWakeup(from) => took(hands.claim_wakeup(from)),
             Effect::Wake { sleeper, appoint } => Outcome::Woke(hands.wake(sleeper, appoint)),
             Effect::Yield(to) => {
                 hands.give_way(to);
                 Outcome::Done
             }
-            Effect::Accelerate { candidate, level } => found(hands.accelerate(candidate, level)),
+            Effect::Accelerate { candidate, level } => took(hands.accelerate(candidate, level)),
             Effect::Pause { hints } => {
                 hands.pause(hints);
                 Outcome::Done
@@ -240,12 +235,8 @@ pub enum Step {
 pub enum Outcome {
     /// It is done; or the dialogue begins.
     Done,
-    /// The driver has the task, or the wake-up; or it is accelerated.
-    Found,
-    /// There is one, and this thief did not get it.
-    Missed,
-    /// There was none; or it is refused.
-    Nothing,
+    /// What came of an attempt to take a task, a queue or a wake-up, or to give a time slice away.
+    Took(Take),
     /// What was seen of a worker.
     Seen(Victim),
     /// Which worker was woken.
@@ -280,9 +271,8 @@ enum State {
     BeginsToRest,
     /// The driver robs this worker.
     Robs(WorkerId),
-    /// Then it looks outside; if that is in vain, the policy is told that its steal from this worker failed, or missed
-    /// a task.
-    LooksOutside(WorkerId, Failure),
+    /// The driver looks outside after a steal from this worker, which brought no task.
+    LooksOutside(WorkerId, Take),
     /// The driver looks at a worker.
     Inspects,
     /// It takes over a wake-up that this worker owes.
@@ -304,13 +294,6 @@ enum State {
     Waits(Cause),
     /// The spell is over.
     Ends,
-}
-
-/// Why a steal brought nothing.
-#[derive(Clone, Copy, Debug)]
-enum Failure {
-    Nothing,
-    Missed,
 }
 
 /// See the module.
@@ -387,21 +370,20 @@ impl Dialogue {
         // cold.
         let event = match (&self.state, outcome) {
             (State::Begins, Outcome::Done) => return self.ask(thief, self.pending),
-            (&State::Robs(victim), Outcome::Found) => Event::StealSucceeded(victim),
+            (&State::Robs(victim), Outcome::Took(Take::Taken)) => Event::StealSucceeded(victim),
             // A steal finds what came from outside too.
-            (&State::Robs(victim), Outcome::Nothing) if crew.takes_from_outside() => {
-                return self.go(State::LooksOutside(victim, Failure::Nothing), Effect::TakeInjected);
+            (&State::Robs(victim), Outcome::Took(take)) if crew.takes_from_outside() => {
+                return self.go(State::LooksOutside(victim, take), Effect::TakeInjected);
             }
-            (&State::Robs(victim), Outcome::Missed) if crew.takes_from_outside() => {
-                return self.go(State::LooksOutside(victim, Failure::Missed), Effect::TakeInjected);
+            (State::LooksOutside(..), Outcome::Took(Take::Taken)) => Event::Injected,
+            (&State::Robs(victim), Outcome::Took(Take::Nothing)) => {
+                return self.heard(thief, crew, Event::StealFailed(victim));
             }
-            (State::LooksOutside(..), Outcome::Found) => Event::Injected,
-            (&State::Robs(victim), Outcome::Nothing) => return self.heard(thief, crew, Event::StealFailed(victim)),
-            (&State::LooksOutside(victim, Failure::Nothing), Outcome::Nothing) => Event::StealFailed(victim),
-            (&State::Robs(victim), Outcome::Missed)
-            | (&State::LooksOutside(victim, Failure::Missed), Outcome::Nothing) => Event::StealMissed(victim),
-            (&State::Mugs(victim), Outcome::Found) => Event::Mugged(victim),
-            (&State::Mugs(victim), Outcome::Nothing) => match crew.next_without_core(self.me, Some(victim)) {
+            (&State::Robs(victim), Outcome::Took(Take::Missed))
+            | (&State::LooksOutside(victim, Take::Missed), Outcome::Took(_)) => Event::StealMissed(victim),
+            (&State::LooksOutside(victim, _), Outcome::Took(_)) => Event::StealFailed(victim),
+            (&State::Mugs(victim), Outcome::Took(Take::Taken)) => Event::Mugged(victim),
+            (&State::Mugs(victim), Outcome::Took(_)) => match crew.next_without_core(self.me, Some(victim)) {
                 Some(next) => return self.go(State::Mugs(next), Effect::Mug(next)),
                 None => Event::NothingToMug,
             },
@@ -410,12 +392,12 @@ impl Dialogue {
                 None => return self.heard(thief, crew, Event::NothingToMug),
             },
             (State::Inspects, Outcome::Seen(victim)) => Event::Seen(victim),
-            (&State::Claims(from), Outcome::Found) => Event::WakeupClaimed(Some(from)),
-            (State::Claims(_), Outcome::Nothing) => Event::WakeupClaimed(None),
+            (&State::Claims(from), Outcome::Took(Take::Taken)) => Event::WakeupClaimed(Some(from)),
+            (State::Claims(_), Outcome::Took(_)) => Event::WakeupClaimed(None),
             (State::Wakes, Outcome::Woke(woken)) => Event::PeerWoken(woken),
             (State::Yields, Outcome::Done) => return self.heard(thief, crew, Event::Yielded),
-            (&State::Accelerates(candidate), Outcome::Found) => Event::Accelerated(candidate),
-            (&State::Accelerates(candidate), Outcome::Nothing) => Event::AccelerationRefused(candidate),
+            (&State::Accelerates(candidate), Outcome::Took(Take::Taken)) => Event::Accelerated(candidate),
+            (&State::Accelerates(candidate), Outcome::Took(_)) => Event::AccelerationRefused(candidate),
             (State::Pauses, Outcome::Done) => {
                 let any_busy = crew.any_busy();
                 Event::Paused { any_busy, core_is_wanted: crew.is_core_wanted(self.me) }
@@ -436,9 +418,7 @@ impl Dialogue {
     fn sweep_or_rest(&mut self, thief: &mut dyn Thief, crew: &impl Surroundings, outcome: Outcome) -> Effect {
         match (&self.state, outcome) {
             (State::BeginsToRest, Outcome::Done) => self.rest_midway(crew),
-            (&State::Sweeps(victim), Outcome::Found | Outcome::Missed | Outcome::Nothing) => {
-                self.swept(thief, crew, victim, outcome == Outcome::Found)
-            }
+            (&State::Sweeps(victim), Outcome::Took(take)) => self.swept(thief, crew, victim, take == Take::Taken),
             (State::Steps(Step::Rest, _), Outcome::Done) => self.rest(thief, crew),
             (&State::Steps(Step::Admit, cause), Outcome::Done) => self.admit(thief, crew, cause),
             (&State::Steps(Step::PassOn, cause), Outcome::Done) => self.pass_on(crew, cause),

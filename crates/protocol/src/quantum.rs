@@ -16,9 +16,9 @@
 //! what the program did not do says nothing.
 //!
 //! [`Coordination`] is for pools: it looks at their workers, and says when to come by. Commands have their own:
-//! [`command`](crate::command). A driver has the table, the books and the clock: each call of a [`Program`]'s methods
-//! is an effect that is carried out before the next is decided. Times are in nanoseconds of any clock that does not go
-//! back.
+//! [`command`](crate::command). The quantum works on the table itself, from the [place](Seat) of the program. A driver
+//! has the place, the books and the clock: each call of a [`Program`]'s methods is an effect that is carried out before
+//! the next is decided. Times are in nanoseconds of any clock that does not go back.
 
 use alloc::boxed::Box;
 
@@ -27,14 +27,20 @@ use comity_policy::{Account, Claims, Coordinator, Mode, Orders, OutOfTurn, Room,
 
 use crate::observer::{Basis, Observer, Process, Workers as _};
 use crate::orders::InForce;
+use crate::table::{self, Seat};
 use crate::{CoreSet, STOPPED_AFTER, Shortfall, Standing};
 
 /// A program that takes part in the core table.
 pub trait Program {
+    /// Its place in the table.
+    type Seat: Seat;
     /// One of those that use its cores, with the lock of its books.
     type Staff<'a>: Staff
     where
         Self: 'a;
+
+    /// Returns its place in the table.
+    fn seat(&self) -> &Self::Seat;
 
     /// How many use its cores: its pools; or one, where that is no pool.
     fn staffs(&self) -> usize;
@@ -42,32 +48,14 @@ pub trait Program {
     /// Takes the lock of one of them.
     fn staff(&mut self, nth: usize) -> Self::Staff<'_>;
 
-    /// Tells the table how many cores the program can use and how many of its workers are awake, and looks how things
-    /// stand.
-    fn round(&mut self, desire: u32, awake: u32) -> Standing;
-
-    /// Tells the table how much the program counts beside its weight, in thousandths.
-    fn correct(&mut self, correction: u32);
-
-    /// Tells the table how the program proposes that cores are divided.
-    fn propose(&mut self, proposal: Proposal);
-
-    /// The coordinator comes by, and claims then. See [`heed`](crate::table::heed).
-    fn heed(&mut self);
-
-    /// It came by at `now`, and has claimed what it may: in how many nanoseconds from then on it may claim more of
-    /// what other programs leave free. See [`watch`](crate::table::watch).
-    fn watch(&mut self, now: u64) -> Option<u64>;
-
-    /// The cores that it is entitled to.
-    fn owned(&self) -> CoreSet;
-
-    /// The cores that it holds.
-    fn held(&self) -> CoreSet;
-
     /// What holds of it by now, after what was asked from outside. How much it counts is the table's to know.
     fn in_force(&self) -> InForce {
         InForce::default()
+    }
+
+    /// The most cores that its share can be.
+    fn cap(&self) -> u32 {
+        self.in_force().most()
     }
 
     /// How the program stands from now on. No other wants cores if it is `alone`; it can use `usable` at the most.
@@ -121,17 +109,8 @@ pub trait Pools: Program + Process {
     /// thread that handed in its last task, which runs.
     fn keeps_core(&self) -> bool;
 
-    /// How many programs are in the table.
-    fn population(&self) -> usize;
-
-    /// Whether the program's place in the table is still its own.
-    fn has_its_place(&self) -> bool;
-
     /// A core was taken back from a pool, or there is one to be had. True: some were taken back.
     fn rung(&mut self, nth: usize) -> bool;
-
-    /// From now on the program waits for no core.
-    fn want_nothing(&mut self);
 
     /// The pool is alone from now on, and releases what it holds while no worker of it is awake.
     fn leave_off(&mut self, nth: usize);
@@ -241,8 +220,9 @@ impl Quantum {
     }
 
     /// The program has claimed what it may.
-    pub(crate) fn watch<P: Program>(&mut self, program: &mut P, now: u64) {
-        self.watched = program.watch(now).map(|after| now + after);
+    pub(crate) fn watch<P: Program>(&mut self, program: &P, now: u64) {
+        let view = program.seat().view_at(now);
+        self.watched = view.and_then(|view| table::watch(&view)).map(|after| now + after);
     }
 
     /// Processor time that the program was due since it began, in nanoseconds: its share while it held cores beside
@@ -274,11 +254,12 @@ impl Quantum {
         now: u64,
         amended: impl FnOnce(Orders) -> Orders,
     ) -> Decided {
-        let most = program.in_force().most();
-        program.heed();
-        let standing = program.round(self.desire, awake);
+        let [most, cap] = [program.in_force().most(), program.cap()];
+        heed(program.seat());
+        let standing = program.seat().round(self.desire, awake);
         // A program that is kept from its share cannot be asked to use it.
-        self.share_milli = standing.share_milli.min(most.saturating_mul(1000));
+        let standing = Standing { share_milli: standing.share_milli.min(cap.saturating_mul(1000)), ..standing };
+        self.share_milli = standing.share_milli;
         self.turn.note(&standing, self.length, now);
         // One that shares time, or is alone, has what it can use.
         let is_due = self.mode == Mode::Cores && !standing.alone;
@@ -300,8 +281,8 @@ impl Quantum {
 
     /// The program is to rest: it holds nothing, desires nothing, and is closed. The policy hears nothing of it.
     pub(crate) fn rest<P: Program>(&mut self, program: &mut P, [awake, usable]: [u32; 2], now: u64) {
-        program.heed();
-        let standing = program.round(self.desire, awake);
+        heed(program.seat());
+        let standing = program.seat().round(self.desire, awake);
         let orders = Orders { room: self.room, proposal: self.proposal, ..REST };
         self.carry_out(program, orders, standing, [awake, usable], true, now);
     }
@@ -320,15 +301,15 @@ impl Quantum {
         let desire = orders.desire.min(most);
         if orders.correction != self.correction {
             self.correction = orders.correction;
-            program.correct(orders.correction);
+            program.seat().correct(orders.correction);
         }
         if orders.proposal != self.proposal {
             self.proposal = orders.proposal;
-            program.propose(orders.proposal);
+            program.seat().propose(orders.proposal);
         }
         let changes = desire != self.desire;
         (self.desire, self.worth, self.mode, self.room) = (desire, worth, mode, room);
-        let standing = if changes { program.round(desire, awake) } else { standing };
+        let standing = if changes { program.seat().round(desire, awake) } else { standing };
         self.turn.rests =
             mode == Mode::Cores && desire > 0 && !standing.alone && orders.out_of_turn == OutOfTurn::Rests;
         self.turn.allotted = standing.allotted;
@@ -336,12 +317,14 @@ impl Quantum {
         if most < u32::MAX {
             release_surplus(program, most);
         }
-        let owned = program.owned();
+        let owned = owned(program.seat());
         let owned_before = core::mem::replace(&mut self.turn.owned, owned);
         if self.turn.rests && standing.until_change.is_some() {
             // What it had for its turn. The kernel may have threads of the program that has the next turn wait for
             // this one's.
-            for core in program.held().iter().filter(|core| owned_before.contains(*core) && !owned.contains(*core)) {
+            for core in
+                held(program.seat()).iter().filter(|core| owned_before.contains(*core) && !owned.contains(*core))
+            {
                 (0..program.staffs()).for_each(|nth| program.staff(nth).release(core));
             }
         }
@@ -359,7 +342,7 @@ impl Quantum {
             self.shut(program, closed, now);
             (0..program.staffs()).for_each(|nth| program.staff(nth).employ());
         }
-        (self.allotment, self.is_alone) = (program.held().len() as u32, standing.alone);
+        (self.allotment, self.is_alone) = (held(program.seat()).len() as u32, standing.alone);
         self.watch(program, now);
         standing
     }
@@ -369,7 +352,7 @@ impl Quantum {
     fn shut<P: Program>(&mut self, program: &mut P, closed: bool, now: u64) {
         let turn = &mut self.turn;
         let rests = turn.rests && now.saturating_sub(turn.had_core) <= turn.patience;
-        let is_out = rests && !closed && turn.allotted == 0 && program.held().is_empty();
+        let is_out = rests && !closed && turn.allotted == 0 && held(program.seat()).is_empty();
         turn.out_ns += turn.out_since.map_or(0, |since| now.saturating_sub(since));
         turn.out_since = is_out.then_some(now);
         let before = core::mem::replace(&mut turn.shut, closed || is_out);
@@ -388,7 +371,7 @@ impl Quantum {
 
     /// Whether its turn is over, or it has to return what it had borrowed, since this was last looked at.
     pub(crate) fn has_lost_its_turn<P: Program>(&self, program: &P) -> bool {
-        self.turn.rests && self.turn.out_since.is_none() && self.allotment > 0 && program.held().is_empty()
+        self.turn.rests && self.turn.out_since.is_none() && self.allotment > 0 && held(program.seat()).is_empty()
     }
 
     fn account(&self, seen: Account, standing: &Standing) -> Account {
@@ -413,8 +396,8 @@ impl Quantum {
         let owned = match self.desire {
             0 => CoreSet::EMPTY,
             // Out of turn it keeps what it has borrowed until that is taken back.
-            _ if self.turn.rests && self.turn.allotted == 0 => program.owned().union(program.held()),
-            _ => program.owned(),
+            _ if self.turn.rests && self.turn.allotted == 0 => owned(program.seat()).union(held(program.seat())),
+            _ => owned(program.seat()),
         };
         for nth in 0..program.staffs() {
             let mut staff = program.staff(nth);
@@ -436,12 +419,12 @@ impl Quantum {
 
     /// The program holds nothing, and desires nothing.
     fn leave_off<P: Pools>(&mut self, pools: &mut P) {
-        pools.want_nothing();
-        pools.heed();
+        pools.seat().want(false);
+        heed(pools.seat());
         (self.desire, self.mode, self.allotment, self.turn) = (0, Mode::Time, 0, Turn::default());
         self.watched = None;
         let awake = (0..pools.pools()).map(|nth| pools.workers(nth).awake()).sum();
-        pools.round(0, awake);
+        pools.seat().round(0, awake);
         (0..pools.pools()).for_each(|nth| pools.leave_off(nth));
     }
 }
@@ -464,6 +447,23 @@ impl Turn {
     }
 }
 
+/// Returns the cores that the program is entitled to.
+pub(crate) fn owned(seat: &impl Seat) -> CoreSet {
+    seat.view().map_or(CoreSet::EMPTY, |view| table::owned(&view))
+}
+
+/// Returns the cores that the program holds.
+pub(crate) fn held(seat: &impl Seat) -> CoreSet {
+    seat.view().map_or(CoreSet::EMPTY, |view| table::held(&view))
+}
+
+/// The coordinator comes by, and claims then.
+pub(crate) fn heed(seat: &impl Seat) {
+    if let Some(view) = seat.view() {
+        table::heed(&view);
+    }
+}
+
 /// Claims a core that no program uses for a program that is out of turn and has something to do. False: there is none.
 fn borrow<P: Program>(program: &mut P) -> bool {
     let mut staffs = 0..program.staffs();
@@ -475,7 +475,7 @@ fn borrow<P: Program>(program: &mut P) -> bool {
 
 /// Releases what the program holds beyond so many cores, those first that are not its own.
 fn release_surplus<P: Program>(program: &mut P, most: u32) {
-    let (held, owned) = (program.held(), program.owned());
+    let (held, owned) = (held(program.seat()), owned(program.seat()));
     let [others, own] = [false, true].map(|own| held.iter().filter(move |core| owned.contains(*core) == own));
     for core in others.chain(own).take(held.len().saturating_sub(most as usize)) {
         (0..program.staffs()).for_each(|nth| program.staff(nth).release(core));
@@ -484,7 +484,7 @@ fn release_surplus<P: Program>(program: &mut P, most: u32) {
 
 /// Claims up to `free` cores, then takes back up to `back`, as long as the program holds fewer than `most`.
 fn claim_and_take_back<P: Program>(program: &mut P, [mut free, mut back]: [u32; 2], own_only: bool, most: u32) {
-    let mut room = most.saturating_sub(program.held().len() as u32);
+    let mut room = most.saturating_sub(held(program.seat()).len() as u32);
     let staffs = program.staffs();
     for nth in 0..staffs {
         let mut staff = program.staff(nth);
@@ -622,7 +622,7 @@ impl Coordination {
     /// the middle of a task, which rests where that ends or forks.
     fn rest<P: Pools>(&mut self, pools: &mut P, left: u64) {
         self.closed = true;
-        pools.want_nothing();
+        pools.seat().want(false);
         let usable = pools.usable();
         let awake = (0..pools.pools()).map(|nth| pools.workers(nth).awake()).sum();
         self.quantum.rest(pools, [awake, usable], self.looked);
@@ -652,12 +652,12 @@ impl Coordination {
     /// A core was taken back, there is one to be had, another program has come, or this one has lost its place. False:
     /// only the second.
     fn rung<P: Pools>(&mut self, pools: &mut P, now: u64) -> bool {
-        pools.heed();
+        heed(pools.seat());
         self.quantum.borrow_if_out(pools, now);
         let lost = (0..pools.pools()).fold(false, |lost, nth| pools.rung(nth) | lost);
         self.reopen(pools);
         self.quantum.watch(pools, now);
-        let before = core::mem::replace(&mut self.population, pools.population());
-        lost || self.population > before || !pools.has_its_place()
+        let before = core::mem::replace(&mut self.population, pools.seat().population());
+        lost || self.population > before || !pools.seat().has_its_place()
     }
 }

@@ -59,6 +59,9 @@ pub trait Table {
     /// program was faster, and has seen what is newer.
     fn grant(&self, core: usize, before: CoreWord, next: CoreWord);
 
+    /// Notes that the program lives. Before its coordinator comes by again, no program should take it for stopped.
+    fn beat(&self);
+
     /// Whether the program at another place has been silent for so long that its cores are lent.
     fn is_stopped(&self, slot: SlotId) -> bool;
 
@@ -101,6 +104,40 @@ pub trait Table {
 
     /// Rings the bell of the program at another place.
     fn ring(&self, slot: SlotId);
+}
+
+/// A program's place in the table. The program may lose its place, and take another one, between two steps: a
+/// [view](Seat::view) holds for one step.
+pub trait Seat {
+    /// The table, to the program in this place.
+    type View<'a>: Table
+    where
+        Self: 'a;
+
+    /// Returns the table as it is now. `None`: the program has lost its place and has no other yet.
+    fn view(&self) -> Option<Self::View<'_>>;
+
+    /// Returns the table at the time `now`, by which the ages of cores are judged.
+    fn view_at(&self, now: u64) -> Option<Self::View<'_>>;
+
+    /// Tells the table how many cores the program can use and how many of its workers are awake, and looks how things
+    /// stand. Takes another place if the program has lost its own.
+    fn round(&self, desire: u32, awake: u32) -> Standing;
+
+    /// Tells the table how much the program counts beside its weight, in thousandths.
+    fn correct(&self, correction: u32);
+
+    /// Tells the table how the program proposes that cores are divided.
+    fn propose(&self, proposal: Proposal);
+
+    /// Calls [`want`], now and each time the program takes another place.
+    fn want(&self, wants: bool);
+
+    /// Returns the number of programs in the table.
+    fn population(&self) -> usize;
+
+    /// True if the place is still the program's own.
+    fn has_its_place(&self) -> bool;
 }
 
 /// What a program did with a core.
@@ -173,6 +210,7 @@ impl Report {
 /// Begins to use a core that no program uses, an own one if there is one, and with `own_only` no other. Returns it and
 /// its word before.
 pub fn claim(table: &impl Table, own_only: bool) -> Option<(usize, CoreWord)> {
+    table.beat();
     let me = table.slot();
     let claim = |wanted: &dyn Fn(usize, Option<SlotId>) -> bool| {
         let next = |core, word: CoreWord| usable(table, word).filter(|_| wanted(core, word.owner()))?.claimed(me);
@@ -190,6 +228,7 @@ pub fn claim(table: &impl Table, own_only: bool) -> Option<(usize, CoreWord)> {
 
 /// Takes back a core that another program uses, and tells that program. Returns the core and its word before.
 pub fn take_back(table: &impl Table) -> Option<(usize, CoreWord)> {
+    table.beat();
     let me = table.slot();
     let (core, before) = change(table, |word| word.taken_back(me))?;
     table.note(Change::TakenBack(core));
@@ -338,6 +377,21 @@ fn is_free(table: &impl Table, core: usize) -> bool {
 /// Whether there is a core that the program may claim.
 pub fn any_free(table: &impl Table) -> bool {
     table.cores().iter().any(|core| is_free(table, core))
+}
+
+/// Returns the cores that the program holds.
+pub fn held(table: &impl Table) -> CoreSet {
+    named(table, CoreWord::holder)
+}
+
+/// Returns the cores that the program is entitled to.
+pub fn owned(table: &impl Table) -> CoreSet {
+    named(table, CoreWord::owner)
+}
+
+/// Returns the cores with words that name the program.
+fn named(table: &impl Table, name: impl Fn(CoreWord) -> Option<SlotId>) -> CoreSet {
+    table.cores().iter().filter(|core| name(table.load(*core)) == Some(table.slot())).collect()
 }
 
 /// The word of a core that no program uses, or only one that is stopped.

@@ -10,7 +10,7 @@ use comity_policy::row::Row;
 use comity_policy::{Policy, Room, Sharing, WorkerId};
 use comity_protocol::CoreSet;
 use comity_protocol::activation::{Activation, Cores, Mover, Pool, Retirement, State, Terms, Up};
-use comity_protocol::dialogue::{Crew, Dialogue, Effect, Outcome, Step};
+use comity_protocol::dialogue::{Crew, Dialogue, Effect, Outcome, Step, Take};
 use comity_protocol::sleep::{Sleep, Work};
 
 use cells::Cells;
@@ -581,7 +581,7 @@ fn a_worker_that_finds_its_pool_open_again_and_no_core_rests() {
         let mut dialogue = Dialogue::begin(WorkerId(0), 0, &world.staff);
         let mut go_on = |effect| {
             let outcome = match effect {
-                Effect::StealFrom(_) | Effect::TakeInjected => Outcome::Nothing,
+                Effect::StealFrom(_) | Effect::TakeInjected => Outcome::Took(Take::Nothing),
                 _ => Outcome::Done,
             };
             dialogue.next(&mut *thief, &world.staff, outcome)
@@ -657,7 +657,7 @@ fn a_worker_too_many_retires_after_a_failed_steal_whether_its_program_is_alone_o
         world.employ(0);
         let mut thief = Policy::default().thief(WorkerId(0), 2, 1);
         let mut dialogue = Dialogue::begin(WorkerId(0), 0, &world.staff);
-        let outcomes = [Outcome::Done, Outcome::Nothing, Outcome::Nothing];
+        let outcomes = [Outcome::Done, Outcome::Took(Take::Nothing), Outcome::Took(Take::Nothing)];
         let effects = outcomes.map(|outcome| dialogue.next(&mut *thief, &world.staff, outcome));
         let retires = [Effect::StealFrom(WorkerId(1)), Effect::TakeInjected, Effect::Step(Step::PassOn)];
         assert_eq!(effects, retires, "alone {alone}, by time {by_time}");

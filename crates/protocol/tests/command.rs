@@ -1,35 +1,32 @@
 //! A command's quanta, on a model of its place in the table.
 
+mod place;
+
 use std::time::Duration;
 
 use comity_policy::Policy;
 use comity_policy::allotment::{LINEAR, Proposal};
 use comity_protocol::command::{Command, Coordination, QUANTUM};
 use comity_protocol::orders::{InForce, Own};
-use comity_protocol::{CoreSet, Look, STOPPED_AFTER, Standing, Way};
+use comity_protocol::table::Seat;
+use comity_protocol::{CoreSet, Look, STOPPED_AFTER, SlotId, Standing, Way};
+
+use place::{Place, Told};
 
 const MS: u64 = 1_000_000;
 
 /// A command on two cores, beside another program or alone.
 #[derive(Default)]
 struct Model {
-    owned: CoreSet,
-    held: CoreSet,
+    place: Place<Told>,
     is_alone: bool,
-    /// What it desired at each round, cores that were noted as lost, and where its threads were put.
-    desires: Vec<u32>,
+    /// Cores that were noted as lost, and where its threads were put.
     lost: u32,
     places: Vec<Option<CoreSet>>,
-    /// Its turn begins after so many nanoseconds, if it is out of turn. A core that no program uses then.
+    /// Its turn begins after so many nanoseconds, if it is out of turn.
     out_for: Option<u64>,
-    free: Option<usize>,
-    /// In so many nanoseconds it may claim one that others have just left.
-    watched: Option<u64>,
-    heeded: bool,
-    /// Whether its threads rest and it waits for a core, as it was told each time.
-    proposals: Vec<Proposal>,
+    /// Whether its threads rest, as it was told each time.
     closed: Vec<bool>,
-    wants: Vec<bool>,
     ways: Vec<Way>,
     /// The values of the next standing and of the next look.
     is_even: bool,
@@ -42,15 +39,65 @@ struct Model {
     more_cores: usize,
 }
 
-impl Command for Model {
-    fn round(&mut self, desire: u32, _awake: u32) -> Standing {
-        self.desires.push(desire);
-        if desire > 0 {
-            self.owned = (0..if self.out_for.is_some() { 0 } else { desire as usize }).collect();
+/// The other program.
+fn other() -> SlotId {
+    SlotId::new(1).unwrap()
+}
+
+impl Model {
+    fn held(&self) -> CoreSet {
+        self.place.held()
+    }
+
+    /// What it desired at each round.
+    fn desires(&self) -> Vec<u32> {
+        let desire = |told: &Told| if let Told::Round(desire) = told { Some(*desire) } else { None };
+        self.place.log.borrow().iter().filter_map(desire).collect()
+    }
+
+    fn proposals(&self) -> Vec<Proposal> {
+        let proposal = |told: &Told| if let Told::Propose(proposal) = told { Some(*proposal) } else { None };
+        self.place.log.borrow().iter().filter_map(proposal).collect()
+    }
+
+    fn waits(&self) -> bool {
+        self.place.waits.get()
+    }
+
+    /// The other program owns the core, and uses it.
+    fn loses(&self, core: usize) {
+        let word = &self.place.table.words[core];
+        let granted = word.get().granted(Some(other())).unwrap_or(word.get());
+        word.set(granted.taken_back(other()).or(granted.claimed(other())).unwrap_or(granted));
+    }
+
+    fn loses_all(&self) {
+        (0..2).for_each(|core| self.loses(core));
+    }
+}
+
+impl Seat for Model {
+    type View<'a> = &'a Place<Told>;
+
+    fn view(&self) -> Option<&Place<Told>> {
+        self.place.view()
+    }
+
+    fn view_at(&self, _: u64) -> Option<&Place<Told>> {
+        self.view()
+    }
+
+    fn round(&self, desire: u32, _awake: u32) -> Standing {
+        self.place.note(Told::Round(desire));
+        for (core, word) in self.place.table.words.iter().enumerate().filter(|_| desire > 0) {
+            let is_own = self.out_for.is_none() && core < desire as usize;
+            let owner = if is_own { self.place.slot } else { other() };
+            word.set(word.get().granted(Some(owner)).unwrap_or(word.get()));
         }
+        let owned = self.place.owned().len() as u32;
         Standing {
-            owned: self.owned.len() as u32,
-            held: self.held.len() as u32,
+            owned,
+            held: self.held().len() as u32,
             alone: self.is_alone,
             share_milli: if self.is_alone {
                 2000
@@ -60,7 +107,7 @@ impl Command for Model {
                 1000
             },
             programs: if self.is_alone { 1 } else { 2 },
-            allotted: self.owned.len() as u32,
+            allotted: owned,
             until_change: self.out_for,
             frame: 200 * MS,
             most_out: 200 * MS,
@@ -71,33 +118,34 @@ impl Command for Model {
         }
     }
 
-    fn propose(&mut self, proposal: Proposal) {
-        self.proposals.push(proposal);
+    fn correct(&self, _: u32) {}
+
+    fn propose(&self, proposal: Proposal) {
+        self.place.propose(proposal);
+    }
+
+    fn want(&self, wants: bool) {
+        self.place.want(wants);
+    }
+
+    fn population(&self) -> usize {
+        2
+    }
+
+    fn has_its_place(&self) -> bool {
+        true
+    }
+}
+
+impl Command for Model {
+    type Seat = Model;
+
+    fn seat(&self) -> &Model {
+        self
     }
 
     fn cores(&self) -> CoreSet {
         (0..2 + self.more_cores).collect()
-    }
-
-    fn owned(&self) -> CoreSet {
-        self.owned
-    }
-
-    fn held(&self) -> CoreSet {
-        self.held
-    }
-
-    fn claim(&mut self, own_only: bool) -> bool {
-        let core = self.owned.iter().find(|core| !self.held.contains(*core)).or(self.free.filter(|_| !own_only));
-        core.inspect(|core| self.held.insert(*core)).is_some()
-    }
-
-    fn take_back(&mut self) -> bool {
-        false
-    }
-
-    fn release(&mut self, core: usize) {
-        self.held.remove(core);
     }
 
     fn note_lost(&mut self, cores: u32) {
@@ -112,23 +160,8 @@ impl Command for Model {
         self.places.push(cores);
     }
 
-    fn heed(&mut self) {
-        self.heeded = true;
-    }
-
-    fn watch(&mut self, _: u64) -> Option<u64> {
-        assert!(std::mem::take(&mut self.heeded), "it watches at the end of each visit, and heeds at the beginning");
-        self.watched.filter(|_| self.wants.last() == Some(&true))
-    }
-
-    fn correct(&mut self, _: u32) {}
-
     fn close(&mut self, closed: bool) {
         self.closed.push(closed);
-    }
-
-    fn want(&mut self, wants: bool) {
-        self.wants.push(wants);
     }
 
     fn publish(&mut self, way: Way) {
@@ -176,7 +209,7 @@ fn under_equal_slowdown_it_counts_as_linear_for_what_it_gains_is_not_seen() {
         let elapsed_ms = (coordination.next() - coordination.looked()) / MS;
         look(&mut coordination, &mut model, elapsed_ms, 1);
     }
-    assert_eq!(model.proposals, [Proposal::Slowdown { efficiency: LINEAR }]);
+    assert_eq!(model.proposals(), [Proposal::Slowdown { efficiency: LINEAR }]);
 }
 
 #[test]
@@ -184,10 +217,14 @@ fn one_that_could_use_its_share_desires_what_its_threads_can_use_and_is_kept_on_
     for (cores, runnable, desire) in [(None, 1, 1), (None, 5, 2), (Some(2), 1, 2)] {
         let (mut coordination, mut model) = (coordination(cores), Model::default());
         assert_eq!(look(&mut coordination, &mut model, 10, runnable), 0);
-        assert_eq!(model.desires, [0, desire], "the table hears it at once");
-        assert_eq!((model.held, model.places.last()), (model.owned, Some(&None)), "it may just start a process");
+        assert_eq!(model.desires(), [0, desire], "the table hears it at once");
+        assert_eq!(
+            (model.held(), model.places.last()),
+            (model.place.owned(), Some(&None)),
+            "it may just start a process"
+        );
         assert_eq!(look(&mut coordination, &mut model, 10, runnable), 10 * u64::from(desire));
-        let place = (runnable > desire).then_some(model.owned);
+        let place = (runnable > desire).then_some(model.place.owned());
         assert_eq!(model.places.last(), Some(&place), "one that fits counts all cores");
     }
 }
@@ -196,11 +233,11 @@ fn one_that_could_use_its_share_desires_what_its_threads_can_use_and_is_kept_on_
 fn one_that_does_nothing_holds_nothing_and_is_looked_at_less_often() {
     let (mut coordination, mut model) = (coordination(None), Model::default());
     look(&mut coordination, &mut model, 10, 2);
-    assert_eq!(model.held.len(), 2);
+    assert_eq!(model.held().len(), 2);
     // It may want again what it could use at one of the last looks.
     let had: u64 = (0..8).map(|_| look(&mut coordination, &mut model, 0, 0)).sum();
     assert_eq!(had, 40, "for two quanta, as the next two looks say that it does nothing");
-    assert_eq!((model.desires.last(), model.held, model.places.last()), (Some(&0), CoreSet::EMPTY, Some(&None)));
+    assert_eq!((model.desires().last(), model.held(), model.places.last()), (Some(&0), CoreSet::EMPTY, Some(&None)));
     assert_eq!(coordination.next() - coordination.looked(), 100 * MS);
 }
 
@@ -209,56 +246,59 @@ fn one_that_is_alone_runs_where_it_likes_until_its_bell_says_otherwise() {
     let mut model = Model { is_alone: true, ..Model::default() };
     let mut coordination = coordination(None);
     look(&mut coordination, &mut model, 20, 2);
-    assert_eq!((model.held.len(), model.places.last()), (2, Some(&None)));
+    assert_eq!((model.held().len(), model.places.last()), (2, Some(&None)));
     look(&mut coordination, &mut model, 20, 2);
     let (looked, quantum) = (coordination.looked(), QUANTUM.as_nanos() as u64);
     assert!(coordination.next() > looked + quantum, "it is looked at less often while nothing changes");
     // Another has joined and taken a core back.
     model.is_alone = false;
-    model.held.remove(1);
+    model.loses(1);
     coordination.rung(&mut model, looked + MS);
     assert_eq!((model.lost, coordination.next()), (1, looked + quantum));
     coordination.rung(&mut model, looked + 2 * MS);
     assert_eq!((model.lost, coordination.next()), (1, looked + quantum));
     assert_eq!(look(&mut coordination, &mut model, 10, 3), 11, "two cores for 1 ms, and one for 9");
     look(&mut coordination, &mut model, 20, 3);
-    assert_eq!(model.places.last(), Some(&Some(model.held)));
+    assert_eq!(model.places.last(), Some(&Some(model.held())));
 }
 
 #[test]
 fn cores_that_it_may_no_longer_use_are_not_lost() {
     let (mut coordination, mut model) = (coordination(None), Model::default());
     look(&mut coordination, &mut model, 20, 2);
-    model.held.remove(1);
-    coordination.has_let_go(model.held);
+    model.loses(1);
+    coordination.has_let_go(model.held());
     coordination.limit(1);
     look(&mut coordination, &mut model, 10, 2);
-    assert_eq!((model.lost, model.desires.last()), (0, Some(&1)));
+    assert_eq!((model.lost, model.desires().last()), (0, Some(&1)));
 }
 
 #[test]
 fn what_is_asked_from_outside_bounds_it_and_a_paused_one_holds_nothing() {
     let (mut coordination, mut model) = (coordination(Some(2)), Model { is_alone: true, ..Model::default() });
     look(&mut coordination, &mut model, 20, 2);
-    assert_eq!((model.desires.last(), model.places.last()), (Some(&2), Some(&None)));
+    assert_eq!((model.desires().last(), model.places.last()), (Some(&2), Some(&None)));
     let told = InForce::of(own(Some(1)));
     let now = coordination.looked() + MS;
     coordination.obey(told, now);
     assert_eq!(coordination.next(), now, "what is new is looked at at once");
     look(&mut coordination, &mut model, 20, 2);
-    assert_eq!((model.desires.last(), model.held.len()), (Some(&1), 1));
-    assert_eq!(model.places.last(), Some(&Some(model.held)), "alone, and bound all the same");
+    assert_eq!((model.desires().last(), model.held().len()), (Some(&1), 1));
+    assert_eq!(model.places.last(), Some(&Some(model.held())), "alone, and bound all the same");
     let now = coordination.looked() + MS;
     coordination.obey(InForce { paused_until: Some(now + 1000 * MS), ..told }, now);
     coordination.pause(&mut model, now);
     let limit: CoreSet = [0].into_iter().collect();
-    assert_eq!((model.desires.last(), model.held, model.places.last()), (Some(&0), CoreSet::EMPTY, Some(&Some(limit))));
+    assert_eq!(
+        (model.desires().last(), model.held(), model.places.last()),
+        (Some(&0), CoreSet::EMPTY, Some(&Some(limit)))
+    );
     let later = now + 1000 * MS;
     coordination.obey(told, later);
     coordination.go_on(later);
     assert_eq!((coordination.looked(), coordination.next()), (later, later + QUANTUM.as_nanos() as u64));
     assert_eq!(look(&mut coordination, &mut model, 10, 2), 0, "it held nothing meanwhile");
-    assert_eq!((model.desires.last(), model.held.len()), (Some(&1), 1));
+    assert_eq!((model.desires().last(), model.held().len()), (Some(&1), 1));
 }
 
 #[test]
@@ -276,15 +316,15 @@ fn looks_take_a_small_part_of_a_core_and_are_never_so_rare_that_it_counts_as_sto
 fn one_that_is_out_of_turn_rests_until_its_turn_begins_and_that_says_nothing_of_what_it_could_use() {
     let (mut coordination, mut model) = (coordination(None), Model::default());
     look(&mut coordination, &mut model, 20, 2);
-    assert_eq!((model.held.len(), model.closed.last()), (2, Some(&false)));
+    assert_eq!((model.held().len(), model.closed.last()), (2, Some(&false)));
     // Others take its cores back.
     model.out_for = Some(53 * MS);
-    (model.held, model.owned) = Default::default();
+    model.loses_all();
     let lost_at = coordination.looked() + MS;
     coordination.rung(&mut model, lost_at);
     assert_eq!((model.lost, coordination.next()), (2, lost_at), "it is looked at at once");
     look(&mut coordination, &mut model, 2, 2);
-    assert_eq!((model.closed.last(), model.wants.last()), (Some(&true), Some(&true)));
+    assert_eq!((model.closed.last(), model.waits()), (Some(&true), true));
     coordination.rest(u64::MAX);
     assert_eq!(coordination.next(), lost_at + 53 * MS, "however long a look takes");
     for left in (1..=10).rev() {
@@ -294,8 +334,8 @@ fn one_that_is_out_of_turn_rests_until_its_turn_begins_and_that_says_nothing_of_
     }
     model.out_for = None;
     look(&mut coordination, &mut model, 0, 0);
-    assert_eq!((model.desires.last(), model.held.len()), (Some(&2), 2), "it desires what it did");
-    assert_eq!((model.closed.last(), model.wants.last()), (Some(&false), Some(&false)));
+    assert_eq!((model.desires().last(), model.held().len()), (Some(&2), 2), "it desires what it did");
+    assert_eq!((model.closed.last(), model.waits()), (Some(&false), false));
 }
 
 #[test]
@@ -311,7 +351,7 @@ fn what_the_system_divides_as_it_should_holds_nothing_and_is_never_stopped() {
         for _ in 0..looks {
             look(&mut coordination, &mut model, 10, 2);
         }
-        assert_eq!((model.ways.last(), model.desires.last(), model.held), (Some(&way), Some(&0), CoreSet::EMPTY));
+        assert_eq!((model.ways.last(), model.desires().last(), model.held()), (Some(&way), Some(&0), CoreSet::EMPTY));
         assert_eq!((model.closed.last(), model.places.last()), (Some(&false), Some(&None)), "{way:?}");
         if way == Way::Group {
             model.is_grouped = None;
@@ -325,7 +365,7 @@ fn what_the_system_divides_as_it_should_holds_nothing_and_is_never_stopped() {
             look(&mut coordination, &mut model, 10, 2);
         }
         look(&mut coordination, &mut model, 10, 2);
-        assert_eq!(model.held.len(), 2);
+        assert_eq!(model.held().len(), 2);
     }
 }
 
@@ -337,7 +377,7 @@ fn a_team_takes_turns_if_all_programs_can_and_it_could_use_all_cores_and_rests_u
         for _ in 0..2 {
             look(&mut coordination, &mut model, 20, runnable);
         }
-        (model.ways.last().copied(), model.desires.last().copied(), model.proposals.last().copied())
+        (model.ways.last().copied(), model.desires().last().copied(), model.proposals().last().copied())
     };
     let together = Some(Proposal::Together);
     assert_eq!(ways(None, all(), 2), (Some(Way::Turns), Some(2), together));
@@ -355,7 +395,7 @@ fn a_team_takes_turns_if_all_programs_can_and_it_could_use_all_cores_and_rests_u
         look(&mut coordination, &mut model, 20, 2);
         assert_eq!(model.ways.last(), Some(&way));
         // A neighbour that needs a core again has taken it back before the next look.
-        model.held.remove(1);
+        model.loses(1);
         let now = coordination.looked() + MS;
         coordination.rung(&mut model, now);
         assert_eq!(model.places.last(), Some(&None), "a team is never masked");
@@ -368,10 +408,10 @@ fn a_limit_holds_alone_and_where_the_system_divides() {
     look(&mut coordination, &mut model, 10, 1);
     assert_eq!(model.places.last(), Some(&None), "it has no more threads than cores");
     look(&mut coordination, &mut model, 10, 2);
-    assert_eq!(model.places.last(), Some(&Some(model.held)));
+    assert_eq!(model.places.last(), Some(&Some(model.held())));
     model.team = 2;
     look(&mut coordination, &mut model, 10, 2);
-    assert_eq!((model.held, model.places.last()), (CoreSet::EMPTY, Some(&Some([0].into_iter().collect()))));
+    assert_eq!((model.held(), model.places.last()), (CoreSet::EMPTY, Some(&Some([0].into_iter().collect()))));
 }
 
 #[test]
@@ -380,21 +420,24 @@ fn one_that_is_out_of_turn_runs_on_a_core_that_stays_free_until_that_is_taken_ba
     look(&mut coordination, &mut model, 20, 2);
     look(&mut coordination, &mut model, 20, 2);
     model.out_for = Some(100 * MS);
-    (model.held, model.owned) = Default::default();
+    model.loses_all();
     look(&mut coordination, &mut model, 20, 2);
-    assert_eq!((model.held, model.closed.last()), (CoreSet::EMPTY, Some(&true)));
+    assert_eq!((model.held(), model.closed.last()), (CoreSet::EMPTY, Some(&true)));
     let told_at = coordination.looked() + MS;
-    model.watched = Some(MS);
+    model.place.table.change(|word| word.released(other())).unwrap();
+    model.place.table.young_for.set(Some(MS));
     coordination.rung(&mut model, told_at);
     assert_eq!((model.closed.last(), coordination.next()), (Some(&true), told_at + MS), "it may be taken back at once");
-    (model.free, model.watched) = (Some(1), None);
+    model.place.table.young_for.set(None);
     coordination.rung(&mut model, told_at + MS);
-    let borrowed: CoreSet = [1].into_iter().collect();
-    assert_eq!((model.held, model.closed.last(), model.places.last()), (borrowed, Some(&false), Some(&Some(borrowed))));
-    model.free = None;
+    let borrowed: CoreSet = [0].into_iter().collect();
+    assert_eq!(
+        (model.held(), model.closed.last(), model.places.last()),
+        (borrowed, Some(&false), Some(&Some(borrowed)))
+    );
     look(&mut coordination, &mut model, 8, 1);
-    assert_eq!(model.held, borrowed, "though it is not its own");
-    model.held = CoreSet::EMPTY;
+    assert_eq!(model.held(), borrowed, "though it is not its own");
+    model.loses(0);
     let taken_at = coordination.looked() + MS;
     coordination.rung(&mut model, taken_at);
     look(&mut coordination, &mut model, 0, 0);

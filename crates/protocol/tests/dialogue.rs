@@ -4,7 +4,7 @@ use std::cell::Cell;
 
 use comity_policy::{Action, Event, Thief, WakeReason, WorkerId};
 use comity_protocol::activation::Retirement;
-use comity_protocol::dialogue::{Dialogue, Effect, Outcome, Surroundings};
+use comity_protocol::dialogue::{Dialogue, Effect, Outcome, Surroundings, Take};
 use comity_protocol::sleep::{Admission, Parking, Woken};
 
 /// Never steals.
@@ -120,7 +120,7 @@ impl<'a> Spell<'a> {
             match effect {
                 Effect::Pause { .. } => self.outcome = Outcome::Done,
                 _ => {
-                    self.outcome = Outcome::Nothing;
+                    self.outcome = Outcome::Took(Take::Nothing);
                     return (pauses, effect);
                 }
             }
@@ -246,16 +246,17 @@ impl Thief for Steals {
 #[test]
 fn a_thief_that_got_no_task_is_told_whether_the_victim_had_one() {
     for takes_from_outside in [false, true] {
-        for (outcome, event) in
-            [(Outcome::Missed, Event::StealMissed(WorkerId(0))), (Outcome::Nothing, Event::StealFailed(WorkerId(0)))]
-        {
+        for (outcome, event) in [
+            (Outcome::Took(Take::Missed), Event::StealMissed(WorkerId(0))),
+            (Outcome::Took(Take::Nothing), Event::StealFailed(WorkerId(0))),
+        ] {
             let (around, mut thief) = (Around { takes_from_outside, ..Around::default() }, Steals::default());
             let mut dialogue = Dialogue::begin(WorkerId(1), 0, &around);
             next(&mut dialogue, &mut thief, &around, Outcome::Done);
             let effect = next(&mut dialogue, &mut thief, &around, outcome);
             if takes_from_outside {
                 assert_eq!(effect, Effect::TakeInjected);
-                next(&mut dialogue, &mut thief, &around, Outcome::Nothing);
+                next(&mut dialogue, &mut thief, &around, Outcome::Took(Take::Nothing));
             }
             assert_eq!(thief.told[1..], [event], "takes from outside: {takes_from_outside}");
         }

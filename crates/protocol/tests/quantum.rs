@@ -1,90 +1,27 @@
-//! A program's quanta on a model of the table and of its pools.
+//! A program's quanta on a model of its pools.
 
-use std::cell::{Cell, RefCell};
+mod place;
+
+use std::cell::Cell;
+use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 
-use comity_policy::allotment::{Claim, Division, Proposal};
+use comity_policy::allotment::Proposal;
 use comity_policy::{Account, Claims, Coordinator, Mode, Orders, OutOfTurn, Policy, Room, StealTime, WorkerId};
 use comity_protocol::observer::{Process, Sample, Times, Workers};
 use comity_protocol::orders::InForce;
 use comity_protocol::quantum::{Coordination, Pools, Program, Staff, Visit};
 use comity_protocol::steal_time::Reading;
-use comity_protocol::{CoreSet, CoreWord, Partition, Party, STOPPED_AFTER, SlotId, Standing, partition};
+use comity_protocol::table::{self, Seat};
+use comity_protocol::{CoreSet, CoreWord, STOPPED_AFTER, SlotId, TURN};
+
+use place::{Place, Table, Told};
 
 const MS: u64 = 1_000_000;
 const QUANTUM: u64 = 10 * MS;
 
-/// Cores, and what each program desires.
-struct Table {
-    words: RefCell<Vec<CoreWord>>,
-    desires: RefCell<Vec<u32>>,
-    /// What part of a frame is over, in units of 2⁻⁶⁴.
-    phase: Cell<u64>,
-}
-
-/// A frame of the table.
-const FRAME: u64 = 20 * QUANTUM;
-
-impl Table {
-    fn new(cores: usize, programs: usize) -> Table {
-        Table {
-            words: RefCell::new(vec![CoreWord::UNUSED; cores]),
-            desires: RefCell::new(vec![0; programs]),
-            phase: Cell::default(),
-        }
-    }
-
-    fn cores(&self, is: impl Fn(CoreWord) -> bool) -> CoreSet {
-        let words = self.words.borrow();
-        (0..words.len()).filter(|core| is(words[*core])).collect()
-    }
-
-    fn change(&self, next: impl Fn(CoreWord) -> Option<CoreWord>) -> Option<usize> {
-        let mut words = self.words.borrow_mut();
-        let (core, next) = (0..words.len()).find_map(|core| Some((core, next(words[core])?)))?;
-        words[core] = next;
-        Some(core)
-    }
-
-    fn round(&self, slot: SlotId, desire: u32) -> Standing {
-        self.desires.borrow_mut()[slot.index()] = desire;
-        let mut words = self.words.borrow_mut();
-        let desires = self.desires.borrow();
-        let party = |(nth, desire): (usize, &u32)| Party {
-            slot: SlotId::new(nth).unwrap(),
-            claim: Claim { program: nth as u64, weight: 100, desire: *desire },
-            may_use: (0..words.len()).collect(),
-        };
-        let parties: Vec<Party> = desires.iter().enumerate().filter(|(_, desire)| **desire > 0).map(party).collect();
-        let owners: Vec<Option<SlotId>> = words.iter().map(|word| word.owner()).collect();
-        let Partition { owners, until_change } =
-            partition(&parties, Division::Equal, &owners, |core| words[core].holder(), self.phase.get());
-        let until_change = parties.iter().zip(until_change).find(|(party, _)| party.slot == slot);
-        for (word, owner) in words.iter_mut().zip(owners) {
-            *word = word.granted(owner).unwrap_or(*word);
-        }
-        let count = |is: &dyn Fn(&&CoreWord) -> bool| words.iter().filter(is).count() as u32;
-        let me = Some(slot);
-        Standing {
-            owned: count(&|word| word.owner() == me),
-            held: count(&|word| word.holder() == me),
-            free: count(&|word| word.is_free()),
-            own_free: count(&|word| word.is_free() && word.owner() == me),
-            lent: count(&|word| word.owner() == me && word.holder().is_some_and(|holder| holder != slot)),
-            alone: parties.iter().all(|party| party.slot == slot),
-            share_milli: (words.len() * 1000 / desires.len()) as u32,
-            programs: desires.len() as u32,
-            allotted: count(&|word| word.owner() == me),
-            until_change: until_change.and_then(|(_, part)| part).map(|part| part.div_ceil(u64::MAX / FRAME)),
-            frame: FRAME,
-            most_out: FRAME,
-            division: Division::Equal,
-            is_even: false,
-            is_grouped: None,
-            may_take_turns: false,
-        }
-    }
-}
+/// A frame of two programs.
+const FRAME: u64 = 2 * TURN.as_nanos() as u64;
 
 /// What a pool's workers are and do.
 #[derive(Clone, Default)]
@@ -106,7 +43,7 @@ struct Worker {
 /// What was done, in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Effect {
-    Round(u32),
+    Told(Told),
     Stand { alone: bool, mode: Mode, room: Room, usable: u32 },
     Release(usize),
     Claim(usize, Option<usize>),
@@ -114,67 +51,55 @@ enum Effect {
     Divide,
     Employ(usize),
     Rung(usize),
-    Correct(u32),
-    Propose(Proposal),
-    WantNothing,
     LeaveOff(usize),
     Close(bool),
     Reopen(usize),
 }
+use Told::{Correct, Propose, Round, Want};
+
+impl From<Told> for Effect {
+    fn from(told: Told) -> Effect {
+        Effect::Told(told)
+    }
+}
 
 /// A program with pools of workers.
-struct Model<'a> {
-    table: &'a Table,
-    slot: SlotId,
+struct Model {
+    place: Place<Effect>,
     pools: Vec<Pool>,
     told: InForce,
     has_work: bool,
     keeps_core: bool,
     has_lost: bool,
-    population: usize,
     used: u64,
     held: u64,
     busy: u64,
     granted: Option<u64>,
     stolen: Option<Reading>,
-    effects: RefCell<Vec<Effect>>,
-    /// No core may be claimed that others have just left, but in so many nanoseconds.
-    watched: Option<u64>,
-    heeded: bool,
     /// How often it was asked where a worker's time went, and whether it is blocked.
     asked: Cell<(u32, u32)>,
 }
 
-impl<'a> Model<'a> {
-    fn new(table: &'a Table, slot: usize, workers: u32) -> Model<'a> {
+impl Model {
+    fn new(table: &Rc<Table>, slot: usize, workers: u32) -> Model {
         let pool = Pool { awake: workers, workers: vec![Worker::default(); workers as usize], ..Pool::default() };
-        Model {
-            table,
-            slot: SlotId::new(slot).unwrap(),
-            pools: vec![pool],
-            told: InForce::default(),
-            has_work: true,
-            keeps_core: false,
-            has_lost: false,
-            population: 1,
-            used: 0,
-            held: 0,
-            busy: 0,
-            granted: None,
-            stolen: None,
-            effects: RefCell::default(),
-            watched: None,
-            heeded: false,
-            asked: Cell::default(),
-        }
-    }
-
-    fn note(&self, effect: Effect) {
-        self.effects.borrow_mut().push(effect);
+        let (told, place) = (InForce::default(), Place::new(table, slot));
+        place.waits.set(true);
+        let (keeps_core, has_lost, used, held, busy, granted, stolen, asked) = Default::default();
+        let (pools, has_work) = (vec![pool], true);
+        Model { place, pools, told, has_work, keeps_core, has_lost, used, held, busy, granted, stolen, asked }
     }
 
     fn take_effects(&self) -> Vec<Effect> {
-        self.effects.take()
+        self.place.log.take()
+    }
+
+    fn held(&self) -> CoreSet {
+        self.place.held()
+    }
+
+    fn lock(&mut self, nth: usize) -> Locked<'_> {
+        Locked { nth, place: &self.place, pool: &mut self.pools[nth], asked: &self.asked }
     }
 
     /// Its workers have a task for so long, and compute for a part of that.
@@ -194,33 +119,21 @@ impl<'a> Model<'a> {
 /// One of its pools.
 struct Locked<'a> {
     nth: usize,
-    table: &'a Table,
-    slot: SlotId,
+    place: &'a Place<Effect>,
     pool: &'a mut Pool,
-    effects: &'a RefCell<Vec<Effect>>,
-    watches: bool,
     asked: &'a Cell<(u32, u32)>,
 }
 
-impl Model<'_> {
-    fn lock(&mut self, nth: usize) -> Locked<'_> {
-        Locked {
-            nth,
-            table: self.table,
-            slot: self.slot,
-            pool: &mut self.pools[nth],
-            effects: &self.effects,
-            watches: self.watched.is_some(),
-            asked: &self.asked,
-        }
-    }
-}
-
-impl Program for Model<'_> {
+impl Program for Model {
+    type Seat = Place<Effect>;
     type Staff<'a>
         = Locked<'a>
     where
         Self: 'a;
+
+    fn seat(&self) -> &Place<Effect> {
+        &self.place
+    }
 
     fn staffs(&self) -> usize {
         self.pools.len()
@@ -230,50 +143,20 @@ impl Program for Model<'_> {
         self.lock(nth)
     }
 
-    fn round(&mut self, desire: u32, _awake: u32) -> Standing {
-        self.note(Effect::Round(desire));
-        self.table.round(self.slot, desire)
-    }
-
-    fn heed(&mut self) {
-        self.heeded = true;
-    }
-
-    fn watch(&mut self, _: u64) -> Option<u64> {
-        assert!(std::mem::take(&mut self.heeded), "it watches at the end of each visit, and heeds at the beginning");
-        self.watched
-    }
-
-    fn correct(&mut self, correction: u32) {
-        self.note(Effect::Correct(correction));
-    }
-
-    fn propose(&mut self, proposal: Proposal) {
-        self.note(Effect::Propose(proposal));
-    }
-
-    fn owned(&self) -> CoreSet {
-        self.table.cores(|word| word.owner() == Some(self.slot))
-    }
-
-    fn held(&self) -> CoreSet {
-        self.table.cores(|word| word.holder() == Some(self.slot))
-    }
-
     fn in_force(&self) -> InForce {
         self.told
     }
 
     fn close(&mut self, closed: bool) {
-        self.note(Effect::Close(closed));
+        self.place.note(Effect::Close(closed));
     }
 
     fn stand(&mut self, alone: bool, mode: Mode, room: Room, usable: u32) {
-        self.note(Effect::Stand { alone, mode, room, usable });
+        self.place.note(Effect::Stand { alone, mode, room, usable });
     }
 
     fn divide(&mut self) {
-        self.note(Effect::Divide);
+        self.place.note(Effect::Divide);
     }
 }
 
@@ -291,31 +174,28 @@ impl Staff for Locked<'_> {
     }
 
     fn held(&self) -> CoreSet {
-        self.table.cores(|word| word.holder() == Some(self.slot))
+        self.place.held()
     }
 
     fn claim(&mut self, own_only: bool) -> bool {
-        let only_own = own_only || self.watches;
-        let is_own = |word: &CoreWord| word.owner() == Some(self.slot) || !only_own;
-        let core = self.table.change(|word| word.claimed(self.slot).filter(is_own));
-        self.effects.borrow_mut().push(Effect::Claim(self.nth, core));
+        let core = table::claim(&self.place, own_only).map(|(core, _)| core);
+        self.place.note(Effect::Claim(self.nth, core));
         core.is_some()
     }
 
     fn take_back(&mut self) -> bool {
-        let core = self.table.change(|word| word.taken_back(self.slot));
-        self.effects.borrow_mut().push(Effect::TakeBack(self.nth, core));
+        let core = table::take_back(&self.place).map(|(core, _)| core);
+        self.place.note(Effect::TakeBack(self.nth, core));
         core.is_some()
     }
 
     fn release(&mut self, core: usize) {
-        let mut words = self.table.words.borrow_mut();
-        words[core] = words[core].released(self.slot).unwrap();
-        self.effects.borrow_mut().push(Effect::Release(core));
+        table::release(&self.place, Some(core)).unwrap();
+        self.place.note(Effect::Release(core));
     }
 
     fn employ(&mut self) {
-        self.effects.borrow_mut().push(Effect::Employ(self.nth));
+        self.place.note(Effect::Employ(self.nth));
     }
 }
 
@@ -372,7 +252,7 @@ impl Workers for Locked<'_> {
     }
 }
 
-impl Process for Model<'_> {
+impl Process for Model {
     type Workers<'a>
         = Locked<'a>
     where
@@ -423,9 +303,9 @@ impl Process for Model<'_> {
     }
 }
 
-impl Pools for Model<'_> {
+impl Pools for Model {
     fn usable(&mut self) -> u32 {
-        self.table.words.borrow().len() as u32
+        self.place.table.words.len() as u32
     }
 
     fn has_work(&self) -> bool {
@@ -436,29 +316,17 @@ impl Pools for Model<'_> {
         self.keeps_core
     }
 
-    fn population(&self) -> usize {
-        self.population
-    }
-
-    fn has_its_place(&self) -> bool {
-        true
-    }
-
     fn rung(&mut self, nth: usize) -> bool {
-        self.note(Effect::Rung(nth));
+        self.place.note(Effect::Rung(nth));
         self.has_lost
     }
 
-    fn want_nothing(&mut self) {
-        self.note(Effect::WantNothing);
-    }
-
     fn leave_off(&mut self, nth: usize) {
-        self.note(Effect::LeaveOff(nth));
+        self.place.note(Effect::LeaveOff(nth));
     }
 
     fn reopen(&mut self, nth: usize) {
-        self.note(Effect::Reopen(nth));
+        self.place.note(Effect::Reopen(nth));
     }
 }
 
@@ -514,13 +382,13 @@ fn the_desire_is_told_before_the_books_and_the_books_before_cores_are_claimed() 
     let stands = |mode| Effect::Stand { alone: true, mode, room: Room::Workers, usable: 2 };
     let open = Effect::Close(false);
     let begins =
-        [Effect::Divide, Effect::Round(0), stands(Mode::Time), open.clone(), Effect::Divide, Effect::Employ(0)];
+        [Effect::Divide, Effect::Told(Round(0)), stands(Mode::Time), open.clone(), Effect::Divide, Effect::Employ(0)];
     assert_eq!(model.take_effects(), begins, "the desire has not changed: one round");
     script.order(more(2, 2, 0));
     model.works(QUANTUM, QUANTUM);
     assert_eq!(coordination.come_by(&mut model, QUANTUM), Visit::Looked);
     let claims = [Effect::Claim(0, Some(0)), Effect::Claim(0, Some(1)), open, Effect::Divide, Effect::Employ(0)];
-    let before = [Effect::Divide, Effect::Round(0), Effect::Round(2), stands(Mode::Cores)];
+    let before = [Effect::Divide, Effect::Told(Round(0)), Effect::Told(Round(2)), stands(Mode::Cores)];
     assert_eq!(model.take_effects(), [&before[..], &claims].concat());
     model.works(QUANTUM, QUANTUM);
     coordination.come_by(&mut model, 2 * QUANTUM);
@@ -546,11 +414,12 @@ fn a_program_that_holds_what_is_its_own_releases_first_and_takes_back_last() {
     // One is lent, and one that is the other's is held.
     let own = one.held().iter().next().unwrap();
     let its = other.held().iter().next().unwrap();
-    {
-        let mut words = table.words.borrow_mut();
-        words[its] = words[its].released(other.slot).unwrap().claimed(one.slot).unwrap();
-        words[own] = words[own].released(one.slot).unwrap().claimed(other.slot).unwrap();
-    }
+    let pass = |core: usize, from: &Model, to: &Model| {
+        let word = table.words[core].get().released(from.place.slot).unwrap();
+        table.words[core].set(word.claimed(to.place.slot).unwrap());
+    };
+    pass(its, &other, &one);
+    pass(own, &one, &other);
     one.take_effects();
     one.works(QUANTUM, QUANTUM);
     assert_eq!(of_one.come_by(&mut one, QUANTUM), Visit::Looked);
@@ -558,7 +427,7 @@ fn a_program_that_holds_what_is_its_own_releases_first_and_takes_back_last() {
         [Effect::Release(its), Effect::Claim(0, None), Effect::TakeBack(0, Some(own)), Effect::TakeBack(0, None)];
     let done: Vec<Effect> = one.take_effects();
     assert!(done.windows(4).any(|done| done == moves), "{done:?}");
-    assert_eq!(one.held(), one.owned());
+    assert_eq!(one.held(), one.place.owned());
 }
 
 #[test]
@@ -590,7 +459,7 @@ fn what_is_asked_from_outside_bounds_what_is_used_and_a_paused_program_holds_not
     model.pools[0].retired = 3;
     coordination.come_by(&mut model, QUANTUM);
     let effects = model.take_effects();
-    assert!(effects.contains(&Effect::Round(1)), "{effects:?}");
+    assert!(effects.contains(&Effect::Told(Round(1))), "{effects:?}");
     let stands = Effect::Stand { alone: true, mode: Mode::Cores, room: Room::Workers, usable: 1 };
     assert!(effects.contains(&stands), "it could use a core, though its part of the machine is larger: {effects:?}");
     // However few are asked for, one is left.
@@ -609,7 +478,7 @@ fn what_is_asked_from_outside_bounds_what_is_used_and_a_paused_program_holds_not
     let effects = model.take_effects();
     let rests = Effect::Stand { alone: true, mode: Mode::Time, room: Room::Workers, usable: 1 };
     let at = |wanted: &Effect| effects.iter().position(|effect| effect == wanted).expect("it is done");
-    let order = [Effect::WantNothing, Effect::Round(0), rests, Effect::Close(true), Effect::Employ(0)];
+    let order = [Effect::Told(Want(false)), Effect::Told(Round(0)), rests, Effect::Close(true), Effect::Employ(0)];
     assert!(order.iter().map(at).is_sorted(), "{effects:?}");
     assert_eq!((model.held(), coordination.next()), (CoreSet::EMPTY, now + QUANTUM), "a worker is in a task");
     model.pools[0].awake = 0;
@@ -644,15 +513,16 @@ fn a_coordinator_comes_by_before_it_counts_as_stopped_and_at_a_loss_within_a_qua
     assert_eq!(coordination.come_by(&mut model, MS), Visit::Rung);
     assert_eq!((coordination.next(), model.take_effects()), (7 + due, vec![Effect::Rung(0)]));
     for (at, change) in [(2 * MS, true), (3 * MS, false)] {
-        let population = model.population;
-        (model.has_lost, model.population) = (change, population + usize::from(!change));
+        model.has_lost = change;
+        model.place.population.set(model.place.population.get() + usize::from(!change));
         coordination.look_by(u64::MAX);
         assert_eq!(coordination.come_by(&mut model, at), Visit::Rung);
         assert_eq!(coordination.next(), 2 * MS + QUANTUM, "at {at}: the first that was due stays");
     }
     // No program has come since.
     let mut calm = script.coordination();
-    (model.has_lost, model.population) = (false, 1);
+    model.has_lost = false;
+    model.place.population.set(1);
     calm.begin(&mut model, 0);
     calm.come_by(&mut model, MS);
     assert_eq!(calm.next(), due);
@@ -670,7 +540,7 @@ fn what_a_host_took_in_a_window_is_told_and_no_more_is_held_than_is_worth_it() {
     model.stolen = Some(Reading { run_ns: MS, steal_ns: MS });
     coordination.begin(&mut model, 0);
     let mut now = 0;
-    let mut look = |model: &mut Model<'_>| {
+    let mut look = |model: &mut Model| {
         now += QUANTUM;
         model.works(QUANTUM, QUANTUM / 2);
         model.stolen = model
@@ -689,7 +559,7 @@ fn what_a_host_took_in_a_window_is_told_and_no_more_is_held_than_is_worth_it() {
     look(&mut model);
     let effects = model.take_effects();
     assert_eq!(model.held().len(), 2, "{effects:?}");
-    assert!(effects.contains(&Effect::Round(2)), "it desires no more: {effects:?}");
+    assert!(effects.contains(&Effect::Told(Round(2))), "it desires no more: {effects:?}");
     assert!(effects.iter().any(|effect| matches!(effect, Effect::Stand { usable: 2, .. })), "{effects:?}");
     look(&mut model);
     let Account { usable, share_milli, .. } = script.last();
@@ -721,7 +591,7 @@ fn a_coordinator_without_work_for_a_quantum_leaves_off() {
     assert_eq!(coordination.come_by(&mut model, 6 * QUANTUM), Visit::Rests);
     assert_eq!(model.take_effects(), []);
     coordination.leave_off(&mut model);
-    assert_eq!(model.take_effects(), [Effect::WantNothing, Effect::Round(0), Effect::LeaveOff(0)]);
+    assert_eq!(model.take_effects(), [Effect::Told(Want(false)), Effect::Told(Round(0)), Effect::LeaveOff(0)]);
     model.has_work = true;
     coordination.begin(&mut model, 9 * QUANTUM);
     assert!(script.last().first);
@@ -802,23 +672,26 @@ fn those_that_do_not_move_beside_queued_tasks_need_no_core() {
 }
 
 /// A script beside a program that can use the only core too, and has its turn in the second half of each frame.
-fn beside_another(table: &Table) -> (Script, Model<'_>, Coordination) {
-    table.desires.borrow_mut()[1] = 1;
+fn beside_another(table: &Rc<Table>) -> (Script, Model, Coordination) {
+    table.desires[1].set(1);
     let script = Script::new(Orders { out_of_turn: OutOfTurn::Rests, ..more(1, 1, 1) });
     let coordination = script.coordination();
     (script, Model::new(table, 0, 1), coordination)
 }
 
-const HALF: u64 = 1 << 63;
-
 fn second() -> SlotId {
     SlotId::new(1).unwrap()
 }
 
+/// A look of the other program, which brings the owners up to date.
+fn other_looks(table: &Rc<Table>) {
+    Place::<Effect>::new(table, 1).round(1, 1);
+}
+
 /// Its turn is over, and the other has taken the core back.
-fn lose_the_turn(table: &Table, model: &mut Model<'_>) {
-    table.phase.set(HALF);
-    table.round(second(), 1);
+fn lose_the_turn(table: &Rc<Table>, model: &mut Model) {
+    table.now.set(FRAME / 2);
+    other_looks(table);
     let taken = table.change(|word| word.taken_back(second()));
     assert_eq!(taken, Some(0));
     (model.has_lost, model.pools[0].queued) = (true, 1);
@@ -832,9 +705,9 @@ fn a_program_at_the_end_of_its_turn_releases_the_core_that_is_not_its_own() {
     assert_eq!(model.held().len(), 1, "its turn");
     // A policy sees no free core at that look.
     script.order(Orders { out_of_turn: OutOfTurn::Rests, ..more(1, 0, 0) });
-    table.round(second(), 1);
+    other_looks(&table);
     // The other has not taken it back yet.
-    table.phase.set(HALF);
+    table.now.set(FRAME / 2);
     model.works(QUANTUM, QUANTUM);
     assert_eq!(coordination.come_by(&mut model, QUANTUM), Visit::Looked);
     assert!(model.held().is_empty());
@@ -876,7 +749,7 @@ fn a_program_out_of_turn_is_closed_until_its_turn_begins() {
     coordination.come_by(&mut model, turn - QUANTUM);
     assert_eq!((script.last().elapsed_ns, script.last().lasted_ns), (0, QUANTUM), "it could do nothing");
     assert!(model.take_effects().contains(&Effect::Close(true)));
-    table.phase.set(0);
+    table.now.set(0);
     assert_eq!(coordination.come_by(&mut model, turn), Visit::Looked);
     let effects = model.take_effects();
     let at = |wanted: &Effect| effects.iter().position(|effect| effect == wanted).expect("it is done");
@@ -896,15 +769,16 @@ fn a_program_out_of_turn_borrows_a_core_that_stays_free_and_no_other() {
     let free = |word: CoreWord| word.released(second());
     table.change(free).expect("it holds it");
     model.take_effects();
-    model.watched = Some(MS / 2);
+    table.young_for.set(Some(MS / 2));
     assert_eq!(coordination.come_by(&mut model, 2 * MS), Visit::Rung);
     assert_eq!(model.take_effects(), [Effect::Claim(0, None), Effect::Rung(0)]);
     assert_eq!(coordination.next(), 2 * MS + MS / 2, "it waits first");
     table.change(|word| word.claimed(second())).expect("it is free");
-    model.watched = None;
+    table.young_for.set(None);
     assert_eq!(coordination.come_by(&mut model, coordination.next()), Visit::Rung);
     assert_eq!(model.take_effects(), [Effect::Claim(0, None), Effect::Rung(0)]);
     assert!(coordination.next() > 3 * MS, "there is none to wait for");
+    assert!(model.place.wants.get(), "it is told of the next");
     // It stays free. While nothing waits for a worker it does not matter.
     table.change(free).expect("it holds it");
     model.pools[0].queued = 0;
@@ -938,7 +812,7 @@ fn a_program_that_is_given_no_turn_in_time_keeps_a_worker_until_it_is() {
     let bound = (FRAME + QUANTUM) / QUANTUM;
     assert!((1..bound).all(&mut closed));
     assert!(!(bound..4 * bound).any(&mut closed), "the table is wrong about it, and it goes on as it can");
-    table.phase.set(0);
+    table.now.set(0);
     assert!(!closed(4 * bound));
     assert_eq!(model.held().len(), 1);
 }
@@ -954,8 +828,8 @@ fn no_program_is_out_of_turn_that_is_alone_keeps_a_worker_or_shares_time() {
     ] {
         let table = Table::new(1, 2);
         let (script, mut model, mut coordination) = beside_another(&table);
-        table.phase.set(HALF);
-        table.desires.borrow_mut()[1] = others;
+        table.now.set(FRAME / 2);
+        table.desires[1].set(others);
         script.order(orders);
         coordination.begin(&mut model, 0);
         assert_eq!(model.take_effects().contains(&Effect::Close(true)), closes, "{orders:?}");
@@ -972,7 +846,7 @@ fn a_proposal_is_told_once_and_stands_while_the_program_rests() {
     let proposed = |model: &mut Model| -> Vec<Proposal> {
         let effects = model.take_effects().into_iter();
         effects
-            .filter_map(|effect| if let Effect::Propose(proposal) = effect { Some(proposal) } else { None })
+            .filter_map(|effect| if let Effect::Told(Propose(proposal)) = effect { Some(proposal) } else { None })
             .collect()
     };
     assert_eq!(proposed(&mut model), [], "equal parts are what a program begins with");
@@ -994,11 +868,11 @@ fn a_correction_is_told_once() {
     let script = Script::new(more(1, 1, 0));
     let mut coordination = script.coordination();
     coordination.begin(&mut model, 0);
-    assert!(!model.take_effects().contains(&Effect::Correct(1000)), "so it is where a program joins");
+    assert!(!model.take_effects().contains(&Effect::Told(Correct(1000))), "so it is where a program joins");
     script.order(Orders { correction: 900, ..more(1, 1, 0) });
     let mut told = |nth| {
         coordination.come_by(&mut model, nth * QUANTUM);
-        model.take_effects().iter().filter(|effect| **effect == Effect::Correct(900)).count()
+        model.take_effects().iter().filter(|effect| **effect == Effect::Told(Correct(900))).count()
     };
     assert_eq!([1, 2].map(&mut told), [1, 0]);
 }

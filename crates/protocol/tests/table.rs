@@ -14,12 +14,13 @@ enum Effect {
     Noted(Change),
     Fenced,
     Looked,
+    Beat,
     Wants(bool),
     Waits(bool),
     Watches(bool),
     Rang(usize),
 }
-use Effect::{Exchanged, Fenced, Granted, Looked, Noted, Rang, Waits, Wants, Watches};
+use Effect::{Beat, Exchanged, Fenced, Granted, Looked, Noted, Rang, Waits, Wants, Watches};
 
 /// A table to the program at place 1.
 struct Fixture {
@@ -110,6 +111,10 @@ impl Table for Fixture {
         self.done(Granted(core));
     }
 
+    fn beat(&self) {
+        self.done(Beat);
+    }
+
     fn is_stopped(&self, slot: SlotId) -> bool {
         self.stopped.contains(&slot.index())
     }
@@ -177,7 +182,7 @@ fn an_own_core_is_claimed_first_then_one_without_an_owner_then_any() {
     let table = table(&[(Some(2), None), (None, None), (Some(1), None), (None, Some(3))]);
     let claim = |own_only| table::claim(&table, own_only).map(|(core, _)| core);
     assert_eq!(claim(false), Some(2));
-    assert_eq!(table.effects(), [Exchanged(2), Noted(Change::Claimed(2))]);
+    assert_eq!(table.effects(), [Beat, Exchanged(2), Noted(Change::Claimed(2))]);
     assert_eq!(claim(true), None);
     assert_eq!([claim(false), claim(false), claim(false)], [Some(1), Some(0), None]);
     assert_eq!(table.word(3), (None, Some(3)));
@@ -279,7 +284,7 @@ fn what_a_stopped_program_uses_is_free_but_not_to_itself() {
 fn the_borrower_is_told_once_its_core_is_taken_back() {
     let table = table(&[(Some(1), Some(1)), (Some(2), Some(3)), (Some(1), Some(3))]);
     assert_eq!(table::take_back(&table).map(|(core, _)| core), Some(2));
-    assert_eq!(table.effects(), [Exchanged(2), Noted(Change::TakenBack(2)), Rang(3)]);
+    assert_eq!(table.effects(), [Beat, Exchanged(2), Noted(Change::TakenBack(2)), Rang(3)]);
     assert_eq!((table.word(2), table::take_back(&table)), ((Some(1), Some(1)), None));
 }
 

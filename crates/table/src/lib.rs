@@ -34,11 +34,12 @@ mod text;
 mod thieves;
 
 pub use comity_protocol::orders::{InForce, MOST_PAUSE, Own, Request, Requests};
+pub use comity_protocol::table::Seat;
 pub use comity_protocol::{
     CORES, CoreSet, CoreWord, SLOTS, STOPPED_AFTER, Shortfall, SlotId, Standing, TURN, TaskGroup, Way,
 };
 pub use map::{Location, TABLE_AROUND, TableError};
-pub use member::{Member, Profile, Siblings, this_program};
+pub use member::{Member, Profile, Siblings, View, this_program};
 pub use other_layout::{OtherLayout, other_layouts};
 pub use request::{RequestError, request};
 pub use snapshot::{Cleaned, Core, Life, Program, Snapshot, clean, path_to_clean};

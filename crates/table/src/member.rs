@@ -37,12 +37,12 @@ use crate::map::{ELSEWHERE, Location, Make, Map, TableError};
 use crate::{CoreSet, CoreWord, SlotId, Thieves};
 use crate::{text, thieves};
 use comity_protocol::orders::Requests;
-use comity_protocol::table::{self, Report, Table as _};
+use comity_protocol::table::{self, Report, Seat, Table as _};
 use comity_protocol::{Party, STOPPED_AFTER, Shortfall, Standing, TaskGroup, Way};
 
 mod view;
 
-use view::View;
+pub use view::View;
 
 /// So many others are asked in each round whether they live.
 const FEW: usize = 8;
@@ -258,12 +258,6 @@ impl Member {
         }
     }
 
-    /// Whether the slot is still the program's: its lock says so, and no other has reaped it.
-    pub fn has_its_place(&self) -> bool {
-        let is_taken = self.own().state.load(Ordering::Acquire) == TAKEN;
-        is_taken && self.own_slot().is_some() && lock(&self.lock).is_open()
-    }
-
     /// Takes another slot in the same file. Where there is none, the next round tries again.
     fn rejoin(&self) {
         self.is_in.store(false, Ordering::Release);
@@ -320,7 +314,8 @@ impl Member {
             return;
         }
         self.own().desire.store(0, Ordering::Release);
-        (0..CORES).take_while(|_| self.release(None).is_some()).for_each(drop);
+        let releases = |_: &usize| self.view().is_some_and(|view| table::release(&view, None).is_some());
+        (0..CORES).take_while(releases).for_each(drop);
         self.is_in.store(false, Ordering::Release);
         reap(self.layout(), self.slot());
         lock(&self.lock).unlock(byte(self.slot()));
@@ -382,7 +377,7 @@ impl Member {
             }
         }
         // Each time: a claim may have been on its way.
-        let Some(view) = self.own_view() else { return changes };
+        let Some(view) = self.view() else { return changes };
         let me = view.me;
         let lost = (0..CORES).filter(|core| !cores.contains(*core));
         let released = lost.filter(|core| {
@@ -523,63 +518,6 @@ impl Member {
         }
     }
 
-    /// From now on the program counts so many thousandths of its weight.
-    pub fn correct(&self, correction: u32) {
-        if self.own_slot().is_some() {
-            self.own().correction.store(correction, Ordering::Relaxed);
-        }
-    }
-
-    /// From now on this is how the program proposes that cores are divided.
-    pub fn propose(&self, proposal: Proposal) {
-        self.proposal.store(proposal.to_bits(), Ordering::Relaxed);
-        if self.own_slot().is_some() {
-            self.own().proposal.store(proposal.to_bits(), Ordering::Relaxed);
-        }
-    }
-
-    /// Tells the others that this program is there, how many cores it can use and how many workers are awake. Reaps
-    /// the dead, brings the owners of the cores up to date, and looks how things stand.
-    ///
-    /// A program that has lost its slot takes another; as long as there is none, it is alone.
-    pub fn round(&self, desire: u32, awake: u32) -> Standing {
-        let now = now_ns();
-        let is_out = self.has_left.load(Ordering::Relaxed) || self.keeps_out.load(Ordering::Relaxed);
-        if !self.has_its_place() && !is_out {
-            self.rejoin();
-        }
-        if self.own_slot().is_none() {
-            return Standing { alone: true, programs: 1, ..Standing::default() };
-        }
-        self.own().awake.store(awake, Ordering::Relaxed);
-        self.own().heartbeat.store(now, Ordering::Relaxed);
-        self.fills_in(FRAMES | PROPOSES);
-        match self.takes_turns.load(Ordering::Relaxed) {
-            true => self.fills_in(TAKES_TURNS),
-            false => self.withdraws(TAKES_TURNS),
-        }
-        self.own().desire.store(desire, Ordering::Release);
-        fault::point("desire-reported");
-        self.reap_the_dead(now);
-        self.note_the_stopped(now);
-        let weight = weight(self.own());
-        table::round(&self.view(self.slot(), now), self.profile.program, weight, &reports(self.layout(), now), now)
-    }
-
-    /// The table at this time, to the program at this slot.
-    fn view(&self, me: SlotId, now: u64) -> View<'_> {
-        View { member: self, layout: self.layout(), me, now }
-    }
-
-    /// The table now, to the program at its own slot. `None`: it has none.
-    ///
-    /// The memory is looked up before the slot. So a step never takes the number of a slot in one table for a slot in
-    /// the next one: the slot is given up before another table takes the place of this one.
-    fn own_view(&self) -> Option<View<'_>> {
-        let layout = self.layout();
-        Some(View { member: self, layout, me: self.own_slot()?, now: now_ns() })
-    }
-
     /// Takes back what the dead held. The lock of a slot is free if its program is dead, or has just left.
     ///
     /// Among many, one that has come by a moment ago is alive. Of those that have nothing one is asked for in each
@@ -646,52 +584,12 @@ impl Member {
 
     /// The cores that this program holds.
     pub fn held(&self) -> CoreSet {
-        self.cores(CoreWord::holder)
+        self.view_at(0).map_or(CoreSet::EMPTY, |view| table::held(&view))
     }
 
     /// The cores that this program is entitled to.
     pub fn owned(&self) -> CoreSet {
-        self.cores(CoreWord::owner)
-    }
-
-    /// The cores with words that name this program.
-    fn cores(&self, name: impl Fn(CoreWord) -> Option<SlotId>) -> CoreSet {
-        let Some(me) = self.own_slot() else { return CoreSet::EMPTY };
-        self.may_use().iter().filter(|core| name(load(&self.layout().cores[*core])) == Some(me)).collect()
-    }
-
-    /// Whether there is a core that this program may use and no program does.
-    pub fn any_free(&self) -> bool {
-        table::any_free(&self.view(self.slot(), now_ns()))
-    }
-
-    /// Begins to use a core that no program uses, an own one if there is one, and with `own_only` no other.
-    pub fn claim(&self, own_only: bool) -> Option<usize> {
-        let view = self.own_view()?;
-        // Before its coordinator comes by again, no program should take it for stopped.
-        view.own().heartbeat.store(view.now, Ordering::Relaxed);
-        table::claim(&view, own_only).map(|(core, _)| core)
-    }
-
-    /// Takes back a core that another program uses, and tells that program.
-    pub fn take_back(&self) -> Option<usize> {
-        let view = self.own_view()?;
-        view.own().heartbeat.store(view.now, Ordering::Relaxed);
-        table::take_back(&view).map(|(core, _)| core)
-    }
-
-    /// A worker is woken that will claim a core. If none of this program's own is free, it takes back one that another
-    /// program uses, tells that program, and leaves the core free.
-    pub fn reclaim(&self) {
-        if let Some(view) = self.own_view() {
-            table::reclaim(&view);
-        }
-    }
-
-    /// Uses one core less: `core`, if it is still held; or, if it does not matter which, one that is not its own, or
-    /// else any. It is free, and a program that waits for one is told.
-    pub fn release(&self, core: Option<usize>) -> Option<usize> {
-        table::release(&self.own_view()?, core).map(|(core, _)| core)
+        self.view_at(0).map_or(CoreSet::EMPTY, |view| table::owned(&view))
     }
 
     /// Notes that so many cores were taken from this program.
@@ -704,38 +602,10 @@ impl Member {
 
     // Waiting and telling.
 
-    /// From now on this program is told when a core becomes free, or once it watches none; or no longer. A caller that
-    /// looks for a free core after it has said that the program wants one misses none: see `comity_protocol::table`.
-    pub fn want(&self, wants: bool) {
-        match self.own_view() {
-            Some(view) => table::want(&view, wants),
-            None => self.waits.store(wants, Ordering::Relaxed),
-        }
-    }
-
-    /// The coordinator comes by: from now on this program watches no core, and is told of each that becomes free, if
-    /// it waits. To be called by one thread alone, as [`Member::watch`].
-    pub fn heed(&self) {
-        if let Some(view) = self.own_view() {
-            table::heed(&view);
-        }
-    }
-
-    /// The coordinator came by at `now`, and has claimed what it may. If this program waits for a core: the time until
-    /// it may claim the first of those that other programs have just left, in nanoseconds from then on. Until then it
-    /// is told of no others; the caller comes by at that time.
-    pub fn watch(&self, now: u64) -> Option<u64> {
-        table::watch(&View { now, ..self.own_view()? })
-    }
-
-    /// This program leaves the cores that are free to others: tells those that want one.
-    pub fn decline(&self) {
-        table::decline(&self.view(self.slot(), now_ns()));
-    }
-
     /// Whether another program waits for a core.
     pub fn is_core_wanted(&self) -> bool {
-        self.view(self.slot(), 0).is_core_wanted()
+        let view = View { member: self, layout: self.layout(), me: self.slot(), now: 0 };
+        view.is_core_wanted()
     }
 
     /// Rings another program's bell.
@@ -777,14 +647,88 @@ impl Member {
         fault::point("left");
     }
 
-    /// Programs that are in the table, this one included, as far as they are not known to be dead.
-    pub fn population(&self) -> usize {
-        used(self.layout()).count()
-    }
-
     /// Rings this program's own bell.
     pub fn ring_own(&self) {
         ring(self.own());
+    }
+}
+
+impl Seat for Member {
+    type View<'a> = View<'a>;
+
+    fn view(&self) -> Option<View<'_>> {
+        self.view_at(now_ns())
+    }
+
+    /// The memory is looked up before the slot. So a step never takes the number of a slot in one table for a slot in
+    /// the next one: the slot is given up before another table takes the place of this one.
+    fn view_at(&self, now: u64) -> Option<View<'_>> {
+        let layout = self.layout();
+        Some(View { member: self, layout, me: self.own_slot()?, now })
+    }
+
+    /// Tells the others that this program is there, how many cores it can use and how many workers are awake. Reaps
+    /// the dead, brings the owners of the cores up to date, and looks how things stand.
+    ///
+    /// A program that has lost its slot takes another; as long as there is none, it is alone.
+    fn round(&self, desire: u32, awake: u32) -> Standing {
+        let now = now_ns();
+        let is_out = self.has_left.load(Ordering::Relaxed) || self.keeps_out.load(Ordering::Relaxed);
+        if !self.has_its_place() && !is_out {
+            self.rejoin();
+        }
+        if self.own_slot().is_none() {
+            return Standing { alone: true, programs: 1, ..Standing::default() };
+        }
+        self.own().awake.store(awake, Ordering::Relaxed);
+        self.own().heartbeat.store(now, Ordering::Relaxed);
+        self.fills_in(FRAMES | PROPOSES);
+        match self.takes_turns.load(Ordering::Relaxed) {
+            true => self.fills_in(TAKES_TURNS),
+            false => self.withdraws(TAKES_TURNS),
+        }
+        self.own().desire.store(desire, Ordering::Release);
+        fault::point("desire-reported");
+        self.reap_the_dead(now);
+        self.note_the_stopped(now);
+        let weight = weight(self.own());
+        let view = View { member: self, layout: self.layout(), me: self.slot(), now };
+        table::round(&view, self.profile.program, weight, &reports(self.layout(), now), now)
+    }
+
+    /// From now on the program counts so many thousandths of its weight.
+    fn correct(&self, correction: u32) {
+        if self.own_slot().is_some() {
+            self.own().correction.store(correction, Ordering::Relaxed);
+        }
+    }
+
+    /// From now on this is how the program proposes that cores are divided.
+    fn propose(&self, proposal: Proposal) {
+        self.proposal.store(proposal.to_bits(), Ordering::Relaxed);
+        if self.own_slot().is_some() {
+            self.own().proposal.store(proposal.to_bits(), Ordering::Relaxed);
+        }
+    }
+
+    /// From now on this program is told when a core becomes free, or once it watches none; or no longer. A caller that
+    /// looks for a free core after it has said that the program wants one misses none: see `comity_protocol::table`.
+    fn want(&self, wants: bool) {
+        match self.view() {
+            Some(view) => table::want(&view, wants),
+            None => self.waits.store(wants, Ordering::Relaxed),
+        }
+    }
+
+    /// Programs that are in the table, this one included, as far as they are not known to be dead.
+    fn population(&self) -> usize {
+        used(self.layout()).count()
+    }
+
+    /// Whether the slot is still the program's: its lock says so, and no other has reaped it.
+    fn has_its_place(&self) -> bool {
+        let is_taken = self.own().state.load(Ordering::Acquire) == TAKEN;
+        is_taken && self.own_slot().is_some() && lock(&self.lock).is_open()
     }
 }
 

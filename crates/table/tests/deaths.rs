@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use comity_table::{Life, SlotId, Snapshot};
 use harness::roles::{Process, Random, SHARED, command, other_build, play};
-use harness::{Table, claim_all, claims, reap, slots, wait_until};
+use harness::{Seat as _, Steps as _, Table, claim_all, claims, reap, slots, wait_until};
 use rustix::process::Signal;
 
 const CHILD: &str = "child";

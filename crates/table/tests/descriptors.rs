@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use comity_table::{Life, Snapshot};
 use harness::roles::{Process, SHARED, join, play};
-use harness::{Table, claim_all, reap, slots, wait_until};
+use harness::{Seat as _, Steps as _, Table, claim_all, reap, slots, wait_until};
 
 const CHILD: &str = "child";
 

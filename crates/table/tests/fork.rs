@@ -6,7 +6,7 @@ use std::io::Write;
 
 use comity_table::{Location, Member};
 use harness::roles::{Process, SHARED, play};
-use harness::{Table, claim_all, profile, reap, slots, wait_until};
+use harness::{Seat as _, Table, claim_all, profile, reap, slots, wait_until};
 
 const CHILD: &str = "child";
 

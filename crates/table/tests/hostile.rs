@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use comity_table::{Cleaned, Location, Member, Snapshot, clean};
 use harness::roles::{Random, command, play};
-use harness::{BYTES, CORES_AT, SLOTS_AT, Table, profile};
+use harness::{BYTES, CORES_AT, SLOTS_AT, Seat as _, Steps as _, Table, profile};
 use proptest::prelude::*;
 
 fn is_root() -> bool {

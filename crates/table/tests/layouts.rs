@@ -7,7 +7,7 @@ use std::os::unix::fs::FileExt;
 
 use comity_table::{Cleaned, OtherLayout, REFUSALS, Snapshot, Thieves, clean, other_layouts};
 use harness::roles::{Process, SHARED, play};
-use harness::{SLOT_BYTES, SLOTS_AT, Table, reap, slots, wait_until};
+use harness::{SLOT_BYTES, SLOTS_AT, Seat as _, Steps as _, Table, reap, slots, wait_until};
 
 const CHILD: &str = "child";
 

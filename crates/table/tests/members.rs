@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
 use comity_table::{Life, Member, Profile, REFUSALS, SLOTS, STOPPED_AFTER, Snapshot, Thieves, this_program};
-use harness::{Table, claim_all, profile, set, wait_until};
+use harness::{Seat as _, Steps as _, Table, claim_all, profile, set, wait_until};
 
 /// Each reports its desire, and then again, for now all know all.
 fn rounds(members: &[(&Member, u32)]) -> Vec<u32> {

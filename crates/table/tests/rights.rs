@@ -14,7 +14,7 @@ use std::process::{Child, Command, Output, Stdio};
 use comity_os::environment;
 use comity_table::{Location, Member, Request, Snapshot, clean, request};
 use harness::roles::{command, play};
-use harness::{Table, profile, wait_until};
+use harness::{Seat as _, Table, profile, wait_until};
 use rustix::fs::{FlockOperation, XattrFlags};
 
 /// Users and groups that need not have a name.

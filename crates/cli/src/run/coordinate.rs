@@ -21,10 +21,9 @@ use comity_os::idle_clock;
 use comity_os::pidfd::Pidfd;
 use comity_os::throttle::Throttle;
 use comity_os::{cores, detached, task_group};
-use comity_policy::allotment::Proposal;
 use comity_protocol::Look;
 use comity_protocol::command::{self, Coordination, QUANTUM};
-use comity_table::{CoreSet, InForce, Location, Member, Own, Snapshot, Standing, Way, other_layouts};
+use comity_table::{CoreSet, InForce, Location, Member, Own, Snapshot, Way, other_layouts};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use super::companion::{self, Note};
@@ -345,8 +344,10 @@ impl Coordinator<'_> {
 }
 
 impl command::Command for Command<'_> {
-    fn round(&mut self, desire: u32, awake: u32) -> Standing {
-        self.member.round(desire, awake)
+    type Seat = Member;
+
+    fn seat(&self) -> &Member {
+        self.member
     }
 
     /// Out of turn its processes are halted, and go on when the turn comes.
@@ -363,52 +364,12 @@ impl command::Command for Command<'_> {
         }
     }
 
-    fn want(&mut self, wants: bool) {
-        self.member.want(wants);
-    }
-
-    fn heed(&mut self) {
-        self.member.heed();
-    }
-
-    fn watch(&mut self, now: u64) -> Option<u64> {
-        self.member.watch(now)
-    }
-
-    fn correct(&mut self, correction: u32) {
-        self.member.correct(correction);
-    }
-
-    fn propose(&mut self, proposal: Proposal) {
-        self.member.propose(proposal);
-    }
-
     fn cores(&self) -> CoreSet {
         self.member.may_use()
     }
 
     fn publish(&mut self, way: Way) {
         self.member.publish_way(way);
-    }
-
-    fn owned(&self) -> CoreSet {
-        self.member.owned()
-    }
-
-    fn held(&self) -> CoreSet {
-        self.member.held()
-    }
-
-    fn claim(&mut self, own_only: bool) -> bool {
-        self.member.claim(own_only).is_some()
-    }
-
-    fn take_back(&mut self) -> bool {
-        self.member.take_back().is_some()
-    }
-
-    fn release(&mut self, core: usize) {
-        self.member.release(Some(core));
     }
 
     fn note_lost(&mut self, cores: u32) {

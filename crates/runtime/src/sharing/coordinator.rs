@@ -19,13 +19,12 @@ use comity_os::steal_time::Stat;
 use comity_os::throttle::Throttle;
 use comity_os::usage::Usage;
 use comity_os::{CoreSet, affinity, cores, quota, slice, task_group};
-use comity_policy::allotment::Proposal;
 use comity_policy::{Mode, Room, Sharing};
 use comity_protocol::look::{AtLook, Looked as _};
 use comity_protocol::observer::{Process, Times};
 use comity_protocol::quantum::{self, Coordination, Visit};
 use comity_protocol::steal_time::Reading;
-use comity_table::{InForce, Member, Own, Profile, STOPPED_AFTER, Standing, TURN, other_layouts, this_program};
+use comity_table::{InForce, Member, Own, Profile, STOPPED_AFTER, Seat as _, TURN, other_layouts, this_program};
 
 use crate::cores::activation::Terms;
 use crate::cores::mender::{MEND, Mender};
@@ -375,10 +374,15 @@ impl Driver<'_> {
 }
 
 impl quantum::Program for Driver<'_> {
+    type Seat = Member;
     type Staff<'b>
         = AtLook<'b, Pool>
     where
         Self: 'b;
+
+    fn seat(&self) -> &Member {
+        self.member
+    }
 
     fn staffs(&self) -> usize {
         self.pools.len()
@@ -386,34 +390,6 @@ impl quantum::Program for Driver<'_> {
 
     fn staff(&mut self, nth: usize) -> AtLook<'_, Pool> {
         AtLook::new(&self.pools[nth])
-    }
-
-    fn round(&mut self, desire: u32, awake: u32) -> Standing {
-        self.member.round(desire, awake)
-    }
-
-    fn heed(&mut self) {
-        self.member.heed();
-    }
-
-    fn watch(&mut self, now: u64) -> Option<u64> {
-        self.member.watch(now)
-    }
-
-    fn correct(&mut self, correction: u32) {
-        self.member.correct(correction);
-    }
-
-    fn propose(&mut self, proposal: Proposal) {
-        self.member.propose(proposal);
-    }
-
-    fn owned(&self) -> CoreSet {
-        self.member.owned()
-    }
-
-    fn held(&self) -> CoreSet {
-        self.member.held()
     }
 
     fn in_force(&self) -> InForce {
@@ -515,20 +491,8 @@ impl quantum::Pools for Driver<'_> {
         keeps_core(self.program)
     }
 
-    fn population(&self) -> usize {
-        self.member.population()
-    }
-
-    fn has_its_place(&self) -> bool {
-        self.member.has_its_place()
-    }
-
     fn rung(&mut self, nth: usize) -> bool {
         AtLook::new(&self.pools[nth]).rung()
-    }
-
-    fn want_nothing(&mut self) {
-        self.member.want(false);
     }
 
     fn leave_off(&mut self, nth: usize) {

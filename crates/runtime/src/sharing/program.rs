@@ -20,7 +20,8 @@ use comity_os::{SharedCoreSet, futex, lock, priority, task_group};
 use comity_policy::allotment::{Claim, deq, scattered};
 use comity_policy::{Policy, Room, Sharing, Sleeper};
 use comity_protocol::observer::Times;
-use comity_table::{CoreSet, Location, Member, Own, Thieves};
+use comity_protocol::table::{self, Seat as _};
+use comity_table::{CoreSet, CoreWord, Location, Member, Own, Thieves, View as Table};
 
 use crate::cores::activation::{Cores, Mover, Terms};
 use crate::cores::masks::Spell;
@@ -376,7 +377,9 @@ impl Program {
                     None => {
                         division.take(core);
                         division.tell(core, Holding::Released);
-                        member.release(Some(core));
+                        if let Some(table) = member.view() {
+                            table::release(&table, Some(core));
+                        }
                     }
                 }
             }
@@ -685,17 +688,17 @@ struct Part {
 }
 
 impl Part {
-    fn gains(&self, claim: impl FnOnce() -> Option<usize>, how: Holding) -> Option<usize> {
+    fn gains(&self, claim: impl FnOnce(&Table<'_>) -> Option<(usize, CoreWord)>, how: Holding) -> Option<usize> {
         // The lock first: a look at what the pool has then sees the core.
         let mut division = self.program.division();
         let may_have = division.living.contains(&self.pool) && division.cores.len() < division.most;
         if division.closed || !may_have {
             return None;
         }
-        claim().inspect(|core| {
-            division.give(*core, self.pool);
-            division.tell(*core, how);
-        })
+        let (core, _) = claim(&self.member.view()?)?;
+        division.give(core, self.pool);
+        division.tell(core, how);
+        Some(core)
     }
 
     /// The pool's core that is to go: `core`, or one that is not the program's own.
@@ -728,11 +731,11 @@ impl Cores for Part {
     }
 
     fn claim(&self, own_only: bool) -> Option<usize> {
-        self.gains(|| self.member.claim(own_only), Holding::Claimed)
+        self.gains(|table| table::claim(table, own_only), Holding::Claimed)
     }
 
     fn take_back(&self) -> Option<usize> {
-        self.gains(|| self.member.take_back(), Holding::TakenBack)
+        self.gains(|table| table::take_back(table), Holding::TakenBack)
     }
 
     fn reclaim(&self) {
@@ -744,7 +747,7 @@ impl Cores for Part {
         };
         // Under the lock no other pool begins to wait, which would have to be told of the core.
         if !division.closed && division.cores.len() < division.most && !self.does_another_want() {
-            self.member.reclaim();
+            self.member.view().iter().for_each(table::reclaim);
         }
     }
 
@@ -753,12 +756,12 @@ impl Cores for Part {
         let core = self.which(&division, core)?;
         division.take(core);
         division.tell(core, Holding::Released);
-        let released = self.member.release(Some(core));
+        let released = self.member.view().and_then(|table| table::release(&table, Some(core)));
         drop(division);
         if self.does_another_want() {
             self.program.wake_coordinator();
         }
-        released
+        released.map(|(core, _)| core)
     }
 
     fn pass_on(&self, core: Option<usize>) -> Option<usize> {
@@ -777,7 +780,7 @@ impl Cores for Part {
     }
 
     fn any_free(&self) -> bool {
-        self.member.any_free()
+        self.member.view().is_some_and(|table| table::any_free(&table))
     }
 
     fn want(&self, wants: bool) {
@@ -799,7 +802,7 @@ impl Cores for Part {
     }
 
     fn decline(&self) {
-        self.member.decline();
+        self.member.view().iter().for_each(table::decline);
     }
 
     fn is_core_wanted(&self) -> bool {

@@ -90,6 +90,8 @@ impl Table for Seen<'_> {
         unreachable!("no owner changes");
     }
 
+    fn beat(&self) {}
+
     fn is_stopped(&self, _: SlotId) -> bool {
         false
     }

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use comity_os::affinity;
 use comity_os::cpu_clock::ThreadId;
-use comity_table::{Location, Member, Profile};
+use comity_protocol::table;
+use comity_table::{Location, Member, Profile, Seat as _};
 
 /// A program in the table that desires cores until the value is dropped.
 pub struct Neighbour {
@@ -37,8 +38,14 @@ impl Neighbour {
                     let desire = desire.load(Ordering::Relaxed);
                     member.round(desire, 1);
                     // What it owns it takes, and when it wants less it gives it away.
-                    while desire > 0 && (member.claim(true).is_some() || member.take_back().is_some()) {}
-                    while desire == 0 && member.release(None).is_some() {}
+                    let changes_one = || {
+                        let view = member.view()?;
+                        match desire {
+                            0 => table::release(&view, None),
+                            _ => table::claim(&view, true).or_else(|| table::take_back(&view)),
+                        }
+                    };
+                    while changes_one().is_some() {}
                     std::thread::sleep(Duration::from_millis(2));
                 }
             }

@@ -11,7 +11,7 @@ use rustix::process::Signal;
 use super::POINTS;
 use crate::Location;
 use crate::harness::roles::{Process, SHARED, command, play, stand_in};
-use crate::harness::{self, Table, claims, profile, reap, slots, wait_until};
+use crate::harness::{self, Seat as _, Table, claims, profile, reap, slots, wait_until};
 
 const CHILD: &str = "fault::tests::child";
 

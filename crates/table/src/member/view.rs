@@ -9,7 +9,8 @@ use super::{Member, clear_bit, count, exchange, has_bit, is_stopped, load, ring,
 use crate::layout::{Layout, Slot};
 use crate::{CoreSet, CoreWord, SlotId, fault};
 
-pub(super) struct View<'a> {
+/// The core table at one time, to a program in it.
+pub struct View<'a> {
     pub(super) member: &'a Member,
     /// The table when the step began: another may take its place meanwhile.
     pub(super) layout: &'a Layout,
@@ -21,7 +22,7 @@ pub(super) struct View<'a> {
 
 impl View<'_> {
     /// The words of the program's slot.
-    pub(super) fn own(&self) -> &Slot {
+    fn own(&self) -> &Slot {
         &self.layout.slots[self.me.index()]
     }
 }
@@ -50,6 +51,10 @@ impl Table for View<'_> {
     fn grant(&self, core: usize, before: CoreWord, next: CoreWord) {
         exchange(&self.layout.cores[core], before, next);
         fault::point("owners-half-written");
+    }
+
+    fn beat(&self) {
+        self.own().heartbeat.store(self.now, Ordering::Relaxed);
     }
 
     fn is_stopped(&self, slot: SlotId) -> bool {

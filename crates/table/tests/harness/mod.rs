@@ -5,8 +5,11 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use comity_os::file_lock::LockFile;
+use comity_protocol::table;
 use comity_table::{CORES, CoreSet, CoreWord, Location, Member, Profile, SLOTS, SlotId, Snapshot};
 use tempfile::TempDir;
+
+pub use comity_table::Seat;
 
 pub mod roles;
 
@@ -64,6 +67,31 @@ pub fn profile(program: u64, cores: impl IntoIterator<Item = usize>) -> Profile 
 pub fn set(cores: impl IntoIterator<Item = usize>) -> CoreSet {
     cores.into_iter().collect()
 }
+
+/// The steps of a program on the table, each on the table as it is then.
+pub trait Steps: Seat {
+    fn claim(&self, own_only: bool) -> Option<usize> {
+        table::claim(&self.view()?, own_only).map(|(core, _)| core)
+    }
+
+    fn take_back(&self) -> Option<usize> {
+        table::take_back(&self.view()?).map(|(core, _)| core)
+    }
+
+    fn release(&self, core: Option<usize>) -> Option<usize> {
+        table::release(&self.view()?, core).map(|(core, _)| core)
+    }
+
+    fn decline(&self) {
+        self.view().iter().for_each(table::decline);
+    }
+
+    fn any_free(&self) -> bool {
+        self.view().is_some_and(|view| table::any_free(&view))
+    }
+}
+
+impl Steps for Member {}
 
 /// Claims whatever is free.
 pub fn claim_all(member: &Member, own_only: bool) -> Vec<usize> {

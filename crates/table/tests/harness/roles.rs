@@ -10,7 +10,7 @@ use std::time::Duration;
 use comity_table::{Location, Member, Request, Snapshot, request};
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::profile;
+use super::{Seat as _, Steps as _, profile};
 
 const ROLE: &str = "COMITY_TEST_ROLE";
 const SEED: &str = "COMITY_TEST_SEED";

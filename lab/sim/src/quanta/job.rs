@@ -14,7 +14,7 @@ use std::num::NonZeroU64;
 use std::ops::AddAssign;
 
 use comity_policy::{Policy, Role, RunStatus, Thief, Victim, WorkerId};
-use comity_protocol::dialogue::{Dialogue, Effect, Outcome, Surroundings};
+use comity_protocol::dialogue::{Dialogue, Effect, Outcome, Surroundings, Take};
 use comity_protocol::sleep::Roles;
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
@@ -157,7 +157,7 @@ impl Queues {
         let owed = &mut self.workers[from.index()].wakeups_owed;
         let claimed = *owed > 0;
         *owed = owed.saturating_sub(1);
-        if claimed { Outcome::Found } else { Outcome::Nothing }
+        if claimed { Outcome::Took(Take::Taken) } else { Outcome::Took(Take::Nothing) }
     }
 
     fn inspect(&self, victim: WorkerId) -> Victim {
@@ -183,7 +183,7 @@ impl Queues {
             // A processor is the job's for the whole quantum.
             Effect::Yield(_) | Effect::Step(_) => Outcome::Done,
             // Nothing comes from outside, and nothing is accelerated.
-            Effect::TakeInjected | Effect::Accelerate { .. } => Outcome::Nothing,
+            Effect::TakeInjected | Effect::Accelerate { .. } => Outcome::Took(Take::Nothing),
             Effect::Inspect(victim) => Outcome::Seen(self.inspect(victim)),
             Effect::ClaimWakeup(from) => self.claim_wakeup(from),
             Effect::Wake { .. } => Outcome::Woke(None),
@@ -449,7 +449,7 @@ impl Job {
                         self.begin(me, strand, now + 1);
                         return true;
                     }
-                    *untold = Outcome::Nothing;
+                    *untold = Outcome::Took(Take::Nothing);
                     return false;
                 }
                 // The paper's structures tell at once that there is none: that took no cycle.
@@ -478,7 +478,7 @@ impl Job {
         let Spell { thief, dialogue, outcome: untold } = &mut self.spells[me as usize];
         let mut spell = dialogue.take().expect("a thief is in a dialogue");
         *untold = Outcome::Done;
-        let mut outcome = Outcome::Found;
+        let mut outcome = Outcome::Took(Take::Taken);
         let wakeups_owed = loop {
             match spell.next(&mut **thief, &self.queues, outcome) {
                 Effect::Begin { wakeups_owed } => break wakeups_owed,

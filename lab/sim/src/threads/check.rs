@@ -426,6 +426,7 @@ mod tests {
     use comity_policy::Room;
     use comity_protocol::activation::{Retirement, Terms};
     use comity_protocol::orders::Request;
+    use comity_protocol::table::Seat;
 
     use crate::network::{Network, Step, Then};
     use crate::program::{Fork, ForkJoin, Strand};
@@ -617,7 +618,6 @@ mod tests {
                     let pool = rich(host);
                     let share = pool.share.as_mut().unwrap();
                     share.activation.sharing.sleeper = Sleeper::LendsCore;
-                    let slot = share.slot;
                     for thief in thieves(pool) {
                         if pool.workers[thief as usize].rest == Rest::Awake {
                             assert!(self::share(pool).activation.retire(
@@ -628,7 +628,7 @@ mod tests {
                         }
                         waits(pool, thief);
                     }
-                    host.table.want(slot, false);
+                    Seat::want(self::share(pool).part(), false);
                 },
                 "and the program does not wait for one",
             ),

@@ -2,16 +2,15 @@
 
 use std::cell::Cell;
 
-use comity_policy::allotment::Proposal;
 use comity_policy::row::Sleeper;
 use comity_policy::{Mode, Room, Sharing, WorkerId};
+use comity_protocol::SlotId;
 use comity_protocol::activation::{Activation, Terms};
 use comity_protocol::look::{AtLook, Looked};
 use comity_protocol::observer::{Process, Sample, Times};
 use comity_protocol::orders::InForce;
 use comity_protocol::quantum::{Coordination, Pools, Program, Visit};
 use comity_protocol::steal_time::Reading;
-use comity_protocol::{CoreSet, SlotId, Standing};
 
 use super::kernel::Place;
 use super::platform::Cells;
@@ -297,10 +296,15 @@ impl Looked for Driver<'_> {
 }
 
 impl Program for Driver<'_> {
+    type Seat = Part;
     type Staff<'b>
         = AtLook<'b, Self>
     where
         Self: 'b;
+
+    fn seat(&self) -> &Part {
+        self.share().part()
+    }
 
     fn staffs(&self) -> usize {
         1
@@ -308,35 +312,6 @@ impl Program for Driver<'_> {
 
     fn staff(&mut self, _: usize) -> AtLook<'_, Self> {
         AtLook::new(self)
-    }
-
-    fn round(&mut self, desire: u32, awake: u32) -> Standing {
-        self.table.round(self.share().slot, desire, awake)
-    }
-
-    fn heed(&mut self) {
-        self.table.heed(self.share().slot);
-    }
-
-    /// A visit takes no time.
-    fn watch(&mut self, _: u64) -> Option<u64> {
-        self.table.watch(self.share().slot)
-    }
-
-    fn correct(&mut self, correction: u32) {
-        self.table.correct(self.share().slot, correction);
-    }
-
-    fn propose(&mut self, proposal: Proposal) {
-        self.table.propose(self.share().slot, proposal);
-    }
-
-    fn owned(&self) -> CoreSet {
-        self.table.owned(self.share().slot)
-    }
-
-    fn held(&self) -> CoreSet {
-        self.table.held(self.share().slot)
     }
 
     fn in_force(&self) -> InForce {
@@ -420,20 +395,8 @@ impl Pools for Driver<'_> {
         false
     }
 
-    fn population(&self) -> usize {
-        self.table.population()
-    }
-
-    fn has_its_place(&self) -> bool {
-        true
-    }
-
     fn rung(&mut self, _: usize) -> bool {
         AtLook::new(self).rung()
-    }
-
-    fn want_nothing(&mut self) {
-        self.table.want(self.share().slot, false);
     }
 
     fn leave_off(&mut self, _: usize) {

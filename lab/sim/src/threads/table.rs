@@ -12,7 +12,7 @@ use comity_policy::UNCORRECTED;
 use comity_policy::allotment::{Claim, Proposal};
 use comity_protocol::activation::Cores;
 use comity_protocol::orders::{InForce, Own, Request, Requests, Words};
-use comity_protocol::table::{self, Change, Report, Table as _};
+use comity_protocol::table::{self, Change, Report, Seat, Table as _};
 use comity_protocol::{CoreSet, CoreWord, Party, SLOTS, STOPPED_AFTER, SlotId, Standing, Way};
 
 /// A program's place.
@@ -245,34 +245,19 @@ impl Table {
         self.slot(slot).weight.set(weight);
     }
 
-    /// From now on it counts so many thousandths of that, if it tells the truth.
-    pub(super) fn correct(&self, slot: SlotId, correction: u32) {
-        let Slot { correction: published, false_correction, .. } = self.slot(slot);
-        published.set(false_correction.get().unwrap_or(correction));
-    }
-
     /// Whether a frame may be a probe, between two of a program's turns.
     pub(super) fn may_probe(&self) -> bool {
         self.slots.iter().any(|slot| matches!(slot.proposal.get(), Proposal::Slowdown { .. }))
     }
 
-    /// From now on this is its proposal.
-    pub(super) fn propose(&self, slot: SlotId, proposal: Proposal) {
-        self.slot(slot).proposal.set(proposal);
-    }
-
     /// From now on it publishes this correction, whatever is true.
     pub(super) fn lie(&self, slot: SlotId, correction: u32) {
         self.slot(slot).false_correction.set(Some(correction));
-        self.correct(slot, correction);
+        self.slot(slot).correction.set(correction);
     }
 
     pub(super) fn held(&self, slot: SlotId) -> CoreSet {
-        (0..self.words.len()).filter(|core| self.word(*core).holder() == Some(slot)).collect()
-    }
-
-    pub(super) fn owned(&self, slot: SlotId) -> CoreSet {
-        (0..self.words.len()).filter(|core| self.word(*core).owner() == Some(slot)).collect()
+        table::held(&self.view(slot))
     }
 
     pub(super) fn wants(&self, slot: SlotId) -> bool {
@@ -285,38 +270,8 @@ impl Table {
         waits.get() && (wants.get() || watches.get())
     }
 
-    pub(super) fn want(&self, slot: SlotId, wants: bool) {
-        table::want(&self.view(slot), wants);
-    }
-
-    pub(super) fn heed(&self, slot: SlotId) {
-        table::heed(&self.view(slot));
-    }
-
-    pub(super) fn watch(&self, slot: SlotId) -> Option<u64> {
-        table::watch(&self.view(slot))
-    }
-
-    /// The program at this place lives, and is not to be taken for stopped.
-    fn beat(&self, slot: SlotId) {
-        self.slot(slot).heartbeat.set(self.now.get());
-    }
-
     fn is_stopped(&self, slot: SlotId) -> bool {
         self.now.get() - self.slot(slot).heartbeat.get() > STOPPED_AFTER.as_nanos() as u64
-    }
-
-    /// Notes what the program says of itself, buries the dead, and goes through the program's round. To ask for the
-    /// dead costs nothing here, so each round asks for all.
-    pub(super) fn round(&self, slot: SlotId, desire: u32, awake: u32) -> Standing {
-        let own = self.slot(slot);
-        own.awake.set(awake);
-        own.desire.set(desire);
-        self.beat(slot);
-        let dead: Vec<SlotId> = self.members().filter(|other| self.slot(*other).is_dead.get()).collect();
-        dead.into_iter().for_each(|dead| self.bury(dead));
-        let program = self.program_of(slot).expect("a program in its round has a place");
-        table::round(&self.view(slot), program.into(), own.weight.get(), &self.reports(), self.now.get())
     }
 
     /// What the programs say that are there and not stopped.
@@ -342,7 +297,7 @@ impl Table {
 
 /// The table, as the steps of the protocol see and change it. A step takes one instant, so no other program is ever
 /// faster.
-struct View<'a> {
+pub(super) struct View<'a> {
     table: &'a Table,
     me: SlotId,
 }
@@ -369,6 +324,10 @@ impl table::Table for View<'_> {
 
     fn grant(&self, core: usize, _: CoreWord, next: CoreWord) {
         self.table.words[core].set(next);
+    }
+
+    fn beat(&self) {
+        self.table.slot(self.me).heartbeat.set(self.table.now.get());
     }
 
     fn is_stopped(&self, slot: SlotId) -> bool {
@@ -460,61 +419,103 @@ impl Part {
         self.held.set(cores);
     }
 
-    /// The table, as the program sees it.
-    fn view(&self) -> View<'_> {
-        self.table.view(self.slot)
-    }
-
     fn gains(&self, (core, _): (usize, CoreWord)) -> usize {
         self.hold(self.held.get().union([core].into_iter().collect()));
         core
     }
 }
 
+impl Seat for Part {
+    type View<'a> = View<'a>;
+
+    fn view(&self) -> Option<View<'_>> {
+        Some(self.table.view(self.slot))
+    }
+
+    /// A visit takes no time.
+    fn view_at(&self, _: u64) -> Option<View<'_>> {
+        self.view()
+    }
+
+    /// Buries the dead, too. To ask for them costs nothing here, so each round asks for all.
+    fn round(&self, desire: u32, awake: u32) -> Standing {
+        let Part { table, slot, .. } = self;
+        let own = table.slot(*slot);
+        own.awake.set(awake);
+        own.desire.set(desire);
+        let view = table.view(*slot);
+        view.beat();
+        let dead: Vec<SlotId> = table.members().filter(|other| table.slot(*other).is_dead.get()).collect();
+        dead.into_iter().for_each(|dead| table.bury(dead));
+        let program = table.program_of(*slot).expect("a program in its round has a place");
+        table::round(&view, program.into(), own.weight.get(), &table.reports(), table.now.get())
+    }
+
+    /// Some programs do not tell the truth.
+    fn correct(&self, correction: u32) {
+        let Slot { correction: published, false_correction, .. } = self.table.slot(self.slot);
+        published.set(false_correction.get().unwrap_or(correction));
+    }
+
+    fn propose(&self, proposal: Proposal) {
+        self.table.slot(self.slot).proposal.set(proposal);
+    }
+
+    fn want(&self, wants: bool) {
+        table::want(&self.table.view(self.slot), wants);
+    }
+
+    fn population(&self) -> usize {
+        self.table.population()
+    }
+
+    fn has_its_place(&self) -> bool {
+        true
+    }
+}
+
 impl Cores for Part {
     fn held(&self) -> CoreSet {
-        self.hold(self.table.held(self.slot));
+        self.hold(table::held(&self.table.view(self.slot)));
         self.held.get()
     }
 
     fn held_by_program(&self) -> CoreSet {
-        self.table.held(self.slot)
+        table::held(&self.table.view(self.slot))
     }
 
     fn claim(&self, own_only: bool) -> Option<usize> {
-        self.table.beat(self.slot);
-        table::claim(&self.view(), own_only).map(|claimed| self.gains(claimed))
+        table::claim(&self.table.view(self.slot), own_only).map(|claimed| self.gains(claimed))
     }
 
     fn take_back(&self) -> Option<usize> {
-        self.table.beat(self.slot);
-        table::take_back(&self.view()).map(|taken| self.gains(taken))
+        table::take_back(&self.table.view(self.slot)).map(|taken| self.gains(taken))
     }
 
     fn reclaim(&self) {
-        table::reclaim(&self.view());
+        table::reclaim(&self.table.view(self.slot));
     }
 
     fn release(&self, core: Option<usize>) -> Option<usize> {
-        let (released, _) = table::release(&self.view(), core)?;
+        let (released, _) = table::release(&self.table.view(self.slot), core)?;
         self.hold(self.held.get().iter().filter(|core| *core != released).collect());
         Some(released)
     }
 
     fn any_free(&self) -> bool {
-        table::any_free(&self.view())
+        table::any_free(&self.table.view(self.slot))
     }
 
     fn want(&self, wants: bool) {
-        self.table.want(self.slot, wants);
+        Seat::want(self, wants);
     }
 
     fn decline(&self) {
-        table::decline(&self.view());
+        table::decline(&self.table.view(self.slot));
     }
 
     fn is_core_wanted(&self) -> bool {
-        self.view().is_core_wanted()
+        self.table.view(self.slot).is_core_wanted()
     }
 
     fn note_lost(&self, cores: u32) {
