@@ -38,8 +38,8 @@ pub(crate) fn global() -> &'static ThreadPool {
     built_by(ThreadPoolBuilder::new)
 }
 
-/// Builds the global pool with a [lenient builder](lenient_builder) if this thread is no worker and there is no global
-/// pool yet. A free function that is called after it panics over no bad value of the environment.
+/// Builds the global pool with a [lenient builder](lenient_builder), unless this thread is a worker or the pool exists.
+/// The drop-in for rayon-core calls this before each function that uses the global pool.
 ///
 /// # Panics
 /// If the pool cannot be built.
