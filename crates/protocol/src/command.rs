@@ -22,7 +22,7 @@
 //!
 //! # What is not as in a pool
 //!
-//! A command has the quantum of a pool ([`quantum`](crate::quantum)), with these differences, for its threads are its
+//! A command has the quantum of a pool ([`quantum`]), with these differences, for its threads are its
 //! own to wake and what they have queued is not known:
 //!
 //! - What it could use is its [`Demand`]: threads that run or wait for a core, over the last looks.

@@ -149,6 +149,9 @@ what the model was fitted to.",
     }
 }
 
+/// The programs alone, and all pairs under the original and under BWS.
+type Compared = (Vec<Ran>, [CoRuns; 2]);
+
 impl Bws {
     /// The programs alone under the original, unless some of the runs are elsewhere.
     fn alone<R: Runner>(&mut self, runner: &R) -> Result<Option<Vec<Ran>>, Failure> {
@@ -169,7 +172,7 @@ impl Bws {
     }
 
     /// The programs alone, and all pairs under the original and under BWS.
-    fn compared<R: Runner>(&mut self, runner: &R) -> Result<Option<(Vec<Ran>, [CoRuns; 2])>, Failure> {
+    fn compared<R: Runner>(&mut self, runner: &R) -> Result<Option<Compared>, Failure> {
         let bws = self.programs.setting.bws;
         let (alone, abp, bws) = (self.alone(runner)?, self.pairs(ORIGINAL, runner)?, self.pairs(bws, runner)?);
         Ok(alone.zip(abp.zip(bws)).map(|(alone, (abp, bws))| (alone, [abp, bws])))

@@ -154,6 +154,9 @@ struct Reproduction<P: Paper> {
     name: String,
 }
 
+/// A paper after the runs of one setting, the experiments that were done, and what they measured.
+type Done<P, R> = (P, Vec<Experiment<P, R>>, Vec<Measure>);
+
 impl<P: Paper> Reproduction<P> {
     /// Does the runs of one setting that some experiments need, and measures.
     fn measure<R: Runner>(
@@ -161,7 +164,7 @@ impl<P: Paper> Reproduction<P> {
         setting: &P::Setting,
         runner: &R,
         moves: impl Fn(&str) -> bool,
-    ) -> Result<(P, Vec<Experiment<P, R>>, Vec<Measure>), Failure> {
+    ) -> Result<Done<P, R>, Failure> {
         let is_asked = |one: &Experiment<P, R>| self.experiments.iter().any(|name| name == one.name) && moves(one.name);
         let experiments: Vec<_> = P::experiments::<R>().into_iter().filter(is_asked).collect();
         let (mut paper, mut measures) = (P::with(setting), Vec::new());

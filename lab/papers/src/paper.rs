@@ -36,6 +36,12 @@ pub struct Text {
 /// A figure, by the name of its file.
 pub type Named = (&'static str, Figure);
 
+/// What an experiment measured. `None` if some of its runs are done elsewhere.
+pub type Measures = Result<Option<Vec<Measure>>, Failure>;
+
+/// Reads what is asked of a paper from these arguments, with a seed.
+pub type Ask<R> = fn(&ArgMatches, u64) -> Result<Box<dyn Asked<R>>, Failure>;
+
 /// An experiment of a paper: a row of its list.
 pub struct Experiment<P, R> {
     /// The name of the experiment, at the command line and in the file of claims.
@@ -46,7 +52,7 @@ pub struct Experiment<P, R> {
     pub is_the_papers: bool,
     /// Does the runs of the experiment that have not been done, and measures what came of them. Returns `None` if
     /// some of the runs are done elsewhere: the others are done here even so.
-    pub run: fn(&mut P, &R) -> Result<Option<Vec<Measure>>, Failure>,
+    pub run: fn(&mut P, &R) -> Measures,
     /// Draws what came of the runs, with the numbers of these claims.
     pub figures: fn(&P, &[Claim]) -> Vec<Named>,
 }
@@ -56,7 +62,7 @@ impl<P, R> Experiment<P, R> {
     pub fn new(
         name: &'static str,
         about: &'static str,
-        run: fn(&mut P, &R) -> Result<Option<Vec<Measure>>, Failure>,
+        run: fn(&mut P, &R) -> Measures,
         figures: fn(&P, &[Claim]) -> Vec<Named>,
     ) -> Experiment<P, R> {
         Experiment { name, about, is_the_papers: true, run, figures }
@@ -66,7 +72,7 @@ impl<P, R> Experiment<P, R> {
     pub fn beyond(
         name: &'static str,
         about: &'static str,
-        run: fn(&mut P, &R) -> Result<Option<Vec<Measure>>, Failure>,
+        run: fn(&mut P, &R) -> Measures,
         figures: fn(&P, &[Claim]) -> Vec<Named>,
     ) -> Experiment<P, R> {
         Experiment { is_the_papers: false, ..Experiment::new(name, about, run, figures) }
@@ -161,7 +167,7 @@ pub struct Row<R> {
     /// Adds the help and the arguments of the paper to its command.
     pub command: fn(Command) -> Command,
     /// What is asked of the paper by these arguments, with a seed.
-    pub ask: fn(&ArgMatches, u64) -> Result<Box<dyn Asked<R>>, Failure>,
+    pub ask: Ask<R>,
 }
 
 impl<R: Runner + 'static> Row<R> {

@@ -325,7 +325,7 @@ fn intervals(ends: &[End], latest: Nanos) -> Vec<Interval> {
 pub fn section(traces: &[&Trace]) -> Section {
     let id = "timelines";
     let title = "What programs held, and what their workers did".to_owned();
-    let named = |trace: &Trace| -> Vec<String> { trace.programs.iter().map(|entry| name(entry)).collect() };
+    let named = |trace: &Trace| -> Vec<String> { trace.programs.iter().map(name).collect() };
     let programs: Vec<String> = traces.iter().flat_map(|trace| named(trace)).collect();
     let plural = if programs.len() == 1 { "" } else { "s" };
     let gist = format!("{} program{plural}", programs.len());
