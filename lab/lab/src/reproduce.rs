@@ -32,7 +32,7 @@ struct Paper {
     matches: ArgMatches,
 }
 
-// What every paper takes behind `--json` and `--plot`. A comment for rustdoc would be the help of each paper.
+/// What every paper takes behind `--json` and `--plot`.
 #[derive(Args)]
 #[group(skip)]
 struct Options {
@@ -49,13 +49,15 @@ fn rows() -> [Row<Sweep>; 6] {
 
 /// The command of a paper.
 fn command(row: &Row<Sweep>) -> Command {
-    let Row { schema, draws, .. } = row;
+    let Row { name, title, about, schema, draws, .. } = *row;
     let json = Arg::new("json").long("json").action(ArgAction::SetTrue);
     let plot = Arg::new("plot").long("plot").value_name("DIR").value_parser(value_parser!(PathBuf));
-    let command = (row.command)(Command::new(row.name))
+    let command = (row.arguments)(Command::new(name))
         .arg(json.help(format!("Print JSON (schema {schema})")))
         .arg(plot.help(format!("Draw each {draws} into this folder, as SVG; --out draws them too")));
-    Options::augment_args(command)
+    let command = Options::augment_args(command);
+    // What was added last has said what it is about.
+    command.about(title).long_about(format!("{title}\n\n{about}")).after_help(row.examples)
 }
 
 impl Subcommand for Paper {

@@ -28,9 +28,9 @@ struct Options {
     figure: Vec<u32>,
 }
 
-/// Adds the help and the arguments of a paper to its command.
-pub fn command<P: Paper>(command: Command) -> Command {
-    let Text { title, about, examples, default, vary: (value, vary), one_in, .. } = P::TEXT;
+/// Adds the arguments of a paper to its command.
+pub fn arguments<P: Paper>(command: Command) -> Command {
+    let Text { default, vary: (value, vary), one_in, .. } = P::TEXT;
     let experiments = P::experiments::<Serial>();
     let experiments = experiments.iter().map(|one| PossibleValue::new(one.name).help(one.about));
     let command = command.arg(
@@ -52,9 +52,7 @@ pub fn command<P: Paper>(command: Command) -> Command {
             .value_parser(read_one_in)
             .conflicts_with("full")
     });
-    let command = Options::augment_args(command.args(one_in));
-    // What was added last said what it is about.
-    command.about(title).long_about(format!("{title}\n\n{about}")).after_help(examples)
+    Options::augment_args(command.args(one_in))
 }
 
 fn read_one_in(text: &str) -> Result<u32, &'static str> {

@@ -52,8 +52,8 @@ impl Paper for Dws {
 
 Chen, Zheng and Guo, Adaptive demand-aware work-stealing in multi-programmed
 multi-core architectures, CCPE 2016. docs/results/dws.md has each of the paper's
-numbers beside ours; lab/papers/src/dws/claims.toml has its tolerance, and what is
-assumed.",
+numbers beside ours; lab/papers/src/dws/claims.toml has its tolerance, and what
+is assumed.",
         default: "all",
         vary: (
             "KEY=VALUE",

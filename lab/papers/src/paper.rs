@@ -160,12 +160,16 @@ pub struct Row<R> {
     pub name: &'static str,
     /// The first line of the help.
     pub title: &'static str,
+    /// The paragraph below it.
+    pub about: &'static str,
+    /// The end of the help.
+    pub examples: &'static str,
     /// The schema of the JSON.
     pub schema: &'static str,
     /// What is drawn of the paper, in a word.
     pub draws: &'static str,
-    /// Adds the help and the arguments of the paper to its command.
-    pub command: fn(Command) -> Command,
+    /// Adds the arguments of the paper to its command.
+    pub arguments: fn(Command) -> Command,
     /// What is asked of the paper by these arguments, with a seed.
     pub ask: Ask<R>,
 }
@@ -176,9 +180,11 @@ impl<R: Runner + 'static> Row<R> {
         Row {
             name: P::TEXT.name,
             title: P::TEXT.title,
+            about: P::TEXT.about,
+            examples: P::TEXT.examples,
             schema: "comity-reproduce/1",
             draws: "figure",
-            command: driver::command::<P>,
+            arguments: driver::arguments::<P>,
             ask: driver::ask::<P, R>,
         }
     }

@@ -152,7 +152,7 @@ fn reproduce(name: &str, words: &[&str]) -> Result<Report, String> {
     assert_eq!(rows.len(), 7);
     let row = rows.iter().find(|row| row.name == name).expect("it is one of the rows");
     // The command has an option for shards, too, which conflicts with some.
-    let command = (row.command)(Command::new(row.name)).arg(clap::Arg::new("shard").long("shard"));
+    let command = (row.arguments)(Command::new(row.name)).arg(clap::Arg::new("shard").long("shard"));
     let matches = command.try_get_matches_from([&[row.name], words].concat()).map_err(|error| error.to_string())?;
     let asked = (row.ask)(&matches, 1).map_err(|failure| failure.into_sentence())?;
     let report = asked.run(&Serial).map_err(|failure| failure.into_sentence())?;

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
-use clap::{ArgMatches, Args, Command, FromArgMatches, ValueEnum};
+use clap::{ArgMatches, Args, FromArgMatches, ValueEnum};
 use comfy_table::{Table, presets};
 use comity_console::parse::whole;
 use comity_console::{Failure, output};
@@ -27,21 +27,22 @@ const EXAMPLES: &str = "Examples:
 No paper has made this comparison, so nothing is claimed and nothing is judged.
 docs/results/all-five.md says what came of it.";
 
-const TITLE: &str = "The five papers' policies, comity, and what was before, on the same eight mixes";
-
-const ABOUT: &str = "Programs run together, again and again, on a simulated host and in a virtual machine, on 8, 32 \
-                     and 128 cores. For each cell several runs, of which the median counts. With --out, tables are \
-                     drawn as SVG files, and the numbers are in result.json.";
-
 const SCHEMA: &str = "comity-all-five/1";
 
 /// The row of the comparison.
 pub const fn row<R: Runner + 'static>() -> PaperRow<R> {
-    PaperRow { name: "all-five", title: TITLE, schema: SCHEMA, draws: "table", command, ask: ask::<R> }
-}
-
-fn command(command: Command) -> Command {
-    Arguments::augment_args(command).about(TITLE).long_about(format!("{TITLE}\n\n{ABOUT}")).after_help(EXAMPLES)
+    PaperRow {
+        name: "all-five",
+        title: "The five papers' policies, comity, and what was before, on the same eight mixes",
+        about: "Programs run together, again and again, on a simulated host and in a virtual machine, on 8, 32 and \
+                128 cores. For each cell several runs, of which the median counts. With --out, tables are drawn as \
+                SVG files, and the numbers are in result.json.",
+        examples: EXAMPLES,
+        schema: SCHEMA,
+        draws: "table",
+        arguments: Arguments::augment_args,
+        ask: ask::<R>,
+    }
 }
 
 #[derive(Args)]
