@@ -16,7 +16,8 @@
 # under "Fails:". The command must exit with 1 and name the claims that stand there. It takes an hour on two cores.
 # With the beginning of a name: those patches alone.
 #
-# With --since and a commit: those that have changed since, or that break a file that has.
+# With --since and a commit: those that have changed since, or that break a file that has. With --minutes and a number
+# after that, no further one begins when so many minutes have passed. What was left out is said.
 #
 # With the names of crates: those of these crates alone.
 #
@@ -34,18 +35,24 @@ cd "$work/tree"
 export GIT_CEILING_DIRECTORIES=$work
 survived=0 caught=0
 usage() {
-    echo "usage: checks/mutations.sh [--simulator | --reproduce [PREFIX] | --since COMMIT | CRATE...], of runtime, flow, sim, protocol and policy" >&2
+    echo "usage: checks/mutations.sh [--simulator | --reproduce [PREFIX] | --since COMMIT [--minutes N] | CRATE...], of runtime, flow, sim, protocol and policy" >&2
     exit 2
 }
 if [ "${1:-}" = --simulator ] || [ "${1:-}" = --reproduce ]; then
     [ $# = 1 ] || { [ $# = 2 ] && [ "$1" = --reproduce ] && compgen -G "$patches/crates/policy/mutations/$2*.patch" >/dev/null; } || usage
     of=()
 else
-    since=
+    since='' minutes=''
     if [ "${1:-}" = --since ]; then
-        [ $# = 2 ] && git -C "$patches" rev-parse -q --verify "$2^{commit}" >/dev/null || usage
+        git -C "$patches" rev-parse -q --verify "${2:-}^{commit}" >/dev/null || usage
         since=$2
         shift 2
+        if [ "${1:-}" = --minutes ]; then
+            [[ ${2:-} =~ ^[0-9]+$ ]] || usage
+            minutes=$2
+            shift 2
+        fi
+        [ $# = 0 ] || usage
     fi
     of=("$@")
     [ $# -gt 0 ] || of=(runtime flow sim protocol policy)
@@ -150,7 +157,13 @@ if [ -n "$since" ]; then
         exit
     fi
 fi
+begun=0
 for mutation in "${all[@]}"; do
+    if [ -n "$minutes" ] && [ $SECONDS -ge $((minutes * 60)) ]; then
+        echo "mutations: $((${#all[@]} - begun)) of ${#all[@]} were left out after $minutes minutes; checks/mutations.sh runs all"
+        break
+    fi
+    begun=$((begun + 1))
     name=$(basename "$mutation" .patch)
     case $mutation in
     */runtime/mutations/*) package=comity tests=--lib ;;
