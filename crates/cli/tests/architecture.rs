@@ -44,7 +44,7 @@ const LAYERS: [&str; 10] =
     ["fork", "raw", "cores", "watching", "workers", "sharing", "api", "blocking", "executor", "internal"];
 
 /// The modules of `protocol`, each a file with the folder of its name: each may import those before it.
-const PROTOCOL: [&str; 16] = [
+const PROTOCOL: [&str; 17] = [
     "platform",
     "core_word",
     "standing",
@@ -55,6 +55,7 @@ const PROTOCOL: [&str; 16] = [
     "activation",
     "dialogue",
     "steal_time",
+    "program",
     "observer",
     "demand",
     "shortfall",

@@ -104,64 +104,18 @@ pub trait Cores {
     fn note_lost(&self, cores: u32);
 }
 
-impl<C: Cores + ?Sized> Cores for Box<C> {
-    fn held(&self) -> CoreSet {
-        (**self).held()
-    }
-
-    fn held_by_program(&self) -> CoreSet {
-        (**self).held_by_program()
-    }
-
-    fn claim(&self, own_only: bool) -> Option<usize> {
-        (**self).claim(own_only)
-    }
-
-    fn take_back(&self) -> Option<usize> {
-        (**self).take_back()
-    }
-
-    fn reclaim(&self) {
-        (**self).reclaim();
-    }
-
-    fn release(&self, core: Option<usize>) -> Option<usize> {
-        (**self).release(core)
-    }
-
-    fn pass_on(&self, core: Option<usize>) -> Option<usize> {
-        (**self).pass_on(core)
-    }
-
-    fn any_free(&self) -> bool {
-        (**self).any_free()
-    }
-
-    fn want(&self, wants: bool) {
-        (**self).want(wants);
-    }
-
-    fn lack(&self, lacks: bool) {
-        (**self).lack(lacks);
-    }
-
-    fn decline(&self) {
-        (**self).decline();
-    }
-
-    fn is_core_wanted(&self) -> bool {
-        (**self).is_core_wanted()
-    }
-
-    fn note_lost(&self, cores: u32) {
-        (**self).note_lost(cores);
-    }
-}
-
 /// The pool: its queues, its sleep protocol, and its workers' threads.
 pub trait Pool: Work {
     /// What its sleep protocol runs on.
     type Platform: Platform;
+    /// Where its cores come from.
+    type Cores: Cores + ?Sized;
+
+    /// Returns the number of its workers.
+    fn workers(&self) -> u32;
+
+    /// Which worker is awake on which core; `None` where the pool shares no cores.
+    fn activation(&self) -> Option<&Activation<Self::Platform, Self::Cores>>;
 
     /// Its sleep protocol. A worker that is woken there may run at once. It waits for the lock of the books before it
     /// does anything that the books count.
@@ -250,7 +204,7 @@ pub enum Up {
 ///
 /// All are read and written relaxed: what follows from a value that is out of date is put right by the next look.
 /// After `closed` and `over` the writer wakes every worker: see Claim 7.
-pub struct Activation<P: Platform, C> {
+pub struct Activation<P: Platform, C: ?Sized> {
     /// The policy's row.
     pub sharing: Sharing,
     /// Worker 0 is a thread of the program's own.
@@ -258,7 +212,7 @@ pub struct Activation<P: Platform, C> {
     /// The most cores that the pool can use: its workers, its affinity, its quota.
     most: P::Word,
     books: P::Lock<Books>,
-    member: P::Once<C>,
+    member: P::Once<Box<C>>,
     /// More workers are awake than there is room for: a thief that sees it retires.
     excess: P::Bool,
     /// No other program wants cores.
@@ -282,7 +236,7 @@ pub struct Activation<P: Platform, C> {
     any_without_core: P::Bool,
 }
 
-impl<P: Platform, C: Cores> Activation<P, C> {
+impl<P: Platform, C: Cores + ?Sized> Activation<P, C> {
     /// All workers begin awake, and no core is counted until the pool [enters](Activation::enter). `adopts`: worker 0
     /// is a thread of the program's own, and in no count. The threads may run on the cores of `may_use`, of which a
     /// pool can use `usable` at a time.
@@ -315,7 +269,7 @@ impl<P: Platform, C: Cores> Activation<P, C> {
     }
 
     /// Begins to take part: from now on cores count.
-    pub fn enter(&self, member: C) -> &C {
+    pub fn enter(&self, member: Box<C>) -> &C {
         self.member.set(member)
     }
 
@@ -326,7 +280,7 @@ impl<P: Platform, C: Cores> Activation<P, C> {
 
     /// Where its cores come from, once it takes part.
     pub fn member(&self) -> Option<&C> {
-        self.member.get()
+        self.member.get().map(Box::as_ref)
     }
 
     /// Whether the worker is in the pool's counts: a program's own thread is in none, for it comes and goes as it

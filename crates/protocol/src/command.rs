@@ -42,7 +42,8 @@ use comity_policy::{Account, Claims, Coordinator, Mode, Orders, Room, UNCORRECTE
 
 use crate::observer::IdleClock;
 use crate::orders::{InForce, Own};
-use crate::quantum::{self, Program, Quantum, Staff};
+use crate::program::{Program, Staff};
+use crate::quantum::{self, Quantum};
 use crate::table::{self, Seat};
 use crate::{CoreSet, Demand, Look, STOPPED_AFTER, Standing, Way};
 
@@ -415,10 +416,6 @@ impl<C: Command> Program for Whole<'_, C> {
 }
 
 impl<C: Command> Staff for &mut Whole<'_, C> {
-    fn retired(&self) -> u32 {
-        0
-    }
-
     /// A command that is out of turn holds cores otherwise, so it has something to do.
     fn queued(&self) -> u64 {
         1
@@ -445,9 +442,6 @@ impl<C: Command> Staff for &mut Whole<'_, C> {
             table::release(&view, Some(core));
         }
     }
-
-    /// Its threads are placed when all is decided.
-    fn employ(&mut self) {}
 }
 
 fn nanos(time: Duration) -> u64 {

@@ -32,7 +32,7 @@ use core::time::Duration;
 
 use comity_policy::{Action, Event, Level, SleepRefusal, Sleeper, Thief, Victim, WakeReason, WorkerId};
 
-use crate::activation::{Activation, Cores, Pool, Retirement, Up};
+use crate::activation::{Retirement, Up};
 use crate::sleep::{Admission, Parking, Roles, Woken};
 
 pub use surroundings::Surroundings;
@@ -47,19 +47,6 @@ const SWEEP_AFTER: u32 = 4096;
 /// The time after which the last worker of a pool that keeps a core asks once more whether the thread that handed in the
 /// last task still runs. The question takes about 10 µs of that thread's core.
 pub const KEPT_CORE: Micros = Micros(NonZeroU32::new(500).expect("not zero"));
-
-/// The pool around one worker, by its sleep protocol and its activation: the [`Surroundings`] in a pool of workers
-/// that may rest.
-pub trait Crew: Pool {
-    /// Where the pool's cores come from.
-    type Cores: Cores;
-
-    /// How many workers the pool has.
-    fn workers(&self) -> u32;
-
-    /// Which worker is awake on which core; `None` where the pool shares no cores.
-    fn activation(&self) -> Option<&Activation<Self::Platform, Self::Cores>>;
-}
 
 /// What the driver does next. It does that, and then answers with the outcome that the variant names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -22,6 +22,7 @@ pub mod observer;
 pub mod orders;
 mod partition;
 pub mod platform;
+pub mod program;
 pub mod quantum;
 mod shortfall;
 pub mod sleep;

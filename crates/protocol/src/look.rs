@@ -5,9 +5,8 @@ use comity_policy::{Sleeper, WorkerId};
 
 use crate::CoreSet;
 use crate::activation::{Activation, Books, Cores, Mover, Pool, State};
-use crate::observer::{Sample, Times, Workers};
 use crate::platform::{Lock, Platform};
-use crate::quantum::Staff;
+use crate::program::{Sample, Staff, Times};
 use crate::sleep::Work as _;
 
 /// What a driver knows of a pool at a look, beside its books.
@@ -15,7 +14,7 @@ pub trait Looked {
     /// What its protocol runs on.
     type Platform: Platform;
     /// Where its cores come from.
-    type Cores: Cores;
+    type Cores: Cores + ?Sized;
     /// Its queues, its sleep protocol, and its workers' threads.
     type Pool<'a>: Pool<Platform = Self::Platform>
     where
@@ -30,13 +29,13 @@ pub trait Looked {
     /// Tasks that no worker had begun when the look began.
     fn queued(&self) -> u64;
 
-    /// See [`Workers::sample`].
+    /// See [`Staff::sample`].
     fn sample(&self, worker: WorkerId, is_awake: bool) -> Sample;
 
-    /// See [`Workers::times`].
+    /// See [`Staff::times`].
     fn times(&self, worker: WorkerId) -> Option<Times>;
 
-    /// See [`Workers::is_blocked`].
+    /// See [`Staff::is_blocked`].
     fn is_blocked(&self, worker: WorkerId) -> Option<bool>;
 }
 
@@ -57,21 +56,6 @@ impl<'a, L: Looked> AtLook<'a, L> {
     /// Tasks that wait for a worker: those that none has begun, and those in the middle of which a worker rests.
     fn waiting(&self) -> u64 {
         self.looked.queued() + u64::from(self.books.midway())
-    }
-
-    /// A core was taken back from the pool, or there is one to be had. True: some were taken back.
-    pub fn rung(mut self) -> bool {
-        let waiting = self.waiting() as usize;
-        self.activation.rung(&mut self.books, &self.looked.pool(), waiting)
-    }
-
-    /// The pool is alone from now on, and releases what it holds while no worker of it is awake.
-    pub fn leave_off(mut self) {
-        self.activation.set_alone(true);
-        if let Some(member) = self.activation.member() {
-            while self.books.awake() == 0 && self.activation.release(&mut self.books, member, None) {}
-        }
-        self.activation.balance(&mut self.books, &self.looked.pool());
     }
 }
 
@@ -122,27 +106,13 @@ impl<L: Looked> Staff for AtLook<'_, L> {
         let waiting = self.waiting() as usize;
         self.activation.employ(&mut self.books, &pool, waiting, Mover::Look);
     }
-}
 
-impl<L: Looked> Workers for AtLook<'_, L> {
     fn workers(&self) -> u32 {
         self.activation.workers()
     }
 
     fn awake(&self) -> u32 {
         self.books.awake()
-    }
-
-    fn retired(&self) -> u32 {
-        self.books.retired()
-    }
-
-    fn most(&self) -> u32 {
-        self.activation.most()
-    }
-
-    fn queued(&self) -> u64 {
-        self.waiting()
     }
 
     fn lends(&self) -> bool {
@@ -173,5 +143,18 @@ impl<L: Looked> Workers for AtLook<'_, L> {
 
     fn set_off_core(&mut self, workers: u32) {
         self.books.off_core = workers;
+    }
+
+    fn rung(&mut self) -> bool {
+        let waiting = self.waiting() as usize;
+        self.activation.rung(&mut self.books, &self.looked.pool(), waiting)
+    }
+
+    fn leave_off(&mut self) {
+        self.activation.set_alone(true);
+        if let Some(member) = self.activation.member() {
+            while self.books.awake() == 0 && self.activation.release(&mut self.books, member, None) {}
+        }
+        self.activation.balance(&mut self.books, &self.looked.pool());
     }
 }

@@ -31,7 +31,8 @@ use alloc::vec::Vec;
 
 use comity_policy::{Account, Mode, Room, WorkerId};
 
-use crate::steal_time::{Reading, StealClock};
+use crate::program::{Pools, Sample, Staff, Times};
+use crate::steal_time::StealClock;
 
 /// Looks in succession at which a worker with a task has neither forked nor finished anything, so that it may be
 /// waiting for what another task would do. The second number counts where no worker of the pool has moved. The papers'
@@ -44,129 +45,6 @@ const MUCH_BLOCKED: u64 = 10;
 
 /// Below this part of its share, or of a core, a program need not be asked what it could use.
 const LITTLE: u64 = 10;
-
-/// Where a thread's time went since it began. The rest it spent in system calls.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Times {
-    /// On a core.
-    pub on_core: u64,
-    /// Waiting for one. A wait that is not over need not be in it.
-    pub for_core: u64,
-}
-
-impl Times {
-    fn sum(self) -> u64 {
-        self.on_core + self.for_core
-    }
-
-    /// Adds those of another thread.
-    pub fn add(&mut self, other: Times) {
-        self.on_core += other.on_core;
-        self.for_core += other.for_core;
-    }
-}
-
-/// What a driver knows of a worker without asking the system where its time went.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Sample {
-    /// It is awake, and has a task.
-    pub is_busy: bool,
-    /// How long it has had one, on a core or not, since it began.
-    pub busy_ns: u64,
-    /// The processor time that its thread has had, if `is_busy` and it is known.
-    pub clock_ns: Option<u64>,
-    /// What changes when it forks, finishes or takes something.
-    pub progress: [u64; 3],
-}
-
-/// The workers of one pool, while the lock of its books is held.
-pub trait Workers {
-    /// How many there are.
-    fn workers(&self) -> u32;
-
-    /// How many of those that count are awake.
-    fn awake(&self) -> u32;
-
-    /// How many rest for want of a core.
-    fn retired(&self) -> u32;
-
-    /// The most cores that the pool can use.
-    fn most(&self) -> u32;
-
-    /// Tasks that no worker has begun, as they were when the look began.
-    fn queued(&self) -> u64;
-
-    /// Whether sleepers lend their cores.
-    fn lends(&self) -> bool;
-
-    /// Learns which of its cores the pool has lost.
-    fn note_losses(&mut self);
-
-    /// Whether the worker is awake, and counts.
-    fn is_awake(&self, worker: WorkerId) -> bool;
-
-    /// See [`Sample`]. 0.5 µs on threads.
-    fn sample(&self, worker: WorkerId, is_awake: bool) -> Sample;
-
-    /// Where the time of the worker's thread went. `None` if that is not known. 6 µs on threads.
-    fn times(&self, worker: WorkerId) -> Option<Times>;
-
-    /// Whether the worker's thread waits in a system call, and not for a core. `None` if that is not known. 5 µs on
-    /// threads.
-    fn is_blocked(&self, worker: WorkerId) -> Option<bool>;
-
-    /// So many that are awake need no core.
-    fn set_off_core(&mut self, workers: u32);
-}
-
-/// The process that the pools belong to.
-pub trait Process {
-    /// One of its pools, with the lock of its books.
-    type Workers<'a>: Workers
-    where
-        Self: 'a;
-
-    /// How many pools there are at this look.
-    fn pools(&self) -> usize;
-
-    /// A number by which a pool is known at the next look.
-    fn id(&self, nth: usize) -> u64;
-
-    /// Takes the lock of a pool's books.
-    fn workers(&mut self, nth: usize) -> Self::Workers<'_>;
-
-    /// Time that cores were held since the program began, over all of them.
-    fn held_ns(&mut self) -> u64;
-
-    /// The processor time that all threads have had.
-    fn clock_ns(&mut self) -> u64;
-
-    /// Time that the machine's cores had nothing to run since it began, over all of them. 5 µs on threads.
-    fn idle_ns(&mut self) -> Option<u64>;
-
-    /// What the CPUs that the program may use have had of a host. `None` where none tells, or the policy does not heed
-    /// it. 7 µs on threads.
-    fn stolen(&mut self) -> Option<Reading>;
-
-    /// Where the time of the program's first thread went, which may be what hands in the tasks. `None` where there is
-    /// none.
-    fn first_thread(&mut self) -> Option<Times>;
-
-    /// Whether that waits in a system call, and not for a core. `None` where there is none, or it is not known.
-    fn first_thread_is_blocked(&mut self) -> Option<bool>;
-
-    /// If a quota stops the program: what it is granted in so much time.
-    fn granted_ns(&mut self, lasted_ns: u64) -> Option<u64>;
-
-    /// Time that all workers together have had a task, those that have ended included.
-    fn busy_ns(&mut self) -> u64;
-
-    /// Where the time of the workers went whose pools have ended, while the program was in the table. It belongs to the
-    /// same moment as [`Process::pools`]. A worker may end after its pool.
-    fn ended(&mut self) -> Times {
-        Times::default()
-    }
-}
 
 /// How long the machine's cores had nothing to run between two looks that both asked for it.
 #[derive(Clone, Copy, Debug, Default)]
@@ -264,38 +142,38 @@ impl Observer {
     }
 
     /// What the pools did since the last look, `lasted` ago: the part of an account that the table does not say.
-    pub(crate) fn look<P: Process>(&mut self, process: &mut P, basis: Basis, lasted: u64) -> Account {
-        let held = process.held_ns();
+    pub(crate) fn look<P: Pools>(&mut self, pools: &mut P, basis: Basis, lasted: u64) -> Account {
+        let held = pools.held_ns();
         let held_ns = held - core::mem::replace(&mut self.held_ns, held);
-        let clock = process.clock_ns();
+        let clock = pools.clock_ns();
         let used_ns = clock.saturating_sub(core::mem::replace(&mut self.clock_ns, clock));
-        let ended = process.ended();
+        let ended = pools.ended();
         // Workers that have ended may have had little time because they waited for a core.
         let had_ns = used_ns + ended.for_core.saturating_sub(self.ended.for_core);
         let asks = asks(basis, [used_ns, had_ns], held_ns, lasted);
         let leaves_some = basis.mode == Mode::Cores && used_ns < held_ns;
-        let idle_ns = self.idle_clock.look(if leaves_some { process.idle_ns() } else { None });
-        let steal = self.steal_clock.look(lasted, || process.stolen());
+        let idle_ns = self.idle_clock.look(if leaves_some { pools.idle_ns() } else { None });
+        let steal = self.steal_clock.look(lasted, || pools.stolen());
         // While the program holds cores this is known of the next look too, where it may be what counts.
-        let first_thread = if asks || basis.mode == Mode::Cores { process.first_thread() } else { None };
+        let first_thread = if asks || basis.mode == Mode::Cores { pools.first_thread() } else { None };
         let before = core::mem::replace(&mut self.first_thread, first_thread);
         let waited = first_thread.zip(before).filter(|_| asks).map_or(0, |(now, then)| {
             let gap = lasted.saturating_sub(now.sum().saturating_sub(then.sum()));
-            let waits_still = gap * 8 > lasted && process.first_thread_is_blocked() == Some(false);
+            let waits_still = gap * 8 > lasted && pools.first_thread_is_blocked() == Some(false);
             now.for_core.saturating_sub(then.for_core) + if waits_still { gap } else { 0 }
         });
-        let granted_ns = process.granted_ns(lasted);
+        let granted_ns = pools.granted_ns(lasted);
         let may_crowd = basis.mode == Mode::Cores && basis.room == Room::Workers;
         let is_crowd = basis.allotment.filter(|_| may_crowd).is_some_and(|cores| {
-            let awake: u32 = (0..process.pools()).map(|nth| process.workers(nth).awake()).sum();
+            let awake: u32 = (0..pools.staffs()).map(|nth| pools.staff(nth).awake()).sum();
             awake > cores.max(1)
         });
         let mut sums = Sums { lasted, asks, is_crowd, for_core_ns: waited.min(lasted), ..Sums::default() };
         let mut account = Account { elapsed_ns: lasted, used_ns, held_ns, idle_ns, steal, ..Account::default() };
         let mut before = core::mem::take(&mut self.pools);
-        for nth in 0..process.pools() {
-            let id = process.id(nth);
-            let mut pool = process.workers(nth);
+        for nth in 0..pools.staffs() {
+            let id = pools.id(nth);
+            let mut pool = pools.staff(nth);
             pool.note_losses();
             let mut seen = before.remove(&id).unwrap_or_else(|| Seen::new(pool.workers(), lasted > 0));
             let off_core = sums.look(&pool, &mut seen);
@@ -307,7 +185,7 @@ impl Observer {
             account.blocked += off_core;
             account.queued = account.queued.saturating_add(pool.queued().try_into().unwrap_or(u32::MAX));
         }
-        let busy = process.busy_ns();
+        let busy = pools.busy_ns();
         account.usage_ns = busy.saturating_sub(core::mem::replace(&mut self.busy_ns, busy));
         sums.look_back(before.into_values(), ended, &mut self.ended);
         (account.unmoved, account.blocked_ns) = (sums.unmoved, sums.blocked_ns);
@@ -341,7 +219,7 @@ impl Seen {
 impl Sums {
     /// Looks at a pool's workers. Returns how many that count as awake need no core, or wait for what others would do.
     /// They are as many as their time in system calls with a task in hand makes up, and those that do not move.
-    fn look(&mut self, pool: &impl Workers, seen: &mut Seen) -> u32 {
+    fn look(&mut self, pool: &impl Staff, seen: &mut Seen) -> u32 {
         let counts_blocked = pool.retired() > 0 || pool.awake() > pool.most();
         let asks_if_blocked = pool.lends() && self.is_crowd;
         let is_new = self.lasted == 0;

@@ -25,99 +25,11 @@ use alloc::boxed::Box;
 use comity_policy::allotment::Proposal;
 use comity_policy::{Account, Claims, Coordinator, Mode, Orders, OutOfTurn, Room, UNCORRECTED};
 
-use crate::observer::{Basis, Observer, Process, Workers as _};
+use crate::observer::{Basis, Observer};
 use crate::orders::InForce;
+use crate::program::{Pools, Program, Staff};
 use crate::table::{self, Seat};
 use crate::{CoreSet, STOPPED_AFTER, Shortfall, Standing};
-
-/// A program that takes part in the core table.
-pub trait Program {
-    /// Its place in the table.
-    type Seat: Seat;
-    /// One of those that use its cores, with the lock of its books.
-    type Staff<'a>: Staff
-    where
-        Self: 'a;
-
-    /// Returns its place in the table.
-    fn seat(&self) -> &Self::Seat;
-
-    /// How many use its cores: its pools; or one, where that is no pool.
-    fn staffs(&self) -> usize;
-
-    /// Takes the lock of one of them.
-    fn staff(&mut self, nth: usize) -> Self::Staff<'_>;
-
-    /// What holds of it by now, after what was asked from outside. How much it counts is the table's to know.
-    fn in_force(&self) -> InForce {
-        InForce::default()
-    }
-
-    /// The most cores that its share can be.
-    fn cap(&self) -> u32 {
-        self.in_force().most()
-    }
-
-    /// How the program stands from now on. No other wants cores if it is `alone`; it can use `usable` at the most.
-    fn stand(&mut self, alone: bool, mode: Mode, room: Room, usable: u32);
-
-    /// From now on no worker of its begins a task, or workers may again. Follows [`Program::stand`]. Where nothing is
-    /// asked of a program, there is nothing to do.
-    fn close(&mut self, _closed: bool) {}
-
-    /// Shares out the program's cores among those that use them. Where that is one, there is nothing to do.
-    fn divide(&mut self) {}
-}
-
-/// What uses a program's cores, while the lock of its books is held.
-pub trait Staff {
-    /// How many workers rest for want of a core.
-    fn retired(&self) -> u32;
-
-    /// Tasks that no worker has begun, as they were when the look began.
-    fn queued(&self) -> u64;
-
-    /// More cores are not claimed at a look, nor taken back.
-    fn most(&self) -> u32;
-
-    /// The cores that the program holds, those that others use included.
-    fn held(&self) -> CoreSet;
-
-    /// Claims a core that no program uses, with `own_only` one that the program is entitled to. False: there is none,
-    /// or it may have no more.
-    fn claim(&mut self, own_only: bool) -> bool;
-
-    /// Takes back a core that another program uses. False: there is none, or it may have no more.
-    fn take_back(&mut self) -> bool;
-
-    /// Releases the core, if it is used here.
-    fn release(&mut self, core: usize);
-
-    /// A worker for each core, if there are any, and no core without one unless the policy keeps it.
-    fn employ(&mut self);
-}
-
-/// Pools that are one program.
-pub trait Pools: Program + Process {
-    /// The most cores that the program can use at a time. Asked when a look begins.
-    fn usable(&mut self) -> u32;
-
-    /// Whether a worker is awake, or should be.
-    fn has_work(&self) -> bool;
-
-    /// True if a pool keeps a core though no worker is awake: for one that was woken and is not up yet, or for the
-    /// thread that handed in its last task, which runs.
-    fn keeps_core(&self) -> bool;
-
-    /// A core was taken back from a pool, or there is one to be had. True: some were taken back.
-    fn rung(&mut self, nth: usize) -> bool;
-
-    /// The pool is alone from now on, and releases what it holds while no worker of it is awake.
-    fn leave_off(&mut self, nth: usize);
-
-    /// The pool, which was closed, is open: wakes every worker that rests.
-    fn reopen(&mut self, _nth: usize) {}
-}
 
 /// What is ordered while a program rests. Where it desires none, it has none of its own to hold.
 const REST: Orders = Orders {
@@ -423,9 +335,9 @@ impl Quantum {
         heed(pools.seat());
         (self.desire, self.mode, self.allotment, self.turn) = (0, Mode::Time, 0, Turn::default());
         self.watched = None;
-        let awake = (0..pools.pools()).map(|nth| pools.workers(nth).awake()).sum();
+        let awake = (0..pools.staffs()).map(|nth| pools.staff(nth).awake()).sum();
         pools.seat().round(0, awake);
-        (0..pools.pools()).for_each(|nth| pools.leave_off(nth));
+        (0..pools.staffs()).for_each(|nth| pools.staff(nth).leave_off());
     }
 }
 
@@ -624,7 +536,7 @@ impl Coordination {
         self.closed = true;
         pools.seat().want(false);
         let usable = pools.usable();
-        let awake = (0..pools.pools()).map(|nth| pools.workers(nth).awake()).sum();
+        let awake = (0..pools.staffs()).map(|nth| pools.staff(nth).awake()).sum();
         self.quantum.rest(pools, [awake, usable], self.looked);
         self.next = self.looked + if awake == 0 { left } else { left.min(self.quantum.length) };
     }
@@ -632,7 +544,7 @@ impl Coordination {
     /// If the program has rested, and is open again: tells those that rest in the middle of a task.
     fn reopen<P: Pools>(&mut self, pools: &mut P) {
         if core::mem::take(&mut self.quantum.turn.opened) {
-            (0..pools.pools()).for_each(|nth| pools.reopen(nth));
+            (0..pools.staffs()).for_each(|nth| pools.reopen(nth));
         }
     }
 
@@ -654,7 +566,7 @@ impl Coordination {
     fn rung<P: Pools>(&mut self, pools: &mut P, now: u64) -> bool {
         heed(pools.seat());
         self.quantum.borrow_if_out(pools, now);
-        let lost = (0..pools.pools()).fold(false, |lost, nth| pools.rung(nth) | lost);
+        let lost = (0..pools.staffs()).fold(false, |lost, nth| pools.staff(nth).rung() | lost);
         self.reopen(pools);
         self.quantum.watch(pools, now);
         let before = core::mem::replace(&mut self.population, pools.seat().population());

@@ -10,7 +10,7 @@ use comity_policy::row::Row;
 use comity_policy::{Policy, Room, Sharing, WorkerId};
 use comity_protocol::CoreSet;
 use comity_protocol::activation::{Activation, Cores, Mover, Pool, Retirement, State, Terms, Up};
-use comity_protocol::dialogue::{Crew, Dialogue, Effect, Outcome, Step, Take};
+use comity_protocol::dialogue::{Dialogue, Effect, Outcome, Step, Take};
 use comity_protocol::sleep::{Sleep, Work};
 
 use cells::Cells;
@@ -146,8 +146,17 @@ impl Work for Staff<'_> {
     fn ring_bells(&self) {}
 }
 
-impl Pool for Staff<'_> {
+impl<'a> Pool for Staff<'a> {
     type Platform = Cells;
+    type Cores = Table<'a>;
+
+    fn workers(&self) -> u32 {
+        self.workers
+    }
+
+    fn activation(&self) -> Option<&Activation<Cells, Table<'a>>> {
+        Some(&self.activation)
+    }
 
     fn sleep(&self) -> &Sleep<Cells> {
         &self.sleep
@@ -178,18 +187,6 @@ impl Pool for Staff<'_> {
     }
 }
 
-impl<'a> Crew for Staff<'a> {
-    type Cores = Table<'a>;
-
-    fn workers(&self) -> u32 {
-        self.workers
-    }
-
-    fn activation(&self) -> Option<&Activation<Cells, Table<'a>>> {
-        Some(&self.activation)
-    }
-}
-
 struct World<'a> {
     staff: Staff<'a>,
 }
@@ -203,6 +200,10 @@ impl<'a> Deref for World<'a> {
 }
 
 impl<'a> World<'a> {
+    fn enter(&self, table: Table<'a>) -> &Table<'a> {
+        self.staff.activation.enter(Box::new(table))
+    }
+
     fn new(log: &'a Log, policy: &str, workers: u32, adopts: bool) -> World<'a> {
         let policy: Policy = policy.parse().unwrap();
         let (sharing, _) = Sharing::of(&policy).unwrap();

@@ -8,9 +8,9 @@ use std::sync::{Arc, Mutex};
 
 use comity_policy::allotment::Proposal;
 use comity_policy::{Account, Claims, Coordinator, Mode, Orders, OutOfTurn, Policy, Room, StealTime, WorkerId};
-use comity_protocol::observer::{Process, Sample, Times, Workers};
 use comity_protocol::orders::InForce;
-use comity_protocol::quantum::{Coordination, Pools, Program, Staff, Visit};
+use comity_protocol::program::{Pools, Program, Sample, Staff, Times};
+use comity_protocol::quantum::{Coordination, Visit};
 use comity_protocol::steal_time::Reading;
 use comity_protocol::table::{self, Seat};
 use comity_protocol::{CoreSet, CoreWord, STOPPED_AFTER, SlotId, TURN};
@@ -99,7 +99,8 @@ impl Model {
     }
 
     fn lock(&mut self, nth: usize) -> Locked<'_> {
-        Locked { nth, place: &self.place, pool: &mut self.pools[nth], asked: &self.asked }
+        let Model { place, pools, asked, has_lost, .. } = self;
+        Locked { nth, place, pool: &mut pools[nth], asked, has_lost: *has_lost }
     }
 
     /// Its workers have a task for so long, and compute for a part of that.
@@ -122,6 +123,7 @@ struct Locked<'a> {
     place: &'a Place<Effect>,
     pool: &'a mut Pool,
     asked: &'a Cell<(u32, u32)>,
+    has_lost: bool,
 }
 
 impl Program for Model {
@@ -197,9 +199,7 @@ impl Staff for Locked<'_> {
     fn employ(&mut self) {
         self.place.note(Effect::Employ(self.nth));
     }
-}
 
-impl Workers for Locked<'_> {
     fn workers(&self) -> u32 {
         self.pool.workers.len() as u32
     }
@@ -208,23 +208,9 @@ impl Workers for Locked<'_> {
         self.pool.awake
     }
 
-    fn retired(&self) -> u32 {
-        self.pool.retired
-    }
-
-    fn most(&self) -> u32 {
-        self.pool.workers.len() as u32
-    }
-
-    fn queued(&self) -> u64 {
-        self.pool.queued
-    }
-
     fn lends(&self) -> bool {
         true
     }
-
-    fn note_losses(&mut self) {}
 
     fn is_awake(&self, worker: WorkerId) -> bool {
         worker.0 < self.pool.awake
@@ -250,56 +236,14 @@ impl Workers for Locked<'_> {
     fn set_off_core(&mut self, workers: u32) {
         self.pool.off_core = workers;
     }
-}
 
-impl Process for Model {
-    type Workers<'a>
-        = Locked<'a>
-    where
-        Self: 'a;
-
-    fn pools(&self) -> usize {
-        self.pools.len()
+    fn rung(&mut self) -> bool {
+        self.place.note(Effect::Rung(self.nth));
+        self.has_lost
     }
 
-    fn id(&self, nth: usize) -> u64 {
-        nth as u64
-    }
-
-    fn workers(&mut self, nth: usize) -> Locked<'_> {
-        self.lock(nth)
-    }
-
-    fn held_ns(&mut self) -> u64 {
-        self.held
-    }
-
-    fn clock_ns(&mut self) -> u64 {
-        self.used
-    }
-
-    fn idle_ns(&mut self) -> Option<u64> {
-        None
-    }
-
-    fn stolen(&mut self) -> Option<Reading> {
-        self.stolen
-    }
-
-    fn first_thread(&mut self) -> Option<Times> {
-        None
-    }
-
-    fn first_thread_is_blocked(&mut self) -> Option<bool> {
-        None
-    }
-
-    fn granted_ns(&mut self, _lasted_ns: u64) -> Option<u64> {
-        self.granted
-    }
-
-    fn busy_ns(&mut self) -> u64 {
-        self.busy
+    fn leave_off(&mut self) {
+        self.place.note(Effect::LeaveOff(self.nth));
     }
 }
 
@@ -316,17 +260,32 @@ impl Pools for Model {
         self.keeps_core
     }
 
-    fn rung(&mut self, nth: usize) -> bool {
-        self.place.note(Effect::Rung(nth));
-        self.has_lost
-    }
-
-    fn leave_off(&mut self, nth: usize) {
-        self.place.note(Effect::LeaveOff(nth));
-    }
-
     fn reopen(&mut self, nth: usize) {
         self.place.note(Effect::Reopen(nth));
+    }
+
+    fn id(&self, nth: usize) -> u64 {
+        nth as u64
+    }
+
+    fn held_ns(&mut self) -> u64 {
+        self.held
+    }
+
+    fn clock_ns(&mut self) -> u64 {
+        self.used
+    }
+
+    fn stolen(&mut self) -> Option<Reading> {
+        self.stolen
+    }
+
+    fn granted_ns(&mut self, _lasted_ns: u64) -> Option<u64> {
+        self.granted
+    }
+
+    fn busy_ns(&mut self) -> u64 {
+        self.busy
     }
 }
 

@@ -2,13 +2,12 @@
 
 use comity_policy::{Sharing, SleepRefusal, WorkerId};
 
-use super::Crew;
-use crate::activation::{Activation, Retirement, Up};
+use crate::activation::{Activation, Pool, Retirement, Up};
 use crate::sleep::{Admission, Parking, Roles, Woken};
 
 /// The pool around one worker, `me`.
 ///
-/// A [`Crew`] answers by its sleep protocol and its activation. The default methods hold for a machine on which no
+/// A [`Pool`] answers by its sleep protocol and its activation. The default methods hold for a machine on which no
 /// worker ever rests, as that of the A-STEAL paper. Sleep is refused there, so what follows it is never asked.
 pub trait Surroundings {
     /// How many workers the pool has.
@@ -123,13 +122,13 @@ pub trait Surroundings {
 }
 
 /// The pool's activation, if that counts this worker.
-fn counted<C: Crew>(crew: &C, me: WorkerId) -> Option<&Activation<C::Platform, C::Cores>> {
-    crew.activation().filter(|activation| activation.counts(me))
+fn counted<P: Pool>(pool: &P, me: WorkerId) -> Option<&Activation<P::Platform, P::Cores>> {
+    pool.activation().filter(|activation| activation.counts(me))
 }
 
-impl<C: Crew> Surroundings for C {
+impl<P: Pool> Surroundings for P {
     fn workers(&self) -> u32 {
-        Crew::workers(self)
+        Pool::workers(self)
     }
 
     fn any_busy(&self) -> bool {

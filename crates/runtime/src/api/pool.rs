@@ -9,7 +9,6 @@ use comity_policy::Policy;
 use crate::watching::counters::WorkerCounters;
 use crate::workers::current;
 use crate::workers::registry::{Registry, Worker};
-use crate::workers::view::View;
 use crate::workers::worker::Yield;
 
 /// A pool of workers under one policy.
@@ -80,7 +79,7 @@ impl ThreadPool {
         }
         let activation = self.registry.activation.as_ref().ok_or(ActiveThreadsError::SharesNoCores(self.policy()))?;
         self.registry.assert_of_this_process();
-        let view = View { registry: &self.registry, awaited: &|| false };
+        let view = self.registry.view();
         activation.set_active(&view, most as u32, self.registry.queued());
         Ok(())
     }

@@ -21,8 +21,8 @@ use comity_os::usage::Usage;
 use comity_os::{CoreSet, affinity, cores, quota, slice, task_group};
 use comity_policy::{Mode, Room, Sharing};
 use comity_protocol::look::{AtLook, Looked as _};
-use comity_protocol::observer::{Process, Times};
-use comity_protocol::quantum::{self, Coordination, Visit};
+use comity_protocol::program::{self as protocol, Times};
+use comity_protocol::quantum::{Coordination, Visit};
 use comity_protocol::steal_time::Reading;
 use comity_table::{InForce, Member, Own, Profile, STOPPED_AFTER, Seat as _, TURN, other_layouts, this_program};
 
@@ -34,7 +34,6 @@ use crate::sharing::program::{self, PoolId, Program};
 use crate::watching::say::say_once;
 use crate::workers::mask;
 use crate::workers::registry::{Registry, Wish};
-use crate::workers::view::View;
 
 /// How soon a program tries again that found the table full.
 const TRY_AGAIN: Duration = Duration::from_secs(1);
@@ -123,7 +122,7 @@ fn has_work(program: &Program) -> bool {
 /// True if a pool of which no worker is awake keeps a core: see `Activation::keeps_core`.
 fn keeps_core(program: &Program) -> bool {
     let keeps_core = |pool: &Registry| {
-        let view = View { registry: pool, awaited: &|| false };
+        let view = pool.view();
         pool.activation.as_ref().is_some_and(|activation| activation.keeps_core(&activation.books(), &view))
     };
     program.list().iter().any(|(_, pool)| keeps_core(pool))
@@ -373,7 +372,7 @@ impl Driver<'_> {
     }
 }
 
-impl quantum::Program for Driver<'_> {
+impl protocol::Program for Driver<'_> {
     type Seat = Member;
     type Staff<'b>
         = AtLook<'b, Pool>
@@ -420,22 +419,29 @@ impl quantum::Program for Driver<'_> {
     }
 }
 
-impl Process for Driver<'_> {
-    type Workers<'b>
-        = AtLook<'b, Pool>
-    where
-        Self: 'b;
+impl protocol::Pools for Driver<'_> {
+    fn usable(&mut self) -> u32 {
+        if self.limits.found.is_none_or(|found| found.elapsed() >= LIMITS) {
+            self.find_limits();
+        }
+        self.limits.usable
+    }
 
-    fn pools(&self) -> usize {
-        self.pools.len()
+    fn has_work(&self) -> bool {
+        has_work(self.program)
+    }
+
+    fn keeps_core(&self) -> bool {
+        keeps_core(self.program)
+    }
+
+    fn reopen(&mut self, nth: usize) {
+        let pool = &self.pools[nth];
+        pool.activation().reopen(&pool.pool());
     }
 
     fn id(&self, nth: usize) -> u64 {
         self.pools[nth].id.0
-    }
-
-    fn workers(&mut self, nth: usize) -> AtLook<'_, Pool> {
-        AtLook::new(&self.pools[nth])
     }
 
     fn held_ns(&mut self) -> u64 {
@@ -472,35 +478,5 @@ impl Process for Driver<'_> {
 
     fn ended(&mut self) -> Times {
         self.ended
-    }
-}
-
-impl quantum::Pools for Driver<'_> {
-    fn usable(&mut self) -> u32 {
-        if self.limits.found.is_none_or(|found| found.elapsed() >= LIMITS) {
-            self.find_limits();
-        }
-        self.limits.usable
-    }
-
-    fn has_work(&self) -> bool {
-        has_work(self.program)
-    }
-
-    fn keeps_core(&self) -> bool {
-        keeps_core(self.program)
-    }
-
-    fn rung(&mut self, nth: usize) -> bool {
-        AtLook::new(&self.pools[nth]).rung()
-    }
-
-    fn leave_off(&mut self, nth: usize) {
-        AtLook::new(&self.pools[nth]).leave_off();
-    }
-
-    fn reopen(&mut self, nth: usize) {
-        let pool = &self.pools[nth];
-        pool.activation().reopen(&pool.pool());
     }
 }

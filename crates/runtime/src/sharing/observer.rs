@@ -9,7 +9,7 @@ use comity_os::idle_clock;
 use comity_os::throttle::Throttle;
 use comity_policy::WorkerId;
 use comity_protocol::look::Looked;
-use comity_protocol::observer::{Sample, Times};
+use comity_protocol::program::{Sample, Times};
 use comity_table::Siblings;
 
 use crate::cores::activation::{Activation, Part};
@@ -41,7 +41,7 @@ impl Looked for Pool {
     }
 
     fn pool(&self) -> View<'_> {
-        View { registry: &self.registry, awaited: &|| false }
+        self.registry.view()
     }
 
     fn queued(&self) -> u64 {

@@ -19,9 +19,9 @@ use comity_os::cpu_clock::{self, ThreadId};
 use comity_os::{SharedCoreSet, futex, lock, priority, task_group};
 use comity_policy::allotment::{Claim, deq, scattered};
 use comity_policy::{Policy, Room, Sharing, Sleeper};
-use comity_protocol::observer::Times;
+use comity_protocol::program::Times;
 use comity_protocol::table::{self, Seat as _};
-use comity_table::{CoreSet, CoreWord, Location, Member, Own, Thieves, View as Table};
+use comity_table::{CoreSet, CoreWord, Location, Member, Own, Thieves, View};
 
 use crate::cores::activation::{Cores, Mover, Terms};
 use crate::cores::masks::Spell;
@@ -29,7 +29,6 @@ use crate::cores::membership::Membership;
 use crate::fork::PerProcess;
 use crate::watching::trace::{self, Holding, Mode, Trace};
 use crate::workers::registry::{MOST_WEIGHT, Peer, Registry, USUAL_WEIGHT, Wish};
-use crate::workers::view::View;
 
 /// How long a program without pools waits for the next.
 const WAIT_FOR_NEXT_POOL: Duration = Duration::from_millis(100);
@@ -309,7 +308,7 @@ impl Program {
         if let Some(activation) = pool.activation.as_ref().filter(|activation| activation.member().is_some()) {
             // The pool takes the place of one that has ended. The kernel started its threads anywhere, perhaps behind
             // those of another program. A start handler may be about to set the mask of its thread.
-            let view = View { registry: pool, awaited: &|| false };
+            let view = pool.view();
             let mover = if pool.handlers.start.is_some() { Mover::Other } else { Mover::Start };
             activation.employ(&mut activation.books(), &view, pool.queued(), mover);
         }
@@ -688,7 +687,7 @@ struct Part {
 }
 
 impl Part {
-    fn gains(&self, claim: impl FnOnce(&Table<'_>) -> Option<(usize, CoreWord)>, how: Holding) -> Option<usize> {
+    fn gains(&self, claim: impl FnOnce(&View<'_>) -> Option<(usize, CoreWord)>, how: Holding) -> Option<usize> {
         // The lock first: a look at what the pool has then sees the core.
         let mut division = self.program.division();
         let may_have = division.living.contains(&self.pool) && division.cores.len() < division.most;

@@ -11,7 +11,6 @@ use crate::raw::latch::ThreadLatch;
 use crate::raw::sync::Waker;
 use crate::workers::current;
 use crate::workers::registry::{JobRef, Registry, StackJob, Worker};
-use crate::workers::view::View;
 
 /// The error of a spawn into a pool that has ended.
 #[derive(Debug)]
@@ -52,7 +51,7 @@ impl Registry {
             self.caller.store(ThreadId::current().as_raw(), Ordering::Relaxed);
         }
         self.injector.push(job);
-        self.sleep.after_injection(submitter, &View { registry: self, awaited: &|| false });
+        self.sleep.after_injection(submitter, &self.view());
         self.begin();
     }
 

@@ -5,7 +5,6 @@ use comity_policy::{Unblocked, WorkerId};
 use crate::raw::sync::Waker;
 use crate::workers::current;
 use crate::workers::registry::{LinkedRef, Registry};
-use crate::workers::view::View;
 
 impl Registry {
     /// Queues a task that can go on, and last ran on the worker `last`, where the policy says.
@@ -17,7 +16,7 @@ impl Registry {
                 (Some(last), _) => {
                     self.peer(last).placed.push(job);
                     let me = worker.map(|worker| worker.id());
-                    self.sleep.after_placing(last, me, &View { registry: self, awaited: &|| false });
+                    self.sleep.after_placing(last, me, &self.view());
                 }
                 (None, Some(worker)) => worker.push_spawn(job.job()),
                 (None, None) => self.inject(job.job(), Waker::GoesOn),
@@ -42,7 +41,7 @@ impl Registry {
             Some(worker) if std::ptr::eq(&**worker.registry(), self) => {
                 // Its worker comes to these when it has nothing else.
                 worker.peer.placed.push(job);
-                self.sleep.after_spawn(worker.id(), &View { registry: self, awaited: &|| false });
+                self.sleep.after_spawn(worker.id(), &self.view());
             }
             _ => self.inject(job.job(), Waker::GoesOn),
         });

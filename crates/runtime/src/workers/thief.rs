@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 use comity_os::slice::{Shortened, shorten};
 use comity_policy::row::Pull;
 use comity_policy::{Level, Thief, Victim, WorkerId};
-use comity_protocol::dialogue::{Crew, Dialogue, Effect, Hands, Outcome, Take};
+use comity_protocol::activation::Pool;
+use comity_protocol::dialogue::{Dialogue, Effect, Hands, Outcome, Take};
 
 use crate::raw::abort::AbortOnDrop;
 use crate::raw::job::take;
@@ -89,7 +90,7 @@ struct Spell<'a> {
 pub(crate) fn hold(
     dialogue: &mut Dialogue,
     thief: &mut dyn Thief,
-    crew: &impl Crew,
+    crew: &impl Pool,
     me: WorkerId,
     hands: &mut impl Hands,
 ) -> u32 {

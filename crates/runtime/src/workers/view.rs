@@ -3,7 +3,6 @@
 use comity_os::CoreSet;
 use comity_policy::WorkerId;
 use comity_protocol::activation::Pool;
-use comity_protocol::dialogue::Crew;
 
 use crate::cores::activation::{Activation, Part};
 use crate::raw::sync::Threads;
@@ -15,6 +14,14 @@ use crate::workers::sleep::{Sleep, Work};
 pub(crate) struct View<'a> {
     pub(crate) registry: &'a Registry,
     pub(crate) awaited: &'a dyn Fn() -> bool,
+}
+
+impl Registry {
+    /// The pool, for a caller that waits for nothing in it.
+    #[inline]
+    pub(crate) fn view(&self) -> View<'_> {
+        View { registry: self, awaited: &|| false }
+    }
 }
 
 impl Work for View<'_> {
@@ -52,6 +59,15 @@ impl Work for View<'_> {
 
 impl Pool for View<'_> {
     type Platform = Threads;
+    type Cores = Part;
+
+    fn workers(&self) -> u32 {
+        self.registry.workers()
+    }
+
+    fn activation(&self) -> Option<&Activation> {
+        self.registry.activation.as_ref()
+    }
 
     fn sleep(&self) -> &Sleep {
         &self.registry.sleep
@@ -79,18 +95,6 @@ impl Pool for View<'_> {
         if let Some(program) = self.registry.program() {
             program.worker_is_up();
         }
-    }
-}
-
-impl Crew for View<'_> {
-    type Cores = Part;
-
-    fn workers(&self) -> u32 {
-        self.registry.workers()
-    }
-
-    fn activation(&self) -> Option<&Activation> {
-        self.registry.activation.as_ref()
     }
 }
 

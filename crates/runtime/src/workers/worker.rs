@@ -14,7 +14,6 @@ use crate::watching::activity::Doing;
 use crate::watching::trace::Taking;
 use crate::workers::registry::{CrossLatch, JobRef, JoinLatch, Registry, Waiter, Worker};
 use crate::workers::sleep::Sleep;
-use crate::workers::view::View;
 
 /// The number of unfinished jobs that a worker may have on its stack without need. At this number the worker stops
 /// stealing. It still runs its own jobs and jobs from outside of the pool: see [`Worker::job_beyond_the_bound`].
@@ -92,7 +91,7 @@ impl Worker {
     pub(crate) fn push_spawn(&self, job: JobRef) {
         let own = self.own();
         own.spawns.push(job);
-        own.registry.sleep.after_spawn(self.id(), &View { registry: &own.registry, awaited: &|| false });
+        own.registry.sleep.after_spawn(self.id(), &own.registry.view());
     }
 
     /// After a push that the bell calls for, or that the deque must grow for: stops the bell, answers it, and looks for
@@ -110,7 +109,7 @@ impl Worker {
             }
             self.peer.deque.answer();
         }
-        sleep.push_met_bell(self.id(), &View { registry: self.registry(), awaited: &|| false });
+        sleep.push_met_bell(self.id(), &self.registry().view());
         std::mem::forget(abort);
         if self.registry().is_closed() {
             self.rest_while_closed(&|| false);
@@ -229,7 +228,7 @@ impl Worker {
         }
         if carried {
             // A sleeper that looked while they were on their way has not seen them.
-            own.registry.sleep.after_spawn(self.id(), &View { registry: &own.registry, awaited: &|| false });
+            own.registry.sleep.after_spawn(self.id(), &own.registry.view());
         }
         Some(newest.job())
     }
@@ -249,7 +248,7 @@ impl Worker {
             // A thread that looked meanwhile, the victim first, has not seen them. And this worker may be a thief,
             // which a sleeper does not rely on where `membarrier` is refused.
             fence(Ordering::SeqCst);
-            registry.sleep.after_placing(victim, Some(self.id()), &View { registry, awaited: &|| false });
+            registry.sleep.after_placing(victim, Some(self.id()), &registry.view());
         }
         Some(oldest.job())
     }
@@ -413,7 +412,7 @@ impl Worker {
             // A sleeper that looked while the batch was on its way has not seen it. A full fence, since this thief
             // does not count as busy: where `membarrier` is refused, that sleeper would not look again.
             fence(Ordering::SeqCst);
-            registry.sleep.after_spawn(self.id(), &View { registry, awaited: &|| false });
+            registry.sleep.after_spawn(self.id(), &registry.view());
         }
         stolen
     }
@@ -434,7 +433,7 @@ impl Worker {
         if !own.spawns.is_empty() {
             // As after a batch.
             fence(Ordering::SeqCst);
-            registry.sleep.after_spawn(self.id(), &View { registry, awaited: &|| false });
+            registry.sleep.after_spawn(self.id(), &registry.view());
         }
         mugged
     }

@@ -7,9 +7,9 @@ use comity_policy::{Mode, Room, Sharing, WorkerId};
 use comity_protocol::SlotId;
 use comity_protocol::activation::{Activation, Terms};
 use comity_protocol::look::{AtLook, Looked};
-use comity_protocol::observer::{Process, Sample, Times};
 use comity_protocol::orders::InForce;
-use comity_protocol::quantum::{Coordination, Pools, Program, Visit};
+use comity_protocol::program::{Pools, Program, Sample, Times};
+use comity_protocol::quantum::{Coordination, Visit};
 use comity_protocol::steal_time::Reading;
 
 use super::kernel::Place;
@@ -127,7 +127,7 @@ impl Host {
         let pool = self.pool_mut(program);
         let (spent, coordinator) = (pool.spent().total(), pool.policy.coordinator());
         let share = pool.share.as_mut().expect("a program that shares cores enters");
-        share.activation.enter(Part::new(table, share.slot));
+        share.activation.enter(Box::new(Part::new(table, share.slot)));
         let coordinator = coordinator.expect("a policy that shares cores has a coordinator");
         share.coordination = Some(Coordination::new(coordinator, share.quantum, spent, population));
     }
@@ -329,22 +329,26 @@ impl Program for Driver<'_> {
     }
 }
 
-impl Process for Driver<'_> {
-    type Workers<'b>
-        = AtLook<'b, Self>
-    where
-        Self: 'b;
+impl Pools for Driver<'_> {
+    fn usable(&mut self) -> u32 {
+        self.share().usable
+    }
 
-    fn pools(&self) -> usize {
-        1
+    fn has_work(&self) -> bool {
+        self.share().activation.books().is_at_work() || self.pool.shows_task()
+    }
+
+    /// What hands in the tasks here is no thread.
+    fn keeps_core(&self) -> bool {
+        false
+    }
+
+    fn reopen(&mut self, _: usize) {
+        self.share().activation.reopen(&Queues::of(self.pool));
     }
 
     fn id(&self, _: usize) -> u64 {
         0
-    }
-
-    fn workers(&mut self, _: usize) -> AtLook<'_, Self> {
-        AtLook::new(self)
     }
 
     fn held_ns(&mut self) -> u64 {
@@ -363,47 +367,11 @@ impl Process for Driver<'_> {
         self.stolen.filter(|_| self.pool.policy.folds())
     }
 
-    /// What hands in the tasks here is no thread.
-    fn first_thread(&mut self) -> Option<Times> {
-        None
-    }
-
-    fn first_thread_is_blocked(&mut self) -> Option<bool> {
-        None
-    }
-
     fn granted_ns(&mut self, lasted_ns: u64) -> Option<u64> {
         self.pool.quota.as_ref()?.most(lasted_ns, self.now)
     }
 
     fn busy_ns(&mut self) -> u64 {
         self.pool.busy_time(self.now)
-    }
-}
-
-impl Pools for Driver<'_> {
-    fn usable(&mut self) -> u32 {
-        self.share().usable
-    }
-
-    fn has_work(&self) -> bool {
-        self.share().activation.books().is_at_work() || self.pool.shows_task()
-    }
-
-    /// What hands in the tasks here is no thread.
-    fn keeps_core(&self) -> bool {
-        false
-    }
-
-    fn rung(&mut self, _: usize) -> bool {
-        AtLook::new(self).rung()
-    }
-
-    fn leave_off(&mut self, _: usize) {
-        AtLook::new(self).leave_off();
-    }
-
-    fn reopen(&mut self, _: usize) {
-        self.share().activation.reopen(&Queues::of(self.pool));
     }
 }

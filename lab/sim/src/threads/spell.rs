@@ -12,7 +12,7 @@ use std::time::Duration;
 use comity_policy::{Action, Event, Level, Role, RunStatus, Thief, Victim, WorkerId};
 use comity_protocol::CoreSet;
 use comity_protocol::activation::{self, Activation};
-use comity_protocol::dialogue::{Crew, Dialogue, Effect, Hands, Outcome, Step, Take};
+use comity_protocol::dialogue::{Dialogue, Effect, Hands, Outcome, Step, Take};
 use comity_protocol::platform::{Waker, Word};
 use comity_protocol::sleep::{Sleep, Work};
 
@@ -58,6 +58,15 @@ impl Work for Queues<'_> {
 
 impl activation::Pool for Queues<'_> {
     type Platform = Cells;
+    type Cores = Part;
+
+    fn workers(&self) -> u32 {
+        self.0.workers.len() as u32
+    }
+
+    fn activation(&self) -> Option<&Activation<Cells, Part>> {
+        self.0.share.as_ref().map(|share| &share.activation)
+    }
 
     fn sleep(&self) -> &Sleep<Cells> {
         self.0.sleep()
@@ -88,18 +97,6 @@ impl activation::Pool for Queues<'_> {
         if let Some(share) = &self.0.share {
             share.worker_is_up();
         }
-    }
-}
-
-impl Crew for Queues<'_> {
-    type Cores = Part;
-
-    fn workers(&self) -> u32 {
-        self.0.workers.len() as u32
-    }
-
-    fn activation(&self) -> Option<&Activation<Cells, Part>> {
-        self.0.share.as_ref().map(|share| &share.activation)
     }
 }
 

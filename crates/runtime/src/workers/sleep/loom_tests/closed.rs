@@ -7,7 +7,7 @@ use comity_policy::row::Row;
 use comity_policy::{Action, Event, Level, Policy, Room, Sharing, Thief, Victim};
 use comity_protocol::CoreSet;
 use comity_protocol::activation::{self, Activation, Cores, Mover, Terms};
-use comity_protocol::dialogue::{Crew, Dialogue, Hands, Take};
+use comity_protocol::dialogue::{Dialogue, Hands, Take};
 
 use super::*;
 use crate::workers::thief::hold;
@@ -112,6 +112,15 @@ impl Work for View<'_> {
 
 impl activation::Pool for View<'_> {
     type Platform = Threads;
+    type Cores = Table;
+
+    fn workers(&self) -> u32 {
+        self.member.activation.workers()
+    }
+
+    fn activation(&self) -> Option<&Activation<Threads, Table>> {
+        Some(&self.member.activation)
+    }
 
     fn sleep(&self) -> &Sleep<Threads> {
         &self.member.pool.sleep
@@ -132,18 +141,6 @@ impl activation::Pool for View<'_> {
     }
 
     fn worker_is_up(&self) {}
-}
-
-impl Crew for View<'_> {
-    type Cores = Table;
-
-    fn workers(&self) -> u32 {
-        self.member.activation.workers()
-    }
-
-    fn activation(&self) -> Option<&Activation<Threads, Table>> {
-        Some(&self.member.activation)
-    }
 }
 
 /// Steals from a peer, and sleeps when that was in vain.
@@ -230,7 +227,8 @@ impl Member {
             cores,
             why,
         };
-        member.activation.enter(Table { free: unexplored::Mutex::new(cores), held: unexplored::Mutex::default() });
+        let table = Table { free: unexplored::Mutex::new(cores), held: unexplored::Mutex::default() };
+        member.activation.enter(Box::new(table));
         member.look(false);
         Arc::new(member)
     }

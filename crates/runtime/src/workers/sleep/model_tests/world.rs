@@ -13,7 +13,7 @@ use comity_os::cpu_clock::ThreadId;
 use comity_policy::row::Row;
 use comity_policy::{Level, Policy, Role, Room, RunStatus, Thief, Victim, WorkerId};
 use comity_protocol::activation::{Mover, Pool, Terms};
-use comity_protocol::dialogue::{Crew, Dialogue, Effect, Hands, KEPT_CORE, Outcome, Take};
+use comity_protocol::dialogue::{Dialogue, Effect, Hands, KEPT_CORE, Outcome, Take};
 use comity_protocol::platform::{Waker, Word};
 use comity_protocol::sleep::Work;
 use comity_table::CoreSet;
@@ -143,6 +143,17 @@ impl Work for World {
 /// Its workers have no threads.
 impl Pool for World {
     type Platform = Threads;
+    type Cores = Machine;
+
+    fn workers(&self) -> u32 {
+        self.now().workers.len() as u32
+    }
+
+    /// The dialogue asks before each of its steps, and never within the lock of the books.
+    fn activation(&self) -> Option<&Activation<Machine>> {
+        self.others_come();
+        self.share.as_ref()
+    }
 
     fn sleep(&self) -> &Sleep {
         &self.sleep
@@ -163,20 +174,6 @@ impl Pool for World {
     }
 
     fn worker_is_up(&self) {}
-}
-
-impl Crew for World {
-    type Cores = Machine;
-
-    fn workers(&self) -> u32 {
-        self.now().workers.len() as u32
-    }
-
-    /// The dialogue asks before each of its steps, and never within the lock of the books.
-    fn activation(&self) -> Option<&Activation<Machine>> {
-        self.others_come();
-        self.share.as_ref()
-    }
 }
 
 /// What a thief does on the queues.
@@ -280,7 +277,7 @@ impl World {
         let workers = thieves.len() as u32;
         let share = activation::of(policy, workers, false, affinity::of(ThreadId::current()));
         if let Some(share) = &share {
-            share.enter(Machine::new(3, seed));
+            share.enter(Box::new(Machine::new(3, seed)));
             share.set_alone(false);
         }
         World {

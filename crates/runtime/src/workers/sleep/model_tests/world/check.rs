@@ -2,8 +2,8 @@
 
 use comity_policy::row::Row;
 use comity_policy::{Sleeper, Waking, WorkerId};
+use comity_protocol::activation::Pool;
 use comity_protocol::activation::State;
-use comity_protocol::dialogue::Crew;
 use comity_protocol::sleep::{Roles, Work};
 use proptest::prelude::TestCaseError;
 
@@ -126,7 +126,7 @@ impl World {
             share.end();
         }
         self.change().ended = true;
-        (0..Crew::workers(self)).for_each(|worker| self.sleep.wake_for_business(WorkerId(worker)));
+        (0..Pool::workers(self)).for_each(|worker| self.sleep.wake_for_business(WorkerId(worker)));
     }
 
     fn explain(&self, what: &str) -> TestCaseError {
