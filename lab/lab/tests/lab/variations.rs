@@ -274,12 +274,10 @@ fn a_timeline_has_a_track_for_each_core_and_each_worker() {
     lab().args(["report", &file, "--out", &page]).assert().success();
     let page = fs::read_to_string(page).unwrap();
     for part in [
-        "held each of 4 cores",
         "narrow (program 1)",
         "wide, and long (program 2)",
-        "policy bws",
-        "policy bws:sleep_threshold=9",
-        ">worker 3</div>",
+        "worker 3 (bws)</td>",
+        "worker 3 (bws:sleep_threshold=9)</td>",
     ] {
         assert!(page.contains(part), "{part}");
     }
