@@ -48,6 +48,7 @@ use comity_policy::{Placement, Room, Sharing, Sleeper, WorkerId};
 use crate::CoreSet;
 use crate::platform::{Lock, Once, Platform, Word};
 use crate::sleep::{Sleep, Work};
+use crate::table::Gain;
 
 pub use books::{Books, State};
 
@@ -57,17 +58,15 @@ pub trait Cores {
     /// The cores that the pool holds. An owner may take one back at once.
     fn held(&self) -> CoreSet;
 
-    /// Those of the program's other pools included.
-    fn held_by_program(&self) -> CoreSet;
+    /// Those of the program's other pools included. The default is for a program of one pool.
+    fn held_by_program(&self) -> CoreSet {
+        self.held()
+    }
 
-    /// Claims a core that no program uses: with `own_only` one that the program owns. Another program may claim the
-    /// core that [`Cores::any_free`] saw before. After the claim the core's owner may take it back at once;
-    /// [`Cores::held`] tells.
-    fn claim(&self, own_only: bool) -> Option<usize>;
-
-    /// Takes back a core of the program's own that another program uses. That program's threads leave it some time
-    /// later.
-    fn take_back(&self) -> Option<usize>;
+    /// Claims a core, or takes one back. Another program may claim the core that [`Cores::any_free`] saw before. After
+    /// a claim the core's owner may take it back at once; [`Cores::held`] tells. The threads of a program from which a
+    /// core was taken back leave it some time later.
+    fn gain(&self, how: Gain) -> Option<usize>;
 
     /// If no core of the program's own is free: takes back one that another program uses, and leaves it free.
     fn reclaim(&self);
@@ -101,7 +100,7 @@ pub trait Cores {
     fn is_core_wanted(&self) -> bool;
 
     /// So many cores were taken back. For the record.
-    fn note_lost(&self, cores: u32);
+    fn note_lost(&self, _cores: u32) {}
 }
 
 /// The pool: its queues, its sleep protocol, and its workers' threads.
@@ -568,14 +567,8 @@ impl<P: Platform, C: Cores + ?Sized> Activation<P, C> {
 
     /// A core for a worker that is awake, if there is one to be had.
     fn take_core(&self, books: &mut Books, me: WorkerId) {
-        let Some(member) = self.member() else { return };
-        if books.held() < books.awake()
-            && books.held() < self.most()
-            && !self.is_by_time()
-            && !self.is_closed()
-            && let Some(core) = member.claim(self.sharing.own_only).or_else(|| member.take_back())
-        {
-            books.held.insert(core);
+        if books.held() < books.awake() && !self.is_closed() {
+            self.claim_or_take_back(books);
         }
         books.entries[me.index()].core = books.spare().next();
     }
@@ -600,16 +593,15 @@ impl<P: Platform, C: Cores + ?Sized> Activation<P, C> {
         lost.inspect(|core| books.lose(*core)).count() as u32
     }
 
-    /// Claims a core that no program uses.
-    pub fn claim(&self, books: &mut Books, member: &C, own_only: bool) -> bool {
-        let claimed = (books.held() < self.most() && !self.is_by_time()).then(|| member.claim(own_only)).flatten();
-        claimed.inspect(|core| books.held.insert(*core)).is_some()
+    /// Claims a core, or takes one back, if the pool may hold one more.
+    pub fn gain(&self, books: &mut Books, how: Gain) -> bool {
+        let member = self.member().filter(|_| books.held() < self.most() && !self.is_by_time());
+        member.and_then(|member| member.gain(how)).inspect(|core| books.held.insert(*core)).is_some()
     }
 
-    /// Takes a core back.
-    pub fn take_back(&self, books: &mut Books, member: &C) -> bool {
-        let taken = (books.held() < self.most() && !self.is_by_time()).then(|| member.take_back()).flatten();
-        taken.inspect(|core| books.held.insert(*core)).is_some()
+    /// Claims a core that the policy lets the pool claim, or else takes one back.
+    fn claim_or_take_back(&self, books: &mut Books) -> bool {
+        self.gain(books, Gain::Claim { own_only: self.sharing.own_only }) || self.gain(books, Gain::TakeBack)
     }
 
     /// Releases a core, `core` or any.
@@ -632,7 +624,7 @@ impl<P: Platform, C: Cores + ?Sized> Activation<P, C> {
         }
         if lends && !self.is_closed() {
             let wanted = queued.min(books.retired() as usize);
-            (0..wanted).take_while(|_| self.claim(books, member, false)).for_each(drop);
+            (0..wanted).take_while(|_| self.gain(books, Gain::Claim { own_only: false })).for_each(drop);
         }
         self.employ(books, pool, queued, Mover::Other);
         lost
@@ -651,9 +643,7 @@ impl<P: Platform, C: Cores + ?Sized> Activation<P, C> {
         if self.sharing.sleeper != Sleeper::KeepsCore && !self.is_closed() {
             // For the workers that are awake without one.
             let most = self.needed(books, pool).min(self.most());
-            while books.held() < most
-                && (self.claim(books, member, self.sharing.own_only) || self.take_back(books, member))
-            {}
+            while books.held() < most && self.claim_or_take_back(books) {}
         }
         if self.wakes_by_push() {
             self.restore_hunger(books, pool);

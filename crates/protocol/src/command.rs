@@ -42,9 +42,9 @@ use comity_policy::{Account, Claims, Coordinator, Mode, Orders, Room, UNCORRECTE
 
 use crate::observer::IdleClock;
 use crate::orders::{InForce, Own};
-use crate::program::{Program, Staff};
+use crate::program::{Program, Staff, Status};
 use crate::quantum::{self, Quantum};
-use crate::table::{self, Seat};
+use crate::table::{self, Gain, Seat};
 use crate::{CoreSet, Demand, Look, STOPPED_AFTER, Standing, Way};
 
 /// The least time between two looks.
@@ -417,24 +417,16 @@ impl<C: Command> Program for Whole<'_, C> {
 
 impl<C: Command> Staff for &mut Whole<'_, C> {
     /// A command that is out of turn holds cores otherwise, so it has something to do.
-    fn queued(&self) -> u64 {
-        1
-    }
-
-    fn most(&self) -> u32 {
-        quantum::owned(self.seat()).len() as u32
+    fn status(&self) -> Status {
+        Status { queued: 1, most: quantum::owned(self.seat()).len() as u32, ..Status::default() }
     }
 
     fn held(&self) -> CoreSet {
         quantum::held(self.seat())
     }
 
-    fn claim(&mut self, own_only: bool) -> bool {
-        self.seat().view().is_some_and(|view| table::claim(&view, own_only).is_some())
-    }
-
-    fn take_back(&mut self) -> bool {
-        self.seat().view().is_some_and(|view| table::take_back(&view).is_some())
+    fn gain(&mut self, how: Gain) -> bool {
+        self.seat().view().is_some_and(|view| table::gain(&view, how).is_some())
     }
 
     fn release(&mut self, core: usize) {

@@ -6,8 +6,9 @@ use comity_policy::{Sleeper, WorkerId};
 use crate::CoreSet;
 use crate::activation::{Activation, Books, Cores, Mover, Pool, State};
 use crate::platform::{Lock, Platform};
-use crate::program::{Sample, Staff, Times};
+use crate::program::{Sample, Staff, Status, Times};
 use crate::sleep::Work as _;
+use crate::table::Gain;
 
 /// What a driver knows of a pool at a look, beside its books.
 pub trait Looked {
@@ -29,7 +30,7 @@ pub trait Looked {
     /// Tasks that no worker had begun when the look began.
     fn queued(&self) -> u64;
 
-    /// See [`Staff::sample`].
+    /// See [`Staff::sample`]. The books know whether the worker is awake.
     fn sample(&self, worker: WorkerId, is_awake: bool) -> Sample;
 
     /// See [`Staff::times`].
@@ -60,30 +61,23 @@ impl<'a, L: Looked> AtLook<'a, L> {
 }
 
 impl<L: Looked> Staff for AtLook<'_, L> {
-    fn retired(&self) -> u32 {
-        self.books.retired()
-    }
-
-    fn queued(&self) -> u64 {
-        self.waiting()
-    }
-
-    fn most(&self) -> u32 {
-        self.activation.most()
+    fn status(&self) -> Status {
+        Status {
+            workers: self.activation.workers(),
+            awake: self.books.awake(),
+            retired: self.books.retired(),
+            queued: self.waiting(),
+            most: self.activation.most(),
+            lends: self.activation.sharing.sleeper == Sleeper::LendsCore,
+        }
     }
 
     fn held(&self) -> CoreSet {
         self.activation.member().map_or(CoreSet::EMPTY, Cores::held_by_program)
     }
 
-    fn claim(&mut self, own_only: bool) -> bool {
-        let member = self.activation.member();
-        member.is_some_and(|member| self.activation.claim(&mut self.books, member, own_only))
-    }
-
-    fn take_back(&mut self) -> bool {
-        let member = self.activation.member();
-        member.is_some_and(|member| self.activation.take_back(&mut self.books, member))
+    fn gain(&mut self, how: Gain) -> bool {
+        self.activation.gain(&mut self.books, how)
     }
 
     fn release(&mut self, core: usize) {
@@ -107,30 +101,15 @@ impl<L: Looked> Staff for AtLook<'_, L> {
         self.activation.employ(&mut self.books, &pool, waiting, Mover::Look);
     }
 
-    fn workers(&self) -> u32 {
-        self.activation.workers()
-    }
-
-    fn awake(&self) -> u32 {
-        self.books.awake()
-    }
-
-    fn lends(&self) -> bool {
-        self.activation.sharing.sleeper == Sleeper::LendsCore
-    }
-
     fn note_losses(&mut self) {
         if let Some(member) = self.activation.member() {
             self.activation.note_losses(&mut self.books, member);
         }
     }
 
-    fn is_awake(&self, worker: WorkerId) -> bool {
-        self.books.is(worker, State::Awake)
-    }
-
-    fn sample(&self, worker: WorkerId, is_awake: bool) -> Sample {
-        self.looked.sample(worker, is_awake)
+    fn sample(&self, worker: WorkerId) -> Sample {
+        let is_awake = self.books.is(worker, State::Awake);
+        Sample { is_awake, ..self.looked.sample(worker, is_awake) }
     }
 
     fn times(&self, worker: WorkerId) -> Option<Times> {

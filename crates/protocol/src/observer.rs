@@ -31,7 +31,7 @@ use alloc::vec::Vec;
 
 use comity_policy::{Account, Mode, Room, WorkerId};
 
-use crate::program::{Pools, Sample, Staff, Times};
+use crate::program::{Pools, Sample, Spent, Staff, Status, Times};
 use crate::steal_time::StealClock;
 
 /// Looks in succession at which a worker with a task has neither forked nor finished anything, so that it may be
@@ -143,11 +143,9 @@ impl Observer {
 
     /// What the pools did since the last look, `lasted` ago: the part of an account that the table does not say.
     pub(crate) fn look<P: Pools>(&mut self, pools: &mut P, basis: Basis, lasted: u64) -> Account {
-        let held = pools.held_ns();
+        let Spent { held_ns: held, clock_ns: clock, granted_ns, ended } = pools.spent(lasted);
         let held_ns = held - core::mem::replace(&mut self.held_ns, held);
-        let clock = pools.clock_ns();
         let used_ns = clock.saturating_sub(core::mem::replace(&mut self.clock_ns, clock));
-        let ended = pools.ended();
         // Workers that have ended may have had little time because they waited for a core.
         let had_ns = used_ns + ended.for_core.saturating_sub(self.ended.for_core);
         let asks = asks(basis, [used_ns, had_ns], held_ns, lasted);
@@ -162,12 +160,8 @@ impl Observer {
             let waits_still = gap * 8 > lasted && pools.first_thread_is_blocked() == Some(false);
             now.for_core.saturating_sub(then.for_core) + if waits_still { gap } else { 0 }
         });
-        let granted_ns = pools.granted_ns(lasted);
         let may_crowd = basis.mode == Mode::Cores && basis.room == Room::Workers;
-        let is_crowd = basis.allotment.filter(|_| may_crowd).is_some_and(|cores| {
-            let awake: u32 = (0..pools.staffs()).map(|nth| pools.staff(nth).awake()).sum();
-            awake > cores.max(1)
-        });
+        let is_crowd = basis.allotment.filter(|_| may_crowd).is_some_and(|cores| pools.awake() > cores.max(1));
         let mut sums = Sums { lasted, asks, is_crowd, for_core_ns: waited.min(lasted), ..Sums::default() };
         let mut account = Account { elapsed_ns: lasted, used_ns, held_ns, idle_ns, steal, ..Account::default() };
         let mut before = core::mem::take(&mut self.pools);
@@ -175,15 +169,16 @@ impl Observer {
             let id = pools.id(nth);
             let mut pool = pools.staff(nth);
             pool.note_losses();
-            let mut seen = before.remove(&id).unwrap_or_else(|| Seen::new(pool.workers(), lasted > 0));
-            let off_core = sums.look(&pool, &mut seen);
+            let status = pool.status();
+            let mut seen = before.remove(&id).unwrap_or_else(|| Seen::new(status.workers, lasted > 0));
+            let off_core = sums.look(&pool, status, &mut seen);
             pool.set_off_core(off_core);
             self.pools.insert(id, seen);
-            account.workers += pool.workers();
-            account.awake += pool.awake();
-            account.retired += pool.retired();
+            account.workers += status.workers;
+            account.awake += status.awake;
+            account.retired += status.retired;
             account.blocked += off_core;
-            account.queued = account.queued.saturating_add(pool.queued().try_into().unwrap_or(u32::MAX));
+            account.queued = account.queued.saturating_add(status.queued.try_into().unwrap_or(u32::MAX));
         }
         let busy = pools.busy_ns();
         account.usage_ns = busy.saturating_sub(core::mem::replace(&mut self.busy_ns, busy));
@@ -219,16 +214,17 @@ impl Seen {
 impl Sums {
     /// Looks at a pool's workers. Returns how many that count as awake need no core, or wait for what others would do.
     /// They are as many as their time in system calls with a task in hand makes up, and those that do not move.
-    fn look(&mut self, pool: &impl Staff, seen: &mut Seen) -> u32 {
-        let counts_blocked = pool.retired() > 0 || pool.awake() > pool.most();
-        let asks_if_blocked = pool.lends() && self.is_crowd;
+    fn look(&mut self, pool: &impl Staff, status: Status, seen: &mut Seen) -> u32 {
+        let Status { awake, retired, queued, most, lends, .. } = status;
+        let counts_blocked = retired > 0 || awake > most;
+        let asks_if_blocked = lends && self.is_crowd;
         let is_new = self.lasted == 0;
-        let [stuck_after, still_after] = if pool.lends() { STUCK_AFTER } else { STUCK_AFTER_LONG };
+        let [stuck_after, still_after] = if lends { STUCK_AFTER } else { STUCK_AFTER_LONG };
         let (mut blocked_ns, mut unmoved, mut stuck, mut busy) = (0, 0, 0, 0);
         for (worker, one) in (0..).map(WorkerId).zip(&mut seen.workers) {
-            let is_awake = pool.is_awake(worker);
             let before = *one;
-            *one = One { sample: pool.sample(worker, is_awake), times: None, unmoved: 0 };
+            *one = One { sample: pool.sample(worker), times: None, unmoved: 0 };
+            let is_awake = one.sample.is_awake;
             let asks_if_blocked = asks_if_blocked && is_awake && self.blocked_ns * MUCH_BLOCKED < self.lasted;
             if self.asks || (counts_blocked && is_awake) || asks_if_blocked {
                 one.times = pool.times(worker);
@@ -263,7 +259,7 @@ impl Sums {
         if is_new {
             return 0;
         }
-        let waits = pool.queued() > 0 && pool.retired() > 0;
+        let waits = queued > 0 && retired > 0;
         let is_still = waits && busy > 0 && unmoved == busy;
         seen.still = if is_still { seen.still + 1 } else { 0 };
         // One worker too many takes nothing from other programs: it runs on this one's cores.
@@ -272,7 +268,7 @@ impl Sums {
             still if still >= still_after => (2 * seen.relief).max(busy),
             _ => (seen.relief / 2).max(stuck),
         };
-        seen.relief = seen.relief.min(pool.awake().saturating_add(pool.retired()));
+        seen.relief = seen.relief.min(awake.saturating_add(retired));
         let blocked = (blocked_ns + self.lasted / 2) / self.lasted;
         seen.relief.max(u32::try_from(blocked).unwrap_or(u32::MAX))
     }

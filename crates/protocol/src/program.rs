@@ -6,7 +6,7 @@ use comity_policy::{Mode, Room, WorkerId};
 use crate::CoreSet;
 use crate::orders::InForce;
 use crate::steal_time::Reading;
-use crate::table::Seat;
+use crate::table::{Gain, Seat};
 
 /// A program that takes part in the core table.
 pub trait Program {
@@ -50,26 +50,14 @@ pub trait Program {
 /// What uses a program's cores, while the lock of its books is held: a pool, or a command. The default methods hold for
 /// a command, whose workers are not known.
 pub trait Staff {
-    /// How many workers rest for want of a core.
-    fn retired(&self) -> u32 {
-        0
-    }
-
-    /// Tasks that no worker has begun, as they were when the look began.
-    fn queued(&self) -> u64;
-
-    /// The most cores that it can use. More are not claimed at a look, nor taken back.
-    fn most(&self) -> u32;
+    /// Returns what the books say.
+    fn status(&self) -> Status;
 
     /// The cores that the program holds, those that others use included.
     fn held(&self) -> CoreSet;
 
-    /// Claims a core that no program uses, with `own_only` one that the program is entitled to. False: there is none,
-    /// or it may have no more.
-    fn claim(&mut self, own_only: bool) -> bool;
-
-    /// Takes back a core that another program uses. False: there is none, or it may have no more.
-    fn take_back(&mut self) -> bool;
+    /// Claims a core, or takes one back. False: there is none, or it may have no more.
+    fn gain(&mut self, how: Gain) -> bool;
 
     /// Releases the core, if it is used here.
     fn release(&mut self, core: usize);
@@ -79,31 +67,11 @@ pub trait Staff {
 
     // What is asked of pools.
 
-    /// The number of workers.
-    fn workers(&self) -> u32 {
-        0
-    }
-
-    /// How many of those that count are awake.
-    fn awake(&self) -> u32 {
-        0
-    }
-
-    /// Whether sleepers lend their cores.
-    fn lends(&self) -> bool {
-        false
-    }
-
     /// Learns which of its cores the pool has lost.
     fn note_losses(&mut self) {}
 
-    /// Whether the worker is awake, and counts.
-    fn is_awake(&self, _worker: WorkerId) -> bool {
-        false
-    }
-
     /// See [`Sample`]. 0.5 µs on threads.
-    fn sample(&self, _worker: WorkerId, _is_awake: bool) -> Sample {
+    fn sample(&self, _worker: WorkerId) -> Sample {
         Sample::default()
     }
 
@@ -140,19 +108,25 @@ pub trait Pools: Program {
 
     /// True if a pool keeps a core though no worker is awake: for one that was woken and is not up yet, or for the
     /// thread that handed in its last task, which runs.
-    fn keeps_core(&self) -> bool;
+    fn keeps_core(&self) -> bool {
+        false
+    }
 
     /// The pool, which was closed, is open: wakes every worker that rests.
     fn reopen(&mut self, _nth: usize) {}
 
-    /// A number by which a pool is known at the next look.
-    fn id(&self, nth: usize) -> u64;
+    /// Returns the number of workers that count and are awake.
+    fn awake(&mut self) -> u32 {
+        (0..self.staffs()).map(|nth| self.staff(nth).status().awake).sum()
+    }
 
-    /// Time that cores were held since the program began, over all of them.
-    fn held_ns(&mut self) -> u64;
+    /// A number by which a pool is known at the next look. The default is for pools that stay as long as the program.
+    fn id(&self, nth: usize) -> u64 {
+        nth as u64
+    }
 
-    /// The processor time that all threads have had.
-    fn clock_ns(&mut self) -> u64;
+    /// Returns what the program has held and used. The last look was `lasted_ns` ago.
+    fn spent(&mut self, lasted_ns: u64) -> Spent;
 
     /// Time that the machine's cores had nothing to run since it began, over all of them. 5 µs on threads.
     fn idle_ns(&mut self) -> Option<u64> {
@@ -176,19 +150,39 @@ pub trait Pools: Program {
         None
     }
 
-    /// If a quota stops the program: what it is granted in so much time.
-    fn granted_ns(&mut self, _lasted_ns: u64) -> Option<u64> {
-        None
-    }
-
     /// Time that all workers together have had a task, those that have ended included.
     fn busy_ns(&mut self) -> u64;
+}
 
+/// What the books of a pool or of a command say. The workers of a command are not known: their numbers are 0.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Status {
+    /// The number of workers.
+    pub workers: u32,
+    /// How many workers that count are awake.
+    pub awake: u32,
+    /// How many workers rest because they have no core.
+    pub retired: u32,
+    /// Tasks that no worker has begun, as they were when the look began.
+    pub queued: u64,
+    /// The most cores that it can use. More are not claimed at a look, nor taken back.
+    pub most: u32,
+    /// True if sleepers lend their cores.
+    pub lends: bool,
+}
+
+/// What a program has held and used since it began, and what it was granted.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Spent {
+    /// Time that cores were held, over all of them.
+    pub held_ns: u64,
+    /// The processor time that all threads have had.
+    pub clock_ns: u64,
+    /// If a quota stops the program: what the program was granted since the last look.
+    pub granted_ns: Option<u64>,
     /// Where the time of the workers went whose pools have ended, while the program was in the table. It belongs to the
     /// same moment as [`Program::staffs`]. A worker may end after its pool.
-    fn ended(&mut self) -> Times {
-        Times::default()
-    }
+    pub ended: Times,
 }
 
 /// Where a thread's time went since it began. The rest it spent in system calls.
@@ -215,6 +209,8 @@ impl Times {
 /// What a driver knows of a worker without asking the system where its time went.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sample {
+    /// It is awake, and counts.
+    pub is_awake: bool,
     /// It is awake, and has a task.
     pub is_busy: bool,
     /// How long it has had one, on a core or not, since it began.

@@ -27,8 +27,8 @@ use comity_policy::{Account, Claims, Coordinator, Mode, Orders, OutOfTurn, Room,
 
 use crate::observer::{Basis, Observer};
 use crate::orders::InForce;
-use crate::program::{Pools, Program, Staff};
-use crate::table::{self, Seat};
+use crate::program::{Pools, Program, Staff, Status};
+use crate::table::{self, Gain, Seat};
 use crate::{CoreSet, STOPPED_AFTER, Shortfall, Standing};
 
 /// What is ordered while a program rests. Where it desires none, it has none of its own to hold.
@@ -317,9 +317,10 @@ impl Quantum {
                 staff.release(core);
             }
             // Bounded, for what other programs write into the table is without end.
-            let most = if self.desire == 0 { 0 } else { staff.most() };
-            (0..most).take_while(|_| staff.claim(true)).for_each(drop);
-            (0..most).take_while(|_| staff.take_back()).for_each(drop);
+            let most = if self.desire == 0 { 0 } else { staff.status().most };
+            for how in [Gain::Claim { own_only: true }, Gain::TakeBack] {
+                (0..most).take_while(|_| staff.gain(how)).for_each(drop);
+            }
         }
     }
 
@@ -335,7 +336,7 @@ impl Quantum {
         heed(pools.seat());
         (self.desire, self.mode, self.allotment, self.turn) = (0, Mode::Time, 0, Turn::default());
         self.watched = None;
-        let awake = (0..pools.staffs()).map(|nth| pools.staff(nth).awake()).sum();
+        let awake = pools.awake();
         pools.seat().round(0, awake);
         (0..pools.staffs()).for_each(|nth| pools.staff(nth).leave_off());
     }
@@ -381,7 +382,7 @@ fn borrow<P: Program>(program: &mut P) -> bool {
     let mut staffs = 0..program.staffs();
     staffs.any(|nth| {
         let mut staff = program.staff(nth);
-        staff.queued() > 0 && staff.claim(false)
+        staff.status().queued > 0 && staff.gain(Gain::Claim { own_only: false })
     })
 }
 
@@ -400,13 +401,15 @@ fn claim_and_take_back<P: Program>(program: &mut P, [mut free, mut back]: [u32; 
     let staffs = program.staffs();
     for nth in 0..staffs {
         let mut staff = program.staff(nth);
-        let wanted = staff.queued().min(staff.retired().into()) as u32;
+        let Status { queued, retired, .. } = staff.status();
+        let wanted = queued.min(retired.into()) as u32;
         // One pool is asked for as the policy says, whatever it has queued.
         let wanted = if staffs == 1 { u32::MAX } else { wanted };
-        let claimed = (0..free.min(wanted).min(room)).take_while(|_| staff.claim(own_only)).count() as u32;
+        let claimed =
+            (0..free.min(wanted).min(room)).take_while(|_| staff.gain(Gain::Claim { own_only })).count() as u32;
         (room, free) = (room - claimed, free - claimed);
         let left = (wanted - claimed).min(room);
-        let taken = (0..back.min(left)).take_while(|_| staff.take_back()).count() as u32;
+        let taken = (0..back.min(left)).take_while(|_| staff.gain(Gain::TakeBack)).count() as u32;
         (room, back) = (room - taken, back - taken);
     }
 }
@@ -536,7 +539,7 @@ impl Coordination {
         self.closed = true;
         pools.seat().want(false);
         let usable = pools.usable();
-        let awake = (0..pools.staffs()).map(|nth| pools.staff(nth).awake()).sum();
+        let awake = pools.awake();
         self.quantum.rest(pools, [awake, usable], self.looked);
         self.next = self.looked + if awake == 0 { left } else { left.min(self.quantum.length) };
     }

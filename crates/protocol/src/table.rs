@@ -65,8 +65,8 @@ pub trait Table {
     /// Whether the program at another place has been silent for so long that its cores are lent.
     fn is_stopped(&self, slot: SlotId) -> bool;
 
-    /// What the program has just done, before any other is told of it.
-    fn note(&self, change: Change);
+    /// What the program has just done, before any other is told of it. For the record.
+    fn note(&self, _change: Change) {}
 
     /// Orders the words of cores and what [`Table::set_wants`] writes: all that was written before, before all that is
     /// read after.
@@ -99,8 +99,11 @@ pub trait Table {
     /// A core that another program owns is claimed once it has been free for so many nanoseconds.
     fn lend_after(&self) -> u64;
 
-    /// Whether the program at this place may use the core.
-    fn may_use(&self, slot: SlotId, core: usize) -> bool;
+    /// Whether the program at this place may use the core. The default is for a table of which each program may use
+    /// each core.
+    fn may_use(&self, _slot: SlotId, _core: usize) -> bool {
+        true
+    }
 
     /// Rings the bell of the program at another place.
     fn ring(&self, slot: SlotId);
@@ -117,8 +120,11 @@ pub trait Seat {
     /// Returns the table as it is now. `None`: the program has lost its place and has no other yet.
     fn view(&self) -> Option<Self::View<'_>>;
 
-    /// Returns the table at the time `now`, by which the ages of cores are judged.
-    fn view_at(&self, now: u64) -> Option<Self::View<'_>>;
+    /// Returns the table at the time `now`, by which the ages of cores are judged. The default is for a visit that takes
+    /// no time.
+    fn view_at(&self, _now: u64) -> Option<Self::View<'_>> {
+        self.view()
+    }
 
     /// Tells the table how many cores the program can use and how many of its workers are awake, and looks how things
     /// stand. Takes another place if the program has lost its own.
@@ -136,8 +142,22 @@ pub trait Seat {
     /// Returns the number of programs in the table.
     fn population(&self) -> usize;
 
-    /// True if the place is still the program's own.
-    fn has_its_place(&self) -> bool;
+    /// True if the place is still the program's own. The default is for a program that never loses its place.
+    fn has_its_place(&self) -> bool {
+        true
+    }
+}
+
+/// How a program gets one more core.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Gain {
+    /// It [claims](claim) a core that no program uses: with `own_only` only one that it is entitled to.
+    Claim {
+        /// True if only a core of the program's own will do.
+        own_only: bool,
+    },
+    /// It [takes back](take_back) a core of its own that another program uses.
+    TakeBack,
 }
 
 /// What a program did with a core.
@@ -204,6 +224,14 @@ impl Report {
     /// Whether it does something, whether it holds cores or shares time.
     fn is_active(&self) -> bool {
         self.has_claim() || self.awake > 0
+    }
+}
+
+/// Claims a core, or takes one back. Returns the core and its word before.
+pub fn gain(table: &impl Table, how: Gain) -> Option<(usize, CoreWord)> {
+    match how {
+        Gain::Claim { own_only } => claim(table, own_only),
+        Gain::TakeBack => take_back(table),
     }
 }
 

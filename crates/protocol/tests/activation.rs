@@ -12,8 +12,11 @@ use comity_protocol::CoreSet;
 use comity_protocol::activation::{Activation, Cores, Mover, Pool, Retirement, State, Terms, Up};
 use comity_protocol::dialogue::{Dialogue, Effect, Outcome, Step, Take};
 use comity_protocol::sleep::{Sleep, Work};
+use comity_protocol::table::Gain;
 
 use cells::Cells;
+
+const CLAIM: Gain = Gain::Claim { own_only: false };
 
 /// What the driver was asked for, in order.
 #[derive(Default)]
@@ -68,21 +71,16 @@ impl Cores for Table<'_> {
         self.lacks.set(lacks);
     }
 
-    fn claim(&self, _: bool) -> Option<usize> {
-        let core = self.free.borrow().iter().next();
-        self.log.add(format!("claim {core:?}"));
-        let core = core?;
-        self.free.borrow_mut().remove(core);
-        self.held.borrow_mut().insert(core);
-        Some(core)
-    }
-
-    fn take_back(&self) -> Option<usize> {
-        let core = self.lent.borrow().iter().next()?;
-        self.log.add(format!("take back {core}"));
-        self.lent.borrow_mut().remove(core);
-        self.held.borrow_mut().insert(core);
-        Some(core)
+    fn gain(&self, how: Gain) -> Option<usize> {
+        let from = if how == Gain::TakeBack { &self.lent } else { &self.free };
+        let core = from.borrow().iter().next();
+        match how {
+            Gain::Claim { .. } => self.log.add(format!("claim {core:?}")),
+            Gain::TakeBack => core.iter().for_each(|core| self.log.add(format!("take back {core}"))),
+        }
+        from.borrow_mut().remove(core?);
+        self.held.borrow_mut().insert(core?);
+        core
     }
 
     fn release(&self, core: Option<usize>) -> Option<usize> {
@@ -120,7 +118,7 @@ impl Cores for Table<'_> {
 }
 
 /// A pool without tasks.
-struct Staff<'a> {
+struct World<'a> {
     log: &'a Log,
     sleep: Sleep<Cells>,
     activation: Activation<Cells, Table<'a>>,
@@ -130,7 +128,7 @@ struct Staff<'a> {
     cells: Cells,
 }
 
-impl Work for Staff<'_> {
+impl Work for World<'_> {
     fn deques_have_task(&self) -> bool {
         false
     }
@@ -146,7 +144,7 @@ impl Work for Staff<'_> {
     fn ring_bells(&self) {}
 }
 
-impl<'a> Pool for Staff<'a> {
+impl<'a> Pool for World<'a> {
     type Platform = Cells;
     type Cores = Table<'a>;
 
@@ -187,21 +185,17 @@ impl<'a> Pool for Staff<'a> {
     }
 }
 
-struct World<'a> {
-    staff: Staff<'a>,
-}
-
 impl<'a> Deref for World<'a> {
     type Target = Activation<Cells, Table<'a>>;
 
     fn deref(&self) -> &Self::Target {
-        &self.staff.activation
+        &self.activation
     }
 }
 
 impl<'a> World<'a> {
     fn enter(&self, table: Table<'a>) -> &Table<'a> {
-        self.staff.activation.enter(Box::new(table))
+        self.activation.enter(Box::new(table))
     }
 
     fn new(log: &'a Log, policy: &str, workers: u32, adopts: bool) -> World<'a> {
@@ -211,15 +205,28 @@ impl<'a> World<'a> {
         let cells = Cells::default();
         let activation = Activation::new(&cells, sharing, workers, adopts, all, 4);
         World {
-            staff: Staff {
-                log,
-                sleep: Sleep::new(cells.clone(), workers, Row::of(&policy).waking, false),
-                activation,
-                workers,
-                caller_runs: Cell::new(false),
-                cells,
-            },
+            log,
+            sleep: Sleep::new(cells.clone(), workers, Row::of(&policy).waking, false),
+            activation,
+            workers,
+            caller_runs: Cell::new(false),
+            cells,
         }
+    }
+
+    /// A pool beside other programs, which has claimed the cores of `free` that it needs.
+    fn beside(
+        log: &'a Log,
+        policy: &str,
+        workers: u32,
+        free: impl IntoIterator<Item = usize>,
+        room: Room,
+    ) -> World<'a> {
+        let world = World::new(log, policy, workers, false);
+        world.enter(Table::new(log, free));
+        world.terms(false, false, room);
+        world.employ(0);
+        world
     }
 
     fn terms(&self, alone: bool, by_time: bool, room: Room) {
@@ -231,20 +238,20 @@ impl<'a> World<'a> {
     }
 
     fn employ_as(&self, queued: usize, mover: Mover) {
-        self.staff.activation.employ(&mut self.books(), &self.staff, queued, mover);
+        self.activation.employ(&mut self.books(), self, queued, mover);
     }
 
     /// All steps of a worker that finds nothing. True: it is to look at a core that is kept.
     fn rest(&self, worker: u32) -> bool {
         let me = WorkerId(worker);
-        self.staff.sleep.publish_thief(me);
-        self.staff.sleep.announce(me);
-        self.staff.sleep.admit(me, &self.staff);
-        self.fell_asleep(&self.staff, me)
+        self.sleep.publish_thief(me);
+        self.sleep.announce(me);
+        self.sleep.admit(me, self);
+        self.fell_asleep(self, me)
     }
 
     fn retires(&self, worker: u32, why: Retirement) -> bool {
-        self.retire(&self.staff, WorkerId(worker), why)
+        self.retire(self, WorkerId(worker), why)
     }
 
     fn is(&self, worker: u32, state: State) -> bool {
@@ -259,10 +266,7 @@ fn room_follows_the_held_cores_beside_others_and_the_terms_alone() {
     // time, with room for one. First with no worker off its core, then three.
     for (policy, rooms) in [("comity", [[2, 8, 8, 4, 1], [5, 8, 8, 8, 7]]), ("dws", [[2, 2, 8, 8, 8], [5, 5, 8, 8, 8]])]
     {
-        let world = World::new(&log, policy, 8, false);
-        world.enter(Table::new(&log, 0..2));
-        world.terms(false, false, Room::Cores);
-        world.employ(0);
+        let world = World::beside(&log, policy, 8, 0..2, Room::Cores);
         assert_eq!(world.books().held(), 2, "{policy}");
         for (off_core, rooms) in [0, 3].into_iter().zip(rooms) {
             world.books().off_core = off_core;
@@ -292,10 +296,7 @@ fn room_follows_the_held_cores_beside_others_and_the_terms_alone() {
 #[test]
 fn all_workers_may_be_awake_beside_others_and_are_confined_to_the_held_cores() {
     let log = Log::default();
-    let world = World::new(&log, "comity", 3, false);
-    world.enter(Table::new(&log, [1]));
-    world.terms(false, false, Room::Workers);
-    world.employ(0);
+    let world = World::beside(&log, "comity", 3, [1], Room::Workers);
     let confined = |log: &Log| log.take().into_iter().filter(|line| line.starts_with("confine")).collect::<Vec<_>>();
     assert_eq!(confined(&log), [0, 1, 2].map(|worker| format!("confine {worker} to Some({{1}})")));
     assert!(!world.has_excess() && !world.retires(0, Retirement::Surplus));
@@ -308,8 +309,8 @@ fn all_workers_may_be_awake_beside_others_and_are_confined_to_the_held_cores() {
     // There is room for as many workers as cores again: the next to wake finds none, and retires.
     world.terms(false, false, Room::Cores);
     world.employ(0);
-    world.staff.sleep.wake_peer(WorkerId(2), Some(WorkerId(0)), false);
-    assert_eq!(world.woke(&world.staff, WorkerId(0), false), Up::Retires);
+    world.sleep.wake_peer(WorkerId(2), Some(WorkerId(0)), false);
+    assert_eq!(world.woke(&world, WorkerId(0), false), Up::Retires);
     assert!(world.retires(0, Retirement::Surplus) && world.is(1, State::Retired), "and the sleeper with it");
     // Retired workers are woken by pushes again once all may be awake.
     world.terms(false, false, Room::Workers);
@@ -320,17 +321,14 @@ fn all_workers_may_be_awake_beside_others_and_are_confined_to_the_held_cores() {
 #[test]
 fn a_worker_that_rests_does_not_stay_confined_to_a_core_that_the_pool_has_lost() {
     let log = Log::default();
-    let world = World::new(&log, "comity", 3, false);
-    world.enter(Table::new(&log, [0]));
-    world.terms(false, false, Room::Workers);
-    world.employ(0);
+    let world = World::beside(&log, "comity", 3, [0], Room::Workers);
     world.rest(0);
     // Core 0 is another program's from now on, and core 1 the pool's.
     let table = world.member().unwrap();
     table.held.borrow_mut().remove(0);
     table.free.borrow_mut().insert(1);
     log.take();
-    assert!(world.rung(&mut world.books(), &world.staff, 0));
+    assert!(world.rung(&mut world.books(), &world, 0));
     let confined: Vec<String> = log.take().into_iter().filter(|line| line.starts_with("confine")).collect();
     assert_eq!(confined, [0, 1, 2].map(|worker| format!("confine {worker} to Some({{1}})")));
     // Alone it wakes wherever there is room.
@@ -354,68 +352,63 @@ fn a_waker_steers_the_woken_worker_to_another_core_only_where_that_may_be_the_po
         world.terms(alone, false, Room::Workers);
         world.employ(0);
         world.rest(0);
-        world.staff.sleep.push_met_bell(WorkerId(1), &world.staff);
-        assert_eq!(world.staff.cells.woken_by.get(), Some(waker), "alone {alone}, {cores} cores");
+        world.sleep.push_met_bell(WorkerId(1), &world);
+        assert_eq!(world.cells.woken_by.get(), Some(waker), "alone {alone}, {cores} cores");
     }
 }
 
 #[test]
 fn a_pool_keeps_a_core_for_the_thread_that_handed_in_its_last_task_while_that_runs() {
     let log = Log::default();
-    let world = World::new(&log, "comity", 2, false);
-    world.enter(Table::new(&log, [0, 1]));
-    world.terms(false, false, Room::Cores);
-    world.employ(0);
-    world.staff.caller_runs.set(true);
+    let world = World::beside(&log, "comity", 2, [0, 1], Room::Cores);
+    world.caller_runs.set(true);
     world.rest(0);
     assert_eq!(world.books().held(), 1, "a worker is awake, so the caller gets no core of its own");
     assert!(world.rest(1), "the worker is to look at the core");
-    world.look_at_kept_core(&world.staff, WorkerId(1));
+    world.look_at_kept_core(&world, WorkerId(1));
     assert_eq!(world.books().awake(), 0);
     assert_eq!(world.books().held(), 1);
-    assert!(world.keeps_core(&world.books(), &world.staff));
+    assert!(world.keeps_core(&world.books(), &world));
     world.employ(0);
     assert_eq!(world.books().held(), 1);
     // The next task finds the core.
-    world.staff.sleep.wake_peer(WorkerId(0), Some(WorkerId(1)), false);
+    world.sleep.wake_peer(WorkerId(0), Some(WorkerId(1)), false);
     log.take();
-    world.woke(&world.staff, WorkerId(1), false);
+    world.woke(&world, WorkerId(1), false);
     assert!(!log.take().iter().any(|line| line.starts_with("claim")));
     world.rest(1);
     // A worker that was woken is not up yet: another woke it on the same core, and fell asleep.
-    world.staff.caller_runs.set(false);
-    world.staff.sleep.wake_peer(WorkerId(0), Some(WorkerId(1)), false);
+    world.caller_runs.set(false);
+    world.sleep.wake_peer(WorkerId(0), Some(WorkerId(1)), false);
     world.employ(0);
     assert_eq!(world.books().held(), 1);
-    world.woke(&world.staff, WorkerId(1), false);
-    world.staff.caller_runs.set(true);
+    world.woke(&world, WorkerId(1), false);
+    world.caller_runs.set(true);
     world.rest(1);
     assert_eq!(world.books().held(), 1);
     // It blocks, or shares time with others: the core is lent at the next look, of a worker or of the coordinator.
-    world.staff.caller_runs.set(false);
-    world.look_at_kept_core(&world.staff, WorkerId(1));
+    world.caller_runs.set(false);
+    world.look_at_kept_core(&world, WorkerId(1));
     assert_eq!(world.books().held(), 0);
-    world.staff.sleep.wake_peer(WorkerId(0), Some(WorkerId(1)), false);
-    world.woke(&world.staff, WorkerId(1), false);
-    world.staff.caller_runs.set(true);
+    world.sleep.wake_peer(WorkerId(0), Some(WorkerId(1)), false);
+    world.woke(&world, WorkerId(1), false);
+    world.caller_runs.set(true);
     world.rest(1);
-    world.staff.caller_runs.set(false);
+    world.caller_runs.set(false);
     world.employ(0);
     assert_eq!(world.books().held(), 0);
-    world.staff.caller_runs.set(true);
+    world.caller_runs.set(true);
     for (alone, by_time) in [(true, false), (false, true)] {
         world.terms(alone, by_time, Room::Cores);
-        assert!(!world.keeps_core(&world.books(), &world.staff));
+        assert!(!world.keeps_core(&world.books(), &world));
     }
 }
 
 #[test]
 fn a_core_that_no_worker_needs_passes_to_another_pool_and_one_that_is_released_does_not() {
     let log = Log::default();
-    let world = World::new(&log, "comity", 2, false);
-    let table = world.enter(Table::new(&log, [0, 1]));
-    world.terms(false, false, Room::Cores);
-    world.employ(0);
+    let world = World::beside(&log, "comity", 2, [0, 1], Room::Cores);
+    let table = world.member().unwrap();
     log.take();
     world.rest(0);
     assert_eq!(log.take()[..2], ["pass on", "release 0"]);
@@ -452,10 +445,7 @@ fn a_thread_outside_waits_for_its_task_on_a_core_that_the_pool_or_its_program_ho
         world.terms(alone, by_time, Room::Cores);
         assert_eq!(refuge(3), None);
     }
-    let dws = World::new(&log, "dws", 2, false);
-    dws.enter(Table::new(&log, [0, 1]));
-    dws.terms(false, false, Room::Cores);
-    dws.employ(0);
+    let dws = World::beside(&log, "dws", 2, [0, 1], Room::Cores);
     assert_eq!(dws.refuge(3), None, "the paper says nothing of such threads");
 }
 
@@ -464,7 +454,7 @@ fn a_bound_from_outside_or_from_the_program_counts_before_the_terms() {
     let log = Log::default();
     let world = World::new(&log, "comity", 8, false);
     assert_eq!(world.room(&world.books()), 8, "no coordinator has looked");
-    world.set_active(&world.staff, 7, 0);
+    world.set_active(&world, 7, 0);
     assert!(world.has_excess());
     assert!(
         world.retires(0, Retirement::Surplus) && !world.retires(1, Retirement::Surplus),
@@ -476,7 +466,7 @@ fn a_bound_from_outside_or_from_the_program_counts_before_the_terms() {
     assert_eq!(world.room(&world.books()), 3);
     world.books().off_core = 2;
     assert_eq!(world.room(&world.books()), 5, "two need no core");
-    world.set_active(&world.staff, 2, 0);
+    world.set_active(&world, 2, 0);
     assert_eq!((world.room(&world.books()), world.most()), (2, 2));
 }
 
@@ -484,10 +474,7 @@ fn a_bound_from_outside_or_from_the_program_counts_before_the_terms() {
 fn all_workers_of_a_closed_pool_rest_without_a_core_and_those_with_half_a_task_are_woken_when_it_is_opened() {
     let log = Log::default();
     for policy in Policy::all().filter(Policy::shares_cores) {
-        let world = World::new(&log, policy.name(), 3, false);
-        world.enter(Table::new(&log, 0..3));
-        world.terms(false, false, Room::Cores);
-        world.employ(0);
+        let world = World::beside(&log, policy.name(), 3, 0..3, Room::Cores);
         world.rest(2);
         world.terms(false, true, Room::Workers);
         world.close(true);
@@ -502,12 +489,8 @@ fn all_workers_of_a_closed_pool_rest_without_a_core_and_those_with_half_a_task_a
         assert_eq!(world.books().awake(), 0, "{policy}: though tasks wait");
         world.terms(false, false, Room::Cores);
         world.close(false);
-        world.reopen(&world.staff);
-        assert_eq!(
-            [0, 1, 2].map(|worker| world.staff.sleep.is_at_rest(WorkerId(worker))),
-            [false, true, true],
-            "{policy}"
-        );
+        world.reopen(&world);
+        assert_eq!([0, 1, 2].map(|worker| world.sleep.is_at_rest(WorkerId(worker))), [false, true, true], "{policy}");
         // A pool that has ended is open, whatever its program is told.
         world.close(true);
         world.end();
@@ -530,8 +513,8 @@ fn a_closed_pool_waits_for_a_core_if_something_waits_and_one_in_the_middle_of_a_
     world.member().unwrap().free.borrow_mut().insert(0);
     for (worker, why, wants) in [(3, Retirement::Surplus, "want false"), (2, Retirement::Midway, "want true")] {
         // It was woken for business, which is done.
-        world.staff.sleep.wake_for_business(WorkerId(worker));
-        world.woke(&world.staff, WorkerId(worker), true);
+        world.sleep.wake_for_business(WorkerId(worker));
+        world.woke(&world, WorkerId(worker), true);
         log.take();
         assert!(world.retires(worker, why));
         assert!(log.take().contains(&wants.to_owned()), "{why:?}");
@@ -541,7 +524,7 @@ fn a_closed_pool_waits_for_a_core_if_something_waits_and_one_in_the_middle_of_a_
     let rests = |worker: &u32| world.is(*worker, State::Retired);
     assert!([0, 1, 2, 3].iter().all(rests), "though a core is free: one that a push wakes would retire again");
     // The program's turn begins.
-    assert!(world.claim(&mut world.books(), world.member().unwrap(), false));
+    assert!(world.gain(&mut world.books(), CLAIM));
     world.close(false);
     world.employ(1);
     assert!(world.is(2, State::Awake));
@@ -555,7 +538,7 @@ fn a_pool_that_is_closed_before_it_looked_for_losses_holds_no_core_in_its_books_
     for policy in Policy::all().filter(Policy::shares_cores) {
         let world = World::new(&log, policy.name(), 3, false);
         world.enter(Table::new(&log, 0..3));
-        (0..3).for_each(|_| assert!(world.claim(&mut world.books(), world.member().unwrap(), false)));
+        (0..3).for_each(|_| assert!(world.gain(&mut world.books(), CLAIM)));
         world.terms(false, false, Room::Cores);
         world.employ(0);
         // Another program takes one back, and its ring and the order to rest are seen at once.
@@ -579,13 +562,13 @@ fn a_worker_that_finds_its_pool_open_again_and_no_core_rests() {
         world.close(true);
         world.employ(0);
         let mut thief = policy.thief(WorkerId(0), 2, 1);
-        let mut dialogue = Dialogue::begin(WorkerId(0), 0, &world.staff);
+        let mut dialogue = Dialogue::begin(WorkerId(0), 0, &world);
         let mut go_on = |effect| {
             let outcome = match effect {
                 Effect::StealFrom(_) | Effect::TakeInjected => Outcome::Took(Take::Nothing),
                 _ => Outcome::Done,
             };
-            dialogue.next(&mut *thief, &world.staff, outcome)
+            dialogue.next(&mut *thief, &world, outcome)
         };
         let mut effect = Effect::Step(Step::Count);
         while effect != Effect::Step(Step::PassOn) {
@@ -631,17 +614,15 @@ fn the_last_worker_that_a_task_wakes_does_not_retire() {
 #[test]
 fn a_worker_that_wakes_takes_a_core_back_only_if_no_core_is_free() {
     let log = Log::default();
-    let world = World::new(&log, "comity", 2, false);
-    let table = world.enter(Table::new(&log, [0, 1]));
-    world.terms(false, false, Room::Cores);
-    world.employ(0);
+    let world = World::beside(&log, "comity", 2, [0, 1], Room::Cores);
+    let table = world.member().unwrap();
     world.rest(1);
     *table.lent.borrow_mut() = [2].into_iter().collect();
     for (free, taken) in [(vec![1], vec!["claim Some(1)"]), (vec![], vec!["claim None", "take back 2"])] {
         *table.free.borrow_mut() = free.into_iter().collect();
-        world.staff.sleep.wake_peer(WorkerId(0), Some(WorkerId(1)), false);
+        world.sleep.wake_peer(WorkerId(0), Some(WorkerId(1)), false);
         log.take();
-        assert_eq!(world.woke(&world.staff, WorkerId(1), false), Up::Stays);
+        assert_eq!(world.woke(&world, WorkerId(1), false), Up::Stays);
         let is_taken = |line: &String| line.starts_with("claim") || line.starts_with("take back");
         assert_eq!(log.take().into_iter().filter(is_taken).collect::<Vec<_>>(), taken);
         world.rest(1);
@@ -657,9 +638,9 @@ fn a_worker_too_many_retires_after_a_failed_steal_whether_its_program_is_alone_o
         world.terms(alone, by_time, Room::One);
         world.employ(0);
         let mut thief = Policy::default().thief(WorkerId(0), 2, 1);
-        let mut dialogue = Dialogue::begin(WorkerId(0), 0, &world.staff);
+        let mut dialogue = Dialogue::begin(WorkerId(0), 0, &world);
         let outcomes = [Outcome::Done, Outcome::Took(Take::Nothing), Outcome::Took(Take::Nothing)];
-        let effects = outcomes.map(|outcome| dialogue.next(&mut *thief, &world.staff, outcome));
+        let effects = outcomes.map(|outcome| dialogue.next(&mut *thief, &world, outcome));
         let retires = [Effect::StealFrom(WorkerId(1)), Effect::TakeInjected, Effect::Step(Step::PassOn)];
         assert_eq!(effects, retires, "alone {alone}, by time {by_time}");
         assert!(world.is(0, State::Retired));
@@ -669,37 +650,31 @@ fn a_worker_too_many_retires_after_a_failed_steal_whether_its_program_is_alone_o
 #[test]
 fn a_core_is_wanted_before_the_look_for_a_free_one() {
     let log = Log::default();
-    let world = World::new(&log, "comity", 2, false);
-    world.enter(Table::new(&log, []));
-    world.terms(false, false, Room::Cores);
-    world.employ(0);
+    let world = World::beside(&log, "comity", 2, [], Room::Cores);
     log.take();
     assert!(world.has_excess() && world.retires(0, Retirement::Surplus));
     assert_eq!(log.take(), ["want true", "any free?"]);
     world.member().unwrap().free.borrow_mut().insert(3);
-    world.balance(&mut world.books(), &world.staff);
+    world.balance(&mut world.books(), &world);
     // The one that is awake is short of a core still; the other is woken by the next push.
     assert_eq!(log.take(), ["want true", "any free?", "want true", "decline"]);
-    assert!(world.is(0, State::Asleep) && world.staff.sleep.is_asleep(WorkerId(0)));
+    assert!(world.is(0, State::Asleep) && world.sleep.is_asleep(WorkerId(0)));
 }
 
 #[test]
 fn a_recalled_worker_is_led_to_its_core_and_let_go_when_it_is_up() {
     let log = Log::default();
-    let world = World::new(&log, "comity", 2, false);
-    world.enter(Table::new(&log, [0]));
-    world.terms(false, false, Room::Cores);
-    world.employ(0);
+    let world = World::beside(&log, "comity", 2, [0], Room::Cores);
     assert!(world.retires(1, Retirement::Surplus));
     assert_eq!(world.books().core_of(WorkerId(0)), Some(0));
     let table = world.member().unwrap();
     table.free.borrow_mut().insert(1);
     log.take();
-    assert!(world.claim(&mut world.books(), table, false));
+    assert!(world.gain(&mut world.books(), CLAIM));
     world.employ(1);
     assert_eq!(log.take(), ["claim Some(1)", "lead 1 to 1 asleep", "want false"]);
-    assert!(world.is(1, State::Awake) && !world.staff.sleep.is_at_rest(WorkerId(1)));
-    assert_eq!(world.woke(&world.staff, WorkerId(1), false), Up::Stays);
+    assert!(world.is(1, State::Awake) && !world.sleep.is_at_rest(WorkerId(1)));
+    assert_eq!(world.woke(&world, WorkerId(1), false), Up::Stays);
     assert_eq!(log.take(), ["confine 1 to None", "up 1", "want false", "coordinator"]);
 }
 
@@ -718,14 +693,14 @@ fn other_threads_move_a_worker_that_roams_only_if_its_core_is_lost_or_it_has_not
     assert_eq!(moves(), [""; 0], "all workers are awake and have a core");
     // A worker that wakes moves itself.
     world.rest(1);
-    world.staff.sleep.wake_peer(WorkerId(2), Some(WorkerId(1)), false);
-    assert_eq!(world.woke(&world.staff, WorkerId(1), false), Up::Stays);
+    world.sleep.wake_peer(WorkerId(2), Some(WorkerId(1)), false);
+    assert_eq!(world.woke(&world, WorkerId(1), false), Up::Stays);
     assert_eq!(moves(), ["lead 1 to 1"]);
     // The pool loses the core that worker 1 was led to, so another thread moves worker 1.
     let table = world.member().unwrap();
     world.rest(2);
     table.held.borrow_mut().remove(1);
-    assert!(world.rung(&mut world.books(), &world.staff, 0));
+    assert!(world.rung(&mut world.books(), &world, 0));
     assert_eq!(moves(), ["lead 1 to 2"]);
     // Worker 0 has had its core since the start, and has not moved there.
     world.employ_as(0, Mover::Look);
@@ -763,15 +738,12 @@ fn a_pool_that_holds_all_its_cores_confines_no_worker_even_if_it_has_more_worker
 #[test]
 fn a_lost_core_crowds_the_workers_that_are_left_and_its_queue_may_be_mugged() {
     let log = Log::default();
-    let world = World::new(&log, "comity", 2, false);
-    world.enter(Table::new(&log, [0, 1]));
-    world.terms(false, false, Room::Cores);
-    world.employ(0);
+    let world = World::beside(&log, "comity", 2, [0, 1], Room::Cores);
     assert!(!world.has_excess() && world.without_core().next().is_none());
     let table = world.member().unwrap();
     table.held.borrow_mut().remove(1);
     log.take();
-    assert!(world.rung(&mut world.books(), &world.staff, 0));
+    assert!(world.rung(&mut world.books(), &world, 0));
     let steps = log.take();
     assert_eq!(steps[..2], ["lost 1", "claim None"]);
     assert_eq!(steps[2..], ["want true", "confine 0 to Some({0})", "confine 1 to Some({0})"]);

@@ -9,16 +9,16 @@ use comity_policy::allotment::{LINEAR, Proposal};
 use comity_protocol::command::{Command, Coordination, QUANTUM};
 use comity_protocol::orders::{InForce, Own};
 use comity_protocol::table::Seat;
-use comity_protocol::{CoreSet, Look, STOPPED_AFTER, SlotId, Standing, Way};
+use comity_protocol::{CoreSet, Look, STOPPED_AFTER, Standing, Way};
 
-use place::{Place, Told};
+use place::{Effect, Place, slot};
 
 const MS: u64 = 1_000_000;
 
 /// A command on two cores, beside another program or alone.
 #[derive(Default)]
 struct Model {
-    place: Place<Told>,
+    place: Place,
     is_alone: bool,
     /// Cores that were noted as lost, and where its threads were put.
     lost: u32,
@@ -39,11 +39,6 @@ struct Model {
     more_cores: usize,
 }
 
-/// The other program.
-fn other() -> SlotId {
-    SlotId::new(1).unwrap()
-}
-
 impl Model {
     fn held(&self) -> CoreSet {
         self.place.held()
@@ -51,12 +46,12 @@ impl Model {
 
     /// What it desired at each round.
     fn desires(&self) -> Vec<u32> {
-        let desire = |told: &Told| if let Told::Round(desire) = told { Some(*desire) } else { None };
+        let desire = |told: &Effect| if let Effect::Round(desire) = told { Some(*desire) } else { None };
         self.place.log.borrow().iter().filter_map(desire).collect()
     }
 
     fn proposals(&self) -> Vec<Proposal> {
-        let proposal = |told: &Told| if let Told::Propose(proposal) = told { Some(*proposal) } else { None };
+        let proposal = |told: &Effect| if let Effect::Propose(proposal) = told { Some(*proposal) } else { None };
         self.place.log.borrow().iter().filter_map(proposal).collect()
     }
 
@@ -66,9 +61,9 @@ impl Model {
 
     /// The other program owns the core, and uses it.
     fn loses(&self, core: usize) {
-        let word = &self.place.table.words[core];
-        let granted = word.get().granted(Some(other())).unwrap_or(word.get());
-        word.set(granted.taken_back(other()).or(granted.claimed(other())).unwrap_or(granted));
+        let word = &self.place.words[core];
+        let granted = word.get().granted(Some(slot(1))).unwrap_or(word.get());
+        word.set(granted.taken_back(slot(1)).or(granted.claimed(slot(1))).unwrap_or(granted));
     }
 
     fn loses_all(&self) {
@@ -77,21 +72,17 @@ impl Model {
 }
 
 impl Seat for Model {
-    type View<'a> = &'a Place<Told>;
+    type View<'a> = &'a Place;
 
-    fn view(&self) -> Option<&Place<Told>> {
+    fn view(&self) -> Option<&Place> {
         self.place.view()
     }
 
-    fn view_at(&self, _: u64) -> Option<&Place<Told>> {
-        self.view()
-    }
-
     fn round(&self, desire: u32, _awake: u32) -> Standing {
-        self.place.note(Told::Round(desire));
-        for (core, word) in self.place.table.words.iter().enumerate().filter(|_| desire > 0) {
+        self.place.note(Effect::Round(desire));
+        for (core, word) in self.place.words.iter().enumerate().filter(|_| desire > 0) {
             let is_own = self.out_for.is_none() && core < desire as usize;
-            let owner = if is_own { self.place.slot } else { other() };
+            let owner = if is_own { self.place.slot } else { slot(1) };
             word.set(word.get().granted(Some(owner)).unwrap_or(word.get()));
         }
         let owned = self.place.owned().len() as u32;
@@ -130,10 +121,6 @@ impl Seat for Model {
 
     fn population(&self) -> usize {
         2
-    }
-
-    fn has_its_place(&self) -> bool {
-        true
     }
 }
 
@@ -424,11 +411,11 @@ fn one_that_is_out_of_turn_runs_on_a_core_that_stays_free_until_that_is_taken_ba
     look(&mut coordination, &mut model, 20, 2);
     assert_eq!((model.held(), model.closed.last()), (CoreSet::EMPTY, Some(&true)));
     let told_at = coordination.looked() + MS;
-    model.place.table.change(|word| word.released(other())).unwrap();
-    model.place.table.young_for.set(Some(MS));
+    model.place.change(|word| word.released(slot(1))).unwrap();
+    model.place.lend_after.set(MS);
     coordination.rung(&mut model, told_at);
     assert_eq!((model.closed.last(), coordination.next()), (Some(&true), told_at + MS), "it may be taken back at once");
-    model.place.table.young_for.set(None);
+    model.place.lend_after.set(0);
     coordination.rung(&mut model, told_at + MS);
     let borrowed: CoreSet = [0].into_iter().collect();
     assert_eq!(

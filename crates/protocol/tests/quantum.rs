@@ -2,20 +2,20 @@
 
 mod place;
 
-use std::cell::Cell;
+use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 
 use comity_policy::allotment::Proposal;
 use comity_policy::{Account, Claims, Coordinator, Mode, Orders, OutOfTurn, Policy, Room, StealTime, WorkerId};
 use comity_protocol::orders::InForce;
-use comity_protocol::program::{Pools, Program, Sample, Staff, Times};
+use comity_protocol::program::{Pools, Program, Sample, Spent, Staff, Status, Times};
 use comity_protocol::quantum::{Coordination, Visit};
 use comity_protocol::steal_time::Reading;
-use comity_protocol::table::{self, Seat};
-use comity_protocol::{CoreSet, CoreWord, STOPPED_AFTER, SlotId, TURN};
+use comity_protocol::table::{self, Gain, Seat};
+use comity_protocol::{CoreSet, CoreWord, STOPPED_AFTER, TURN};
 
-use place::{Place, Table, Told};
+use place::{Effect, Place, Table, slot};
 
 const MS: u64 = 1_000_000;
 const QUANTUM: u64 = 10 * MS;
@@ -26,114 +26,45 @@ const FRAME: u64 = 2 * TURN.as_nanos() as u64;
 /// What a pool's workers are and do.
 #[derive(Clone, Default)]
 struct Pool {
-    awake: u32,
-    retired: u32,
-    queued: u64,
+    nth: usize,
+    place: Rc<Place>,
+    status: Status,
+    workers: Vec<(Sample, Times)>,
+    are_blocked: bool,
     off_core: u32,
-    workers: Vec<Worker>,
-}
-
-#[derive(Clone, Default)]
-struct Worker {
-    sample: Sample,
-    times: Times,
-    is_blocked: bool,
-}
-
-/// What was done, in order.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Effect {
-    Told(Told),
-    Stand { alone: bool, mode: Mode, room: Room, usable: u32 },
-    Release(usize),
-    Claim(usize, Option<usize>),
-    TakeBack(usize, Option<usize>),
-    Divide,
-    Employ(usize),
-    Rung(usize),
-    LeaveOff(usize),
-    Close(bool),
-    Reopen(usize),
-}
-use Told::{Correct, Propose, Round, Want};
-
-impl From<Told> for Effect {
-    fn from(told: Told) -> Effect {
-        Effect::Told(told)
-    }
+    has_lost: bool,
+    /// How often it was asked where a worker's time went, and whether it is blocked.
+    asked: RefCell<(u32, u32)>,
 }
 
 /// A program with pools of workers.
+#[derive(Default)]
 struct Model {
-    place: Place<Effect>,
+    place: Rc<Place>,
     pools: Vec<Pool>,
     told: InForce,
     has_work: bool,
     keeps_core: bool,
-    has_lost: bool,
-    used: u64,
-    held: u64,
+    spent: Spent,
     busy: u64,
-    granted: Option<u64>,
     stolen: Option<Reading>,
-    /// How often it was asked where a worker's time went, and whether it is blocked.
-    asked: Cell<(u32, u32)>,
 }
 
 impl Model {
     fn new(table: &Rc<Table>, slot: usize, workers: u32) -> Model {
-        let pool = Pool { awake: workers, workers: vec![Worker::default(); workers as usize], ..Pool::default() };
-        let (told, place) = (InForce::default(), Place::new(table, slot));
+        let status = Status { workers, awake: workers, most: workers, lends: true, ..Status::default() };
+        let (place, workers) = (Rc::new(Place::new(table, slot)), vec![Default::default(); workers as usize]);
         place.waits.set(true);
-        let (keeps_core, has_lost, used, held, busy, granted, stolen, asked) = Default::default();
-        let (pools, has_work) = (vec![pool], true);
-        Model { place, pools, told, has_work, keeps_core, has_lost, used, held, busy, granted, stolen, asked }
+        let pool = Pool { place: Rc::clone(&place), status, workers, ..Pool::default() };
+        Model { place, pools: vec![pool], has_work: true, ..Model::default() }
     }
-
-    fn take_effects(&self) -> Vec<Effect> {
-        self.place.log.take()
-    }
-
-    fn held(&self) -> CoreSet {
-        self.place.held()
-    }
-
-    fn lock(&mut self, nth: usize) -> Locked<'_> {
-        let Model { place, pools, asked, has_lost, .. } = self;
-        Locked { nth, place, pool: &mut pools[nth], asked, has_lost: *has_lost }
-    }
-
-    /// Its workers have a task for so long, and compute for a part of that.
-    fn works(&mut self, lasted: u64, on_core: u64) {
-        for worker in self.pools.iter_mut().flat_map(|pool| &mut pool.workers) {
-            worker.sample.is_busy = true;
-            worker.sample.busy_ns += lasted;
-            worker.sample.clock_ns = Some(worker.sample.clock_ns.unwrap_or(0) + on_core);
-            worker.times.on_core += on_core;
-            self.used += on_core;
-            self.busy += lasted;
-        }
-        self.held += lasted * self.held().len() as u64;
-    }
-}
-
-/// One of its pools.
-struct Locked<'a> {
-    nth: usize,
-    place: &'a Place<Effect>,
-    pool: &'a mut Pool,
-    asked: &'a Cell<(u32, u32)>,
-    has_lost: bool,
 }
 
 impl Program for Model {
-    type Seat = Place<Effect>;
-    type Staff<'a>
-        = Locked<'a>
-    where
-        Self: 'a;
+    type Seat = Place;
+    type Staff<'a> = &'a mut Pool;
 
-    fn seat(&self) -> &Place<Effect> {
+    fn seat(&self) -> &Place {
         &self.place
     }
 
@@ -141,8 +72,8 @@ impl Program for Model {
         self.pools.len()
     }
 
-    fn staff(&mut self, nth: usize) -> Locked<'_> {
-        self.lock(nth)
+    fn staff(&mut self, nth: usize) -> &mut Pool {
+        &mut self.pools[nth]
     }
 
     fn in_force(&self) -> InForce {
@@ -162,37 +93,24 @@ impl Program for Model {
     }
 }
 
-impl Staff for Locked<'_> {
-    fn retired(&self) -> u32 {
-        self.pool.retired
-    }
-
-    fn queued(&self) -> u64 {
-        self.pool.queued
-    }
-
-    fn most(&self) -> u32 {
-        self.pool.workers.len() as u32
+impl Staff for &mut Pool {
+    fn status(&self) -> Status {
+        self.status
     }
 
     fn held(&self) -> CoreSet {
         self.place.held()
     }
 
-    fn claim(&mut self, own_only: bool) -> bool {
-        let core = table::claim(&self.place, own_only).map(|(core, _)| core);
-        self.place.note(Effect::Claim(self.nth, core));
-        core.is_some()
-    }
-
-    fn take_back(&mut self) -> bool {
-        let core = table::take_back(&self.place).map(|(core, _)| core);
-        self.place.note(Effect::TakeBack(self.nth, core));
+    fn gain(&mut self, how: Gain) -> bool {
+        let core = table::gain(&&*self.place, how).map(|(core, _)| core);
+        let gained = if how == Gain::TakeBack { Effect::TakeBack } else { Effect::Claim };
+        self.place.note(gained(self.nth, core));
         core.is_some()
     }
 
     fn release(&mut self, core: usize) {
-        table::release(&self.place, Some(core)).unwrap();
+        table::release(&&*self.place, Some(core)).unwrap();
         self.place.note(Effect::Release(core));
     }
 
@@ -200,41 +118,23 @@ impl Staff for Locked<'_> {
         self.place.note(Effect::Employ(self.nth));
     }
 
-    fn workers(&self) -> u32 {
-        self.pool.workers.len() as u32
-    }
-
-    fn awake(&self) -> u32 {
-        self.pool.awake
-    }
-
-    fn lends(&self) -> bool {
-        true
-    }
-
-    fn is_awake(&self, worker: WorkerId) -> bool {
-        worker.0 < self.pool.awake
-    }
-
-    fn sample(&self, worker: WorkerId, is_awake: bool) -> Sample {
-        let sample = self.pool.workers[worker.index()].sample;
-        Sample { is_busy: is_awake && sample.is_busy, ..sample }
+    fn sample(&self, worker: WorkerId) -> Sample {
+        let ((sample, _), is_awake) = (self.workers[worker.index()], worker.0 < self.status.awake);
+        Sample { is_awake, is_busy: is_awake && sample.is_busy, ..sample }
     }
 
     fn times(&self, worker: WorkerId) -> Option<Times> {
-        let (times, blocked) = self.asked.get();
-        self.asked.set((times + 1, blocked));
-        Some(self.pool.workers[worker.index()].times)
+        self.asked.borrow_mut().0 += 1;
+        Some(self.workers[worker.index()].1)
     }
 
-    fn is_blocked(&self, worker: WorkerId) -> Option<bool> {
-        let (times, blocked) = self.asked.get();
-        self.asked.set((times, blocked + 1));
-        Some(self.pool.workers[worker.index()].is_blocked)
+    fn is_blocked(&self, _worker: WorkerId) -> Option<bool> {
+        self.asked.borrow_mut().1 += 1;
+        Some(self.are_blocked)
     }
 
     fn set_off_core(&mut self, workers: u32) {
-        self.pool.off_core = workers;
+        self.off_core = workers;
     }
 
     fn rung(&mut self) -> bool {
@@ -249,7 +149,7 @@ impl Staff for Locked<'_> {
 
 impl Pools for Model {
     fn usable(&mut self) -> u32 {
-        self.place.table.words.len() as u32
+        self.place.words.len() as u32
     }
 
     fn has_work(&self) -> bool {
@@ -264,24 +164,12 @@ impl Pools for Model {
         self.place.note(Effect::Reopen(nth));
     }
 
-    fn id(&self, nth: usize) -> u64 {
-        nth as u64
-    }
-
-    fn held_ns(&mut self) -> u64 {
-        self.held
-    }
-
-    fn clock_ns(&mut self) -> u64 {
-        self.used
+    fn spent(&mut self, _lasted_ns: u64) -> Spent {
+        self.spent
     }
 
     fn stolen(&mut self) -> Option<Reading> {
         self.stolen
-    }
-
-    fn granted_ns(&mut self, _lasted_ns: u64) -> Option<u64> {
-        self.granted
     }
 
     fn busy_ns(&mut self) -> u64 {
@@ -289,13 +177,21 @@ impl Pools for Model {
     }
 }
 
-/// Orders what it is told to, and keeps what it was told.
+/// Orders what it is told to, and keeps what it was told last.
 #[derive(Clone)]
-struct Script(Arc<Mutex<(Orders, Vec<Account>)>>);
+struct Script(Arc<Mutex<(Orders, Account)>>);
+
+impl Coordinator for Script {
+    fn quantum(&mut self, account: &Account) -> Orders {
+        let mut script = self.0.lock().unwrap();
+        script.1 = *account;
+        script.0
+    }
+}
 
 impl Script {
     fn new(orders: Orders) -> Script {
-        Script(Arc::new(Mutex::new((orders, Vec::new()))))
+        Script(Arc::new(Mutex::new((orders, Account::default()))))
     }
 
     fn order(&self, orders: Orders) {
@@ -303,7 +199,7 @@ impl Script {
     }
 
     fn last(&self) -> Account {
-        *self.0.lock().unwrap().1.last().unwrap()
+        self.0.lock().unwrap().1
     }
 
     fn coordination(&self) -> Coordination {
@@ -311,11 +207,17 @@ impl Script {
     }
 }
 
-impl Coordinator for Script {
-    fn quantum(&mut self, account: &Account) -> Orders {
-        let mut script = self.0.lock().unwrap();
-        script.1.push(*account);
-        script.0
+impl Model {
+    /// Its workers have a task for so long, and compute for a part of that.
+    fn works(&mut self, lasted: u64, on_core: u64) {
+        for (sample, times) in self.pools.iter_mut().flat_map(|pool| &mut pool.workers) {
+            (sample.is_busy, sample.busy_ns) = (true, sample.busy_ns + lasted);
+            sample.clock_ns = Some(sample.clock_ns.unwrap_or(0) + on_core);
+            times.on_core += on_core;
+            self.spent.clock_ns += on_core;
+            self.busy += lasted;
+        }
+        self.spent.held_ns += lasted * self.place.held().len() as u64;
     }
 }
 
@@ -341,14 +243,14 @@ fn the_desire_is_told_before_the_books_and_the_books_before_cores_are_claimed() 
     let stands = |mode| Effect::Stand { alone: true, mode, room: Room::Workers, usable: 2 };
     let open = Effect::Close(false);
     let begins =
-        [Effect::Divide, Effect::Told(Round(0)), stands(Mode::Time), open.clone(), Effect::Divide, Effect::Employ(0)];
-    assert_eq!(model.take_effects(), begins, "the desire has not changed: one round");
+        [Effect::Divide, Effect::Round(0), stands(Mode::Time), open.clone(), Effect::Divide, Effect::Employ(0)];
+    assert_eq!(model.place.log.take(), begins, "the desire has not changed: one round");
     script.order(more(2, 2, 0));
     model.works(QUANTUM, QUANTUM);
     assert_eq!(coordination.come_by(&mut model, QUANTUM), Visit::Looked);
     let claims = [Effect::Claim(0, Some(0)), Effect::Claim(0, Some(1)), open, Effect::Divide, Effect::Employ(0)];
-    let before = [Effect::Divide, Effect::Told(Round(0)), Effect::Told(Round(2)), stands(Mode::Cores)];
-    assert_eq!(model.take_effects(), [&before[..], &claims].concat());
+    let before = [Effect::Divide, Effect::Round(0), Effect::Round(2), stands(Mode::Cores)];
+    assert_eq!(model.place.log.take(), [&before[..], &claims].concat());
     model.works(QUANTUM, QUANTUM);
     coordination.come_by(&mut model, 2 * QUANTUM);
     let Account { first, owned, held, allotment, allotted_ns, elapsed_ns, used_ns, held_ns, usage_ns, .. } =
@@ -364,29 +266,29 @@ fn a_program_that_holds_what_is_its_own_releases_first_and_takes_back_last() {
     let (mut one, mut other) = (Model::new(&table, 0, 4), Model::new(&table, 1, 4));
     let [mut of_one, mut of_other] = [(); 2].map(|()| coordination("equipartition"));
     of_one.begin(&mut one, 0);
-    assert_eq!(one.held().len(), 4);
+    assert_eq!(one.place.held().len(), 4);
     // What it has it gives back only at its own look: until then the other takes its own.
     of_other.begin(&mut other, 0);
     let taken: Vec<Effect> =
-        other.take_effects().into_iter().filter(|effect| matches!(effect, Effect::TakeBack(_, Some(_)))).collect();
-    assert_eq!((taken.len(), one.held().len(), other.held().len()), (2, 2, 2));
+        other.place.log.take().into_iter().filter(|effect| matches!(effect, Effect::TakeBack(_, Some(_)))).collect();
+    assert_eq!((taken.len(), one.place.held().len(), other.place.held().len()), (2, 2, 2));
     // One is lent, and one that is the other's is held.
-    let own = one.held().iter().next().unwrap();
-    let its = other.held().iter().next().unwrap();
+    let own = one.place.held().iter().next().unwrap();
+    let its = other.place.held().iter().next().unwrap();
     let pass = |core: usize, from: &Model, to: &Model| {
         let word = table.words[core].get().released(from.place.slot).unwrap();
         table.words[core].set(word.claimed(to.place.slot).unwrap());
     };
     pass(its, &other, &one);
     pass(own, &one, &other);
-    one.take_effects();
+    one.place.log.take();
     one.works(QUANTUM, QUANTUM);
     assert_eq!(of_one.come_by(&mut one, QUANTUM), Visit::Looked);
     let moves =
         [Effect::Release(its), Effect::Claim(0, None), Effect::TakeBack(0, Some(own)), Effect::TakeBack(0, None)];
-    let done: Vec<Effect> = one.take_effects();
+    let done: Vec<Effect> = one.place.log.take();
     assert!(done.windows(4).any(|done| done == moves), "{done:?}");
-    assert_eq!(one.held(), one.place.owned());
+    assert_eq!(one.place.held(), one.place.owned());
 }
 
 #[test]
@@ -395,11 +297,12 @@ fn one_pool_is_asked_for_as_the_policy_says_and_of_several_each_as_it_needs() {
         let table = Table::new(8, 1);
         let mut model = Model::new(&table, 0, 8);
         let pool = model.pools[0].clone();
-        model.pools =
-            pools.iter().map(|(queued, retired)| Pool { queued: *queued, retired: *retired, ..pool.clone() }).collect();
+        let status = |(queued, retired)| Status { queued, retired, ..pool.status };
+        let nth = |(nth, of): (usize, &(u64, u32))| Pool { nth, status: status(*of), ..pool.clone() };
+        model.pools = pools.iter().enumerate().map(nth).collect();
         Script::new(more(8, 4, 0)).coordination().begin(&mut model, 0);
         let of = |nth| move |effect: &&Effect| matches!(effect, Effect::Claim(pool, Some(_)) if *pool == nth);
-        let effects = model.take_effects();
+        let effects = model.place.log.take();
         (0..pools.len()).map(|nth| effects.iter().filter(of(nth)).count()).collect::<Vec<usize>>()
     };
     assert_eq!(claims(&[(0, 0)]), [4]);
@@ -414,11 +317,11 @@ fn what_is_asked_from_outside_bounds_what_is_used_and_a_paused_program_holds_not
     let mut coordination = coordination("comity");
     coordination.begin(&mut model, 0);
     model.works(QUANTUM, QUANTUM);
-    model.pools[0].queued = 3;
-    model.pools[0].retired = 3;
+    model.pools[0].status.queued = 3;
+    model.pools[0].status.retired = 3;
     coordination.come_by(&mut model, QUANTUM);
-    let effects = model.take_effects();
-    assert!(effects.contains(&Effect::Told(Round(1))), "{effects:?}");
+    let effects = model.place.log.take();
+    assert!(effects.contains(&Effect::Round(1)), "{effects:?}");
     let stands = Effect::Stand { alone: true, mode: Mode::Cores, room: Room::Workers, usable: 1 };
     assert!(effects.contains(&stands), "it could use a core, though its part of the machine is larger: {effects:?}");
     // However few are asked for, one is left.
@@ -426,35 +329,35 @@ fn what_is_asked_from_outside_bounds_what_is_used_and_a_paused_program_holds_not
     model.works(QUANTUM, QUANTUM);
     let next = coordination.next();
     coordination.come_by(&mut model, next);
-    assert!(model.take_effects().contains(&stands));
-    assert_eq!(model.held().len(), 1);
+    assert!(model.place.log.take().contains(&stands));
+    assert_eq!(model.place.held().len(), 1);
     model.works(QUANTUM, QUANTUM);
     // Since the last visit it was asked to rest: no look is due.
     let now = coordination.looked() + MS;
     let until = now + 100 * QUANTUM;
     model.told.paused_until = Some(until);
     assert_eq!(coordination.come_by(&mut model, now), Visit::Paused);
-    let effects = model.take_effects();
+    let effects = model.place.log.take();
     let rests = Effect::Stand { alone: true, mode: Mode::Time, room: Room::Workers, usable: 1 };
     let at = |wanted: &Effect| effects.iter().position(|effect| effect == wanted).expect("it is done");
-    let order = [Effect::Told(Want(false)), Effect::Told(Round(0)), rests, Effect::Close(true), Effect::Employ(0)];
+    let order = [Effect::Want(false), Effect::Round(0), rests, Effect::Close(true), Effect::Employ(0)];
     assert!(order.iter().map(at).is_sorted(), "{effects:?}");
-    assert_eq!((model.held(), coordination.next()), (CoreSet::EMPTY, now + QUANTUM), "a worker is in a task");
-    model.pools[0].awake = 0;
+    assert_eq!((model.place.held(), coordination.next()), (CoreSet::EMPTY, now + QUANTUM), "a worker is in a task");
+    model.pools[0].status.awake = 0;
     assert_eq!(coordination.come_by(&mut model, now + MS), Visit::Paused);
     assert_eq!(coordination.next(), until);
-    model.take_effects();
+    model.place.log.take();
     assert_eq!(coordination.come_by(&mut model, until), Visit::Looked);
-    let effects = model.take_effects();
+    let effects = model.place.log.take();
     let at = |wanted: &Effect| effects.iter().position(|effect| effect == wanted).expect("it is done");
     let order = [Effect::Close(false), Effect::Employ(0), Effect::Reopen(0)];
     assert!(order.iter().map(at).is_sorted(), "{effects:?}");
     // The pools end while the program rests: the next is not to find itself closed.
     model.told.paused_until = Some(until + QUANTUM);
     coordination.come_by(&mut model, until + MS);
-    model.take_effects();
+    model.place.log.take();
     coordination.leave_off(&mut model);
-    let effects = model.take_effects();
+    let effects = model.place.log.take();
     assert!(effects.contains(&Effect::Close(false)) && effects.contains(&Effect::Reopen(0)), "{effects:?}");
 }
 
@@ -467,12 +370,12 @@ fn a_coordinator_comes_by_before_it_counts_as_stopped_and_at_a_loss_within_a_qua
     coordination.begin(&mut model, 7);
     let due = STOPPED_AFTER.as_nanos() as u64 / 2;
     assert_eq!((coordination.looked(), coordination.next()), (7, 7 + due));
-    model.take_effects();
+    model.place.log.take();
     // There is a core to be had: workers are recalled, and the look may wait.
     assert_eq!(coordination.come_by(&mut model, MS), Visit::Rung);
-    assert_eq!((coordination.next(), model.take_effects()), (7 + due, vec![Effect::Rung(0)]));
+    assert_eq!((coordination.next(), model.place.log.take()), (7 + due, vec![Effect::Rung(0)]));
     for (at, change) in [(2 * MS, true), (3 * MS, false)] {
-        model.has_lost = change;
+        model.pools[0].has_lost = change;
         model.place.population.set(model.place.population.get() + usize::from(!change));
         coordination.look_by(u64::MAX);
         assert_eq!(coordination.come_by(&mut model, at), Visit::Rung);
@@ -480,7 +383,7 @@ fn a_coordinator_comes_by_before_it_counts_as_stopped_and_at_a_loss_within_a_qua
     }
     // No program has come since.
     let mut calm = script.coordination();
-    model.has_lost = false;
+    model.pools[0].has_lost = false;
     model.place.population.set(1);
     calm.begin(&mut model, 0);
     calm.come_by(&mut model, MS);
@@ -505,7 +408,7 @@ fn what_a_host_took_in_a_window_is_told_and_no_more_is_held_than_is_worth_it() {
         model.stolen = model
             .stolen
             .map(|before| Reading { run_ns: before.run_ns + 2 * QUANTUM, steal_ns: before.steal_ns + 2 * QUANTUM });
-        model.take_effects();
+        model.place.log.take();
         assert_eq!(coordination.come_by(model, now), Visit::Looked);
         script.last().steal
     };
@@ -513,19 +416,19 @@ fn what_a_host_took_in_a_window_is_told_and_no_more_is_held_than_is_worth_it() {
     let lasted_ns = 50 * QUANTUM;
     let window = StealTime { lasted_ns, run_ns: 2 * lasted_ns, steal_ns: 2 * lasted_ns };
     assert!(windows.iter().enumerate().all(|(nth, steal)| *steal == (nth % 50 == 49).then_some(window)));
-    assert_eq!(model.held().len(), 4);
+    assert_eq!(model.place.held().len(), 4);
     script.order(two);
     look(&mut model);
-    let effects = model.take_effects();
-    assert_eq!(model.held().len(), 2, "{effects:?}");
-    assert!(effects.contains(&Effect::Told(Round(2))), "it desires no more: {effects:?}");
+    let effects = model.place.log.take();
+    assert_eq!(model.place.held().len(), 2, "{effects:?}");
+    assert!(effects.contains(&Effect::Round(2)), "it desires no more: {effects:?}");
     assert!(effects.iter().any(|effect| matches!(effect, Effect::Stand { usable: 2, .. })), "{effects:?}");
     look(&mut model);
     let Account { usable, share_milli, .. } = script.last();
     assert_eq!([usable, share_milli], [4, 4000], "the policy hears what it could use otherwise");
     script.order(all);
     look(&mut model);
-    assert_eq!(model.held().len(), 4);
+    assert_eq!(model.place.held().len(), 4);
     assert!(script.last().held == 2);
 }
 
@@ -546,11 +449,11 @@ fn a_coordinator_without_work_for_a_quantum_leaves_off() {
     assert_eq!(coordination.come_by(&mut model, 5 * QUANTUM), Visit::Looked);
     assert_eq!(coordination.next(), 6 * QUANTUM);
     model.keeps_core = false;
-    model.take_effects();
+    model.place.log.take();
     assert_eq!(coordination.come_by(&mut model, 6 * QUANTUM), Visit::Rests);
-    assert_eq!(model.take_effects(), []);
+    assert_eq!(model.place.log.take(), []);
     coordination.leave_off(&mut model);
-    assert_eq!(model.take_effects(), [Effect::Told(Want(false)), Effect::Told(Round(0)), Effect::LeaveOff(0)]);
+    assert_eq!(model.place.log.take(), [Effect::Want(false), Effect::Round(0), Effect::LeaveOff(0)]);
     model.has_work = true;
     coordination.begin(&mut model, 9 * QUANTUM);
     assert!(script.last().first);
@@ -567,10 +470,10 @@ fn questions(orders: Orders, on_core: u64) -> (u32, u32) {
     // The first answer says where the time went until then; the second, since.
     for nth in 1..=2 {
         model.works(QUANTUM, on_core);
-        model.asked.take();
+        model.pools[0].asked.take();
         coordination.come_by(&mut model, nth * QUANTUM);
     }
-    model.asked.get()
+    model.pools[0].asked.take()
 }
 
 #[test]
@@ -593,8 +496,8 @@ fn a_wait_for_a_core_is_what_the_program_could_have_used_and_a_quota_bounds_that
     coordination.begin(&mut model, 0);
     let mut look = |blocked: bool, granted, order| {
         script.order(order);
-        model.pools[0].workers.iter_mut().for_each(|worker| worker.is_blocked = blocked);
-        model.granted = granted;
+        model.pools[0].are_blocked = blocked;
+        model.spent.granted_ns = granted;
         model.works(QUANTUM, 3 * MS);
         let at = coordination.next();
         coordination.come_by(&mut model, at);
@@ -614,13 +517,13 @@ fn a_wait_for_a_core_is_what_the_program_could_have_used_and_a_quota_bounds_that
 fn those_that_do_not_move_beside_queued_tasks_need_no_core() {
     let table = Table::new(2, 1);
     let mut model = Model::new(&table, 0, 4);
-    (model.pools[0].awake, model.pools[0].retired, model.pools[0].queued) = (2, 2, 9);
+    (model.pools[0].status.awake, model.pools[0].status.retired, model.pools[0].status.queued) = (2, 2, 9);
     let mut coordination = Script::new(more(2, 2, 0)).coordination();
     coordination.begin(&mut model, 0);
     let mut look = |nth: u64, moves: bool| {
         model.works(QUANTUM, QUANTUM);
         if moves {
-            model.pools[0].workers.iter_mut().for_each(|worker| worker.sample.progress[0] += 1);
+            model.pools[0].workers.iter_mut().for_each(|(sample, _)| sample.progress[0] += 1);
         }
         coordination.come_by(&mut model, nth * QUANTUM);
         model.pools[0].off_core
@@ -638,22 +541,18 @@ fn beside_another(table: &Rc<Table>) -> (Script, Model, Coordination) {
     (script, Model::new(table, 0, 1), coordination)
 }
 
-fn second() -> SlotId {
-    SlotId::new(1).unwrap()
-}
-
 /// A look of the other program, which brings the owners up to date.
 fn other_looks(table: &Rc<Table>) {
-    Place::<Effect>::new(table, 1).round(1, 1);
+    Place::new(table, 1).round(1, 1);
 }
 
 /// Its turn is over, and the other has taken the core back.
 fn lose_the_turn(table: &Rc<Table>, model: &mut Model) {
     table.now.set(FRAME / 2);
     other_looks(table);
-    let taken = table.change(|word| word.taken_back(second()));
+    let taken = table.change(|word| word.taken_back(slot(1)));
     assert_eq!(taken, Some(0));
-    (model.has_lost, model.pools[0].queued) = (true, 1);
+    (model.pools[0].has_lost, model.pools[0].status.queued) = (true, 1);
 }
 
 #[test]
@@ -661,7 +560,7 @@ fn a_program_at_the_end_of_its_turn_releases_the_core_that_is_not_its_own() {
     let table = Table::new(1, 2);
     let (script, mut model, mut coordination) = beside_another(&table);
     coordination.begin(&mut model, 0);
-    assert_eq!(model.held().len(), 1, "its turn");
+    assert_eq!(model.place.held().len(), 1, "its turn");
     // A policy sees no free core at that look.
     script.order(Orders { out_of_turn: OutOfTurn::Rests, ..more(1, 0, 0) });
     other_looks(&table);
@@ -669,15 +568,15 @@ fn a_program_at_the_end_of_its_turn_releases_the_core_that_is_not_its_own() {
     table.now.set(FRAME / 2);
     model.works(QUANTUM, QUANTUM);
     assert_eq!(coordination.come_by(&mut model, QUANTUM), Visit::Looked);
-    assert!(model.held().is_empty());
-    assert!(model.take_effects().contains(&Effect::Close(true)));
+    assert!(model.place.held().is_empty());
+    assert!(model.place.log.take().contains(&Effect::Close(true)));
     // What it borrows out of turn it keeps until that is taken back.
-    model.pools[0].queued = 1;
+    model.pools[0].status.queued = 1;
     coordination.come_by(&mut model, QUANTUM + MS);
-    assert_eq!(model.held().len(), 1);
+    assert_eq!(model.place.held().len(), 1);
     model.works(QUANTUM, QUANTUM);
     assert_eq!(coordination.come_by(&mut model, 3 * QUANTUM), Visit::Looked);
-    assert_eq!(model.held().len(), 1);
+    assert_eq!(model.place.held().len(), 1);
 }
 
 #[test]
@@ -685,10 +584,10 @@ fn a_program_out_of_turn_is_closed_until_its_turn_begins() {
     let table = Table::new(1, 2);
     let (script, mut model, mut coordination) = beside_another(&table);
     coordination.begin(&mut model, 0);
-    assert_eq!(model.held().len(), 1, "its turn");
+    assert_eq!(model.place.held().len(), 1, "its turn");
     model.works(QUANTUM, QUANTUM);
     coordination.come_by(&mut model, QUANTUM);
-    model.take_effects();
+    model.place.log.take();
     lose_the_turn(&table, &mut model);
     let rests = Orders { out_of_turn: OutOfTurn::Rests, ..more(1, 1, 1) };
     script.order(Orders { due: 50, ..rests });
@@ -696,21 +595,21 @@ fn a_program_out_of_turn_is_closed_until_its_turn_begins() {
     let lost_at = QUANTUM + MS;
     model.works(MS, MS);
     assert_eq!(coordination.come_by(&mut model, lost_at), Visit::Looked);
-    let effects = model.take_effects();
+    let effects = model.place.log.take();
     let closes = [Effect::Close(true), Effect::Divide, Effect::Employ(0)];
     assert!(effects.windows(3).any(|done| done == closes), "{effects:?}");
     assert_eq!(effects.last(), Some(&Effect::Claim(0, None)), "by now it would be told of a core that is free");
     assert_eq!(coordination.next().abs_diff(lost_at + FRAME / 2) / MS, 0, "the next look is at its turn at the latest");
     script.order(rests);
     coordination.look_by(lost_at + QUANTUM);
-    model.has_lost = false;
+    model.pools[0].has_lost = false;
     let turn = lost_at + 2 * QUANTUM;
     coordination.come_by(&mut model, turn - QUANTUM);
     assert_eq!((script.last().elapsed_ns, script.last().lasted_ns), (0, QUANTUM), "it could do nothing");
-    assert!(model.take_effects().contains(&Effect::Close(true)));
+    assert!(model.place.log.take().contains(&Effect::Close(true)));
     table.now.set(0);
     assert_eq!(coordination.come_by(&mut model, turn), Visit::Looked);
-    let effects = model.take_effects();
+    let effects = model.place.log.take();
     let at = |wanted: &Effect| effects.iter().position(|effect| effect == wanted).expect("it is done");
     let order = [Effect::TakeBack(0, Some(0)), Effect::Close(false), Effect::Employ(0), Effect::Reopen(0)];
     assert!(order.iter().map(at).is_sorted(), "{effects:?}");
@@ -723,35 +622,35 @@ fn a_program_out_of_turn_borrows_a_core_that_stays_free_and_no_other() {
     coordination.begin(&mut model, 0);
     lose_the_turn(&table, &mut model);
     assert_eq!(coordination.come_by(&mut model, MS), Visit::Looked);
-    model.has_lost = false;
+    model.pools[0].has_lost = false;
     // The other releases its core, which is told; and takes it again.
-    let free = |word: CoreWord| word.released(second());
+    let free = |word: CoreWord| word.released(slot(1));
     table.change(free).expect("it holds it");
-    model.take_effects();
-    table.young_for.set(Some(MS / 2));
+    model.place.log.take();
+    table.lend_after.set(MS / 2);
     assert_eq!(coordination.come_by(&mut model, 2 * MS), Visit::Rung);
-    assert_eq!(model.take_effects(), [Effect::Claim(0, None), Effect::Rung(0)]);
+    assert_eq!(model.place.log.take(), [Effect::Claim(0, None), Effect::Rung(0)]);
     assert_eq!(coordination.next(), 2 * MS + MS / 2, "it waits first");
-    table.change(|word| word.claimed(second())).expect("it is free");
-    table.young_for.set(None);
+    table.change(|word| word.claimed(slot(1))).expect("it is free");
+    table.lend_after.set(0);
     assert_eq!(coordination.come_by(&mut model, coordination.next()), Visit::Rung);
-    assert_eq!(model.take_effects(), [Effect::Claim(0, None), Effect::Rung(0)]);
+    assert_eq!(model.place.log.take(), [Effect::Claim(0, None), Effect::Rung(0)]);
     assert!(coordination.next() > 3 * MS, "there is none to wait for");
-    assert!(model.place.wants.get(), "it is told of the next");
+    assert!(table.wanting.borrow().contains(&0), "it is told of the next");
     // It stays free. While nothing waits for a worker it does not matter.
     table.change(free).expect("it holds it");
-    model.pools[0].queued = 0;
+    model.pools[0].status.queued = 0;
     coordination.come_by(&mut model, 4 * MS);
-    model.pools[0].queued = 1;
-    assert_eq!(model.take_effects(), [Effect::Rung(0)]);
+    model.pools[0].status.queued = 1;
+    assert_eq!(model.place.log.take(), [Effect::Rung(0)]);
     coordination.come_by(&mut model, 5 * MS);
     let borrows = [Effect::Claim(0, Some(0)), Effect::Close(false), Effect::Rung(0), Effect::Reopen(0)];
-    assert_eq!(model.take_effects(), borrows);
+    assert_eq!(model.place.log.take(), borrows);
     // Its owner takes it back.
-    table.change(|word| word.taken_back(second())).expect("it is lent");
-    model.has_lost = true;
+    table.change(|word| word.taken_back(slot(1))).expect("it is lent");
+    model.pools[0].has_lost = true;
     assert_eq!(coordination.come_by(&mut model, 8 * MS), Visit::Looked);
-    assert!(model.take_effects().contains(&Effect::Close(true)));
+    assert!(model.place.log.take().contains(&Effect::Close(true)));
 }
 
 #[test]
@@ -761,11 +660,11 @@ fn a_program_that_is_given_no_turn_in_time_keeps_a_worker_until_it_is() {
     coordination.begin(&mut model, 0);
     lose_the_turn(&table, &mut model);
     coordination.come_by(&mut model, MS);
-    model.has_lost = false;
-    model.take_effects();
+    model.pools[0].has_lost = false;
+    model.place.log.take();
     let mut closed = |nth| {
         assert_eq!(coordination.come_by(&mut model, MS + nth * QUANTUM), Visit::Looked);
-        model.take_effects().contains(&Effect::Close(true))
+        model.place.log.take().contains(&Effect::Close(true))
     };
     // It last had a core at the look at its beginning.
     let bound = (FRAME + QUANTUM) / QUANTUM;
@@ -773,7 +672,7 @@ fn a_program_that_is_given_no_turn_in_time_keeps_a_worker_until_it_is() {
     assert!(!(bound..4 * bound).any(&mut closed), "the table is wrong about it, and it goes on as it can");
     table.now.set(0);
     assert!(!closed(4 * bound));
-    assert_eq!(model.held().len(), 1);
+    assert_eq!(model.place.held().len(), 1);
 }
 
 #[test]
@@ -791,7 +690,7 @@ fn no_program_is_out_of_turn_that_is_alone_keeps_a_worker_or_shares_time() {
         table.desires[1].set(others);
         script.order(orders);
         coordination.begin(&mut model, 0);
-        assert_eq!(model.take_effects().contains(&Effect::Close(true)), closes, "{orders:?}");
+        assert_eq!(model.place.log.take().contains(&Effect::Close(true)), closes, "{orders:?}");
     }
 }
 
@@ -803,9 +702,9 @@ fn a_proposal_is_told_once_and_stands_while_the_program_rests() {
     let mut coordination = script.coordination();
     coordination.begin(&mut model, 0);
     let proposed = |model: &mut Model| -> Vec<Proposal> {
-        let effects = model.take_effects().into_iter();
+        let effects = model.place.log.take().into_iter();
         effects
-            .filter_map(|effect| if let Effect::Told(Propose(proposal)) = effect { Some(proposal) } else { None })
+            .filter_map(|effect| if let Effect::Propose(proposal) = effect { Some(proposal) } else { None })
             .collect()
     };
     assert_eq!(proposed(&mut model), [], "equal parts are what a program begins with");
@@ -827,11 +726,11 @@ fn a_correction_is_told_once() {
     let script = Script::new(more(1, 1, 0));
     let mut coordination = script.coordination();
     coordination.begin(&mut model, 0);
-    assert!(!model.take_effects().contains(&Effect::Told(Correct(1000))), "so it is where a program joins");
+    assert!(!model.place.log.take().contains(&Effect::Correct(1000)), "so it is where a program joins");
     script.order(Orders { correction: 900, ..more(1, 1, 0) });
     let mut told = |nth| {
         coordination.come_by(&mut model, nth * QUANTUM);
-        model.take_effects().iter().filter(|effect| **effect == Effect::Told(Correct(900))).count()
+        model.place.log.take().iter().filter(|effect| **effect == Effect::Correct(900)).count()
     };
     assert_eq!([1, 2].map(&mut told), [1, 0]);
 }

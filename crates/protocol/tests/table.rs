@@ -1,81 +1,37 @@
 //! Which core a program claims, takes back or releases, which program it tells, and what its round decides.
 
-use std::cell::{Cell, RefCell};
+mod place;
 
-use comity_policy::allotment::{Claim, Division, Proposal};
-use comity_protocol::table::{self, Change, PROBES_EVERY, Report, Table};
-use comity_protocol::{CoreSet, CoreWord, Party, SlotId, Standing, TURN, TaskGroup, Way};
+use comity_policy::allotment::{Division, Proposal};
+use comity_protocol::table::{self, Change, PROBES_EVERY, Report};
+use comity_protocol::{SlotId, Standing, TURN, TaskGroup, Way};
 
-/// What a step did, in its order.
-#[derive(Clone, Debug, PartialEq)]
-enum Effect {
-    Exchanged(usize),
-    Granted(usize),
-    Noted(Change),
-    Fenced,
-    Looked,
-    Beat,
-    Wants(bool),
-    Waits(bool),
-    Watches(bool),
-    Rang(usize),
-}
-use Effect::{Beat, Exchanged, Fenced, Granted, Looked, Noted, Rang, Waits, Wants, Watches};
-
-/// A table to the program at place 1.
-struct Fixture {
-    words: Vec<Cell<CoreWord>>,
-    cores: CoreSet,
-    stopped: Vec<usize>,
-    wanting: RefCell<Vec<usize>>,
-    /// Cores that the program at a place may not use.
-    barred: Vec<(usize, usize)>,
-    /// Another program changes the core just before the first exchange.
-    contended: Cell<Option<usize>>,
-    effects: RefCell<Vec<Effect>>,
-    /// The program waits for a core, and watches one.
-    waits: Cell<bool>,
-    watches: Cell<bool>,
-    /// For how long each core is as it is, and has been free when the program claims it from its owner.
-    lasts: Vec<u64>,
-    lend_after: u64,
-}
+use place::Step::{Beat, Exchanged, Fenced, Granted, Looked, Noted, Rang, Waits, Wants, Watches};
+use place::{Place, Step, Table, report, slot};
 
 const ME: usize = 1;
 
-fn slot(index: usize) -> SlotId {
-    SlotId::new(index).unwrap()
+/// A table to the program at place 1. `words` has the owner and the holder of each core.
+fn table(words: &[(Option<usize>, Option<usize>)]) -> Place {
+    let table = Table::new(words.len(), 0);
+    for (word, (owner, holder)) in table.words.iter().zip(words) {
+        let owned = word.get().granted(owner.map(slot)).unwrap_or(word.get());
+        word.set(holder.map_or(owned, |holder| owned.claimed(slot(holder)).unwrap()));
+    }
+    Place::new(&table, ME)
 }
 
-/// Owner and holder of each core.
-fn table(words: &[(Option<usize>, Option<usize>)]) -> Fixture {
-    let word = |(owner, holder): &(Option<usize>, Option<usize>)| {
-        let word = CoreWord::UNUSED;
-        let word = word.granted(owner.map(slot)).unwrap_or(word);
-        Cell::new(holder.map_or(word, |holder| word.claimed(slot(holder)).unwrap()))
-    };
-    Fixture {
-        words: words.iter().map(word).collect(),
-        cores: (0..words.len()).collect(),
-        stopped: Vec::new(),
-        wanting: RefCell::default(),
-        barred: Vec::new(),
-        contended: Cell::default(),
-        effects: RefCell::default(),
-        waits: Cell::default(),
-        watches: Cell::default(),
-        lasts: vec![0; words.len()],
-        lend_after: 0,
-    }
+/// The same, where cores of others that have been free for 1000 ns may be claimed.
+fn aged(words: &[(Option<usize>, Option<usize>)], lasts: &[u64]) -> Place {
+    let table = table(words);
+    table.lend_after.set(1000);
+    table.lasts.replace(lasts.to_vec());
+    table
 }
 
-impl Fixture {
-    fn done(&self, effect: Effect) {
-        self.effects.borrow_mut().push(effect);
-    }
-
-    fn effects(&self) -> Vec<Effect> {
-        self.effects.take()
+impl Place {
+    fn effects(&self) -> Vec<Step> {
+        self.steps.take()
     }
 
     fn word(&self, core: usize) -> (Option<usize>, Option<usize>) {
@@ -84,102 +40,9 @@ impl Fixture {
     }
 }
 
-impl Table for Fixture {
-    fn slot(&self) -> SlotId {
-        slot(ME)
-    }
-
-    fn cores(&self) -> CoreSet {
-        self.cores
-    }
-
-    fn load(&self, core: usize) -> CoreWord {
-        self.words[core].get()
-    }
-
-    fn exchange(&self, core: usize, before: CoreWord, next: CoreWord) -> bool {
-        if self.contended.take().is_some_and(|contended| contended == core) {
-            return false;
-        }
-        assert_eq!(self.words[core].replace(next), before);
-        self.done(Exchanged(core));
-        true
-    }
-
-    fn grant(&self, core: usize, before: CoreWord, next: CoreWord) {
-        assert_eq!(self.words[core].replace(next), before);
-        self.done(Granted(core));
-    }
-
-    fn beat(&self) {
-        self.done(Beat);
-    }
-
-    fn is_stopped(&self, slot: SlotId) -> bool {
-        self.stopped.contains(&slot.index())
-    }
-
-    fn note(&self, change: Change) {
-        self.done(Noted(change));
-    }
-
-    fn fence(&self) {
-        self.done(Fenced);
-    }
-
-    fn wants(&self, slot: SlotId) -> bool {
-        self.wanting.borrow().contains(&slot.index())
-    }
-
-    fn is_core_wanted(&self) -> bool {
-        self.done(Looked);
-        self.wanting.borrow().iter().any(|slot| *slot != ME)
-    }
-
-    fn set_wants(&self, wants: bool) {
-        self.wanting.borrow_mut().retain(|slot| *slot != ME);
-        self.wanting.borrow_mut().extend(wants.then_some(ME));
-        self.done(Wants(wants));
-    }
-
-    fn may_use(&self, slot: SlotId, core: usize) -> bool {
-        !self.barred.contains(&(slot.index(), core))
-    }
-
-    fn ring(&self, slot: SlotId) {
-        self.done(Rang(slot.index()));
-    }
-
-    fn waits(&self) -> bool {
-        self.waits.get()
-    }
-
-    fn set_waits(&self, waits: bool) {
-        self.waits.set(waits);
-        self.done(Waits(waits));
-    }
-
-    fn watches(&self) -> bool {
-        self.watches.get()
-    }
-
-    fn set_watches(&self, watches: bool) {
-        self.watches.set(watches);
-        self.done(Watches(watches));
-    }
-
-    fn lasts(&self, core: usize) -> u64 {
-        self.lasts[core]
-    }
-
-    fn lend_after(&self) -> u64 {
-        self.lend_after
-    }
-}
-
 #[test]
 fn an_own_core_is_claimed_first_then_one_without_an_owner_then_any() {
-    let table = table(&[(Some(2), None), (None, None), (Some(1), None), (None, Some(3))]);
+    let table = &table(&[(Some(2), None), (None, None), (Some(1), None), (None, Some(3))]);
     let claim = |own_only| table::claim(&table, own_only).map(|(core, _)| core);
     assert_eq!(claim(false), Some(2));
     assert_eq!(table.effects(), [Beat, Exchanged(2), Noted(Change::Claimed(2))]);
@@ -190,20 +53,18 @@ fn an_own_core_is_claimed_first_then_one_without_an_owner_then_any() {
 
 #[test]
 fn a_core_that_its_owner_has_just_left_is_claimed_by_the_owner_alone() {
-    let mut table = table(&[(Some(2), None), (Some(1), None), (None, None), (Some(2), Some(3))]);
-    (table.lend_after, table.lasts) = (1000, vec![999, 0, 0, 5000]);
-    let claim = |table: &Fixture| table::claim(table, false).map(|(core, _)| core);
-    assert_eq!([claim(&table), claim(&table), claim(&table)], [Some(1), Some(2), None]);
+    let table = &aged(&[(Some(2), None), (Some(1), None), (None, None), (Some(2), Some(3))], &[999, 0, 0, 5000]);
+    let claim = || table::claim(&table, false).map(|(core, _)| core);
+    assert_eq!([claim(), claim(), claim()], [Some(1), Some(2), None]);
     assert!(!table::any_free(&table));
-    table.lasts[0] = 1000;
+    table.lasts.borrow_mut()[0] = 1000;
     assert!(table::any_free(&table));
-    assert_eq!(claim(&table), Some(0));
+    assert_eq!(claim(), Some(0));
 }
 
 #[test]
 fn a_program_that_watches_a_core_is_told_of_no_other_until_it_comes_by() {
-    let mut table = table(&[(Some(2), None), (Some(2), None), (None, Some(3))]);
-    (table.lend_after, table.lasts) = (1000, vec![300, 400, 0]);
+    let table = &aged(&[(Some(2), None), (Some(2), None), (None, Some(3))], &[300, 400, 0]);
     let take = |core: usize| table.words[core].set(table.words[core].get().claimed(slot(2)).unwrap());
     assert_eq!((table::watch(&table), table.effects()), (None, vec![]), "it does not wait");
     table::want(&table, true);
@@ -231,8 +92,7 @@ fn a_program_that_watches_a_core_is_told_of_no_other_until_it_comes_by() {
 
 #[test]
 fn a_program_that_watches_and_needs_no_core_any_more_leaves_it_to_those_that_do() {
-    let mut table = table(&[(Some(2), None)]);
-    table.lend_after = 1000;
+    let table = &aged(&[(Some(2), None)], &[0]);
     table::want(&table, true);
     assert_eq!(table::watch(&table), Some(1000));
     table::want(&table, false);
@@ -244,23 +104,22 @@ fn a_program_that_watches_and_needs_no_core_any_more_leaves_it_to_those_that_do(
 
 #[test]
 fn cores_that_are_free_at_different_times_are_waited_for_together() {
-    let mut table = table(&[(Some(2), None)]);
-    (table.lend_after, table.lasts) = (1000, vec![999]);
+    let table = &aged(&[(Some(2), None)], &[999]);
     table::want(&table, true);
     assert_eq!(table::watch(&table), Some(125));
 }
 
 #[test]
 fn a_core_that_another_program_was_faster_to_change_is_passed_over() {
-    let table = table(&[(None, None), (None, None)]);
+    let table = &table(&[(None, None), (None, None)]);
     table.contended.set(Some(0));
     assert_eq!(table::claim(&table, false).map(|(core, _)| core), Some(1));
 }
 
 #[test]
 fn only_cores_that_the_program_may_use_are_claimed_and_released() {
-    let mut table = table(&[(None, None), (None, Some(1))]);
-    table.cores = CoreSet::EMPTY;
+    let table = &table(&[(None, None), (None, Some(1))]);
+    table.barred.replace(vec![(ME, 0), (ME, 1)]);
     assert!(!table::any_free(&table));
     assert_eq!(
         (table::claim(&table, false), table::release(&table, None), table::release(&table, Some(1))),
@@ -270,9 +129,9 @@ fn only_cores_that_the_program_may_use_are_claimed_and_released() {
 
 #[test]
 fn what_a_stopped_program_uses_is_free_but_not_to_itself() {
-    let mut table = table(&[(Some(2), Some(2)), (None, Some(1))]);
+    let table = &table(&[(Some(2), Some(2)), (None, Some(1))]);
     assert!(!table::any_free(&table));
-    table.stopped = vec![1, 2];
+    table.stopped.replace(vec![1, 2]);
     assert!(table::any_free(&table));
     let (core, before) = table::claim(&table, false).unwrap();
     assert_eq!((core, before.holder()), (0, Some(slot(2))));
@@ -282,7 +141,7 @@ fn what_a_stopped_program_uses_is_free_but_not_to_itself() {
 
 #[test]
 fn the_borrower_is_told_once_its_core_is_taken_back() {
-    let table = table(&[(Some(1), Some(1)), (Some(2), Some(3)), (Some(1), Some(3))]);
+    let table = &table(&[(Some(1), Some(1)), (Some(2), Some(3)), (Some(1), Some(3))]);
     assert_eq!(table::take_back(&table).map(|(core, _)| core), Some(2));
     assert_eq!(table.effects(), [Beat, Exchanged(2), Noted(Change::TakenBack(2)), Rang(3)]);
     assert_eq!((table.word(2), table::take_back(&table)), ((Some(1), Some(1)), None));
@@ -292,7 +151,7 @@ fn the_borrower_is_told_once_its_core_is_taken_back() {
 fn for_a_worker_that_is_woken_a_lent_core_is_taken_back_and_left_free_unless_one_is_free() {
     let (own, lent, others) = ((Some(1), Some(1)), (Some(1), Some(2)), (Some(2), Some(2)));
     let reclaimed = |words: &[(Option<usize>, Option<usize>)], wanting: &[usize]| {
-        let table = table(words);
+        let table = &table(words);
         table.wanting.borrow_mut().extend(wanting);
         table::reclaim(&table);
         (0..words.len()).for_each(|core| assert_eq!(table.word(core).0, words[core].0, "no core has another owner"));
@@ -307,12 +166,12 @@ fn for_a_worker_that_is_woken_a_lent_core_is_taken_back_and_left_free_unless_one
     assert_eq!(reclaimed(&[lent, free], &[3]), (vec![1], vec![]));
     assert_eq!(reclaimed(&[own, others, (None, Some(2)), (None, None)], &[3]), (vec![3], vec![]));
     // What a stopped program holds can be claimed as it is.
-    let mut table = table(&[own, (Some(1), Some(3)), lent]);
-    table.stopped.push(3);
+    let table = &table(&[own, (Some(1), Some(3)), lent]);
+    table.stopped.replace(vec![3]);
     table::reclaim(&table);
     assert_eq!(table.effects(), []);
     // Another program was faster: the worker will see what is left.
-    table.stopped.clear();
+    table.stopped.take();
     table.contended.set(Some(1));
     table::reclaim(&table);
     assert_eq!(table.effects(), []);
@@ -320,7 +179,7 @@ fn for_a_worker_that_is_woken_a_lent_core_is_taken_back_and_left_free_unless_one
 
 #[test]
 fn a_core_of_another_is_released_first_and_the_one_that_is_named_only_if_held() {
-    let table = table(&[(Some(1), Some(1)), (Some(2), Some(1)), (None, Some(3)), (Some(1), Some(1))]);
+    let table = &table(&[(Some(1), Some(1)), (Some(2), Some(1)), (None, Some(3)), (Some(1), Some(1))]);
     let release = |core| table::release(&table, core).map(|(core, _)| core);
     assert_eq!([release(Some(2)), release(Some(3)), release(None)], [None, Some(3), Some(1)]);
     assert_eq!([release(None), release(None)], [Some(0), None]);
@@ -329,7 +188,7 @@ fn a_core_of_another_is_released_first_and_the_one_that_is_named_only_if_held() 
 
 #[test]
 fn the_releaser_fences_between_the_core_and_the_look_for_those_that_wait() {
-    let table = table(&[(Some(2), Some(1))]);
+    let table = &table(&[(Some(2), Some(1))]);
     table.wanting.replace(vec![0, 2, 5]);
     table::release(&table, Some(0)).unwrap();
     assert_eq!(table.effects(), [Exchanged(0), Noted(Change::Released(0)), Fenced, Looked, Rang(2)]);
@@ -337,7 +196,7 @@ fn the_releaser_fences_between_the_core_and_the_look_for_those_that_wait() {
 
 #[test]
 fn the_program_that_waits_fences_once_it_has_said_so() {
-    let table = table(&[]);
+    let table = &table(&[]);
     [true, true, false].into_iter().for_each(|wants| table::want(&table, wants));
     assert_eq!(table.effects(), [Waits(true), Fenced, Wants(true), Fenced, Waits(false), Fenced, Wants(false), Fenced]);
 }
@@ -345,10 +204,10 @@ fn the_program_that_waits_fences_once_it_has_said_so() {
 #[test]
 fn the_owner_is_told_if_it_waits_or_else_the_next_program_that_can_use_the_core() {
     let told = |owner: Option<usize>, wanting: &[usize], barred: &[usize], stopped: &[usize]| {
-        let mut table = table(&[(None, None)]);
+        let table = &table(&[(None, None)]);
         table.wanting.replace(wanting.to_vec());
-        table.barred = barred.iter().map(|slot| (*slot, 0)).collect();
-        table.stopped = stopped.to_vec();
+        table.barred.replace(barred.iter().map(|slot| (*slot, 0)).collect());
+        table.stopped.replace(stopped.to_vec());
         table::offer(&table, 0, owner.map(slot));
         let rung = |effect| if let Rang(slot) = effect { Some(slot) } else { None };
         table.effects().into_iter().filter_map(rung).collect::<Vec<_>>()
@@ -365,24 +224,10 @@ fn the_owner_is_told_if_it_waits_or_else_the_next_program_that_can_use_the_core(
 
 #[test]
 fn what_is_declined_is_offered_core_by_core() {
-    let table = table(&[(Some(2), None), (Some(2), Some(2)), (Some(3), None)]);
+    let table = &table(&[(Some(2), None), (Some(2), Some(2)), (Some(3), None)]);
     table.wanting.replace(vec![2, 3]);
     table::decline(&table);
     assert_eq!(table.effects(), [Fenced, Looked, Rang(2), Fenced, Looked, Rang(3)]);
-}
-
-fn report(index: usize, program: u64, desire: u32, awake: u32, cores: usize) -> Report {
-    let claim = Claim { program, weight: 100, desire };
-    Report {
-        party: Party { slot: slot(index), claim, may_use: (0..cores).collect() },
-        awake,
-        correction: 1000,
-        knows_frames: true,
-        proposal: Some(Proposal::Equal),
-        takes_turns: true,
-        way: Way::Cores,
-        group: None,
-    }
 }
 
 #[test]
@@ -394,7 +239,7 @@ fn programs_are_even_if_they_are_more_than_cores_and_each_has_as_many_threads_fo
             report
         };
         let reports: Vec<Report> = programs.iter().enumerate().map(of).collect();
-        let table = table(&[(None, None), (None, None)]);
+        let table = &table(&[(None, None), (None, None)]);
         table::round(&table, 10, programs[0].1, &reports, 0).is_even
     };
     let (cores, team) = (Way::Cores, Way::Team);
@@ -410,7 +255,7 @@ fn programs_are_even_if_they_are_more_than_cores_and_each_has_as_many_threads_fo
     );
     assert!(!is_even(&[(1, 100, cores), (1, 100, cores), (8, 100, team)]));
     let parties = [(1, 10), (2, 20), (3, 30), (4, 30)].map(|(index, program)| report(index, program, 1, 1, 2));
-    let standing = table::round(&table(&[(None, None), (None, None)]), 10, 100, &parties, 0);
+    let standing = table::round(&&table(&[(None, None), (None, None)]), 10, 100, &parties, 0);
     assert!(!standing.is_even, "two parties of a process have together twice the threads of the others");
 }
 
@@ -422,7 +267,7 @@ fn programs_take_turns_if_one_needs_them_and_each_can_use_all_cores_and_halts_ou
     let standing = |reports: &[Report]| {
         // At time 0 a probe of efficiencies would give each program all cores in turn.
         let now = 4 * TURN.as_nanos() as u64;
-        let standing = table::round(&table(&[(None, None), (None, None)]), 10, 100, reports, now);
+        let standing = table::round(&&table(&[(None, None), (None, None)]), 10, 100, reports, now);
         (standing.may_take_turns, standing.division)
     };
     assert_eq!(standing(&[team(), other()]), (true, Division::Time));
@@ -452,7 +297,7 @@ fn programs_take_turns_if_one_needs_them_and_each_can_use_all_cores_and_halts_ou
     let third = Report { proposal: slowdown, ..report(3, 30, 2, 2, 2) };
     let of = |report: Report| Report { group: group(report.party.claim.program as u32), ..report };
     let reports = [team(), other(), third].map(of);
-    let standing = table::round(&table(&[(None, None), (None, None)]), 10, 100, &reports, 0);
+    let standing = table::round(&&table(&[(None, None), (None, None)]), 10, 100, &reports, 0);
     assert_eq!((standing.is_grouped, standing.is_even), (Some(false), false));
 }
 
@@ -467,7 +312,7 @@ fn programs_are_grouped_if_each_has_a_task_group_that_weighs_what_it_weighs() {
             report
         };
         let reports: Vec<Report> = programs.iter().enumerate().map(of).collect();
-        let table = table(&[(None, None), (None, None)]);
+        let table = &table(&[(None, None), (None, None)]);
         table::round(&table, 10, programs[0].1, &reports, 0).is_grouped
     };
     let (yes, no) = (Some(true), Some(false));
@@ -495,7 +340,7 @@ fn programs_are_grouped_if_each_has_a_task_group_that_weighs_what_it_weighs() {
 
 #[test]
 fn a_round_brings_the_owners_up_to_date_before_the_program_looks_how_it_stands() {
-    let table = table(&[(Some(1), Some(1)), (Some(1), None), (Some(1), Some(2)), (Some(1), None)]);
+    let table = &table(&[(Some(1), Some(1)), (Some(1), None), (Some(1), Some(2)), (Some(1), None)]);
     let standing = table::round(&table, 10, 100, &[report(1, 10, 4, 1, 4), report(2, 20, 4, 1, 4)], 0);
     assert_eq!(table.effects(), [Granted(2), Granted(3)]);
     let expected = Standing {
@@ -521,15 +366,15 @@ fn a_round_brings_the_owners_up_to_date_before_the_program_looks_how_it_stands()
 
 #[test]
 fn a_core_that_a_stopped_borrower_uses_is_free_and_not_lent() {
-    let mut table = table(&[(Some(1), Some(2)), (Some(1), Some(3))]);
-    table.stopped = vec![3];
+    let table = &table(&[(Some(1), Some(2)), (Some(1), Some(3))]);
+    table.stopped.replace(vec![3]);
     let Standing { owned, free, own_free, lent, .. } = table::round(&table, 10, 100, &[report(1, 10, 2, 1, 2)], 0);
     assert_eq!([owned, free, own_free, lent], [2, 1, 1, 1]);
 }
 
 #[test]
 fn a_program_that_shares_time_has_a_share_and_no_cores() {
-    let table = table(&[(None, None); 4]);
+    let table = &table(&[(None, None); 4]);
     let reports = [report(1, 10, 4, 1, 4), report(2, 20, 0, 3, 4), report(3, 30, 0, 0, 4)];
     let standing = table::round(&table, 10, 100, &reports, 0);
     assert_eq!((standing.owned, standing.alone, standing.programs, standing.share_milli), (4, true, 2, 2000));
@@ -540,7 +385,7 @@ fn a_program_that_shares_time_has_a_share_and_no_cores() {
 #[test]
 fn parties_of_one_process_divide_what_one_program_gets() {
     let stands = |reports: &[Report]| {
-        let standing = table::round(&table(&[(None, None); 4]), 10, 100, reports, 0);
+        let standing = table::round(&&table(&[(None, None); 4]), 10, 100, reports, 0);
         (standing.alone, standing.programs, standing.owned, standing.share_milli)
     };
     let [one, other] = [1, 2].map(|index| report(index, 10, 4, 4, 4));
@@ -552,7 +397,7 @@ fn parties_of_one_process_divide_what_one_program_gets() {
     // other core.
     let turn = TURN.as_nanos() as u64;
     let at = |now: u64| {
-        let table = table(&[(None, None); 2]);
+        let table = &table(&[(None, None); 2]);
         let reports = [report(1, 10, 2, 2, 2), report(2, 10, 2, 2, 2), report(3, 20, 2, 2, 2)];
         let standing = table::round(&table, 10, 100, &reports, now);
         let owners = [table.word(0).0, table.word(1).0];
@@ -564,7 +409,7 @@ fn parties_of_one_process_divide_what_one_program_gets() {
 
 #[test]
 fn the_owners_stay_where_no_program_desires_a_core_and_beyond_those_that_any_may_use() {
-    let table = table(&[(Some(2), None), (Some(3), None)]);
+    let table = &table(&[(Some(2), None), (Some(3), None)]);
     table::round(&table, 10, 100, &[report(1, 10, 0, 1, 2)], 0);
     assert_eq!(table.effects(), []);
     table::round(&table, 10, 100, &[report(1, 10, 1, 1, 1)], 0);
@@ -577,7 +422,7 @@ fn beside_a_program_that_knows_no_frames_cores_go_round_the_slower_the_more_prog
     reports[5].knows_frames = false;
     reports[2].correction = 2000;
     let turn = TURN.as_nanos() as u64;
-    let table = table(&[(None, None)]);
+    let table = &table(&[(None, None)]);
     let owner = |now| {
         table::round(&table, 1, 100, &reports, now);
         table.word(0).0.unwrap()
@@ -595,7 +440,7 @@ fn what_is_left_over_rotates_in_frames_and_a_program_knows_when_its_turn_begins_
     }
     // Of two cores: a third, two thirds, one.
     let frame = 3 * TURN.as_nanos() as u64;
-    let table = table(&[(None, None); 2]);
+    let table = &table(&[(None, None); 2]);
     let allotted = |now| {
         let standing = table::round(&table, 1, 200, &reports, now);
         assert_eq!((standing.owned, standing.frame), (standing.allotted, frame));
@@ -621,7 +466,7 @@ fn what_a_program_publishes_corrects_its_share_to_half_or_twice_at_the_outside()
         let mut reports = [report(1, 10, 6, 1, 6), report(2, 20, 6, 1, 6)];
         reports[0].correction = corrections[0];
         reports[1].correction = corrections[1];
-        let table = table(&[(None, None); 6]);
+        let table = &table(&[(None, None); 6]);
         let Standing { owned, share_milli, .. } = table::round(&table, 10, 100, &reports, TURN.as_nanos() as u64);
         assert_eq!(share_milli, 3000, "what it is due stays");
         owned
@@ -636,7 +481,7 @@ fn shares_are_in_proportion_to_efficiencies_where_all_programs_propose_an_equal_
         let mut reports = [report(1, 10, 6, 1, 6), report(2, 20, 6, 1, 6)];
         reports[0].proposal = proposals[0];
         reports[1].proposal = proposals[1];
-        let standing = table::round(&table(&[(None, None); 6]), 10, 100, &reports, 3 * TURN.as_nanos() as u64);
+        let standing = table::round(&&table(&[(None, None); 6]), 10, 100, &reports, 3 * TURN.as_nanos() as u64);
         (standing.owned, standing.share_milli)
     };
     let slowed = |efficiency| Some(Proposal::Slowdown { efficiency });
@@ -654,12 +499,12 @@ fn shares_are_in_proportion_to_efficiencies_where_all_programs_propose_an_equal_
         (report.proposal, report.correction) = (slowed(500), 500);
     }
     reports[0].correction = 1000;
-    let standing = table::round(&table(&[(None, None); 6]), 10, 100, &reports, 3 * TURN.as_nanos() as u64);
+    let standing = table::round(&&table(&[(None, None); 6]), 10, 100, &reports, 3 * TURN.as_nanos() as u64);
     assert_eq!((standing.owned, standing.share_milli), (4, 3000));
     // One that alone wants cores is as much like the others as any.
     let mut reports = [report(1, 10, 6, 1, 6), report(2, 20, 0, 1, 6)];
     reports[0].proposal = slowed(500);
-    let standing = table::round(&table(&[(None, None); 6]), 10, 100, &reports, 3 * TURN.as_nanos() as u64);
+    let standing = table::round(&&table(&[(None, None); 6]), 10, 100, &reports, 3 * TURN.as_nanos() as u64);
     assert_eq!((standing.owned, standing.share_milli), (6, 3000));
 }
 
@@ -671,7 +516,7 @@ fn programs_that_are_slowed_alike_have_all_cores_in_turn_now_and_then() {
         for (report, efficiency) in reports.iter_mut().zip(efficiencies) {
             report.proposal = Some(Proposal::Slowdown { efficiency });
         }
-        table::round(&table(&[(None, None); 6]), 10, 100, &reports, now)
+        table::round(&&table(&[(None, None); 6]), 10, 100, &reports, now)
     };
     for nth in 0..2 * PROBES_EVERY {
         let is_probe = nth % PROBES_EVERY == 0;
@@ -700,7 +545,7 @@ fn many_programs_are_not_probed_and_a_crowd_is_told_apart_by_nothing() {
             report.proposal = Some(Proposal::Slowdown { efficiency: 500 });
         }
         reports[0].proposal = Some(Proposal::Slowdown { efficiency: 1000 });
-        let standing = table::round(&table(&vec![(None, None); cores]), 1, 100, &reports, now);
+        let standing = table::round(&&table(&vec![(None, None); cores]), 1, 100, &reports, now);
         (standing.division, standing.most_out / standing.frame)
     };
     assert_eq!(divided(4, 4, 0), (Division::Time, 2), "from the turn in a frame to that in a probe");
@@ -717,7 +562,7 @@ fn each_has_all_cores_in_turn_where_all_programs_propose_that() {
         reports[0].proposal = proposals[0];
         reports[1].proposal = proposals[1];
         let Standing { owned, share_milli, until_change, .. } =
-            table::round(&table(&[(None, None); 6]), 10, 100, &reports, now);
+            table::round(&&table(&[(None, None); 6]), 10, 100, &reports, now);
         (owned, share_milli, until_change.map(|until| until / 1_000_000))
     };
     let gangs = [Some(Proposal::Time); 2];
@@ -728,7 +573,7 @@ fn each_has_all_cores_in_turn_where_all_programs_propose_that() {
     let few = |proposal| {
         let mut reports = [report(1, 10, 2, 1, 6), report(2, 20, 6, 1, 6)];
         reports.iter_mut().for_each(|report| report.proposal = proposal);
-        let Standing { share_milli, division, .. } = table::round(&table(&[(None, None); 6]), 10, 100, &reports, 0);
+        let Standing { share_milli, division, .. } = table::round(&&table(&[(None, None); 6]), 10, 100, &reports, 0);
         (share_milli, division)
     };
     assert_eq!([few(gangs[0]), few(None)], [(1000, Division::Time), (3000, Division::Equal)]);

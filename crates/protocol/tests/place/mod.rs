@@ -1,33 +1,37 @@
 //! A core table that the programs of one test share, and the place of each.
+#![allow(dead_code, reason = "not every test program uses all of it")]
 
 use std::cell::{Cell, RefCell};
+use std::ops::Deref;
 use std::rc::Rc;
 
-use comity_policy::UNCORRECTED;
 use comity_policy::allotment::{Claim, Proposal};
+use comity_policy::{Mode, Room, UNCORRECTED};
 use comity_protocol::table::{self, Change, Report, Seat};
 use comity_protocol::{CoreSet, CoreWord, Party, SlotId, Standing, Way};
 
-/// A core that another program owns may be claimed once it has been free for so long.
-const LEND_AFTER: u64 = 1_000_000;
-
-/// Cores, and what each program desires.
+/// Cores, what each program desires, and what is known of the programs by their places.
+#[derive(Default)]
 pub struct Table {
     pub words: Vec<Cell<CoreWord>>,
     pub desires: Vec<Cell<u32>>,
     pub now: Cell<u64>,
-    /// Each free core may be claimed in so many nanoseconds. `None`: at once.
-    pub young_for: Cell<Option<u64>>,
+    pub wanting: RefCell<Vec<usize>>,
+    pub stopped: RefCell<Vec<usize>>,
+    /// Cores that the program at a place may not use.
+    pub barred: RefCell<Vec<(usize, usize)>>,
+    /// Another program changes the core just before the first exchange.
+    pub contended: Cell<Option<usize>>,
+    /// For how many nanoseconds each core is as it is. The default is 0.
+    pub lasts: RefCell<Vec<u64>>,
+    /// A core that another program owns is claimed once it has been free for so many nanoseconds.
+    pub lend_after: Cell<u64>,
 }
 
 impl Table {
     pub fn new(cores: usize, programs: usize) -> Rc<Table> {
-        Rc::new(Table {
-            words: vec![Cell::new(CoreWord::UNUSED); cores],
-            desires: vec![Cell::new(0); programs],
-            now: Cell::default(),
-            young_for: Cell::default(),
-        })
+        let words = vec![Cell::new(CoreWord::UNUSED); cores];
+        Rc::new(Table { words, desires: vec![Cell::default(); programs], ..Table::default() })
     }
 
     /// Changes the first core for which there is a next word.
@@ -38,38 +42,65 @@ impl Table {
     }
 }
 
-/// What a program told the table.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Told {
+/// What a step did with the table, in its order.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Step {
+    Exchanged(usize),
+    Granted(usize),
+    Noted(Change),
+    Fenced,
+    Looked,
+    Beat,
+    Wants(bool),
+    Waits(bool),
+    Watches(bool),
+    Rang(usize),
+}
+
+/// What a program told the table, and what else was done with it, in order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Effect {
     Round(u32),
     Correct(u32),
     Propose(Proposal),
     Want(bool),
+    Stand { alone: bool, mode: Mode, room: Room, usable: u32 },
+    Release(usize),
+    Claim(usize, Option<usize>),
+    TakeBack(usize, Option<usize>),
+    Divide,
+    Employ(usize),
+    Rung(usize),
+    LeaveOff(usize),
+    Close(bool),
+    Reopen(usize),
 }
 
 /// A program's place, which it does not lose.
-pub struct Place<T> {
+pub struct Place {
     pub table: Rc<Table>,
     pub slot: SlotId,
-    /// What the program told, among what else the test notes.
-    pub log: RefCell<Vec<T>>,
-    /// The program waits for a core, is told of those that become free, and watches one.
+    pub log: RefCell<Vec<Effect>>,
+    pub steps: RefCell<Vec<Step>>,
+    /// The program waits for a core, and watches one.
     pub waits: Cell<bool>,
-    pub wants: Cell<bool>,
     watches: Cell<bool>,
     /// The number of programs that the program sees.
     pub population: Cell<usize>,
 }
 
-impl<T: From<Told>> Place<T> {
-    pub fn new(table: &Rc<Table>, slot: usize) -> Place<T> {
-        let (log, waits, wants, watches) = Default::default();
-        let (table, slot) = (Rc::clone(table), SlotId::new(slot).unwrap());
-        Place { table, slot, log, waits, wants, watches, population: Cell::new(1) }
+impl Place {
+    pub fn new(table: &Rc<Table>, slot: usize) -> Place {
+        let (log, steps, waits, watches) = Default::default();
+        Place { table: Rc::clone(table), slot: self::slot(slot), log, steps, waits, watches, population: Cell::new(1) }
     }
 
-    pub fn note(&self, one: impl Into<T>) {
-        self.log.borrow_mut().push(one.into());
+    pub fn note(&self, effect: Effect) {
+        self.log.borrow_mut().push(effect);
+    }
+
+    fn step(&self, step: Step) {
+        self.steps.borrow_mut().push(step);
     }
 
     pub fn held(&self) -> CoreSet {
@@ -82,111 +113,135 @@ impl<T: From<Told>> Place<T> {
 }
 
 /// The first of two programs on two cores.
-impl<T: From<Told>> Default for Place<T> {
-    fn default() -> Place<T> {
+impl Default for Place {
+    fn default() -> Place {
         Place::new(&Table::new(2, 2), 0)
     }
 }
 
-impl<T: From<Told>> Seat for Place<T> {
-    type View<'a>
-        = &'a Self
-    where
-        Self: 'a;
+impl Deref for Place {
+    type Target = Table;
+
+    fn deref(&self) -> &Table {
+        &self.table
+    }
+}
+
+pub fn slot(index: usize) -> SlotId {
+    SlotId::new(index).unwrap()
+}
+
+pub fn report(index: usize, program: u64, desire: u32, awake: u32, cores: usize) -> Report {
+    let claim = Claim { program, weight: 100, desire };
+    Report {
+        party: Party { slot: slot(index), claim, may_use: (0..cores).collect() },
+        awake,
+        correction: UNCORRECTED,
+        knows_frames: true,
+        proposal: Some(Proposal::Equal),
+        takes_turns: true,
+        way: Way::Cores,
+        group: None,
+    }
+}
+
+impl Seat for Place {
+    type View<'a> = &'a Self;
 
     fn view(&self) -> Option<&Self> {
         Some(self)
     }
 
-    fn view_at(&self, _: u64) -> Option<&Self> {
-        Some(self)
-    }
-
     fn round(&self, desire: u32, _: u32) -> Standing {
-        self.note(Told::Round(desire));
-        self.table.desires[self.slot.index()].set(desire);
-        let report = |(nth, desire): (usize, &Cell<u32>)| {
-            let slot = SlotId::new(nth).unwrap();
-            let claim = Claim { program: nth as u64, weight: 100, desire: desire.get() };
-            Report {
-                party: Party { slot, claim, may_use: table::Table::cores(&self) },
-                awake: 1,
-                correction: UNCORRECTED,
-                knows_frames: true,
-                proposal: Some(Proposal::Equal),
-                takes_turns: false,
-                way: Way::default(),
-                group: None,
-            }
-        };
-        let reports: Vec<Report> = self.table.desires.iter().enumerate().map(report).collect();
-        table::round(&self, self.slot.index() as u64, 100, &reports, self.table.now.get())
+        self.note(Effect::Round(desire));
+        self.desires[self.slot.index()].set(desire);
+        let desires = self.desires.iter().enumerate();
+        let reports = desires.map(|(nth, desire)| report(nth, nth as u64, desire.get(), 1, self.words.len()));
+        table::round(&self, self.slot.index() as u64, 100, &reports.collect::<Vec<_>>(), self.now.get())
     }
 
     fn correct(&self, correction: u32) {
-        self.note(Told::Correct(correction));
+        self.note(Effect::Correct(correction));
     }
 
     fn propose(&self, proposal: Proposal) {
-        self.note(Told::Propose(proposal));
+        self.note(Effect::Propose(proposal));
     }
 
     fn want(&self, wants: bool) {
-        self.note(Told::Want(wants));
+        self.note(Effect::Want(wants));
         table::want(&self, wants);
     }
 
     fn population(&self) -> usize {
         self.population.get()
     }
-
-    fn has_its_place(&self) -> bool {
-        true
-    }
 }
 
-impl<T> table::Table for &Place<T> {
+impl table::Table for &Place {
     fn slot(&self) -> SlotId {
         self.slot
     }
 
     fn cores(&self) -> CoreSet {
-        (0..self.table.words.len()).collect()
+        (0..self.words.len()).filter(|core| self.may_use(self.slot, *core)).collect()
     }
 
     fn load(&self, core: usize) -> CoreWord {
-        self.table.words[core].get()
+        self.words[core].get()
     }
 
     fn exchange(&self, core: usize, before: CoreWord, next: CoreWord) -> bool {
-        assert_eq!(self.table.words[core].replace(next), before);
+        if self.contended.take() == Some(core) {
+            return false;
+        }
+        assert_eq!(self.words[core].replace(next), before);
+        self.step(Step::Exchanged(core));
         true
     }
 
     fn grant(&self, core: usize, before: CoreWord, next: CoreWord) {
-        self.exchange(core, before, next);
+        assert_eq!(self.words[core].replace(next), before);
+        self.step(Step::Granted(core));
     }
 
-    fn beat(&self) {}
-
-    fn is_stopped(&self, _: SlotId) -> bool {
-        false
+    fn beat(&self) {
+        self.step(Step::Beat);
     }
 
-    fn note(&self, _: Change) {}
+    fn is_stopped(&self, slot: SlotId) -> bool {
+        self.stopped.borrow().contains(&slot.index())
+    }
 
-    fn fence(&self) {}
+    fn note(&self, change: Change) {
+        self.step(Step::Noted(change));
+    }
+
+    fn fence(&self) {
+        self.step(Step::Fenced);
+    }
 
     fn wants(&self, slot: SlotId) -> bool {
-        slot == self.slot && self.wants.get()
+        self.wanting.borrow().contains(&slot.index())
     }
 
     fn is_core_wanted(&self) -> bool {
-        false
+        self.step(Step::Looked);
+        self.wanting.borrow().iter().any(|slot| *slot != self.slot.index())
     }
 
     fn set_wants(&self, wants: bool) {
-        self.wants.set(wants);
+        self.wanting.borrow_mut().retain(|slot| *slot != self.slot.index());
+        self.wanting.borrow_mut().extend(wants.then_some(self.slot.index()));
+        self.step(Step::Wants(wants));
+    }
+
+    fn may_use(&self, slot: SlotId, core: usize) -> bool {
+        !self.barred.borrow().contains(&(slot.index(), core))
+    }
+
+    fn ring(&self, slot: SlotId) {
+        self.step(Step::Rang(slot.index()));
     }
 
     fn waits(&self) -> bool {
@@ -195,6 +250,7 @@ impl<T> table::Table for &Place<T> {
 
     fn set_waits(&self, waits: bool) {
         self.waits.set(waits);
+        self.step(Step::Waits(waits));
     }
 
     fn watches(&self) -> bool {
@@ -203,19 +259,14 @@ impl<T> table::Table for &Place<T> {
 
     fn set_watches(&self, watches: bool) {
         self.watches.set(watches);
+        self.step(Step::Watches(watches));
     }
 
-    fn lasts(&self, _: usize) -> u64 {
-        LEND_AFTER - self.table.young_for.get().unwrap_or(0)
+    fn lasts(&self, core: usize) -> u64 {
+        self.lasts.borrow().get(core).copied().unwrap_or(0)
     }
 
     fn lend_after(&self) -> u64 {
-        LEND_AFTER
+        self.lend_after.get()
     }
-
-    fn may_use(&self, _: SlotId, _: usize) -> bool {
-        true
-    }
-
-    fn ring(&self, _: SlotId) {}
 }

@@ -21,7 +21,7 @@ use comity_os::usage::Usage;
 use comity_os::{CoreSet, affinity, cores, quota, slice, task_group};
 use comity_policy::{Mode, Room, Sharing};
 use comity_protocol::look::{AtLook, Looked as _};
-use comity_protocol::program::{self as protocol, Times};
+use comity_protocol::program::{self as protocol, Spent, Times};
 use comity_protocol::quantum::{Coordination, Visit};
 use comity_protocol::steal_time::Reading;
 use comity_table::{InForce, Member, Own, Profile, STOPPED_AFTER, Seat as _, TURN, other_layouts, this_program};
@@ -444,12 +444,11 @@ impl protocol::Pools for Driver<'_> {
         self.pools[nth].id.0
     }
 
-    fn held_ns(&mut self) -> u64 {
-        self.program.held_ns()
-    }
-
-    fn clock_ns(&mut self) -> u64 {
-        self.clock.look(self.member.siblings().map(|_| self.program.workers_ns()))
+    fn spent(&mut self, lasted_ns: u64) -> Spent {
+        let held_ns = self.program.held_ns();
+        let clock_ns = self.clock.look(self.member.siblings().map(|_| self.program.workers_ns()));
+        let granted_ns = observer::granted(&mut self.limits.throttle, self.limits.quota, lasted_ns);
+        Spent { held_ns, clock_ns, granted_ns, ended: self.ended }
     }
 
     fn idle_ns(&mut self) -> Option<u64> {
@@ -468,15 +467,7 @@ impl protocol::Pools for Driver<'_> {
         observer::first_thread_is_blocked()
     }
 
-    fn granted_ns(&mut self, lasted_ns: u64) -> Option<u64> {
-        observer::granted(&mut self.limits.throttle, self.limits.quota, lasted_ns)
-    }
-
     fn busy_ns(&mut self) -> u64 {
         self.program.busy_ns()
-    }
-
-    fn ended(&mut self) -> Times {
-        self.ended
     }
 }

@@ -53,7 +53,8 @@ impl Looked for Pool {
         let is_busy = is_awake && self.registry.sleep.is_busy(worker);
         let progress = [peer.queued() as u64, peer.counters.steals.get(), peer.busy_since.load(Ordering::Relaxed)];
         let clock = peer.thread().filter(|_| is_busy).and_then(|thread| thread.cpu_time());
-        Sample { is_busy, busy_ns: peer.busy_ns(self.registry.now()), clock_ns: clock.map(nanos), progress }
+        let busy_ns = peer.busy_ns(self.registry.now());
+        Sample { is_awake, is_busy, busy_ns, clock_ns: clock.map(nanos), progress }
     }
 
     fn times(&self, worker: WorkerId) -> Option<Times> {

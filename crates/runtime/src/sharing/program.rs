@@ -20,8 +20,8 @@ use comity_os::{SharedCoreSet, futex, lock, priority, task_group};
 use comity_policy::allotment::{Claim, deq, scattered};
 use comity_policy::{Policy, Room, Sharing, Sleeper};
 use comity_protocol::program::Times;
-use comity_protocol::table::{self, Seat as _};
-use comity_table::{CoreSet, CoreWord, Location, Member, Own, Thieves, View};
+use comity_protocol::table::{self, Gain, Seat as _};
+use comity_table::{CoreSet, Location, Member, Own, Thieves};
 
 use crate::cores::activation::{Cores, Mover, Terms};
 use crate::cores::masks::Spell;
@@ -687,19 +687,6 @@ struct Part {
 }
 
 impl Part {
-    fn gains(&self, claim: impl FnOnce(&View<'_>) -> Option<(usize, CoreWord)>, how: Holding) -> Option<usize> {
-        // The lock first: a look at what the pool has then sees the core.
-        let mut division = self.program.division();
-        let may_have = division.living.contains(&self.pool) && division.cores.len() < division.most;
-        if division.closed || !may_have {
-            return None;
-        }
-        let (core, _) = claim(&self.member.view()?)?;
-        division.give(core, self.pool);
-        division.tell(core, how);
-        Some(core)
-    }
-
     /// The pool's core that is to go: `core`, or one that is not the program's own.
     fn which(&self, division: &Division, core: Option<usize>) -> Option<usize> {
         let used = division.of(self.pool);
@@ -729,12 +716,21 @@ impl Cores for Part {
         self.member.held()
     }
 
-    fn claim(&self, own_only: bool) -> Option<usize> {
-        self.gains(|table| table::claim(table, own_only), Holding::Claimed)
-    }
-
-    fn take_back(&self) -> Option<usize> {
-        self.gains(|table| table::take_back(table), Holding::TakenBack)
+    fn gain(&self, how: Gain) -> Option<usize> {
+        // The lock first: a look at what the pool has then sees the core.
+        let mut division = self.program.division();
+        let may_have = division.living.contains(&self.pool) && division.cores.len() < division.most;
+        if division.closed || !may_have {
+            return None;
+        }
+        let table = self.member.view()?;
+        let ((core, _), holding) = match how {
+            Gain::Claim { own_only } => (table::claim(&table, own_only)?, Holding::Claimed),
+            Gain::TakeBack => (table::take_back(&table)?, Holding::TakenBack),
+        };
+        division.give(core, self.pool);
+        division.tell(core, holding);
+        Some(core)
     }
 
     fn reclaim(&self) {

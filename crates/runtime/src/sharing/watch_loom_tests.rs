@@ -3,7 +3,7 @@
 //! coordinator by. The steps are those of `comity_protocol::table`; the table and the bell are a model of what
 //! `comity_table` has in shared memory.
 
-use comity_protocol::table::{self, Change, Table};
+use comity_protocol::table::{self, Table};
 use comity_protocol::{CoreSet, CoreWord, SlotId};
 use loom::sync::Arc;
 use loom::thread;
@@ -96,8 +96,6 @@ impl Table for Seen<'_> {
         false
     }
 
-    fn note(&self, _: Change) {}
-
     fn fence(&self) {
         fence(Ordering::SeqCst);
     }
@@ -136,10 +134,6 @@ impl Table for Seen<'_> {
 
     fn lend_after(&self) -> u64 {
         1
-    }
-
-    fn may_use(&self, _: SlotId, _: usize) -> bool {
-        true
     }
 
     fn ring(&self, to: SlotId) {

@@ -8,7 +8,7 @@ use comity_protocol::SlotId;
 use comity_protocol::activation::{Activation, Terms};
 use comity_protocol::look::{AtLook, Looked};
 use comity_protocol::orders::InForce;
-use comity_protocol::program::{Pools, Program, Sample, Times};
+use comity_protocol::program::{Pools, Program, Sample, Spent, Times};
 use comity_protocol::quantum::{Coordination, Visit};
 use comity_protocol::steal_time::Reading;
 
@@ -277,6 +277,7 @@ impl Looked for Driver<'_> {
         let one = &self.pool.workers[worker.index()];
         let is_busy = is_awake && self.pool.sleep().is_busy(worker);
         Sample {
+            is_awake,
             is_busy,
             busy_ns: one.busy_time(self.now),
             clock_ns: is_busy.then_some(one.times.on_core),
@@ -338,25 +339,14 @@ impl Pools for Driver<'_> {
         self.share().activation.books().is_at_work() || self.pool.shows_task()
     }
 
-    /// What hands in the tasks here is no thread.
-    fn keeps_core(&self) -> bool {
-        false
-    }
-
     fn reopen(&mut self, _: usize) {
         self.share().activation.reopen(&Queues::of(self.pool));
     }
 
-    fn id(&self, _: usize) -> u64 {
-        0
-    }
-
-    fn held_ns(&mut self) -> u64 {
-        self.share().part().held_time()
-    }
-
-    fn clock_ns(&mut self) -> u64 {
-        self.pool.spent().total()
+    fn spent(&mut self, lasted_ns: u64) -> Spent {
+        let (held_ns, clock_ns) = (self.share().part().held_time(), self.pool.spent().total());
+        let granted_ns = self.pool.quota.as_ref().and_then(|quota| quota.most(lasted_ns, self.now));
+        Spent { held_ns, clock_ns, granted_ns, ..Spent::default() }
     }
 
     fn idle_ns(&mut self) -> Option<u64> {
@@ -365,10 +355,6 @@ impl Pools for Driver<'_> {
 
     fn stolen(&mut self) -> Option<Reading> {
         self.stolen.filter(|_| self.pool.policy.folds())
-    }
-
-    fn granted_ns(&mut self, lasted_ns: u64) -> Option<u64> {
-        self.pool.quota.as_ref()?.most(lasted_ns, self.now)
     }
 
     fn busy_ns(&mut self) -> u64 {

@@ -12,7 +12,7 @@ use comity_policy::UNCORRECTED;
 use comity_policy::allotment::{Claim, Proposal};
 use comity_protocol::activation::Cores;
 use comity_protocol::orders::{InForce, Own, Request, Requests, Words};
-use comity_protocol::table::{self, Change, Report, Seat, Table as _};
+use comity_protocol::table::{self, Gain, Report, Seat, Table as _};
 use comity_protocol::{CoreSet, CoreWord, Party, SLOTS, STOPPED_AFTER, SlotId, Standing, Way};
 
 /// A program's place.
@@ -334,9 +334,6 @@ impl table::Table for View<'_> {
         self.table.is_stopped(slot)
     }
 
-    /// Nothing here counts them.
-    fn note(&self, _: Change) {}
-
     fn fence(&self) {}
 
     fn wants(&self, slot: SlotId) -> bool {
@@ -351,11 +348,6 @@ impl table::Table for View<'_> {
         let wanting = &self.table.wanting;
         let before = self.table.slot(self.me).wants.replace(wants);
         wanting.set(wanting.get() + u32::from(wants) - u32::from(before));
-    }
-
-    /// Here each program may use each core.
-    fn may_use(&self, _: SlotId, _: usize) -> bool {
-        true
     }
 
     fn ring(&self, slot: SlotId) {
@@ -418,11 +410,6 @@ impl Part {
         self.held_time.set((self.held_time(), self.table.now.get()));
         self.held.set(cores);
     }
-
-    fn gains(&self, (core, _): (usize, CoreWord)) -> usize {
-        self.hold(self.held.get().union([core].into_iter().collect()));
-        core
-    }
 }
 
 impl Seat for Part {
@@ -430,11 +417,6 @@ impl Seat for Part {
 
     fn view(&self) -> Option<View<'_>> {
         Some(self.table.view(self.slot))
-    }
-
-    /// A visit takes no time.
-    fn view_at(&self, _: u64) -> Option<View<'_>> {
-        self.view()
     }
 
     /// Buries the dead, too. To ask for them costs nothing here, so each round asks for all.
@@ -468,10 +450,6 @@ impl Seat for Part {
     fn population(&self) -> usize {
         self.table.population()
     }
-
-    fn has_its_place(&self) -> bool {
-        true
-    }
 }
 
 impl Cores for Part {
@@ -484,12 +462,10 @@ impl Cores for Part {
         table::held(&self.table.view(self.slot))
     }
 
-    fn claim(&self, own_only: bool) -> Option<usize> {
-        table::claim(&self.table.view(self.slot), own_only).map(|claimed| self.gains(claimed))
-    }
-
-    fn take_back(&self) -> Option<usize> {
-        table::take_back(&self.table.view(self.slot)).map(|taken| self.gains(taken))
+    fn gain(&self, how: Gain) -> Option<usize> {
+        let (core, _) = table::gain(&self.table.view(self.slot), how)?;
+        self.hold(self.held.get().union([core].into_iter().collect()));
+        Some(core)
     }
 
     fn reclaim(&self) {

@@ -8,6 +8,7 @@ use comity_policy::{Action, Event, Level, Policy, Room, Sharing, Thief, Victim};
 use comity_protocol::CoreSet;
 use comity_protocol::activation::{self, Activation, Cores, Mover, Terms};
 use comity_protocol::dialogue::{Dialogue, Hands, Take};
+use comity_protocol::table::Gain;
 
 use super::*;
 use crate::workers::thief::hold;
@@ -35,16 +36,11 @@ impl Cores for Table {
         *self.held.lock().unwrap()
     }
 
-    fn held_by_program(&self) -> CoreSet {
-        self.held()
-    }
-
-    fn claim(&self, _: bool) -> Option<usize> {
-        Table::pass(&self.free, &self.held, None)
-    }
-
-    fn take_back(&self) -> Option<usize> {
-        None
+    fn gain(&self, how: Gain) -> Option<usize> {
+        match how {
+            Gain::Claim { .. } => Table::pass(&self.free, &self.held, None),
+            Gain::TakeBack => None,
+        }
     }
 
     fn release(&self, core: Option<usize>) -> Option<usize> {
@@ -64,8 +60,6 @@ impl Cores for Table {
     fn is_core_wanted(&self) -> bool {
         false
     }
-
-    fn note_lost(&self, _: u32) {}
 }
 
 /// A pool that takes part in a table.
@@ -251,7 +245,7 @@ impl Member {
             *table.held.lock().unwrap() = CoreSet::EMPTY;
             activation.note_losses(&mut books, table);
         }
-        while activation.claim(&mut books, table, false) {}
+        while activation.gain(&mut books, Gain::Claim { own_only: false }) {}
         drop(books);
         activation.close(closed);
         let queued = [&pool.deque, &pool.injector].map(|tasks| tasks.load(Ordering::Acquire));

@@ -3,6 +3,7 @@
 use std::cell::Cell;
 
 use comity_protocol::activation::Cores;
+use comity_protocol::table::Gain;
 use comity_table::CoreSet;
 
 /// A machine's cores: this pool's, those of others, and the rest is free. Which of them the pool owns is decided by
@@ -57,12 +58,11 @@ impl Cores for Machine {
         self.held.get()
     }
 
-    fn claim(&self, _: bool) -> Option<usize> {
-        self.free().inspect(|core| change(&self.held, |held| held.insert(*core)))
-    }
-
-    fn take_back(&self) -> Option<usize> {
-        let core = self.others.get().iter().next().filter(|_| self.draw())?;
+    fn gain(&self, how: Gain) -> Option<usize> {
+        let core = match how {
+            Gain::Claim { .. } => self.free()?,
+            Gain::TakeBack => self.others.get().iter().next().filter(|_| self.draw())?,
+        };
         change(&self.others, |others| others.remove(core));
         change(&self.held, |held| held.insert(core));
         Some(core)
@@ -89,11 +89,5 @@ impl Cores for Machine {
 
     fn is_core_wanted(&self) -> bool {
         false
-    }
-
-    fn note_lost(&self, _: u32) {}
-
-    fn held_by_program(&self) -> CoreSet {
-        self.held()
     }
 }

@@ -16,6 +16,7 @@ use comity_protocol::activation::{Mover, Pool, Terms};
 use comity_protocol::dialogue::{Dialogue, Effect, Hands, KEPT_CORE, Outcome, Take};
 use comity_protocol::platform::{Waker, Word};
 use comity_protocol::sleep::Work;
+use comity_protocol::table::Gain;
 use comity_table::CoreSet;
 
 use super::machine::Machine;
@@ -445,11 +446,7 @@ impl World {
         share.note_losses(&mut books, machine);
         share.stand(Terms { alone, by_time, room, usable: u32::MAX });
         books.off_core = stuck;
-        if kind == 1 {
-            share.claim(&mut books, machine, false);
-        } else {
-            share.take_back(&mut books, machine);
-        }
+        share.gain(&mut books, if kind == 1 { Gain::Claim { own_only: false } } else { Gain::TakeBack });
         share.employ(&mut books, self, queued, Mover::Look);
     }
 
@@ -476,7 +473,7 @@ impl World {
         share.note_losses(&mut share.books(), machine);
         share.stand(Terms { alone: false, by_time, room: Room::Workers, usable: u32::MAX });
         if !by_time {
-            share.claim(&mut share.books(), machine, false);
+            share.gain(&mut share.books(), Gain::Claim { own_only: false });
         }
         share.close(closed);
         self.change().reopening = was_closed && !closed;
