@@ -5,6 +5,7 @@ mod cells;
 
 use std::cell::{Cell, RefCell};
 use std::ops::Deref;
+use std::rc::Rc;
 
 use comity_policy::row::Row;
 use comity_policy::{Policy, Room, Sharing, WorkerId};
@@ -19,8 +20,8 @@ use cells::Cells;
 const CLAIM: Gain = Gain::Claim { own_only: false };
 
 /// What the driver was asked for, in order.
-#[derive(Default)]
-struct Log(RefCell<Vec<String>>);
+#[derive(Clone, Default)]
+struct Log(Rc<RefCell<Vec<String>>>);
 
 impl Log {
     fn add(&self, line: String) {
@@ -30,11 +31,17 @@ impl Log {
     fn take(&self) -> Vec<String> {
         self.0.take()
     }
+
+    /// Takes all lines, and returns those that begin with one of `begins`.
+    fn take_those(&self, begins: &[&str]) -> Vec<String> {
+        self.take().into_iter().filter(|line| begins.iter().any(|begin| line.starts_with(begin))).collect()
+    }
 }
 
 /// A table in which no other program moves.
-struct Table<'a> {
-    log: &'a Log,
+#[derive(Default)]
+struct Table {
+    log: Log,
     free: RefCell<CoreSet>,
     held: RefCell<CoreSet>,
     /// Cores of the program that other programs hold, and that it can take back.
@@ -45,15 +52,7 @@ struct Table<'a> {
     lacks: Cell<bool>,
 }
 
-impl<'a> Table<'a> {
-    fn new(log: &'a Log, free: impl IntoIterator<Item = usize>) -> Table<'a> {
-        let free = RefCell::new(free.into_iter().collect());
-        let (held, lent, beside) = Default::default();
-        Table { log, free, held, lent, beside, lacks: Cell::new(false) }
-    }
-}
-
-impl Cores for Table<'_> {
+impl Cores for Table {
     fn held(&self) -> CoreSet {
         *self.held.borrow()
     }
@@ -118,17 +117,17 @@ impl Cores for Table<'_> {
 }
 
 /// A pool without tasks.
-struct World<'a> {
-    log: &'a Log,
+struct World {
+    log: Log,
     sleep: Sleep<Cells>,
-    activation: Activation<Cells, Table<'a>>,
+    activation: Activation<Cells, Table>,
     workers: u32,
     /// The thread that handed in the last task runs.
     caller_runs: Cell<bool>,
     cells: Cells,
 }
 
-impl Work for World<'_> {
+impl Work for World {
     fn deques_have_task(&self) -> bool {
         false
     }
@@ -144,15 +143,15 @@ impl Work for World<'_> {
     fn ring_bells(&self) {}
 }
 
-impl<'a> Pool for World<'a> {
+impl Pool for World {
     type Platform = Cells;
-    type Cores = Table<'a>;
+    type Cores = Table;
 
     fn workers(&self) -> u32 {
         self.workers
     }
 
-    fn activation(&self) -> Option<&Activation<Cells, Table<'a>>> {
+    fn activation(&self) -> Option<&Activation<Cells, Table>> {
         Some(&self.activation)
     }
 
@@ -185,48 +184,37 @@ impl<'a> Pool for World<'a> {
     }
 }
 
-impl<'a> Deref for World<'a> {
-    type Target = Activation<Cells, Table<'a>>;
+impl Deref for World {
+    type Target = Activation<Cells, Table>;
 
     fn deref(&self) -> &Self::Target {
         &self.activation
     }
 }
 
-impl<'a> World<'a> {
-    fn enter(&self, table: Table<'a>) -> &Table<'a> {
-        self.activation.enter(Box::new(table))
-    }
-
-    fn new(log: &'a Log, policy: &str, workers: u32, adopts: bool) -> World<'a> {
+impl World {
+    fn new(policy: &str, workers: u32, adopts: bool) -> World {
         let policy: Policy = policy.parse().unwrap();
         let (sharing, _) = Sharing::of(&policy).unwrap();
-        let all = (0..4).collect();
         let cells = Cells::default();
-        let activation = Activation::new(&cells, sharing, workers, adopts, all, 4);
-        World {
-            log,
-            sleep: Sleep::new(cells.clone(), workers, Row::of(&policy).waking, false),
-            activation,
-            workers,
-            caller_runs: Cell::new(false),
-            cells,
-        }
+        let activation = Activation::new(&cells, sharing, workers, adopts, (0..4).collect(), 4);
+        let sleep = Sleep::new(cells.clone(), workers, Row::of(&policy).waking, false);
+        World { log: Log::default(), sleep, activation, workers, caller_runs: Cell::new(false), cells }
     }
 
     /// A pool beside other programs, which has claimed the cores of `free` that it needs.
-    fn beside(
-        log: &'a Log,
-        policy: &str,
-        workers: u32,
-        free: impl IntoIterator<Item = usize>,
-        room: Room,
-    ) -> World<'a> {
-        let world = World::new(log, policy, workers, false);
-        world.enter(Table::new(log, free));
+    fn beside(policy: &str, workers: u32, free: impl IntoIterator<Item = usize>, room: Room) -> World {
+        let world = World::new(policy, workers, false);
+        world.enter(free);
         world.terms(false, false, room);
         world.employ(0);
         world
+    }
+
+    /// Enters a table with free cores.
+    fn enter(&self, free: impl IntoIterator<Item = usize>) -> &Table {
+        let free = RefCell::new(free.into_iter().collect());
+        self.activation.enter(Box::new(Table { log: self.log.clone(), free, ..Table::default() }))
     }
 
     fn terms(&self, alone: bool, by_time: bool, room: Room) {
@@ -261,12 +249,11 @@ impl<'a> World<'a> {
 
 #[test]
 fn room_follows_the_held_cores_beside_others_and_the_terms_alone() {
-    let log = Log::default();
     // Beside others, with room for the held cores and for all workers; alone; alone, with room for the cores; sharing
     // time, with room for one. First with no worker off its core, then three.
     for (policy, rooms) in [("comity", [[2, 8, 8, 4, 1], [5, 8, 8, 8, 7]]), ("dws", [[2, 2, 8, 8, 8], [5, 5, 8, 8, 8]])]
     {
-        let world = World::beside(&log, policy, 8, 0..2, Room::Cores);
+        let world = World::beside(policy, 8, 0..2, Room::Cores);
         assert_eq!(world.books().held(), 2, "{policy}");
         for (off_core, rooms) in [0, 3].into_iter().zip(rooms) {
             world.books().off_core = off_core;
@@ -286,8 +273,8 @@ fn room_follows_the_held_cores_beside_others_and_the_terms_alone() {
     }
     // Without a core there is room for one all the same. More workers would run on the cores of others.
     for room in [Room::Cores, Room::Workers] {
-        let world = World::new(&log, "comity", 8, false);
-        world.enter(Table::new(&log, []));
+        let world = World::new("comity", 8, false);
+        world.enter([]);
         world.terms(false, false, room);
         assert_eq!(world.room(&world.books()), 1);
     }
@@ -295,16 +282,15 @@ fn room_follows_the_held_cores_beside_others_and_the_terms_alone() {
 
 #[test]
 fn all_workers_may_be_awake_beside_others_and_are_confined_to_the_held_cores() {
-    let log = Log::default();
-    let world = World::beside(&log, "comity", 3, [1], Room::Workers);
-    let confined = |log: &Log| log.take().into_iter().filter(|line| line.starts_with("confine")).collect::<Vec<_>>();
-    assert_eq!(confined(&log), [0, 1, 2].map(|worker| format!("confine {worker} to Some({{1}})")));
+    let world = World::beside("comity", 3, [1], Room::Workers);
+    let confined = || world.log.take_those(&["confine"]);
+    assert_eq!(confined(), [0, 1, 2].map(|worker| format!("confine {worker} to Some({{1}})")));
     assert!(!world.has_excess() && !world.retires(0, Retirement::Surplus));
     assert_eq!(world.without_core().next(), None, "no queue is taken over, for the kernel runs all of them");
     // Workers that sleep stay where they were confined, and so does the last that is awake: they wake often.
     world.rest(0);
     world.rest(1);
-    assert_eq!(confined(&log), [""; 0]);
+    assert_eq!(confined(), [""; 0]);
     assert_eq!(world.books().held(), 1);
     // There is room for as many workers as cores again: the next to wake finds none, and retires.
     world.terms(false, false, Room::Cores);
@@ -320,35 +306,33 @@ fn all_workers_may_be_awake_beside_others_and_are_confined_to_the_held_cores() {
 
 #[test]
 fn a_worker_that_rests_does_not_stay_confined_to_a_core_that_the_pool_has_lost() {
-    let log = Log::default();
-    let world = World::beside(&log, "comity", 3, [0], Room::Workers);
+    let world = World::beside("comity", 3, [0], Room::Workers);
     world.rest(0);
     // Core 0 is another program's from now on, and core 1 the pool's.
     let table = world.member().unwrap();
     table.held.borrow_mut().remove(0);
     table.free.borrow_mut().insert(1);
-    log.take();
+    world.log.take();
     assert!(world.rung(&mut world.books(), &world, 0));
-    let confined: Vec<String> = log.take().into_iter().filter(|line| line.starts_with("confine")).collect();
+    let confined = world.log.take_those(&["confine"]);
     assert_eq!(confined, [0, 1, 2].map(|worker| format!("confine {worker} to Some({{1}})")));
     // Alone it wakes wherever there is room.
     world.terms(true, false, Room::Workers);
     world.employ(0);
-    assert!(log.take().contains(&"confine 0 to None".to_owned()));
+    assert!(world.log.take().contains(&"confine 0 to None".to_owned()));
 }
 
 #[test]
 fn a_waker_steers_the_woken_worker_to_another_core_only_where_that_may_be_the_pools() {
     use comity_protocol::platform::Waker;
-    let log = Log::default();
     for (alone, cores, waker) in [
         (true, 1, Waker::GoesOn),
         (false, 2, Waker::GoesOn),
         (false, 1, Waker::MakesRoom),
         (false, 0, Waker::MakesRoom),
     ] {
-        let world = World::new(&log, "comity", 3, false);
-        world.enter(Table::new(&log, 0..cores));
+        let world = World::new("comity", 3, false);
+        world.enter(0..cores);
         world.terms(alone, false, Room::Workers);
         world.employ(0);
         world.rest(0);
@@ -359,8 +343,7 @@ fn a_waker_steers_the_woken_worker_to_another_core_only_where_that_may_be_the_po
 
 #[test]
 fn a_pool_keeps_a_core_for_the_thread_that_handed_in_its_last_task_while_that_runs() {
-    let log = Log::default();
-    let world = World::beside(&log, "comity", 2, [0, 1], Room::Cores);
+    let world = World::beside("comity", 2, [0, 1], Room::Cores);
     world.caller_runs.set(true);
     world.rest(0);
     assert_eq!(world.books().held(), 1, "a worker is awake, so the caller gets no core of its own");
@@ -373,9 +356,9 @@ fn a_pool_keeps_a_core_for_the_thread_that_handed_in_its_last_task_while_that_ru
     assert_eq!(world.books().held(), 1);
     // The next task finds the core.
     world.sleep.wake_peer(WorkerId(0), Some(WorkerId(1)), false);
-    log.take();
+    world.log.take();
     world.woke(&world, WorkerId(1), false);
-    assert!(!log.take().iter().any(|line| line.starts_with("claim")));
+    assert!(!world.log.take().iter().any(|line| line.starts_with("claim")));
     world.rest(1);
     // A worker that was woken is not up yet: another woke it on the same core, and fell asleep.
     world.caller_runs.set(false);
@@ -406,16 +389,15 @@ fn a_pool_keeps_a_core_for_the_thread_that_handed_in_its_last_task_while_that_ru
 
 #[test]
 fn a_core_that_no_worker_needs_passes_to_another_pool_and_one_that_is_released_does_not() {
-    let log = Log::default();
-    let world = World::beside(&log, "comity", 2, [0, 1], Room::Cores);
+    let world = World::beside("comity", 2, [0, 1], Room::Cores);
     let table = world.member().unwrap();
-    log.take();
+    world.log.take();
     world.rest(0);
-    assert_eq!(log.take()[..2], ["pass on", "release 0"]);
+    assert_eq!(world.log.take()[..2], ["pass on", "release 0"]);
     assert!(!table.lacks.get());
     // As when the program holds more than it may.
     assert!(world.release(&mut world.books(), table, Some(1)));
-    assert_eq!(log.take(), ["release 1"]);
+    assert_eq!(world.log.take(), ["release 1"]);
     table.free.take();
     world.employ(0);
     assert!(table.lacks.get(), "a worker is awake without a core");
@@ -426,11 +408,10 @@ fn a_core_that_no_worker_needs_passes_to_another_pool_and_one_that_is_released_d
 
 #[test]
 fn a_thread_outside_waits_for_its_task_on_a_core_that_the_pool_or_its_program_holds_beside_others() {
-    let log = Log::default();
-    let world = World::new(&log, "comity", 2, false);
+    let world = World::new("comity", 2, false);
     let refuge = |at| world.refuge(at).map(|cores| cores.iter().collect::<Vec<_>>());
     assert_eq!(refuge(3), None, "no table, no cores");
-    let table = world.enter(Table::new(&log, [0, 1]));
+    let table = world.enter([0, 1]);
     world.terms(false, false, Room::Cores);
     world.employ(0);
     assert_eq!([0, 1].map(refuge), [None, None], "it is on one");
@@ -445,14 +426,13 @@ fn a_thread_outside_waits_for_its_task_on_a_core_that_the_pool_or_its_program_ho
         world.terms(alone, by_time, Room::Cores);
         assert_eq!(refuge(3), None);
     }
-    let dws = World::beside(&log, "dws", 2, [0, 1], Room::Cores);
+    let dws = World::beside("dws", 2, [0, 1], Room::Cores);
     assert_eq!(dws.refuge(3), None, "the paper says nothing of such threads");
 }
 
 #[test]
 fn a_bound_from_outside_or_from_the_program_counts_before_the_terms() {
-    let log = Log::default();
-    let world = World::new(&log, "comity", 8, false);
+    let world = World::new("comity", 8, false);
     assert_eq!(world.room(&world.books()), 8, "no coordinator has looked");
     world.set_active(&world, 7, 0);
     assert!(world.has_excess());
@@ -460,7 +440,7 @@ fn a_bound_from_outside_or_from_the_program_counts_before_the_terms() {
         world.retires(0, Retirement::Surplus) && !world.retires(1, Retirement::Surplus),
         "one was too many, and none would recall another"
     );
-    world.enter(Table::new(&log, 0..4));
+    world.enter(0..4);
     world.terms(true, false, Room::Workers);
     world.bound(3);
     assert_eq!(world.room(&world.books()), 3);
@@ -472,9 +452,8 @@ fn a_bound_from_outside_or_from_the_program_counts_before_the_terms() {
 
 #[test]
 fn all_workers_of_a_closed_pool_rest_without_a_core_and_those_with_half_a_task_are_woken_when_it_is_opened() {
-    let log = Log::default();
     for policy in Policy::all().filter(Policy::shares_cores) {
-        let world = World::beside(&log, policy.name(), 3, 0..3, Room::Cores);
+        let world = World::beside(policy.name(), 3, 0..3, Room::Cores);
         world.rest(2);
         world.terms(false, true, Room::Workers);
         world.close(true);
@@ -500,24 +479,23 @@ fn all_workers_of_a_closed_pool_rest_without_a_core_and_those_with_half_a_task_a
 
 #[test]
 fn a_closed_pool_waits_for_a_core_if_something_waits_and_one_in_the_middle_of_a_task_is_recalled_first() {
-    let log = Log::default();
-    let world = World::new(&log, "comity", 4, false);
-    world.enter(Table::new(&log, []));
+    let world = World::new("comity", 4, false);
+    world.enter([]);
     world.terms(false, false, Room::Cores);
     world.close(true);
     world.employ(0);
     assert!([0, 1, 2].iter().all(|worker| world.retires(*worker, Retirement::Surplus)));
-    log.take();
+    world.log.take();
     assert!(world.retires(3, Retirement::Surplus));
-    assert!(log.take().contains(&"want false".to_owned()), "there is no task");
+    assert!(world.log.take().contains(&"want false".to_owned()), "there is no task");
     world.member().unwrap().free.borrow_mut().insert(0);
     for (worker, why, wants) in [(3, Retirement::Surplus, "want false"), (2, Retirement::Midway, "want true")] {
         // It was woken for business, which is done.
         world.sleep.wake_for_business(WorkerId(worker));
         world.woke(&world, WorkerId(worker), true);
-        log.take();
+        world.log.take();
         assert!(world.retires(worker, why));
-        assert!(log.take().contains(&wants.to_owned()), "{why:?}");
+        assert!(world.log.take().contains(&wants.to_owned()), "{why:?}");
     }
     assert_eq!(world.books().midway(), 1);
     assert!(world.books().is_at_work());
@@ -534,30 +512,28 @@ fn a_closed_pool_waits_for_a_core_if_something_waits_and_one_in_the_middle_of_a_
 
 #[test]
 fn a_pool_that_is_closed_before_it_looked_for_losses_holds_no_core_in_its_books_either() {
-    let log = Log::default();
     for policy in Policy::all().filter(Policy::shares_cores) {
-        let world = World::new(&log, policy.name(), 3, false);
-        world.enter(Table::new(&log, 0..3));
+        let world = World::new(policy.name(), 3, false);
+        world.enter(0..3);
         (0..3).for_each(|_| assert!(world.gain(&mut world.books(), CLAIM)));
         world.terms(false, false, Room::Cores);
         world.employ(0);
         // Another program takes one back, and its ring and the order to rest are seen at once.
         world.member().unwrap().held.borrow_mut().remove(2);
-        log.take();
+        world.log.take();
         world.terms(false, true, Room::Workers);
         world.close(true);
         world.employ(0);
         assert_eq!(world.books().held(), 0, "{policy}");
-        assert!(log.take().contains(&"lost 1".to_owned()), "{policy}");
+        assert!(world.log.take().contains(&"lost 1".to_owned()), "{policy}");
     }
 }
 
 #[test]
 fn a_worker_that_finds_its_pool_open_again_and_no_core_rests() {
-    let log = Log::default();
     for policy in Policy::all().filter(Policy::shares_cores) {
-        let world = World::new(&log, policy.name(), 2, false);
-        world.enter(Table::new(&log, 0..1));
+        let world = World::new(policy.name(), 2, false);
+        world.enter(0..1);
         world.terms(false, true, Room::Workers);
         world.close(true);
         world.employ(0);
@@ -591,11 +567,10 @@ fn a_worker_that_finds_its_pool_open_again_and_no_core_rests() {
 
 #[test]
 fn the_last_worker_that_a_task_wakes_does_not_retire() {
-    let log = Log::default();
     for policy in Policy::all().filter(Policy::shares_cores) {
-        let world = World::new(&log, policy.name(), 3, false);
+        let world = World::new(policy.name(), 3, false);
         assert!(!world.retires(0, Retirement::ByItself), "{policy}: it does not take part yet");
-        world.enter(Table::new(&log, []));
+        world.enter([]);
         world.terms(false, false, Room::Cores);
         world.rest(1);
         assert!(world.retires(0, Retirement::ByItself), "{policy}: one is awake, and one asleep");
@@ -605,36 +580,33 @@ fn the_last_worker_that_a_task_wakes_does_not_retire() {
         assert!((0..3).any(|worker| !world.is(worker, State::Retired)), "{policy}");
     }
     // A thread of the program's own comes and goes: it is no worker that a task wakes.
-    let world = World::new(&log, "dws", 2, true);
-    world.enter(Table::new(&log, []));
+    let world = World::new("dws", 2, true);
+    world.enter([]);
     assert!(!world.retires(1, Retirement::ByItself));
     assert_eq!(world.books().workers().collect::<Vec<_>>(), [WorkerId(1)]);
 }
 
 #[test]
 fn a_worker_that_wakes_takes_a_core_back_only_if_no_core_is_free() {
-    let log = Log::default();
-    let world = World::beside(&log, "comity", 2, [0, 1], Room::Cores);
+    let world = World::beside("comity", 2, [0, 1], Room::Cores);
     let table = world.member().unwrap();
     world.rest(1);
     *table.lent.borrow_mut() = [2].into_iter().collect();
     for (free, taken) in [(vec![1], vec!["claim Some(1)"]), (vec![], vec!["claim None", "take back 2"])] {
         *table.free.borrow_mut() = free.into_iter().collect();
         world.sleep.wake_peer(WorkerId(0), Some(WorkerId(1)), false);
-        log.take();
+        world.log.take();
         assert_eq!(world.woke(&world, WorkerId(1), false), Up::Stays);
-        let is_taken = |line: &String| line.starts_with("claim") || line.starts_with("take back");
-        assert_eq!(log.take().into_iter().filter(is_taken).collect::<Vec<_>>(), taken);
+        assert_eq!(world.log.take_those(&["claim", "take back"]), taken);
         world.rest(1);
     }
 }
 
 #[test]
 fn a_worker_too_many_retires_after_a_failed_steal_whether_its_program_is_alone_or_not() {
-    let log = Log::default();
     for (alone, by_time) in [(false, false), (true, false), (false, true)] {
-        let world = World::new(&log, "comity", 2, false);
-        world.enter(Table::new(&log, [0]));
+        let world = World::new("comity", 2, false);
+        world.enter([0]);
         world.terms(alone, by_time, Room::One);
         world.employ(0);
         let mut thief = Policy::default().thief(WorkerId(0), 2, 1);
@@ -649,102 +621,94 @@ fn a_worker_too_many_retires_after_a_failed_steal_whether_its_program_is_alone_o
 
 #[test]
 fn a_core_is_wanted_before_the_look_for_a_free_one() {
-    let log = Log::default();
-    let world = World::beside(&log, "comity", 2, [], Room::Cores);
-    log.take();
+    let world = World::beside("comity", 2, [], Room::Cores);
+    world.log.take();
     assert!(world.has_excess() && world.retires(0, Retirement::Surplus));
-    assert_eq!(log.take(), ["want true", "any free?"]);
+    assert_eq!(world.log.take(), ["want true", "any free?"]);
     world.member().unwrap().free.borrow_mut().insert(3);
     world.balance(&mut world.books(), &world);
     // The one that is awake is short of a core still; the other is woken by the next push.
-    assert_eq!(log.take(), ["want true", "any free?", "want true", "decline"]);
+    assert_eq!(world.log.take(), ["want true", "any free?", "want true", "decline"]);
     assert!(world.is(0, State::Asleep) && world.sleep.is_asleep(WorkerId(0)));
 }
 
 #[test]
 fn a_recalled_worker_is_led_to_its_core_and_let_go_when_it_is_up() {
-    let log = Log::default();
-    let world = World::beside(&log, "comity", 2, [0], Room::Cores);
+    let world = World::beside("comity", 2, [0], Room::Cores);
     assert!(world.retires(1, Retirement::Surplus));
     assert_eq!(world.books().core_of(WorkerId(0)), Some(0));
     let table = world.member().unwrap();
     table.free.borrow_mut().insert(1);
-    log.take();
+    world.log.take();
     assert!(world.gain(&mut world.books(), CLAIM));
     world.employ(1);
-    assert_eq!(log.take(), ["claim Some(1)", "lead 1 to 1 asleep", "want false"]);
+    assert_eq!(world.log.take(), ["claim Some(1)", "lead 1 to 1 asleep", "want false"]);
     assert!(world.is(1, State::Awake) && !world.sleep.is_at_rest(WorkerId(1)));
     assert_eq!(world.woke(&world, WorkerId(1), false), Up::Stays);
-    assert_eq!(log.take(), ["confine 1 to None", "up 1", "want false", "coordinator"]);
+    assert_eq!(world.log.take(), ["confine 1 to None", "up 1", "want false", "coordinator"]);
 }
 
 /// The program may set the mask of its thread while another thread moves it. That mask can be lost.
 #[test]
 fn other_threads_move_a_worker_that_roams_only_if_its_core_is_lost_or_it_has_not_moved_for_a_look() {
-    let log = Log::default();
-    let world = World::new(&log, "comity", 3, false);
-    let moves = || {
-        let is_move = |line: &String| line.starts_with("confine") || line.starts_with("lead");
-        log.take().into_iter().filter(is_move).collect::<Vec<_>>()
-    };
-    world.enter(Table::new(&log, [0, 1, 2]));
+    let world = World::new("comity", 3, false);
+    let moves = |world: &World| world.log.take_those(&["confine", "lead"]);
+    world.enter([0, 1, 2]);
     world.terms(false, false, Room::Workers);
     world.employ(0);
-    assert_eq!(moves(), [""; 0], "all workers are awake and have a core");
+    assert_eq!(moves(&world), [""; 0], "all workers are awake and have a core");
     // A worker that wakes moves itself.
     world.rest(1);
     world.sleep.wake_peer(WorkerId(2), Some(WorkerId(1)), false);
     assert_eq!(world.woke(&world, WorkerId(1), false), Up::Stays);
-    assert_eq!(moves(), ["lead 1 to 1"]);
+    assert_eq!(moves(&world), ["lead 1 to 1"]);
     // The pool loses the core that worker 1 was led to, so another thread moves worker 1.
     let table = world.member().unwrap();
     world.rest(2);
     table.held.borrow_mut().remove(1);
     assert!(world.rung(&mut world.books(), &world, 0));
-    assert_eq!(moves(), ["lead 1 to 2"]);
+    assert_eq!(moves(&world), ["lead 1 to 2"]);
     // Worker 0 has had its core since the start, and has not moved there.
     world.employ_as(0, Mover::Look);
-    assert_eq!(moves(), [""; 0]);
+    assert_eq!(moves(&world), [""; 0]);
     world.employ(0);
-    assert_eq!(moves(), [""; 0]);
+    assert_eq!(moves(&world), [""; 0]);
     world.employ_as(0, Mover::Look);
-    assert_eq!(moves(), ["lead 0 to 0"]);
+    assert_eq!(moves(&world), ["lead 0 to 0"]);
     world.employ_as(0, Mover::Look);
-    assert_eq!(moves(), [""; 0]);
+    assert_eq!(moves(&world), [""; 0]);
     // Workers that have run no code of the program are moved at once.
-    let world = World::new(&log, "comity", 2, false);
-    world.enter(Table::new(&log, [0, 1]));
+    let world = World::new("comity", 2, false);
+    world.enter([0, 1]);
     world.terms(false, false, Room::Workers);
     world.employ_as(0, Mover::Start);
-    assert_eq!(moves(), ["lead 0 to 0", "lead 1 to 1"]);
+    assert_eq!(moves(&world), ["lead 0 to 0", "lead 1 to 1"]);
 }
 
 #[test]
 fn a_pool_that_holds_all_its_cores_confines_no_worker_even_if_it_has_more_workers_than_cores() {
-    let log = Log::default();
-    let world = World::new(&log, "comity", 4, false);
+    let world = World::new("comity", 4, false);
     world.books().may_use = (0..2).collect();
-    world.enter(Table::new(&log, [0, 1]));
+    world.enter([0, 1]);
     world.terms(false, false, Room::Workers);
     world.employ(0);
     let (awake, held) = {
         let books = world.books();
         (books.awake(), books.held())
     };
-    let moves = log.take().into_iter().filter(|line| line.starts_with("confine") || line.starts_with("lead")).count();
+    let moves = world.log.take_those(&["confine", "lead"]).len();
     assert_eq!((awake, held, moves), (4, 2, 0));
 }
 
 #[test]
 fn a_lost_core_crowds_the_workers_that_are_left_and_its_queue_may_be_mugged() {
-    let log = Log::default();
-    let world = World::beside(&log, "comity", 2, [0, 1], Room::Cores);
+    let world = World::beside("comity", 2, [0, 1], Room::Cores);
     assert!(!world.has_excess() && world.without_core().next().is_none());
     let table = world.member().unwrap();
     table.held.borrow_mut().remove(1);
-    log.take();
+    world.log.take();
     assert!(world.rung(&mut world.books(), &world, 0));
-    let steps = log.take();
+    let steps = world.log.take();
     assert_eq!(steps[..2], ["lost 1", "claim None"]);
     assert_eq!(steps[2..], ["want true", "confine 0 to Some({0})", "confine 1 to Some({0})"]);
     assert!(world.has_excess());

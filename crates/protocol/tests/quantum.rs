@@ -225,6 +225,21 @@ fn coordination(policy: &str) -> Coordination {
     Coordination::new(policy.parse::<Policy>().unwrap().coordinator().unwrap(), QUANTUM, 0, 1)
 }
 
+/// Returns a program on a table with so many cores and programs. The program has begun to follow the script.
+fn begun([cores, programs]: [usize; 2], workers: u32, orders: Orders) -> (Script, Model, Coordination) {
+    let (script, mut model) = (Script::new(orders), Model::new(&Table::new(cores, programs), 0, workers));
+    let mut coordination = script.coordination();
+    coordination.begin(&mut model, 0);
+    (script, model, coordination)
+}
+
+/// Asserts that each of `order` was done, in that order.
+#[track_caller]
+fn assert_in_order(effects: &[Effect], order: &[Effect]) {
+    let at = |wanted: &Effect| effects.iter().position(|effect| effect == wanted).expect("it is done");
+    assert!(order.iter().map(at).is_sorted(), "{effects:?}");
+}
+
 fn time(due: u16) -> Orders {
     Orders { mode: Mode::Time, due, ..Orders::hold(0, Claims::AS_BEFORE) }
 }
@@ -235,11 +250,7 @@ fn more(desire: u32, free: u32, back: u32) -> Orders {
 
 #[test]
 fn the_desire_is_told_before_the_books_and_the_books_before_cores_are_claimed() {
-    let table = Table::new(2, 2);
-    let mut model = Model::new(&table, 0, 2);
-    let script = Script::new(time(1));
-    let mut coordination = script.coordination();
-    coordination.begin(&mut model, 0);
+    let (script, mut model, mut coordination) = begun([2, 2], 2, time(1));
     let stands = |mode| Effect::Stand { alone: true, mode, room: Room::Workers, usable: 2 };
     let open = Effect::Close(false);
     let begins =
@@ -339,9 +350,7 @@ fn what_is_asked_from_outside_bounds_what_is_used_and_a_paused_program_holds_not
     assert_eq!(coordination.come_by(&mut model, now), Visit::Paused);
     let effects = model.place.log.take();
     let rests = Effect::Stand { alone: true, mode: Mode::Time, room: Room::Workers, usable: 1 };
-    let at = |wanted: &Effect| effects.iter().position(|effect| effect == wanted).expect("it is done");
-    let order = [Effect::Want(false), Effect::Round(0), rests, Effect::Close(true), Effect::Employ(0)];
-    assert!(order.iter().map(at).is_sorted(), "{effects:?}");
+    assert_in_order(&effects, &[Effect::Want(false), Effect::Round(0), rests, Effect::Close(true), Effect::Employ(0)]);
     assert_eq!((model.place.held(), coordination.next()), (CoreSet::EMPTY, now + QUANTUM), "a worker is in a task");
     model.pools[0].status.awake = 0;
     assert_eq!(coordination.come_by(&mut model, now + MS), Visit::Paused);
@@ -349,9 +358,7 @@ fn what_is_asked_from_outside_bounds_what_is_used_and_a_paused_program_holds_not
     model.place.log.take();
     assert_eq!(coordination.come_by(&mut model, until), Visit::Looked);
     let effects = model.place.log.take();
-    let at = |wanted: &Effect| effects.iter().position(|effect| effect == wanted).expect("it is done");
-    let order = [Effect::Close(false), Effect::Employ(0), Effect::Reopen(0)];
-    assert!(order.iter().map(at).is_sorted(), "{effects:?}");
+    assert_in_order(&effects, &[Effect::Close(false), Effect::Employ(0), Effect::Reopen(0)]);
     // The pools end while the program rests: the next is not to find itself closed.
     model.told.paused_until = Some(until + QUANTUM);
     coordination.come_by(&mut model, until + MS);
@@ -434,11 +441,7 @@ fn what_a_host_took_in_a_window_is_told_and_no_more_is_held_than_is_worth_it() {
 
 #[test]
 fn a_coordinator_without_work_for_a_quantum_leaves_off() {
-    let table = Table::new(2, 1);
-    let mut model = Model::new(&table, 0, 2);
-    let script = Script::new(Orders { due: 4, ..more(2, 2, 0) });
-    let mut coordination = script.coordination();
-    coordination.begin(&mut model, 0);
+    let (script, mut model, mut coordination) = begun([2, 1], 2, Orders { due: 4, ..more(2, 2, 0) });
     model.works(QUANTUM, QUANTUM);
     model.has_work = false;
     // There was some since the last look; the next may be the last, and is not put off.
@@ -463,10 +466,7 @@ fn a_coordinator_without_work_for_a_quantum_leaves_off() {
 /// How often workers were asked where their time went, and whether they are blocked, in a quantum in which each
 /// computed so long.
 fn questions(orders: Orders, on_core: u64) -> (u32, u32) {
-    let table = Table::new(2, 2);
-    let mut model = Model::new(&table, 0, 2);
-    let mut coordination = Script::new(orders).coordination();
-    coordination.begin(&mut model, 0);
+    let (_, mut model, mut coordination) = begun([2, 2], 2, orders);
     // The first answer says where the time went until then; the second, since.
     for nth in 1..=2 {
         model.works(QUANTUM, on_core);
@@ -489,11 +489,7 @@ fn workers_are_asked_only_where_the_answer_may_change_something() {
 
 #[test]
 fn a_wait_for_a_core_is_what_the_program_could_have_used_and_a_quota_bounds_that() {
-    let table = Table::new(2, 2);
-    let mut model = Model::new(&table, 0, 2);
-    let script = Script::new(time(1));
-    let mut coordination = script.coordination();
-    coordination.begin(&mut model, 0);
+    let (script, mut model, mut coordination) = begun([2, 2], 2, time(1));
     let mut look = |blocked: bool, granted, order| {
         script.order(order);
         model.pools[0].are_blocked = blocked;
@@ -610,9 +606,10 @@ fn a_program_out_of_turn_is_closed_until_its_turn_begins() {
     table.now.set(0);
     assert_eq!(coordination.come_by(&mut model, turn), Visit::Looked);
     let effects = model.place.log.take();
-    let at = |wanted: &Effect| effects.iter().position(|effect| effect == wanted).expect("it is done");
-    let order = [Effect::TakeBack(0, Some(0)), Effect::Close(false), Effect::Employ(0), Effect::Reopen(0)];
-    assert!(order.iter().map(at).is_sorted(), "{effects:?}");
+    assert_in_order(
+        &effects,
+        &[Effect::TakeBack(0, Some(0)), Effect::Close(false), Effect::Employ(0), Effect::Reopen(0)],
+    );
 }
 
 #[test]
@@ -696,11 +693,7 @@ fn no_program_is_out_of_turn_that_is_alone_keeps_a_worker_or_shares_time() {
 
 #[test]
 fn a_proposal_is_told_once_and_stands_while_the_program_rests() {
-    let table = Table::new(1, 1);
-    let mut model = Model::new(&table, 0, 1);
-    let script = Script::new(more(1, 1, 0));
-    let mut coordination = script.coordination();
-    coordination.begin(&mut model, 0);
+    let (script, mut model, mut coordination) = begun([1, 1], 1, more(1, 1, 0));
     let proposed = |model: &mut Model| -> Vec<Proposal> {
         let effects = model.place.log.take().into_iter();
         effects
@@ -721,11 +714,7 @@ fn a_proposal_is_told_once_and_stands_while_the_program_rests() {
 
 #[test]
 fn a_correction_is_told_once() {
-    let table = Table::new(1, 1);
-    let mut model = Model::new(&table, 0, 1);
-    let script = Script::new(more(1, 1, 0));
-    let mut coordination = script.coordination();
-    coordination.begin(&mut model, 0);
+    let (script, mut model, mut coordination) = begun([1, 1], 1, more(1, 1, 0));
     assert!(!model.place.log.take().contains(&Effect::Correct(1000)), "so it is where a program joins");
     script.order(Orders { correction: 900, ..more(1, 1, 0) });
     let mut told = |nth| {

@@ -21,7 +21,7 @@ fn table(words: &[(Option<usize>, Option<usize>)]) -> Place {
     Place::new(&table, ME)
 }
 
-/// The same, where cores of others that have been free for 1000 ns may be claimed.
+/// A table of which cores of others may be claimed once they have been free for 1000 ns.
 fn aged(words: &[(Option<usize>, Option<usize>)], lasts: &[u64]) -> Place {
     let table = table(words);
     table.lend_after.set(1000);
@@ -230,6 +230,22 @@ fn what_is_declined_is_offered_core_by_core() {
     assert_eq!(table.effects(), [Fenced, Looked, Rang(2), Fenced, Looked, Rang(3)]);
 }
 
+/// Runs a round of the program that has `table`. Returns how the program stands then.
+fn round(table: &Place, reports: &[Report], now: u64) -> Standing {
+    let own = reports.iter().find(|report| report.party.slot == table.slot).unwrap().party.claim;
+    table::round(&table, own.program, own.weight, reports, now)
+}
+
+/// Runs a round on so many free cores without owners. Returns how the program stands then.
+fn round_of(cores: usize, reports: &[Report], now: u64) -> Standing {
+    round(&table(&vec![(None, None); cores]), reports, now)
+}
+
+/// Reports of two programs that can use six cores.
+fn two(proposals: [Option<Proposal>; 2]) -> [Report; 2] {
+    [1, 2].map(|nth| Report { proposal: proposals[nth - 1], ..report(nth, 10 * nth as u64, 6, 1, 6) })
+}
+
 #[test]
 fn programs_are_even_if_they_are_more_than_cores_and_each_has_as_many_threads_for_its_weight() {
     let is_even = |programs: &[(u32, u32, Way)]| {
@@ -239,8 +255,7 @@ fn programs_are_even_if_they_are_more_than_cores_and_each_has_as_many_threads_fo
             report
         };
         let reports: Vec<Report> = programs.iter().enumerate().map(of).collect();
-        let table = &table(&[(None, None), (None, None)]);
-        table::round(&table, 10, programs[0].1, &reports, 0).is_even
+        round_of(2, &reports, 0).is_even
     };
     let (cores, team) = (Way::Cores, Way::Team);
     assert!(is_even(&[(1, 100, cores), (1, 100, cores), (1, 100, cores)]));
@@ -255,7 +270,7 @@ fn programs_are_even_if_they_are_more_than_cores_and_each_has_as_many_threads_fo
     );
     assert!(!is_even(&[(1, 100, cores), (1, 100, cores), (8, 100, team)]));
     let parties = [(1, 10), (2, 20), (3, 30), (4, 30)].map(|(index, program)| report(index, program, 1, 1, 2));
-    let standing = table::round(&&table(&[(None, None), (None, None)]), 10, 100, &parties, 0);
+    let standing = round_of(2, &parties, 0);
     assert!(!standing.is_even, "two parties of a process have together twice the threads of the others");
 }
 
@@ -267,7 +282,7 @@ fn programs_take_turns_if_one_needs_them_and_each_can_use_all_cores_and_halts_ou
     let standing = |reports: &[Report]| {
         // At time 0 a probe of efficiencies would give each program all cores in turn.
         let now = 4 * TURN.as_nanos() as u64;
-        let standing = table::round(&&table(&[(None, None), (None, None)]), 10, 100, reports, now);
+        let standing = round_of(2, reports, now);
         (standing.may_take_turns, standing.division)
     };
     assert_eq!(standing(&[team(), other()]), (true, Division::Time));
@@ -297,7 +312,7 @@ fn programs_take_turns_if_one_needs_them_and_each_can_use_all_cores_and_halts_ou
     let third = Report { proposal: slowdown, ..report(3, 30, 2, 2, 2) };
     let of = |report: Report| Report { group: group(report.party.claim.program as u32), ..report };
     let reports = [team(), other(), third].map(of);
-    let standing = table::round(&&table(&[(None, None), (None, None)]), 10, 100, &reports, 0);
+    let standing = round_of(2, &reports, 0);
     assert_eq!((standing.is_grouped, standing.is_even), (Some(false), false));
 }
 
@@ -312,8 +327,7 @@ fn programs_are_grouped_if_each_has_a_task_group_that_weighs_what_it_weighs() {
             report
         };
         let reports: Vec<Report> = programs.iter().enumerate().map(of).collect();
-        let table = &table(&[(None, None), (None, None)]);
-        table::round(&table, 10, programs[0].1, &reports, 0).is_grouped
+        round_of(2, &reports, 0).is_grouped
     };
     let (yes, no) = (Some(true), Some(false));
     let group = |id: u32| Some(TaskGroup { id, parent: 0, milli: 1000 });
@@ -341,7 +355,7 @@ fn programs_are_grouped_if_each_has_a_task_group_that_weighs_what_it_weighs() {
 #[test]
 fn a_round_brings_the_owners_up_to_date_before_the_program_looks_how_it_stands() {
     let table = &table(&[(Some(1), Some(1)), (Some(1), None), (Some(1), Some(2)), (Some(1), None)]);
-    let standing = table::round(&table, 10, 100, &[report(1, 10, 4, 1, 4), report(2, 20, 4, 1, 4)], 0);
+    let standing = round(table, &[report(1, 10, 4, 1, 4), report(2, 20, 4, 1, 4)], 0);
     assert_eq!(table.effects(), [Granted(2), Granted(3)]);
     let expected = Standing {
         owned: 2,
@@ -368,7 +382,7 @@ fn a_round_brings_the_owners_up_to_date_before_the_program_looks_how_it_stands()
 fn a_core_that_a_stopped_borrower_uses_is_free_and_not_lent() {
     let table = &table(&[(Some(1), Some(2)), (Some(1), Some(3))]);
     table.stopped.replace(vec![3]);
-    let Standing { owned, free, own_free, lent, .. } = table::round(&table, 10, 100, &[report(1, 10, 2, 1, 2)], 0);
+    let Standing { owned, free, own_free, lent, .. } = round(table, &[report(1, 10, 2, 1, 2)], 0);
     assert_eq!([owned, free, own_free, lent], [2, 1, 1, 1]);
 }
 
@@ -376,7 +390,7 @@ fn a_core_that_a_stopped_borrower_uses_is_free_and_not_lent() {
 fn a_program_that_shares_time_has_a_share_and_no_cores() {
     let table = &table(&[(None, None); 4]);
     let reports = [report(1, 10, 4, 1, 4), report(2, 20, 0, 3, 4), report(3, 30, 0, 0, 4)];
-    let standing = table::round(&table, 10, 100, &reports, 0);
+    let standing = round(table, &reports, 0);
     assert_eq!((standing.owned, standing.alone, standing.programs, standing.share_milli), (4, true, 2, 2000));
     // A program that counts three times as much.
     assert_eq!(table::round(&table, 10, 300, &reports, 0).share_milli, 3000);
@@ -385,7 +399,7 @@ fn a_program_that_shares_time_has_a_share_and_no_cores() {
 #[test]
 fn parties_of_one_process_divide_what_one_program_gets() {
     let stands = |reports: &[Report]| {
-        let standing = table::round(&&table(&[(None, None); 4]), 10, 100, reports, 0);
+        let standing = round_of(4, reports, 0);
         (standing.alone, standing.programs, standing.owned, standing.share_milli)
     };
     let [one, other] = [1, 2].map(|index| report(index, 10, 4, 4, 4));
@@ -399,7 +413,7 @@ fn parties_of_one_process_divide_what_one_program_gets() {
     let at = |now: u64| {
         let table = &table(&[(None, None); 2]);
         let reports = [report(1, 10, 2, 2, 2), report(2, 10, 2, 2, 2), report(3, 20, 2, 2, 2)];
-        let standing = table::round(&table, 10, 100, &reports, now);
+        let standing = round(table, &reports, now);
         let owners = [table.word(0).0, table.word(1).0];
         ([1, 2, 3].map(|index| owners.contains(&Some(index))), standing.share_milli, standing.until_change)
     };
@@ -410,9 +424,9 @@ fn parties_of_one_process_divide_what_one_program_gets() {
 #[test]
 fn the_owners_stay_where_no_program_desires_a_core_and_beyond_those_that_any_may_use() {
     let table = &table(&[(Some(2), None), (Some(3), None)]);
-    table::round(&table, 10, 100, &[report(1, 10, 0, 1, 2)], 0);
+    round(table, &[report(1, 10, 0, 1, 2)], 0);
     assert_eq!(table.effects(), []);
-    table::round(&table, 10, 100, &[report(1, 10, 1, 1, 1)], 0);
+    round(table, &[report(1, 10, 1, 1, 1)], 0);
     assert_eq!((table.word(0).0, table.word(1).0), (Some(1), Some(3)));
 }
 
@@ -424,7 +438,7 @@ fn beside_a_program_that_knows_no_frames_cores_go_round_the_slower_the_more_prog
     let turn = TURN.as_nanos() as u64;
     let table = &table(&[(None, None)]);
     let owner = |now| {
-        table::round(&table, 1, 100, &reports, now);
+        round(table, &reports, now);
         table.word(0).0.unwrap()
     };
     let owners: Vec<usize> = (0..32).map(|quarter| owner(quarter * 2 * turn)).collect();
@@ -442,7 +456,7 @@ fn what_is_left_over_rotates_in_frames_and_a_program_knows_when_its_turn_begins_
     let frame = 3 * TURN.as_nanos() as u64;
     let table = &table(&[(None, None); 2]);
     let allotted = |now| {
-        let standing = table::round(&table, 1, 200, &reports, now);
+        let standing = round(table, &reports, now);
         assert_eq!((standing.owned, standing.frame), (standing.allotted, frame));
         (standing.allotted, standing.until_change.expect("it has no whole core"))
     };
@@ -466,8 +480,7 @@ fn what_a_program_publishes_corrects_its_share_to_half_or_twice_at_the_outside()
         let mut reports = [report(1, 10, 6, 1, 6), report(2, 20, 6, 1, 6)];
         reports[0].correction = corrections[0];
         reports[1].correction = corrections[1];
-        let table = &table(&[(None, None); 6]);
-        let Standing { owned, share_milli, .. } = table::round(&table, 10, 100, &reports, TURN.as_nanos() as u64);
+        let Standing { owned, share_milli, .. } = round_of(6, &reports, TURN.as_nanos() as u64);
         assert_eq!(share_milli, 3000, "what it is due stays");
         owned
     };
@@ -478,10 +491,7 @@ fn what_a_program_publishes_corrects_its_share_to_half_or_twice_at_the_outside()
 #[test]
 fn shares_are_in_proportion_to_efficiencies_where_all_programs_propose_an_equal_slowdown() {
     let stands = |proposals: [Option<Proposal>; 2]| {
-        let mut reports = [report(1, 10, 6, 1, 6), report(2, 20, 6, 1, 6)];
-        reports[0].proposal = proposals[0];
-        reports[1].proposal = proposals[1];
-        let standing = table::round(&&table(&[(None, None); 6]), 10, 100, &reports, 3 * TURN.as_nanos() as u64);
+        let standing = round_of(6, &two(proposals), 3 * TURN.as_nanos() as u64);
         (standing.owned, standing.share_milli)
     };
     let slowed = |efficiency| Some(Proposal::Slowdown { efficiency });
@@ -494,17 +504,14 @@ fn shares_are_in_proportion_to_efficiencies_where_all_programs_propose_an_equal_
         assert_eq!(stands([other, slowed(500)]), (3, 3000), "{other:?}");
     }
     // What it is owed moves its cores, and not what it is due.
-    let mut reports = [report(1, 10, 6, 1, 6), report(2, 20, 6, 1, 6)];
-    for report in &mut reports {
-        (report.proposal, report.correction) = (slowed(500), 500);
-    }
-    reports[0].correction = 1000;
-    let standing = table::round(&&table(&[(None, None); 6]), 10, 100, &reports, 3 * TURN.as_nanos() as u64);
+    let mut reports = two([slowed(500); 2]);
+    reports[1].correction = 500;
+    let standing = round_of(6, &reports, 3 * TURN.as_nanos() as u64);
     assert_eq!((standing.owned, standing.share_milli), (4, 3000));
     // One that alone wants cores is as much like the others as any.
     let mut reports = [report(1, 10, 6, 1, 6), report(2, 20, 0, 1, 6)];
     reports[0].proposal = slowed(500);
-    let standing = table::round(&&table(&[(None, None); 6]), 10, 100, &reports, 3 * TURN.as_nanos() as u64);
+    let standing = round_of(6, &reports, 3 * TURN.as_nanos() as u64);
     assert_eq!((standing.owned, standing.share_milli), (6, 3000));
 }
 
@@ -512,11 +519,7 @@ fn shares_are_in_proportion_to_efficiencies_where_all_programs_propose_an_equal_
 fn programs_that_are_slowed_alike_have_all_cores_in_turn_now_and_then() {
     const FRAME: u64 = 2 * TURN.as_nanos() as u64;
     let at = |now: u64, efficiencies: [u32; 2]| {
-        let mut reports = [report(1, 10, 6, 1, 6), report(2, 20, 6, 1, 6)];
-        for (report, efficiency) in reports.iter_mut().zip(efficiencies) {
-            report.proposal = Some(Proposal::Slowdown { efficiency });
-        }
-        table::round(&&table(&[(None, None); 6]), 10, 100, &reports, now)
+        round_of(6, &two(efficiencies.map(|efficiency| Some(Proposal::Slowdown { efficiency }))), now)
     };
     for nth in 0..2 * PROBES_EVERY {
         let is_probe = nth % PROBES_EVERY == 0;
@@ -545,7 +548,7 @@ fn many_programs_are_not_probed_and_a_crowd_is_told_apart_by_nothing() {
             report.proposal = Some(Proposal::Slowdown { efficiency: 500 });
         }
         reports[0].proposal = Some(Proposal::Slowdown { efficiency: 1000 });
-        let standing = table::round(&&table(&vec![(None, None); cores]), 1, 100, &reports, now);
+        let standing = round_of(cores, &reports, now);
         (standing.division, standing.most_out / standing.frame)
     };
     assert_eq!(divided(4, 4, 0), (Division::Time, 2), "from the turn in a frame to that in a probe");
@@ -558,11 +561,7 @@ fn many_programs_are_not_probed_and_a_crowd_is_told_apart_by_nothing() {
 fn each_has_all_cores_in_turn_where_all_programs_propose_that() {
     let turn = TURN.as_nanos() as u64;
     let stands = |now: u64, proposals: [Option<Proposal>; 2]| {
-        let mut reports = [report(1, 10, 6, 1, 6), report(2, 20, 6, 1, 6)];
-        reports[0].proposal = proposals[0];
-        reports[1].proposal = proposals[1];
-        let Standing { owned, share_milli, until_change, .. } =
-            table::round(&&table(&[(None, None); 6]), 10, 100, &reports, now);
+        let Standing { owned, share_milli, until_change, .. } = round_of(6, &two(proposals), now);
         (owned, share_milli, until_change.map(|until| until / 1_000_000))
     };
     let gangs = [Some(Proposal::Time); 2];
@@ -573,7 +572,7 @@ fn each_has_all_cores_in_turn_where_all_programs_propose_that() {
     let few = |proposal| {
         let mut reports = [report(1, 10, 2, 1, 6), report(2, 20, 6, 1, 6)];
         reports.iter_mut().for_each(|report| report.proposal = proposal);
-        let Standing { share_milli, division, .. } = table::round(&&table(&[(None, None); 6]), 10, 100, &reports, 0);
+        let Standing { share_milli, division, .. } = round_of(6, &reports, 0);
         (share_milli, division)
     };
     assert_eq!([few(gangs[0]), few(None)], [(1000, Division::Time), (3000, Division::Equal)]);
