@@ -30,10 +30,8 @@ fn play(role: &str, settings: &[(&str, &str)]) {
     let path: PathBuf = std::env::temp_dir().join(format!("comity-orders-{role}-{}", std::process::id()));
     let mut command = child::command(role);
     command.env("COMITY_TABLE", &path).env_remove("COMITY_WEIGHT").env_remove("COMITY_CORES");
-    let output = child::run({
-        command.envs(settings.iter().copied());
-        command
-    });
+    command.envs(settings.iter().copied());
+    let output = child::run(command);
     let _ = std::fs::remove_file(&path);
     assert!(output.status.success(), "{role}: {}\n{}", String::from_utf8_lossy(&output.stdout), child::stderr(&output));
 }
@@ -92,8 +90,13 @@ fn own() -> Option<Program> {
     programs.into_iter().find(|program| program.pid == std::process::id() && program.requests.is_some())
 }
 
+/// Waits until this process is in the table and stands so.
+fn wait_until_own(what: &str, stands: impl Fn(&Program) -> bool) {
+    wait_until(what, || own().is_some_and(|own| stands(&own)));
+}
+
 fn ask(asked: &[Request]) {
-    wait_until("the program is in the table", || own().is_some());
+    wait_until_own("the program is in the table", |_| true);
     request(&location(), &own().unwrap(), asked).unwrap();
 }
 
@@ -106,8 +109,8 @@ fn ask_to_rest() {
     static MARK: AtomicU32 = AtomicU32::new(1000);
     let mark = MARK.fetch_add(1, SeqCst);
     ask(&[Request::Pause(HOUR), Request::Weight(Some(mark))]);
-    wait_until("it has closed its pools", || own().is_some_and(|own| own.weight == mark));
-    wait_until("no worker is in the middle of a task", || own().is_some_and(|own| own.awake == 0));
+    wait_until_own("it has closed its pools", |own| own.weight == mark);
+    wait_until_own("no worker is in the middle of a task", |own| own.awake == 0);
 }
 
 /// A pool, and how many tasks it has done.
@@ -137,6 +140,13 @@ impl Subject {
                 done.fetch_add(1, SeqCst);
             });
         }
+    }
+
+    fn give_until_it_takes_part(&mut self) {
+        wait_until("it takes part", || {
+            self.give();
+            own().is_some()
+        });
     }
 
     fn give_to_all(&mut self) {
@@ -179,6 +189,31 @@ impl Drop for OnDrop<'_> {
     }
 }
 
+/// Does something while the pool runs one task, which forks again and again. `action` is given how often it did.
+fn while_it_computes(pool: &ThreadPool, action: impl FnOnce(&AtomicU64)) {
+    let (end, turns) = (AtomicBool::new(false), AtomicU64::new(0));
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            pool.install(|| {
+                while !end.load(SeqCst) {
+                    assert_eq!(fib(14), 377);
+                    turns.fetch_add(1, SeqCst);
+                }
+            });
+        });
+        // Also after a panic, which would wait for the task otherwise.
+        let _end = OnDrop(&end);
+        action(&turns);
+    });
+}
+
+/// Does something while a pool of so many workers computes, under the default policy.
+fn while_a_pool_computes(workers: usize, action: impl FnOnce()) {
+    let pool = ThreadPoolBuilder::new().num_threads(workers).build().unwrap();
+    while_it_computes(&pool, |_| action());
+    pool.shutdown();
+}
+
 /// Under every policy that shares cores: while it computes, while it waits for tasks from outside, and when the lease
 /// runs out.
 fn rest() {
@@ -186,20 +221,7 @@ fn rest() {
     for policy in policies_with_coordinator() {
         watchdog.step(format!("{policy}"));
         let mut subject = Subject::new(policy);
-        let end = AtomicBool::new(false);
-        let turns = AtomicU64::new(0);
-        std::thread::scope(|scope| {
-            // One task for all the time, which forks.
-            scope.spawn(|| {
-                subject.pool.install(|| {
-                    while !end.load(SeqCst) {
-                        assert_eq!(fib(14), 377);
-                        turns.fetch_add(1, SeqCst);
-                    }
-                });
-            });
-            // Also after a panic, which would wait for the task otherwise.
-            let _end = OnDrop(&end);
+        while_it_computes(&subject.pool, |turns| {
             for pause in 0..3 {
                 let before = turns.load(SeqCst);
                 wait_until("it computes", || turns.load(SeqCst) > before);
@@ -242,15 +264,15 @@ fn rest_without_work() {
                 std::thread::sleep(Duration::from_millis(1));
             }
         });
-        wait_until("it takes part", || own().is_some());
+        wait_until_own("it takes part", |_| true);
         busy.store(false, SeqCst);
-        wait_until("nothing is left to do", || own().is_some_and(|own| own.awake == 0 && own.desire == 0));
+        wait_until_own("nothing is left to do", |own| own.awake == 0 && own.desire == 0);
         std::thread::sleep(Duration::from_millis(50));
         subject.rests();
         ask(&[Request::Pause(Duration::from_millis(50))]);
         subject.does_all("the lease runs out by itself");
         ask(&[Request::Weight(None)]);
-        wait_until("it counts as it says", || own().is_some_and(|own| own.weight == 100));
+        wait_until_own("it counts as it says", |own| own.weight == 100);
         subject.pool.shutdown();
     }
 }
@@ -263,10 +285,7 @@ fn end() {
         subject.give();
         subject.does_all("it begins");
         subject.give();
-        wait_until("it takes part", || {
-            subject.give();
-            own().is_some()
-        });
+        subject.give_until_it_takes_part();
         subject.rests();
         // What is spawned keeps the pool running: it ends after the rest.
         let (done, given) = (Arc::clone(&subject.done), subject.given);
@@ -275,10 +294,7 @@ fn end() {
         wait_until("all was done", || done.load(SeqCst) == given);
         // One without tasks ends at once, and the next pool is asked nothing.
         let mut subject = Subject::new(policy);
-        wait_until("it takes part", || {
-            subject.give();
-            own().is_some()
-        });
+        subject.give_until_it_takes_part();
         subject.does_all("all is done");
         ask_to_rest();
         subject.pool.shutdown();
@@ -289,33 +305,13 @@ fn end() {
     }
 }
 
-/// Does something while a pool computes.
-fn while_it_computes(action: impl FnOnce()) {
-    let pool = ThreadPoolBuilder::new().num_threads(2).build().unwrap();
-    let end = AtomicBool::new(false);
-    std::thread::scope(|scope| {
-        scope.spawn(|| {
-            pool.install(|| {
-                while !end.load(SeqCst) {
-                    assert_eq!(fib(14), 377);
-                }
-            })
-        });
-        action();
-        end.store(true, SeqCst);
-    });
-    pool.shutdown();
-}
-
 fn weigh() {
-    while_it_computes(|| {
-        let weighs = |weight| wait_until("it counts so much", || own().is_some_and(|own| own.weight == weight));
+    while_a_pool_computes(2, || {
+        let weighs = |weight| wait_until_own("it counts so much", |own| own.weight == weight);
         weighs(250);
         ask(&[Request::Weight(Some(1000)), Request::Cores(Some(1))]);
         weighs(1000);
-        wait_until("it desires no more than it may", || {
-            own().is_some_and(|own| own.desire <= 1 && own.held.len() <= 1)
-        });
+        wait_until_own("it desires no more than it may", |own| own.desire <= 1 && own.held.len() <= 1);
         assert_eq!(own().unwrap().requests, Some(Requests { weight: Some(1000), cores: Some(1), paused_until: None }));
         ask(&[Request::Weight(None), Request::Cores(None)]);
         weighs(250);
@@ -323,14 +319,14 @@ fn weigh() {
 }
 
 fn follow_nice() {
-    while_it_computes(|| {
-        wait_until("the program is in the table", || own().is_some());
+    while_a_pool_computes(2, || {
+        wait_until_own("the program is in the table", |_| true);
         let before = own().unwrap().weight;
         let process = std::process::id().to_string();
         let renice = std::process::Command::new("renice").args(["-n", "19", "-p", &process]).output().unwrap();
         assert!(renice.status.success(), "{renice:?}");
         // Under `nice -n 19` it counts no less.
-        wait_until("it counts less", || own().is_some_and(|own| own.weight < before || before == 1));
+        wait_until_own("it counts less", |own| own.weight < before || before == 1);
     });
 }
 
@@ -352,16 +348,8 @@ fn resize() {
     let times = 10_000 / policies.len() as u64 + 1;
     for policy in policies {
         let mut subject = Subject::new(policy);
-        let end = AtomicBool::new(false);
-        std::thread::scope(|scope| {
-            scope.spawn(|| {
-                subject.pool.install(|| {
-                    while !end.load(SeqCst) {
-                        assert_eq!(fib(10), 55);
-                    }
-                });
-            });
-            wait_until("it takes part", || own().is_some());
+        while_it_computes(&subject.pool, |_| {
+            wait_until_own("it takes part", |_| true);
             let mut program = own().unwrap();
             let mut given = 0;
             let done = Arc::new(AtomicU64::new(0));
@@ -381,7 +369,7 @@ fn resize() {
                     }
                 };
                 if request(&location(), &program, &[asked]).is_err() {
-                    wait_until("it takes part", || own().is_some());
+                    wait_until_own("it takes part", |_| true);
                     program = own().unwrap();
                 }
                 given += 1;
@@ -396,7 +384,6 @@ fn resize() {
             subject.pool.set_active_threads(4).unwrap();
             let _left = request(&location(), &program, &[Request::Resume, Request::Cores(None)]);
             wait_until("no task is lost", || done.load(SeqCst) == given);
-            end.store(true, SeqCst);
         });
         subject.give();
         subject.does_all("it is as good as new");
@@ -408,24 +395,13 @@ fn capped() {
     let pool = ThreadPoolBuilder::new().build().unwrap();
     assert_eq!(pool.current_num_threads(), 1, "as many workers as cores");
     pool.shutdown();
-    let pool = ThreadPoolBuilder::new().num_threads(4).build().unwrap();
-    let end = AtomicBool::new(false);
-    std::thread::scope(|scope| {
-        scope.spawn(|| {
-            pool.install(|| {
-                while !end.load(SeqCst) {
-                    assert_eq!(fib(14), 377);
-                }
-            })
-        });
-        wait_until("it desires one core", || own().is_some_and(|own| own.desire == 1 && own.held.len() <= 1));
+    while_a_pool_computes(4, || {
+        wait_until_own("it desires one core", |own| own.desire == 1 && own.held.len() <= 1);
         // From outside another number may be said.
         ask(&[Request::Cores(Some(2))]);
         let most = u32::try_from(comity_os::cores::usable().get().min(2)).unwrap();
-        wait_until("it desires so many", || own().is_some_and(|own| own.desire == most));
-        end.store(true, SeqCst);
+        wait_until_own("it desires so many", |own| own.desire == most);
     });
-    pool.shutdown();
 }
 
 /// Tasks from outside, none of which forks: so no worker comes back to frames of its own.
