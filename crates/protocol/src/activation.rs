@@ -593,15 +593,16 @@ impl<P: Platform, C: Cores + ?Sized> Activation<P, C> {
         lost.inspect(|core| books.lose(*core)).count() as u32
     }
 
-    /// Claims a core, or takes one back, if the pool may hold one more.
-    pub fn gain(&self, books: &mut Books, how: Gain) -> bool {
+    /// Gains a core in the first of these ways that gives one, if the pool may hold one more.
+    pub fn gain(&self, books: &mut Books, ways: impl IntoIterator<Item = Gain>) -> bool {
         let member = self.member().filter(|_| books.held() < self.most() && !self.is_by_time());
-        member.and_then(|member| member.gain(how)).inspect(|core| books.held.insert(*core)).is_some()
+        let core = member.and_then(|member| ways.into_iter().find_map(|how| member.gain(how)));
+        core.inspect(|core| books.held.insert(*core)).is_some()
     }
 
     /// Claims a core that the policy lets the pool claim, or else takes one back.
     fn claim_or_take_back(&self, books: &mut Books) -> bool {
-        self.gain(books, Gain::Claim { own_only: self.sharing.own_only }) || self.gain(books, Gain::TakeBack)
+        self.gain(books, [Gain::Claim { own_only: self.sharing.own_only }, Gain::TakeBack])
     }
 
     /// Releases a core, `core` or any.
@@ -624,7 +625,7 @@ impl<P: Platform, C: Cores + ?Sized> Activation<P, C> {
         }
         if lends && !self.is_closed() {
             let wanted = queued.min(books.retired() as usize);
-            (0..wanted).take_while(|_| self.gain(books, Gain::Claim { own_only: false })).for_each(drop);
+            (0..wanted).take_while(|_| self.gain(books, [Gain::Claim { own_only: false }])).for_each(drop);
         }
         self.employ(books, pool, queued, Mover::Other);
         lost

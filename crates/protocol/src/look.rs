@@ -77,7 +77,7 @@ impl<L: Looked> Staff for AtLook<'_, L> {
     }
 
     fn gain(&mut self, how: Gain) -> bool {
-        self.activation.gain(&mut self.books, how)
+        self.activation.gain(&mut self.books, [how])
     }
 
     fn release(&mut self, core: usize) {

@@ -17,7 +17,7 @@ use comity_protocol::table::Gain;
 
 use cells::Cells;
 
-const CLAIM: Gain = Gain::Claim { own_only: false };
+const CLAIM: [Gain; 1] = [Gain::Claim { own_only: false }];
 
 /// What the driver was asked for, in order.
 #[derive(Clone, Default)]

@@ -245,7 +245,7 @@ impl Member {
             *table.held.lock().unwrap() = CoreSet::EMPTY;
             activation.note_losses(&mut books, table);
         }
-        while activation.gain(&mut books, Gain::Claim { own_only: false }) {}
+        while activation.gain(&mut books, [Gain::Claim { own_only: false }]) {}
         drop(books);
         activation.close(closed);
         let queued = [&pool.deque, &pool.injector].map(|tasks| tasks.load(Ordering::Acquire));

@@ -446,7 +446,7 @@ impl World {
         share.note_losses(&mut books, machine);
         share.stand(Terms { alone, by_time, room, usable: u32::MAX });
         books.off_core = stuck;
-        share.gain(&mut books, if kind == 1 { Gain::Claim { own_only: false } } else { Gain::TakeBack });
+        share.gain(&mut books, [if kind == 1 { Gain::Claim { own_only: false } } else { Gain::TakeBack }]);
         share.employ(&mut books, self, queued, Mover::Look);
     }
 
@@ -473,7 +473,7 @@ impl World {
         share.note_losses(&mut share.books(), machine);
         share.stand(Terms { alone: false, by_time, room: Room::Workers, usable: u32::MAX });
         if !by_time {
-            share.gain(&mut share.books(), Gain::Claim { own_only: false });
+            share.gain(&mut share.books(), [Gain::Claim { own_only: false }]);
         }
         share.close(closed);
         self.change().reopening = was_closed && !closed;
