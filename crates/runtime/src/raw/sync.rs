@@ -100,6 +100,24 @@ mod modelled {
         builder.check(model);
     }
 
+    /// Runs `what` on a thread of its own.
+    #[cfg(test)]
+    pub(crate) fn beside<M: 'static, T: 'static>(
+        shared: &loom::sync::Arc<M>,
+        what: impl FnOnce(&M) -> T + 'static,
+    ) -> loom::thread::JoinHandle<T> {
+        let shared = shared.clone();
+        loom::thread::spawn(move || what(&shared))
+    }
+
+    /// Runs each of `others` on a thread of its own, and `what` on this one. Returns when all are done.
+    #[cfg(test)]
+    pub(crate) fn together<M: 'static>(shared: &loom::sync::Arc<M>, others: &[fn(&M)], what: impl FnOnce()) {
+        let others: Vec<_> = others.iter().map(|other| beside(shared, *other)).collect();
+        what();
+        others.into_iter().for_each(|other| other.join().unwrap());
+    }
+
     /// A futex: the comparison and the going to sleep are one step, as the kernel's bucket lock makes them.
     pub(crate) struct FutexWord {
         word: AtomicU32,

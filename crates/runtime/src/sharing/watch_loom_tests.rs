@@ -6,9 +6,8 @@
 use comity_protocol::table::{self, Table};
 use comity_protocol::{CoreSet, CoreWord, SlotId};
 use loom::sync::Arc;
-use loom::thread;
 
-use crate::raw::sync::{AtomicBool, AtomicU32, AtomicU64, Ordering, explore, fence};
+use crate::raw::sync::{AtomicBool, AtomicU32, AtomicU64, Ordering, beside, explore, fence};
 
 const WAITS: usize = 0;
 const LEAVES: usize = 1;
@@ -160,8 +159,8 @@ impl Before {
 
 /// A worker begins to wait, the coordinator comes by and sees a core as old or not, and another program leaves its
 /// core.
-fn a_core_is_left(own: bool, left: Left, is_old: bool, before: Before) {
-    explore(3, move || {
+fn a_core_is_left(own: bool, left: Left, is_old: bool) {
+    let model = move |before: Before| {
         let shared = Shared::new(own, left);
         if matches!(before, Before::Waits | Before::Watches) {
             table::want(&shared.seen(WAITS, false), true);
@@ -170,24 +169,18 @@ fn a_core_is_left(own: bool, left: Left, is_old: bool, before: Before) {
             shared.watches.store(true, Ordering::Relaxed);
             shared.wanting.store(false, Ordering::Relaxed);
         }
-        let leaves = thread::spawn({
-            let shared = shared.clone();
-            move || {
-                let seen = shared.seen(LEAVES, false);
-                match left {
-                    Left::Released => assert!(table::release(&seen, Some(0)).is_some()),
-                    Left::Reclaimed => table::reclaim(&seen),
-                }
+        let leaves = beside(&shared, move |shared| {
+            let seen = shared.seen(LEAVES, false);
+            match left {
+                Left::Released => assert!(table::release(&seen, Some(0)).is_some()),
+                Left::Reclaimed => table::reclaim(&seen),
             }
         });
-        let waits = thread::spawn({
-            let shared = shared.clone();
-            move || {
-                let seen = shared.seen(WAITS, false);
-                table::want(&seen, true);
-                // As a worker that found none, and retires.
-                table::any_free(&seen) && table::claim(&seen, false).is_some()
-            }
+        let waits = beside(&shared, |shared| {
+            let seen = shared.seen(WAITS, false);
+            table::want(&seen, true);
+            // As a worker that found none, and retires.
+            table::any_free(&seen) && table::claim(&seen, false).is_some()
         });
         let (has_claimed, comes_again) = shared.visit(is_old);
         leaves.join().unwrap();
@@ -198,28 +191,21 @@ fn a_core_is_left(own: bool, left: Left, is_old: bool, before: Before) {
             // The core is old by then.
             assert!(shared.visit(true).0);
         }
-    });
+    };
+    Before::ALL.into_iter().for_each(|before| explore(3, move || model(before)));
 }
 
 #[test]
 fn loom_a_core_that_is_left_is_claimed_or_watched() {
-    for before in Before::ALL {
-        a_core_is_left(false, Left::Released, false, before);
-        a_core_is_left(false, Left::Released, true, before);
-    }
+    [false, true].into_iter().for_each(|is_old| a_core_is_left(false, Left::Released, is_old));
 }
 
 #[test]
 fn loom_a_core_that_is_called_back_is_claimed_or_watched() {
-    for before in Before::ALL {
-        a_core_is_left(false, Left::Reclaimed, false, before);
-        a_core_is_left(false, Left::Reclaimed, true, before);
-    }
+    [false, true].into_iter().for_each(|is_old| a_core_is_left(false, Left::Reclaimed, is_old));
 }
 
 #[test]
 fn loom_a_core_of_its_own_that_is_left_is_claimed() {
-    for before in Before::ALL {
-        a_core_is_left(true, Left::Released, false, before);
-    }
+    a_core_is_left(true, Left::Released, false);
 }

@@ -6,10 +6,9 @@
 
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;
-use loom::thread;
 
 use super::*;
-use crate::raw::sync::explore;
+use crate::raw::sync::{beside, explore};
 
 struct Task {
     what: UnsafeCell<u32>,
@@ -74,6 +73,11 @@ impl Model {
         self.deque.steal().into_iter().map(|task| self.take(task)).count()
     }
 
+    fn raid(&self) -> usize {
+        self.deque.raid(0);
+        self.steal()
+    }
+
     fn mug(&self) -> usize {
         let mut mugged = 0;
         self.deque.steal_all(|task| {
@@ -88,10 +92,7 @@ impl Model {
 fn beside_an_owner(tasks: usize, raids: bool, most_preemptions: usize, thief: fn(&Model) -> usize) {
     explore(most_preemptions, move || {
         let model = Model::new(2 * tasks, raids);
-        let thief = thread::spawn({
-            let model = model.clone();
-            move || thief(&model)
-        });
+        let thief = beside(&model, thief);
         let mut back = 0;
         for round in 0..2 {
             let indices: Vec<usize> = (0..tasks).map(|nth| model.push(round * tasks + nth)).collect();
@@ -115,20 +116,12 @@ fn loom_a_thief_that_asks_is_given_a_task_or_finds_none() {
 
 #[test]
 fn loom_a_raid_and_the_owners_pops_take_each_task_once() {
-    beside_an_owner(2, true, 3, |model| {
-        model.deque.raid(0);
-        model.steal()
-    });
+    beside_an_owner(2, true, 3, Model::raid);
 }
 
 #[test]
 fn loom_two_raids_in_a_row_take_each_task_once() {
-    beside_an_owner(1, true, 3, |model| {
-        model.deque.raid(0);
-        let stolen = model.steal();
-        model.deque.raid(0);
-        stolen + model.steal()
-    });
+    beside_an_owner(1, true, 3, |model| model.raid() + model.raid());
 }
 
 #[test]
@@ -146,10 +139,7 @@ fn loom_without_raids_everything_is_shared() {
 
 #[test]
 fn loom_a_deque_that_grows_under_a_thief_loses_nothing() {
-    beside_an_owner(3, true, 2, |model| {
-        model.deque.raid(0);
-        model.steal() + model.steal()
-    });
+    beside_an_owner(3, true, 2, |model| model.raid() + model.steal());
 }
 
 #[test]
@@ -157,8 +147,7 @@ fn loom_two_raiders_take_each_task_once() {
     explore(2, || {
         let model = Model::new(2, true);
         let raiders = [0, 1].map(|raider| {
-            let model = model.clone();
-            thread::spawn(move || {
+            beside(&model, move |model| {
                 model.deque.raid(raider);
                 model.steal()
             })
@@ -178,13 +167,7 @@ fn loom_a_raid_finds_what_an_owner_does_not_share() {
     // The owner pushes and never comes by again: the raid must get the task, whatever came before.
     explore(4, || {
         let model = Model::new(2, true);
-        let thief = thread::spawn({
-            let model = model.clone();
-            move || {
-                model.deque.raid(0);
-                model.steal()
-            }
-        });
+        let thief = beside(&model, Model::raid);
         let first = model.push(0);
         let back = usize::from(model.pop(0, first));
         let second = model.push(1);
@@ -200,13 +183,7 @@ fn loom_a_raid_finds_what_an_owner_does_not_share() {
 fn loom_an_owner_takes_its_oldest_beside_a_thief() {
     explore(3, || {
         let model = Model::new(2, true);
-        let thief = thread::spawn({
-            let model = model.clone();
-            move || {
-                model.deque.raid(0);
-                model.steal()
-            }
-        });
+        let thief = beside(&model, Model::raid);
         let indices = [model.push(0), model.push(1)];
         // SAFETY: the owner.
         let oldest = unsafe { model.deque.take_oldest() };
@@ -221,13 +198,10 @@ fn loom_a_push_hears_the_bell_or_is_seen() {
     // What a would-be sleeper relies on: it rings, and looks after a barrier.
     explore(4, || {
         let model = Model::new(1, true);
-        let sleeper = thread::spawn({
-            let model = model.clone();
-            move || {
-                model.deque.ring();
-                assert!(heavy());
-                !model.deque.is_empty()
-            }
+        let sleeper = beside(&model, |model| {
+            model.deque.ring();
+            assert!(heavy());
+            !model.deque.is_empty()
         });
         // SAFETY: loom checks; this thread is the owner.
         let heard = unsafe { model.deque.calls(model.deque.push(NonNull::from(&model.tasks[0]))) };
@@ -242,14 +216,12 @@ fn loom_a_thief_that_finds_the_bell_ringing_is_heard_too() {
         let model = Model::new(0, true);
         let hunger = Arc::new(AtomicUsize::new(0));
         model.deque.ring();
-        let ringer = thread::spawn({
-            let (model, hunger) = (model.clone(), hunger.clone());
-            // As `Registry::ring_bells`.
-            move || {
-                hunger.store(1, Ordering::Relaxed);
-                fence(Ordering::SeqCst);
-                model.deque.ring();
-            }
+        let knows = hunger.clone();
+        // As `Registry::ring_bells`.
+        let ringer = beside(&model, move |model| {
+            knows.store(1, Ordering::Relaxed);
+            fence(Ordering::SeqCst);
+            model.deque.ring();
         });
         // SAFETY: this thread is the owner.
         unsafe { model.deque.silence() }
@@ -263,10 +235,7 @@ fn loom_a_thief_that_finds_the_bell_ringing_is_heard_too() {
 fn loom_a_bell_goes_on_while_the_deque_grows() {
     explore(4, || {
         let model = Model::new(2, true);
-        let ringer = thread::spawn({
-            let model = model.clone();
-            move || model.deque.ring()
-        });
+        let ringer = beside(&model, |model| model.deque.ring());
         for task in &model.tasks {
             // SAFETY: loom checks; this thread is the owner. It answers, and stops no bell.
             unsafe {
@@ -288,12 +257,9 @@ fn loom_a_pop_beside_a_raid_shares() {
         let indices = [0, 1, 2].map(|nth| model.push(nth));
         // What the growing deque shared is gone; two private tasks are left.
         assert_eq!(model.steal(), 1);
-        let raider = thread::spawn({
-            let model = model.clone();
-            move || {
-                model.deque.ask(1);
-                model.deque.raid(0);
-            }
+        let raider = beside(&model, |model| {
+            model.deque.ask(1);
+            model.deque.raid(0);
         });
         let back = model.pop(2, indices[2]);
         raider.join().unwrap();

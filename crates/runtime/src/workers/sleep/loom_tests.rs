@@ -10,7 +10,7 @@ use comity_protocol::platform::Platform;
 use comity_protocol::sleep::{Parking, Sleep};
 
 use super::{Admission, Woken, Work, park};
-use crate::raw::sync::{FutexWord, Threads, Waker, explore, fence};
+use crate::raw::sync::{FutexWord, Threads, Waker, beside, explore, fence, together};
 
 mod asymmetric;
 mod closed;
@@ -93,16 +93,62 @@ impl<P: Platform<Parker = FutexWord> + Clone> Pool<P> {
         }
     }
 
-    /// Sleeps and looks until it has a task, as a thief with no patience does; then says that it is busy.
-    fn find(&self, me: WorkerId) {
-        loop {
-            if Pool::take(&self.deque) || Pool::take(&self.placed) || Pool::take(&self.injector) {
-                self.sleep.publish_busy(me);
-                self.sleep.hand_over(me, self);
-                return;
-            }
+    /// The worker falls asleep. No task keeps it awake.
+    fn falls_asleep(&self, me: WorkerId) {
+        self.sleep.announce(me);
+        assert!(matches!(self.sleep.admit(me, self), Admission::Park(_)));
+    }
+
+    /// Sleeps until the pool has ended.
+    fn sleep_until_ended(&self, me: WorkerId) {
+        while !self.ended.load(Ordering::Acquire) {
             let _ = self.sleep(me);
         }
+    }
+
+    /// The worker has found a task, and tells the others so.
+    fn begin_task(&self, me: WorkerId) {
+        self.sleep.publish_busy(me);
+        self.sleep.hand_over(me, self);
+    }
+
+    /// Sleeps and looks until the worker has a task, as a thief with no patience does. Then says that it is busy.
+    fn find(&self, me: WorkerId) {
+        while !(Pool::take(&self.deque) || Pool::take(&self.placed) || Pool::take(&self.injector)) {
+            let _ = self.sleep(me);
+        }
+        self.begin_task(me);
+    }
+
+    /// What `thief::Spell::rest_until_up` does for a worker that has retired.
+    fn rest_until_up(&self, me: WorkerId) -> Woken {
+        self.sleep.pass_on(me, self);
+        if self.has_business(me) {
+            return self.sleep.retract(me).unwrap_or(Woken::Business);
+        }
+        park(&self.sleep, me, None).expect("no timeout")
+    }
+
+    /// A worker that has retired waits until it is up, and finds a task.
+    fn rest_and_find(&self, me: WorkerId) {
+        let _ = self.rest_until_up(me);
+        self.find(me);
+    }
+
+    /// The coordinator makes `W1`, which has retired, hungry again.
+    fn restore_hunger(&self) {
+        self.sleep.restore_hunger([W1].into_iter(), self);
+    }
+
+    /// The pool ends, which is business of each of `workers`.
+    fn end(&self, workers: impl IntoIterator<Item = WorkerId>) {
+        self.ended.store(true, Ordering::Release);
+        workers.into_iter().for_each(|worker| self.sleep.wake_for_business(worker));
+    }
+
+    #[track_caller]
+    fn assert_no_hunger(&self) {
+        assert_eq!(self.sleep.hunger(), 0, "no worker sleeps, and none is searching");
     }
 
     /// The worker's push met its bell.
@@ -146,20 +192,27 @@ impl Pool {
     }
 }
 
-/// Runs `what` on a thread of its own.
-fn beside<M: 'static, T: 'static>(shared: &Arc<M>, what: impl FnOnce(&M) -> T + 'static) -> thread::JoinHandle<T> {
-    let shared = shared.clone();
-    thread::spawn(move || what(&shared))
+/// Explores what `model` does with a pool of so many workers, of which some are busy.
+fn with_pool(
+    most_preemptions: usize,
+    (workers, waking): (u32, Waking),
+    busy: &'static [WorkerId],
+    model: impl Fn(&Arc<Pool>) + Sync + Send + 'static,
+) {
+    explore(most_preemptions, move || {
+        let pool = Pool::new(workers, waking);
+        busy.iter().for_each(|me| pool.sleep.publish_busy(*me));
+        model(&pool);
+    });
 }
 
+/// Ways in which a push wakes sleepers.
+const BY_PUSH: [Waking; 2] = [Waking::Hungry, Waking::EveryPush { sleepers: 2 }];
+const ALL_WAYS: [Waking; 4] =
+    [Waking::AlwaysAwake, Waking::Watchdog, Waking::Hungry, Waking::EveryPush { sleepers: 2 }];
+
 fn a_task_reaches_a_would_be_sleeper(waking: Waking, hand_in: fn(&Pool, WorkerId)) {
-    explore(4, move || {
-        let pool = Pool::new(2, waking);
-        pool.sleep.publish_busy(W0);
-        let thief = beside(&pool, |pool| pool.find(W1));
-        hand_in(&pool, W0);
-        thief.join().unwrap();
-    });
+    with_pool(4, (2, waking), &[W0], move |pool| together(pool, &[|pool| pool.find(W1)], || hand_in(pool, W0)));
 }
 
 #[test]
@@ -174,49 +227,33 @@ fn loom_a_push_wakes_under_busy_wakes() {
 
 #[test]
 fn loom_a_spawn_wakes_a_hungry_sleeper() {
-    for waking in [Waking::Hungry, Waking::EveryPush { sleepers: 2 }] {
-        a_task_reaches_a_would_be_sleeper(waking, Pool::spawn);
-    }
+    BY_PUSH.into_iter().for_each(|waking| a_task_reaches_a_would_be_sleeper(waking, Pool::spawn));
 }
 
 /// Where no other worker looks: the one at which it is placed must not sleep beside it.
 #[test]
 fn loom_a_placed_task_reaches_the_worker_that_it_last_ran_on() {
-    for waking in [Waking::Hungry, Waking::EveryPush { sleepers: 2 }] {
+    for waking in BY_PUSH {
         a_task_reaches_a_would_be_sleeper(waking, |pool, me| pool.place(Some(me)));
     }
     // Beside a watchdog that is elsewhere, where the others may sleep.
-    explore(4, || {
-        let pool = Pool::new(3, Waking::Watchdog);
-        pool.sleep.publish_busy(W0);
+    with_pool(4, (3, Waking::Watchdog), &[W0], |pool| {
         assert_eq!(pool.sleep(W2), Err(SleepRefusal::YouAreWatchdog));
-        let thief = beside(&pool, |pool| pool.find(W1));
-        pool.place(Some(W0));
-        thief.join().unwrap();
+        together(pool, &[|pool| pool.find(W1)], || pool.place(Some(W0)));
     });
     // From outside, with no worker busy.
-    for waking in [Waking::AlwaysAwake, Waking::Watchdog, Waking::Hungry, Waking::EveryPush { sleepers: 2 }] {
-        explore(4, move || {
-            let pool = Pool::new(2, waking);
-            let thief = beside(&pool, |pool| pool.find(W1));
-            pool.place(None);
-            thief.join().unwrap();
-        });
+    for waking in ALL_WAYS {
+        with_pool(4, (2, waking), &[], |pool| together(pool, &[|pool| pool.find(W1)], || pool.place(None)));
     }
 }
 
 /// Where its worker never comes to it: a worker that wants to sleep takes it, or is woken for it.
 #[test]
 fn loom_a_task_placed_at_a_busy_worker_wakes_a_hungry_sleeper() {
-    for waking in [Waking::Hungry, Waking::EveryPush { sleepers: 2 }] {
+    for waking in BY_PUSH {
         for placer in [Some(W0), None] {
-            explore(3, move || {
-                let pool = Pool::new(3, waking);
-                pool.sleep.publish_busy(W0);
-                pool.sleep.publish_busy(W1);
-                let thief = beside(&pool, |pool| pool.find(W2));
-                pool.place(placer);
-                thief.join().unwrap();
+            with_pool(3, (3, waking), &[W0, W1], move |pool| {
+                together(pool, &[|pool| pool.find(W2)], || pool.place(placer));
             });
         }
     }
@@ -225,15 +262,11 @@ fn loom_a_task_placed_at_a_busy_worker_wakes_a_hungry_sleeper() {
 /// The second may come while the first one's searching worker is on its way, and nothing rings for it later.
 #[test]
 fn loom_two_spawns_wake_two_hungry_sleepers() {
-    explore(2, || {
-        let pool = Pool::new(3, Waking::Hungry);
-        pool.sleep.publish_busy(W0);
-        let thieves = [W1, W2].map(|me| beside(&pool, move |pool| pool.find(me)));
-        pool.spawn(W0);
-        pool.spawn(W0);
-        for thief in thieves {
-            thief.join().unwrap();
-        }
+    with_pool(2, (3, Waking::Hungry), &[W0], |pool| {
+        together(pool, &[|pool| pool.find(W1), |pool| pool.find(W2)], || {
+            pool.spawn(W0);
+            pool.spawn(W0);
+        });
     });
 }
 
@@ -241,161 +274,106 @@ fn loom_two_spawns_wake_two_hungry_sleepers() {
 /// relied on its look.
 #[test]
 fn loom_a_doze_that_ends_hides_no_task_and_no_sleeper() {
-    explore(3, || {
-        let pool = Pool::new(3, Waking::Hungry);
-        pool.sleep.publish_busy(W0);
-        let sleeper = beside(&pool, |pool| pool.find(W1));
-        let dozer = beside(&pool, |pool| {
-            pool.sleep.announce(W2);
-            let _ = pool.sleep.admit(W2, pool);
-            let _ = pool.sleep.retract(W2);
-            pool.find(W2);
+    let doze_and_find = |pool: &Pool| {
+        pool.sleep.announce(W2);
+        let _ = pool.sleep.admit(W2, pool);
+        let _ = pool.sleep.retract(W2);
+        pool.find(W2);
+    };
+    with_pool(3, (3, Waking::Hungry), &[W0], move |pool| {
+        together(pool, &[|pool| pool.find(W1), doze_and_find], || {
+            pool.push(W0);
+            pool.push(W0);
         });
-        pool.push(W0);
-        pool.push(W0);
-        for thief in [sleeper, dozer] {
-            thief.join().unwrap();
-        }
     });
 }
 
 #[test]
 fn loom_an_injection_wakes_under_every_way_of_waking() {
-    for waking in [Waking::AlwaysAwake, Waking::Watchdog, Waking::Hungry, Waking::EveryPush { sleepers: 2 }] {
-        explore(4, move || {
-            let pool = Pool::new(1, waking);
-            let thief = beside(&pool, |pool| pool.find(W0));
-            pool.injector.fetch_add(1, Ordering::Release);
-            pool.sleep.after_injection(Waker::GoesOn, &*pool);
-            thief.join().unwrap();
+    for waking in ALL_WAYS {
+        with_pool(4, (1, waking), &[], |pool| {
+            together(pool, &[|pool| pool.find(W0)], || {
+                pool.injector.fetch_add(1, Ordering::Release);
+                pool.sleep.after_injection(Waker::GoesOn, &**pool);
+            });
         });
     }
 }
 
 #[test]
 fn loom_business_wakes_the_worker_that_has_it() {
-    explore(4, || {
-        let pool = Pool::new(2, Waking::Hungry);
-        let waiter = beside(&pool, |pool| {
-            while !pool.ended.load(Ordering::Acquire) {
-                let _ = pool.sleep(W1);
-            }
-        });
-        pool.ended.store(true, Ordering::Release);
-        pool.sleep.wake_for_business(W1);
-        waiter.join().unwrap();
+    with_pool(4, (2, Waking::Hungry), &[], |pool| {
+        together(pool, &[|pool| pool.sleep_until_ended(W1)], || pool.end([W1]));
     });
 }
 
 /// Where another sleeps already and has answered for all that rest, so this one calls no barrier.
 #[test]
 fn loom_business_wakes_one_that_another_answers_for() {
-    explore(4, || {
-        let pool = Pool::new(3, Waking::Hungry);
-        pool.sleep.announce(W2);
-        assert!(matches!(pool.sleep.admit(W2, &*pool), Admission::Park(_)));
-        let waiter = beside(&pool, |pool| {
-            while !pool.ended.load(Ordering::Acquire) {
-                let _ = pool.sleep(W1);
-            }
-        });
-        pool.ended.store(true, Ordering::Release);
-        pool.sleep.wake_for_business(W1);
-        waiter.join().unwrap();
+    with_pool(4, (3, Waking::Hungry), &[], |pool| {
+        pool.falls_asleep(W2);
+        together(pool, &[|pool| pool.sleep_until_ended(W1)], || pool.end([W1]));
     });
 }
 
 #[test]
 fn loom_a_searching_worker_answers_for_the_tasks_left_to_it() {
     // Two thieves, two pushes: the thief that is woken for the first task wakes the other for the second.
-    explore(3, || {
-        let pool = Pool::new(3, Waking::Hungry);
-        pool.sleep.publish_busy(W0);
-        let thieves = [W1, W2].map(|me| beside(&pool, move |pool| pool.find(me)));
-        pool.push(W0);
-        pool.push(W0);
-        for thief in thieves {
-            thief.join().unwrap();
-        }
+    with_pool(3, (3, Waking::Hungry), &[W0], |pool| {
+        together(pool, &[|pool| pool.find(W1), |pool| pool.find(W2)], || {
+            pool.push(W0);
+            pool.push(W0);
+        });
     });
+}
+
+/// The worker becomes the watchdog, before it sleeps or out of its sleep. Otherwise it parks for ever, and loom reports
+/// the deadlock.
+fn becomes_the_watchdog(pool: &Pool, me: WorkerId) {
+    match pool.sleep(me) {
+        Ok(Woken::For(WakeReason::Appointed)) | Err(SleepRefusal::YouAreWatchdog) => {}
+        other => panic!("{other:?}"),
+    }
 }
 
 #[test]
 fn loom_a_watchdog_that_turns_busy_leaves_a_watchdog_awake() {
-    explore(4, || {
-        let pool = Pool::new(3, Waking::Watchdog);
-        // W2 is busy throughout, so a thief must stay awake. W0 is the watchdog.
-        pool.sleep.publish_busy(W2);
+    // W2 is busy throughout, so a thief must stay awake. W0 is the watchdog.
+    with_pool(4, (3, Waking::Watchdog), &[W2], |pool| {
         assert_eq!(pool.sleep(W0), Err(SleepRefusal::YouAreWatchdog));
-        let sleeper = beside(&pool, |pool| {
-            // Parks for ever, and loom reports the deadlock, unless it becomes the watchdog one way or the other.
-            match pool.sleep(W1) {
-                Ok(Woken::For(WakeReason::Appointed)) | Err(SleepRefusal::YouAreWatchdog) => {}
-                other => panic!("{other:?}"),
-            }
-        });
-        pool.sleep.publish_busy(W0);
-        pool.sleep.hand_over(W0, &*pool);
-        sleeper.join().unwrap();
+        together(pool, &[|pool| becomes_the_watchdog(pool, W1)], || pool.begin_task(W0));
     });
 }
 
 #[test]
 fn loom_work_in_hand_leaves_a_watchdog_awake_that_sees_none() {
-    explore(4, || {
-        let pool = Pool::new(2, Waking::Watchdog);
-        // W1 has just taken a task; W0 looks around for work and may find none.
-        let taker = beside(&pool, |pool| {
-            pool.sleep.publish_busy(W1);
-            pool.sleep.hand_over(W1, pool);
-        });
-        // Either it sees the work and stays as the watchdog, or it is appointed out of its sleep.
-        match pool.sleep(W0) {
-            Ok(Woken::For(WakeReason::Appointed)) | Err(SleepRefusal::YouAreWatchdog) => {}
-            other => panic!("{other:?}"),
-        }
-        taker.join().unwrap();
+    // W1 has just taken a task. W0 looks around for work and may find none. Either it sees the work, or it is appointed.
+    with_pool(4, (2, Waking::Watchdog), &[], |pool| {
+        together(pool, &[|pool| pool.begin_task(W1)], || becomes_the_watchdog(pool, W0));
     });
 }
 
 #[test]
 fn loom_work_in_hand_wakes_all_workers_of_an_always_awake_pool() {
-    explore(4, || {
-        let pool = Pool::new(2, Waking::AlwaysAwake);
-        let taker = beside(&pool, |pool| {
-            pool.sleep.publish_busy(W1);
-            pool.sleep.hand_over(W1, pool);
-        });
-        // Deadlock unless the sleep is refused or ended.
-        let _ = pool.sleep(W0);
-        taker.join().unwrap();
+    // Deadlock unless the sleep is refused or ended.
+    with_pool(4, (2, Waking::AlwaysAwake), &[], |pool| {
+        together(pool, &[|pool| pool.begin_task(W1)], || _ = pool.sleep(W0));
     });
 }
 
 #[test]
 fn loom_a_sleeper_that_is_called_away_does_not_hide_another() {
-    explore(3, || {
-        let pool = Pool::new(3, Waking::Hungry);
-        pool.sleep.publish_busy(W0);
+    // As `thief::Spell` does: business ends the spell, whatever else there is.
+    let is_called_away = |pool: &Pool| {
+        while !pool.ended.load(Ordering::Acquire) && !Pool::take(&pool.deque) {
+            let _ = pool.sleep(W1);
+        }
+        pool.begin_task(W1);
+    };
+    with_pool(3, (3, Waking::Hungry), &[W0], move |pool| {
         // W2 sleeps, and no worker but W2 will look for tasks.
-        pool.sleep.announce(W2);
-        assert!(matches!(pool.sleep.admit(W2, &*pool), Admission::Park(_)));
-        let called = beside(&pool, |pool| {
-            // As `thief::Spell` does: business ends the spell, whatever else there is.
-
-            while !pool.ended.load(Ordering::Acquire) && !Pool::take(&pool.deque) {
-                let _ = pool.sleep(W1);
-            }
-            pool.sleep.publish_busy(W1);
-            pool.sleep.hand_over(W1, pool);
-        });
-        let caller = beside(&pool, |pool| {
-            pool.ended.store(true, Ordering::Release);
-            pool.sleep.wake_for_business(W1);
-        });
-        pool.push(W0);
-        called.join().unwrap();
-        caller.join().unwrap();
+        pool.falls_asleep(W2);
+        together(pool, &[is_called_away, |pool| pool.end([W1])], || pool.push(W0));
         assert!(
             !pool.deques_have_task() || !pool.sleep.is_asleep(W2),
             "a task waits, a worker sleeps, and all workers that are awake are busy"
@@ -403,39 +381,23 @@ fn loom_a_sleeper_that_is_called_away_does_not_hide_another() {
     });
 }
 
-/// What `thief::Spell::rest_until_up` does.
-fn rest_until_up<P: Platform<Parker = FutexWord> + Clone>(pool: &Pool<P>, me: WorkerId) -> Woken {
-    pool.sleep.pass_on(me, pool);
-    if pool.has_business(me) {
-        return pool.sleep.retract(me).unwrap_or(Woken::Business);
-    }
-    park(&pool.sleep, me, None).expect("no timeout")
-}
-
 #[test]
 fn loom_business_wakes_one_that_retires() {
-    explore(4, || {
-        let pool = Pool::new(2, Waking::Hungry);
-        let waiter = beside(&pool, |pool| {
-            pool.sleep.retire(W1);
-            assert_eq!(rest_until_up(pool, W1), Woken::Business);
-        });
-        pool.ended.store(true, Ordering::Release);
-        pool.sleep.wake_for_business(W1);
-        waiter.join().unwrap();
-    });
+    let retire = |pool: &Pool| {
+        pool.sleep.retire(W1);
+        assert_eq!(pool.rest_until_up(W1), Woken::Business);
+    };
+    with_pool(4, (2, Waking::Hungry), &[], move |pool| together(pool, &[retire], || pool.end([W1])));
 }
 
 /// The coordinator has a core, business comes, and neither wakes it twice nor not at all.
 #[test]
 fn loom_a_recall_and_business_wake_once() {
-    explore(4, || {
-        let pool = Pool::new(2, Waking::Hungry);
+    with_pool(4, (2, Waking::Hungry), &[], |pool| {
         pool.sleep.retire(W1);
-        let waiter = beside(&pool, |pool| rest_until_up(pool, W1));
-        let coordinator = beside(&pool, |pool| pool.sleep.recall(W1));
-        pool.ended.store(true, Ordering::Release);
-        pool.sleep.wake_for_business(W1);
+        let waiter = beside(pool, |pool| pool.rest_until_up(W1));
+        let coordinator = beside(pool, |pool| pool.sleep.recall(W1));
+        pool.end([W1]);
         let (woken, recalled) = (waiter.join().unwrap(), coordinator.join().unwrap());
         assert_eq!(recalled, woken == Woken::For(WakeReason::Coordinator));
         assert!(!pool.sleep.is_asleep(W1));
@@ -445,90 +407,65 @@ fn loom_a_recall_and_business_wake_once() {
 /// A core is free: the retired are hungry again, and the push that comes meanwhile wakes one.
 #[test]
 fn loom_a_push_beside_restored_hunger_wakes() {
-    explore(4, || {
-        let pool = Pool::new(2, Waking::Hungry);
-        pool.sleep.publish_busy(W0);
+    with_pool(4, (2, Waking::Hungry), &[W0], |pool| {
         pool.sleep.retire(W1);
-        let retired = beside(&pool, |pool| {
-            let _ = rest_until_up(pool, W1);
-            pool.find(W1);
-        });
-        let coordinator = beside(&pool, |pool| pool.sleep.restore_hunger([W1].into_iter(), pool));
-        pool.push(W0);
-        coordinator.join().unwrap();
-        retired.join().unwrap();
-        assert_eq!(pool.sleep.hunger(), 0, "no worker sleeps, and none is searching");
+        together(pool, &[|pool| pool.rest_and_find(W1), Pool::restore_hunger], || pool.push(W0));
+        pool.assert_no_hunger();
     });
 }
 
 /// One that has just retired has business, and takes its retirement back, while another thread makes it hungry again.
 #[test]
 fn loom_one_that_comes_back_beside_restored_hunger_is_not_counted() {
-    explore(4, || {
-        let pool = Pool::new(2, Waking::Hungry);
+    with_pool(4, (2, Waking::Hungry), &[], |pool| {
         pool.sleep.retire(W1);
         pool.ended.store(true, Ordering::Release);
-        let other = beside(&pool, |pool| pool.sleep.restore_hunger([W1].into_iter(), pool));
-        let _ = rest_until_up(&pool, W1);
-        other.join().unwrap();
+        together(pool, &[Pool::restore_hunger], || _ = pool.rest_until_up(W1));
         assert!(!pool.sleep.is_asleep(W1));
-        assert_eq!(pool.sleep.hunger(), 0, "no worker sleeps, and none is searching");
+        pool.assert_no_hunger();
     });
 }
 
 /// There is no core for a sleeper: the push wakes it, or leaves it for the coordinator to recall.
 #[test]
 fn loom_a_push_wakes_a_sleeper_or_leaves_it_to_its_recall() {
-    explore(4, || {
-        let pool = Pool::new(2, Waking::Hungry);
-        pool.sleep.publish_busy(W0);
+    let wake_and_find = |pool: &Pool| {
+        assert!(park(&pool.sleep, W1, None).is_some());
+        pool.find(W1);
+    };
+    let retire_and_recall = |pool: &Pool| {
+        if pool.sleep.retire_sleeper(W1) {
+            assert!(pool.sleep.recall(W1), "nothing else wakes a worker that has retired");
+        }
+    };
+    with_pool(4, (2, Waking::Hungry), &[W0], move |pool| {
         pool.sleep.announce(W1);
-        let sleeper = beside(&pool, |pool| {
-            assert!(park(&pool.sleep, W1, None).is_some());
-            pool.find(W1);
-        });
-        let coordinator = beside(&pool, |pool| {
-            if pool.sleep.retire_sleeper(W1) {
-                assert!(pool.sleep.recall(W1), "nothing else wakes a worker that has retired");
-            }
-        });
-        pool.push(W0);
-        coordinator.join().unwrap();
-        sleeper.join().unwrap();
-        assert_eq!(pool.sleep.hunger(), 0, "no worker sleeps, and none is searching");
+        together(pool, &[wake_and_find, retire_and_recall], || pool.push(W0));
+        pool.assert_no_hunger();
     });
 }
 
 /// A searching worker finds no core: the task that was left to it passes to another sleeper.
 #[test]
 fn loom_a_searching_worker_that_retires_answers_for_its_tasks() {
-    explore(3, || {
-        let pool = Pool::new(3, Waking::Hungry);
-        pool.sleep.publish_busy(W0);
-        for sleeper in [W1, W2] {
-            pool.sleep.announce(sleeper);
-            assert!(matches!(pool.sleep.admit(sleeper, &*pool), Admission::Park(_)));
-        }
+    with_pool(3, (3, Waking::Hungry), &[W0], |pool| {
+        [W1, W2].iter().for_each(|sleeper| pool.falls_asleep(*sleeper));
         let up = Arc::new(AtomicU32::new(0));
-        let [first, second] = [W1, W2].map(|me| {
-            let (pool, up) = (pool.clone(), up.clone());
-            thread::spawn(move || {
-                let woken = park(&pool.sleep, me, None).expect("no timeout");
+        let sleepers = [W1, W2].map(|me| {
+            let up = up.clone();
+            beside(pool, move |pool| {
+                let _ = park(&pool.sleep, me, None).expect("no timeout");
                 // The first that is up retires, as if there were no core for it, until it has business.
                 if up.fetch_add(1, Ordering::AcqRel) == 0 {
                     pool.sleep.retire(me);
-                    let _ = rest_until_up(&pool, me);
-                    return woken;
+                    let _ = pool.rest_until_up(me);
+                } else {
+                    assert!(Pool::take(&pool.deque), "it was woken for the task");
+                    pool.end([W1, W2]);
                 }
-                assert!(Pool::take(&pool.deque), "it was woken for the task");
-                pool.ended.store(true, Ordering::Release);
-                pool.sleep.wake_for_business(W1);
-                pool.sleep.wake_for_business(W2);
-                woken
             })
         });
         pool.push(W0);
-        first.join().unwrap();
-        second.join().unwrap();
+        sleepers.into_iter().for_each(|sleeper| sleeper.join().unwrap());
     });
 }

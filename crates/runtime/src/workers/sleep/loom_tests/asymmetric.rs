@@ -101,17 +101,26 @@ impl Platform for Asymmetric {
 
 type Hands = fn(&Pool<Asymmetric>, WorkerId);
 
+/// Explores what `model` does with a pool of so many workers, of which `W0` is busy.
+fn with_asymmetric(
+    most_preemptions: usize,
+    (workers, granted): (u32, u32),
+    model: impl Fn(&Arc<Pool<Asymmetric>>) + Sync + Send + 'static,
+) {
+    explore(most_preemptions, move || {
+        let pool = Asymmetric::pool(workers, granted);
+        pool.sleep.publish_busy(W0);
+        model(&pool);
+    });
+}
+
 /// `W0` hands in two tasks, beside two workers that each take one: neither task is left while a worker sleeps.
 fn two_tasks_reach_two_that_rest(most_preemptions: usize, granted: u32, hand_in: Hands) {
-    explore(most_preemptions, move || {
-        let pool = Asymmetric::pool(3, granted);
-        pool.sleep.publish_busy(W0);
-        let thieves = [W1, W2].map(|me| beside(&pool, move |pool| pool.find(me)));
-        hand_in(&pool, W0);
-        hand_in(&pool, W0);
-        for thief in thieves {
-            thief.join().unwrap();
-        }
+    with_asymmetric(most_preemptions, (3, granted), move |pool| {
+        together(pool, &[|pool| pool.find(W1), |pool| pool.find(W2)], || {
+            hand_in(pool, W0);
+            hand_in(pool, W0);
+        });
     });
 }
 
@@ -128,13 +137,7 @@ fn loom_a_barrier_that_is_refused_late_wakes_those_that_relied_on_another() {
 
 /// A task reaches the only worker that rests.
 fn a_task_reaches_one_that_rests(hand_in: Hands) {
-    explore(4, move || {
-        let pool = Asymmetric::pool(2, ALL);
-        pool.sleep.publish_busy(W0);
-        let thief = beside(&pool, |pool| pool.find(W1));
-        hand_in(&pool, W0);
-        thief.join().unwrap();
-    });
+    with_asymmetric(4, (2, ALL), move |pool| together(pool, &[|pool| pool.find(W1)], || hand_in(pool, W0)));
 }
 
 #[test]
@@ -148,57 +151,41 @@ fn loom_a_task_placed_without_a_fence_reaches_its_worker() {
 }
 
 /// `W0` spawns as many tasks as workers come, of which `W1` has retired and is made hungry meanwhile.
-fn spawns_beside_restored_hunger(most_preemptions: usize, granted: u32, others: &'static [WorkerId]) {
-    explore(most_preemptions, move || {
-        let pool = Asymmetric::pool(3, granted);
-        pool.sleep.publish_busy(W0);
+fn spawns_beside_restored_hunger(most_preemptions: usize, granted: u32, other: Option<fn(&Pool<Asymmetric>)>) {
+    with_asymmetric(most_preemptions, (3, granted), move |pool| {
         pool.sleep.retire(W1);
-        let retired = beside(&pool, |pool| {
-            let _ = rest_until_up(pool, W1);
-            pool.find(W1);
-        });
-        let coordinator = beside(&pool, |pool| pool.sleep.restore_hunger([W1].into_iter(), pool));
-        let others: Vec<_> = others.iter().map(|me| beside(&pool, move |pool| pool.find(*me))).collect();
-        (0..=others.len()).for_each(|_| pool.spawn(W0));
-        coordinator.join().unwrap();
-        retired.join().unwrap();
-        others.into_iter().for_each(|other| other.join().unwrap());
+        let both: [fn(&Pool<Asymmetric>); 2] = [|pool| pool.rest_and_find(W1), Pool::restore_hunger];
+        let all: Vec<_> = both.into_iter().chain(other).collect();
+        together(pool, &all, || (1..all.len()).for_each(|_| pool.spawn(W0)));
     });
 }
 
 /// The coordinator answers for the worker, or relies on another that does.
 #[test]
 fn loom_a_spawn_beside_restored_hunger_and_an_answer_is_taken() {
-    spawns_beside_restored_hunger(2, ALL, &[]);
-    spawns_beside_restored_hunger(2, ALL, &[W2]);
+    spawns_beside_restored_hunger(2, ALL, None);
+    spawns_beside_restored_hunger(2, ALL, Some(|pool| pool.find(W2)));
 }
 
 /// The coordinator's look is not enough.
 #[test]
 fn loom_a_spawn_beside_restored_hunger_is_taken_where_the_barrier_is_refused() {
-    spawns_beside_restored_hunger(2, 0, &[]);
+    spawns_beside_restored_hunger(2, 0, None);
 }
 
 /// A searching worker has retired, and is made hungry before it passes its search on: it may be the one that this
 /// search passes to.
 #[test]
 fn loom_a_searching_worker_passes_its_search_to_itself() {
-    explore(4, || {
-        let pool = Asymmetric::pool(2, ALL);
-        pool.sleep.publish_busy(W0);
+    with_asymmetric(4, (2, ALL), |pool| {
         pool.sleep.announce(W1);
-        assert_eq!(pool.sleep.admit(W1, &*pool), Admission::Park(None));
+        assert_eq!(pool.sleep.admit(W1, &**pool), Admission::Park(None));
         pool.spawn(W0);
         assert_eq!(pool.sleep.park(W1), Parking::Over(Woken::For(WakeReason::Peer)));
         assert!(pool.sleep.hunger() < 0, "it searches");
         pool.sleep.retire(W1);
-        let retired = beside(&pool, |pool| {
-            let _ = rest_until_up(pool, W1);
-            pool.find(W1);
-        });
-        pool.sleep.restore_hunger([W1].into_iter(), &*pool);
-        retired.join().unwrap();
-        assert_eq!(pool.sleep.hunger(), 0, "no worker sleeps, and none is searching");
+        together(pool, &[|pool| pool.rest_and_find(W1)], || pool.restore_hunger());
+        pool.assert_no_hunger();
     });
 }
 
@@ -212,15 +199,11 @@ fn loom_where_the_barrier_is_refused_one_that_slept_beside_none_looks_again() {
             pool.sleep.announce(me);
             pool.sleep.admit(me, &*pool)
         });
-        pool.sleep.publish_busy(W0);
-        pool.sleep.hand_over(W0, &*pool);
+        pool.begin_task(W0);
         pool.spawn(W0);
         assert_eq!(pool.sleep.park(W1), Parking::Over(Woken::For(WakeReason::Peer)));
         assert!(Pool::take(&pool.deque), "it was woken for the task");
-        let searching = beside(&pool, |pool| {
-            pool.sleep.publish_busy(W1);
-            pool.sleep.hand_over(W1, pool);
-        });
+        let searching = beside(&pool, |pool| pool.begin_task(W1));
         let sleeper = beside(&pool, move |pool| {
             let _ = pool.rest(W2, admission);
             pool.find(W2);

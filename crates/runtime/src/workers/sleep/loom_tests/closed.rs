@@ -259,6 +259,11 @@ impl Member {
         self.activation.reopen(&self.view(&|| false));
     }
 
+    fn close_and_open(&self) {
+        self.look(true);
+        self.open();
+    }
+
     /// The program has no work, as the coordinator sees it, and is open for what comes.
     fn leave_off(&self) {
         let Member { activation, .. } = self;
@@ -278,12 +283,7 @@ impl Member {
     /// As `Registry::end` has it.
     fn end(&self) {
         self.activation.end();
-        self.pool.ended.store(true, Ordering::Release);
-        (0..self.activation.workers()).for_each(|worker| self.pool.sleep.wake_for_business(WorkerId(worker)));
-    }
-
-    fn find_as_first(&self) {
-        self.find(W0);
+        self.pool.end((0..self.activation.workers()).map(WorkerId));
     }
 
     /// A worker without a task looks for one until it has it, or until the pool has ended.
@@ -334,11 +334,11 @@ fn each_kind_of_worker(most_preemptions: usize, model: impl Fn(&Policy, bool, Wh
 fn loom_a_thief_takes_the_task_of_a_pool_that_is_opened() {
     each_kind_of_worker(2, |policy, adopts, why| {
         let member = Member::join(policy, 1, adopts, why);
-        let thief = beside(&member, |member| member.find(W0));
-        member.look(true);
-        member.inject();
-        member.open();
-        thief.join().unwrap();
+        together(&member, &[|member| member.find(W0)], || {
+            member.look(true);
+            member.inject();
+            member.open();
+        });
     });
 }
 
@@ -348,12 +348,10 @@ fn loom_a_task_reaches_a_pool_that_is_closed_and_opened() {
     for open in [Member::open, Member::leave_off] {
         each_kind_of_worker(2, move |policy, adopts, why| {
             let member = Member::join(policy, 1, adopts, why);
-            let [thief, other] =
-                [Member::find_as_first, Member::inject].map(|does| beside(&member, move |member| does(member)));
-            member.look(true);
-            open(&member);
-            thief.join().unwrap();
-            other.join().unwrap();
+            together(&member, &[|member| member.find(W0), Member::inject], || {
+                member.look(true);
+                open(&member);
+            });
         });
     }
 }
@@ -363,10 +361,7 @@ fn loom_a_worker_in_the_middle_of_a_task_goes_on_in_a_pool_that_is_opened() {
     each_kind_of_worker(3, |policy, adopts, why| {
         let member = Member::join(policy, 1, adopts, why);
         member.pool.sleep.publish_busy(W0);
-        let worker = beside(&member, |member| member.rest_midway(W0));
-        member.look(true);
-        member.open();
-        worker.join().unwrap();
+        together(&member, &[|member| member.rest_midway(W0)], || member.close_and_open());
     });
 }
 
@@ -379,14 +374,7 @@ fn loom_a_push_in_a_pool_that_is_closed_and_opened_reaches_another_worker() {
         explore(1, move || {
             let member = Member::join(&policy, 2, false, why);
             member.pool.sleep.publish_busy(W0);
-            let thief = beside(&member, |member| member.find(W1));
-            let coordinator = beside(&member, |member| {
-                member.look(true);
-                member.open();
-            });
-            member.pool.push(W0);
-            coordinator.join().unwrap();
-            thief.join().unwrap();
+            together(&member, &[|member| member.find(W1), Member::close_and_open], || member.pool.push(W0));
         });
     }
 }
@@ -397,10 +385,6 @@ fn loom_a_closed_pool_that_ends_is_open() {
     each_kind_of_worker(2, |policy, adopts, why| {
         let member = Member::join(policy, 1, adopts, why);
         member.pool.sleep.publish_busy(W0);
-        let worker = beside(&member, |member| member.rest_midway(W0));
-        let coordinator = beside(&member, |member| member.look(true));
-        member.end();
-        worker.join().unwrap();
-        coordinator.join().unwrap();
+        together(&member, &[|member| member.rest_midway(W0), |member| member.look(true)], || member.end());
     });
 }
