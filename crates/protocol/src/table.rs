@@ -120,7 +120,7 @@ pub trait Seat {
     /// Returns the table as it is now. `None`: the program has lost its place and has no other yet.
     fn view(&self) -> Option<Self::View<'_>>;
 
-    /// Returns the table at the time `now`, by which the ages of cores are judged. The default is for a visit that takes
+    /// Returns the table at the time `now`, by which the ages of cores are judged. The default is for visits that take
     /// no time.
     fn view_at(&self, _now: u64) -> Option<Self::View<'_>> {
         self.view()

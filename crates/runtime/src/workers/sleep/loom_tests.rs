@@ -347,7 +347,7 @@ fn loom_a_watchdog_that_turns_busy_leaves_a_watchdog_awake() {
 
 #[test]
 fn loom_work_in_hand_leaves_a_watchdog_awake_that_sees_none() {
-    // W1 has just taken a task. W0 looks around for work and may find none. Either it sees the work, or it is appointed.
+    // W1 has just taken a task. W0 looks for work and may find none. Either W0 sees the work, or it is appointed.
     with_pool(4, (2, Waking::Watchdog), &[], |pool| {
         together(pool, &[|pool| pool.begin_task(W1)], || becomes_the_watchdog(pool, W0));
     });
