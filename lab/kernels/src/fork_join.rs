@@ -114,55 +114,40 @@ where
     );
 }
 
+/// Implements [`ForkJoin`] by a function of both closures.
+macro_rules! joins_by {
+    ($runtime:ident, $join:expr) => {
+        impl ForkJoin for $runtime {
+            fn join<A, B, RA, RB>(self, a: A, b: B) -> (RA, RB)
+            where
+                A: FnOnce() -> RA + Send,
+                B: FnOnce() -> RB + Send,
+                RA: Send,
+                RB: Send,
+            {
+                $join(a, b)
+            }
+        }
+    };
+}
+
 /// One after the other on the calling thread: the serial elision.
 #[derive(Clone, Copy, Debug)]
 pub struct Serial;
 
-impl ForkJoin for Serial {
-    fn join<A, B, RA, RB>(self, a: A, b: B) -> (RA, RB)
-    where
-        A: FnOnce() -> RA + Send,
-        B: FnOnce() -> RB + Send,
-        RA: Send,
-        RB: Send,
-    {
-        let left = a();
-        let right = b();
-        (left, right)
-    }
-}
+joins_by!(Serial, |a: A, b: B| (a(), b()));
 
 /// Comity, in whichever of its pools the caller is.
 #[derive(Clone, Copy, Debug)]
 pub struct OnComity;
 
-impl ForkJoin for OnComity {
-    fn join<A, B, RA, RB>(self, a: A, b: B) -> (RA, RB)
-    where
-        A: FnOnce() -> RA + Send,
-        B: FnOnce() -> RB + Send,
-        RA: Send,
-        RB: Send,
-    {
-        comity::join(a, b)
-    }
-}
+joins_by!(OnComity, comity::join);
 
 /// Stock rayon, in whichever of its pools the caller is.
 #[derive(Clone, Copy, Debug)]
 pub struct OnRayon;
 
-impl ForkJoin for OnRayon {
-    fn join<A, B, RA, RB>(self, a: A, b: B) -> (RA, RB)
-    where
-        A: FnOnce() -> RA + Send,
-        B: FnOnce() -> RB + Send,
-        RA: Send,
-        RB: Send,
-    {
-        rayon::join(a, b)
-    }
-}
+joins_by!(OnRayon, rayon::join);
 
 #[cfg(test)]
 mod tests {

@@ -13,7 +13,7 @@ use clap::{Arg, ArgAction, ArgMatches, Args, Command, Error, FromArgMatches, Sub
 use comity_console::parse::whole;
 use comity_console::{Failure, output};
 use comity_papers::catalog::papers;
-use comity_papers::paper::Row;
+use comity_papers::driver::Row;
 use comity_papers::report::{Pictures, Report};
 
 use crate::figure::{self, heat};

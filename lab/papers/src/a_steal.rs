@@ -12,13 +12,12 @@ pub mod time_waste;
 pub mod utilization;
 pub mod waste;
 
-use std::fmt::{Display, Write};
+use std::fmt::Display;
 use std::fs::File;
 use std::io::BufReader;
 use std::path::PathBuf;
 
 use clap::Args;
-use comfy_table::{Table, presets};
 use comity_console::Failure;
 use comity_console::parse::whole;
 use comity_sim::workload::swf;
@@ -32,8 +31,8 @@ pub use single::Outcome;
 use crate::figure::{Marks, Series};
 use crate::fit::Estimate;
 use crate::paper::{Experiment, Paper, Text};
-use crate::report::estimate;
-use crate::{Runner, here};
+use crate::report;
+use crate::{Runner, Stop};
 use beyond::Varied;
 use time_waste::HeadToHead;
 use utilization::Set;
@@ -42,13 +41,32 @@ use utilization::Set;
 pub struct ASteal {
     setting: Setting,
     /// The jobs of the time experiments.
-    time: Option<Vec<Outcome>>,
+    time: Vec<Outcome>,
     /// The jobs of the waste experiments, by δ.
-    by_delta: Option<Vec<(u32, Vec<Outcome>)>>,
+    by_delta: Vec<(u32, Vec<Outcome>)>,
     /// The jobs of the time-waste experiments, on the large machine and on the small one.
-    head_to_head: Option<[Vec<HeadToHead>; 2]>,
-    sets: Option<Vec<Set>>,
+    head_to_head: [Vec<HeadToHead>; 2],
+    sets: Vec<Set>,
     beyond: Vec<Varied>,
+}
+
+/// A part of the runs: an experiment's, or of the time-waste experiments those on one of the two machines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// The jobs of the time experiments.
+    Time,
+    /// The jobs of the waste experiments.
+    Waste,
+    /// The jobs of the time-waste experiments on a machine, by its place in [`time_waste::MACHINES`].
+    TimeWaste(usize),
+    /// The jobs of the utilization experiments.
+    Utilization,
+    /// What the authors left open: longer quanta.
+    LongQuanta,
+    /// What the authors left open: sampled usage.
+    Sampling,
+    /// What the authors left open: larger machines.
+    Machines,
 }
 
 /// Where practical profiles come from.
@@ -103,11 +121,8 @@ claim, its kind and its tolerance.",
 
     type Options = Options;
     type Setting = Setting;
+    type Part = Part;
     type Extra = Extra;
-
-    fn usual(seed: u64) -> Result<Setting, String> {
-        Ok(Setting::new(seed, Practical::synthetic(seed, SECONDS_PER_QUANTUM)?))
-    }
 
     fn setting(options: &Options, seed: u64, one_in: u32) -> Result<(Setting, String), Failure> {
         let (practical, source) = practical(options, seed)?;
@@ -115,52 +130,74 @@ claim, its kind and its tolerance.",
         Ok((setting, format!("a-steal, seed {seed}, {source}")))
     }
 
-    fn vary(setting: &mut Setting, text: &str) -> Result<(), String> {
-        setting.vary(text)
-    }
-
     fn with(setting: &Setting) -> ASteal {
-        let setting = setting.clone();
-        ASteal { setting, time: None, by_delta: None, head_to_head: None, sets: None, beyond: Vec::new() }
+        ASteal {
+            setting: setting.clone(),
+            time: Vec::new(),
+            by_delta: Vec::new(),
+            head_to_head: Default::default(),
+            sets: Vec::new(),
+            beyond: Vec::new(),
+        }
     }
 
-    fn experiments<R: Runner>() -> Vec<Experiment<ASteal, R>> {
+    fn experiments() -> Vec<Experiment<ASteal>> {
         vec![
             Experiment::new(
                 "time",
                 "§4: 2331 jobs, and which constants the bounds have in practice",
-                time::run_and_measure,
+                [Part::Time],
+                |paper| time::measures(&paper.time),
                 time::figures,
             ),
             Experiment::new(
                 "waste",
                 "§5: waste for δ from 0.5 to 1, and over the parallelism",
-                waste::run_and_measure,
+                [Part::Time, Part::Waste],
+                |paper| waste::measures(&paper.by_delta, &paper.time, paper.setting.quantum),
                 waste::figures,
             ),
             Experiment::new(
                 "time-waste",
                 "§6: A-STEAL and ABP, job by job",
-                time_waste::run_and_measure,
+                [0, 1].map(Part::TimeWaste),
+                |paper| time_waste::measures(&paper.head_to_head[0], &paper.head_to_head[1]),
                 time_waste::figures,
             ),
             Experiment::new(
                 "utilization",
                 "§7: jobs that come and go on a machine of 1000 processors",
-                utilization::run_and_measure,
+                [Part::Utilization],
+                |paper| utilization::measures(&paper.sets),
                 utilization::figures,
             ),
             Experiment::beyond(
                 "beyond",
                 "What the authors could not run: quanta up to 10⁵ steps, sampled usage, 10⁵ processors",
-                beyond::run,
+                [Part::LongQuanta, Part::Sampling, Part::Machines],
                 beyond::figures,
             ),
         ]
     }
 
+    fn run<R: Runner<Stop = Stop>>(&mut self, part: &Part, runner: &R) -> Result<(), Stop> {
+        let setting = &self.setting;
+        match *part {
+            Part::Time => self.time = time::run(setting, runner)?,
+            Part::Waste => self.by_delta = waste::run(setting, runner)?,
+            Part::TimeWaste(nth) => {
+                self.head_to_head[nth] = time_waste::run(setting, time_waste::MACHINES[nth], runner)?;
+            }
+            Part::Utilization => self.sets = utilization::run(setting, runner)?,
+            Part::LongQuanta => self.beyond.push(beyond::long_quanta(setting, runner)?),
+            Part::Sampling => self.beyond.push(beyond::sampling(setting, runner)?),
+            Part::Machines => self.beyond.push(beyond::machines(setting, runner)?),
+        }
+        Ok(())
+    }
+
     fn notes(&self) -> Vec<String> {
-        let ended = self.sets.iter().flatten().filter_map(Set::note);
+        let ended = self.sets.iter().filter_map(Set::note);
         self.jobs().into_iter().chain(ended).collect()
     }
 
@@ -169,19 +206,15 @@ claim, its kind and its tolerance.",
     }
 
     fn table(extra: &Extra) -> String {
-        extra.table()
+        let told = |of: &Estimate| report::estimate(of.value, (of.half_width > 0.0).then_some(of.half_width));
+        let rows = extra.beyond.iter().map(|Beyond { varied, value, jobs, time, waste }| {
+            [(*varied).to_owned(), value.clone(), jobs.to_string(), told(time), told(waste)]
+        });
+        report::table(["varied", "", "jobs", "T / (T₁/P̄ + T∞)", "waste / T₁"], rows)
     }
 }
 
 impl ASteal {
-    /// The jobs of the time experiments, unless some of the runs are elsewhere.
-    fn time<R: Runner>(&mut self, runner: &R) -> Result<Option<&[Outcome]>, Failure> {
-        if self.time.is_none() {
-            self.time = here(time::run(&self.setting, runner))?;
-        }
-        Ok(self.time.as_deref())
-    }
-
     /// The jobs are ours, and not the same in all experiments.
     fn jobs(&self) -> [String; 4] {
         let setting = &self.setting;
@@ -241,6 +274,15 @@ pub(super) fn estimates(name: &str, all: impl Iterator<Item = (f64, Estimate)> +
     Series::new(name, Marks::Line, points.collect()).with_intervals(intervals)
 }
 
+/// A point of each outcome, a series for each kind of profile.
+fn by_family(outcomes: &[Outcome], point: impl Fn(&Outcome) -> (f64, f64)) -> Vec<Series> {
+    let series = |family: Family| {
+        let own = outcomes.iter().filter(|outcome| outcome.family == family);
+        Series::new(family.name(), Marks::Points, own.map(&point).collect())
+    };
+    Family::ALL.map(series).into()
+}
+
 /// What the paper has no number for.
 #[derive(Serialize)]
 pub struct Extra {
@@ -257,23 +299,4 @@ pub struct Beyond {
     time: Estimate,
     /// Over the work.
     waste: Estimate,
-}
-
-impl Extra {
-    /// What the paper has no number for.
-    fn table(&self) -> String {
-        let mut text = String::new();
-        if !self.beyond.is_empty() {
-            let mut table = Table::new();
-            let header = ["varied", "", "jobs", "T / (T₁/P̄ + T∞)", "waste / T₁"];
-            table.load_style(presets::UTF8_FULL_CONDENSED).set_header(header);
-            for Beyond { varied, value, jobs, time, waste } in &self.beyond {
-                let [time, waste] =
-                    [time, waste].map(|of| estimate(of.value, (of.half_width > 0.0).then_some(of.half_width)));
-                table.add_row([*varied, value, &jobs.to_string(), &time, &waste]);
-            }
-            let _ = writeln!(text, "{table}");
-        }
-        text
-    }
 }

@@ -109,16 +109,7 @@ impl Setting {
 
     fn entry(&self, piece: Piece, policy: &str, cores: u32, vm: usize) -> Entry {
         let policy = if policy == POLICIES[0] { &self.comity } else { policy };
-        Entry {
-            does: piece.does(cores),
-            join_ns: 0.0,
-            memory: 0,
-            begins_at_home: false,
-            policy: policy.parse().expect("it is in the catalog"),
-            workers: cores,
-            vm,
-            gap: piece.gap(),
-        }
+        Entry { join_ns: 0.0, vm, gap: piece.gap(), ..Entry::new(piece.does(cores), policy, cores) }
     }
 
     /// A program alone on the bare machine.

@@ -3,42 +3,54 @@
 //! Ding, Wang, Gibbons and Zhang, *BWS: Balanced Work Stealing for Time-Sharing Multicores*, EuroSys 2012. A pair under
 //! a policy is one run, and experiments share them.
 
-pub mod ablations;
+mod ablations;
 mod averages;
 mod benchmark;
-pub mod beyond;
-pub mod examples;
-pub mod pairs;
+mod beyond;
+mod examples;
+mod pairs;
 mod setting;
-pub mod slowdowns;
-pub mod solo;
-pub mod thresholds;
-pub mod throughputs;
-pub mod variations;
-pub mod yields;
+mod slowdowns;
+mod solo;
+mod thresholds;
+mod throughputs;
+mod variations;
+mod yields;
 
-use std::fmt::Write;
-
-use comfy_table::{Table, presets};
-use comity_console::Failure;
 use serde::Serialize;
 
-pub use benchmark::Benchmark;
+use benchmark::Benchmark;
 use pairs::{CoRun, CoRuns};
-pub use setting::{CORES, ORIGINAL, Programs, Setting};
+pub use setting::Setting;
+use setting::{BWS, CORES, ORIGINAL, Programs};
 
 use crate::corun::Ran;
-use crate::paper::{Experiment, NoOptions, Paper, Text, undrawn};
-use crate::{Runner, here};
+use crate::paper::{Experiment, Kept, NoOptions, Paper, Text};
+use crate::report;
+use crate::{Runner, Stop};
 
 /// What came of BWS's experiments with one setting.
 pub struct Bws {
-    /// The programs of the setting.
-    pub programs: Programs,
-    alone: Option<Vec<Ran>>,
+    programs: Programs,
+    /// The programs alone under each policy.
+    alone: Kept<&'static str, Vec<Ran>>,
+    examples: Vec<Vec<Ran>>,
     /// The pairs under each policy.
-    pairs: Vec<(String, CoRuns)>,
+    pairs: Kept<&'static str, CoRuns>,
     beyond: Vec<beyond::Point>,
+}
+
+/// A part of the runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// The programs alone under a policy.
+    Alone(&'static str),
+    /// The examples of §2.3.2.
+    Examples,
+    /// All pairs under a policy.
+    Pairs(&'static str),
+    /// What the paper has not.
+    Beyond,
 }
 
 impl Paper for Bws {
@@ -73,47 +85,81 @@ what the model was fitted to.",
 
     type Options = NoOptions;
     type Setting = Setting;
+    type Part = Part;
     type Extra = Extra;
 
-    fn usual(seed: u64) -> Result<Setting, String> {
-        Ok(Setting::new(seed))
-    }
-
-    fn vary(setting: &mut Setting, text: &str) -> Result<(), String> {
-        setting.vary(text)
-    }
-
     fn with(setting: &Setting) -> Bws {
-        Bws { programs: setting.programs(), alone: None, pairs: Vec::new(), beyond: Vec::new() }
+        let programs = setting.programs();
+        Bws { programs, alone: Kept::new(), examples: Vec::new(), pairs: Kept::new(), beyond: Vec::new() }
     }
 
-    fn experiments<R: Runner>() -> Vec<Experiment<Bws, R>> {
+    fn experiments() -> Vec<Experiment<Bws>> {
+        use Part::{Alone, Beyond, Examples, Pairs};
+        let compared = [Alone(ORIGINAL), Pairs(ORIGINAL), Pairs(BWS)];
+        let with = |others: &[&'static str]| {
+            let others = others.iter().map(|policy| Pairs(policy));
+            [Alone(ORIGINAL), Pairs(ORIGINAL)].into_iter().chain(others).collect::<Vec<Part>>()
+        };
         vec![
-            Experiment::new("solo", "§5.1, footnote 4: each program alone", solo::run, undrawn),
-            Experiment::new("examples", "§2.3.2: BFS beside EP, and CG beside MM", examples::run, undrawn),
+            Experiment::undrawn(
+                "solo",
+                "§5.1, footnote 4: each program alone",
+                [ORIGINAL, BWS].map(Alone),
+                solo::measures,
+            ),
+            Experiment::undrawn(
+                "examples",
+                "§2.3.2: BFS beside EP, and CG beside MM",
+                [Alone(ORIGINAL), Examples],
+                examples::measures,
+            ),
             Experiment::new(
                 "fig2",
                 "Slowdowns, unfairness and switches of all pairs",
-                slowdowns::run,
+                compared,
+                slowdowns::measures,
                 slowdowns::figures,
             ),
-            Experiment::new("fig3", "Their throughput", throughputs::run, throughputs::figures),
-            Experiment::new("fig4", "How much their times vary", variations::run, variations::figures),
-            Experiment::new("fig5", "Delayed and selective yields", yields::run, yields::figures),
-            Experiment::new("fig6", "Other values of SleepThreshold", thresholds::run, thresholds::figures),
+            Experiment::new("fig3", "Their throughput", compared, throughputs::measures, throughputs::figures),
+            Experiment::new("fig4", "How much their times vary", compared, variations::measures, variations::figures),
             Experiment::new(
+                "fig5",
+                "Delayed and selective yields",
+                with(&yields::OTHERS),
+                yields::measures,
+                yields::figures,
+            ),
+            Experiment::new(
+                "fig6",
+                "Other values of SleepThreshold",
+                with(&thresholds::POLICIES),
+                thresholds::measures,
+                thresholds::figures,
+            ),
+            Experiment::undrawn(
                 "ablations",
                 "§5.5: waking by busy workers, and global information",
-                ablations::run,
-                undrawn,
+                ablations::POLICIES.map(Alone),
+                ablations::measures,
             ),
             Experiment::beyond(
                 "beyond",
                 "What the authors had no machine for: 64 and 128 cores under EEVDF, and dws and comity",
-                beyond::run,
-                undrawn,
+                [Beyond],
+                |_, _| Vec::new(),
             ),
         ]
+    }
+
+    fn run<R: Runner<Stop = Stop>>(&mut self, part: &Part, runner: &R) -> Result<(), Stop> {
+        let programs = &self.programs;
+        match *part {
+            Part::Alone(policy) => self.alone.keep(policy, programs.alone(policy, runner)?),
+            Part::Examples => self.examples = examples::run(programs, runner)?,
+            Part::Pairs(policy) => self.pairs.keep(policy, pairs::run(programs, policy, runner)?),
+            Part::Beyond => beyond::run(self, runner)?,
+        }
+        Ok(())
     }
 
     fn notes(&self) -> Vec<String> {
@@ -124,69 +170,64 @@ what the model was fitted to.",
     }
 
     fn extra(self) -> Extra {
-        let mut extra = Extra { alone: Vec::new(), pairs: Vec::new(), beyond: self.beyond };
-        let Some(alone) = &self.alone else { return extra };
-        let speedups = solo::speedups(&self.programs, alone);
-        for ((benchmark, ran), speedup) in Benchmark::ALL.into_iter().zip(alone).zip(speedups) {
-            // LOOP has no time.
-            if benchmark != Benchmark::Loop {
-                extra.alone.push(Alone { program: benchmark.name(), seconds: ran.mean() / 1e9, speedup });
+        let mut extra = Extra { alone: Vec::new(), pairs: Vec::new(), beyond: Vec::new() };
+        if self.alone.has(ORIGINAL) {
+            let alone = self.alone.of(ORIGINAL);
+            let speedups = solo::speedups(&self.programs, alone);
+            for ((benchmark, ran), speedup) in Benchmark::ALL.into_iter().zip(alone).zip(speedups) {
+                // LOOP has no time.
+                if benchmark != Benchmark::Loop {
+                    extra.alone.push(Alone { program: benchmark.name(), seconds: ran.mean() / 1e9, speedup });
+                }
             }
         }
-        for (policy, found) in &self.pairs {
-            extra.pairs.extend(pairs::co_runs(alone, found).into_iter().map(|co_run| Paired {
-                policy: policy.clone(),
+        for (policy, _) in &self.pairs.0 {
+            extra.pairs.extend(self.co_runs(policy).into_iter().map(|co_run| Paired {
+                policy,
                 programs: co_run.pair.map(Benchmark::name),
                 unfairness: co_run.unfairness(),
                 co_run,
             }));
         }
-        extra
+        Extra { beyond: self.beyond, ..extra }
     }
 
     fn table(extra: &Extra) -> String {
-        extra.table()
+        let alone = extra.alone.iter().map(|Alone { program, seconds, speedup }| {
+            [(*program).to_owned(), format!("{seconds:.3}"), format!("{speedup:.1}")]
+        });
+        let of = |policy: &'static str| extra.pairs.iter().filter(move |one| one.policy == policy);
+        let slowdowns = |one: &Paired| one.co_run.slowdowns.map(|each| format!("{each:.0}")).join(", ");
+        let pairs = of(ORIGINAL).zip(of(BWS)).map(|(abp, bws)| {
+            [
+                abp.programs.join(", "),
+                slowdowns(abp),
+                slowdowns(bws),
+                format!("{:.2}", abp.co_run.throughput),
+                format!("{:.2}", bws.co_run.throughput),
+            ]
+        });
+        [
+            report::table(["alone under ABP", "s", "speedup"], alone),
+            report::table(["pair", "slowdowns under ABP, %", "under BWS", "throughput under ABP", "under BWS"], pairs),
+            beyond::table(&extra.beyond),
+        ]
+        .concat()
     }
 }
 
-/// The programs alone, and all pairs under the original and under BWS.
-type Compared = (Vec<Ran>, [CoRuns; 2]);
-
 impl Bws {
-    /// The programs alone under the original, unless some of the runs are elsewhere.
-    fn alone<R: Runner>(&mut self, runner: &R) -> Result<Option<Vec<Ran>>, Failure> {
-        if self.alone.is_none() {
-            self.alone = here(self.programs.alone(ORIGINAL, runner))?;
-        }
-        Ok(self.alone.clone())
+    /// What the paper plots of all pairs under a policy.
+    ///
+    /// # Panics
+    /// If these were not run, or if the programs were not run alone under the original.
+    fn co_runs(&self, policy: &'static str) -> Vec<CoRun> {
+        pairs::co_runs(self.alone.of(ORIGINAL), self.pairs.of(policy))
     }
 
-    /// All pairs under a policy, unless some of the runs are elsewhere.
-    fn pairs<R: Runner>(&mut self, policy: &str, runner: &R) -> Result<Option<CoRuns>, Failure> {
-        if let Some((_, known)) = self.pairs.iter().find(|(known, _)| known == policy) {
-            return Ok(Some(known.clone()));
-        }
-        let found = here(pairs::run(&self.programs, policy, runner))?;
-        self.pairs.extend(found.clone().map(|found| (policy.to_owned(), found)));
-        Ok(found)
-    }
-
-    /// The programs alone, and all pairs under the original and under BWS.
-    fn compared<R: Runner>(&mut self, runner: &R) -> Result<Option<Compared>, Failure> {
-        let bws = self.programs.setting.bws;
-        let (alone, abp, bws) = (self.alone(runner)?, self.pairs(ORIGINAL, runner)?, self.pairs(bws, runner)?);
-        Ok(alone.zip(abp.zip(bws)).map(|(alone, (abp, bws))| (alone, [abp, bws])))
-    }
-
-    /// What came of all pairs under a policy, if they were run.
-    fn co_runs(&self, policy: &str) -> Option<Vec<CoRun>> {
-        let (_, found) = self.pairs.iter().find(|(known, _)| known == policy)?;
-        Some(pairs::co_runs(self.alone.as_ref()?, found))
-    }
-
-    /// What came of all pairs under the original and under BWS, if both were run.
-    fn both(&self) -> Option<[Vec<CoRun>; 2]> {
-        Some([self.co_runs(ORIGINAL)?, self.co_runs(self.programs.setting.bws)?])
+    /// What the paper plots of all pairs under the original and under BWS.
+    fn both(&self) -> [Vec<CoRun>; 2] {
+        [ORIGINAL, BWS].map(|policy| self.co_runs(policy))
     }
 }
 
@@ -209,73 +250,9 @@ struct Alone {
 /// A pair under a policy.
 #[derive(Serialize)]
 struct Paired {
-    policy: String,
+    policy: &'static str,
     programs: [&'static str; 2],
     #[serde(flatten)]
     co_run: CoRun,
     unfairness: f64,
-}
-
-impl Extra {
-    /// What the paper draws and has no number for.
-    fn table(&self) -> String {
-        let mut text = String::new();
-        if !self.alone.is_empty() {
-            let mut table = Table::new();
-            table.load_style(presets::UTF8_FULL_CONDENSED).set_header(["alone under ABP", "s", "speedup"]);
-            for Alone { program, seconds, speedup } in &self.alone {
-                table.add_row([(*program).to_owned(), format!("{seconds:.3}"), format!("{speedup:.1}")]);
-            }
-            let _ = writeln!(text, "{table}");
-        }
-        let of = |policy: &'static str| self.pairs.iter().filter(move |one| one.policy == policy);
-        let policies = [ORIGINAL, "bws"];
-        if policies.iter().all(|policy| of(policy).next().is_some()) {
-            let mut table = Table::new();
-            let header = ["pair", "slowdowns under ABP, %", "under BWS", "throughput under ABP", "under BWS"];
-            table.load_style(presets::UTF8_FULL_CONDENSED).set_header(header);
-            for (abp, bws) in of(policies[0]).zip(of(policies[1])) {
-                let slowdowns = |one: &Paired| one.co_run.slowdowns.map(|each| format!("{each:.0}")).join(", ");
-                table.add_row([
-                    abp.programs.join(", "),
-                    slowdowns(abp),
-                    slowdowns(bws),
-                    format!("{:.2}", abp.co_run.throughput),
-                    format!("{:.2}", bws.co_run.throughput),
-                ]);
-            }
-            let _ = writeln!(text, "{table}");
-        }
-        if !self.beyond.is_empty() {
-            let mut table = Table::new();
-            table.load_style(presets::UTF8_FULL_CONDENSED).set_header([
-                "cores",
-                "groups",
-                "policy",
-                "unfairness, % (most)",
-                "throughput (least)",
-                "alone over abp",
-                "barriers",
-                "fences",
-                "wake-ups",
-                "switches a core and s",
-            ]);
-            for point in &self.beyond {
-                table.add_row([
-                    point.cores.to_string(),
-                    format!("{:?}", point.groups).to_lowercase(),
-                    point.policy.to_owned(),
-                    format!("{:.0} ({:.0})", point.unfairness, point.most_unfair),
-                    format!("{:.2} ({:.2})", point.throughput, point.least_throughput),
-                    format!("{:.3}", point.alone),
-                    format!("{:.1}", point.barriers),
-                    format!("{:.0}", point.fences),
-                    format!("{:.0}", point.wakeups),
-                    format!("{:.0}", point.switches),
-                ]);
-            }
-            let _ = writeln!(text, "{table}");
-        }
-        text
-    }
 }

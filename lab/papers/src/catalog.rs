@@ -1,7 +1,7 @@
 //! The papers, a row each.
 
 use crate::Runner;
-use crate::paper::Row;
+use crate::driver::Row;
 use crate::ws_last::Threads;
 use crate::{a_steal, all_five, bws, dws, robinhood, ws_last};
 

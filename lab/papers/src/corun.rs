@@ -137,6 +137,17 @@ pub struct Entry {
     pub gap: Range<u64>,
 }
 
+impl Entry {
+    /// A program that waits for no memory, on a host or in the first guest, with the usual costs and gaps.
+    ///
+    /// # Panics
+    /// If the catalog has no such policy.
+    pub fn new(does: Does, policy: &str, workers: u32) -> Entry {
+        let policy = policy.parse().expect("it is in the catalog");
+        Entry { does, join_ns: JOIN, memory: 0, begins_at_home: false, policy, workers, vm: 0, gap: GAP }
+    }
+}
+
 /// How long programs run together.
 #[derive(Clone, Copy, Debug)]
 pub struct Length {
@@ -199,6 +210,9 @@ impl Ran {
 /// From the end of an execution to the next, in nanoseconds, where a process ends, and another begins at once. The
 /// length is drawn, so that programs do not keep step.
 pub const GAP: Range<u64> = 0..2_000_000;
+
+/// What a join costs the worker that forks, in nanoseconds: assumed.
+const JOIN: f64 = 20.0;
 
 /// So often it is looked how often programs have begun again in place, in nanoseconds.
 const STEP: u64 = 2_000_000;

@@ -4,14 +4,64 @@
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 use comity_console::Failure;
-use serde::Serialize;
-use serde::de::DeserializeOwned;
 
+use crate::Runner;
 use crate::claims::{CHOSEN, Claims};
 use crate::measure::Measure;
-use crate::paper::{Asked, Experiment, Paper, Text};
+use crate::paper::{Experiment, Paper, Repetition, Text};
 use crate::report::{Findings, Report};
-use crate::{Runner, Serial};
+use crate::vary::Vary;
+
+/// Reads what is asked of a paper from these arguments, with a seed.
+pub type Ask<R> = fn(&ArgMatches, u64) -> Result<Box<dyn Asked<R>>, Failure>;
+
+/// A paper as the command line has it: a row of the catalog.
+pub struct Row<R> {
+    /// The name of the paper at the command line.
+    pub name: &'static str,
+    /// The first line of the help.
+    pub title: &'static str,
+    /// The paragraph below it.
+    pub about: &'static str,
+    /// The end of the help.
+    pub examples: &'static str,
+    /// The schema of the JSON.
+    pub schema: &'static str,
+    /// What is drawn of the paper, in a word.
+    pub draws: &'static str,
+    /// Adds the arguments of the paper to its command.
+    pub arguments: fn(Command) -> Command,
+    /// What is asked of the paper by these arguments, with a seed.
+    pub ask: Ask<R>,
+}
+
+impl<R: Runner + 'static> Row<R> {
+    /// The row of a paper.
+    pub const fn of<P: Paper>() -> Row<R> {
+        Row {
+            name: P::TEXT.name,
+            title: P::TEXT.title,
+            about: P::TEXT.about,
+            examples: P::TEXT.examples,
+            schema: "comity-reproduce/1",
+            draws: "figure",
+            arguments: arguments::<P>,
+            ask: ask::<P, R>,
+        }
+    }
+}
+
+/// What is asked of a paper.
+pub trait Asked<R> {
+    /// The name of the runs: what they depend on.
+    fn setting(&self) -> &str;
+
+    /// Does the runs. Returns `None` if some of the runs are done elsewhere.
+    ///
+    /// # Errors
+    /// If a run fails, or if nothing is to be run.
+    fn run(&self, runner: &R) -> Result<Option<Report>, Failure>;
+}
 
 /// What is judged, for every paper.
 #[derive(Args)]
@@ -29,9 +79,9 @@ struct Options {
 }
 
 /// Adds the arguments of a paper to its command.
-pub fn arguments<P: Paper>(command: Command) -> Command {
+fn arguments<P: Paper>(command: Command) -> Command {
     let Text { default, vary: (value, vary), one_in, .. } = P::TEXT;
-    let experiments = P::experiments::<Serial>();
+    let experiments = P::experiments();
     let experiments = experiments.iter().map(|one| PossibleValue::new(one.name).help(one.about));
     let command = command.arg(
         Arg::new("experiments")
@@ -60,7 +110,7 @@ fn read_one_in(text: &str) -> Result<u32, &'static str> {
 }
 
 /// What `--vary` chooses otherwise of what a paper leaves unsaid. The name of the runs says so.
-pub fn vary(
+pub(crate) fn vary(
     all: &[String],
     name: &mut String,
     mut vary: impl FnMut(&str) -> Result<(), String>,
@@ -74,7 +124,7 @@ pub fn vary(
 }
 
 /// What is asked of a paper by these arguments.
-pub fn ask<P: Paper, R: Runner>(matches: &ArgMatches, seed: u64) -> Result<Box<dyn Asked<R>>, Failure> {
+fn ask<P: Paper, R: Runner>(matches: &ArgMatches, seed: u64) -> Result<Box<dyn Asked<R>>, Failure> {
     const PARSED: &str = "clap has parsed it";
     let strings = |id: &str| matches.get_many::<String>(id).into_iter().flatten().cloned().collect::<Vec<_>>();
     let options = Options::from_arg_matches(matches).expect(PARSED);
@@ -83,7 +133,7 @@ pub fn ask<P: Paper, R: Runner>(matches: &ArgMatches, seed: u64) -> Result<Box<d
     let (mut setting, mut name) = P::setting(&own, seed, one_in.map_or(1, |(_, one_in)| one_in))?;
     let mut claims = P::claims().map_err(Failure::Run)?;
     let experiments = options.experiments::<P>(&mut claims, strings("experiments"))?;
-    vary(&strings("vary"), &mut name, |varied| P::vary(&mut setting, varied))?;
+    vary(&strings("vary"), &mut name, |varied| setting.vary(varied))?;
     if let Some((what, one_in @ 2..)) = one_in {
         name.push_str(&format!(", one {what} in {one_in}"));
     }
@@ -95,7 +145,7 @@ impl Options {
     /// else the paper's own. Of the claims those of the chosen figures stay.
     fn experiments<P: Paper>(&self, claims: &mut Claims, named: Vec<String>) -> Result<Vec<String>, Failure> {
         if self.figure.is_empty() {
-            let all = P::experiments::<Serial>();
+            let all = P::experiments();
             let own = || all.iter().filter(|one| one.is_the_papers).map(|one| one.name.to_owned()).collect();
             return Ok(if named.is_empty() { own() } else { named });
         }
@@ -120,28 +170,6 @@ impl Options {
     }
 }
 
-/// One of the settings that experiments are run with. It does their runs, which are filed by its name.
-struct Swept<'a, R> {
-    /// `key=value` of a swept parameter, or [`CHOSEN`].
-    name: String,
-    runner: &'a R,
-}
-
-impl<R: Runner> Runner for Swept<'_, R> {
-    type Stop = R::Stop;
-
-    fn run<T, W>(&self, name: &str, runs: usize, work: W) -> Result<Vec<T>, R::Stop>
-    where
-        T: Serialize + DeserializeOwned + Send + Sync,
-        W: Fn(usize) -> T + Sync,
-    {
-        match self.name == CHOSEN {
-            true => self.runner.run(name, runs, work),
-            false => self.runner.run(&format!("{name}.{}", self.name), runs, work),
-        }
-    }
-}
-
 /// What is asked of a paper with claims.
 struct Reproduction<P: Paper> {
     options: Options,
@@ -152,28 +180,30 @@ struct Reproduction<P: Paper> {
     name: String,
 }
 
-/// A paper after the runs of one setting, the experiments that were done, and what they measured.
-type Done<P, R> = (P, Vec<Experiment<P, R>>, Vec<Measure>);
+/// A paper after the runs of one setting, and what was measured of them.
+type Done<P> = (P, Vec<Measure>);
 
 impl<P: Paper> Reproduction<P> {
-    /// Does the runs of one setting that some experiments need, and measures.
-    fn measure<R: Runner>(
+    /// Which experiments are run.
+    fn experiments(&self) -> impl Iterator<Item = Experiment<P>> {
+        P::experiments().into_iter().filter(|one| self.experiments.iter().any(|name| name == one.name))
+    }
+
+    /// Does the runs that some experiments need with the setting of this name, and measures.
+    fn measure(
         &self,
-        setting: &P::Setting,
-        runner: &R,
+        (name, setting): (&str, &P::Setting),
+        runner: &impl Runner,
         moves: impl Fn(&str) -> bool,
-    ) -> Result<Done<P, R>, Failure> {
-        let is_asked = |one: &Experiment<P, R>| self.experiments.iter().any(|name| name == one.name) && moves(one.name);
-        let experiments: Vec<_> = P::experiments::<R>().into_iter().filter(is_asked).collect();
-        let (mut paper, mut measures) = (P::with(setting), Vec::new());
-        for experiment in &experiments {
-            let own = (experiment.run)(&mut paper, runner)?.unwrap_or_default();
-            self.claims
-                .check_measures(experiment.name, &own)
-                .map_err(|why| Failure::Run(format!("{}: {why}", P::TEXT.file)))?;
+    ) -> Result<Done<P>, Failure> {
+        let (mut repetition, mut measures) = (Repetition::<P>::with(name, setting), Vec::new());
+        for experiment in self.experiments().filter(|one| moves(one.name)) {
+            let name = experiment.name;
+            let own = repetition.measure(experiment, runner)?.unwrap_or_default();
+            self.claims.check_measures(name, &own).map_err(|why| Failure::Run(format!("{}: {why}", P::TEXT.file)))?;
             measures.extend(own);
         }
-        Ok((paper, experiments, measures))
+        Ok((repetition.paper, measures))
     }
 }
 
@@ -183,17 +213,15 @@ impl<P: Paper, R: Runner> Asked<R> for Reproduction<P> {
     }
 
     fn run(&self, runner: &R) -> Result<Option<Report>, Failure> {
-        let swept = Swept { name: CHOSEN.to_owned(), runner };
-        let (paper, experiments, measures) = self.measure(&self.setting, &swept, |_| true)?;
-        let mut measured = vec![(swept.name, measures)];
+        let (paper, measures) = self.measure((CHOSEN, &self.setting), runner, |_| true)?;
+        let mut measured = vec![(CHOSEN.to_owned(), measures)];
         for parameter in self.claims.parameters.iter().filter(|_| self.options.full) {
             for value in &parameter.sweep {
                 let (name, mut setting) = (format!("{}={value}", parameter.name), self.setting.clone());
-                P::vary(&mut setting, &name).map_err(Failure::Run)?;
-                let swept = Swept { name, runner };
+                setting.vary(&name).map_err(Failure::Run)?;
                 let moves = |experiment: &str| parameter.moves.iter().any(|one| one == experiment);
-                let (_, _, measures) = self.measure(&setting, &swept, moves)?;
-                measured.push((swept.name, measures));
+                let (_, measures) = self.measure((&name, &setting), runner, moves)?;
+                measured.push((name, measures));
             }
         }
         // Nothing is judged of a part of the runs.
@@ -201,7 +229,7 @@ impl<P: Paper, R: Runner> Asked<R> for Reproduction<P> {
             return Ok(None);
         }
         let mut figures = Vec::new();
-        for (name, figure) in experiments.iter().flat_map(|one| (one.figures)(&paper, &self.claims.claims)) {
+        for (name, figure) in self.experiments().flat_map(|one| (one.figures)(&paper, &self.claims.claims)) {
             // Two experiments may draw what both run.
             if self.options.draws(name) && figures.iter().all(|(other, _)| *other != name) {
                 figures.push((name, figure));

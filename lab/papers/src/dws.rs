@@ -3,37 +3,53 @@
 //! Chen, Zheng and Guo, *Adaptive demand-aware work-stealing in multi-programmed multi-core architectures*, CCPE 2016.
 //! A mix under a policy is one run, and experiments share them.
 
-pub mod compute;
+mod compute;
 mod data;
 mod mixed;
-pub mod mixes;
+mod mixes;
 mod no_coordinator;
 mod setting;
 mod solo;
 mod t_sleep;
 
-use std::fmt::Write;
-
-use comfy_table::{Table, presets};
-use comity_console::Failure;
 use serde::Serialize;
 
 use mixes::{Compared, Mix, Set};
-pub use setting::{ABP, AtHome, EP, PROCESSORS, PROGRAMS, Programs, Setting, is_data_intensive};
+pub use setting::Setting;
+use setting::{ABP, DWS, EP, NO_COORDINATOR, PROGRAMS, Programs, is_data_intensive};
 
 use crate::corun::Ran;
-use crate::paper::{Experiment, NoOptions, Paper, Text, undrawn};
-use crate::{Runner, here};
+use crate::paper::{Experiment, Kept, NoOptions, Paper, Text};
+use crate::report;
+use crate::{Runner, Stop};
 
 /// What came of DWS's experiments with one setting.
 pub struct Dws {
     programs: Programs,
-    /// Each program alone under ABP, p-1 first.
-    alone: Option<Vec<Ran>>,
-    sets: Vec<(Set, Compared)>,
-    /// Without a coordinator, of the mixed set.
-    no_coordinator: Vec<Mix>,
-    thresholds: Vec<Mix>,
+    /// Each program alone under a policy, p-1 first.
+    alone: Kept<&'static str, Vec<Ran>>,
+    /// The mixes of a set under a policy.
+    mixes: Kept<(Set, &'static str), Vec<Vec<Ran>>>,
+    /// The mix of figure 8 with each value of T_SLEEP.
+    thresholds: Vec<Vec<Ran>>,
+}
+
+/// A part of the runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// The programs alone under a policy.
+    Alone(&'static str),
+    /// The mixes of a set under a policy.
+    Mixes(Set, &'static str),
+    /// The mix of figure 8 with each value of T_SLEEP.
+    Thresholds,
+}
+
+impl Part {
+    /// The programs alone, and a set under the three policies that are compared.
+    fn compared(set: Set) -> [Part; 4] {
+        [Part::Alone(ABP), Part::Mixes(set, DWS), Part::Mixes(set, ABP), Part::Mixes(set, EP)]
+    }
 }
 
 impl Paper for Dws {
@@ -68,30 +84,56 @@ is assumed.",
 
     type Options = NoOptions;
     type Setting = Setting;
+    type Part = Part;
     type Extra = Extra;
 
-    fn usual(seed: u64) -> Result<Setting, String> {
-        Ok(Setting::new(seed))
-    }
-
-    fn vary(setting: &mut Setting, text: &str) -> Result<(), String> {
-        setting.vary(text)
-    }
-
     fn with(setting: &Setting) -> Dws {
-        let programs = setting.programs();
-        Dws { programs, alone: None, sets: Vec::new(), no_coordinator: Vec::new(), thresholds: Vec::new() }
+        Dws { programs: setting.programs(), alone: Kept::new(), mixes: Kept::new(), thresholds: Vec::new() }
     }
 
-    fn experiments<R: Runner>() -> Vec<Experiment<Dws, R>> {
+    fn experiments() -> Vec<Experiment<Dws>> {
         vec![
-            Experiment::new("fig4", "Mixes of both kinds", mixed::run, mixed::figures),
-            Experiment::new("fig5", "Mixes of compute-intensive programs", compute::run, compute::figures),
-            Experiment::new("fig6", "Mixes of data-intensive programs", data::run, data::figures),
-            Experiment::new("fig7", "DWS without a coordinator", no_coordinator::run, no_coordinator::figures),
-            Experiment::new("fig8", "Other values of T_SLEEP, for FFT and Mergesort", t_sleep::run, t_sleep::figures),
-            Experiment::new("solo", "§3.5: each program alone", solo::run, undrawn),
+            Experiment::new("fig4", "Mixes of both kinds", Part::compared(Set::Mixed), mixed::measures, mixed::figures),
+            Experiment::new(
+                "fig5",
+                "Mixes of compute-intensive programs",
+                Part::compared(Set::Compute),
+                compute::measures,
+                compute::figures,
+            ),
+            Experiment::new(
+                "fig6",
+                "Mixes of data-intensive programs",
+                Part::compared(Set::Data),
+                data::measures,
+                data::figures,
+            ),
+            Experiment::new(
+                "fig7",
+                "DWS without a coordinator",
+                no_coordinator::parts(),
+                no_coordinator::measures,
+                no_coordinator::figures,
+            ),
+            Experiment::new(
+                "fig8",
+                "Other values of T_SLEEP, for FFT and Mergesort",
+                [Part::Alone(ABP), Part::Thresholds],
+                t_sleep::measures,
+                t_sleep::figures,
+            ),
+            Experiment::undrawn("solo", "§3.5: each program alone", [ABP, DWS].map(Part::Alone), solo::measures),
         ]
+    }
+
+    fn run<R: Runner<Stop = Stop>>(&mut self, part: &Part, runner: &R) -> Result<(), Stop> {
+        let programs = &self.programs;
+        match *part {
+            Part::Alone(policy) => self.alone.keep(policy, programs.alone(policy, runner)?),
+            Part::Mixes(set, policy) => self.mixes.keep((set, policy), mixes::run(programs, set, policy, runner)?),
+            Part::Thresholds => self.thresholds = t_sleep::run(programs, runner)?,
+        }
+        Ok(())
     }
 
     fn notes(&self) -> Vec<String> {
@@ -100,56 +142,65 @@ is assumed.",
         vec![note.to_owned()]
     }
 
-    fn extra(mut self) -> Extra {
-        let alone = PROGRAMS.into_iter().zip(self.alone.iter().flatten());
+    fn extra(self) -> Extra {
+        // Every experiment needs the programs alone under ABP, so they were run.
+        let original = self.alone.of(ABP);
+        let alone = PROGRAMS.into_iter().zip(original);
         let alone = alone.map(|(program, ran)| Alone { program, seconds: ran.mean() / 1e9 }).collect();
         let mut mixes = Vec::new();
         let mut add = |policy: &str, of: Vec<Mix>| {
             let told = |mix: Mix| Mixed { policy: policy.to_owned(), difference: mix.difference(), mix };
             mixes.extend(of.into_iter().map(told));
         };
-        self.sets.sort_by_key(|(set, _)| *set);
-        for (_, Compared { dws, abp, ep }) in self.sets {
-            add(self.programs.setting.dws, dws);
+        for set in Set::ALL.into_iter().filter(|set| self.mixes.has((*set, DWS))) {
+            let Compared { dws, abp, ep } = self.compared(set);
+            add(DWS, dws);
             add(ABP, abp);
             add(EP, ep);
         }
-        add(no_coordinator::POLICY, self.no_coordinator);
-        for (mix, threshold) in self.thresholds.into_iter().zip(t_sleep::THRESHOLDS) {
-            add(&format!("dws:t_sleep={threshold}"), vec![mix]);
+        if self.mixes.has((Set::Mixed, NO_COORDINATOR)) {
+            add(NO_COORDINATOR, self.mixes(Set::Mixed, NO_COORDINATOR));
+        }
+        for (ran, threshold) in self.thresholds.iter().zip(t_sleep::THRESHOLDS) {
+            add(&t_sleep::policy(threshold), vec![mixes::told(t_sleep::MIX, ran, original)]);
         }
         Extra { alone, mixes }
     }
 
     fn table(extra: &Extra) -> String {
-        extra.table()
+        let numbered = extra.alone.iter().zip(1..);
+        let alone = numbered
+            .map(|(Alone { program, seconds }, number)| [format!("p-{number}, {program}"), format!("{seconds:.3}")]);
+        let of = |policy: &'static str| extra.mixes.iter().filter(move |one| one.policy == policy);
+        let told = |one: &Mixed| {
+            let [first, second] = one.mix.ratios;
+            format!("{first:.2}, {second:.2}; {:.2}", one.difference)
+        };
+        let mixes = of(DWS).zip(of(ABP)).zip(of(EP)).map(|((dws, abp), ep)| {
+            [format!("({}, {})", dws.mix.of[0], dws.mix.of[1]), told(dws), told(abp), told(ep)]
+        });
+        let header = ["mix", "ratios under DWS; D", "under ABP", "under EP"];
+        report::table(["alone under ABP", "s"], alone) + &report::table(header, mixes)
     }
 }
 
 impl Dws {
-    /// The programs alone under ABP, and whether they were run. Without these nothing can be said, but what can be run
-    /// is.
-    fn alone<R: Runner>(&mut self, runner: &R) -> Result<(Vec<Ran>, bool), Failure> {
-        if self.alone.is_none() {
-            self.alone = here(self.programs.alone(ABP, runner))?;
-        }
-        let unknown = || vec![Ran::default(); PROGRAMS.len()];
-        Ok((self.alone.clone().unwrap_or_else(unknown), self.alone.is_some()))
+    /// The mixes of a set under a policy.
+    ///
+    /// # Panics
+    /// If they were not run.
+    fn mixes(&self, set: Set, policy: &'static str) -> Vec<Mix> {
+        let each = set.mixes().into_iter().zip(self.mixes.of((set, policy)));
+        each.map(|(mix, ran)| mixes::told(mix, ran, self.alone.of(ABP))).collect()
     }
 
-    /// A set under all three policies, unless some of the runs are elsewhere.
-    fn compared<R: Runner>(&mut self, set: Set, runner: &R) -> Result<Option<&Compared>, Failure> {
-        let (alone, has_alone) = self.alone(runner)?;
-        if self.of_set(set).is_none() {
-            let compared = here(mixes::compare(&self.programs, set, &alone, runner))?.filter(|_| has_alone);
-            self.sets.extend(compared.map(|compared| (set, compared)));
-        }
-        Ok(self.of_set(set))
-    }
-
-    /// A set under all three policies, if it was run.
-    fn of_set(&self, set: Set) -> Option<&Compared> {
-        self.sets.iter().find(|(own, _)| *own == set).map(|(_, compared)| compared)
+    /// A set under each policy that is compared.
+    ///
+    /// # Panics
+    /// If it was not run.
+    fn compared(&self, set: Set) -> Compared {
+        let [dws, abp, ep] = [DWS, ABP, EP].map(|policy| self.mixes(set, policy));
+        Compared { dws, abp, ep }
     }
 }
 
@@ -174,33 +225,4 @@ struct Mixed {
     #[serde(flatten)]
     mix: Mix,
     difference: f64,
-}
-
-impl Extra {
-    /// What the paper draws and has no number for.
-    fn table(&self) -> String {
-        let mut text = String::new();
-        let mut table = Table::new();
-        table.load_style(presets::UTF8_FULL_CONDENSED).set_header(["alone under ABP", "s"]);
-        for (Alone { program, seconds }, number) in self.alone.iter().zip(1..) {
-            table.add_row([format!("p-{number}, {program}"), format!("{seconds:.3}")]);
-        }
-        let _ = writeln!(text, "{table}");
-        let of = |policy: &'static str| self.mixes.iter().filter(move |one| one.policy == policy);
-        if of(ABP).next().is_some() {
-            let mut table = Table::new();
-            let header = ["mix", "ratios under DWS; D", "under ABP", "under EP"];
-            table.load_style(presets::UTF8_FULL_CONDENSED).set_header(header);
-            let told = |one: &Mixed| {
-                let [first, second] = one.mix.ratios;
-                format!("{first:.2}, {second:.2}; {:.2}", one.difference)
-            };
-            for ((dws, abp), ep) in of("dws").zip(of(ABP)).zip(of(EP)) {
-                let mix = format!("({}, {})", dws.mix.of[0], dws.mix.of[1]);
-                table.add_row([mix, told(dws), told(abp), told(ep)]);
-            }
-            let _ = writeln!(text, "{table}");
-        }
-        text
-    }
 }

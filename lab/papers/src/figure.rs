@@ -1,5 +1,8 @@
 //! Figures and tables as data, which another crate draws.
 
+/// A figure, by the name of its file.
+pub type Named = (&'static str, Figure);
+
 /// A picture with two axes.
 pub struct Figure {
     /// What is to be seen.
@@ -82,6 +85,11 @@ impl Series {
     /// Numbers without intervals.
     pub fn new(name: impl Into<String>, marks: Marks, points: Vec<(f64, f64)>) -> Series {
         Series { name: name.into(), marks, points, intervals: Vec::new() }
+    }
+
+    /// Numbers at 1, 2 and so on, for an axis of things that have names.
+    pub fn in_order(name: impl Into<String>, marks: Marks, numbers: impl IntoIterator<Item = f64>) -> Series {
+        Series::new(name, marks, (1..).map(f64::from).zip(numbers).collect())
     }
 
     /// The same with their intervals.

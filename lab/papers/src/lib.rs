@@ -1,8 +1,8 @@
 //! The papers: what each of them ran, what is measured of it here, and what it claims.
 //!
 //! A paper is a folder, with its setting, a file for each experiment and its claims, and a row of the [`catalog`]. An
-//! experiment is a list of independent runs and functions of their outcomes. What comes out does not depend on which
-//! command runs them, on how many threads or in which order.
+//! experiment is a list of the parts of the runs that it needs, and functions of their outcomes. The runs of a part are
+//! independent. What comes out does not depend on which command runs them, on how many threads or in which order.
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), warn(clippy::disallowed_methods, clippy::print_stderr))]
 
@@ -12,7 +12,7 @@ pub mod bws;
 pub mod catalog;
 pub mod claims;
 pub mod corun;
-mod driver;
+pub mod driver;
 pub mod dws;
 pub mod figure;
 pub mod fit;
@@ -21,6 +21,7 @@ pub mod paper;
 pub mod programs;
 pub mod report;
 pub mod robinhood;
+pub mod vary;
 pub mod ws_last;
 
 use std::convert::Infallible;
@@ -76,6 +77,25 @@ fn here<T, S: Into<Stop>>(outcomes: Result<T, S>) -> Result<Option<T>, Failure> 
         Ok(outcomes) => Ok(Some(outcomes)),
         Err(Stop::Elsewhere) => Ok(None),
         Err(Stop::Failed(failure)) => Err(failure),
+    }
+}
+
+/// A runner whose runs have other names, so that those of one setting are told apart from those of another.
+struct Renamed<'a, R, F> {
+    runner: &'a R,
+    /// The name of a part with this setting.
+    rename: F,
+}
+
+impl<R: Runner, F: Fn(&str) -> String> Runner for Renamed<'_, R, F> {
+    type Stop = Stop;
+
+    fn run<T, W>(&self, name: &str, runs: usize, work: W) -> Result<Vec<T>, Stop>
+    where
+        T: Serialize + DeserializeOwned + Send + Sync,
+        W: Fn(usize) -> T + Sync,
+    {
+        self.runner.run(&(self.rename)(name), runs, work).map_err(Into::into)
     }
 }
 

@@ -33,6 +33,16 @@ pub fn part<T>(all: impl IntoIterator<Item = T>, is_so: impl Fn(T) -> bool) -> f
     f64::from(so) / f64::from(count)
 }
 
+/// The part of all for which it is so, in per cent; not a number, if there is none.
+pub fn percent<T>(all: impl IntoIterator<Item = T>, is_so: impl Fn(T) -> bool) -> f64 {
+    100.0 * part(all, is_so)
+}
+
+/// The largest of all; negative infinity, if there is none.
+pub fn most(all: impl IntoIterator<Item = f64>) -> f64 {
+    all.into_iter().fold(f64::NEG_INFINITY, f64::max)
+}
+
 /// The median of all that are numbers; not one, if there is none.
 pub fn median(all: impl IntoIterator<Item = f64>) -> f64 {
     Data::new(all.into_iter().filter(|one| !one.is_nan()).collect::<Vec<f64>>()).median()

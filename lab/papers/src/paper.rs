@@ -1,15 +1,14 @@
 //! What a paper is: its texts, its setting, its claims and its experiments. The driver does the rest.
 
-use clap::{ArgMatches, Args, Command};
+use clap::Args;
 use comity_console::Failure;
 use serde::Serialize;
 
-use crate::Runner;
-use crate::claims::{Claim, Claims, Source};
-use crate::driver;
-use crate::figure::Figure;
+use crate::claims::{CHOSEN, Claim, Claims, Source};
+use crate::figure::Named;
 use crate::measure::Measure;
-use crate::report::Report;
+use crate::vary::Vary;
+use crate::{Renamed, Runner, Stop, here};
 
 /// What the command line says of a paper, and its file of claims.
 pub struct Text {
@@ -33,55 +32,53 @@ pub struct Text {
     pub claims: &'static str,
 }
 
-/// A figure, by the name of its file.
-pub type Named = (&'static str, Figure);
-
-/// What an experiment measured. `None` if some of its runs are done elsewhere.
-pub type Measures = Result<Option<Vec<Measure>>, Failure>;
-
-/// Reads what is asked of a paper from these arguments, with a seed.
-pub type Ask<R> = fn(&ArgMatches, u64) -> Result<Box<dyn Asked<R>>, Failure>;
-
 /// An experiment of a paper: a row of its list.
-pub struct Experiment<P, R> {
+pub struct Experiment<P: Paper> {
     /// The name of the experiment, at the command line and in the file of claims.
     pub name: &'static str,
     /// What the experiment is about, for the help.
     pub about: &'static str,
     /// False if the paper has no such experiment, so that only a user who names it runs it.
     pub is_the_papers: bool,
-    /// Does the runs of the experiment that have not been done, and measures what came of them. Returns `None` if
-    /// some of the runs are done elsewhere: the others are done here even so.
-    pub run: fn(&mut P, &R) -> Measures,
-    /// Draws what came of the runs, with the numbers of these claims.
+    /// The parts of the runs that the experiment needs, in the order in which they are done.
+    pub needs: Vec<P::Part>,
+    /// Measures what came of these parts.
+    pub measures: fn(&P) -> Vec<Measure>,
+    /// Draws what came of them, with the numbers of these claims.
     pub figures: fn(&P, &[Claim]) -> Vec<Named>,
 }
 
-impl<P, R> Experiment<P, R> {
+impl<P: Paper> Experiment<P> {
     /// One of the paper's experiments.
     pub fn new(
         name: &'static str,
         about: &'static str,
-        run: fn(&mut P, &R) -> Measures,
+        needs: impl Into<Vec<P::Part>>,
+        measures: fn(&P) -> Vec<Measure>,
         figures: fn(&P, &[Claim]) -> Vec<Named>,
-    ) -> Experiment<P, R> {
-        Experiment { name, about, is_the_papers: true, run, figures }
+    ) -> Experiment<P> {
+        Experiment { name, about, is_the_papers: true, needs: needs.into(), measures, figures }
     }
 
-    /// An experiment that the paper does not have.
+    /// One of the paper's experiments, without figures.
+    pub fn undrawn(
+        name: &'static str,
+        about: &'static str,
+        needs: impl Into<Vec<P::Part>>,
+        measures: fn(&P) -> Vec<Measure>,
+    ) -> Experiment<P> {
+        Experiment::new(name, about, needs, measures, |_, _| Vec::new())
+    }
+
+    /// An experiment that the paper does not have, so that nothing is measured for its claims.
     pub fn beyond(
         name: &'static str,
         about: &'static str,
-        run: fn(&mut P, &R) -> Measures,
+        needs: impl Into<Vec<P::Part>>,
         figures: fn(&P, &[Claim]) -> Vec<Named>,
-    ) -> Experiment<P, R> {
-        Experiment { is_the_papers: false, ..Experiment::new(name, about, run, figures) }
+    ) -> Experiment<P> {
+        Experiment { is_the_papers: false, ..Experiment::new(name, about, needs, |_| Vec::new(), figures) }
     }
-}
-
-/// An experiment without figures.
-pub fn undrawn<P>(_: &P, _: &[Claim]) -> Vec<Named> {
-    Vec::new()
 }
 
 /// The options of a paper that has none of its own.
@@ -89,7 +86,7 @@ pub fn undrawn<P>(_: &P, _: &[Claim]) -> Vec<Named> {
 #[group(skip)]
 pub struct NoOptions {}
 
-/// A paper. A value is what came of the runs with one setting: experiments share runs, so each is done once.
+/// A paper. A value is what came of the runs with one setting.
 pub trait Paper: Sized + 'static {
     /// What the command line says of the paper, and its file of claims.
     const TEXT: Text;
@@ -98,37 +95,34 @@ pub trait Paper: Sized + 'static {
     type Options: Args;
 
     /// What everything is simulated with.
-    type Setting: Clone;
+    type Setting: Vary;
+
+    /// A part of the runs. Experiments share parts, so each is done once.
+    type Part: Clone + PartialEq;
 
     /// The numbers behind the measures: fields of the report.
     type Extra: Serialize;
-
-    /// The setting with the chosen values.
-    ///
-    /// # Errors
-    /// Says in a sentence why there is none with this seed.
-    fn usual(seed: u64) -> Result<Self::Setting, String>;
 
     /// The setting that the options ask for, and the name of its runs. One of `one_in` runs is done.
     ///
     /// # Errors
     /// If an option cannot be used.
     fn setting(_: &Self::Options, seed: u64, _one_in: u32) -> Result<(Self::Setting, String), Failure> {
-        let setting = Self::usual(seed).map_err(Failure::Usage)?;
+        let setting = Self::Setting::usual(seed).map_err(Failure::Usage)?;
         Ok((setting, format!("{}, seed {seed}", Self::TEXT.name)))
     }
-
-    /// Chooses another value for what the paper leaves unsaid: `key=value`.
-    ///
-    /// # Errors
-    /// Says in a sentence what can be written instead.
-    fn vary(setting: &mut Self::Setting, text: &str) -> Result<(), String>;
 
     /// A value of which no run has been done.
     fn with(setting: &Self::Setting) -> Self;
 
     /// The experiments, in the order in which they are run.
-    fn experiments<R: Runner>() -> Vec<Experiment<Self, R>>;
+    fn experiments() -> Vec<Experiment<Self>>;
+
+    /// Does the runs of a part, and keeps what came of them.
+    ///
+    /// # Errors
+    /// If not all of the runs are done.
+    fn run<R: Runner<Stop = Stop>>(&mut self, part: &Self::Part, runner: &R) -> Result<(), Stop>;
 
     /// What a reader must know of the numbers, a sentence each.
     fn notes(&self) -> Vec<String> {
@@ -138,7 +132,7 @@ pub trait Paper: Sized + 'static {
     /// The numbers behind the measures.
     fn extra(self) -> Self::Extra;
 
-    /// Those of the numbers that the paper draws and has no number for, as a table.
+    /// Those of the numbers that the paper draws and has no number for, as tables.
     fn table(extra: &Self::Extra) -> String;
 
     /// The claims of the paper.
@@ -146,58 +140,78 @@ pub trait Paper: Sized + 'static {
     /// # Errors
     /// Says in a sentence which claim is wrong, and how.
     fn claims() -> Result<Claims, String> {
-        let takes = |text: &str| Self::vary(&mut Self::usual(1)?, text);
+        let takes = |text: &str| Self::Setting::usual(1)?.vary(text);
         let Text { name, file, claims, .. } = Self::TEXT;
-        let experiments = Self::experiments::<crate::Serial>();
+        let experiments = Self::experiments();
         let experiments = experiments.iter().filter(|one| one.is_the_papers).map(|one| one.name).collect();
         Claims::read(&Source { paper: name, file, experiments, takes: &takes }, claims)
     }
 }
 
-/// A paper as the command line has it: a row of the catalog.
-pub struct Row<R> {
-    /// The name of the paper at the command line.
-    pub name: &'static str,
-    /// The first line of the help.
-    pub title: &'static str,
-    /// The paragraph below it.
-    pub about: &'static str,
-    /// The end of the help.
-    pub examples: &'static str,
-    /// The schema of the JSON.
-    pub schema: &'static str,
-    /// What is drawn of the paper, in a word.
-    pub draws: &'static str,
-    /// Adds the arguments of the paper to its command.
-    pub arguments: fn(Command) -> Command,
-    /// What is asked of the paper by these arguments, with a seed.
-    pub ask: Ask<R>,
-}
+/// What came of runs that are alike, each with its key (a policy, say), in the order in which they were done.
+pub(crate) struct Kept<K, V>(pub Vec<(K, V)>);
 
-impl<R: Runner + 'static> Row<R> {
-    /// The row of a paper.
-    pub const fn of<P: Paper>() -> Row<R> {
-        Row {
-            name: P::TEXT.name,
-            title: P::TEXT.title,
-            about: P::TEXT.about,
-            examples: P::TEXT.examples,
-            schema: "comity-reproduce/1",
-            draws: "figure",
-            arguments: driver::arguments::<P>,
-            ask: driver::ask::<P, R>,
-        }
+impl<K: Copy + PartialEq, V> Kept<K, V> {
+    /// Nothing has been run.
+    pub fn new() -> Kept<K, V> {
+        Kept(Vec::new())
+    }
+
+    /// Adds what came of a run.
+    pub fn keep(&mut self, key: K, value: V) {
+        self.0.push((key, value));
+    }
+
+    /// True if it was run.
+    pub fn has(&self, key: K) -> bool {
+        self.0.iter().any(|(known, _)| *known == key)
+    }
+
+    /// What came of a run.
+    ///
+    /// # Panics
+    /// If it was not run.
+    pub fn of(&self, key: K) -> &V {
+        &self.0.iter().find(|(known, _)| *known == key).expect("the experiment needs it, so it was run").1
     }
 }
 
-/// What is asked of a paper.
-pub trait Asked<R> {
-    /// The name of the runs: what they depend on.
-    fn setting(&self) -> &str;
+/// A paper with one setting, and which parts of its runs have been begun.
+pub struct Repetition<'a, P: Paper> {
+    /// What came of the runs.
+    pub paper: P,
+    /// The name of the setting: `key=value` of a swept parameter, or [`CHOSEN`].
+    name: &'a str,
+    /// The parts, and whether all runs of each are done here.
+    parts: Vec<(P::Part, bool)>,
+}
 
-    /// Does the runs. Returns `None` if some of the runs are done elsewhere.
+impl<'a, P: Paper> Repetition<'a, P> {
+    /// A repetition with the setting of this name, of which no run has been done.
+    pub fn with(name: &'a str, setting: &P::Setting) -> Repetition<'a, P> {
+        Repetition { paper: P::with(setting), name, parts: Vec::new() }
+    }
+
+    /// Does the runs that an experiment needs and that have not been done, and measures. The runs are filed by the
+    /// name of the setting. Returns `None` if some of them are done elsewhere: the others are done here even so.
     ///
     /// # Errors
-    /// If a run fails, or if nothing is to be run.
-    fn run(&self, runner: &R) -> Result<Option<Report>, Failure>;
+    /// If a run fails.
+    pub fn measure(
+        &mut self,
+        experiment: Experiment<P>,
+        runner: &impl Runner,
+    ) -> Result<Option<Vec<Measure>>, Failure> {
+        let name = self.name;
+        let rename = |part: &str| if name == CHOSEN { part.to_owned() } else { format!("{part}.{name}") };
+        let runner = Renamed { runner, rename };
+        for part in &experiment.needs {
+            if self.parts.iter().all(|(begun, _)| begun != part) {
+                let is_here = here(self.paper.run(part, &runner))?.is_some();
+                self.parts.push((part.clone(), is_here));
+            }
+        }
+        let is_here = |part: &P::Part| self.parts.iter().any(|(begun, is_here)| begun == part && *is_here);
+        Ok(experiment.needs.iter().all(is_here).then(|| (experiment.measures)(&self.paper)))
+    }
 }

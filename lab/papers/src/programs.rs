@@ -77,9 +77,23 @@ pub fn repeated(graph: &Graph, times: u32) -> Arc<Graph> {
     again(graph, graph.tasks().to_vec(), times)
 }
 
-/// A program that has a serial stretch of so many nanoseconds before everything else.
-pub fn set_up(graph: &Graph, serial: u64) -> Arc<Graph> {
-    after(serial, graph, graph.tasks().to_vec(), 1)
+/// A program that is serial before everything else, for so many thousandths of its time alone. `parallel` is the rest
+/// of that time, in nanoseconds.
+pub fn set_up(graph: &Graph, parallel: f64, thousandths: u32) -> Arc<Graph> {
+    let part = f64::from(thousandths) / 1e3;
+    after((parallel * part / (1.0 - part)) as u64 + 1, graph, graph.tasks().to_vec(), 1)
+}
+
+/// The scale of a program on a machine that takes so many times as long as the one on which it was recorded.
+pub fn slower(times: f64) -> Scale {
+    Scale { length: times, serial: times, ..Scale::default() }
+}
+
+/// The scale of class B of CG, on a machine that takes so many times as long, with so many times as many tasks. It was
+/// recorded with class A: 14,000 rows of 132.3 nonzeros, where B has 75,000 of 182.6.
+pub fn class_b(times: f64, more: f64) -> Scale {
+    let (rows, nonzeros) = (75_000.0 / 14_000.0, 182.6 / 132.3);
+    Scale { width: rows * more, length: times * nonzeros, serial: times * rows, ..Scale::default() }
 }
 
 /// The last of these tasks so often.
@@ -120,7 +134,7 @@ mod tests {
         let plain = recorded("mm", Scale::default());
         let thrice = repeated(&plain, 3).measure(1);
         assert_eq!(thrice.work - 1, 3 * plain.measure(1).work);
-        let (late, plain) = (set_up(&plain, 1_000_000).measure(1), plain.measure(1));
-        assert_eq!((late.work, late.span), (plain.work + 1_000_000, plain.span + 1_000_000));
+        let (late, plain) = (set_up(&plain, 1e6, 500).measure(1), plain.measure(1));
+        assert_eq!((late.work, late.span), (plain.work + 1_000_001, plain.span + 1_000_001));
     }
 }

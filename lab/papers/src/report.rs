@@ -9,9 +9,8 @@ use comity_console::{Failure, output};
 use serde::Serialize;
 
 use crate::claims::{At, Claims, Interval, Judged, Kind, News, Verdict, judge};
-use crate::figure::Heat;
+use crate::figure::{Heat, Named};
 use crate::measure::Measure;
-use crate::paper::Named;
 
 /// What a command prints, files and draws.
 pub struct Report {
@@ -95,6 +94,13 @@ struct Share {
     hold: usize,
 }
 
+/// A table with these rows, and the end of its last line. Empty if there is no row.
+pub(crate) fn table<const N: usize>(header: [&str; N], rows: impl IntoIterator<Item = [String; N]>) -> String {
+    let mut table = Table::new();
+    table.load_style(presets::UTF8_FULL_CONDENSED).set_header(header).add_rows(rows);
+    if table.is_empty() { String::new() } else { format!("{table}\n") }
+}
+
 /// A number and its interval, if it has one.
 pub(crate) fn estimate(value: f64, half_width: Option<f64>) -> String {
     match half_width {
@@ -171,13 +177,9 @@ impl Findings<'_> {
         let claims = self.claims;
         let mut text = String::new();
         if !judged.is_empty() {
-            let mut table = Table::new();
             let header = ["", "kind", "claim", "the paper", "here", "accepted"];
-            table.load_style(presets::UTF8_FULL_CONDENSED).set_header(header);
-            for one in judged {
-                table.add_row(row(one));
-            }
-            let _ = writeln!(text, "{}\n{table}\n* a headline of the paper", claims.title);
+            let table = table(header, judged.iter().map(row));
+            let _ = writeln!(text, "{}\n{table}* a headline of the paper", claims.title);
             differences(&mut text, judged);
             news(&mut text, judged);
             let _ = writeln!(text);

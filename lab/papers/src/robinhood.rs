@@ -9,7 +9,7 @@ mod figure11;
 mod figure12;
 mod figure13;
 mod figure14;
-pub mod figure3;
+mod figure3;
 mod figure7;
 mod figure8;
 mod figure9;
@@ -18,29 +18,48 @@ pub mod rates;
 mod setting;
 mod table2;
 
-use std::fmt::Write;
-
-use comfy_table::{Table, presets};
-use comity_console::Failure;
 use serde::Serialize;
 
-use figure11::Beside;
 use mixes::{CoRun, CoRuns};
 use rates::{Found, Part, Point};
-pub use setting::{Benchmark, CPUS, Imposed, Programs, RATE_NAMES, RATES, Setting, Strategy};
+pub use setting::{Benchmark, Setting, Strategy};
+use setting::{CPUS, Programs, RATE_NAMES, RATES};
 
-use crate::corun::Ran;
-use crate::paper::{Experiment, NoOptions, Paper, Text, undrawn};
-use crate::{Runner, here};
+use crate::corun::{Ran, Shared};
+use crate::paper::{Experiment, NoOptions, Paper, Text};
+use crate::report;
+use crate::{Runner, Stop};
 
 /// What came of Robinhood's experiments with one setting.
 pub struct Robinhood {
     programs: Programs,
-    /// The parts that were run, and what came of them.
-    parts: Vec<Part>,
     found: Found,
     mixes: CoRuns,
-    beside: Beside,
+    /// LOOP under each of [`mixes::STRATEGIES`], then the server.
+    beside: Vec<Shared>,
+    decisions: Vec<Shared>,
+}
+
+/// A part of the runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Runs {
+    /// One program in VM0, at several online rates.
+    Rates(Part),
+    /// Four machines with a program each.
+    Mixes,
+    /// Programs that steal nothing, beside three that do.
+    Others,
+    /// Up to eight machines, with long slices and short ones.
+    Decisions,
+}
+
+/// What all experiments with slowdowns and speedups need: programs alone at 100 % are in these parts.
+const ALONE: [Runs; 2] = [Runs::Rates(Part::Table2), Runs::Rates(Part::Programs)];
+
+/// [`ALONE`], and another part.
+const fn alone_and(runs: Runs) -> [Runs; 3] {
+    let [table2, programs] = ALONE;
+    [table2, programs, runs]
 }
 
 impl Paper for Robinhood {
@@ -76,44 +95,92 @@ is assumed.",
 
     type Options = NoOptions;
     type Setting = Setting;
+    type Part = Runs;
     type Extra = Extra;
 
-    fn usual(seed: u64) -> Result<Setting, String> {
-        Ok(Setting::new(seed))
-    }
-
-    fn vary(setting: &mut Setting, text: &str) -> Result<(), String> {
-        setting.vary(text)
-    }
-
     fn with(setting: &Setting) -> Robinhood {
-        let (programs, parts, found) = (setting.programs(), Vec::new(), Found::default());
-        Robinhood { programs, parts, found, mixes: Vec::new(), beside: Vec::new() }
+        let (programs, found) = (setting.programs(), Found::default());
+        Robinhood { programs, found, mixes: Vec::new(), beside: Vec::new(), decisions: Vec::new() }
     }
 
-    fn experiments<R: Runner>() -> Vec<Experiment<Robinhood, R>> {
+    fn experiments() -> Vec<Experiment<Robinhood>> {
         vec![
-            Experiment::new("figure3", "§2.2.1, §3.1: two virtual CPUs, slice by slice", figure3::run, undrawn),
+            Experiment::undrawn("figure3", "§2.2.1, §3.1: two virtual CPUs, slice by slice", [], |_| {
+                figure3::measures()
+            }),
             Experiment::new(
                 "table2",
                 "CG with 16, 32 and 64 threads at four online rates",
-                table2::run,
+                [Runs::Rates(Part::Table2)],
+                table2::measures,
                 table2::figures,
             ),
-            Experiment::new("fig7", "Slowdowns of six programs at four online rates", figure7::run, figure7::figures),
-            Experiment::new("fig8", "How much of their time is useful work", figure8::run, figure8::figures),
-            Experiment::new("fig9", "Four machines: the speedup of each program", figure9::run, figure9::figures),
-            Experiment::new("fig10", "Four machines: their throughput", figure10::run, figure10::figures),
-            Experiment::new("fig11", "Programs that steal nothing beside three that do", figure11::run, undrawn),
             Experiment::new(
+                "fig7",
+                "Slowdowns of six programs at four online rates",
+                ALONE,
+                figure7::measures,
+                figure7::figures,
+            ),
+            Experiment::new(
+                "fig8",
+                "How much of their time is useful work",
+                ALONE,
+                figure8::measures,
+                figure8::figures,
+            ),
+            Experiment::new(
+                "fig9",
+                "Four machines: the speedup of each program",
+                alone_and(Runs::Mixes),
+                figure9::measures,
+                figure9::figures,
+            ),
+            Experiment::new(
+                "fig10",
+                "Four machines: their throughput",
+                alone_and(Runs::Mixes),
+                figure10::measures,
+                figure10::figures,
+            ),
+            Experiment::undrawn(
+                "fig11",
+                "Programs that steal nothing beside three that do",
+                [Runs::Others],
+                figure11::measures,
+            ),
+            Experiment::undrawn(
                 "fig12",
                 "How often the hypervisor decides, and what that costs more",
-                figure12::run,
-                undrawn,
+                [Runs::Decisions],
+                figure12::measures,
             ),
-            Experiment::new("fig13", "Robinhood_u: across NUMA nodes", figure13::run, figure13::figures),
-            Experiment::new("fig14", "Robinhood_s: beside loops in the same machine", figure14::run, figure14::figures),
+            Experiment::new(
+                "fig13",
+                "Robinhood_u: across NUMA nodes",
+                alone_and(Runs::Rates(Part::Across)),
+                figure13::measures,
+                figure13::figures,
+            ),
+            Experiment::new(
+                "fig14",
+                "Robinhood_s: beside loops in the same machine",
+                alone_and(Runs::Rates(Part::Loops)),
+                figure14::measures,
+                figure14::figures,
+            ),
         ]
+    }
+
+    fn run<R: Runner<Stop = Stop>>(&mut self, part: &Runs, runner: &R) -> Result<(), Stop> {
+        let programs = &self.programs;
+        match *part {
+            Runs::Rates(part) => self.found.0.extend(rates::run(programs, part, runner)?),
+            Runs::Mixes => self.mixes = mixes::run(programs, runner)?,
+            Runs::Others => self.beside = figure11::run(programs, runner)?,
+            Runs::Decisions => self.decisions = figure12::run(programs, runner)?,
+        }
+        Ok(())
     }
 
     fn notes(&self) -> Vec<String> {
@@ -130,7 +197,7 @@ is assumed.",
             useful: self.found.useful(*point),
             accelerations: ran.accelerations,
         };
-        let mixes = mixes::co_runs(&self.found, &self.mixes);
+        let mixes = self.co_runs();
         let times: Vec<f64> = self.beside.iter().map(figure11::time_beside).collect();
         let count = mixes::STRATEGIES.len();
         let other = |(nth, time): (usize, &f64)| Other {
@@ -146,33 +213,56 @@ is assumed.",
     }
 
     fn table(extra: &Extra) -> String {
-        extra.table()
+        let under = |point: Point, strategy: Strategy| {
+            let point = Point { strategy, ..point };
+            extra.points.iter().find(|other| other.point == point)
+        };
+        let rows = extra.points.iter().filter(|told| told.point.strategy == Strategy::Robinhood);
+        let points = rows.map(|told| {
+            let of = |strategy| under(told.point, strategy);
+            let slowdown = |strategy| of(strategy).map_or(String::new(), |one| format!("{:.2}", one.slowdown));
+            let useful: Vec<String> =
+                rates::STRATEGIES.into_iter().filter_map(of).map(|one| format!("{:.0}", one.useful)).collect();
+            let Point { benchmark, threads, machines, loops, .. } = told.point;
+            [
+                benchmark.name().to_owned(),
+                threads.to_string(),
+                (100.0 / f64::from(machines)).to_string(),
+                loops.to_string(),
+                slowdown(Strategy::Baseline),
+                slowdown(Strategy::Bws),
+                slowdown(Strategy::Robinhood),
+                slowdown(Strategy::RobinhoodS),
+                slowdown(Strategy::RobinhoodU),
+                useful.join(", "),
+            ]
+        });
+        let mixes = extra.mixes.iter().map(|Mixed { co_run, throughput }| {
+            [
+                co_run.mix.map(Benchmark::name).join(", "),
+                co_run.strategy.name().to_owned(),
+                co_run.speedups.map(|speedup| format!("{speedup:.3}")).join(", "),
+                format!("{throughput:.2}"),
+            ]
+        });
+        let beside = extra.beside.iter().map(|Other { program, strategy, time }| {
+            [(*program).to_owned(), strategy.name().to_owned(), format!("{time:.3}")]
+        });
+        let header =
+            ["program", "threads", "online, %", "loops", "baseline", "BWS", "Robinhood", "_s", "_u", "useful, %"];
+        [
+            report::table(header, points),
+            report::table(["mix", "strategy", "speedups", "throughput"], mixes),
+            report::table(["beside CG, CLIP, MI", "strategy", "time over the baseline's"], beside),
+        ]
+        .concat()
     }
 }
 
 impl Robinhood {
-    /// What came of these parts, unless some of the runs are elsewhere. All experiments are over programs alone at
-    /// 100 %, which are in the first two parts.
-    fn found<R: Runner>(&mut self, parts: &[Part], runner: &R) -> Result<Option<&Found>, Failure> {
-        for part in parts {
-            if !self.parts.contains(part)
-                && let Some(found) = here(rates::run(&self.programs, *part, runner))?
-            {
-                self.parts.push(*part);
-                self.found.0.extend(found);
-            }
-        }
-        let is_whole = parts.iter().all(|part| self.parts.contains(part));
-        Ok(is_whole.then_some(&self.found))
-    }
-
-    /// What came of all mixes, unless some of the runs are elsewhere.
-    fn co_runs<R: Runner>(&mut self, runner: &R) -> Result<Option<Vec<CoRun>>, Failure> {
-        let has_alone = self.found(&[Part::Table2, Part::Programs], runner)?.is_some();
-        if self.mixes.is_empty() {
-            self.mixes = here(mixes::run(&self.programs, runner))?.unwrap_or_default();
-        }
-        Ok((has_alone && !self.mixes.is_empty()).then(|| mixes::co_runs(&self.found, &self.mixes)))
+    /// The speedups in all mixes.
+    fn co_runs(&self) -> Vec<CoRun> {
+        mixes::co_runs(&self.found, &self.mixes)
     }
 }
 
@@ -210,67 +300,4 @@ struct Other {
     strategy: Strategy,
     /// Over that under the baseline.
     time: f64,
-}
-
-impl Extra {
-    /// What the paper draws and has no number for.
-    fn table(&self) -> String {
-        let mut text = String::new();
-        let new = |header: Vec<String>| {
-            let mut table = Table::new();
-            table.load_style(presets::UTF8_FULL_CONDENSED).set_header(header);
-            table
-        };
-        let rows: Vec<&Told> = self.points.iter().filter(|told| told.point.strategy == Strategy::Robinhood).collect();
-        if !rows.is_empty() {
-            let header =
-                ["program", "threads", "online, %", "loops", "baseline", "BWS", "Robinhood", "_s", "_u", "useful, %"];
-            let mut table = new(header.map(str::to_owned).into());
-            for told in rows {
-                let of = |strategy| {
-                    let point = Point { strategy, ..told.point };
-                    self.points.iter().find(|other| other.point == point)
-                };
-                let slowdown = |strategy| of(strategy).map_or(String::new(), |one| format!("{:.2}", one.slowdown));
-                let useful: Vec<String> =
-                    rates::STRATEGIES.into_iter().filter_map(of).map(|one| format!("{:.0}", one.useful)).collect();
-                let Point { benchmark, threads, machines, loops, .. } = told.point;
-                table.add_row([
-                    benchmark.name().to_owned(),
-                    threads.to_string(),
-                    (100.0 / f64::from(machines)).to_string(),
-                    loops.to_string(),
-                    slowdown(Strategy::Baseline),
-                    slowdown(Strategy::Bws),
-                    slowdown(Strategy::Robinhood),
-                    slowdown(Strategy::RobinhoodS),
-                    slowdown(Strategy::RobinhoodU),
-                    useful.join(", "),
-                ]);
-            }
-            let _ = writeln!(text, "{table}");
-        }
-        if !self.mixes.is_empty() {
-            let mut table = new(["mix", "strategy", "speedups", "throughput"].map(str::to_owned).into());
-            for Mixed { co_run, throughput } in &self.mixes {
-                let speedups = co_run.speedups.map(|speedup| format!("{speedup:.3}")).join(", ");
-                table.add_row([
-                    co_run.mix.map(Benchmark::name).join(", "),
-                    co_run.strategy.name().to_owned(),
-                    speedups,
-                    format!("{throughput:.2}"),
-                ]);
-            }
-            let _ = writeln!(text, "{table}");
-        }
-        if !self.beside.is_empty() {
-            let mut table =
-                new(["beside CG, CLIP, MI", "strategy", "time over the baseline's"].map(str::to_owned).into());
-            for Other { program, strategy, time } in &self.beside {
-                table.add_row([(*program).to_owned(), strategy.name().to_owned(), format!("{time:.3}")]);
-            }
-            let _ = writeln!(text, "{table}");
-        }
-        text
-    }
 }

@@ -21,9 +21,10 @@ use serde::Serialize;
 pub use setting::{CPUS, Measured, Outcome, Point, Setting, T, Variant};
 
 use crate::claims::Claim;
+use crate::figure::Named;
 use crate::measure::Measure;
-use crate::paper::{Experiment, Named, Paper, Text};
-use crate::{Runner, here};
+use crate::paper::{Experiment, Kept, Paper, Text};
+use crate::{Runner, Stop};
 
 /// This machine's threads, on which the experiments run too.
 pub trait Threads: 'static {
@@ -57,7 +58,7 @@ const MOST: u64 = T / 1_000;
 pub struct WsLast<T> {
     setting: Setting,
     /// The points of each experiment that was run.
-    outcomes: Vec<(&'static str, Vec<Outcome>)>,
+    outcomes: Kept<&'static str, Vec<Outcome>>,
     threads: PhantomData<T>,
 }
 
@@ -102,11 +103,9 @@ leaves unsaid, what was chosen, and where numbers differ.",
 
     type Options = Options;
     type Setting = Setting;
+    /// An experiment's name, and its points.
+    type Part = (&'static str, Vec<Point>);
     type Extra = Extra;
-
-    fn usual(seed: u64) -> Result<Setting, String> {
-        Ok(Setting::new(seed))
-    }
 
     fn setting(options: &Options, seed: u64, one_in: u32) -> Result<(Setting, String), Failure> {
         let Options { real } = *options;
@@ -114,41 +113,53 @@ leaves unsaid, what was chosen, and where numbers differ.",
         Ok((Setting { one_in, real, ..Setting::new(seed) }, name))
     }
 
-    fn vary(setting: &mut Setting, text: &str) -> Result<(), String> {
-        setting.vary(text)
-    }
-
     fn with(setting: &Setting) -> WsLast<T> {
-        WsLast { setting: setting.clone(), outcomes: Vec::new(), threads: PhantomData }
+        WsLast { setting: setting.clone(), outcomes: Kept::new(), threads: PhantomData }
     }
 
-    fn experiments<R: Runner>() -> Vec<Experiment<WsLast<T>, R>> {
+    fn experiments() -> Vec<Experiment<WsLast<T>>> {
         vec![
             Experiment::new(
                 "exp1",
                 "Speedup over the division of work, from 50 to 1000 workers (figure 3)",
-                |paper, runner| paper.run("exp1", divisions::points(), divisions::measures, runner),
+                [("exp1", divisions::points())],
+                |paper| paper.measure("exp1", divisions::measures),
                 |paper, claims| paper.draw("exp1", claims, divisions::figures),
             ),
             Experiment::new(
                 "exp2",
                 "Speedup and attempts to steal over the number of workers (figure 4)",
-                |paper, runner| paper.run("exp2", workers::points(), workers::measures, runner),
+                [("exp2", workers::points())],
+                |paper| paper.measure("exp2", workers::measures),
                 |paper, claims| paper.draw("exp2", claims, workers::figures),
             ),
             Experiment::new(
                 "exp3",
                 "Running time and speedup over the work per message (figure 5)",
-                |paper, runner| paper.run("exp3", messages::points(), messages::measures, runner),
+                [("exp3", messages::points())],
+                |paper| paper.measure("exp3", messages::measures),
                 |paper, claims| paper.draw("exp3", claims, messages::figures),
             ),
             Experiment::new(
                 "exp4",
                 "Speedup with 16 to 48 workers under WS-LAST (figure 6)",
-                |paper, runner| paper.run("exp4", sawtooth::points(), sawtooth::measures, runner),
+                [("exp4", sawtooth::points())],
+                |paper| paper.measure("exp4", sawtooth::measures),
                 |paper, claims| paper.draw("exp4", claims, sawtooth::figures),
             ),
         ]
+    }
+
+    fn run<R: Runner<Stop = Stop>>(&mut self, (name, points): &Self::Part, runner: &R) -> Result<(), Stop> {
+        let setting = &self.setting;
+        let outcomes = if setting.real {
+            let few: Vec<Point> = points.iter().filter(|point| point.work <= MOST).copied().collect();
+            T::measure(&few, setting.one_in)?
+        } else {
+            setting.simulate(name, points, runner)?
+        };
+        self.outcomes.keep(name, outcomes);
+        Ok(())
     }
 
     fn extra(self) -> Extra {
@@ -158,44 +169,48 @@ leaves unsaid, what was chosen, and where numbers differ.",
             speedup: outcome.speedup(),
             steal_rate: outcome.steal_rate(),
         };
-        let each = self.outcomes.into_iter();
+        let each = self.outcomes.0.into_iter();
         let points = each.flat_map(|(name, outcomes)| outcomes.into_iter().map(move |outcome| row(name, outcome)));
         Extra { points: points.collect(), real: self.setting.real }
     }
 
+    /// The points on threads, a table for each experiment.
     fn table(extra: &Extra) -> String {
-        extra.table()
+        let mut text = String::new();
+        for rows in extra.points.chunk_by(|one, other| one.experiment == other.experiment).filter(|_| extra.real) {
+            let mut table = Table::new();
+            let header = ["n", "w µs", "algorithm", "speedup", "attempts per s"];
+            table.load_style(presets::ASCII_MARKDOWN).set_header(header);
+            for Row { outcome, speedup, steal_rate, .. } in rows {
+                table.add_row([
+                    outcome.point.workers.to_string(),
+                    (outcome.point.work / 1_000).to_string(),
+                    outcome.point.variant.name().to_owned(),
+                    format!("{speedup:.2}"),
+                    format!("{steal_rate:.0}"),
+                ]);
+            }
+            let _ = writeln!(text, "{}\n{table}", rows[0].experiment);
+        }
+        text
     }
 }
 
 impl<T: Threads> WsLast<T> {
-    /// Runs the points of an experiment, and measures them if they are simulated: the paper's numbers are those of 8
-    /// CPUs.
-    fn run<R: Runner>(
-        &mut self,
-        name: &'static str,
-        mut points: Vec<Point>,
-        measures: fn(&[Outcome]) -> Vec<Measure>,
-        runner: &R,
-    ) -> Result<Option<Vec<Measure>>, Failure> {
-        let setting = &self.setting;
-        let (outcomes, measures) = if setting.real {
-            points.retain(|point| point.work <= MOST);
-            (T::measure(&points, setting.one_in)?, Vec::new())
-        } else {
-            let Some(outcomes) = here(setting.simulate(name, &points, runner))? else { return Ok(None) };
-            let measures = measures(&outcomes);
-            (outcomes, measures)
-        };
-        self.outcomes.push((name, outcomes));
-        Ok(Some(measures))
+    /// Measures the points of an experiment if they are simulated: the paper's numbers are those of 8 CPUs.
+    fn measure(&self, experiment: &'static str, measures: fn(&[Outcome]) -> Vec<Measure>) -> Vec<Measure> {
+        if self.setting.real { Vec::new() } else { measures(self.outcomes.of(experiment)) }
     }
 
     /// Draws the points of an experiment. With those on threads no number of the paper stands.
-    fn draw(&self, name: &str, claims: &[Claim], figures: fn(&[Outcome], &[Claim], u32) -> Vec<Named>) -> Vec<Named> {
+    fn draw(
+        &self,
+        experiment: &'static str,
+        claims: &[Claim],
+        figures: fn(&[Outcome], &[Claim], u32) -> Vec<Named>,
+    ) -> Vec<Named> {
         let (claims, cpus) = if self.setting.real { (&[][..], T::count().into()) } else { (claims, CPUS) };
-        let own = self.outcomes.iter().filter(|(known, _)| *known == name);
-        own.flat_map(|(_, outcomes)| figures(outcomes, claims, cpus)).collect()
+        figures(self.outcomes.of(experiment), claims, cpus)
     }
 }
 
@@ -214,27 +229,4 @@ struct Row {
     outcome: Outcome,
     speedup: f64,
     steal_rate: f64,
-}
-
-impl Extra {
-    /// The points on threads, a table for each experiment.
-    fn table(&self) -> String {
-        let mut text = String::new();
-        for rows in self.points.chunk_by(|one, other| one.experiment == other.experiment).filter(|_| self.real) {
-            let mut table = Table::new();
-            let header = ["n", "w µs", "algorithm", "speedup", "attempts per s"];
-            table.load_style(presets::ASCII_MARKDOWN).set_header(header);
-            for Row { outcome, speedup, steal_rate, .. } in rows {
-                table.add_row([
-                    outcome.point.workers.to_string(),
-                    (outcome.point.work / 1_000).to_string(),
-                    outcome.point.variant.name().to_owned(),
-                    format!("{speedup:.2}"),
-                    format!("{steal_rate:.0}"),
-                ]);
-            }
-            let _ = writeln!(text, "{}\n{table}", rows[0].experiment);
-        }
-        text
-    }
 }

@@ -9,6 +9,7 @@ use comity_papers::dws::Dws;
 use comity_papers::measure::Measure;
 use comity_papers::paper::Paper;
 use comity_papers::robinhood::Robinhood;
+use comity_papers::vary::Vary;
 use comity_papers::ws_last::{NoThreads, WsLast};
 
 /// Reads a file of a paper with two experiments, and a parameter `far` that takes numbers.
@@ -74,45 +75,44 @@ fn judged(claims: &Claims, chosen: f64, swept: Option<f64>) -> (Verdict, News, S
 #[test]
 fn what_is_wrong_with_a_file_is_a_sentence_with_its_claim() {
     assert!(claims("", "").is_ok());
-    for (from, to, part) in [
-        (
-            "kind = \"known\"",
-            "kind = \"guessed\"",
-            "claim 'fast': unknown variant `guessed`, expected one of `calibrated`",
-        ),
-        ("tolerance = \"rounding\"\n", "", "claim 'fast': missing field `tolerance`"),
-        ("tolerance = \"rounding\"", "tolerance = \"\"", "claim 'fast': its tolerance is empty"),
-        ("stated = [3.5, 4.5]", "stated = [4.5, 3.5]", "claim 'fast': 4.5 to 3.5 is no interval"),
-        ("stated = [3.5, 4.5]\n", "", "claim 'fast': missing field `stated`"),
+    let fast = [
+        ("kind = \"known\"", "kind = \"guessed\"", "unknown variant `guessed`, expected one of `calibrated`"),
+        ("tolerance = \"rounding\"\n", "", "missing field `tolerance`"),
+        ("tolerance = \"rounding\"", "tolerance = \"\"", "its tolerance is empty"),
+        ("stated = [3.5, 4.5]", "stated = [4.5, 3.5]", "4.5 to 3.5 is no interval"),
+        ("stated = [3.5, 4.5]\n", "", "missing field `stated`"),
+        ("experiment = \"one\"", "experiment = \"on\"", "no experiment is called 'on'"),
+        ("holds = true", "hold = true", "unknown field `hold`"),
+        ("holds = true", "holds = true\ndiffers = \"x\"", "it holds and differs"),
+        ("holds = true", "differs = \"x\"", "it differs: write why, and in differs-at where"),
+    ];
+    let hot = [
+        ("id = \"fast\"", "id = \"hot\"", "there are two of that id"),
+        ("differs-at = [\"chosen\"]", "differs-at = [\"far=2\"]", "it differs at 'far=2', and no parameter"),
+    ];
+    let far = [
+        ("sweep = [\"2\"]", "sweep = [\"b\"]", "'far=b' is not far=NUMBER"),
+        ("sweep = [\"2\"]", "sweep = []", "no datum fixes it and no value is swept"),
+        ("sweep = [\"2\"]", "fixed-by = \"fast\"", "it is fixed by 'fast', and no calibrated claim"),
+        ("chosen = \"1\"", "chosen = \"1\"\nfixed-by = \"hot\"", "a datum fixes it, so it is not swept"),
+        ("moves = [\"one\"]", "moves = [\"three\"]", "it moves 'three', and no experiment"),
+        ("moves = [\"one\"]\n", "", "it is swept, and moves says of no experiment"),
+    ];
+    let file = [
         ("id = \"fast\"\n", "", "claim number 1: missing field `id`"),
-        ("id = \"fast\"", "id = \"hot\"", "claim 'hot': there are two of that id"),
-        ("experiment = \"one\"", "experiment = \"on\"", "claim 'fast': no experiment is called 'on'"),
-        ("holds = true", "hold = true", "claim 'fast': unknown field `hold`"),
-        ("holds = true", "holds = true\ndiffers = \"x\"", "claim 'fast': it holds and differs"),
-        ("holds = true", "differs = \"x\"", "claim 'fast': it differs: write why, and in differs-at where"),
-        (
-            "differs-at = [\"chosen\"]",
-            "differs-at = [\"far=2\"]",
-            "claim 'hot': it differs at 'far=2', and no parameter",
-        ),
         ("name = \"far\"", "name = \"near\"", "parameter 'near': 'near=2' is not far=NUMBER"),
-        ("sweep = [\"2\"]", "sweep = [\"b\"]", "parameter 'far': 'far=b' is not far=NUMBER"),
-        ("sweep = [\"2\"]", "sweep = []", "parameter 'far': no datum fixes it and no value is swept"),
-        ("sweep = [\"2\"]", "fixed-by = \"fast\"", "parameter 'far': it is fixed by 'fast', and no calibrated claim"),
-        (
-            "chosen = \"1\"",
-            "chosen = \"1\"\nfixed-by = \"hot\"",
-            "parameter 'far': a datum fixes it, so it is not swept",
-        ),
-        ("moves = [\"one\"]", "moves = [\"three\"]", "parameter 'far': it moves 'three', and no experiment"),
-        ("moves = [\"one\"]\n", "", "parameter 'far': it is swept, and moves says of no experiment"),
         ("paper = \"made-up\"", "paper = \"other\"", "it is of 'other', and should be of 'made-up'"),
         ("title = \"A paper\"\n", "", "it has no title"),
         ("title = \"A paper\"", "title = \"A", "line 3: "),
         ("[[parameter]]", "[[parameters]]", "'parameters' is none of paper, title"),
-    ] {
+    ];
+    let of = |place: &'static str, faults: &[(&'static str, &'static str, &str)]| {
+        faults.iter().map(|(from, to, what)| (*from, *to, format!("{place}{what}"))).collect::<Vec<_>>()
+    };
+    let all = [of("claim 'fast': ", &fast), of("claim 'hot': ", &hot), of("parameter 'far': ", &far), of("", &file)];
+    for (from, to, part) in all.concat() {
         let wrong = claims(from, to).expect_err(to);
-        assert!(wrong.starts_with("made-up.toml: ") && wrong.contains(part) && !wrong.contains('\n'), "{wrong}");
+        assert!(wrong.starts_with("made-up.toml: ") && wrong.contains(&part) && !wrong.contains('\n'), "{wrong}");
     }
 }
 
@@ -176,10 +176,10 @@ where
     P::Setting: Debug,
 {
     let claims = P::claims().unwrap_or_else(|why| panic!("{why}"));
-    let usual = || P::usual(1).unwrap();
+    let usual = || P::Setting::usual(1).unwrap();
     let mut setting = usual();
     for parameter in claims.parameters {
-        P::vary(&mut setting, &format!("{}={}", parameter.name, parameter.chosen)).unwrap();
+        setting.vary(&format!("{}={}", parameter.name, parameter.chosen)).unwrap();
     }
     assert_eq!(format!("{setting:?}"), format!("{:?}", usual()));
     let line = |claim: Claim| {

@@ -30,7 +30,7 @@ fn outcomes(seed: u64, runner: &impl Runner<Stop = std::convert::Infallible>) ->
     let [Ok(large), Ok(small)] = time_waste::MACHINES.map(|machine| time_waste::run(&setting, machine, runner));
     let Ok(sets) = utilization::run(&setting, runner);
     let Ok(sampled) = beyond::sampling(&setting, runner);
-    format!("{time:?}\n{large:?}\n{small:?}\n{sets:?}\n{sampled:?}")
+    format!("{time:?}\n{large:?}\n{small:?}\n{sets:?}\n{:?}", sampled.points)
 }
 
 /// FNV-1a.

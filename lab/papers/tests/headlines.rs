@@ -9,13 +9,12 @@ use std::sync::LazyLock;
 
 use comity_papers::Serial;
 use comity_papers::a_steal::{self, ASteal, Practical, SECONDS_PER_QUANTUM, time, time_waste, utilization, waste};
-use comity_papers::bws::{self, Bws, ORIGINAL, pairs, slowdowns, throughputs};
+use comity_papers::bws::{self, Bws};
 use comity_papers::claims::{CHOSEN, judge};
-use comity_papers::dws::mixes::{self, Set};
-use comity_papers::dws::{self, ABP, Dws, compute};
+use comity_papers::dws::{self, Dws};
 use comity_papers::measure::{Measure, part};
-use comity_papers::paper::Paper;
-use comity_papers::robinhood::{self, Benchmark, Robinhood, Strategy, figure3, rates};
+use comity_papers::paper::{Paper, Repetition};
+use comity_papers::robinhood::{self, Benchmark, Robinhood, Strategy, rates};
 use comity_papers::ws_last::{self, NoThreads, Point, divisions, messages, sawtooth};
 
 type WsLast = ws_last::WsLast<NoThreads>;
@@ -30,6 +29,17 @@ fn hold<P: Paper>(ids: &[&str], measures: Vec<Measure>) {
         let at = &one.at[0];
         assert!(at.is_within, "{id}: {:.3}, and {} counts as {}", at.here.value, one.claim.accepted(), one.claim.paper);
     }
+}
+
+/// What these experiments measure.
+fn measured<P: Paper>(setting: &P::Setting, experiments: &[&str]) -> Vec<Measure> {
+    let mut repetition = Repetition::<P>::with(CHOSEN, setting);
+    let mut measures = Vec::new();
+    for experiment in P::experiments().into_iter().filter(|one| experiments.contains(&one.name)) {
+        let own = repetition.measure(experiment, &Serial).map_err(|failure| failure.into_sentence());
+        measures.extend(own.unwrap().expect("all runs are done here"));
+    }
+    measures
 }
 
 /// One of so many of the paper's runs.
@@ -147,15 +157,8 @@ fn speedup_is_a_sawtooth() {
 }
 
 /// All pairs of BWS, two whole executions of each program at least, run once for all tests.
-static PAIRS: LazyLock<Vec<Measure>> = LazyLock::new(|| {
-    let setting = bws::Setting { executions: 2, ..bws::Setting::new(1) };
-    let programs = setting.programs();
-    let Ok(original) = programs.alone(ORIGINAL, &Serial);
-    let [Ok(abp), Ok(bws)] = [ORIGINAL, "bws"].map(|policy| pairs::run(&programs, policy, &Serial));
-    let mut measures = slowdowns::measures(&original, &abp, &bws);
-    measures.extend(throughputs::measures(&original, &abp, &bws));
-    measures
-});
+static PAIRS: LazyLock<Vec<Measure>> =
+    LazyLock::new(|| measured::<Bws>(&bws::Setting { executions: 2, ..bws::Setting::new(1) }, &["fig2", "fig3"]));
 
 #[test]
 fn bws_is_fair() {
@@ -173,13 +176,8 @@ fn bws_switches_less() {
 }
 
 /// DWS's mixes of programs that compute, three whole executions of each at least, run once for all tests.
-static COMPUTE: LazyLock<Vec<Measure>> = LazyLock::new(|| {
-    let setting = dws::Setting { executions: 3, ..dws::Setting::new(1) };
-    let programs = setting.programs();
-    let Ok(alone) = programs.alone(ABP, &Serial);
-    let Ok(compared) = mixes::compare(&programs, Set::Compute, &alone, &Serial);
-    compute::measures(&compared)
-});
+static COMPUTE: LazyLock<Vec<Measure>> =
+    LazyLock::new(|| measured::<Dws>(&dws::Setting { executions: 3, ..dws::Setting::new(1) }, &["fig5"]));
 
 #[test]
 fn dws_is_faster_than_equal_parts_for_programs_that_compute() {
@@ -194,12 +192,13 @@ fn dws_is_as_fair_as_the_paper_says() {
 #[test]
 fn robinhood_gives_a_slice_and_takes_it_back() {
     let ids = ["figure3-poor-by-t2", "figure3-steal-at", "figure3-wasted-robinhood", "figure3-others-unmoved"];
-    hold::<Robinhood>(&ids, figure3::measures());
+    hold::<Robinhood>(&ids, measured::<Robinhood>(&robinhood::Setting::new(1), &["figure3"]));
 }
 
 #[test]
 fn robinhood_s_giver_pays() {
-    hold::<Robinhood>(&["figure3-giver-pays"], figure3::measures());
+    let measures = measured::<Robinhood>(&robinhood::Setting::new(1), &["figure3"]);
+    hold::<Robinhood>(&["figure3-giver-pays"], measures);
 }
 
 /// At two of the three rates, and by CG alone.

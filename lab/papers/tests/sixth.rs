@@ -3,18 +3,18 @@
 use clap::Command;
 use comity_papers::Serial;
 use comity_papers::catalog::papers;
-use comity_papers::paper::Row;
+use comity_papers::driver::Row;
 use comity_papers::report::{Pictures, Report};
 use comity_papers::ws_last::NoThreads;
 
 /// A paper that claims that a square is larger than its root, and that a cube is twice a square.
 mod toy {
-    use comity_console::Failure;
-    use comity_papers::Runner;
     use comity_papers::claims::{Claim, number};
-    use comity_papers::figure::{Axis, Figure, Marks, Series};
+    use comity_papers::figure::{Axis, Figure, Marks, Named, Series};
     use comity_papers::measure::Measure;
-    use comity_papers::paper::{Experiment, Named, NoOptions, Paper, Text, undrawn};
+    use comity_papers::paper::{Experiment, NoOptions, Paper, Text};
+    use comity_papers::vary::Vary;
+    use comity_papers::{Runner, Stop};
     use serde::Serialize;
 
     /// The root.
@@ -84,27 +84,26 @@ mod toy {
 
         type Options = NoOptions;
         type Setting = Setting;
+        /// A name, and exponents.
+        type Part = (&'static str, [u32; 2]);
         type Extra = Extra;
-
-        fn usual(_: u64) -> Result<Setting, String> {
-            Ok(Setting { root: 2 })
-        }
-
-        fn vary(setting: &mut Setting, text: &str) -> Result<(), String> {
-            let root = text.strip_prefix("root=").and_then(|root| root.parse().ok());
-            setting.root = root.ok_or_else(|| format!("'{text}' is not root=N"))?;
-            Ok(())
-        }
 
         fn with(setting: &Setting) -> Toy {
             Toy { setting: setting.clone(), powers: Vec::new() }
         }
 
-        fn experiments<R: Runner>() -> Vec<Experiment<Toy, R>> {
+        fn experiments() -> Vec<Experiment<Toy>> {
+            let (squares, cubes) = (("squares", [1, 2]), ("cubes", [2, 3]));
             vec![
-                Experiment::new("squares", "Squares", squares, draw),
-                Experiment::new("cubes", "Cubes over squares", cubes, undrawn),
+                Experiment::new("squares", "Squares", [squares], |toy| toy.measure("square", 1.0), draw),
+                Experiment::undrawn("cubes", "Cubes over squares", [cubes], |toy| toy.measure("cube", toy.square())),
             ]
+        }
+
+        fn run<R: Runner<Stop = Stop>>(&mut self, (name, exponents): &Self::Part, runner: &R) -> Result<(), Stop> {
+            let root = self.setting.root;
+            self.powers.extend(runner.run(name, 2, |nth| root.pow(exponents[nth]))?);
+            Ok(())
         }
 
         fn extra(self) -> Extra {
@@ -116,25 +115,27 @@ mod toy {
         }
     }
 
-    impl Toy {
-        /// The powers with these exponents.
-        fn raise<R: Runner>(&mut self, name: &str, exponents: [u32; 2], runner: &R) -> Result<[u64; 2], Failure> {
-            let root = self.setting.root;
-            let Ok(powers) = runner.run(name, 2, |nth| root.pow(exponents[nth])) else { panic!("nothing stops it") };
-            self.powers.extend(&powers);
-            Ok([powers[0], powers[1]])
+    impl Vary for Setting {
+        fn usual(_: u64) -> Result<Setting, String> {
+            Ok(Setting { root: 2 })
+        }
+
+        fn vary(&mut self, text: &str) -> Result<(), String> {
+            let root = text.strip_prefix("root=").and_then(|root| root.parse().ok());
+            self.root = root.ok_or_else(|| format!("'{text}' is not root=N"))?;
+            Ok(())
         }
     }
 
-    fn squares<R: Runner>(paper: &mut Toy, runner: &R) -> Result<Option<Vec<Measure>>, Failure> {
-        let [root, square] = paper.raise("squares", [1, 2], runner)?;
-        assert!(root < square);
-        Ok(Some(vec![Measure::new("square", square as f64)]))
-    }
+    impl Toy {
+        fn square(&self) -> f64 {
+            self.setting.root.pow(2) as f64
+        }
 
-    fn cubes<R: Runner>(paper: &mut Toy, runner: &R) -> Result<Option<Vec<Measure>>, Failure> {
-        let [square, cube] = paper.raise("cubes", [2, 3], runner)?;
-        Ok(Some(vec![Measure::new("cube", cube as f64 / square as f64)]))
+        /// The last power over another number.
+        fn measure(&self, name: &'static str, over: f64) -> Vec<Measure> {
+            vec![Measure::new(name, self.powers[self.powers.len() - 1] as f64 / over)]
+        }
     }
 
     fn draw(paper: &Toy, claims: &[Claim]) -> Vec<Named> {

@@ -5,6 +5,7 @@ use comity_papers::Serial;
 use comity_papers::claims::{CHOSEN, judge};
 use comity_papers::measure::Measure;
 use comity_papers::paper::Paper;
+use comity_papers::vary::Vary;
 use comity_papers::ws_last::{NoThreads, Outcome, Point, Setting, Variant, WsLast, divisions, messages, workers};
 
 /// A sixth of the rounds, measured once.

@@ -8,7 +8,6 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use clap::{Args, ValueEnum};
-use comfy_table::Table;
 use comity::{Refusal, ThreadPool, ThreadPoolBuilder, WorkerCounters};
 use comity_console::Failure;
 use comity_console::parse::whole;
@@ -199,16 +198,7 @@ pub fn run(arguments: &Arguments, out: Option<&Path>) -> Result<(), Failure> {
             rows: rows.iter().enumerate().map(|(nth, contestant)| row(*contestant, nth, &done)).collect(),
         }
     };
-    let measure = |turn: harness::Turn| {
-        let number = contestants.len();
-        let mut all: Vec<Option<Measured>> = contestants.iter().map(|_| None).collect();
-        for nth in 0..number {
-            // Each follows each.
-            let nth = (nth + turn.block) % number;
-            all[nth] = Some(beside(contestants[nth], workers, count_ms)?);
-        }
-        Ok(all.into_iter().flatten().collect())
-    };
+    let measure = |turn: harness::Turn| turn.in_turn(&contestants, |contestant| beside(*contestant, workers, count_ms));
     harness.run(measure, report)
 }
 
@@ -269,8 +259,7 @@ fn row(contestant: Contestant, nth: usize, rounds: &[&Vec<Measured>]) -> Row {
 
 impl harness::Report for Report {
     fn in_words(&self) -> String {
-        let mut table = Table::new();
-        table.load_style(comfy_table::presets::ASCII_MARKDOWN);
+        let mut table = harness::table();
         table.set_header([
             "contestant",
             "task groups",
@@ -280,12 +269,9 @@ impl harness::Report for Report {
             "accelerated/s",
             "refused/s",
         ]);
-        let shown = |Quartiles { lower, median, upper }, digits: usize| {
-            format!("{median:.digits$} ({lower:.digits$}–{upper:.digits$})")
-        };
         for row in &self.rows {
-            let cores = [row.busy, row.thieves, row.neighbour].map(|cores| shown(cores, 2));
-            let rates = [row.accelerations_per_s, row.refused_per_s].map(|rate| shown(rate, 0));
+            let cores = [row.busy, row.thieves, row.neighbour].map(|cores| cores.told(2));
+            let rates = [row.accelerations_per_s, row.refused_per_s].map(|rate| rate.told(0));
             let names = [row.contestant.clone(), row.grouping.to_owned()];
             table.add_row(names.into_iter().chain(cores).chain(rates));
         }

@@ -13,7 +13,6 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use clap::Args;
-use comfy_table::Table;
 use comity_console::Failure;
 use comity_console::output::ResultFile;
 use comity_console::parse::whole;
@@ -325,8 +324,7 @@ fn ideal(messages: u64, threads: usize, steps: u64) -> f64 {
 
 impl harness::Report for Report {
     fn in_words(&self) -> String {
-        let mut table = Table::new();
-        table.load_style(comfy_table::presets::ASCII_MARKDOWN);
+        let mut table = harness::table();
         table.set_header([
             "workload",
             "w µs",
@@ -339,14 +337,13 @@ impl harness::Report for Report {
             "steal attempts per 1000",
         ]);
         for row in &self.rows {
-            let Quartiles { lower, median, upper } = row.over_ideal;
             table.add_row([
                 format!("{:?}", row.workload),
                 row.w_us.to_string(),
                 row.n.to_string(),
                 row.workers.to_string(),
                 row.backend.clone(),
-                format!("{median:.2} ({lower:.2}–{upper:.2})"),
+                row.over_ideal.told(2),
                 row.over_first.to_string(),
                 format!("{:.1}", row.switches_per_1000.median),
                 row.steal_attempts_per_1000.map_or("–".to_owned(), |attempts| format!("{:.0}", attempts.median)),

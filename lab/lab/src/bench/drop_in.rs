@@ -8,7 +8,6 @@ use std::process::Command;
 use std::time::Duration;
 
 use clap::Args;
-use comfy_table::Table;
 use comity_console::Failure;
 use comity_console::parse::whole;
 use comity_os::process;
@@ -330,8 +329,7 @@ fn geometric_means(programs: &[ProgramReport]) -> Vec<Means> {
 
 impl harness::Report for Report {
     fn in_words(&self) -> String {
-        let mut table = Table::new();
-        table.load_style(comfy_table::presets::ASCII_MARKDOWN);
+        let mut table = harness::table();
         let names =
             self.geometric_means.iter().flat_map(|of| ["time", "cpu"].map(|what| format!("{}: {what}", of.backend)));
         table.set_header(["program", "stock ms", "stock cpu ms"].map(str::to_owned).into_iter().chain(names));

@@ -315,8 +315,7 @@ impl harness::Report for Report {
 
 /// A row per program and a column per backend; for `fib` with one worker, also the price of a join.
 fn table(report: &Report, workers: u16, cell: impl Fn(&Row) -> String) -> Table {
-    let mut table = Table::new();
-    table.load_style(comfy_table::presets::ASCII_MARKDOWN);
+    let mut table = harness::table();
     let rows: Vec<&Row> = report.rows.iter().filter(|row| row.workers == workers).collect();
     let mut backends: Vec<&str> = Vec::new();
     for row in &rows {

@@ -5,6 +5,7 @@
 use std::path::Path;
 use std::sync::{Arc, Mutex, OnceLock};
 
+use comfy_table::{Table, presets};
 use comity_console::Failure;
 use comity_console::machine::{self, Machine, Versions};
 use comity_console::output::{self, ResultFile};
@@ -55,6 +56,30 @@ pub struct Turn {
     pub round: usize,
     /// Whether this process has run none of the block yet: what has to be warm is not.
     pub is_first: bool,
+}
+
+impl Turn {
+    /// Measures each of these once, in their order or another. Over the blocks, each comes first once.
+    pub fn in_turn<T, S>(
+        self,
+        all: &[T],
+        mut measure: impl FnMut(&T) -> Result<S, Failure>,
+    ) -> Result<Vec<S>, Failure> {
+        let first = self.block % all.len();
+        let mut outcomes = Vec::with_capacity(all.len());
+        for nth in 0..all.len() {
+            outcomes.push(measure(&all[(nth + first) % all.len()])?);
+        }
+        outcomes.rotate_right(first);
+        Ok(outcomes)
+    }
+}
+
+/// An empty table, as all benches print it.
+pub fn table() -> Table {
+    let mut table = Table::new();
+    table.load_style(presets::ASCII_MARKDOWN);
+    table
 }
 
 /// What a bench tells of its rounds.

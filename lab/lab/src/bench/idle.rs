@@ -5,7 +5,6 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use comfy_table::Table;
 use comity_console::Failure;
 use comity_console::parse::whole;
 use comity_kernels::{Backend as Started, ForkJoin, OnComity, OnRayon};
@@ -160,8 +159,7 @@ impl Burnt {
 
 impl harness::Report for Report {
     fn in_words(&self) -> String {
-        let mut table = Table::new();
-        table.load_style(comfy_table::presets::ASCII_MARKDOWN);
+        let mut table = harness::table();
         table.set_header(["backend", "threads", "idle: cpu s", "switches", "beside a task: cpu s", "switches"]);
         for row in &self.rows {
             table.add_row([

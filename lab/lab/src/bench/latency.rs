@@ -8,7 +8,6 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use clap::{Args, ValueEnum};
-use comfy_table::Table;
 use comity_console::Failure;
 use comity_console::parse::whole;
 use comity_kernels::joins::piece;
@@ -197,14 +196,7 @@ pub fn run(arguments: &Arguments, out: Option<&Path>) -> Result<(), Failure> {
         }
     };
     let measure = |turn: harness::Turn| {
-        let number = contestants.len();
-        let mut all: Vec<Option<Measured>> = contestants.iter().map(|_| None).collect();
-        for nth in 0..number {
-            // Each follows each.
-            let nth = (nth + turn.block) % number;
-            all[nth] = Some(Programs::start(arguments, contestants[nth], workers, steps)?.measure(arguments)?);
-        }
-        Ok(all.into_iter().flatten().collect())
+        turn.in_turn(&contestants, |one| Programs::start(arguments, *one, workers, steps)?.measure(arguments))
     };
     harness.run(measure, report)
 }
@@ -317,8 +309,7 @@ fn row(contestant: Contestant, nth: usize, rounds: &[&Vec<Measured>]) -> Row {
 
 impl harness::Report for Report {
     fn in_words(&self) -> String {
-        let mut table = Table::new();
-        table.load_style(comfy_table::presets::ASCII_MARKDOWN);
+        let mut table = harness::table();
         table.set_header(["backend", "weight", "alone p50 ms", "p99", "beside p50 ms", "p99", "max", "batch's loss"]);
         for row in &self.rows {
             let millis = [row.alone_p50_ms, row.alone_p99_ms, row.p50_ms, row.p99_ms, row.max_ms];

@@ -8,7 +8,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use comfy_table::Table;
 use comity::ThreadPool;
 use comity_console::Failure;
 use comity_console::parse::whole;
@@ -235,8 +234,7 @@ fn row(policy: Policy, samples: &[(Lent, Borrowed)]) -> Row {
 
 impl harness::Report for Report {
     fn in_words(&self) -> String {
-        let mut table = Table::new();
-        table.load_style(comfy_table::presets::ASCII_MARKDOWN);
+        let mut table = harness::table();
         table.set_header(["policy", "p50 µs", "p90 µs", "p99 µs", "never", "shared"]);
         for Row { policy, p50_us, p90_us, p99_us, never, shared, .. } in &self.rows {
             let micros = |value: &Option<f64>| value.map_or_else(|| "-".to_owned(), |value| format!("{value:.0}"));

@@ -5,7 +5,6 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use comfy_table::Table;
 use comity_console::Failure;
 use comity_console::parse::whole;
 use comity_kernels::abp::{self, OnAbp};
@@ -264,16 +263,14 @@ fn busy_for(time: Duration) {
 
 impl harness::Report for Report {
     fn in_words(&self) -> String {
-        let mut table = Table::new();
-        table.load_style(comfy_table::presets::ASCII_MARKDOWN);
+        let mut table = harness::table();
         table.set_header(["gap µs", "backend", "phase and gap µs", "over ideal", "cpu s per s", "switches per phase"]);
         for row in &self.rows {
-            let Quartiles { lower, median, upper } = row.over_ideal;
             table.add_row([
                 row.gap_us.to_string(),
                 row.backend.clone(),
                 format!("{:.1}", row.phase_us.median),
-                format!("{median:.2} ({lower:.2}–{upper:.2})"),
+                row.over_ideal.told(2),
                 format!("{:.2}", row.cpu_per_s.median),
                 format!("{:.2}", row.switches_per_phase.median),
             ]);

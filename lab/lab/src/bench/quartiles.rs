@@ -23,6 +23,12 @@ impl Quartiles {
 }
 
 impl Quartiles {
+    /// The median with so many digits, and the quartiles in brackets.
+    pub fn told(self, digits: usize) -> String {
+        let Quartiles { lower, median, upper } = self;
+        format!("{median:.digits$} ({lower:.digits$}–{upper:.digits$})")
+    }
+
     /// For a figure, at `x`.
     pub fn interval(self, x: f64) -> (f64, f64, f64) {
         (x, self.lower, self.upper)

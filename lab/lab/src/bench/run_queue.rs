@@ -15,7 +15,6 @@ use std::path::Path;
 use std::process::Command;
 
 use clap::Args;
-use comfy_table::Table;
 use comity_console::Failure;
 use comity_console::parse::whole;
 use comity_os::{cores, task_group};
@@ -149,14 +148,7 @@ pub fn run(arguments: &Arguments, out: Option<&Path>) -> Result<(), Failure> {
         }
     };
     let measure = |turn: harness::Turn| {
-        let number = Probe::ALL.len();
-        let mut all: Vec<Option<Measured>> = Probe::ALL.iter().map(|_| None).collect();
-        for nth in 0..number {
-            // Each follows each.
-            let nth = (nth + turn.block) % number;
-            all[nth] = Some(threads::measure(&Probe::ALL[nth], core, count_ms, tries, others.into())?);
-        }
-        Ok(all.into_iter().flatten().collect())
+        turn.in_turn(&Probe::ALL, |probe| threads::measure(probe, core, count_ms, tries, others.into()))
     };
     harness.run(measure, report)
 }
@@ -200,18 +192,15 @@ fn rows(done: &[&Vec<Measured>], simulated: &[Vec<f64>]) -> Vec<Row> {
 
 impl harness::Report for Report {
     fn in_words(&self) -> String {
-        let mut table = Table::new();
-        table.load_style(comfy_table::presets::ASCII_MARKDOWN);
+        let mut table = harness::table();
         table.set_header(["threads of one core", "task groups", "figure", "here", "simulated", "others"]);
         for Row { probe, grouping, figure, unit, measured, simulated, others } in &self.rows {
-            let Quartiles { lower, median, upper } = measured;
             let digits = if *unit == "µs" { 0 } else { 2 };
-            let here = format!("{median:.digits$} ({lower:.digits$}–{upper:.digits$})");
             table.add_row([
                 (*probe).to_owned(),
                 (*grouping).to_owned(),
                 format!("{figure}, {unit}"),
-                here,
+                measured.told(digits),
                 format!("{simulated:.digits$}"),
                 format!("{:.1} %", others.median),
             ]);

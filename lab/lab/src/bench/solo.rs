@@ -5,7 +5,6 @@ use std::thread;
 use std::time::Duration;
 
 use clap::Args;
-use comfy_table::Table;
 use comity_console::Failure;
 use comity_console::parse::whole;
 use comity_kernels::{Backend as Started, Program, catalog};
@@ -154,8 +153,7 @@ fn compare(name: &str, backends: &[String], rounds: &[Vec<f64>]) -> KernelReport
 
 impl harness::Report for Report {
     fn in_words(&self) -> String {
-        let mut table = Table::new();
-        table.load_style(comfy_table::presets::ASCII_MARKDOWN);
+        let mut table = harness::table();
         let backends = self.kernels[0].ratios.iter().map(|ratio| ratio.backend.clone());
         table.set_header(["kernel".to_owned(), "rayon ms".to_owned()].into_iter().chain(backends));
         for kernel in &self.kernels {

@@ -17,7 +17,6 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use clap::builder::PossibleValuesParser;
-use comfy_table::Table;
 use comity_console::loudness::hint;
 use comity_console::parse::whole;
 use comity_console::{Failure, output};
@@ -240,8 +239,7 @@ fn side(row: &Row, rounds: &[&Used]) -> Side {
 
 impl harness::Report for Report {
     fn in_words(&self) -> String {
-        let mut table = Table::new();
-        table.load_style(comfy_table::presets::ASCII_MARKDOWN);
+        let mut table = harness::table();
         table.set_header(["scenario", "used: table", "used: off", "used of what could be", "idle: table", "idle: off"]);
         for scenario in &self.scenarios {
             let Some(Measured { table: with, off, used_of_what_could_be, .. }) = &scenario.measured else {
@@ -254,8 +252,8 @@ impl harness::Report for Report {
                 used(with),
                 used(off),
                 used_of_what_could_be.to_string(),
-                spread(&with.idle),
-                spread(&off.idle),
+                with.idle.told(2),
+                off.idle.told(2),
             ]);
         }
         let Report { seconds, rounds, .. } = self;
@@ -276,10 +274,5 @@ impl harness::Report for Report {
 /// Each member's, and their sum.
 fn used(side: &Side) -> String {
     let members: Vec<String> = side.members.iter().map(|member| format!("{:.2}", member.used.median)).collect();
-    format!("{} = {}", members.join(" + "), spread(&side.used))
-}
-
-fn spread(quartiles: &Quartiles) -> String {
-    let Quartiles { lower, median, upper } = quartiles;
-    format!("{median:.2} ({lower:.2}–{upper:.2})")
+    format!("{} = {}", members.join(" + "), side.used.told(2))
 }

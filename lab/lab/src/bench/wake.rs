@@ -8,7 +8,6 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use comfy_table::Table;
 use comity_console::Failure;
 use comity_console::parse::whole;
 use comity_kernels::Backend as Started;
@@ -280,8 +279,7 @@ fn spawn(started: &Started, task: impl FnOnce() + Send + 'static) {
 
 impl harness::Report for Report {
     fn in_words(&self) -> String {
-        let mut table = Table::new();
-        table.load_style(comfy_table::presets::ASCII_MARKDOWN);
+        let mut table = harness::table();
         table.set_header(["backend", "submitted by", "p50 µs", "p90 µs", "p99 µs", "max µs"]);
         for row in &self.rows {
             let times = [row.p50_us, row.p90_us, row.p99_us, row.max_us].map(|us| format!("{us:.1}"));

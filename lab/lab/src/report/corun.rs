@@ -226,6 +226,20 @@ fn slowdowns(groups: &[Group], names: &[&str]) -> Markup {
     }
 }
 
+/// A row for each group, with what `drawn` draws of each of its co-runs at the backend's place in the legend.
+fn row_of_each(
+    groups: &[Group],
+    names: &[&str],
+    scale: &Scale,
+    drawn: impl Fn(&Group, &(&Corun, Intervals), usize) -> Markup,
+) -> Vec<Row> {
+    let row = |group: &Group| {
+        let dots: Vec<Markup> = group.coruns.iter().map(|corun| drawn(group, corun, place(names, corun.0))).collect();
+        Row { name: group.name.clone(), begins_group: false, picture: lanes(names, scale, &dots) }
+    };
+    groups.iter().map(row).collect()
+}
+
 fn unfairness(groups: &[Group], names: &[&str]) -> Markup {
     let measured =
         |(corun, intervals): &(&Corun, Intervals)| Measured { value: corun.unfairness, interval: intervals.unfairness };
@@ -233,19 +247,11 @@ fn unfairness(groups: &[Group], names: &[&str]) -> Markup {
         groups.iter().flat_map(|group| group.coruns.iter().flat_map(|corun| measured(corun).ends())),
         "unfairness (0: all are slowed alike)",
     );
-    let rows = groups.iter().map(|group| {
-        let dots: Vec<_> = group
-            .coruns
-            .iter()
-            .map(|corun| {
-                let (at, place) = (measured(corun), place(names, corun.0));
-                let words = format!("{} under {}: {}", group.name, corun.0.policy, told(at));
-                dot(&scale, at, lane(place), &chart::colour(place), &clean(&words))
-            })
-            .collect();
-        Row { name: group.name.clone(), begins_group: false, picture: lanes(names, &scale, &dots) }
+    let rows = row_of_each(groups, names, &scale, |group, corun, place| {
+        let at = measured(corun);
+        let words = format!("{} under {}: {}", group.name, corun.0.policy, told(at));
+        dot(&scale, at, lane(place), &chart::colour(place), &clean(&words))
     });
-    let rows = rows.collect();
     let caption = html! {
         "Unfairness of each co-run: the largest slowdown minus the smallest, where a slowdown is the time together over the time alone, less 1; \
         without unit. Lines are 95 % intervals, which lean upwards where the slowdowns are almost alike. Farther left is fairer."
@@ -267,25 +273,15 @@ fn throughput(groups: &[Group], names: &[&str]) -> Markup {
         .iter()
         .flat_map(|group| group.coruns.iter().flat_map(|corun| measured(corun).ends().chain([corun.0.bound])));
     let scale = Scale::from_zero(ends.chain([1.0]), "weighted speedup (1: as good as one after the other)");
-    let rows = groups.iter().map(|group| {
-        let dots: Vec<_> = group
-            .coruns
-            .iter()
-            .map(|corun| {
-                let (at, place) = (measured(corun), place(names, corun.0));
-                let bound = corun.0.bound;
-                let words = format!("{} under {}: {} of at most {bound:.2}", group.name, corun.0.policy, told(at));
-                let (y, x) = (lane(place), chart::percent(scale.place(bound)));
-                let drawn = html! {
-                    @if bound.is_finite() { line.bound x1=(x) x2=(x) y1=(y - 6) y2=(y + 6) {} }
-                    (dot(&scale, at, y, &chart::colour(place), &clean(&words)))
-                };
-                drawn
-            })
-            .collect();
-        Row { name: group.name.clone(), begins_group: false, picture: lanes(names, &scale, &dots) }
+    let rows = row_of_each(groups, names, &scale, |group, corun, place| {
+        let (at, bound) = (measured(corun), corun.0.bound);
+        let words = format!("{} under {}: {} of at most {bound:.2}", group.name, corun.0.policy, told(at));
+        let (y, x) = (lane(place), chart::percent(scale.place(bound)));
+        html! {
+            @if bound.is_finite() { line.bound x1=(x) x2=(x) y1=(y - 6) y2=(y + 6) {} }
+            (dot(&scale, at, y, &chart::colour(place), &clean(&words)))
+        }
     });
-    let rows = rows.collect();
     let mut legend = chart::keys(names.iter().copied());
     legend.push(("bound".to_owned(), "bound".to_owned()));
     let caption = html! {

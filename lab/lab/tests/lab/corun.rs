@@ -3,8 +3,9 @@
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::process::ExitStatusExt;
-use std::process::Stdio;
+use std::process::{Output, Stdio};
 
+use assert_cmd::Command;
 use serde_json::Value;
 
 use crate::{json, lab, send};
@@ -113,21 +114,21 @@ fn mean_of(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len() as f64
 }
 
-#[test]
-fn policies_and_rayon_are_reported_side_by_side() {
+/// Runs a command with a file for its JSON, which is consistent. Returns its output, and the report in the file.
+fn filed(command: &mut Command) -> (Output, Value) {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("result.json");
-    let policies = "abp,bws:sleep_threshold=128,comity";
-    let output = lab()
-        .args(SMALL)
-        .args(["--policy", policies, "--backend", "rayon", "--rounds", "4", "--full", "--json"])
-        .arg(&file)
-        .assert()
-        .success()
-        .get_output()
-        .clone();
-    let report: Value = serde_json::from_str(&fs::read_to_string(file).unwrap()).unwrap();
+    let output = command.arg("--json").arg(&file).assert().success().get_output().clone();
+    let report = serde_json::from_str(&fs::read_to_string(file).unwrap()).unwrap();
     assert_consistent(&report);
+    (output, report)
+}
+
+#[test]
+fn policies_and_rayon_are_reported_side_by_side() {
+    let policies = "abp,bws:sleep_threshold=128,comity";
+    let (output, report) =
+        filed(lab().args(SMALL).args(["--policy", policies, "--backend", "rayon", "--rounds", "4", "--full"]));
     let table = String::from_utf8(output.stdout).unwrap();
     for words in ["abp", "bws:sleep_threshold=128", "rayon", "fib:n=20", "efficiency", "Task grouping: same"] {
         assert!(table.contains(words), "{words} is not in\n{table}");
@@ -192,18 +193,8 @@ fn pairs_are_distinct_unless_all_are_asked_for() {
 
 #[test]
 fn all_pairs_have_each_program_beside_itself_and_end_with_a_summary() {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("pairs.json");
-    let output = lab()
-        .args(["corun", "fib:n=15", "nqueens:n=5", "--pairs=all", "--policy", "abp,bws", "--workers", "2"])
-        .args(["--rounds", "2", "--full", "--json"])
-        .arg(&file)
-        .assert()
-        .success()
-        .get_output()
-        .clone();
-    let report: Value = serde_json::from_str(&fs::read_to_string(file).unwrap()).unwrap();
-    assert_consistent(&report);
+    let programs = ["corun", "fib:n=15", "nqueens:n=5", "--pairs=all", "--policy", "abp,bws", "--workers", "2"];
+    let (output, report) = filed(lab().args(programs).args(["--rounds", "2", "--full"]));
     let pairs = ["fib:n=15 fib:n=15", "fib:n=15 nqueens:n=5", "nqueens:n=5 nqueens:n=5"];
     let expected: Vec<_> =
         pairs.iter().flat_map(|pair| ["abp", "bws"].map(|policy| (policy, (*pair).to_owned()))).collect();

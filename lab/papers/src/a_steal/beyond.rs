@@ -3,21 +3,17 @@
 //! These are long quanta with long jobs (§3), usage that is sampled instead of counted (§9), and larger machines.
 //! ABP with mugging, also of §9, runs beside ABP in the time-waste and utilization experiments.
 
-use comity_console::Failure;
 use comity_sim::program::Fork;
 use comity_sim::quanta::{Feedback, ThreadScheduler};
 use rand_chacha::ChaCha8Rng;
 
-use super::profiles::TYPICAL_QUANTA;
 use super::setting::{DELTA, Draws, RHO};
 use super::single::Single;
 use super::{ASteal, Beyond, Family, Jobs, Outcome, Setting, estimates};
+use crate::Runner;
 use crate::claims::Claim;
-use crate::figure::{Axis, Figure};
+use crate::figure::{Axis, Figure, Named};
 use crate::fit::{Estimate, mean};
-use crate::measure::Measure;
-use crate::paper::Named;
-use crate::{Runner, here};
 
 /// A point of a figure.
 #[derive(Clone, Debug)]
@@ -44,12 +40,14 @@ impl Point {
 }
 
 /// Several values of one thing.
-pub(super) struct Varied {
+#[derive(Debug)]
+pub struct Varied {
     /// The name of the figure.
     name: &'static str,
     /// What was varied, in words.
     what: &'static str,
-    points: Vec<Point>,
+    /// Each value, and what came of it.
+    pub points: Vec<Point>,
 }
 
 impl Varied {
@@ -81,20 +79,6 @@ impl Varied {
     }
 }
 
-/// Runs all three. The paper has nothing like them, so nothing is measured.
-pub(super) fn run<R: Runner>(paper: &mut ASteal, runner: &R) -> Result<Option<Vec<Measure>>, Failure> {
-    let setting = &paper.setting;
-    let (quanta, samples) = (here(long_quanta(setting, runner))?, here(sampling(setting, runner))?);
-    let machines = here(machines(setting, runner))?;
-    let (Some(quanta), Some(samples), Some(machines)) = (quanta, samples, machines) else { return Ok(None) };
-    paper.beyond = vec![
-        Varied { name: "quanta", what: "steps in a quantum, L", points: quanta },
-        Varied { name: "sampling", what: "cycles sampled in a quantum", points: samples },
-        Varied { name: "processors", what: "processors, P", points: machines },
-    ];
-    Ok(Some(Vec::new()))
-}
-
 /// Time and waste over what was varied.
 pub(super) fn figures(paper: &ASteal, _: &[Claim]) -> Vec<Named> {
     paper.beyond.iter().map(|varied| (varied.name, varied.figure())).collect()
@@ -104,28 +88,32 @@ pub(super) fn figures(paper: &ASteal, _: &[Claim]) -> Vec<Named> {
 pub const QUANTA: [u64; 5] = [200, 1_000, 5_000, 20_000, 100_000];
 
 /// Jobs with a critical path of ten times L·lg P, on 128 processors.
-pub fn long_quanta<R: Runner>(setting: &Setting, runner: &R) -> Result<Vec<Point>, R::Stop> {
+pub fn long_quanta<R: Runner>(setting: &Setting, runner: &R) -> Result<Varied, R::Stop> {
     const PROCESSORS: u32 = 128;
-    points(setting, runner, ("beyond-quantum", Draws::LongQuanta), &QUANTA, 30, |length, family, random| {
-        let setting = Setting { quantum: length, ..setting.clone() };
-        let critical_path = 10.0 * length as f64 * libm::log2(f64::from(PROCESSORS));
-        // More parallelism would cost hours, and tell nothing more of quanta.
-        let jobs = Jobs { critical_path: (critical_path, critical_path), parallelism: (0.3, 5.0), ..setting.jobs };
-        let single = draw(&setting, &jobs, PROCESSORS, family, random);
-        (setting, (single, ThreadScheduler::a_steal(DELTA, RHO)))
-    })
+    let points =
+        points(setting, runner, ("beyond-quantum", Draws::LongQuanta), &QUANTA, 30, |length, family, random| {
+            let setting = Setting { quantum: length, ..setting.clone() };
+            let critical_path = 10.0 * length as f64 * libm::log2(f64::from(PROCESSORS));
+            // More parallelism would cost hours, and tell nothing more of quanta.
+            let jobs = Jobs { critical_path: (critical_path, critical_path), parallelism: (0.3, 5.0), ..setting.jobs };
+            let single = Single::draw(&setting, &jobs, PROCESSORS, family, random);
+            (setting, (single, ThreadScheduler::a_steal(DELTA, RHO)))
+        })?;
+    Ok(Varied { name: "quanta", what: "steps in a quantum, L", points })
 }
 
 /// How many of a quantum's cycles are looked at. The last stands for all of them.
 pub const SAMPLES: [u64; 7] = [1, 4, 16, 64, 256, 1_024, u64::MAX];
 
 /// The jobs of the time experiments with an estimated usage, on 128 processors: 25,600 cycles in a quantum with all.
-pub fn sampling<R: Runner>(setting: &Setting, runner: &R) -> Result<Vec<Point>, R::Stop> {
-    points(setting, runner, ("beyond-sampling", Draws::Sampling), &SAMPLES, 90, |cycles, family, random| {
-        let single = draw(setting, &setting.jobs, 128, family, random);
-        let feedback = u32::try_from(cycles).map_or(Feedback::Counted, |cycles| Feedback::Sampled { cycles });
-        (setting.clone(), (single, ThreadScheduler { feedback, ..ThreadScheduler::a_steal(DELTA, RHO) }))
-    })
+pub fn sampling<R: Runner>(setting: &Setting, runner: &R) -> Result<Varied, R::Stop> {
+    let points =
+        points(setting, runner, ("beyond-sampling", Draws::Sampling), &SAMPLES, 90, |cycles, family, random| {
+            let single = Single::draw(setting, &setting.jobs, 128, family, random);
+            let feedback = u32::try_from(cycles).map_or(Feedback::Counted, |cycles| Feedback::Sampled { cycles });
+            (setting.clone(), (single, ThreadScheduler { feedback, ..ThreadScheduler::a_steal(DELTA, RHO) }))
+        })?;
+    Ok(Varied { name: "sampling", what: "cycles sampled in a quantum", points })
 }
 
 /// P.
@@ -134,20 +122,22 @@ pub const PROCESSORS: [u64; 4] = [100, 1_000, 10_000, 100_000];
 /// Jobs with three times as much parallelism as there are processors available, on uniform and smooth profiles.
 /// Their strands come into being by a tree. Were all ready at once, in one deque, thieves that look everywhere
 /// would take about one in a step, which is less than such machines need.
-pub fn machines<R: Runner>(setting: &Setting, runner: &R) -> Result<Vec<Point>, R::Stop> {
-    points(setting, runner, ("beyond-processors", Draws::Machines), &PROCESSORS, 6, |processors, family, random| {
-        let jobs = Jobs { parallelism: (3.0, 3.0), ..setting.jobs };
-        let family = if family == Family::Practical { Family::Smooth } else { family };
-        let single = draw(setting, &jobs, processors as u32, family, random);
-        let setting = Setting { fork: Fork::Tree, ..setting.clone() };
-        (setting, (single, ThreadScheduler::a_steal(DELTA, RHO)))
-    })
-}
-
-fn draw(setting: &Setting, jobs: &Jobs, processors: u32, family: Family, random: &mut ChaCha8Rng) -> Single {
-    let profile = family.draw(processors, &setting.practical, random);
-    let shape = jobs.draw(profile.mean(1, TYPICAL_QUANTA), random);
-    Single { family, processors, profile, shape }
+pub fn machines<R: Runner>(setting: &Setting, runner: &R) -> Result<Varied, R::Stop> {
+    let points = points(
+        setting,
+        runner,
+        ("beyond-processors", Draws::Machines),
+        &PROCESSORS,
+        6,
+        |processors, family, random| {
+            let jobs = Jobs { parallelism: (3.0, 3.0), ..setting.jobs };
+            let family = if family == Family::Practical { Family::Smooth } else { family };
+            let single = Single::draw(setting, &jobs, processors as u32, family, random);
+            let setting = Setting { fork: Fork::Tree, ..setting.clone() };
+            (setting, (single, ThreadScheduler::a_steal(DELTA, RHO)))
+        },
+    )?;
+    Ok(Varied { name: "processors", what: "processors, P", points })
 }
 
 /// So many jobs for each value, the same ones where they do not depend on it.

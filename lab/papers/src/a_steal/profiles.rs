@@ -5,10 +5,13 @@ use std::iter;
 use rand::{Rng, RngExt};
 use serde::{Deserialize, Serialize};
 
-use super::setting::PROCESSORS;
 use comity_sim::availability::Profile;
 use comity_sim::random::stream;
 use comity_sim::workload::{Rigid, availability, first_come_first_served, lublin};
+
+/// Processors of the machine of the time and the waste experiments, which the paper leaves unsaid, and of the
+/// smaller one of §6.
+pub(super) const PROCESSORS: u32 = 128;
 
 /// The three kinds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

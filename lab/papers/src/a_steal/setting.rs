@@ -5,7 +5,8 @@ use comity_sim::program::Fork;
 use comity_sim::quanta::ThreadScheduler;
 
 use super::jobs::Jobs;
-use super::profiles::Practical;
+use super::profiles::{Practical, SECONDS_PER_QUANTUM};
+use crate::vary::Vary;
 
 /// What all four experiments are run with.
 #[derive(Clone, Debug)]
@@ -30,10 +31,6 @@ pub struct Setting {
     pub practical: Practical,
 }
 
-/// Processors of the machine of the time and the waste experiments, which the paper leaves unsaid, and of the
-/// smaller one of §6.
-pub(super) const PROCESSORS: u32 = 128;
-
 /// δ for all experiments but those on waste, in hundredths.
 pub const DELTA: u32 = 80;
 
@@ -57,11 +54,27 @@ impl Setting {
         }
     }
 
-    /// Chooses otherwise what the paper leaves unsaid: `key=value`, where a range is `least-most`.
-    ///
-    /// # Errors
-    /// Says in a sentence what can be written instead.
-    pub fn vary(&mut self, text: &str) -> Result<(), String> {
+    fn both(&mut self, set: fn(&mut Jobs, (f64, f64)), range: (f64, f64)) {
+        set(&mut self.jobs, range);
+        set(&mut self.alternating, range);
+    }
+
+    /// How many of the paper's runs are run.
+    pub(super) fn runs(&self, of: usize) -> usize {
+        of.div_ceil(self.one_in)
+    }
+
+    pub(super) fn draws(&self, part: Draws, run: usize) -> rand_chacha::ChaCha8Rng {
+        comity_sim::random::stream(self.seed, (part as u64 + 1) << 32 | run as u64)
+    }
+}
+
+impl Vary for Setting {
+    fn usual(seed: u64) -> Result<Setting, String> {
+        Ok(Setting::new(seed, Practical::synthetic(seed, SECONDS_PER_QUANTUM)?))
+    }
+
+    fn vary(&mut self, text: &str) -> Result<(), String> {
         const KEYS: &str = "fork=at-once or tree, trimmed=C, or a range least-most of critical-path, parallelism, serial, \
                             iterations or alternating, or seconds-per-quantum=S";
         let wrong = || format!("'{text}' is none of {KEYS}");
@@ -98,16 +111,6 @@ impl Setting {
         }
         Ok(())
     }
-
-    fn both(&mut self, set: fn(&mut Jobs, (f64, f64)), range: (f64, f64)) {
-        set(&mut self.jobs, range);
-        set(&mut self.alternating, range);
-    }
-
-    /// How many of the paper's runs are run.
-    pub(super) fn runs(&self, of: usize) -> usize {
-        of.div_ceil(self.one_in)
-    }
 }
 
 /// What is drawn for one part of one experiment does not depend on the others.
@@ -120,10 +123,4 @@ pub(super) enum Draws {
     LongQuanta,
     Sampling,
     Machines,
-}
-
-impl Setting {
-    pub(super) fn draws(&self, part: Draws, run: usize) -> rand_chacha::ChaCha8Rng {
-        comity_sim::random::stream(self.seed, (part as u64 + 1) << 32 | run as u64)
-    }
 }

@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Family, Setting, Shape};
+use super::profiles::TYPICAL_QUANTA;
+use super::{Family, Jobs, Setting, Shape};
 use comity_sim::availability::Profile;
 use comity_sim::program::Program;
 use comity_sim::quanta::job::Cycles;
@@ -55,6 +56,19 @@ pub(super) struct Single {
 }
 
 impl Single {
+    /// A job for what a profile of this kind leaves it in the mean, on a machine of so many processors.
+    pub fn draw(
+        setting: &Setting,
+        jobs: &Jobs,
+        processors: u32,
+        family: Family,
+        random: &mut rand_chacha::ChaCha8Rng,
+    ) -> Single {
+        let profile = family.draw(processors, &setting.practical, random);
+        let shape = jobs.draw(profile.mean(1, TYPICAL_QUANTA), random);
+        Single { family, processors, profile, shape }
+    }
+
     /// Runs it. The same `random` gives the same outcome.
     pub fn run(&self, setting: &Setting, scheduler: &ThreadScheduler, random: rand_chacha::ChaCha8Rng) -> Outcome {
         let Single { family, processors, profile, shape } = self;

@@ -1,6 +1,5 @@
 //! The time-waste experiments (§6): A-STEAL and ABP, job by job, on the same availability.
 
-use comity_console::Failure;
 use comity_sim::quanta::ThreadScheduler;
 use rand::RngExt;
 use serde::{Deserialize, Serialize};
@@ -8,12 +7,11 @@ use serde::{Deserialize, Serialize};
 use super::setting::{DELTA, Draws};
 use super::single::Single;
 use super::{ASteal, Family, Outcome, Setting};
+use crate::Runner;
 use crate::claims::Claim;
-use crate::figure::{Axis, Figure, Marks, Series};
+use crate::figure::{Axis, Figure, Marks, Named, Series};
 use crate::fit::mean;
 use crate::measure::{Measure, part};
-use crate::paper::Named;
-use crate::{Runner, here};
 
 /// One of the two machines.
 #[derive(Clone, Copy, Debug)]
@@ -46,15 +44,6 @@ impl HeadToHead {
     pub fn normalized_availability(&self) -> f64 {
         self.a_steal.mean_availability / self.a_steal.parallelism()
     }
-}
-
-/// Runs all jobs on both machines, and measures them.
-pub(super) fn run_and_measure<R: Runner>(paper: &mut ASteal, runner: &R) -> Result<Option<Vec<Measure>>, Failure> {
-    let [large, small] = MACHINES.map(|machine| here(run(&paper.setting, machine, runner)));
-    let (Some(large), Some(small)) = (large?, small?) else { return Ok(None) };
-    let measures = measures(&large, &small);
-    paper.head_to_head = Some([large, small]);
-    Ok(Some(measures))
 }
 
 /// Runs all jobs on one of the machines.
@@ -128,7 +117,7 @@ pub fn measures(large: &[HeadToHead], small: &[HeadToHead]) -> Vec<Measure> {
 
 /// Time and waste under ABP over A-STEAL's, on both machines.
 pub(super) fn figures(paper: &ASteal, _: &[Claim]) -> Vec<Named> {
-    let Some([large, small]) = &paper.head_to_head else { return Vec::new() };
+    let [large, small] = &paper.head_to_head;
     let mut all = Vec::new();
     for (runs, processors, names) in
         [(large, 512, ["figure-6-time", "figure-6-waste"]), (small, 128, ["figure-7-time", "figure-7-waste"])]

@@ -1,7 +1,6 @@
 //! The utilization experiments (§7): jobs that come and go on a large machine, A-STEAL with dynamic
 //! equipartitioning against ABP with equipartitioning.
 
-use comity_console::Failure;
 use comity_sim::quanta::{Server, ThreadScheduler};
 use rand::{Rng, RngExt};
 use rand_distr::{Distribution as _, Exp};
@@ -9,11 +8,10 @@ use serde::{Deserialize, Serialize};
 
 use super::setting::{DELTA, Draws};
 use super::{ASteal, Setting};
+use crate::Runner;
 use crate::claims::Claim;
-use crate::figure::{Axis, Figure, Marks, Series};
+use crate::figure::{Axis, Figure, Marks, Named, Series};
 use crate::measure::Measure;
-use crate::paper::Named;
-use crate::{Runner, here};
 
 /// P.
 const PROCESSORS: u32 = 1_000;
@@ -100,12 +98,6 @@ pub struct Set {
     pub abp: Outcome,
     /// Under ABP with mugging and EQ, which the paper leaves open (§9).
     pub abp_mug: Outcome,
-}
-
-/// Runs all sets, and measures them.
-pub(super) fn run_and_measure<R: Runner>(paper: &mut ASteal, runner: &R) -> Result<Option<Vec<Measure>>, Failure> {
-    paper.sets = here(run(&paper.setting, runner))?;
-    Ok(paper.sets.as_deref().map(measures))
 }
 
 /// Runs all sets.
@@ -252,7 +244,7 @@ pub(super) fn figures(paper: &ASteal, _: &[Claim]) -> Vec<Named> {
         "utilization-ht2-ht2",
     ];
     let mut figures = Vec::new();
-    for (name, set) in NAMES.into_iter().zip(paper.sets.iter().flatten()) {
+    for (name, set) in NAMES.into_iter().zip(&paper.sets) {
         let line = |name: &str, outcome: &Outcome| {
             let steps = (1..).map(|nth| (nth * INTERVAL) as f64);
             Series::new(name, Marks::Line, steps.zip(outcome.utilization.clone()).collect())

@@ -1,32 +1,22 @@
 //! The waste experiments (§5): how waste depends on δ, and on the parallelism of the job.
 
-use comity_console::Failure;
 use rand_chacha::ChaCha8Rng;
 
-use super::profiles::TYPICAL_QUANTA;
-use super::setting::{Draws, PROCESSORS, RHO};
+use super::profiles::PROCESSORS;
+use super::setting::{Draws, RHO};
 use super::single::Single;
-use super::{ASteal, Family, Jobs, Outcome, Setting, estimates};
+use super::{ASteal, Family, Jobs, Outcome, Setting, by_family, estimates};
+use crate::Runner;
 use crate::claims::Claim;
-use crate::figure::{Axis, Figure, Marks, Series};
+use crate::figure::{Axis, Figure, Marks, Named, Series};
 use crate::fit::{Estimate, mean};
-use crate::measure::Measure;
-use crate::paper::Named;
-use crate::{Runner, here};
+use crate::measure::{Measure, most};
 
 /// As many as in the paper, for each δ.
 const JOBS: usize = 300;
 
 /// In hundredths.
 pub const DELTAS: [u32; 6] = [50, 60, 70, 80, 90, 100];
-
-/// Runs both experiments, and measures them. They look at the jobs of the time experiments too.
-pub(super) fn run_and_measure<R: Runner>(paper: &mut ASteal, runner: &R) -> Result<Option<Vec<Measure>>, Failure> {
-    paper.time(runner)?;
-    paper.by_delta = here(run(&paper.setting, runner))?;
-    let (Some(by_delta), Some(time)) = (&paper.by_delta, &paper.time) else { return Ok(None) };
-    Ok(Some(measures(by_delta, time, paper.setting.quantum)))
-}
 
 /// Runs the same jobs for each δ; the outcomes by δ.
 pub fn run<R: Runner>(setting: &Setting, runner: &R) -> Result<Vec<(u32, Vec<Outcome>)>, R::Stop> {
@@ -44,14 +34,11 @@ pub fn run<R: Runner>(setting: &Setting, runner: &R) -> Result<Vec<(u32, Vec<Out
 /// "Most of which had parallelism T₁/T∞ > 5P̄", on profiles "drawn equally from the three kinds" (§5): here nine of
 /// ten.
 fn draw(setting: &Setting, nth: usize, random: &mut ChaCha8Rng) -> Single {
-    let family = Family::ALL[nth % 3];
-    let profile = family.draw(PROCESSORS, &setting.practical, random);
     let (least, most) = setting.jobs.parallelism;
     let five = 5.0f64.clamp(least, most);
     let parallelism = if nth % 30 < 3 { (least, five) } else { (five, most) };
     let jobs = Jobs { parallelism, ..setting.jobs.clone() };
-    let shape = jobs.draw(profile.mean(1, TYPICAL_QUANTA), random);
-    Single { family, processors: PROCESSORS, profile, shape }
+    Single::draw(setting, &jobs, PROCESSORS, Family::ALL[nth % 3], random)
 }
 
 /// The mean of waste over work.
@@ -73,9 +60,8 @@ pub fn efficient_bound(delta: f64) -> f64 {
 /// Measures both experiments; `time` are the outcomes of the time experiments, for quanta of `length`.
 pub fn measures(by_delta: &[(u32, Vec<Outcome>)], time: &[Outcome], length: u64) -> Vec<Measure> {
     let wastes: Vec<f64> = by_delta.iter().map(|(_, outcomes)| mean_waste(outcomes).value).collect();
-    let most = |numbers: &mut dyn Iterator<Item = f64>| numbers.fold(f64::NEG_INFINITY, f64::max);
-    let highest = most(&mut wastes.iter().copied());
-    let lowest = -most(&mut wastes.iter().map(|waste| -waste));
+    let highest = most(wastes.iter().copied());
+    let lowest = -most(wastes.iter().map(|waste| -waste));
     let of_bound =
         by_delta.iter().zip(&wastes).map(|((delta, _), waste)| waste / bound(f64::from(*delta) / 100.0, length as f64));
     let mut of_allotted: Vec<f64> =
@@ -93,17 +79,17 @@ pub fn measures(by_delta: &[(u32, Vec<Outcome>)], time: &[Outcome], length: u64)
     vec![
         Measure::new("deltas-below-a-tenth", wastes.iter().filter(|waste| **waste < 0.1).count() as f64),
         Measure::new("waste-spread-over-deltas", highest - lowest),
-        Measure::new("waste-over-bound", most(&mut of_bound.into_iter())),
+        Measure::new("waste-over-bound", most(of_bound)),
         Measure::new("waste-over-allotted-median", of_allotted[of_allotted.len() / 2]),
         Measure::new("waste-parallel", bands[3]),
-        Measure::new("waste-highest", most(&mut time.iter().map(Outcome::waste))),
+        Measure::new("waste-highest", most(time.iter().map(Outcome::waste))),
         Measure::new("waste-steps-down", steps_down as f64),
     ]
 }
 
 /// Waste over δ with its bounds, and over the parallelism.
 pub(super) fn figures(paper: &ASteal, _: &[Claim]) -> Vec<Named> {
-    let (Some(by_delta), Some(time)) = (&paper.by_delta, &paper.time) else { return Vec::new() };
+    let ASteal { by_delta, time, .. } = paper;
     let mut figures = Vec::new();
     let part = |delta: u32| f64::from(delta) / 100.0;
     let curve = |name: &str, of: &dyn Fn(f64) -> f64| {
@@ -126,15 +112,13 @@ pub(super) fn figures(paper: &ASteal, _: &[Claim]) -> Vec<Named> {
         },
     ));
     let point = |outcome: &Outcome| (outcome.parallelism() / outcome.mean_availability, outcome.waste());
-    let own = |family: Family| time.iter().filter(move |outcome| outcome.family == family);
-    let series = Family::ALL.map(|family| Series::new(family.name(), Marks::Points, own(family).map(point).collect()));
     figures.push((
         "figure-5",
         Figure {
             title: "A-STEAL figure 5: waste and parallelism".into(),
             x: Axis::log("parallelism / mean availability"),
             y: Axis::linear("waste / T₁"),
-            series: series.into(),
+            series: by_family(time, point),
         },
     ));
     figures

@@ -10,11 +10,11 @@ use comity_console::{Failure, output};
 use serde::Serialize;
 
 use super::{CORES, Found, Ground, Measured, Mix, POLICIES, Setting, run as run_cells};
+use crate::driver::{self, Asked, Row as PaperRow};
 use crate::figure::{Cell, Heat};
 use crate::measure::median;
-use crate::paper::{Asked, Row as PaperRow};
 use crate::report::{Pictures, Report};
-use crate::{Runner, driver, here};
+use crate::{Runner, here};
 
 const EXAMPLES: &str = "Examples:
   comity-lab reproduce all-five --cores 8 --runs 1

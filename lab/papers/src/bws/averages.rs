@@ -3,26 +3,26 @@
 use super::Bws;
 use super::pairs::{throughput, unfairness};
 use crate::claims::{Claim, number};
-use crate::figure::{Axis, Figure, Marks, Series};
-use crate::paper::Named;
+use crate::figure::{Axis, Figure, Marks, Named, Series};
 
 /// Average unfairness and throughput of all pairs under four policies over `x` on such an axis, a figure each. Nothing,
 /// if one of the policies was not run. `ids` are the claims with the numbers of the paper.
 pub(super) fn averages(
     paper: &Bws,
-    policies: [String; 4],
+    policies: [&'static str; 4],
     names: [&'static str; 2],
     title: &str,
     (axis, x): (impl Fn() -> Axis, [f64; 4]),
     ids: [[String; 4]; 2],
     claims: &[Claim],
 ) -> Vec<Named> {
-    let average = |policy: &String| {
-        let found = paper.co_runs(policy)?;
-        Some((unfairness(&found, None), throughput(&found, None)))
-    };
-    let averages: Option<Vec<(f64, f64)>> = policies.iter().map(average).collect();
-    let Some(averages) = averages else { return Vec::new() };
+    if policies.iter().any(|policy| !paper.pairs.has(policy)) {
+        return Vec::new();
+    }
+    let averages = policies.map(|policy| {
+        let found = paper.co_runs(policy);
+        (unfairness(&found, None), throughput(&found, None))
+    });
     let figure = |nth: usize, y: &str| {
         let value = |average: &(f64, f64)| if nth == 0 { average.0 } else { average.1 };
         let points = x.into_iter().zip(averages.iter().map(value)).collect();

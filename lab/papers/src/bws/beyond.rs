@@ -7,8 +7,9 @@ use serde::Serialize;
 use super::pairs::{self, CoRun, CoRuns};
 use super::{Benchmark, Bws, ORIGINAL, Setting};
 use crate::corun::Ran;
-use crate::measure::{Measure, average};
-use crate::{Runner, here};
+use crate::measure::average;
+use crate::report;
+use crate::{Renamed, Runner, Stop, here};
 
 /// The machines: cores, and which threads are a task group.
 const MACHINES: [(u32, Groups); 3] = [(64, Groups::Same), (128, Groups::Same), (64, Groups::Separate)];
@@ -46,20 +47,19 @@ pub struct Point {
 }
 
 /// Runs the pairs on all machines.
-pub(super) fn run<R: Runner>(paper: &mut Bws, runner: &R) -> Result<Option<Vec<Measure>>, Failure> {
+pub(super) fn run<R: Runner>(paper: &mut Bws, runner: &R) -> Result<(), Failure> {
     for machine in MACHINES {
         paper.beyond.extend(here(on(paper.programs.setting.seed, machine, runner))?.unwrap_or_default());
     }
-    // The paper has nothing like it.
-    Ok(Some(Vec::new()))
+    Ok(())
 }
 
 /// Runs the pairs on a machine under all policies.
-fn on<R: Runner>(seed: u64, (cores, groups): (u32, Groups), runner: &R) -> Result<Vec<Point>, R::Stop> {
+fn on<R: Runner>(seed: u64, (cores, groups): (u32, Groups), runner: &R) -> Result<Vec<Point>, Stop> {
     let setting = Setting { executions: 6, ..Setting::today(seed, cores, groups) };
     let programs = setting.programs();
     let kind = if groups == Groups::Same { "" } else { "-separate" };
-    let on = On { name: format!("beyond-{cores}{kind}"), runner };
+    let on = Renamed { runner, rename: |part: &str| format!("beyond-{cores}{kind}-{part}") };
     let original = programs.alone(ORIGINAL, &on)?;
     let mut points = Vec::new();
     for policy in POLICIES {
@@ -104,20 +104,33 @@ fn point(
     }
 }
 
-/// Runs of one machine, told apart from those of another.
-struct On<'a, R> {
-    name: String,
-    runner: &'a R,
-}
-
-impl<R: Runner> Runner for On<'_, R> {
-    type Stop = R::Stop;
-
-    fn run<T, W>(&self, name: &str, runs: usize, work: W) -> Result<Vec<T>, R::Stop>
-    where
-        T: Serialize + serde::de::DeserializeOwned + Send + Sync,
-        W: Fn(usize) -> T + Sync,
-    {
-        self.runner.run(&format!("{}-{name}", self.name), runs, work)
-    }
+/// The points as a table.
+pub(super) fn table(points: &[Point]) -> String {
+    let row = |point: &Point| {
+        [
+            point.cores.to_string(),
+            format!("{:?}", point.groups).to_lowercase(),
+            point.policy.to_owned(),
+            format!("{:.0} ({:.0})", point.unfairness, point.most_unfair),
+            format!("{:.2} ({:.2})", point.throughput, point.least_throughput),
+            format!("{:.3}", point.alone),
+            format!("{:.1}", point.barriers),
+            format!("{:.0}", point.fences),
+            format!("{:.0}", point.wakeups),
+            format!("{:.0}", point.switches),
+        ]
+    };
+    let header = [
+        "cores",
+        "groups",
+        "policy",
+        "unfairness, % (most)",
+        "throughput (least)",
+        "alone over abp",
+        "barriers",
+        "fences",
+        "wake-ups",
+        "switches a core and s",
+    ];
+    report::table(header, points.iter().map(row))
 }

@@ -1,11 +1,9 @@
 //! The examples of §2.3.2, all under the original.
 
-use comity_console::Failure;
-
-use super::{Benchmark, Bws, CORES, ORIGINAL};
+use super::{Benchmark, Bws, CORES, ORIGINAL, Programs};
+use crate::Runner;
 use crate::corun::Ran;
 use crate::measure::Measure;
-use crate::{Runner, here};
 
 /// The measures of the slowdowns in the first example.
 pub(super) const BFS_EP: [&str; 2] = ["bfs-ep-bfs", "bfs-ep-ep"];
@@ -27,18 +25,17 @@ const RUNS: [([(Benchmark, u32); 2], &str); 4] = [
     ([(Benchmark::Cg, CORES), (Benchmark::Mm, CORES)], NO_YIELDS),
 ];
 
-/// Runs the examples, and the programs alone.
-pub(super) fn run<R: Runner>(paper: &mut Bws, runner: &R) -> Result<Option<Vec<Measure>>, Failure> {
-    let alone = paper.alone(runner)?;
-    let found = here(runner.run("examples", RUNS.len(), |nth| {
+/// Runs the examples.
+pub(super) fn run<R: Runner>(programs: &Programs, runner: &R) -> Result<Vec<Vec<Ran>>, R::Stop> {
+    runner.run("examples", RUNS.len(), |nth| {
         let (pair, policy) = RUNS[nth];
-        paper.programs.run(&pair, policy, nth)
-    }))?;
-    Ok(alone.zip(found).map(|(alone, found)| measures(&found, &alone)))
+        programs.run(&pair, policy, nth)
+    })
 }
 
-/// The measures, of the examples and of what came of the programs alone under the original.
-fn measures(examples: &[Vec<Ran>], original: &[Ran]) -> Vec<Measure> {
+/// The measures.
+pub(super) fn measures(paper: &Bws) -> Vec<Measure> {
+    let (examples, original) = (&paper.examples, paper.alone.of(ORIGINAL));
     let slowdown = |example: usize, program: usize| {
         let (benchmark, _) = RUNS[example].0[program];
         100.0 * (examples[example][program].mean() / original[benchmark as usize].mean() - 1.0)

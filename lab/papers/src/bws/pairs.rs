@@ -147,10 +147,7 @@ pub(super) fn by_kind(
     let mut series: Vec<Series> = ["ABP", "BWS"]
         .into_iter()
         .zip(of)
-        .map(|(name, of)| {
-            let points = KINDS.into_iter().zip(1..).map(|(kind, x)| (f64::from(x), value(of, kind))).collect();
-            Series::new(name, Marks::Points, points)
-        })
+        .map(|(name, of)| Series::in_order(name, Marks::Points, KINDS.map(|kind| value(of, kind))))
         .collect();
     for (of, ids) in ids.into_iter().enumerate() {
         let points = ids.into_iter().zip(1..).filter_map(|(id, x)| Some((f64::from(x), number(claims, id)?))).collect();

@@ -8,7 +8,8 @@ use comity_sim::threads::Costs;
 use comity_sim::threads::linux::{Groups, Linux, Version};
 
 use super::Benchmark;
-use crate::corun::{Again, Does, Entry, GAP, Length, Machine, Ran, together};
+use crate::corun::{Again, Does, Entry, Length, Machine, Ran, together};
+use crate::vary::{Varied, Vary};
 use crate::{Runner, programs};
 
 /// Cores of the paper's machine, and workers of each program (§5.1).
@@ -17,13 +18,14 @@ pub const CORES: u32 = 32;
 /// What the original runs under.
 pub const ORIGINAL: &str = "abp";
 
+/// The policy of the paper.
+pub const BWS: &str = "bws";
+
 /// What everything is simulated with.
 #[derive(Clone, Debug)]
 pub struct Setting {
     /// The seed of all that is drawn.
     pub seed: u64,
-    /// What takes the place of BWS: `bws`, unless a test breaks it.
-    pub bws: &'static str,
     /// By how much longer the paper's machine took than that on which programs were recorded.
     pub slow: f64,
     /// The same of CG alone: the paper says nothing of its code and memory.
@@ -62,7 +64,6 @@ impl Setting {
     pub fn new(seed: u64) -> Setting {
         Setting {
             seed,
-            bws: "bws",
             slow: 10.0,
             cg: 15.0,
             setup: 200,
@@ -100,61 +101,49 @@ impl Setting {
             ..Setting::new(seed)
         }
     }
+}
 
-    /// Chooses otherwise what the paper leaves unsaid: `key=value`.
-    ///
-    /// # Errors
-    /// Says in a sentence what can be written instead.
-    pub fn vary(&mut self, text: &str) -> Result<(), String> {
-        let (key, value) = text.split_once('=').unwrap_or((text, ""));
-        let whole = |least: u64, most: u64| {
-            let wrong = || format!("{key}={value}: write a whole number from {least} to {most}");
-            value.parse().ok().filter(|number| (least..=most).contains(number)).ok_or_else(wrong)
-        };
-        let factor = || {
-            let wrong = || format!("{key}={value}: write a number from 0.1 to 1000");
-            value.parse().ok().filter(|factor| (0.1..=1000.0).contains(factor)).ok_or_else(wrong)
-        };
-        match key {
-            "slow" => self.slow = factor()?,
-            "cg" => self.cg = factor()?,
-            "setup" => self.setup = whole(0, 900)? as u32,
-            "bandwidth" => self.bandwidth = whole(100, 8_000)? as u32,
-            "cg-memory" => self.cg_memory = whole(0, 1_000)? as u32,
-            "bfs-memory" => self.bfs_memory = whole(0, 1_000)? as u32,
-            "clip-serial" => self.clip_serial = whole(1, 1_000_000)?,
-            "hz" => self.hz = whole(10, 10_000)? as u32,
+impl Vary for Setting {
+    fn usual(seed: u64) -> Result<Setting, String> {
+        Ok(Setting::new(seed))
+    }
+
+    fn vary(&mut self, text: &str) -> Result<(), String> {
+        let varied = Varied::new(text);
+        let costs = &mut self.costs;
+        match varied.key {
+            "slow" => self.slow = varied.factor()?,
+            "cg" => self.cg = varied.factor()?,
+            "setup" => self.setup = varied.whole(0, 900)?,
+            "bandwidth" => self.bandwidth = varied.whole(100, 8_000)?,
+            "cg-memory" => self.cg_memory = varied.whole(0, 1_000)?,
+            "bfs-memory" => self.bfs_memory = varied.whole(0, 1_000)?,
+            "clip-serial" => self.clip_serial = varied.whole(1, 1_000_000)?,
+            "hz" => self.hz = varied.whole(10, 10_000)?,
             "again" => {
-                self.again = match value {
-                    "process" => Again::Process,
-                    "in-place" => Again::InPlace,
-                    _ => return Err(format!("again={value}: write process or in-place")),
-                }
+                let all = [("process", Again::Process), ("in-place", Again::InPlace)];
+                self.again = varied.one_of(&all, "process or in-place")?;
             }
+            "steal" => costs.steal = varied.whole(1, 1_000_000)?,
+            "yield" => costs.yield_core = varied.whole(1, 1_000_000)?,
+            "switch" => costs.switch = varied.whole(0, 1_000_000)?,
+            "refill" => costs.refill = varied.whole(0, 1_000_000)?,
+            "queue" => costs.queue = varied.whole(0, 1_000_000)?,
+            "bell" => costs.bell = varied.whole(0, 1_000_000)?,
+            "count" => costs.count = varied.whole(0, 1_000_000)?,
             _ => {
-                let costs = &mut self.costs;
-                let cost = match key {
-                    "steal" => &mut costs.steal,
-                    "yield" => &mut costs.yield_core,
-                    "switch" => &mut costs.switch,
-                    "refill" => &mut costs.refill,
-                    "queue" => &mut costs.queue,
-                    "bell" => &mut costs.bell,
-                    "count" => &mut costs.count,
-                    _ => {
-                        return Err(format!(
-                            "'{text}' is none of slow, cg (factors), setup, bandwidth, cg-memory, bfs-memory (thousandths), clip-serial \
-                             (µs), hz, again (process or in-place), or steal, yield, switch, refill, queue, bell, count \
-                             (nanoseconds)=VALUE"
-                        ));
-                    }
-                };
-                *cost = whole(u64::from(matches!(key, "steal" | "yield")), 1_000_000)?;
+                return Err(format!(
+                    "'{text}' is none of slow, cg (factors), setup, bandwidth, cg-memory, bfs-memory (thousandths), \
+                     clip-serial (µs), hz, again (process or in-place), or steal, yield, switch, refill, queue, bell, \
+                     count (nanoseconds)=VALUE"
+                ));
             }
         }
         Ok(())
     }
+}
 
+impl Setting {
     fn machine(&self) -> Machine {
         let is_papers = self.kernel == Version::V2_6_36;
         let linux = Linux {
@@ -171,9 +160,8 @@ impl Setting {
     /// What a program does, at the paper's size but for the repetitions of phases and tasks that are all alike;
     /// `None`: LOOP.
     fn graph(&self, benchmark: Benchmark) -> Option<Arc<Graph>> {
-        let slow = |slow: f64| Scale { length: slow, serial: slow, ..Scale::default() };
         let more = f64::from(self.cores) / f64::from(CORES);
-        let plain = Scale { width: more, ..slow(self.slow) };
+        let plain = Scale { width: more, ..programs::slower(self.slow) };
         let wider = |width: f64| Scale { width: width * more, ..plain };
         let graph = match benchmark {
             // 10 million nodes, of 250,000. Its distances are set before it is timed.
@@ -183,14 +171,7 @@ impl Setting {
             Benchmark::Mm => programs::recorded("mm", plain),
             // 800 × 600, of 400 × 300.
             Benchmark::RayTracer => programs::recorded("raytrace", wider(4.0)),
-            // Class B, of A: 75,000 rows of 182.6 nonzeros, of 14,000 of 132.3.
-            Benchmark::Cg => {
-                let Scale { length, serial, .. } = slow(self.cg);
-                let (rows, nonzeros) = (75_000.0 / 14_000.0, 182.6 / 132.3);
-                let scale =
-                    Scale { width: rows * more, length: length * nonzeros, serial: serial * rows, ..Scale::default() };
-                programs::conjugate_gradients(CG_STEPS, scale)
-            }
+            Benchmark::Cg => programs::conjugate_gradients(CG_STEPS, programs::class_b(self.cg, more)),
             Benchmark::Clip => {
                 let serial = (self.clip_serial as f64 * 1e3 * self.slow) as u64;
                 programs::clip_in_batches(CLIP_BATCHES, serial, plain)
@@ -199,8 +180,7 @@ impl Setting {
             Benchmark::Loop => return None,
         };
         let alone = graph.measure(self.seed).work as f64 / (benchmark.parallel_speedup() * more);
-        let part = f64::from(self.setup) / 1e3;
-        Some(programs::set_up(&graph, (alone * part / (1.0 - part)) as u64 + 1))
+        Some(programs::set_up(&graph, alone, self.setup))
     }
 
     /// The programs, to be run.
@@ -226,20 +206,14 @@ pub struct Programs {
 }
 
 impl Programs {
-    /// What takes the place of BWS.
-    pub fn bws(&self) -> &'static str {
-        self.setting.bws
-    }
-
     fn entry(&self, benchmark: Benchmark, policy: &str, workers: u32) -> Entry {
         let memory = match benchmark {
             Benchmark::Cg => self.setting.cg_memory,
             Benchmark::Bfs => self.setting.bfs_memory,
             _ => 0,
         };
-        let policy = policy.parse().expect("it is in the catalog");
         let does = self.graphs[benchmark as usize].clone().map_or(Does::Loop, Does::Graph);
-        Entry { does, join_ns: JOIN, memory, begins_at_home: false, policy, workers, vm: 0, gap: GAP }
+        Entry { memory, ..Entry::new(does, policy, workers) }
     }
 
     /// Runs these together; `nth` tells runs of one experiment apart.
@@ -271,9 +245,6 @@ impl Programs {
 
 /// How long LOOP is looked at alone, in nanoseconds.
 const LOOP: u64 = 200_000_000;
-
-/// What a join costs the worker that forks, in nanoseconds: assumed.
-const JOIN: f64 = 20.0;
 
 /// A policy in the name of a file.
 pub(super) fn named(policy: &str) -> String {

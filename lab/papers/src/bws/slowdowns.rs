@@ -1,15 +1,11 @@
 //! Figure 2, and what is said of switches (§5.2): slowdowns and unfairness of all pairs under the original and BWS.
 
-use super::pairs::CoRun;
-use super::pairs::{CoRuns, KINDS, Pair, PairKind, all, at, by_kind, co_runs, unfairness};
-use super::{Benchmark, Bws, examples, solo};
-use crate::Runner;
+use super::pairs::{CoRun, CoRuns, KINDS, Pair, PairKind, all, at, by_kind, co_runs, unfairness};
+use super::{BWS, Benchmark, Bws, ORIGINAL, examples, solo};
 use crate::claims::{Claim, number};
 use crate::corun::Ran;
-use crate::figure::{Axis, Figure, Marks, Series};
+use crate::figure::{Axis, Figure, Marks, Named, Series};
 use crate::measure::{Measure, part};
-use crate::paper::Named;
-use comity_console::Failure;
 
 /// The measures of the average unfairness under the original and under BWS, for each of [`KINDS`].
 pub(super) const UNFAIRNESS: [[&str; 4]; 2] = [
@@ -18,10 +14,10 @@ pub(super) const UNFAIRNESS: [[&str; 4]; 2] = [
 ];
 
 /// The first example of §5.2.
-pub const CLIP_MM: Pair = [Benchmark::Mm, Benchmark::Clip];
+const CLIP_MM: Pair = [Benchmark::Mm, Benchmark::Clip];
 
 /// The second example of §5.2.
-pub const MI_EP: Pair = [Benchmark::Ep, Benchmark::Mi];
+const MI_EP: Pair = [Benchmark::Ep, Benchmark::Mi];
 
 /// The measures of the slowdowns of an example of §5.2, of this name, under the original and under BWS. The program
 /// of group 2 is the second.
@@ -29,14 +25,11 @@ fn slowdown_names(example: &str, pair: Pair) -> [[String; 2]; 2] {
     ["abp", "bws"].map(|policy| pair.map(|program| format!("{example}-{policy}-{}", program.name().to_lowercase())))
 }
 
-/// Runs the pairs.
-pub(super) fn run<R: Runner>(paper: &mut Bws, runner: &R) -> Result<Option<Vec<Measure>>, Failure> {
-    Ok(paper.compared(runner)?.map(|(alone, [abp, bws])| measures(&alone, &abp, &bws)))
-}
-
-/// The measures, of what came of the programs alone under the original, and of all pairs under the original and BWS.
-pub fn measures(original: &[Ran], abp: &CoRuns, bws: &CoRuns) -> Vec<Measure> {
-    let both = [abp, bws].map(|of| co_runs(original, of));
+/// The measures.
+pub(super) fn measures(paper: &Bws) -> Vec<Measure> {
+    let original = paper.alone.of(ORIGINAL);
+    let [abp, bws] = [ORIGINAL, BWS].map(|policy| paper.pairs.of(policy));
+    let both = paper.both();
     let mut measures = Vec::new();
     for (of, names) in both.iter().zip(UNFAIRNESS) {
         measures.extend(KINDS.into_iter().zip(names).map(|(kind, name)| Measure::new(name, unfairness(of, kind))));
@@ -138,7 +131,7 @@ fn switches(original: &[Ran], abp: &CoRuns, bws: &CoRuns) -> Vec<Measure> {
 
 /// The slowdowns of all pairs, and their average unfairness.
 pub(super) fn figures(paper: &Bws, claims: &[Claim]) -> Vec<Named> {
-    let Some(both) = paper.both() else { return Vec::new() };
+    let both = paper.both();
     let title = "BWS figure 2: average unfairness";
     vec![
         ("figure-2-slowdowns", slowdowns(&both, claims)),
@@ -149,8 +142,8 @@ pub(super) fn figures(paper: &Bws, claims: &[Claim]) -> Vec<Named> {
 /// The slowdowns of both programs of each pair, in table 1's order.
 fn slowdowns([abp, bws]: &[Vec<CoRun>; 2], claims: &[Claim]) -> Figure {
     let series = |name: &str, of: &[CoRun], nth: usize| {
-        let points = of.iter().zip(1..).map(|(one, x)| (f64::from(x), one.slowdowns[nth])).collect();
-        Series::new(format!("{name}, its {} program", ["first", "second"][nth]), Marks::Points, points)
+        let name = format!("{name}, its {} program", ["first", "second"][nth]);
+        Series::in_order(name, Marks::Points, of.iter().map(|one| one.slowdowns[nth]))
     };
     let mut series = vec![series("ABP", abp, 0), series("ABP", abp, 1), series("BWS", bws, 0), series("BWS", bws, 1)];
     let x = |pair: Pair| all().iter().position(|one| *one == pair).map_or(0.0, |nth| nth as f64 + 1.0);

@@ -1,18 +1,8 @@
 //! Programs alone: what the model is calibrated on (§5.1), and BWS beside the original (§5.2, footnote 4).
 
-use comity_console::Failure;
-
-use super::{Benchmark, Bws, Programs};
+use super::{BWS, Benchmark, Bws, ORIGINAL, Programs};
 use crate::corun::Ran;
 use crate::measure::{Measure, average};
-use crate::{Runner, here};
-
-/// Runs the programs alone under the original and under BWS.
-pub(super) fn run<R: Runner>(paper: &mut Bws, runner: &R) -> Result<Option<Vec<Measure>>, Failure> {
-    let alone = paper.alone(runner)?;
-    let bws = here(paper.programs.alone(paper.programs.setting.bws, runner))?;
-    Ok(alone.zip(bws).map(|(alone, bws)| measures(&paper.programs, &alone, &bws)))
-}
 
 /// A program and what came of it alone.
 pub(super) fn programs(all: &[Ran]) -> impl Iterator<Item = (Benchmark, &Ran)> {
@@ -29,7 +19,7 @@ pub(super) fn of(all: &[Ran], benchmark: Benchmark) -> &Ran {
 }
 
 /// How many times as fast each program is under the original as on one core, in table 1's order; LOOP has the cores.
-pub fn speedups(programs: &Programs, original: &[Ran]) -> Vec<f64> {
+pub(super) fn speedups(programs: &Programs, original: &[Ran]) -> Vec<f64> {
     let each = Benchmark::ALL.into_iter().zip(original);
     each.map(|(benchmark, ran)| match programs.serial(benchmark) {
         Some(work) => work as f64 / ran.mean(),
@@ -38,9 +28,10 @@ pub fn speedups(programs: &Programs, original: &[Ran]) -> Vec<f64> {
     .collect()
 }
 
-/// The measures, of what came of the programs alone under the original and under BWS.
-fn measures(with: &Programs, original: &[Ran], bws: &[Ran]) -> Vec<Measure> {
-    let speedups = speedups(with, original);
+/// The measures.
+pub(super) fn measures(paper: &Bws) -> Vec<Measure> {
+    let [original, bws] = [ORIGINAL, BWS].map(|policy| paper.alone.of(policy));
+    let speedups = speedups(&paper.programs, original);
     let group = |is_scalable: bool| {
         Benchmark::ALL.into_iter().zip(&speedups).filter(move |(one, _)| one.is_scalable() == is_scalable)
     };

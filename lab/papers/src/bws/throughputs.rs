@@ -1,26 +1,17 @@
 //! Figure 3 (§5.3): the throughput of all pairs under the original and BWS.
 
-use comity_console::Failure;
-
 use super::Bws;
-use super::pairs::{CoRuns, PairKind, by_kind, co_runs, throughput};
-use crate::Runner;
+use super::pairs::{PairKind, by_kind, throughput};
 use crate::claims::Claim;
-use crate::corun::Ran;
+use crate::figure::Named;
 use crate::measure::Measure;
-use crate::paper::Named;
 
 /// The measures of the average throughput of all pairs under the original and under BWS.
 pub(super) const ALL: [&str; 2] = ["throughput-all-abp", "throughput-all-bws"];
 
-/// Runs the pairs.
-pub(super) fn run<R: Runner>(paper: &mut Bws, runner: &R) -> Result<Option<Vec<Measure>>, Failure> {
-    Ok(paper.compared(runner)?.map(|(alone, [abp, bws])| measures(&alone, &abp, &bws)))
-}
-
-/// The measures, of what came of the programs alone under the original, and of all pairs under the original and BWS.
-pub fn measures(original: &[Ran], abp: &CoRuns, bws: &CoRuns) -> Vec<Measure> {
-    let (abp, bws) = (co_runs(original, abp), co_runs(original, bws));
+/// The measures.
+pub(super) fn measures(paper: &Bws) -> Vec<Measure> {
+    let [abp, bws] = paper.both();
     let gain = |kind| 100.0 * (throughput(&bws, kind) / throughput(&abp, kind) - 1.0);
     vec![
         Measure::new(ALL[0], throughput(&abp, None)),
@@ -34,9 +25,8 @@ pub fn measures(original: &[Ran], abp: &CoRuns, bws: &CoRuns) -> Vec<Measure> {
 
 /// The average throughput.
 pub(super) fn figures(paper: &Bws, claims: &[Claim]) -> Vec<Named> {
-    let Some(both) = paper.both() else { return Vec::new() };
     let title = "BWS figure 3: average throughput";
     // The text has a number for all pairs alone.
     let ids = ALL.map(|all| ["", "", "", all]);
-    vec![("figure-3", by_kind(title, "weighted speedup", throughput, &both, ids, claims))]
+    vec![("figure-3", by_kind(title, "weighted speedup", throughput, &paper.both(), ids, claims))]
 }

@@ -1,23 +1,13 @@
 //! Figure 4 (§5.2): how much the times of a program vary, and CG's range beside MM.
 
-use comity_console::Failure;
-
-use super::pairs::{CoRun, CoRuns, at, co_runs};
-use super::{Benchmark, Bws};
-use crate::Runner;
+use super::pairs::{CoRun, CoRuns, at};
+use super::{BWS, Benchmark, Bws, ORIGINAL};
 use crate::claims::{Claim, number};
-use crate::corun::Ran;
-use crate::figure::{Axis, Figure, Marks, Series};
+use crate::figure::{Axis, Figure, Marks, Named, Series};
 use crate::measure::{Measure, average, part};
-use crate::paper::Named;
 
 /// The measures of the variation of type 2 under the original and under BWS.
 const TYPE_2: [&str; 2] = ["cv-type-2-abp", "cv-type-2-bws"];
-
-/// Runs the pairs.
-pub(super) fn run<R: Runner>(paper: &mut Bws, runner: &R) -> Result<Option<Vec<Measure>>, Failure> {
-    Ok(paper.compared(runner)?.map(|(alone, [abp, bws])| measures(&alone, &abp, &bws)))
-}
 
 /// The variation of each program over all pairs that it is in; LOOP has none.
 fn by_benchmark(of: &[CoRun]) -> Vec<(Benchmark, f64)> {
@@ -43,13 +33,14 @@ fn by_type(of: &[CoRun]) -> [f64; 4] {
     })
 }
 
-/// The measures, of what came of the programs alone under the original, and of all pairs under the original and BWS.
-fn measures(original: &[Ran], abp: &CoRuns, bws: &CoRuns) -> Vec<Measure> {
+/// The measures.
+pub(super) fn measures(paper: &Bws) -> Vec<Measure> {
+    let [abp, bws] = [ORIGINAL, BWS].map(|policy| paper.pairs.of(policy));
     let range = |of: &CoRuns| {
         let times = &at(of, [Benchmark::Mm, Benchmark::Cg])[1].times;
         *times.iter().max().unwrap_or(&0) as f64 / *times.iter().min().unwrap_or(&0) as f64
     };
-    let (by_abp, by_bws) = (co_runs(original, abp), co_runs(original, bws));
+    let [by_abp, by_bws] = paper.both();
     let (type_abp, type_bws) = (by_type(&by_abp), by_type(&by_bws));
     let most = by_benchmark(&by_bws).into_iter().map(|(_, variation)| variation).fold(0.0, f64::max);
     let average = |of: &[CoRun]| average(by_benchmark(of).into_iter().map(|(_, variation)| variation));
@@ -66,16 +57,12 @@ fn measures(original: &[Ran], abp: &CoRuns, bws: &CoRuns) -> Vec<Measure> {
     ]
 }
 
-/// The variations.
-pub(super) fn figures(paper: &Bws, claims: &[Claim]) -> Vec<Named> {
-    paper.both().map(|both| ("figure-4", drawn(&both, claims))).into_iter().collect()
-}
-
 /// The variations by program and, behind them, by type.
-fn drawn([abp, bws]: &[Vec<CoRun>; 2], claims: &[Claim]) -> Figure {
+pub(super) fn figures(paper: &Bws, claims: &[Claim]) -> Vec<Named> {
+    let [abp, bws] = &paper.both();
     let series = |name: &str, of: &[CoRun]| {
         let each = by_benchmark(of).into_iter().map(|(_, variation)| variation).chain(by_type(of));
-        Series::new(name, Marks::Points, (1..).zip(each).map(|(x, y)| (f64::from(x), y)).collect())
+        Series::in_order(name, Marks::Points, each)
     };
     let mut all = vec![series("ABP", abp), series("BWS", bws)];
     let programs = by_benchmark(abp).into_iter().map(|(benchmark, _)| benchmark.name());
@@ -86,10 +73,11 @@ fn drawn([abp, bws]: &[Vec<CoRun>; 2], claims: &[Claim]) -> Figure {
             all.push(Series::of_paper(format!("{}: the paper's", all[of].name), of, vec![(9.0, number)]));
         }
     }
-    Figure {
+    let figure = Figure {
         title: "BWS figure 4: how much times vary".into(),
         x: Axis::named("program, or type of execution", names),
         y: Axis::linear("coefficient of variation of its times, %"),
         series: all,
-    }
+    };
+    vec![("figure-4", figure)]
 }

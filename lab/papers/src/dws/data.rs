@@ -1,24 +1,17 @@
 //! Figure 6 (§4.2): mixes of data-intensive programs.
 
-use comity_console::Failure;
-
 use super::Dws;
-use super::mixes::{Compared, Set, of_example};
-use crate::Runner;
+use super::mixes::{Set, of_example};
 use crate::claims::Claim;
+use crate::figure::Named;
 use crate::measure::{Measure, part};
-use crate::paper::Named;
 
 /// The mix that the text has numbers of.
 const EXAMPLE: [usize; 2] = [6, 7];
 
-/// Runs the set under all three policies.
-pub(super) fn run<R: Runner>(paper: &mut Dws, runner: &R) -> Result<Option<Vec<Measure>>, Failure> {
-    Ok(paper.compared(Set::Data, runner)?.map(measures))
-}
-
-/// The measures, of what came of the set.
-fn measures(compared: &Compared) -> Vec<Measure> {
+/// The measures.
+pub(super) fn measures(paper: &Dws) -> Vec<Measure> {
+    let compared = paper.compared(Set::Data);
     let mut measures = compared.example(EXAMPLE);
     let ratios = compared.dws.iter().flat_map(|one| one.ratios);
     measures.extend([
@@ -35,6 +28,5 @@ fn measures(compared: &Compared) -> Vec<Measure> {
 pub(super) fn figures(paper: &Dws, claims: &[Claim]) -> Vec<Named> {
     let of_paper = of_example(EXAMPLE);
     let title = "DWS figure 6: slow-down ratios of mixes of data-intensive programs";
-    let figure = |compared: &Compared| ("figure-6", compared.figure(title, &of_paper, claims));
-    paper.of_set(Set::Data).map(figure).into_iter().collect()
+    vec![("figure-6", paper.compared(Set::Data).figure(title, &of_paper, claims))]
 }

@@ -1,24 +1,17 @@
 //! Figure 4 (§4.1): mixes of a compute-intensive and a data-intensive program.
 
-use comity_console::Failure;
-
 use super::Dws;
 use super::mixes::{Compared, Set, of_example, ratio_name};
-use crate::Runner;
 use crate::claims::Claim;
+use crate::figure::Named;
 use crate::measure::Measure;
-use crate::paper::Named;
 
 /// The mix that the text has numbers of.
 const EXAMPLE: [usize; 2] = [1, 5];
 
-/// Runs the set under all three policies.
-pub(super) fn run<R: Runner>(paper: &mut Dws, runner: &R) -> Result<Option<Vec<Measure>>, Failure> {
-    Ok(paper.compared(Set::Mixed, runner)?.map(measures))
-}
-
-/// The measures, of what came of the set.
-fn measures(compared: &Compared) -> Vec<Measure> {
+/// The measures.
+pub(super) fn measures(paper: &Dws) -> Vec<Measure> {
+    let compared = paper.compared(Set::Mixed);
     let mut measures = compared.example(EXAMPLE);
     measures.extend([
         Measure::new(ratio_name([2, 7], "dws", 1), Compared::at(&compared.dws, [2, 7]).ratios[1]),
@@ -37,6 +30,5 @@ pub(super) fn figures(paper: &Dws, claims: &[Claim]) -> Vec<Named> {
     let mut of_paper = of_example(EXAMPLE);
     of_paper.extend(["abp", "ep"].map(|policy| ([2, 8], policy, 1)));
     let title = "DWS figure 4: slow-down ratios of mixes of both kinds";
-    let figure = |compared: &Compared| ("figure-4", compared.figure(title, &of_paper, claims));
-    paper.of_set(Set::Mixed).map(figure).into_iter().collect()
+    vec![("figure-4", paper.compared(Set::Mixed).figure(title, &of_paper, claims))]
 }

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::{ABP, EP, PROGRAMS, Programs, is_data_intensive};
+use super::{PROGRAMS, Programs, is_data_intensive};
 use crate::Runner;
 use crate::claims::{Claim, number};
 use crate::corun::Ran;
@@ -29,6 +29,9 @@ impl Set {
             _ => Set::Mixed,
         }
     }
+
+    /// All of them.
+    pub const ALL: [Set; 3] = [Set::Mixed, Set::Compute, Set::Data];
 
     /// Its mixes.
     pub fn mixes(self) -> Vec<[usize; 2]> {
@@ -63,24 +66,20 @@ impl Mix {
     }
 }
 
-/// Runs the mixes of a set under a policy; B is what programs take alone under ABP.
-///
-/// # Errors
-/// If not all of the runs are done.
-pub fn run<R: Runner>(
+/// Runs the mixes of a set under a policy.
+pub(super) fn run<R: Runner>(
     programs: &Programs,
     set: Set,
     policy: &str,
-    alone: &[Ran],
     runner: &R,
-) -> Result<Vec<Mix>, R::Stop> {
+) -> Result<Vec<Vec<Ran>>, R::Stop> {
     let mixes = set.mixes();
-    let ran = runner.run(&format!("{}-{policy}", set.name()), mixes.len(), |nth| {
+    runner.run(&format!("{}-{policy}", set.name()), mixes.len(), |nth| {
         programs.run(&mixes[nth], policy, mixes[nth][0] * 10 + mixes[nth][1])
-    })?;
-    Ok(mixes.iter().zip(&ran).map(|(mix, ran)| told(*mix, ran, alone)).collect())
+    })
 }
 
+/// What came of a mix; B is what programs take `alone` under ABP.
 pub(super) fn told(of: [usize; 2], ran: &[Ran], alone: &[Ran]) -> Mix {
     let times = [ran[0].mean(), ran[1].mean()];
     let ratios = [0, 1].map(|nth| times[nth] / alone[of[nth] - 1].mean());
@@ -96,17 +95,6 @@ pub struct Compared {
     pub abp: Vec<Mix>,
     /// Equipartition.
     pub ep: Vec<Mix>,
-}
-
-/// Runs a set under all three.
-///
-/// # Errors
-/// If not all of the runs are done.
-pub fn compare<R: Runner>(programs: &Programs, set: Set, alone: &[Ran], runner: &R) -> Result<Compared, R::Stop> {
-    let run = |policy: &str| run(programs, set, policy, alone, runner);
-    // Each is begun, even if a part of one is elsewhere.
-    let [dws, abp, ep] = [programs.setting.dws, ABP, EP].map(run);
-    Ok(Compared { dws: dws?, abp: abp?, ep: ep? })
 }
 
 impl Compared {

@@ -4,12 +4,12 @@
 use std::sync::Arc;
 
 use comity_graph::{Graph, Scale};
-use comity_policy::Policy;
 use comity_policy::row::{Row, Share};
 use comity_sim::threads::Costs;
 use comity_sim::threads::linux::{Linux, Version};
 
-use crate::corun::{Again, Does, Entry, GAP, Length, Machine, Ran, together};
+use crate::corun::{Again, Does, Entry, Length, Machine, Ran, together};
+use crate::vary::{Varied, Vary};
 use crate::{Runner, programs};
 
 /// k: the processors of the paper's machine, and the workers of each program (§4).
@@ -17,6 +17,12 @@ pub const PROCESSORS: u32 = 16;
 
 /// Cilk's thieves, which yield: what the paper calls ABP, and what programs run under alone.
 pub const ABP: &str = "abp";
+
+/// The policy of the paper.
+pub const DWS: &str = "dws";
+
+/// DWS without a coordinator.
+pub const NO_COORDINATOR: &str = "dws-nc";
 
 /// Equipartition.
 pub const EP: &str = "equipartition";
@@ -40,8 +46,6 @@ pub enum AtHome {
 pub struct Setting {
     /// The seed of all that is drawn.
     pub seed: u64,
-    /// What takes the place of DWS: `dws`, unless a test breaks it.
-    pub dws: &'static str,
     /// By how much longer the paper's machine took than that on which programs were recorded.
     pub slow: f64,
     /// How many cores a socket's memory serves, in thousandths.
@@ -69,7 +73,6 @@ impl Setting {
     pub fn new(seed: u64) -> Setting {
         Setting {
             seed,
-            dws: "dws",
             slow: 100.0,
             bandwidth: 3_600,
             memory: 600,
@@ -82,49 +85,43 @@ impl Setting {
             executions: 5,
         }
     }
+}
 
-    /// Chooses otherwise what the paper leaves unsaid: `key=value`.
-    ///
-    /// # Errors
-    /// Says in a sentence what can be written instead.
-    pub fn vary(&mut self, text: &str) -> Result<(), String> {
-        let (key, value) = text.split_once('=').unwrap_or((text, ""));
-        let whole = |least: u64, most: u64| {
-            let wrong = || format!("{key}={value}: write a whole number from {least} to {most}");
-            value.parse().ok().filter(|number| (least..=most).contains(number)).ok_or_else(wrong)
-        };
-        match key {
-            "slow" => {
-                let wrong = || format!("slow={value}: write a number from 0.1 to 1000");
-                self.slow = value.parse().ok().filter(|slow| (0.1..=1000.0).contains(slow)).ok_or_else(wrong)?;
-            }
-            "bandwidth" => self.bandwidth = whole(100, 8_000)? as u32,
-            "memory" => self.memory = whole(0, 1_000)? as u32,
-            "first-touch" => self.first_touch = whole(0, 1)? == 1,
+impl Vary for Setting {
+    fn usual(seed: u64) -> Result<Setting, String> {
+        Ok(Setting::new(seed))
+    }
+
+    fn vary(&mut self, text: &str) -> Result<(), String> {
+        let varied = Varied::new(text);
+        match varied.key {
+            "slow" => self.slow = varied.factor()?,
+            "bandwidth" => self.bandwidth = varied.whole(100, 8_000)?,
+            "memory" => self.memory = varied.whole(0, 1_000)?,
+            "first-touch" => self.first_touch = varied.whole::<u32>(0, 1)? == 1,
             "at-home" => {
-                self.at_home = match value {
-                    "none" => AtHome::None,
-                    "table" => AtHome::InTheTable,
-                    "all" => AtHome::All,
-                    _ => return Err(format!("{key}={value}: write none, table or all")),
-                }
+                let all = [("none", AtHome::None), ("table", AtHome::InTheTable), ("all", AtHome::All)];
+                self.at_home = varied.one_of(&all, "none, table or all")?;
             }
-            "smt" => self.smt = whole(100, 1_000)? as u32,
-            "compat-yield" => self.compat_yield = whole(0, 1)? == 1,
-            "hz" => self.hz = whole(10, 10_000)? as u32,
-            "steal" => self.costs.steal = whole(1, 1_000_000)?,
-            "yield" => self.costs.yield_core = whole(1, 1_000_000)?,
-            "refill" => self.costs.refill = whole(0, 1_000_000)?,
+            "smt" => self.smt = varied.whole(100, 1_000)?,
+            "compat-yield" => self.compat_yield = varied.whole::<u32>(0, 1)? == 1,
+            "hz" => self.hz = varied.whole(10, 10_000)?,
+            "steal" => self.costs.steal = varied.whole(1, 1_000_000)?,
+            "yield" => self.costs.yield_core = varied.whole(1, 1_000_000)?,
+            "refill" => self.costs.refill = varied.whole(0, 1_000_000)?,
             _ => {
                 return Err(format!(
-                    "'{text}' is none of slow (a factor), bandwidth, memory, smt (thousandths), first-touch, compat-yield (0 or 1), \
-                     at-home (none, table or all), hz, or steal, yield, refill (nanoseconds)=VALUE"
+                    "'{text}' is none of slow (a factor), bandwidth, memory, smt (thousandths), first-touch, \
+                     compat-yield (0 or 1), at-home (none, table or all), hz, or steal, yield, refill \
+                     (nanoseconds)=VALUE"
                 ));
             }
         }
         Ok(())
     }
+}
 
+impl Setting {
     fn machine(&self) -> Machine {
         let linux = Linux {
             compat_yield: self.compat_yield,
@@ -142,7 +139,7 @@ impl Setting {
     /// What p-`number` does. The phases of data-intensive programs are longer than T, the coordinator's quantum,
     /// and fewer than in the paper's, probably.
     fn graph(&self, number: usize) -> Arc<Graph> {
-        let plain = Scale { length: self.slow, serial: self.slow, ..Scale::default() };
+        let plain = programs::slower(self.slow);
         let larger = |width: f64, length: f64| Scale { width, length: length * self.slow, ..plain };
         let name = PROGRAMS[number - 1];
         let scale = match name {
@@ -169,9 +166,6 @@ impl Setting {
 /// two programs take together, and as much again.
 const MOST: f64 = 4e8;
 
-/// What a join costs the worker that forks, in nanoseconds: assumed.
-const JOIN: f64 = 20.0;
-
 /// The programs of a setting.
 pub struct Programs {
     /// The setting.
@@ -183,31 +177,20 @@ impl Programs {
     /// Runs programs together, by their numbers; `nth` tells runs of one experiment apart.
     pub(super) fn run(&self, of: &[usize], policy: &str, nth: usize) -> Vec<Ran> {
         let Setting { executions, seed, memory, slow, at_home, .. } = self.setting;
-        let policy: Policy = policy.parse().expect("it is in the catalog");
-        let begins_at_home = match at_home {
-            AtHome::None => false,
-            AtHome::InTheTable => matches!(Row::of(&policy).share, Share::Cores(_)),
-            AtHome::All => true,
-        };
-        let entry = |number: &usize| Entry {
-            does: Does::Graph(Arc::clone(&self.graphs[number - 1])),
-            join_ns: JOIN,
-            memory: if is_data_intensive(*number) { memory } else { 0 },
-            begins_at_home,
-            policy,
-            workers: PROCESSORS,
-            vm: 0,
-            gap: GAP,
+        let entry = |number: &usize| {
+            let does = Does::Graph(Arc::clone(&self.graphs[number - 1]));
+            let entry = Entry::new(does, policy, PROCESSORS);
+            let begins_at_home = match at_home {
+                AtHome::None => false,
+                AtHome::InTheTable => matches!(Row::of(&entry.policy).share, Share::Cores(_)),
+                AtHome::All => true,
+            };
+            Entry { memory: if is_data_intensive(*number) { memory } else { 0 }, begins_at_home, ..entry }
         };
         let entries: Vec<Entry> = of.iter().map(entry).collect();
         let seed = seed.wrapping_mul(1_000) + nth as u64;
-        together(
-            &self.setting.machine(),
-            &entries,
-            Again::Process,
-            Length { executions, most: (MOST * slow) as u64 },
-            seed,
-        )
+        let length = Length { executions, most: (MOST * slow) as u64 };
+        together(&self.setting.machine(), &entries, Again::Process, length, seed)
     }
 
     /// What each program takes alone under a policy, p-1 first.

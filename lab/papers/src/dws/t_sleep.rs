@@ -1,32 +1,37 @@
 //! Figure 8 (§4.4): other values of T_SLEEP, for one mix.
 
-use comity_console::Failure;
-
-use super::Dws;
 use super::mixes::{Mix, told};
+use super::{ABP, Dws, Programs};
+use crate::Runner;
 use crate::claims::Claim;
-use crate::figure::{Axis, Figure, Marks, Series};
+use crate::corun::Ran;
+use crate::figure::{Axis, Figure, Marks, Named, Series};
 use crate::measure::{Measure, average, part};
-use crate::paper::Named;
-use crate::{Runner, here};
 
 /// The values of T_SLEEP.
 pub(super) const THRESHOLDS: [u32; 7] = [1, 4, 8, 16, 32, 64, 96];
 
 /// The mix: FFT and Mergesort.
-const MIX: [usize; 2] = [1, 8];
+pub(super) const MIX: [usize; 2] = [1, 8];
 
-/// Runs the mix with each of [`THRESHOLDS`].
-pub(super) fn run<R: Runner>(paper: &mut Dws, runner: &R) -> Result<Option<Vec<Measure>>, Failure> {
-    let (alone, has_alone) = paper.alone(runner)?;
-    let with = |nth: usize| paper.programs.run(&MIX, &format!("dws:t_sleep={}", THRESHOLDS[nth]), 18);
-    let Some(ran) = here(runner.run("t-sleep", THRESHOLDS.len(), with))?.filter(|_| has_alone) else { return Ok(None) };
-    paper.thresholds = ran.iter().map(|ran| told(MIX, ran, &alone)).collect();
-    Ok(Some(measures(&paper.thresholds)))
+/// DWS with a value of T_SLEEP.
+pub(super) fn policy(threshold: u32) -> String {
+    format!("dws:t_sleep={threshold}")
 }
 
-/// The measures, of what came out with each of [`THRESHOLDS`].
-fn measures(of: &[Mix]) -> Vec<Measure> {
+/// Runs the mix with each of [`THRESHOLDS`].
+pub(super) fn run<R: Runner>(programs: &Programs, runner: &R) -> Result<Vec<Vec<Ran>>, R::Stop> {
+    runner.run("t-sleep", THRESHOLDS.len(), |nth| programs.run(&MIX, &policy(THRESHOLDS[nth]), 18))
+}
+
+/// What came out with each of [`THRESHOLDS`].
+fn mixes(paper: &Dws) -> Vec<Mix> {
+    paper.thresholds.iter().map(|ran| told(MIX, ran, paper.alone.of(ABP))).collect()
+}
+
+/// The measures.
+pub(super) fn measures(paper: &Dws) -> Vec<Measure> {
+    let of = mixes(paper);
     // k and 2k.
     let good = |threshold: u32| threshold == 16 || threshold == 32;
     let time = |nth: usize, program: usize| of[nth].times[program];
@@ -47,11 +52,9 @@ fn measures(of: &[Mix]) -> Vec<Measure> {
 
 /// The slow-down ratios of both programs over T_SLEEP.
 pub(super) fn figures(paper: &Dws, _: &[Claim]) -> Vec<Named> {
-    if paper.thresholds.is_empty() {
-        return Vec::new();
-    }
+    let mixes = mixes(paper);
     let series = |name: &str, nth: usize| {
-        let each = THRESHOLDS.into_iter().zip(&paper.thresholds);
+        let each = THRESHOLDS.into_iter().zip(&mixes);
         let points = each.map(|(threshold, mix)| (f64::from(threshold), mix.ratios[nth])).collect();
         Series::new(name, Marks::Line, points)
     };

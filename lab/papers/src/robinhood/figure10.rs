@@ -1,24 +1,16 @@
 //! Figure 10 (§6.4): the throughput of four machines.
 
-use comity_console::Failure;
-
-use super::mixes::{self, BASELINE, BWS, CS, CoRun, ROBINHOOD, STRATEGIES, by_strategy, cs_is_below, is_above};
-use super::mixes::{is_best, is_worst, most, percent};
+use super::mixes::{BASELINE, BWS, CS, CoRun, ROBINHOOD, STRATEGIES, by_strategy, cs_is_below, is_above};
+use super::mixes::{is_best, is_worst};
 use super::rates::FAIR;
 use super::{Benchmark, Robinhood, Strategy};
-use crate::Runner;
 use crate::claims::Claim;
-use crate::figure::{Axis, Figure, Marks, Series};
-use crate::measure::{Measure, average};
-use crate::paper::Named;
-
-/// Runs all mixes.
-pub(super) fn run<R: Runner>(paper: &mut Robinhood, runner: &R) -> Result<Option<Vec<Measure>>, Failure> {
-    Ok(paper.co_runs(runner)?.map(|co_runs| measures(&co_runs)))
-}
+use crate::figure::{Axis, Figure, Marks, Named, Series};
+use crate::measure::{Measure, average, most, percent};
 
 /// The measures.
-fn measures(of: &[CoRun]) -> Vec<Measure> {
+pub(super) fn measures(paper: &Robinhood) -> Vec<Measure> {
+    let of = &paper.co_runs();
     let all = by_strategy(of, |one| Some(one.throughput()));
     let several = |one: &CoRun| one.mix.iter().filter(|benchmark| FAIR.contains(benchmark)).count() >= 2;
     let fair = by_strategy(of, |one| several(one).then(|| one.throughput()));
@@ -40,21 +32,16 @@ fn measures(of: &[CoRun]) -> Vec<Measure> {
 
 /// The throughput of all mixes.
 pub(super) fn figures(paper: &Robinhood, _: &[Claim]) -> Vec<Named> {
-    vec![("figure-10", drawn(&mixes::co_runs(&paper.found, &paper.mixes)))]
-}
-
-/// The throughput of all mixes.
-fn drawn(of: &[CoRun]) -> Figure {
+    let of = paper.co_runs();
     let with = |strategy: Strategy| of.iter().filter(move |one| one.strategy == strategy);
-    let series = |strategy: Strategy| {
-        let points = with(strategy).zip(1..).map(|(one, x)| (f64::from(x), one.throughput())).collect();
-        Series::new(strategy.name(), Marks::Points, points)
-    };
+    let series =
+        |strategy: Strategy| Series::in_order(strategy.name(), Marks::Points, with(strategy).map(CoRun::throughput));
     let name = |one: &CoRun| one.mix.map(Benchmark::name).join(", ");
-    Figure {
+    let figure = Figure {
         title: "Robinhood figure 10: throughput of four machines".into(),
         x: Axis::named("mix", with(Strategy::Baseline).map(name)),
         y: Axis::linear("weighted speedup"),
         series: STRATEGIES.map(series).into(),
-    }
+    };
+    vec![("figure-10", figure)]
 }

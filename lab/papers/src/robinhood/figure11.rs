@@ -1,27 +1,20 @@
 //! Figure 11 (§6.5): programs that steal nothing, beside three that do.
 
-use comity_console::Failure;
-
-use super::mixes::{BASELINE, BWS, By, CS, ROBINHOOD, STRATEGIES, is_above, is_worst, most, percent};
-use super::{Benchmark, Robinhood};
+use super::mixes::{BASELINE, BWS, By, CS, ROBINHOOD, STRATEGIES, is_above, is_worst};
+use super::{Benchmark, Programs, Robinhood};
+use crate::Runner;
 use crate::corun::Shared;
-use crate::measure::Measure;
-use crate::{Runner, here};
+use crate::measure::{Measure, most, percent};
 
 /// Those that steal nothing, beside CG, CLIP and MI.
 pub(super) const OTHERS: [Benchmark; 2] = [Benchmark::Loop, Benchmark::Server];
 
-/// What came of LOOP under each of [`STRATEGIES`], then of the server.
-pub(super) type Beside = Vec<Shared>;
-
 /// Runs both of [`OTHERS`] under all strategies.
-pub(super) fn run<R: Runner>(paper: &mut Robinhood, runner: &R) -> Result<Option<Vec<Measure>>, Failure> {
-    let found = here(runner.run("others", OTHERS.len() * STRATEGIES.len(), |nth| {
+pub(super) fn run<R: Runner>(programs: &Programs, runner: &R) -> Result<Vec<Shared>, R::Stop> {
+    runner.run("others", OTHERS.len() * STRATEGIES.len(), |nth| {
         let mix = [Benchmark::Cg, Benchmark::Clip, Benchmark::Mi, OTHERS[nth / STRATEGIES.len()]];
-        paper.programs.in_machines(&mix, STRATEGIES[nth % STRATEGIES.len()], (nth / STRATEGIES.len()) as u64)
-    }))?;
-    paper.beside = found.unwrap_or_default();
-    Ok((!paper.beside.is_empty()).then(|| measures(&paper.beside)))
+        programs.in_machines(&mix, STRATEGIES[nth % STRATEGIES.len()], (nth / STRATEGIES.len()) as u64)
+    })
 }
 
 /// How long the fourth program of a run takes for what it does in a second alone on a physical CPU.
@@ -30,7 +23,8 @@ pub(super) fn time_beside(ran: &Shared) -> f64 {
 }
 
 /// The measures.
-fn measures(beside: &Beside) -> Vec<Measure> {
+pub(super) fn measures(paper: &Robinhood) -> Vec<Measure> {
+    let beside = &paper.beside;
     let times: Vec<By> =
         beside.chunks(STRATEGIES.len()).map(|four| std::array::from_fn(|nth| time_beside(&four[nth]))).collect();
     let over = |by: &By, other: f64| 100.0 * (by[ROBINHOOD] / other - 1.0);

@@ -1,13 +1,10 @@
 //! Figure 12 (§6.6): how often the hypervisor decides, and what that costs more.
 
-use comity_console::Failure;
-
-use super::mixes::most;
 use super::rates::FAIR;
-use super::{Benchmark, CPUS, Robinhood, Strategy};
+use super::{Benchmark, CPUS, Programs, Robinhood, Strategy};
+use crate::Runner;
 use crate::corun::Shared;
-use crate::measure::Measure;
-use crate::{Runner, here};
+use crate::measure::{Measure, most};
 
 /// How many machines run in figure 12, and the paper's microseconds by which Robinhood makes a decision longer, at
 /// 30 ms.
@@ -17,22 +14,21 @@ const DISTANCES: [(usize, f64); 4] = [(1, 0.159), (2, 0.162), (4, 0.45), (8, 0.1
 const INTERVALS: [u64; 2] = [30_000_000, 5_000_000];
 
 /// Runs each number of machines with each interval, with CG, CLIP and MI in turn.
-pub(super) fn run<R: Runner>(paper: &mut Robinhood, runner: &R) -> Result<Option<Vec<Measure>>, Failure> {
-    let decisions = here(runner.run("decisions", INTERVALS.len() * DISTANCES.len(), |nth| {
+pub(super) fn run<R: Runner>(programs: &Programs, runner: &R) -> Result<Vec<Shared>, R::Stop> {
+    runner.run("decisions", INTERVALS.len() * DISTANCES.len(), |nth| {
         let (count, _) = DISTANCES[nth % DISTANCES.len()];
         let mix: Vec<Benchmark> = (0..count).map(|nth| FAIR[nth % FAIR.len()]).collect();
-        let programs = paper.programs.with_interval(INTERVALS[nth / DISTANCES.len()]);
+        let programs = programs.with_interval(INTERVALS[nth / DISTANCES.len()]);
         programs.in_machines(&mix, Strategy::Robinhood, nth as u64)
-    }))?;
-    Ok(decisions.map(|decisions| measures(&decisions)))
+    })
 }
 
 /// The measures: how often it was decided, times what the paper measured that each takes longer.
-fn measures(of: &[Shared]) -> Vec<Measure> {
+pub(super) fn measures(paper: &Robinhood) -> Vec<Measure> {
     let per_second = |ran: &Shared| ran.counts.decisions as f64 * 1e9 / ran.lasted as f64 / f64::from(CPUS);
     let overhead = |ran: &Shared, us: f64| 100.0 * per_second(ran) * us / 1e6;
     let passed_over = |ran: &Shared| ran.counts.passed_over as f64 / ran.counts.decisions as f64;
-    let (long, short) = of.split_at(DISTANCES.len());
+    let (long, short) = paper.decisions.split_at(DISTANCES.len());
     vec![
         Measure::new("fig12-overhead-30", most(long.iter().zip(DISTANCES).map(|(ran, (_, us))| overhead(ran, us)))),
         Measure::new("fig12-overhead-5", most(short.iter().map(|ran| overhead(ran, 0.45)))),

@@ -1,21 +1,14 @@
 //! Figure 13 (§6.7): Robinhood_u, which crosses NUMA nodes.
 
-use comity_console::Failure;
-
-use super::rates::{Found, Part, alone, by_rate, percent};
+use super::rates::{alone, by_rate};
 use super::{Benchmark, RATES, Robinhood, Strategy};
-use crate::Runner;
 use crate::claims::Claim;
-use crate::measure::{Measure, average};
-use crate::paper::Named;
-
-/// Runs one program at all online rates.
-pub(super) fn run<R: Runner>(paper: &mut Robinhood, runner: &R) -> Result<Option<Vec<Measure>>, Failure> {
-    Ok(paper.found(&[Part::Table2, Part::Programs, Part::Across], runner)?.map(measures))
-}
+use crate::figure::Named;
+use crate::measure::{Measure, average, percent};
 
 /// The measures.
-fn measures(found: &Found) -> Vec<Measure> {
+pub(super) fn measures(paper: &Robinhood) -> Vec<Measure> {
+    let found = &paper.found;
     use Strategy::{Bws, Robinhood, RobinhoodU};
     let time = |benchmark, machines, strategy| found.time(alone(benchmark, machines, strategy));
     let over = |one| {

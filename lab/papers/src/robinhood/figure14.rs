@@ -1,21 +1,14 @@
 //! Figure 14 (§6.7): Robinhood_s, beside loops in the same machine.
 
-use comity_console::Failure;
-
-use super::rates::{Found, LOOPS, Part, Point, WITH_LOOPS, alone, by_program, most, percent, saved};
+use super::rates::{LOOPS, Point, WITH_LOOPS, alone, by_program, saved};
 use super::{Benchmark, Robinhood, Strategy};
-use crate::Runner;
 use crate::claims::Claim;
-use crate::measure::Measure;
-use crate::paper::Named;
-
-/// Runs one program at all online rates.
-pub(super) fn run<R: Runner>(paper: &mut Robinhood, runner: &R) -> Result<Option<Vec<Measure>>, Failure> {
-    Ok(paper.found(&[Part::Table2, Part::Programs, Part::Loops], runner)?.map(measures))
-}
+use crate::figure::Named;
+use crate::measure::{Measure, most, percent};
 
 /// The measures.
-fn measures(found: &Found) -> Vec<Measure> {
+pub(super) fn measures(paper: &Robinhood) -> Vec<Measure> {
+    let found = &paper.found;
     let time = |benchmark, loops, strategy| found.time(Point { loops, ..alone(benchmark, 4, strategy) });
     let mut measures = Vec::new();
     for loops in LOOPS {

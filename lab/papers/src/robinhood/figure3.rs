@@ -1,11 +1,8 @@
 //! The scenario of figures 2 and 3 (§2.2.1, §3.1), which the text has in words: CPUs that take turns in equal
 //! slices, with nothing between.
 
-use comity_console::Failure;
 use comity_sim::turns::{SLICE, Turns, Vcpu};
 
-use super::Robinhood;
-use crate::Runner;
 use crate::measure::Measure;
 
 /// The two of VM0; those of the others are (1, _) and (2, _).
@@ -65,13 +62,8 @@ fn play(method: Method) -> Outcome {
     Outcome { machine, wasted, rich, stole }
 }
 
-/// Plays the scenario, which takes no time.
-pub(super) fn run<R: Runner>(_: &mut Robinhood, _: &R) -> Result<Option<Vec<Measure>>, Failure> {
-    Ok(Some(measures()))
-}
-
 /// The measures: slices, but for the last, a part in per cent.
-pub fn measures() -> Vec<Measure> {
+pub(super) fn measures() -> Vec<Measure> {
     let [fair, co, bws, robinhood] =
         [Method::FairShare, Method::CoScheduling, Method::Bws, Method::Robinhood].map(play);
     let slices = |of: &Outcome, until: usize, is_so: &dyn Fn(usize, usize, Option<Vcpu>) -> bool| {

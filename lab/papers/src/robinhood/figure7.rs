@@ -1,22 +1,15 @@
 //! Figure 7 (§6.3): slowdowns of six programs at four online rates.
 
-use comity_console::Failure;
-
-use super::rates::{FAIR, Found, GOOD, Part, STRATEGIES, add_paper, alone, by_program, most, percent, saved};
+use super::rates::{FAIR, GOOD, STRATEGIES, add_paper, alone, by_program, saved};
 use super::table2::cell;
 use super::{Benchmark, RATE_NAMES, RATES, Robinhood, Strategy};
-use crate::Runner;
 use crate::claims::Claim;
-use crate::measure::{Measure, average};
-use crate::paper::Named;
-
-/// Runs one program at all online rates.
-pub(super) fn run<R: Runner>(paper: &mut Robinhood, runner: &R) -> Result<Option<Vec<Measure>>, Failure> {
-    Ok(paper.found(&[Part::Table2, Part::Programs], runner)?.map(measures))
-}
+use crate::figure::Named;
+use crate::measure::{Measure, average, most, percent};
 
 /// The measures.
-fn measures(found: &Found) -> Vec<Measure> {
+pub(super) fn measures(paper: &Robinhood) -> Vec<Measure> {
+    let found = &paper.found;
     use Strategy::{Baseline, Bws, Robinhood};
     let time = |benchmark, machines, strategy| found.time(alone(benchmark, machines, strategy));
     let all = || Benchmark::STEALING.into_iter().flat_map(|one| RATES.map(|machines| (one, machines)));

@@ -1,21 +1,14 @@
 //! Figure 8 (§6.3): how much of the time of programs is useful work.
 
-use comity_console::Failure;
-
-use super::rates::{FAIR, Found, GOOD, Part, STRATEGIES, alone, by_rate, most, percent};
+use super::rates::{FAIR, GOOD, STRATEGIES, alone, by_rate};
 use super::{Benchmark, RATES, Robinhood, Strategy};
-use crate::Runner;
 use crate::claims::Claim;
-use crate::measure::{Measure, average};
-use crate::paper::Named;
-
-/// Runs one program at all online rates.
-pub(super) fn run<R: Runner>(paper: &mut Robinhood, runner: &R) -> Result<Option<Vec<Measure>>, Failure> {
-    Ok(paper.found(&[Part::Table2, Part::Programs], runner)?.map(measures))
-}
+use crate::figure::Named;
+use crate::measure::{Measure, average, most, percent};
 
 /// The measures.
-fn measures(found: &Found) -> Vec<Measure> {
+pub(super) fn measures(paper: &Robinhood) -> Vec<Measure> {
+    let found = &paper.found;
     use Strategy::{Baseline, Bws, Robinhood};
     let useful = |benchmark, machines, strategy| found.useful(alone(benchmark, machines, strategy));
     let is_highest = |(one, machines)| {

@@ -1,23 +1,15 @@
 //! Figure 9 (§6.4): the speedup of each program in four machines.
 
-use comity_console::Failure;
-
-use super::mixes::{self, BASELINE, BWS, By, CS, CoRun, ROBINHOOD, STRATEGIES, by_strategy, cs_is_below, is_above};
-use super::mixes::{is_best, is_worst, most, percent, ratio};
+use super::mixes::{BASELINE, BWS, By, CS, CoRun, ROBINHOOD, STRATEGIES, by_strategy, cs_is_below, is_above};
+use super::mixes::{is_best, is_worst, ratio};
 use super::{Benchmark, Robinhood, Strategy};
-use crate::Runner;
 use crate::claims::Claim;
-use crate::figure::{Axis, Figure, Marks, Series};
-use crate::measure::Measure;
-use crate::paper::Named;
-
-/// Runs all mixes.
-pub(super) fn run<R: Runner>(paper: &mut Robinhood, runner: &R) -> Result<Option<Vec<Measure>>, Failure> {
-    Ok(paper.co_runs(runner)?.map(|co_runs| measures(&co_runs)))
-}
+use crate::figure::{Axis, Figure, Marks, Named, Series};
+use crate::measure::{Measure, most, percent};
 
 /// The measures.
-fn measures(of: &[CoRun]) -> Vec<Measure> {
+pub(super) fn measures(paper: &Robinhood) -> Vec<Measure> {
+    let of = &paper.co_runs();
     let program = |benchmark| by_strategy(of, |one| one.of(benchmark));
     let [cg, clip, ep, mi, mm, rt] = Benchmark::STEALING.map(program);
     let mut pairs = Vec::new();
@@ -60,7 +52,7 @@ fn measures(of: &[CoRun]) -> Vec<Measure> {
 
 /// The speedups of three programs.
 pub(super) fn figures(paper: &Robinhood, _: &[Claim]) -> Vec<Named> {
-    let co_runs = mixes::co_runs(&paper.found, &paper.mixes);
+    let co_runs = paper.co_runs();
     [
         ("figure-9-cg", Benchmark::Cg, "Robinhood figure 9: the speedup of CG beside three others"),
         ("figure-9-mi", Benchmark::Mi, "Robinhood figure 9: the speedup of MI beside three others"),
@@ -81,10 +73,7 @@ fn speedups(title: &str, of: &[CoRun], benchmark: Benchmark) -> Figure {
     let with =
         |strategy: Strategy| of.iter().filter(move |one| one.strategy == strategy && one.mix.contains(&benchmark));
     let speedup = |one: &CoRun| one.speedups[one.mix.iter().position(|own| *own == benchmark).unwrap_or(0)];
-    let series = |strategy: Strategy| {
-        let points = with(strategy).zip(1..).map(|(one, x)| (f64::from(x), speedup(one))).collect();
-        Series::new(strategy.name(), Marks::Points, points)
-    };
+    let series = |strategy: Strategy| Series::in_order(strategy.name(), Marks::Points, with(strategy).map(speedup));
     Figure {
         title: title.into(),
         x: Axis::named("beside", with(Strategy::Baseline).map(|one| beside(one, benchmark))),

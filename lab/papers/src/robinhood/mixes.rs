@@ -6,7 +6,7 @@ use super::rates::{Found, alone};
 use super::{Benchmark, Programs, Strategy};
 use crate::Runner;
 use crate::corun::Shared;
-use crate::measure::{average, part};
+use crate::measure::average;
 
 /// The strategies.
 pub const STRATEGIES: [Strategy; 4] = [Strategy::Baseline, Strategy::CoScheduling, Strategy::Bws, Strategy::Robinhood];
@@ -89,10 +89,6 @@ pub(super) fn by_strategy(of: &[CoRun], value: impl Fn(&CoRun) -> Option<f64>) -
     of.chunks(STRATEGIES.len()).filter_map(mix).collect()
 }
 
-pub(super) fn percent(all: &[By], is_so: impl Fn(&By) -> bool) -> f64 {
-    100.0 * part(all, is_so)
-}
-
 pub(super) fn is_best(nth: usize) -> impl Fn(&By) -> bool {
     move |by| (0..by.len()).all(|other| other == nth || by[nth] > by[other])
 }
@@ -111,8 +107,4 @@ pub(super) fn cs_is_below(by: &By) -> bool {
 
 pub(super) fn ratio(all: &[By], nth: usize, other: usize) -> f64 {
     average(all.iter().map(|by| by[nth] / by[other]))
-}
-
-pub(super) fn most(all: impl Iterator<Item = f64>) -> f64 {
-    all.fold(f64::NEG_INFINITY, f64::max)
 }

@@ -7,7 +7,6 @@ use super::{Benchmark, CPUS, Programs, RATE_NAMES, RATES, Strategy};
 use crate::Runner;
 use crate::corun::Ran;
 use crate::figure::{Axis, Figure, Marks, Series};
-use crate::measure::part;
 
 /// The strategies of table 2 and figures 7 and 8.
 pub const STRATEGIES: [Strategy; 3] = [Strategy::Baseline, Strategy::Bws, Strategy::Robinhood];
@@ -132,14 +131,6 @@ pub fn alone(benchmark: Benchmark, machines: u32, strategy: Strategy) -> Point {
     Point { benchmark, threads: CPUS, machines, loops: 0, strategy }
 }
 
-pub(super) fn percent<T>(all: impl IntoIterator<Item = T>, is_so: impl Fn(T) -> bool) -> f64 {
-    100.0 * part(all, is_so)
-}
-
-pub(super) fn most(all: impl IntoIterator<Item = f64>) -> f64 {
-    all.into_iter().fold(f64::NEG_INFINITY, f64::max)
-}
-
 /// By how many per cent the first is less than the second.
 pub(super) fn saved(first: f64, second: f64) -> f64 {
     100.0 * (1.0 - first / second)
@@ -175,8 +166,7 @@ pub(super) fn by_program(
     value: &dyn Fn(Benchmark, Strategy) -> f64,
 ) -> Figure {
     let series = |strategy: &Strategy| {
-        let points = Benchmark::STEALING.iter().zip(1..).map(|(one, x)| (f64::from(x), value(*one, *strategy)));
-        Series::new(strategy.name(), Marks::Points, points.collect())
+        Series::in_order(strategy.name(), Marks::Points, Benchmark::STEALING.map(|one| value(one, *strategy)))
     };
     Figure {
         title: title.into(),

@@ -10,8 +10,9 @@ use comity_sim::threads::linux::{Linux, Version};
 use serde::{Deserialize, Serialize};
 
 use super::rates;
-use crate::corun::{Again, Does, Entry, GAP, Length, Machine, Ran, Shared, Virtual, together_in};
+use crate::corun::{Again, Does, Entry, Length, Machine, Ran, Shared, Virtual, together_in};
 use crate::programs;
+use crate::vary::{Varied, Vary};
 
 /// Physical CPUs, virtual ones of each machine, and threads of each program unless more are said (§6).
 pub const CPUS: u32 = 16;
@@ -171,66 +172,51 @@ impl Setting {
             executions: 3,
         }
     }
+}
 
-    /// Chooses otherwise what the paper leaves unsaid: `key=value`.
-    ///
-    /// # Errors
-    /// Says in a sentence what can be written instead.
-    pub fn vary(&mut self, text: &str) -> Result<(), String> {
-        let (key, value) = text.split_once('=').unwrap_or((text, ""));
-        let whole = |least: u64, most: u64| {
-            let wrong = || format!("{key}={value}: write a whole number from {least} to {most}");
-            value.parse().ok().filter(|number| (least..=most).contains(number)).ok_or_else(wrong)
-        };
-        let factor = || {
-            let wrong = || format!("{key}={value}: write a number from 0.1 to 1000");
-            value.parse().ok().filter(|factor| (0.1..=1000.0).contains(factor)).ok_or_else(wrong)
-        };
-        match key {
+impl Vary for Setting {
+    fn usual(seed: u64) -> Result<Setting, String> {
+        Ok(Setting::new(seed))
+    }
+
+    fn vary(&mut self, text: &str) -> Result<(), String> {
+        let varied = Varied::new(text);
+        let (costs, vmm) = (&mut self.costs, &mut self.vmm);
+        match varied.key {
             "rate" => {
-                self.rate = match value {
-                    "cap" => Imposed::Cap,
-                    "neighbours" => Imposed::Neighbours,
-                    "weight" => Imposed::Weight,
-                    _ => return Err(format!("rate={value}: write cap, neighbours or weight")),
-                }
+                let all = [("cap", Imposed::Cap), ("neighbours", Imposed::Neighbours), ("weight", Imposed::Weight)];
+                self.rate = varied.one_of(&all, "cap, neighbours or weight")?;
             }
             "weight-of" => {
-                self.vmm.weight_of = match value {
-                    "machine" => WeightOf::Machine,
-                    "vcpu" => WeightOf::Vcpu,
-                    _ => return Err(format!("weight-of={value}: write machine or vcpu")),
-                }
+                let all = [("machine", WeightOf::Machine), ("vcpu", WeightOf::Vcpu)];
+                vmm.weight_of = varied.one_of(&all, "machine or vcpu")?;
             }
-            "slow" => self.slow = factor()?,
-            "cg" => self.cg = factor()?,
-            "setup" => self.setup = whole(0, 900)? as u32,
-            "length" => self.length = whole(10, 100_000)? as u32,
-            "hz" => self.hz = whole(10, 10_000)? as u32,
-            "dom0" if value == "0" => self.vmm.dom0_every = 0,
-            "dom0" => self.vmm.dom0_every = whole(100_000, 1_000_000_000)?,
+            "slow" => self.slow = varied.factor()?,
+            "cg" => self.cg = varied.factor()?,
+            "setup" => self.setup = varied.whole(0, 900)?,
+            "length" => self.length = varied.whole(10, 100_000)?,
+            "hz" => self.hz = varied.whole(10, 10_000)?,
+            "dom0" if varied.value == "0" => vmm.dom0_every = 0,
+            "dom0" => vmm.dom0_every = varied.whole(100_000, 1_000_000_000)?,
+            "steal" => costs.steal = varied.whole(1, 100_000_000)?,
+            "yield" => costs.yield_core = varied.whole(1, 100_000_000)?,
+            "hypercall" => vmm.hypercall = varied.whole(0, 100_000_000)?,
+            "vcpu-switch" => vmm.switch = varied.whole(0, 100_000_000)?,
+            "refill" => vmm.near = varied.whole(0, 100_000_000)?,
+            "far" => vmm.far = varied.whole(0, 100_000_000)?,
             _ => {
-                let (costs, vmm) = (&mut self.costs, &mut self.vmm);
-                let cost = match key {
-                    "steal" => &mut costs.steal,
-                    "yield" => &mut costs.yield_core,
-                    "hypercall" => &mut vmm.hypercall,
-                    "vcpu-switch" => &mut vmm.switch,
-                    "refill" => &mut vmm.near,
-                    "far" => &mut vmm.far,
-                    _ => {
-                        return Err(format!(
-                            "'{text}' is none of rate (cap, neighbours or weight), weight-of (machine or vcpu), slow, cg (factors), setup (thousandths), length (ms), hz, or \
-                             steal, yield, hypercall, vcpu-switch, refill, far, dom0 (nanoseconds)=VALUE"
-                        ));
-                    }
-                };
-                *cost = whole(u64::from(matches!(key, "steal" | "yield")), 100_000_000)?;
+                return Err(format!(
+                    "'{text}' is none of rate (cap, neighbours or weight), weight-of (machine or vcpu), slow, cg \
+                     (factors), setup (thousandths), length (ms), hz, or steal, yield, hypercall, vcpu-switch, \
+                     refill, far, dom0 (nanoseconds)=VALUE"
+                ));
             }
         }
         Ok(())
     }
+}
 
+impl Setting {
     fn machine(&self, strategy: Strategy) -> Machine {
         let is_bws = strategy >= Strategy::Bws;
         let accelerates = matches!(strategy, Strategy::Robinhood | Strategy::RobinhoodU);
@@ -240,20 +226,13 @@ impl Setting {
 
     /// What a program does, at the paper's size but for how often it is done; `None`: one that never ends.
     fn graph(&self, benchmark: Benchmark) -> Option<Arc<Graph>> {
-        let slow = |slow: f64| Scale { length: slow, serial: slow, ..Scale::default() };
-        let plain = slow(self.slow);
+        let plain = programs::slower(self.slow);
         let often = |usually: u32| (f64::from(usually * self.length) / 1e3).ceil() as u32;
         let again = |name: &str, width: f64, usually: u32| {
             programs::repeated(&programs::recorded(name, Scale { width, ..plain }), often(usually))
         };
         let graph = match benchmark {
-            // Class B, of A: 75,000 rows of 182.6 nonzeros, of 14,000 of 132.3.
-            Benchmark::Cg => {
-                let Scale { length, serial, .. } = slow(self.cg);
-                let (rows, nonzeros) = (75_000.0 / 14_000.0, 182.6 / 132.3);
-                let scale = Scale { width: rows, length: length * nonzeros, serial: serial * rows, ..Scale::default() };
-                programs::conjugate_gradients(often(172), scale)
-            }
+            Benchmark::Cg => programs::conjugate_gradients(often(172), programs::class_b(self.cg, 1.0)),
             Benchmark::Clip => programs::clip_in_batches(often(1_150), (65e3 * self.slow) as u64, plain),
             // A sixteenth of class B, of class S.
             Benchmark::Ep => again("ep", 4.0, 6),
@@ -264,8 +243,7 @@ impl Setting {
             Benchmark::Loop | Benchmark::Server => return None,
         };
         let alone = graph.measure(self.seed).work as f64 / f64::from(CPUS);
-        let part = f64::from(self.setup) / 1e3;
-        Some(programs::set_up(&graph, (alone * part / (1.0 - part)) as u64 + 1))
+        Some(programs::set_up(&graph, alone, self.setup))
     }
 
     /// The programs, to be run.
@@ -273,9 +251,6 @@ impl Setting {
         Programs { setting: self.clone(), graphs: Benchmark::STEALING.map(|benchmark| self.graph(benchmark)) }
     }
 }
-
-/// What a join costs the thread that forks, in nanoseconds: assumed.
-const JOIN: f64 = 20.0;
 
 /// The most that is simulated of a run, in nanoseconds, where executions have the usual length.
 const MOST: u64 = 400_000_000_000;
@@ -292,13 +267,12 @@ pub struct Programs {
 
 impl Programs {
     fn entry(&self, vm: usize, benchmark: Benchmark, policy: &str, workers: u32) -> Entry {
-        let policy = policy.parse().expect("it is in the catalog");
         let does = match self.graphs.get(benchmark as usize).cloned().flatten() {
             Some(graph) => Does::Graph(graph),
             None if benchmark == Benchmark::Server => Does::Requests(REQUEST.0, REQUEST.1),
             None => Does::Loop,
         };
-        Entry { does, join_ns: JOIN, memory: 0, begins_at_home: false, policy, workers, vm, gap: GAP }
+        Entry { vm, ..Entry::new(does, policy, workers) }
     }
 
     /// These programs with slices of so many nanoseconds.

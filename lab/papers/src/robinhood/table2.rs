@@ -1,19 +1,10 @@
 //! Table 2 (§6.3): CG with 16, 32 and 64 threads at four online rates.
 
-use comity_console::Failure;
-
-use super::rates::{Found, Part, Point, STRATEGIES, THREADS, add_paper, alone, by_rate, percent};
+use super::rates::{Point, STRATEGIES, THREADS, add_paper, alone, by_rate};
 use super::{Benchmark, CPUS, RATE_NAMES, RATES, Robinhood, Strategy};
-use crate::Runner;
 use crate::claims::{Claim, number};
-use crate::figure::Axis;
-use crate::measure::Measure;
-use crate::paper::Named;
-
-/// Runs one program at all online rates.
-pub(super) fn run<R: Runner>(paper: &mut Robinhood, runner: &R) -> Result<Option<Vec<Measure>>, Failure> {
-    Ok(paper.found(&[Part::Table2], runner)?.map(measures))
-}
+use crate::figure::{Axis, Named};
+use crate::measure::{Measure, percent};
 
 /// The measure of a slowdown, at an online rate in per cent.
 fn name_of(rate: &str, threads: u32, strategy: Strategy) -> String {
@@ -36,7 +27,8 @@ fn order(times: [f64; 3]) -> f64 {
 }
 
 /// The measures.
-fn measures(found: &Found) -> Vec<Measure> {
+pub(super) fn measures(paper: &Robinhood) -> Vec<Measure> {
+    let found = &paper.found;
     let cell = |machines, threads, strategy| Point { threads, ..alone(Benchmark::Cg, machines, strategy) };
     let slowdown = |machines, threads, strategy| found.slowdown(cell(machines, threads, strategy));
     let rows: Vec<(u32, u32)> =

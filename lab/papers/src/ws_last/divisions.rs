@@ -4,10 +4,9 @@ use super::drawing::{beside, division, figure, lines};
 use super::setting::{at, grid};
 use super::{Outcome, Point, T, Variant};
 use crate::claims::Claim;
-use crate::figure::Axis;
+use crate::figure::{Axis, Named};
 use crate::fit::mean;
 use crate::measure::{Measure, part};
-use crate::paper::Named;
 
 /// n.
 pub const WORKERS: [u32; 5] = [50, 250, 500, 750, 1000];

@@ -4,9 +4,8 @@ use super::drawing::{figure, lines, microseconds};
 use super::setting::{at, grid};
 use super::{Outcome, Point, Variant};
 use crate::claims::Claim;
-use crate::figure::Axis;
+use crate::figure::{Axis, Named};
 use crate::measure::{Measure, part};
-use crate::paper::Named;
 
 /// n.
 pub const WORKERS: [u32; 3] = [16, 50, 250];

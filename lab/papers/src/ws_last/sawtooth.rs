@@ -4,9 +4,8 @@ use super::drawing::{figure, lines, workers_of};
 use super::setting::at;
 use super::{CPUS, Outcome, Point, Variant};
 use crate::claims::Claim;
-use crate::figure::Axis;
+use crate::figure::{Axis, Named};
 use crate::measure::{Measure, part};
-use crate::paper::Named;
 
 /// w, in nanoseconds.
 pub const WORK: u64 = 800_000;

@@ -10,6 +10,7 @@ use comity_sim::threads::{Costs, Host};
 use serde::{Deserialize, Serialize};
 
 use crate::Runner;
+use crate::vary::Vary;
 
 /// The CPUs of the paper's machine.
 pub const CPUS: u32 = 8;
@@ -139,32 +140,6 @@ impl Setting {
         Setting { seed, policy: Variant::policy, costs, message: 50, one_in: 1, measurements: 9, real: false }
     }
 
-    /// Chooses otherwise what the paper leaves unsaid: `key=nanoseconds`.
-    ///
-    /// # Errors
-    /// Says in a sentence what can be written instead.
-    pub fn vary(&mut self, text: &str) -> Result<(), String> {
-        let (key, value) = text.split_once('=').unwrap_or((text, ""));
-        let cost = match key {
-            "queue" => &mut self.costs.queue,
-            "handover" => &mut self.costs.handover,
-            "steal" => &mut self.costs.steal,
-            "removal" => &mut self.costs.removal,
-            "yield" => &mut self.costs.yield_core,
-            "switch" => &mut self.costs.switch_task,
-            "message" => &mut self.message,
-            _ => {
-                return Err(format!(
-                    "'{text}' is none of queue, handover, steal, removal, yield, switch or message=NANOSECONDS"
-                ));
-            }
-        };
-        let least = u64::from(matches!(key, "steal" | "yield" | "message"));
-        let wrong = || format!("'{value}' is no whole number of nanoseconds from {least} to 1000000");
-        *cost = value.parse().ok().filter(|cost| (least..=1_000_000).contains(cost)).ok_or_else(wrong)?;
-        Ok(())
-    }
-
     /// m. The paper has as many rounds as make seconds. Here as many as make two seconds of work, but from 50 to
     /// 500: all but the first few are alike, and both times are of as many.
     fn rounds(&self, point: Point) -> u32 {
@@ -201,6 +176,34 @@ impl Setting {
     pub fn simulate<R: Runner>(&self, name: &str, points: &[Point], runner: &R) -> Result<Vec<Outcome>, R::Stop> {
         let measured = runner.run(name, points.len(), |nth| self.measure(points[nth]))?;
         Ok(points.iter().zip(measured).map(|(point, measured)| Outcome { point: *point, measured }).collect())
+    }
+}
+
+impl Vary for Setting {
+    fn usual(seed: u64) -> Result<Setting, String> {
+        Ok(Setting::new(seed))
+    }
+
+    fn vary(&mut self, text: &str) -> Result<(), String> {
+        let (key, value) = text.split_once('=').unwrap_or((text, ""));
+        let cost = match key {
+            "queue" => &mut self.costs.queue,
+            "handover" => &mut self.costs.handover,
+            "steal" => &mut self.costs.steal,
+            "removal" => &mut self.costs.removal,
+            "yield" => &mut self.costs.yield_core,
+            "switch" => &mut self.costs.switch_task,
+            "message" => &mut self.message,
+            _ => {
+                return Err(format!(
+                    "'{text}' is none of queue, handover, steal, removal, yield, switch or message=NANOSECONDS"
+                ));
+            }
+        };
+        let least = u64::from(matches!(key, "steal" | "yield" | "message"));
+        let wrong = || format!("'{value}' is no whole number of nanoseconds from {least} to 1000000");
+        *cost = value.parse().ok().filter(|cost| (least..=1_000_000).contains(cost)).ok_or_else(wrong)?;
+        Ok(())
     }
 }
 

@@ -4,9 +4,8 @@ use super::drawing::{beside, figure, lines, workers_of};
 use super::setting::{at, grid};
 use super::{Outcome, Point, T, Variant};
 use crate::claims::Claim;
-use crate::figure::Axis;
+use crate::figure::{Axis, Named};
 use crate::measure::{Measure, part};
-use crate::paper::Named;
 
 /// n.
 pub const WORKERS: [u32; 7] = [8, 16, 32, 64, 128, 192, 256];
