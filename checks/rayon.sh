@@ -37,9 +37,10 @@ prepare() {
     cp -r "$core" "$work/suite/stock"
     printf '\n[workspace]\n' >>"$work/suite/stock/Cargo.toml"
     cp -r "$rayon" "$work/suite/rayon"
-    # It lies below this workspace and is no part of it.
-    printf '\n[workspace]\n' >>"$work/suite/rayon/Cargo.toml"
     cp -r crates/rayon-core/upstream "$work/suite/core"
+    # One workspace, so that what both depend on is compiled once.
+    printf '[workspace]\nresolver = "2"\nmembers = ["rayon", "core"]\n' >"$work/suite/Cargo.toml"
+    mv "$work/suite/rayon/Cargo.lock" "$work/suite/"
     cp -r "$core/tests" "$core/src/compile_fail" "$work/suite/"
     mv "$work/suite/tests" "$work/suite/core/tests"
     mv "$work/suite/compile_fail" "$work/suite/core/src/compile_fail"
@@ -57,11 +58,22 @@ prepare() {
         !inside { print }' "$core/src/thread_pool/test.rs" >"$work/suite/core/src/thread_pool/test.rs"
 }
 
-# run SUITE LOG [ARGUMENT…]: the suite's tests, documentation included.
+# One program for all examples of a crate's documentation, each of which runs in a process of its own, takes a third
+# of the processor time of a program for each. The editions before 2024 ask for it with an option that is not stable.
+merged='-Z unstable-options --merge-doctests=yes'
+# shellcheck disable=SC2086
+RUSTC_BOOTSTRAP=1 rustdoc $merged --version >/dev/null 2>&1 || merged=''
+
+# run SUITE LOG [ARGUMENT…]: the suite's tests, and with `examples` as the first argument those in the documentation.
 run() {
-    local suite=$1 log=$work/$2.log
+    local suite=$1 log=$work/$2.log examples=no
     shift 2
-    (cd "$work/suite/$suite" && timeout 1800 cargo test --no-fail-fast "$@") >"$log" 2>&1 || true
+    [ "${1-}" != examples ] || { examples=yes; shift; }
+    (
+        cd "$work/suite/$suite"
+        timeout 1800 cargo test --no-fail-fast --lib --tests "$@" || true
+        [ $examples = no ] || RUSTC_BOOTSTRAP=1 RUSTDOCFLAGS=$merged timeout 1800 cargo test --no-fail-fast --doc "$@"
+    ) >"$log" 2>&1 || true
     if grep -q '^error: could not compile' "$log"; then
         echo "rayon: the tests of $suite do not compile; see $log" >&2
         exit 1
@@ -81,7 +93,7 @@ outcomes() {
 # expect SUITE TOTALS: with Comity's rayon-core, which cargo must have taken.
 expect() {
     local suite=$1 found
-    run "$suite" "$suite" --config "$ours"
+    run "$suite" "$suite" examples --config "$ours"
     found=$(totals "$suite")
     printf '%-6s %s passed, %s failed, %s ignored\n' "$suite" $found
     if [ "$found" != "$2" ]; then
@@ -118,8 +130,8 @@ both() {
 as_stock() {
     local suite
     for suite in rayon core; do
-        run "$suite" "$suite-stock"
-        run "$suite" "$suite" --config "$ours"
+        run "$suite" "$suite-stock" examples
+        run "$suite" "$suite" examples --config "$ours"
         printf '%-6s %s passed, %s failed, %s ignored' "$suite" $(totals "$suite")
         printf ' (stock: %s, %s, %s)\n' $(totals "$suite-stock")
         if [ "$(outcomes "$suite-stock" | wc -l)" -lt 100 ]; then
@@ -165,7 +177,7 @@ sanitized() {
     for suite in rayon core; do
         # What the harness captures of a panic's output it keeps under a lock of the standard library. And a stack that
         # overflows is met by ThreadSanitizer before the test can.
-        run "$suite" "$suite-tsan" --lib --tests --target x86_64-unknown-linux-gnu --config "$ours" -- \
+        run "$suite" "$suite-tsan" --target x86_64-unknown-linux-gnu --config "$ours" -- \
             --nocapture --skip stack_overflow_crash
         reports=$(grep -c '^WARNING: ThreadSanitizer' "$work/$suite-tsan.log" || true)
         printf '%-6s %s passed, %s failed, %s ignored' "$suite" $(totals "$suite-tsan")

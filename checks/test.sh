@@ -47,9 +47,12 @@ export -f report program
 
 failed=0
 report rayon checks/rayon.sh &
+rayon=$!
+report examples-in-the-documentation cargo test --workspace --features comity-lab/peers,comity-flow/tokio --doc &
+examples=$!
 grep -v "/$alone-" <<<"$programs" | xargs -P 3 -n 2 bash -c 'program "$@"' _ || failed=1
-wait $! || failed=1
+wait $rayon || failed=1
+wait $examples || failed=1
 grep "/$alone-" <<<"$programs" | xargs -n 2 bash -c 'program "$@"' _ || failed=1
-report examples-in-the-documentation cargo test --workspace --features comity-lab/peers,comity-flow/tokio --doc || failed=1
 [ $failed = 0 ] && echo "test: all passed" || echo "test: something failed, above" >&2
 exit $failed
