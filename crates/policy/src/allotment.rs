@@ -1,51 +1,53 @@
-//! From desires to allotments: how many cores each program may use.
+//! Allotments: how many cores each program may use, computed from each program's desire.
 
 use alloc::vec;
 use alloc::vec::Vec;
 use core::ops::RangeInclusive;
 
-/// What one party asks for. A program with several pools is several parties.
+/// The claim of one party to cores. A program with several pools has several parties.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Claim {
-    /// Which program the party belongs to: the parties of one program share what one program gets.
+    /// The program of the party. The parties of one program share the cores that the program gets.
     pub program: u64,
-    /// How much it counts, 1 or more. A program counts as much as the weightiest of its parties, and at least a hundredth
-    /// of the mean of all programs.
+    /// Weight of the party, 1 or more. The weight of a program is the largest weight of its parties, and at least a
+    /// hundredth of the mean weight of all programs.
     pub weight: u32,
-    /// How many cores it can use.
+    /// The number of cores that the party can use.
     pub desire: u32,
 }
 
-/// How a program proposes to divide the cores. If all programs propose the same division, that division holds, and
-/// otherwise shares are equal. Exception: one [`Proposal::Together`] is enough if all programs can take turns.
+/// A program's proposal for dividing the cores. If all programs propose the same division, that division is used.
+/// Otherwise shares are equal. Exception: a single [`Proposal::Together`] is enough if all programs can take turns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Proposal {
     /// Equal parts of the processor time.
     #[default]
     Equal,
-    /// Parts by which all are slowed alike.
+    /// Parts of the processor time by which all programs are slowed down equally.
     Slowdown {
-        /// The program's speed alone, over that of as many cores as its share has, if each did what a core of its
-        /// share does. In thousandths, within [`EFFICIENCIES`].
+        /// The efficiency: the program's speed alone, on all N cores, over N times the speed of one core of its
+        /// share. In thousandths, within [`EFFICIENCIES`].
         efficiency: u32,
     },
-    /// All cores to each program in turn.
+    /// All cores, for each program in turn.
     Time,
-    /// All cores to each program in turn if all programs can take turns (see [`Division::among`]). The proposals of other
-    /// programs do not matter then. A team of threads proposes this, because its threads may wait for each other. On
-    /// fewer cores than threads, a running thread would wait for a thread that has no core (Ousterhout, ICDCS 1982).
+    /// All cores, for each program in turn, if all programs can take turns (see [`Division::among`]). The proposals
+    /// of other programs do not matter then. A team of threads proposes this, because its threads may wait for each
+    /// other. On fewer cores than threads, a running thread would wait for a thread that has no core (Ousterhout,
+    /// ICDCS 1982).
     Together,
 }
 
-/// What a program may say of its efficiency. Whatever programs publish, none has more than twice or less than half of
-/// its equal part for it. The bound is reached where one program publishes one end and all others the other.
+/// The range of efficiencies that a program may publish, in thousandths. It bounds the effect of any published value:
+/// no program gets more than twice or less than half of its equal part. A program reaches a bound if it publishes one
+/// end of the range and all other programs publish the other end.
 pub const EFFICIENCIES: RangeInclusive<u32> = 500..=LINEAR;
 
-/// The efficiency of a program that is as many times faster with all cores than with one.
+/// The efficiency of a program with linear speedup, in thousandths: on all N cores it is N times as fast as on one.
 pub const LINEAR: u32 = 1000;
 
 impl Proposal {
-    /// As a word that other programs read.
+    /// Encodes the proposal as a word that other programs read.
     pub fn to_bits(self) -> u32 {
         match self {
             Proposal::Equal => 0,
@@ -55,7 +57,7 @@ impl Proposal {
         }
     }
 
-    /// What such a word says. Any is valid.
+    /// Decodes a word of [`Proposal::to_bits`]. Every word is valid.
     pub fn from_bits(bits: u32) -> Proposal {
         match bits {
             0 => Proposal::Equal,
@@ -67,7 +69,7 @@ impl Proposal {
         }
     }
 
-    /// By how many thousandths its weight is multiplied where shares are divided in this way.
+    /// Returns the factor by which `division` multiplies the weight of a program with this proposal, in thousandths.
     pub fn factor(self, division: Division) -> u32 {
         match (division, self) {
             (Division::Slowdown, Proposal::Slowdown { efficiency }) => efficiency,
@@ -76,28 +78,29 @@ impl Proposal {
     }
 }
 
-/// How shares are divided among programs.
+/// The rule by which shares are divided among programs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Division {
-    /// Each has cores, in proportion to its weight.
+    /// Each program gets cores in proportion to its weight.
     #[default]
     Equal,
-    /// Each has cores, in proportion to its weight and its efficiency.
+    /// Each program gets cores in proportion to its weight times its efficiency.
     Slowdown,
-    /// Each has all cores, for a part of the time in proportion to its weight.
+    /// Each program gets all cores for a part of the time, in proportion to its weight.
     Time,
 }
 
-/// So many programs for each core are a crowd. No program has a core for long there, so all share time, and all are
-/// treated alike.
+/// Programs per core from which programs are a crowd. No program of a crowd keeps a core for long. So all programs
+/// share time and are treated alike.
 pub const CROWD: u32 = 4;
 
-/// Efficiencies that are no further apart, in thousandths, move no share: lasting cores would change hands for it.
+/// The largest difference of efficiencies, in thousandths, that changes no share. Lasting cores would change hands
+/// for it.
 const ALIKE: u32 = 50;
 
 impl Division {
-    /// How cores are divided among programs with these proposals, apart from probes. If all gain about as much, in
-    /// equal parts too.
+    /// Returns the division between two probes, for programs with these proposals. If all efficiencies are nearly
+    /// equal, shares are equal.
     pub fn beside_probes(self, proposals: impl IntoIterator<Item = Proposal>) -> Division {
         let efficiencies = proposals.into_iter().map(|proposal| proposal.factor(self));
         let (least, most) = efficiencies.fold((u32::MAX, 0), |(least, most), one| (least.min(one), most.max(one)));
@@ -105,15 +108,16 @@ impl Division {
         if is_alike { Division::Equal } else { self }
     }
 
-    /// How many of the cores that a program may use count in what others are due. For gangs, those that it desires.
-    /// Otherwise all of them: what it would desire is not known while it holds none.
+    /// Returns how many of the cores that a program may use count when other programs' shares are computed. For a
+    /// gang this is its desire. For any other program it is `may_use`, because its desire is unknown while it holds
+    /// no core.
     pub fn could_use(self, desire: u32, may_use: u32) -> u32 {
         if self == Division::Time && desire > 0 { desire.min(may_use) } else { may_use }
     }
 
-    /// Returns the division among programs with these proposals. `None` is a program of an earlier build, which knows
-    /// equal parts only. `can_take_turns` says that each program halts at once when its turn ends, and can use all cores
-    /// in its turn.
+    /// Returns the division among programs with these proposals. `None` is a program of an earlier build, which
+    /// supports equal parts only. `can_take_turns` is true if each program halts at once when its turn ends, and can
+    /// use all cores in its turn.
     pub fn among(proposals: impl IntoIterator<Item = Option<Proposal>>, can_take_turns: bool) -> Division {
         let mut needs_turns = false;
         let mut divisions = proposals.into_iter().map(|proposal| match proposal.unwrap_or_default() {
@@ -136,24 +140,27 @@ impl Division {
 }
 
 /// Dynamic equipartitioning (McCann, Vaswani and Zahorjan, ACM TOCS 1993; A-STEAL §3). Every program gets an equal
-/// share of `cores`, by weight, but none more than it desires; what one program does not desire is divided among the
-/// others. A program divides its share among its parties in the same way. One number per claim, in their order.
+/// share of `cores`, by weight, but no program gets more than its desire. The cores beyond a program's desire are
+/// divided among the other programs. A program divides its share among its parties in the same way. Returns one
+/// number of cores per claim, in the order of `claims`.
 ///
-/// At any time shares are whole cores. What is left over rotates in frames; `phase` is the part of the frame that is
-/// over, in units of 2⁻⁶⁴. In a frame each program has one more core for the fraction that it is entitled to. With
-/// more programs than cores, that is all that a program gets.
+/// At any time shares are whole cores. The remaining cores rotate in frames; `phase` is the elapsed part of the
+/// frame, in units of 2⁻⁶⁴. In each frame a program has one more core during the fraction that it is entitled to. If
+/// there are more programs than cores, a program gets only this fraction.
 pub fn deq(cores: u32, claims: &[Claim], phase: u64) -> Vec<u32> {
     deq_in_turn(cores, claims, phase).into_iter().map(|allotted| allotted.cores).collect()
 }
 
-/// Gang scheduling (Ousterhout, ICDCS 1982) by weight: in a frame each program has one turn, in which it has all
-/// `cores` that it desires. It divides them among its parties as [`deq`] does. What it does not desire is left over.
+/// Gang scheduling (Ousterhout, ICDCS 1982) by weight: in a frame each program has one turn. In its turn a program
+/// gets `cores` or its desire, whichever is less, and divides them among its parties as [`deq`] does. The rest is
+/// left over.
 pub fn gangs_in_turn(cores: u32, claims: &[Claim], phase: u64) -> Vec<Allotted> {
     in_turn(cores, claims, phase, gang)
 }
 
-/// What each party is due of `cores` over whole frames, in thousandths of a core: its mean under [`deq_in_turn`] or
-/// [`gangs_in_turn`]. What a gang does not desire in its turn is divided among the others as by [`deq`].
+/// Returns each party's mean number of cores over whole frames, in thousandths of a core. It is the mean under
+/// [`deq_in_turn`] or [`gangs_in_turn`]. The cores that a gang leaves in its turn are divided among the others as by
+/// [`deq`].
 pub fn due_milli(division: Division, cores: u32, claims: &[Claim]) -> Vec<u32> {
     let in_milli = |claim: &Claim| Claim { desire: claim.desire.min(cores) * 1000, ..*claim };
     let claims: Vec<Claim> = claims.iter().map(in_milli).collect();
@@ -161,24 +168,24 @@ pub fn due_milli(division: Division, cores: u32, claims: &[Claim]) -> Vec<u32> {
     in_turn(cores * 1000, &claims, 0, divide).into_iter().map(|allotted| allotted.cores).collect()
 }
 
-/// What a party has at one time of a frame.
+/// The cores of a party at one time of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Allotted {
-    /// As many whole cores.
+    /// The number of whole cores.
     pub cores: u32,
-    /// How long until the next turn of the party begins or ends, in units of 2⁻⁶⁴ of a frame. In a turn the party has one
-    /// core more. In a division among gangs, the turn is that of its program, which has all cores then. `None`: all
+    /// The time until the next turn of the party begins or ends, in units of 2⁻⁶⁴ of a frame. In a turn the party has
+    /// one more core. Among gangs, the turn is the turn of the party's program, which has all cores then. `None`: all
     /// cores of the party are lasting.
     pub until_change: Option<u64>,
 }
 
-/// As [`deq`], with the times of the turns.
+/// Divides cores as [`deq`] does, and returns the times of the turns too.
 pub fn deq_in_turn(cores: u32, claims: &[Claim], phase: u64) -> Vec<Allotted> {
     in_turn(cores, claims, phase, fill)
 }
 
-/// Divides cores among programs, and what each program gets among its parties. Returns what each party has, program by
-/// program, and how long until a turn of the party begins or ends.
+/// Divides cores among programs, and each program's cores among its parties. Returns the cores of each party, program
+/// by program, and the time until a turn of the party begins or ends.
 type Divide = fn(u64, &[Vec<Party>], u64) -> Vec<(u64, Option<u64>)>;
 
 /// Returns what each claim gets if `divide` divides all cores among the programs and their parties.
@@ -204,9 +211,10 @@ fn in_turn(cores: u32, claims: &[Claim], phase: u64, divide: Divide) -> Vec<Allo
     allotments
 }
 
-/// A program counts at least this part of the mean weight of the programs that desire cores. It then has a turn in each
-/// frame of one millisecond for each core, if a program alone has 100 ms: long enough for its coordinator to see the
-/// turn. A program that never saw its turn would be taken for one that has none, and would not rest.
+/// The divisor of the smallest weight: a program has at least a hundredth of the mean weight of the programs with a
+/// desire. With 100 ms of frame per program, such a program has a turn of one millisecond per core in each frame. The
+/// program's coordinator can see a turn of this length. If a coordinator never saw a turn, it would conclude that its
+/// program has no turns, and the program would not rest.
 const SMALLEST: u64 = 100;
 
 fn raise_small_weights(programs: &mut [Vec<Party>]) {
@@ -217,7 +225,8 @@ fn raise_small_weights(programs: &mut [Vec<Party>]) {
     }
 }
 
-/// A phase for each of many turns in a row: scattered so that in few turns each party has its fraction.
+/// Returns a phase for each of many successive turns. The phases are scattered so that after a few turns each party
+/// has had its fraction.
 pub fn scattered(turn: u64) -> u64 {
     const GOLDEN_RATIO: u64 = 0x9e37_79b9_7f4a_7c15;
     turn.wrapping_mul(GOLDEN_RATIO)
@@ -230,7 +239,7 @@ struct Party {
 }
 
 impl Party {
-    /// A program as one party.
+    /// Merges the parties of a program into one party.
     fn of(parties: &[Party]) -> Party {
         Party {
             weight: parties.iter().map(|party| party.weight).max().unwrap_or(1),
@@ -238,7 +247,7 @@ impl Party {
         }
     }
 
-    /// The weight of a party that has a turn.
+    /// The length of the party's turn, in proportion to other turns: its weight, or 0 without a desire.
     fn turn(&self) -> u64 {
         if self.desire > 0 { self.weight } else { 0 }
     }
@@ -248,8 +257,8 @@ impl Party {
 /// parts of any share.
 const FINE: u128 = 1 << 10;
 
-/// Gives each party that desires at most its share of `left` everything that it desires, and every other party `None`.
-/// Also returns the rest of `left`, and the total weight of the parties with `None`. Amounts are in parts of a core; a
+/// Gives each party whose desire is at most its share of `left` all of its desire, and every other party `None`. Also
+/// returns the rest of `left`, and the total weight of the parties with `None`. Amounts are in parts of a core; a
 /// core has `parts` parts.
 fn sate(mut left: u128, parties: &[Party], parts: u128) -> (Vec<Option<u128>>, u128, u128) {
     let desire = |nth: &usize| u128::from(parties[*nth].desire) * parts;
@@ -257,7 +266,7 @@ fn sate(mut left: u128, parties: &[Party], parts: u128) -> (Vec<Option<u128>>, u
     let mut given = vec![Some(0); parties.len()];
     let mut open: Vec<usize> = (0..parties.len()).filter(|nth| parties[*nth].desire > 0).collect();
     let mut total: u128 = open.iter().map(weight).sum();
-    // A party that desires no more than its share gets that, which leaves the others larger shares.
+    // A party with a desire below its share gets its desire. The shares of the other parties grow by the rest.
     loop {
         let (sated, hungry): (Vec<usize>, Vec<usize>) =
             open.iter().partition(|nth| desire(nth) * total <= left * weight(nth));
@@ -279,7 +288,7 @@ fn sate(mut left: u128, parties: &[Party], parts: u128) -> (Vec<Option<u128>>, u
 fn fill(cores: u64, programs: &[Vec<Party>], phase: u64) -> Vec<(u64, Option<u64>)> {
     let together: Vec<Party> = programs.iter().map(|parties| Party::of(parties)).collect();
     let (sated, left, total) = sate(cores.into(), &together, 1);
-    // What each party has over a frame, in parts of a core.
+    // The share of each party over a frame, in parts of a core.
     let core = total.max(1) * FINE;
     let mut shares = Vec::new();
     for ((parties, program), sated) in programs.iter().zip(together).zip(sated) {
@@ -295,9 +304,9 @@ fn fill(cores: u64, programs: &[Vec<Party>], phase: u64) -> Vec<(u64, Option<u64
         }));
     }
     // McNaughton's wrap-around rule (Management Science 1959). The fractions, laid end to end, are as long as the
-    // whole cores that are left over. Cut into as many pieces, they are what these cores do in a frame. At any time of
-    // the frame, marks at equal distances, one in each piece, meet the parties that have their turn. A fraction is
-    // less than a piece, so none is met twice.
+    // remaining whole cores. Cut into one piece per core, they are the schedule of these cores in a frame. At any
+    // time of the frame, one mark per piece, at equal distances, points to the parties that have their turn. A
+    // fraction is shorter than a piece, so no party has two marks.
     let first = (u128::from(phase) * core) >> 64;
     let marks_before = |length: u128| if length > first { (length - first - 1) / core + 1 } else { 0 };
     let mut length = 0;
@@ -312,18 +321,18 @@ fn fill(cores: u64, programs: &[Vec<Party>], phase: u64) -> Vec<(u64, Option<u64
     shares.into_iter().map(turn).collect()
 }
 
-/// What comes after so many of all parts of a frame: in units of 2⁻⁶⁴.
+/// Returns the time after `part` of the `all` parts of a frame, in units of 2⁻⁶⁴.
 fn at(part: u128, all: u128) -> u64 {
     (part << 64).div_ceil(all) as u64
 }
 
-/// How long until the first of two times of a frame, of which none is now.
+/// Returns the time until the earlier of two times of a frame. A time that is now counts as never.
 fn until_either(times: [u64; 2], phase: u64) -> u64 {
     let until = |time: u64| if time == phase { u64::MAX } else { time.wrapping_sub(phase) };
     times.map(until).into_iter().min().expect("there are two")
 }
 
-/// Gives the program in turn all cores that it desires. Its parties divide these cores over the turn.
+/// Gives the program in turn the cores of its desire. Its parties divide these cores over the turn.
 fn gang(cores: u64, programs: &[Vec<Party>], phase: u64) -> Vec<(u64, Option<u64>)> {
     let turns: Vec<u128> = programs.iter().map(|parties| Party::of(parties).turn().into()).collect();
     let total: u128 = turns.iter().sum();
@@ -343,7 +352,8 @@ fn gang(cores: u64, programs: &[Vec<Party>], phase: u64) -> Vec<(u64, Option<u64
     programs.iter().zip(turns).flat_map(turn).collect()
 }
 
-/// Returns what each party gets in the turns of its program, and from cores that other programs leave in their turns.
+/// Returns the cores of each party in the turns of its program, plus its part of the cores that other programs leave
+/// in their turns.
 fn time_of_turns(cores: u64, programs: &[Vec<Party>], _: u64) -> Vec<(u64, Option<u64>)> {
     let together: Vec<Party> = programs.iter().map(|parties| Party::of(parties)).collect();
     let total: u64 = together.iter().map(Party::turn).sum();
@@ -445,12 +455,12 @@ mod tests {
         let due = due_milli(Division::Equal, 6, &desires);
         let near = |(had, due): (&u64, &u32)| (had * 1000 / LOOKS).abs_diff((*due).into()) <= 2;
         assert!(had.iter().zip(&due).all(near), "{had:?} in {LOOKS} looks, due {due:?}");
-        // Turns of 0.2, 0.2 and 0.6, in which 2, 5 and no cores are left to the others.
+        // Turns of 0.2, 0.2 and 0.6 of a frame, in which 2, 5 and 0 cores are left to the other programs.
         assert_eq!(due_milli(Division::Time, 6, &desires), [1050, 300, 4650, 0]);
         assert_eq!(due_milli(Division::Time, 2, &programs(&[(100, 2), (100, 1)])), [1500, 500]);
         assert_eq!(due_milli(Division::Time, 2, &programs(&[(100, 1), (100, 1)])), [1000, 1000]);
         assert_eq!(due_milli(Division::Equal, 2, &programs(&[(100, 2), (100, 1)])), [1000, 1000]);
-        // A desire is any word that a program writes.
+        // A desire may be any word, because the program writes it.
         let greedy = programs(&[(u32::MAX, u32::MAX), (u32::MAX, u32::MAX)]);
         assert_eq!(
             [Division::Equal, Division::Time].map(|division| due_milli(division, 2, &greedy)),
@@ -557,7 +567,7 @@ mod tests {
             }
         }
         assert!(at.iter().all(|allotted| allotted.iter().filter(|allotted| allotted.cores > 0).count() == 1));
-        // One that has no other beside it keeps them; a program divides its turn among its parties.
+        // A program without another program keeps its cores. A program divides its turn among its parties.
         let alone = gangs_in_turn(8, &programs(&[(100, 8)]), 5);
         assert_eq!(alone, [Allotted { cores: 8, until_change: None }]);
         let claim = |program| Claim { program, weight: 100, desire: 8 };
@@ -575,7 +585,7 @@ mod tests {
             assert_eq!(Division::among([slowed(500), slowed(900), other], true), Division::Equal);
         }
         assert_eq!(Division::among([], true), Division::Equal);
-        // One program that needs all of its cores at once is enough.
+        // A single program that needs all of its cores at once is enough.
         let together = Some(Proposal::Together);
         for other in [together, Some(Proposal::Time), slowed(500), Some(Proposal::Equal)] {
             for proposals in [[together, other], [other, together]] {

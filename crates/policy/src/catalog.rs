@@ -1,4 +1,4 @@
-//! Every policy by name. Adding one is a file under `policies/` and a row here.
+//! The catalog of policies by name. A new policy needs a file under `policies/` and a row here.
 
 use alloc::boxed::Box;
 use alloc::format;
@@ -13,7 +13,7 @@ use crate::policies;
 use crate::row::{Accelerates, Pull, Row, Share, Sharing};
 use crate::{Coordinator, Place, Thief, Victims, WorkerId};
 
-/// All policies; the first is the default.
+/// All policies. The first is the default.
 pub const ROWS: &[Row] = &[
     policies::comity::ROW,
     policies::plain::ROW,
@@ -35,11 +35,11 @@ pub const ROWS: &[Row] = &[
     policies::ws_last::ROW,
 ];
 
-/// A policy of the catalog with its parameters: what a pool is built with. [`Row::of`] and [`Sharing::of`] return what
-/// drivers need of it.
+/// A policy of the catalog with its parameters. A pool is built with a `Policy`. [`Row::of`] and [`Sharing::of`]
+/// return the parts that drivers need.
 ///
-/// Parse one from `NAME[:key=value,…]`, or take the default, `comity`. Every policy takes `place=current`, `last` or
-/// `last-if-up` beside its own parameters.
+/// Parse a policy from `NAME[:key=value,…]`, or take the default, `comity`. Every policy accepts `place=current`,
+/// `last` or `last-if-up` in addition to its own parameters.
 #[derive(Clone, Copy)]
 pub struct Policy {
     row: &'static Row,
@@ -48,17 +48,17 @@ pub struct Policy {
 }
 
 impl Policy {
-    /// A row with its default parameters.
+    /// Returns the policy of a row, with default parameters.
     pub fn of(row: &'static Row) -> Policy {
         Policy { row, values: Values::of(row.parameters), place: row.place }
     }
 
-    /// Plain work stealing, with nothing of Comity's: what `COMITY=off` asks for.
+    /// Plain work stealing without any mechanism of Comity. `COMITY=off` selects it.
     pub fn plain() -> Policy {
         Policy::of(&policies::plain::ROW)
     }
 
-    /// Every policy of the catalog with its default parameters.
+    /// Returns every policy of the catalog with its default parameters.
     pub fn all() -> impl Iterator<Item = Policy> {
         ROWS.iter().map(Policy::of)
     }
@@ -68,45 +68,45 @@ impl Policy {
         self.row.name
     }
 
-    /// Where an unblocked task goes.
+    /// The queue that an unblocked task goes to.
     pub fn place(&self) -> Place {
         self.place
     }
 
-    /// True if its programs share cores by the core table.
+    /// True if programs under this policy share cores by the core table.
     pub fn shares_cores(&self) -> bool {
         matches!(self.row.share, Share::Cores(_))
     }
 
-    /// How long a core that another program owns has been free before one of these programs claims it.
+    /// The time for which a core must have been free before a program under this policy claims it from another owner.
     pub fn lend_after(&self) -> Duration {
         let lend_us = Sharing::of(self).map_or(0, |(sharing, _)| (sharing.lend_us)(&self.values));
         Duration::from_micros(lend_us.into())
     }
 
-    /// Whether its coordinator heeds steal time.
+    /// True if the policy's coordinator uses steal time.
     pub fn folds(&self) -> bool {
         Sharing::of(self).is_some_and(|(sharing, _)| (sharing.folds)(&self.values))
     }
 
-    /// Makes a coordinator, if programs under this policy share cores.
+    /// Makes a coordinator. Returns `None` if programs under this policy do not share cores.
     pub fn coordinator(&self) -> Option<Box<dyn Coordinator>> {
         let (sharing, _) = Sharing::of(self)?;
         Some((sharing.coordinator)(&self.values))
     }
 
-    /// How a peer comes to the thief that yields to it, if it does.
+    /// The way in which a peer comes to the core of a thief that yields to it. `None`: the peer stays where it is.
     pub fn yield_to(&self) -> Option<Pull> {
         (self.row.yield_to)(&self.values)
     }
 
-    /// What its thieves accelerate, if anything.
+    /// The threads and virtual CPUs that thieves accelerate. `None`: thieves accelerate nothing.
     pub fn accelerates(&self) -> Option<Accelerates> {
         (self.row.accelerates)(&self.values)
     }
 
-    /// How long a thief's time slices are from its first yield until it has a task; `None`: as the operating system
-    /// has them.
+    /// The length of a thief's time slices from its first yield until it has a task. `None`: the operating system's
+    /// length.
     pub fn slice(&self) -> Option<Duration> {
         let slice_us = (self.row.slice_us)(&self.values);
         (slice_us > 0).then(|| Duration::from_micros(slice_us.into()))
@@ -115,13 +115,13 @@ impl Policy {
     /// Makes the thief of worker `me` in a pool of `workers`; `seed` fixes its random choices.
     ///
     /// # Panics
-    /// If `me` is not a worker of such a pool.
+    /// If `me` is not below `workers`.
     pub fn thief(&self, me: WorkerId, workers: u32, seed: u64) -> Box<dyn Thief> {
         (self.row.rest)(Victims::new(me, workers, seed), &self.values)
     }
 }
 
-// Functions of these types, so that crates that re-export only `Policy` do not publish them.
+// These are functions of `Row` and `Sharing`, so that a crate that re-exports only `Policy` does not publish them.
 impl Row {
     /// The row of `policy`.
     pub fn of(policy: &Policy) -> &'static Row {
@@ -130,7 +130,8 @@ impl Row {
 }
 
 impl Sharing {
-    /// How programs under `policy` take part in the core table, if they do, and how long a quantum is.
+    /// Returns how programs under `policy` use the core table, and the length of a quantum. `None`: they do not use
+    /// it.
     pub fn of(policy: &Policy) -> Option<(Sharing, Duration)> {
         match policy.row.share {
             Share::Time => None,
@@ -162,7 +163,7 @@ impl fmt::Debug for Policy {
     }
 }
 
-/// The name, with those parameters that differ from their defaults; parses back to the same policy.
+/// Writes the name, with the parameters that differ from their defaults. The text parses to the same policy.
 impl fmt::Display for Policy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.row.name)?;
@@ -177,7 +178,7 @@ impl fmt::Display for Policy {
     }
 }
 
-/// What is wrong with the name of a policy: a sentence that says what to write instead.
+/// The error of an invalid policy name or setting: a sentence that says what to write instead.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PolicyError(String);
 

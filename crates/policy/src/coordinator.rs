@@ -1,7 +1,7 @@
-//! The second seam: once each quantum a program's coordinator gets an account and gives orders.
+//! The coordinator interface: once each quantum, a program's coordinator gets an account and gives orders.
 //!
 //! A program that shares the machine by cores ([`Share::Cores`](crate::Share)) has a coordinator (DWS §3.3). Like a
-//! thief it is pure: the shell reads the core table and the pool's queues, and does what is ordered.
+//! thief it is pure: the shell reads the core table and the pool's queues, and carries out the orders.
 
 use core::ops::RangeInclusive;
 
@@ -13,119 +13,122 @@ pub trait Coordinator: Send {
     fn quantum(&mut self, account: &Account) -> Orders;
 }
 
-/// What a program did in the quantum that ended, and how things stand.
+/// A program's account of the quantum that ended, and the state of the core table at its end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Account {
-    /// The program begins, or begins anew after it had no work.
+    /// True if the program begins, or begins again after it had no work.
     pub first: bool,
     /// Workers of the pool.
     pub workers: u32,
     /// Workers that are awake: N_a of DWS.
     pub awake: u32,
-    /// Workers that rest for want of a core.
+    /// Workers that rest because they have no core.
     pub retired: u32,
-    /// Workers that are awake and need no core, for they wait in system calls. Counted only while others rest for want
-    /// of a core.
+    /// Workers that are awake but need no core, because they wait in system calls or do not move. Workers in system
+    /// calls are counted only while others rest without a core, or while more are awake than may be.
     pub blocked: u32,
     /// Time in the quantum that workers with a task were off their cores without waiting for one, in nanoseconds over
-    /// all workers that are blocked at the look. Asked only while more workers are awake beside other programs than the
-    /// program holds cores, and only until a tenth of the quantum is found.
+    /// all workers that are blocked at the look. Measured only while other programs want cores and more workers are
+    /// awake than the program holds cores, and only until a tenth of the quantum is found.
     pub blocked_ns: u64,
     /// Tasks that no worker has begun: N_b of DWS.
     pub queued: u32,
-    /// Cores that the program may use, were it alone.
+    /// Cores that the program could use if it were alone.
     pub usable: u32,
-    /// Cores that it is entitled to: its allotment.
+    /// Cores that the program is entitled to: its allotment.
     pub owned: u32,
-    /// Cores that it holds, its own or not.
+    /// Cores that the program holds, its own or others.
     pub held: u32,
-    /// Cores that no program uses and that it may use: N_f of DWS.
+    /// Cores that no program uses and that this program may use: N_f of DWS.
     pub free: u32,
-    /// Those of them that are its own.
+    /// Free cores, as in `free`, that the program owns.
     pub own_free: u32,
-    /// Its own cores that others use: N_r of DWS.
+    /// Cores that the program owns and that other programs use: N_r of DWS.
     pub lent: u32,
     /// Time in the quantum for which workers had a task or mugged one, in nanoseconds over all workers: the usage of
     /// A-STEAL.
     pub usage_ns: u64,
-    /// Time in the quantum that its allotted cores had, in nanoseconds: L·a of A-STEAL.
+    /// Time of the allotted cores in the quantum, in nanoseconds: L·a of A-STEAL.
     pub allotted_ns: u64,
-    /// Cores that it was allotted in the quantum: a of A-STEAL.
+    /// Cores that the program was allotted in the quantum: a of A-STEAL.
     pub allotment: u32,
-    /// How long the quantum was, but for the time in which the program rested out of turn.
+    /// Length of the quantum without the time in which the program rested out of turn, in nanoseconds.
     pub elapsed_ns: u64,
-    /// How long it was.
+    /// Length of the quantum, in nanoseconds.
     pub lasted_ns: u64,
-    /// In so many nanoseconds cores that cannot be divided rotate once.
+    /// Length of a frame, in nanoseconds: the time in which cores that cannot be divided rotate once.
     pub frame_ns: u64,
-    /// Processor time that all of the program's threads had in it.
+    /// Processor time of all the program's threads in the quantum, in nanoseconds.
     pub used_ns: u64,
-    /// The same, had none of its workers waited for a core, and had each blocked as often: at least `used_ns`.
+    /// Processor time that the threads would have had without waits for cores, in nanoseconds. Assumes that each
+    /// worker blocks as often as before. At least `used_ns`.
     pub able_ns: u64,
-    /// What its threads had, and what they waited for it: more than `able_ns` where they block or wait for each other.
+    /// Processor time of the program's threads, plus their waits for cores, in nanoseconds. It exceeds `able_ns` if
+    /// threads block or wait for each other.
     pub wanted_ns: u64,
-    /// Time in the quantum that the program held cores, summed over the cores.
+    /// Time in the quantum that the program held cores, in nanoseconds over all cores.
     pub held_ns: u64,
     /// Time in the quantum for which cores had nothing to run, in nanoseconds over all of the machine's cores. Read
-    /// only for a program that leaves unused some of what it holds; otherwise 0.
+    /// only for a program that uses less than it holds; otherwise 0.
     pub idle_ns: u64,
-    /// The program's part, by weight, beside all that have work: in thousandths of a core.
+    /// The program's share by weight among all programs that have work, in thousandths of a core.
     pub share_milli: u32,
-    /// How cores are divided, by what all programs propose.
+    /// The division of cores that follows from the proposals of all programs.
     pub division: Division,
     /// Programs that have work, this one included.
     pub programs: u32,
-    /// No other program holds cores or wants some.
+    /// True if no other program holds or wants a core.
     pub alone: bool,
     /// Workers with a task that have neither forked nor finished anything in the quantum.
     pub unmoved: u32,
-    /// What a host took away, if a window of such readings is over; `None` as well where none is told.
+    /// The time that the host took away. Given once per window of readings; `None` between windows and on systems
+    /// that report no steal time.
     pub steal: Option<StealTime>,
 }
 
-/// What a guest's host granted the CPUs that a program may use, in a window of time. In nanoseconds over all of these
-/// CPUs, whichever programs of the guest they ran.
+/// The time that a guest's host granted to the CPUs that a program may use, over a window. Times are nanoseconds over
+/// all these CPUs, and include all programs of the guest.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StealTime {
-    /// How long the window was.
+    /// Length of the window, in nanoseconds.
     pub lasted_ns: u64,
-    /// In which they ran.
+    /// Time in which the CPUs ran.
     pub run_ns: u64,
-    /// In which they had something to run, and the host ran something else: steal time, as Linux calls it.
+    /// Time in which the CPUs had something to run while the host ran something else: Linux's steal time.
     pub steal_ns: u64,
 }
 
-/// What is to be done until the next quantum.
+/// Orders of a coordinator until the next quantum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Orders {
-    /// How many cores the program can use: its desire, from which all programs compute the allotments alike.
+    /// The number of cores that the program can use: its desire. All programs compute the same allotments from it.
     pub desire: u32,
-    /// No more cores than this are worth using, whatever it may use. At least one.
+    /// The most cores that are worth using, at least 1. It limits the program even if it may use more.
     pub worth: u32,
-    /// Which cores to have.
+    /// The cores that the program should have.
     pub cores: Claims,
-    /// Whether it holds cores at all.
+    /// The way in which the program gets processor time: it holds cores or shares time.
     pub mode: Mode,
-    /// How many workers may be awake.
+    /// The number of workers that may be awake.
     pub room: Room,
-    /// After how many quanta the next account is due, at least one. Every look costs two switches of a worker's core.
+    /// The number of quanta until the next account, at least 1. Every look costs two switches of a worker's core.
     pub due: u16,
-    /// What a program does that holds no core and is entitled to none, until its turn comes.
+    /// Behavior while the program holds no core and is entitled to none until its turn.
     pub out_of_turn: OutOfTurn,
-    /// How much the program counts from now on beside its weight, in thousandths: [`CORRECTIONS`] at the outside.
+    /// The factor on the program's weight from now on, in thousandths, within [`CORRECTIONS`].
     pub correction: u32,
-    /// How it proposes from now on that cores are divided.
+    /// The division of cores that the program proposes from now on.
     pub proposal: Proposal,
 }
 
-/// No correction, in thousandths.
+/// The correction factor without any correction, in thousandths.
 pub const UNCORRECTED: u32 = 1000;
 
-/// By how much a program may correct its share: to half or twice of what its weight says, whatever it publishes.
+/// The range of correction factors: a published factor at most doubles or halves the share that the weight gives.
 pub const CORRECTIONS: RangeInclusive<u32> = UNCORRECTED / 2..=2 * UNCORRECTED;
 
 impl Orders {
-    /// To hold cores, with a look each quantum: what the papers' coordinators order.
+    /// Orders to hold cores and to look each quantum, as the coordinators of the papers do.
     pub fn hold(desire: u32, cores: Claims) -> Orders {
         let (mode, room, out_of_turn) = (Mode::Cores, Room::Workers, OutOfTurn::KeepsWorker);
         let (worth, correction, proposal) = (u32::MAX, UNCORRECTED, Proposal::Equal);
@@ -133,54 +136,54 @@ impl Orders {
     }
 }
 
-/// How a program that takes part in the core table comes by processor time.
+/// The way in which a member of the core table gets processor time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// It holds cores, and has as many workers awake.
+    /// The program holds cores, and has one worker awake on each.
     Cores,
-    /// It uses less than its share: it holds no core and desires none. The operating system gives its workers time on
-    /// the cores of others, for as long as they need it.
+    /// The program holds no core and its desire is 0, usually because it uses less than its share. The operating
+    /// system gives its workers time on the cores of other programs, for as long as they need it.
     Time,
 }
 
-/// How many workers of a program may be awake.
+/// The number of workers of a program that may be awake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Room {
     /// All workers. In a program that holds cores beside other programs, the workers are confined to these cores.
     Workers,
-    /// One worker for each core that the program can use, or that it holds if other programs want cores. Some more for
+    /// A worker for each core that the program can use, or that it holds if other programs want cores. Some more for
     /// workers that need no core at the moment.
     Cores,
-    /// One, and some for those that need no core at the moment.
+    /// A single worker, plus some for workers that need no core at the moment.
     One,
 }
 
-/// What a program does while it is out of turn: it has work, holds no core, and is entitled to none until later.
+/// Behavior of a program that is out of turn: it has work, holds no core, and is entitled to none until later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OutOfTurn {
-    /// One worker stays awake, and shares a core with others' as the operating system has it.
+    /// A single worker stays awake. It shares a core with other programs' workers as the operating system decides.
     KeepsWorker,
-    /// All rest: each where its task ends or forks next.
+    /// All workers rest. A worker with a task rests when its task ends or forks next.
     Rests,
 }
 
-/// Which cores to have from now on.
+/// The cores that a program should have from now on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Claims {
-    /// Those that it owns, all of them and no others.
+    /// All cores that the program owns, and no others.
     Owned,
-    /// What it has, and some more. For each one that is had a worker is woken.
+    /// The cores that the program has, and some more. The coordinator wakes one worker for each core that it gets.
     More {
-        /// Up to this many that no program uses,
+        /// The largest number of cores that no program uses to claim.
         free: u32,
-        /// of its own only.
+        /// True if the program claims only free cores that it owns.
         own_only: bool,
-        /// And then up to this many of its own that others use.
+        /// The largest number of its own cores to take back from other programs, after the free cores.
         back: u32,
     },
 }
 
 impl Claims {
-    /// What it has, and no more.
+    /// The cores that the program has, and no more.
     pub const AS_BEFORE: Claims = Claims::More { free: 0, own_only: false, back: 0 };
 }

@@ -1,18 +1,19 @@
-//! What a worker that has no task should do: the scheduling policies of Comity, and nothing else.
+//! The scheduling policies of Comity: what a worker does when it has no task.
 //!
 //! A policy is a pure conversation. The shell (the real runtime, or a simulator) tells a [`Thief`] what happened, as
-//! an [`Event`]. The thief answers with one [`Action`], and what comes of the action is the next event. Only a worker
+//! an [`Event`]. The thief answers with one [`Action`], and the result of the action is the next event. Only a worker
 //! without a task holds this conversation, so push and pop cost the same under every policy.
 //!
-//! *Preference belongs to the policy, liveness to the shell.* A thief may ask to sleep at the worst moment; the shell
-//! refuses what could strand a task. [`Waking`] says by which protocol the shell keeps a pool alive under a policy.
+//! *The policy decides preference; the shell keeps the pool alive.* A thief may ask to sleep at the worst moment. The
+//! shell refuses a sleep that could strand a task. [`Waking`] names the protocol by which the shell keeps a pool
+//! alive under a policy.
 //!
-//! [`Event`] and [`Action`] are exhaustive: no driver, and no form in which they are written down, can leave one out.
-//! One more of them is a new major version of this crate.
+//! [`Event`] and [`Action`] are exhaustive enums: a driver or a file format that omits a variant does not compile. A
+//! new variant requires a new major version of this crate.
 //!
-//! This crate knows no threads, no clock and no I/O; what it depends on is `core` and `alloc`. Begin with `thief.rs`,
-//! the interface, then `policies/plain.rs`, the shortest policy with sleep. [`catalog::ROWS`] names all policies;
-//! [`Policy`] is one of them with its parameters.
+//! This crate uses no threads, no clock and no I/O. It depends only on `core` and `alloc`. Begin with `thief.rs`, the
+//! interface, then `policies/plain.rs`, the shortest policy with sleep. [`catalog::ROWS`] names all policies. A
+//! [`Policy`] is one of these policies with its parameters.
 //!
 //! ```
 //! use comity_policy::{Action, Event, Policy, WorkerId};

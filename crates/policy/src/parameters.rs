@@ -1,61 +1,62 @@
-//! What can be set of a policy: the fields of a struct, and the table that parses, prints and lists them.
+//! Parameters of a policy: the fields of a struct, and the table that parses, prints and lists them.
 
 use alloc::format;
 use alloc::string::{String, ToString};
 use core::fmt;
 use core::ops::RangeInclusive;
 
-/// How many parameters a policy may have of its own.
+/// The most parameters that a policy may have besides `place`.
 const MOST: usize = 8;
 
-/// One thing that can be set.
+/// A parameter of a policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Parameter {
     /// The key, as in `bws:sleep_threshold=64`: the name of the field.
     pub key: &'static str,
-    /// The value when none is given.
+    /// The default value.
     pub default: u32,
-    /// The values taken.
+    /// The values that the parameter accepts.
     pub domain: Domain,
-    /// What it counts, or decides.
+    /// The description: what the parameter counts or decides.
     pub help: &'static str,
 }
 
-/// The values that a parameter takes. All are kept as numbers; the field has the type.
+/// The values that a parameter accepts. The catalog keeps every value as a number; the policy's field has the type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Domain {
     /// Whole numbers.
     Number {
-        /// The smallest.
+        /// The smallest number.
         least: u32,
-        /// The largest.
+        /// The largest number.
         most: u32,
     },
-    /// One of these names; its value is the place in the list.
+    /// A name of this list. The value is the index of the name in the list.
     Choice(&'static [&'static str]),
 }
 
 impl Parameter {
-    /// A number. The macro [`parameters`] gives it its key.
+    /// A number parameter. The macro [`parameters`] sets its key.
     pub(crate) const fn number(default: u32, taken: RangeInclusive<u32>, help: &'static str) -> Parameter {
         let domain = Domain::Number { least: *taken.start(), most: *taken.end() };
         Parameter { key: "", default, domain, help }
     }
 
-    /// One of these names, where `default` is the place of the first choice in the list.
+    /// A parameter with one of these names as its value. `default` is the index of the default name.
     pub(crate) const fn choice(default: u32, names: &'static [&'static str], help: &'static str) -> Parameter {
         Parameter { key: "", default, domain: Domain::Choice(names), help }
     }
 
-    /// The same with another default.
+    /// Returns the parameter with another default.
     pub(crate) const fn or(self, default: u32) -> Parameter {
         Parameter { default, ..self }
     }
 
-    /// The value that is written so.
+    /// Parses a value of this parameter.
     ///
     /// # Errors
-    /// What the parameter takes instead, as the end of a sentence: `a whole number from 1 to 64`.
+    /// A text that is no value. The error says what the parameter accepts, as the end of a sentence: `a whole number
+    /// from 1 to 64`.
     pub fn parse(&self, text: &str) -> Result<u32, String> {
         match self.domain {
             Domain::Number { least, most } => (text.parse().ok())
@@ -66,10 +67,10 @@ impl Parameter {
         }
     }
 
-    /// How a value of this parameter is written.
+    /// Writes a value of this parameter as text.
     ///
     /// # Panics
-    /// If it is none.
+    /// If the number is not the index of a name. A number parameter accepts every value.
     pub fn shown(&self, value: u32) -> String {
         match self.domain {
             Domain::Number { .. } => value.to_string(),
@@ -78,7 +79,7 @@ impl Parameter {
     }
 }
 
-/// `1 to 64`, or `current, last`.
+/// Writes the domain as `1 to 64`, or `current, last`.
 impl fmt::Display for Domain {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -93,7 +94,7 @@ impl fmt::Display for Domain {
 pub struct Values(pub(crate) [u32; MOST]);
 
 impl Values {
-    /// The defaults.
+    /// The default values.
     ///
     /// # Panics
     /// If there are more parameters than a policy may have.
@@ -106,7 +107,7 @@ impl Values {
 
 /// The type of a parameter's field.
 pub(crate) trait Field {
-    /// What a number of the parameter's domain stands for.
+    /// Converts a number of the parameter's domain to the field's type.
     fn of(value: u32) -> Self;
 }
 
@@ -122,9 +123,9 @@ impl Field for u32 {
     }
 }
 
-/// Declares what can be set of a policy: `struct Parameters { field: Type = Parameter, … }`.
+/// Declares the parameters of a policy: `struct Parameters { field: Type = Parameter, … }`.
 ///
-/// It declares the struct, `Parameters::TABLE` (the parameters, with the fields' names as keys) and
+/// The macro declares the struct, `Parameters::TABLE` (the parameters, with the fields' names as keys) and
 /// `Parameters::read(&Values)`.
 macro_rules! parameters {
     ($(#[$doc:meta])* $sees:vis struct $name:ident { $($(#[$about:meta])* $field:ident: $type:ty = $parameter:expr,)+ }) => {

@@ -1,44 +1,45 @@
-//! Where an unblocked task goes.
+//! The queue that an unblocked task goes to.
 
 use core::fmt;
 
 use crate::parameters::Field;
 
-/// Which queue a task goes to that was blocked and can go on (WS-LAST §3). The thread that unblocks the task asks,
-/// busy or not, so this is a pure function of few facts. Any other move of a task is a steal.
+/// The queue that a task goes to when it was blocked and can continue (WS-LAST §3). The thread that unblocks the task
+/// chooses the place, busy or not, so the choice is a pure function of few facts. Any other move of a task is a
+/// steal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// To the worker of the task that unblocked it, as in Arora, Blumofe and Plaxton (WS-CUR).
+    /// The queue of the worker whose task unblocked it, as in Arora, Blumofe and Plaxton (WS-CUR).
     Current,
-    /// To the worker that it last ran on (WS-LAST).
+    /// The queue of the worker that it last ran on (WS-LAST).
     Last,
-    /// To the worker that it last ran on, if that is up and this one has something to do without the task; else to the
-    /// current one.
+    /// The queue of the worker that it last ran on, if that worker is up and the current one has other tasks.
+    /// Otherwise the queue of the current worker.
     LastIfUp,
 }
 
-/// What is known of the worker that an unblocked task last ran on, and of the one that unblocked it.
+/// Facts about the worker that an unblocked task last ran on, and about the worker that unblocked it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unblocked {
-    /// Whether the last worker neither sleeps nor has lost its core.
+    /// True if the last worker neither sleeps nor has lost its core.
     pub last_is_up: bool,
-    /// Whether other tasks are queued where the unblocking task runs.
+    /// True if other tasks are queued at the worker that unblocked the task.
     pub current_has_more: bool,
 }
 
 impl Place {
-    /// Every answer.
+    /// Every place.
     pub const ALL: [Place; 3] = [Place::Current, Place::Last, Place::LastIfUp];
 
-    /// Their names, as in `ws-last:place=current`.
+    /// The names of the places, as in `ws-last:place=current`, in the order of [`Place::ALL`].
     pub const NAMES: [&str; 3] = ["current", "last", "last-if-up"];
 
-    /// The answer's name.
+    /// The name of the place.
     pub fn name(self) -> &'static str {
         Place::NAMES[self as usize]
     }
 
-    /// Whether the task goes where it last ran, and not to the current worker, where these are two.
+    /// True if the task goes to the worker that it last ran on, and not to the current worker, if they differ.
     pub fn goes_to_last(self, unblocked: Unblocked) -> bool {
         match self {
             Place::Current => false,

@@ -1,4 +1,4 @@
-//! One file per policy. Each cites the paper and section that it follows.
+//! The policies, one file each. Each file cites the paper and section that it follows.
 
 pub mod a_steal;
 pub mod abp;

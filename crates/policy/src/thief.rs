@@ -1,4 +1,4 @@
-//! The seam: events in, actions out.
+//! The interface between policy and shell: events in, actions out.
 
 /// A worker's index within its pool, from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -11,32 +11,34 @@ impl WorkerId {
     }
 }
 
-/// What a worker without a task does next. One value per worker, kept for the worker's life: it forgets nothing
-/// between two spells as a thief unless its policy says so.
+/// Decides what a worker without a task does next. There is one value per worker, for the worker's life. It keeps its
+/// state from one spell as a thief to the next, unless its policy says otherwise.
 pub trait Thief: Send {
-    /// Answers one event with one action. The shell calls this strictly alternately with doing what was answered.
+    /// Answers one event with one action. The shell carries the action out before it calls `next` again.
     fn next(&mut self, event: Event) -> Action;
 }
 
-/// What happened to the thief: the outcome of its last action, or what made it a thief.
+/// An event: the outcome of the thief's last action, or the reason why the worker is a thief.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
     /// The worker's deque ran empty: it just became a thief.
     DequeEmpty {
-        /// The wake-ups that it owed when it last left ([`Action::Run`]), less those that other thieves claimed since.
+        /// The wake-ups that the worker owed when it last left ([`Action::Run`]), minus the wake-ups that thieves
+        /// claimed since.
         wakeups_owed: u32,
     },
-    /// Nothing to take from this worker.
+    /// This worker has no task to take.
     StealFailed(WorkerId),
-    /// This worker has tasks, and the thief got none: another was faster, or the worker shares its tasks only on
-    /// request and has been asked. In the papers, where deques show all tasks, this is no failure: a policy that
-    /// counts failures does not count it.
+    /// This worker has tasks, but the thief got none. Either another thief was faster, or the worker shares tasks
+    /// only on request and has been asked. The papers' deques show all tasks, so the papers have no such failure. A
+    /// policy that counts failures does not count it.
     StealMissed(WorkerId),
     /// The shell holds a task taken from this worker. The answer that starts it is [`Action::Run`].
     StealSucceeded(WorkerId),
-    /// The shell holds a task that came from outside the pool, found where a steal was asked for.
+    /// The shell holds a task that came from outside the pool. It found the task when the thief asked for a steal.
     Injected,
-    /// What this worker was waiting for (a stolen half, a scope) is done: it has work again. May come after any action.
+    /// The thing that this worker waited for (a stolen half, a scope) is done: it has work again. May follow any
+    /// action.
     Resumed,
     /// The answer to [`Action::Inspect`].
     Seen(Victim),
@@ -44,126 +46,130 @@ pub enum Event {
     Counted {
         /// Workers with a task.
         busy: u32,
-        /// Workers without a task and awake, the asking one among them.
+        /// Workers that are awake without a task, the asking worker included.
         thieves: u32,
         /// Workers asleep.
         sleepers: u32,
     },
-    /// The shell holds the oldest task of this worker's queue, and the rest of it lies in the thief's own.
+    /// The shell holds the oldest task of this worker's queue. The rest of the queue is in the thief's own queue.
     Mugged(WorkerId),
     /// No worker without a core has a queue.
     NothingToMug,
-    /// The core was offered to others and is back.
+    /// The thief offered its core to other threads and has it again.
     Yielded,
-    /// The worker has been accelerated: it had what was left of the thief's time slice.
+    /// The worker has been accelerated: it had the rest of the thief's time slice.
     Accelerated(WorkerId),
-    /// It has not: it is on a core, another thief accelerates it, it is on another node, or it cannot be done here.
+    /// The worker was not accelerated. It is on a core, another thief accelerates it, it is on another NUMA node, or
+    /// this system cannot do it.
     AccelerationRefused(WorkerId),
     /// The pause is over.
     Paused {
-        /// Whether any worker of the pool has a task. If none has, the next task comes from a thread outside the pool,
+        /// True if any worker of the pool has a task. Otherwise the next task comes from a thread outside the pool,
         /// and that thread may be waiting for this very core.
         any_busy: bool,
-        /// Whether another program waits for a core.
+        /// True if another program waits for a core.
         core_is_wanted: bool,
     },
-    /// The answer to [`Action::ClaimWakeup`]; `None`: another thief was faster.
+    /// The answer to [`Action::ClaimWakeup`]. `None`: another thief was faster.
     WakeupClaimed(Option<WorkerId>),
-    /// The answer to [`Action::Wake`]; `None`: no such worker was asleep any more.
+    /// The answer to [`Action::Wake`]. `None`: the worker, or every worker, was awake already.
     PeerWoken(Option<WorkerId>),
-    /// The shell did not let the worker sleep.
+    /// The shell refused to let the worker sleep.
     SleepRefused(SleepRefusal),
-    /// The worker slept and is awake. May come after any action: with no work at all in the pool the shell puts every
-    /// worker to sleep, whatever its policy.
+    /// The worker slept and is awake. May follow any action: if a pool has no work at all, the shell puts every
+    /// worker to sleep under every policy.
     Woken(WakeReason),
 }
 
-/// What the thief wants done.
+/// The next action of a thief.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Try to take a task from this worker: [`Event::StealFailed`], [`Event::StealMissed`], [`Event::StealSucceeded`]
-    /// or [`Event::Injected`]. A worker alone in its pool names itself, and looks outside only.
+    /// or [`Event::Injected`]. A worker alone in its pool names itself, and the shell only looks for tasks from
+    /// outside.
     StealFrom(WorkerId),
     /// Take over the whole queue of a worker that has no core: [`Event::Mugged`], [`Event::Injected`] or
     /// [`Event::NothingToMug`].
     Mug,
-    /// Look at a worker: [`Event::Seen`]. Costs up to a microsecond, so only policies that need it ask.
+    /// Look at a worker: [`Event::Seen`]. A look costs up to a microsecond, so only policies that need it use it.
     Inspect(WorkerId),
-    /// Count the pool's roles: [`Event::Counted`]. Takes the pool's one lock, which is what `wsgi` exists to measure.
+    /// Count the pool's roles: [`Event::Counted`]. It takes the pool's only lock; `wsgi` exists to measure this cost.
     Count,
-    /// Give the core to this worker: [`Event::Yielded`]. Where the kernel has no directed yield, the worker is moved
-    /// to the thief's core first if its row says so ([`Row::yield_to`](crate::row::Row::yield_to)), and the yield
-    /// is a plain one.
+    /// Give the core to this worker: [`Event::Yielded`]. If the kernel has no directed yield, the shell first moves
+    /// the worker to the thief's core if the row says so ([`Row::yield_to`](crate::row::Row::yield_to)). It then does
+    /// a plain yield.
     YieldTo(WorkerId),
-    /// Give a worker what is left of the thief's time slice, on the thief's core (Robinhood §3.1). Whether it has its
-    /// old place again afterwards is up to the shell. [`Event::Accelerated`] or [`Event::AccelerationRefused`].
+    /// Give a worker the rest of the thief's time slice, on the thief's core (Robinhood §3.1): [`Event::Accelerated`]
+    /// or [`Event::AccelerationRefused`]. The shell decides if the worker gets its old place again afterwards.
     Accelerate {
-        /// The worker.
+        /// The worker to accelerate.
         candidate: WorkerId,
-        /// At which level: which time slice, and what runs in it.
+        /// The level: whose time slice is given, and what runs in it.
         level: Level,
     },
-    /// Give the core to the thread that the kernel picks: [`Event::Yielded`].
+    /// Give the core to a thread that the kernel chooses: [`Event::Yielded`].
     YieldCore,
     /// Stay on the core for this many spin-loop hints: [`Event::Paused`].
     Pause {
-        /// Spin-loop hints; one is 25 to 60 ns on current x86.
+        /// Number of spin-loop hints. One hint takes 25 to 60 ns on current x86 processors.
         hints: u32,
     },
     /// Take over one of the wake-ups that a busy worker owes: [`Event::WakeupClaimed`].
     ClaimWakeup {
-        /// The worker that owes it.
+        /// The worker that owes the wake-up.
         from: WorkerId,
     },
     /// Wake a sleeping worker: [`Event::PeerWoken`].
     Wake {
-        /// The sleeper; `None`: any.
+        /// The sleeper to wake. `None`: any sleeper.
         sleeper: Option<WorkerId>,
-        /// Make it the watchdog in this worker's place. Without effect unless this worker is the watchdog.
+        /// True if the sleeper becomes the watchdog in place of this worker. No effect unless this worker is the
+        /// watchdog.
         appoint: bool,
     },
     /// Sleep until woken: [`Event::Woken`] or [`Event::SleepRefused`].
     Sleep,
-    /// The same, but for so long at most. Where the worker has no core any more, until it is woken.
+    /// Sleep for a limited time: [`Event::Woken`] or [`Event::SleepRefused`]. If the worker has no core any more, it
+    /// sleeps until it is woken.
     Doze {
-        /// Microseconds, at least one.
+        /// The longest sleep, in microseconds, at least 1.
         us: u32,
     },
-    /// Start the task that was found, or go on with what was awaited; ends the conversation until the next
+    /// Start the task that was found, or continue the task that waited. It ends the conversation until the next
     /// [`Event::DequeEmpty`].
     Run {
-        /// Wake-ups that this worker leaves for other thieves to claim.
+        /// The number of wake-ups that this worker leaves for other thieves to claim.
         wakeups_owed: u32,
     },
 }
 
-/// What is accelerated (Robinhood §3.2).
+/// The level of an acceleration (Robinhood §3.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Level {
-    /// The worker's thread, which the operating system has preempted, in the time slice of the thief's.
+    /// The worker's thread, which the operating system has preempted, runs in the time slice of the thief's thread.
     Thread,
-    /// The virtual CPU on which the worker's thread runs, which the hypervisor has preempted, in the time slice of the
-    /// thief's.
+    /// The virtual CPU of the worker's thread, which the hypervisor has preempted, runs in the time slice of the
+    /// thief's virtual CPU.
     Vcpu,
 }
 
-/// What [`Action::Inspect`] saw.
+/// The result of [`Action::Inspect`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Victim {
-    /// The worker looked at.
+    /// The inspected worker.
     pub id: WorkerId,
-    /// What it is doing.
+    /// The role of the worker.
     pub role: Role,
-    /// Whether it has a core. Looked up for busy workers only.
+    /// The run status of the worker. The shell looks it up only for busy workers.
     pub run_status: RunStatus,
-    /// Wake-ups that it owes and no thief has claimed.
+    /// Wake-ups that the worker owes and that no thief has claimed.
     pub wakeups_owed: u32,
 }
 
-/// What a worker is doing.
+/// The role of a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// Has a task and more in its deque.
+    /// Has a task, and more tasks in its deque.
     Rich,
     /// Has a task and an empty deque.
     Poor,
@@ -174,47 +180,48 @@ pub enum Role {
 }
 
 impl Role {
-    /// Whether a worker of this role has an unfinished task (BWS Algorithm 2, line 17).
+    /// True if a worker of this role has an unfinished task (BWS Algorithm 2, line 17).
     pub fn has_task(self) -> bool {
         matches!(self, Role::Rich | Role::Poor)
     }
 }
 
-/// Whether a worker has a core.
+/// The run status of a worker: on a core, or not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RunStatus {
-    /// On a core now.
+    /// The worker is on a core now.
     Running,
-    /// Off its core. A worker that blocks inside a task (on a file, say) cannot be told from one that was preempted.
+    /// The worker is off its core. A worker that blocks inside a task (on a file, say) looks the same as a preempted
+    /// one.
     Preempted,
-    /// Parked by the runtime itself.
+    /// The runtime itself has parked the worker.
     Parked,
-    /// The kernel does not say.
+    /// The kernel does not tell.
     Unknown,
 }
 
-/// Why the shell let the worker not sleep.
+/// The reason why the shell refused to let the worker sleep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SleepRefusal {
     /// There is work to look for.
     WorkArrived,
-    /// All other thieves sleep or may sleep: this one stays awake, as the watchdog (BWS §4).
+    /// All other thieves sleep or may sleep. This worker stays awake, as the watchdog (BWS §4).
     YouAreWatchdog,
     /// The program is alone in the core table: no other program would use the core.
     Alone,
 }
 
-/// What woke a sleeper, and what for.
+/// The cause of a wake-up, and its purpose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WakeReason {
-    /// Another worker of the pool: there may be tasks to steal.
+    /// Another worker of the pool woke it: there may be tasks to steal.
     Peer,
-    /// The watchdog, or the shell in its place: you are the watchdog now.
+    /// The watchdog, or the shell in its place, woke it. The woken worker is the watchdog now.
     Appointed,
     /// A thread outside the pool handed in a task.
     Injected,
-    /// The program's coordinator: there is a core for this worker.
+    /// The program's coordinator woke it: there is a core for this worker.
     Coordinator,
-    /// Its timeout: it dozed, and its time is over.
+    /// The time of its doze is over.
     Timeout,
 }

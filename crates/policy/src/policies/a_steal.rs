@@ -1,4 +1,4 @@
-//! `a-steal`: a program tells how many cores it can use, and gets no more.
+//! `a-steal`: a program publishes how many cores it can use, and gets no more than these.
 
 use alloc::boxed::Box;
 
@@ -9,7 +9,7 @@ use crate::row::{Placement, Row, Share, Sharing, Sleeper};
 use crate::{Account, Action, Claims, Coordinator, Event, Orders, Thief, Victims};
 
 parameters! {
-    /// What can be set.
+    /// The parameters of `a-steal`.
     struct Parameters {
         delta_percent: u32 = Parameter::number(
             80,
@@ -21,7 +21,7 @@ parameters! {
             101..=1_000,
             "the responsiveness parameter ρ: the factor by which desire grows and shrinks",
         ),
-        // A job grows to P cores in log P / log ρ quanta; with 10 ms each most programs are over before.
+        // A job grows to P cores in log P / log ρ quanta. With quanta of 10 ms most programs would end before.
         quantum_us: u32 = dws::QUANTUM.or(2_000),
     }
 }
@@ -50,7 +50,7 @@ pub const ROW: Row = Row {
     ..abp::ROW
 };
 
-/// Every cycle is spent working, stealing or mugging (§1).
+/// A thief that always mugs or steals: every cycle is spent working, stealing or mugging (§1).
 struct ASteal {
     victims: Victims,
 }
@@ -67,18 +67,18 @@ impl Thief for ASteal {
     }
 }
 
-/// Figure 1.
+/// The desire of a job (figure 1).
 struct Desire {
-    /// δ.
+    /// The utilization parameter δ.
     delta: f64,
-    /// ρ.
+    /// The responsiveness parameter ρ.
     rho: f64,
-    /// d, real and at least 1.
+    /// The desire d, a real number of at least 1.
     desire: f64,
 }
 
 impl Desire {
-    /// What the job scheduler is told: the nearest whole number.
+    /// The desire that the job scheduler gets: the nearest whole number.
     fn rounded(&self) -> u32 {
         (self.desire + 0.5) as u32
     }
@@ -96,7 +96,7 @@ impl Coordinator for Desire {
             // Lines 5–6: efficient and satisfied.
             self.desire *= self.rho;
         }
-        // Line 7: efficient and deprived. The desire of a program with few workers stays at what they can use.
+        // Line 7: efficient and deprived. The desire is at most ρ times what the program's workers can use.
         self.desire = self.desire.min(f64::from(account.usable.max(1)) * self.rho);
         Orders::hold(self.rounded().min(account.usable), Claims::Owned)
     }
@@ -130,13 +130,13 @@ mod tests {
         assert_eq!(desires(quantum(100, 1)), (2, 15_000));
         assert_eq!(desires(quantum(80, 2)), (2, 22_500));
         assert_eq!(desires(quantum(90, 2)), (3, 33_750));
-        // Efficient and deprived: it keeps its desire.
+        // Efficient and deprived: the program keeps its desire.
         assert_eq!(desires(quantum(100, 2)), (3, 33_750));
         // Inefficient, satisfied or not.
         assert_eq!(desires(quantum(79, 3)), (2, 22_500));
         assert_eq!(desires(quantum(10, 1)), (2, 15_000));
         assert_eq!(desires(quantum(0, 2)), (1, 10_000));
-        // Never below one.
+        // The desire never falls below 1.
         assert_eq!(desires(quantum(0, 1)), (1, 10_000));
     }
 
@@ -147,7 +147,7 @@ mod tests {
             let usable = 4;
             assert!(job.quantum(&Account { usable, ..quantum(100, 16) }).desire <= usable);
         }
-        // And so it comes down again at once.
+        // The bound lets the desire fall again within a few quanta.
         let downs = (0..).take_while(|_| job.quantum(&quantum(0, 4)).desire > 1).count();
         assert!(downs <= 5, "{downs}");
     }

@@ -1,4 +1,4 @@
-//! `abp`: yield before every attempt, never sleep.
+//! `abp`: a thief yields before every attempt and never sleeps.
 
 use alloc::boxed::Box;
 
@@ -23,7 +23,7 @@ pub const ROW: Row = Row {
     rest: |victims, _| Box::new(Abp { victims }),
 };
 
-/// BWS Algorithm 1, lines 15–18: `yield(); RandomSteal(w)`, until there is a task.
+/// The loop of BWS Algorithm 1, lines 15–18: `yield(); RandomSteal(w)`, until there is a task.
 struct Abp {
     victims: Victims,
 }

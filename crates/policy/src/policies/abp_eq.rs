@@ -1,4 +1,4 @@
-//! `abp-eq`: `eq` + `abp`, the other side of the A-STEAL paper's comparison.
+//! `abp-eq`: `eq` + `abp`, the baseline that the A-STEAL paper compares with.
 
 use super::equipartition;
 use crate::row::{Placement, Row, Share, Sharing};

@@ -1,4 +1,4 @@
-//! `abp-mug`: ABP that takes over the queues of workers without a core.
+//! `abp-mug`: ABP whose thieves take over the queues of workers without a core.
 
 use alloc::boxed::Box;
 

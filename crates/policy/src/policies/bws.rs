@@ -8,7 +8,7 @@ use crate::row::{Pull, Row, Waking};
 use crate::{Action, Event, Role, RunStatus, SleepRefusal, Thief, Values, Victim, Victims, WakeReason, WorkerId};
 
 parameters! {
-    /// What can be set, of `bws-busy-wakes` and of `robinhood` too.
+    /// The parameters of `bws`, `bws-busy-wakes` and `robinhood`.
     struct Parameters {
         sleep_threshold: u32 = Parameter::number(
             64,
@@ -23,10 +23,10 @@ parameters! {
     }
 }
 
-/// What "yield to" a peer is on threads.
+/// The meaning of "yield to" a peer for threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum YieldTo {
-    /// As BWS's call has it (§4): the peer is moved to the caller's core, and left there.
+    /// The peer is moved to the caller's core, and left there, as by BWS's system call (§4).
     Pull,
     /// The peer stays where it is.
     Plain,
@@ -57,7 +57,7 @@ pub const ROW: Row = Row {
     ..abp::ROW
 };
 
-/// SleepThreshold, as `bws`, its ablation and `robinhood` take it (BWS §5.1; §5.4 varies it from 32 to 4096).
+/// SleepThreshold of `bws`, `bws-busy-wakes` and `robinhood` (BWS §5.1; §5.4 varies it from 32 to 4096).
 pub(super) fn sleep_threshold(values: &Values) -> u32 {
     Parameters::read(values).sleep_threshold
 }
@@ -68,25 +68,25 @@ pub(super) struct Bws {
     sleep_threshold: u32,
     /// `w.n`: unsuccessful steals since the last reset.
     steal_counter: u32,
-    /// `w.c`: wake-ups that this worker wants to see done. Unbounded in the paper; saturates here at 2³².
+    /// `w.c`: wake-ups that this worker wants to see done. Unbounded in the paper; saturates here at 2³² − 1.
     wakeup_counter: u32,
     watchdog: bool,
-    /// A watchdog that has a task in hand and wakes peers before it starts it.
+    /// True if a watchdog has found a task and wakes peers before it starts the task.
     leaving: bool,
-    /// The last steal was missed.
+    /// True if the last steal was missed.
     missed: bool,
 }
 
 impl Thief for Bws {
     fn next(&mut self, event: Event) -> Action {
         match event {
-            // Line 8: the procedure begins. What other thieves did not claim is this worker's again.
+            // Line 8: the procedure begins. The worker gets back the wake-ups that other thieves did not claim.
             Event::DequeEmpty { wakeups_owed } => {
                 self.wakeup_counter = wakeups_owed;
                 self.missed = false;
                 self.random_steal()
             }
-            // Lines 11–15. A task from outside counts as stolen: it may bring more, as a stolen one may.
+            // Lines 11–15. A task from outside counts as stolen, because more tasks may follow it, as after a steal.
             Event::StealSucceeded(_) | Event::Injected => {
                 self.wakeup_counter = self.wakeup_counter.saturating_add(2);
                 self.steal_counter = 0;
@@ -119,7 +119,8 @@ impl Thief for Bws {
                 self.steal_counter = 0;
                 self.random_steal()
             }
-            // None of line 32's unsuccessful ones; but a victim that cannot answer may be preempted (lines 18–19).
+            // A missed steal is no failure in the sense of line 32. But a victim that cannot answer may be preempted
+            // (lines 18–19).
             Event::StealMissed(victim) => {
                 self.missed = true;
                 Action::Inspect(victim)
@@ -147,12 +148,12 @@ impl Bws {
         }
     }
 
-    /// Line 10.
+    /// Steals from a random victim (line 10).
     fn random_steal(&mut self) -> Action {
         Action::StealFrom(self.victims.pick())
     }
 
-    /// Lines 17–31.
+    /// Answers the inspection of a victim (lines 17–31).
     fn inspected(&mut self, victim: Victim) -> Action {
         if victim.role.has_task() {
             if victim.run_status == RunStatus::Preempted {
@@ -167,7 +168,7 @@ impl Bws {
         self.count_failure()
     }
 
-    /// Lines 32–40.
+    /// Counts a failed steal (lines 32–40).
     fn count_failure(&mut self) -> Action {
         if core::mem::take(&mut self.missed) {
             return self.random_steal();
@@ -177,14 +178,14 @@ impl Bws {
             if self.wakeup_counter == 0 {
                 return Action::Sleep;
             }
-            // A sleep and a wake-up cancel out.
+            // A sleep and a wake-up cancel each other.
             self.wakeup_counter -= 1;
             self.steal_counter = 0;
         }
         self.random_steal()
     }
 
-    /// Line 15; a watchdog first wakes sleepers itself and appoints the first of them (§4).
+    /// Starts the task in hand (line 15). A watchdog first wakes sleepers itself and appoints the first one (§4).
     fn leave(&mut self) -> Action {
         if self.watchdog {
             self.leaving = true;
@@ -193,8 +194,8 @@ impl Bws {
         Action::Run { wakeups_owed: self.wakeup_counter }
     }
 
-    /// The watchdog's own wake-ups: at least the one that it appoints, and then as many as it owes. If no worker
-    /// sleeps, the shell keeps the post vacant for the next would-be sleeper.
+    /// Handles the watchdog's own wake-ups: it wakes at least the worker that it appoints, and then one for each
+    /// wake-up that it owes. If no worker sleeps, the shell keeps the post vacant for the next would-be sleeper.
     fn watchdog_woke(&mut self, woken: Option<WorkerId>) -> Action {
         self.wakeup_counter = self.wakeup_counter.saturating_sub(u32::from(woken.is_some()));
         if woken.is_some() && self.wakeup_counter > 0 {

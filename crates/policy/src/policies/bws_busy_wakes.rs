@@ -1,4 +1,4 @@
-//! `bws-busy-wakes`: BWS with the waking done by busy workers.
+//! `bws-busy-wakes`: BWS in which busy workers do the waking.
 
 use alloc::boxed::Box;
 
@@ -25,7 +25,7 @@ pub const ROW: Row = Row {
 /// "When a busy worker generates a new task, it wakes up two sleeping workers if there are any, and a thief goes to
 /// sleep when its number of unsuccessful steals exceeds a threshold."
 ///
-/// Yielding to a preempted victim stays; the wake-up counters have no use.
+/// A thief still yields to a preempted victim. The wake-up counters are not used.
 struct BusyWakes {
     victims: Victims,
     sleep_threshold: u32,

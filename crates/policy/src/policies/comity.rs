@@ -1,4 +1,4 @@
-//! `comity`: the default.
+//! `comity`: the default policy.
 
 mod courtesy;
 mod efficiency;
@@ -16,7 +16,7 @@ use crate::row::{Accelerates, Placement, Row, Share, Sharing, Sleeper, Waking};
 use crate::{Action, Event, Level, Place, Role, RunStatus, Thief, Victims, WakeReason, WorkerId};
 
 parameters! {
-    /// What can be set.
+    /// The parameters of `comity`.
     struct Parameters {
         rounds: u32 = Parameter::number(64, 0..=65_536, "rounds of steals over all peers before a thief sleeps"),
         pause: u32 = Parameter::number(
@@ -55,12 +55,12 @@ parameters! {
 
 const OFF_OR_ON: [&str; 2] = ["off", "on"];
 
-/// What a program's share is, by its weight, where all programs ask for the same.
+/// The share of a program, by its weight, if all programs propose the same division.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Divides {
     /// An equal part of the cores.
     Equal,
-    /// The part by which it is slowed as much as the others.
+    /// The part by which the program is slowed down as much as the others.
     Slowdown,
     /// All cores, for an equal part of the time.
     Time,
@@ -76,14 +76,14 @@ impl Field for Divides {
     }
 }
 
-/// What a thief does that would sleep beside a poor worker that is off its core.
+/// The action of a thief before it would sleep while a poor worker is off its core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Accelerate {
-    /// It sleeps.
+    /// The thief sleeps.
     None,
-    /// It yields to that worker (BWS §3.1).
+    /// The thief yields to the poor worker (BWS §3.1).
     Yield,
-    /// Its time slice goes to that worker (Robinhood §3.1).
+    /// The thief gives its time slice to the poor worker (Robinhood §3.1).
     Pull,
 }
 
@@ -148,71 +148,76 @@ pub const ROW: Row = Row {
     ..abp::ROW
 };
 
-/// Resting as in BWS, with two differences that a kernel with EEVDF asks for.
+/// A thief that rests as in BWS, with two differences that a kernel with EEVDF requires.
 ///
-/// A thief yields the core only while no worker of its pool has a task. Then the next task comes from a thread
-/// outside, such as the one that waited for the last, and that thread may be queued behind this spinning thief.
-/// Otherwise the thief does not yield: a thread that has yielded to another forfeits its place, and its next wake-up
-/// then costs up to 3 ms. And since a sleeper costs a push only one load, no worker has to stay awake as a watchdog
-/// beside a long serial task.
+/// 1. A thief yields the core only while no worker of its pool has a task. The next task then comes from a thread
+///    outside the pool, such as the thread that waited for the last task. That thread may be queued behind this
+///    spinning thief. Otherwise the thief does not yield. A thread that yields to another thread loses its place in
+///    the kernel's queue, and its next wake-up then costs up to 3 ms.
+/// 2. No worker has to stay awake as a watchdog while another runs a long serial task, because a sleeper costs a push
+///    only one load.
 ///
-/// The pauses grow. A program of many short phases has its next task within microseconds, and a thief that then still
-/// pauses is late for each. With the default values a spell lasts some 60 to 130 µs, about what a wake-up costs where
-/// a hypervisor halts idle cores. So spinning and then sleeping costs at most twice what the better of the two would
-/// have.
+/// The pauses grow. A program of many short phases has its next task within microseconds. A thief in a long pause
+/// would be late for each of them. With the default values a spell lasts some 60 to 130 µs. That is about the cost of
+/// a wake-up under a hypervisor that halts idle cores. So spinning followed by sleep costs at most twice as much as
+/// the better of the two.
 ///
-/// Where another program waits for a core, a thief of a pool without any work sleeps at once: the other program may
-/// use the core. A thief beside a busy worker searches on, for a core that is left for so short a time is not lent.
+/// While another program waits for a core, a thief of a pool without any work sleeps at once: the other program may
+/// use the core. A thief of a pool with a busy worker continues to search, because a core that is left for a short
+/// time is not lent.
 ///
-/// Where spinning has been in vain several times in a row, the gaps are longer than that. A thief then tries only half
-/// the rounds, which is a quarter of the time; after as many more times in vain half of that, and so on. Now and then
-/// it tries all of them, lest it miss that the gaps have become short. A thief that never had a task tries as few: its
-/// program may never use this pool. Until it is woken, such a thief tries only a few peers in each round: when a pool
-/// of thousands begins, all of them look at once.
+/// If spinning was in vain several times in a row, the gaps between tasks are longer than a spell. A thief then tries
+/// only half the rounds, which takes a quarter of the time. After the same number of failures it halves the rounds
+/// again, and so on. From time to time it tries all rounds, so that it notices when the gaps have become short. A
+/// thief that never had a task tries the smallest number of rounds, because its program may never use this pool.
+/// Until it is first woken, it also tries only a few peers in each round: when a pool of thousands begins, all its
+/// thieves look at the same time.
 struct Comity {
     victims: Victims,
     peers: u32,
     rounds: u32,
     pause: u32,
     accelerate: Accelerate,
-    /// Steals tried in this round.
+    /// Steals that this round has tried.
     tried: u32,
-    /// Rounds that found nothing since the spell began, or since it was woken.
+    /// Rounds that found nothing since the spell began, or since the worker was woken.
     round: u32,
-    /// How often in a row it spun and then slept.
+    /// The number of times in a row that the thief spun and then slept.
     in_vain: u32,
-    /// Whether it ever had a task.
+    /// True if the thief ever had a task.
     had_task: bool,
-    /// Whether it neither had a task nor was ever woken.
+    /// True if the thief neither had a task nor was ever woken.
     begins: bool,
-    /// Peers that it has looked at, to accelerate one before it sleeps.
+    /// The number of peers that the thief has inspected, to accelerate one before it sleeps.
     looks: u32,
-    /// One of them that it was refused once: a clock has to be read twice.
+    /// The peer whose acceleration was refused once. The thief asks again, because a clock has to be read twice.
     refused: Option<WorkerId>,
-    /// One of them had a task.
+    /// True if an inspected peer had a task.
     has_seen_busy: bool,
-    /// How long it dozes next.
+    /// Length of the next doze, in microseconds.
     doze_us: u32,
 }
 
-/// How long a thief dozes in microseconds at first, and at most after as many doublings: each time costs a switch.
+/// Length of the first doze and of the longest doze, in microseconds. Each doze is twice as long as the one before,
+/// because each costs a switch.
 const DOZE_US: u32 = 1_000;
 const LONGEST_DOZE_US: u32 = 32_000;
 
-/// How long a thief waits, in spin-loop hints, before it asks again for what was refused: at least the 50 µs between
+/// The pause before a thief repeats a refused acceleration, in spin-loop hints. It lasts at least the 50 µs between
 /// two readings of a clock.
 const READS_AGAIN: u32 = 2_500;
 
-/// How often spinning may be in vain before a thief spins less.
+/// The number of times that spinning may be in vain before a thief spins less.
 const GIVES_UP_AFTER: u32 = 4;
 
-/// How often the rounds are halved.
+/// The most times that the rounds are halved.
 const HALVINGS: u32 = 4;
 
-/// Every so many times it spins in full all the same.
+/// A thief spins in full again each time that this many spells were in vain.
 const TRIES_AGAIN: u32 = 32;
 
-/// So many peers are tried in a round by a thief that never had a task, nor was woken for one.
+/// The most peers per round of a thief that never had a task and was never woken. Also the most peers that a thief
+/// inspects before it sleeps.
 const FEW_PEERS: u32 = 16;
 
 impl Comity {
@@ -239,7 +244,7 @@ impl Comity {
         self.search()
     }
 
-    /// At any peer, and then at each after the last, but not at all of a large pool's.
+    /// Inspects a random peer first, and then each peer after `last`. In a large pool it inspects only some peers.
     fn look(&mut self, last: Option<WorkerId>) -> Action {
         if self.looks == self.peers.min(FEW_PEERS) {
             return self.rest();
@@ -251,7 +256,8 @@ impl Comity {
         })
     }
 
-    /// Beside a busy worker it dozes: that may be preempted while it is poor, and no push wakes this thief then.
+    /// Rests. If a peer was busy, the thief dozes: that peer may be preempted while it is poor, and no push wakes
+    /// this thief then.
     fn rest(&mut self) -> Action {
         match mem::take(&mut self.has_seen_busy) && self.accelerate == Accelerate::Pull {
             true => Action::Doze { us: self.doze_us },
@@ -277,18 +283,19 @@ impl Thief for Comity {
         match event {
             Event::StealSucceeded(_) | Event::Injected | Event::Resumed => {
                 (self.had_task, self.begins, self.looks) = (true, false, 0);
-                // A task that was found while spinning, and not on being woken.
+                // The thief found the task while spinning, and not when it was woken.
                 if self.round > 0 {
                     self.in_vain = 0;
                 }
                 if event == Event::Injected && self.accelerate == Accelerate::Pull {
-                    // Those that fell asleep beside no task do not doze.
+                    // Thieves that fell asleep while no worker had a task do not doze.
                     return Action::Wake { sleeper: None, appoint: false };
                 }
                 Action::Run { wakeups_owed: 0 }
             }
             Event::PeerWoken(_) => Action::Run { wakeups_owed: 0 },
-            // Whether a victim has no tasks or none for this thief: it pauses after as many attempts.
+            // A victim with no tasks at all and a missed steal both count as an attempt. The thief pauses after the
+            // same number.
             Event::StealFailed(_) | Event::StealMissed(_) if self.tried < self.peers_to_try() => self.search(),
             Event::StealFailed(_) | Event::StealMissed(_) => {
                 self.tried = 0;
@@ -308,8 +315,8 @@ impl Thief for Comity {
                 None => Action::Pause { hints: READS_AGAIN },
                 Some(_) => self.rest(),
             },
-            // It has been off its core, so it tries all peers once more. But the one that it left is off its own core
-            // by now.
+            // The thief has been off its core, so it tries all peers once more. It does not spin again, because the
+            // worker that it left is off its own core by now.
             Event::Accelerated(_) | Event::Yielded if self.looks > 0 => {
                 let action = self.begin();
                 self.round = self.rounds;
@@ -321,7 +328,7 @@ impl Thief for Comity {
             },
             Event::Paused { any_busy: false, core_is_wanted: true } => Action::Sleep,
             Event::Paused { any_busy: false, core_is_wanted: false } => Action::YieldCore,
-            // The look at all queues that no sleeper may skip comes before it dozes on.
+            // The look at all queues that no sleeper may skip comes before the next doze.
             Event::Woken(WakeReason::Timeout) => {
                 self.doze_us = (2 * self.doze_us).min(LONGEST_DOZE_US);
                 (self.looks, self.refused) = (0, None);
@@ -344,7 +351,7 @@ mod tests {
 
     const BUSY: Event = Event::Paused { any_busy: true, core_is_wanted: false };
 
-    /// A thief that has had a task: one that was waited for.
+    /// A thief that has had a task: it waited for the task, and the task is done.
     fn thief(policy: &str, workers: u32) -> Box<dyn Thief> {
         let mut thief = policy.parse::<Policy>().unwrap().thief(WorkerId(0), workers, 1);
         assert_eq!(thief.next(Event::Resumed), Action::Run { wakeups_owed: 0 });
@@ -436,7 +443,7 @@ mod tests {
         }
     }
 
-    /// How often it pauses from this event until it sleeps.
+    /// Returns the number of pauses from this event until the thief sleeps.
     fn pauses_until_asleep(thief: &mut dyn Thief, event: Event) -> u32 {
         let (mut pauses, mut action) = (0, thief.next(event));
         loop {
@@ -459,11 +466,11 @@ mod tests {
         let spells: Vec<u32> = (0..34).map(|_| pauses_until_asleep(&mut *thief, woken)).collect();
         assert_eq!(spells[..18], [16, 16, 16, 16, 8, 8, 8, 8, 16, 4, 4, 4, 2, 2, 2, 2, 1, 1]);
         assert_eq!(spells[30..], [1, 1, 16, 1]);
-        // A task on being woken says nothing about the gaps.
+        // A task that a thief finds when it is woken does not show that the gaps are short.
         let Action::StealFrom(victim) = thief.next(woken) else { panic!("a woken thief looks for tasks") };
         assert_eq!(thief.next(Event::StealSucceeded(victim)), Action::Run { wakeups_owed: 0 });
         assert_eq!(pauses_until_asleep(&mut *thief, Event::DequeEmpty { wakeups_owed: 0 }), 1);
-        // One that comes while it spins does.
+        // A task that comes while the thief spins shows that the gaps are short.
         let Action::StealFrom(victim) = thief.next(woken) else { panic!("a woken thief looks for tasks") };
         assert!(matches!(thief.next(Event::StealFailed(victim)), Action::Pause { .. }));
         assert!(matches!(thief.next(BUSY), Action::StealFrom(_)));
@@ -471,7 +478,7 @@ mod tests {
         assert_eq!(pauses_until_asleep(&mut *thief, Event::DequeEmpty { wakeups_owed: 0 }), 16);
     }
 
-    /// What a thief does after its only steal has failed, and then after each of these.
+    /// Returns the thief's action after its only steal has failed, and the action after each of `answers`.
     fn after_a_failed_steal(policy: &str, answers: &[Event]) -> Vec<Action> {
         let mut thief = thief(policy, 2);
         assert_eq!(thief.next(Event::DequeEmpty { wakeups_owed: 0 }), Action::StealFrom(WorkerId(1)));
@@ -516,7 +523,7 @@ mod tests {
             _ => None,
         });
         assert_eq!(dozes.collect::<Vec<_>>(), [1, 2, 4, 8, 16, 32, 32]);
-        // Without a busy peer it sleeps, and begins anew when it is woken.
+        // Without a busy peer the thief sleeps. After a wake-up its dozes start again with the shortest.
         let asleep =
             Event::Seen(Victim { id: WorkerId(1), role: Role::Thief, run_status: RunStatus::Unknown, wakeups_owed: 0 });
         let woken = Event::Woken(WakeReason::Peer);

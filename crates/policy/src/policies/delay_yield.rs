@@ -1,4 +1,4 @@
-//! `delay-yield`: yield only after many failures.
+//! `delay-yield`: a thief yields only after many failures.
 
 use alloc::boxed::Box;
 
@@ -8,7 +8,7 @@ use crate::row::Row;
 use crate::{Action, Event, Thief, Victims};
 
 parameters! {
-    /// What can be set.
+    /// The parameters of `delay-yield`.
     struct Parameters {
         failures_per_worker: u32 =
             Parameter::number(2, 1..=4096, "failed steals per worker of the pool before the first yield"),

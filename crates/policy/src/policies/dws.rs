@@ -7,7 +7,8 @@ use crate::parameters::{Parameter, Values, parameters};
 use crate::row::{Placement, Row, Share, Sharing, Sleeper, Waking};
 use crate::{Account, Action, Claims, Coordinator, Event, Orders, SleepRefusal, Thief, Victims};
 
-/// T of DWS §3.4, how often a coordinator looks. One that looked less often than twice a second would count as stopped.
+/// T of DWS §3.4: the time between two looks of a coordinator. With looks rarer than twice a second, a coordinator
+/// would count as stopped.
 pub(super) const QUANTUM: Parameter = Parameter::number(
     10_000,
     100..=200_000,
@@ -15,7 +16,7 @@ pub(super) const QUANTUM: Parameter = Parameter::number(
 );
 
 parameters! {
-    /// What can be set.
+    /// The parameters of `dws` and `dws-nc`.
     struct Parameters {
         /// T_SLEEP of §3.2, k by default (§3.4).
         t_sleep: u32 = Parameter::number(
@@ -39,7 +40,7 @@ pub const ROW: Row = Row {
     ..abp::ROW
 };
 
-/// How `dws` and its ablation take part in the table.
+/// The rules by which `dws` and `dws-nc` use the core table.
 pub(super) const SHARING: Sharing = Sharing {
     placement: Placement::OnePerCore,
     sleeper: Sleeper::LeavesCore,
@@ -51,7 +52,7 @@ pub(super) const SHARING: Sharing = Sharing {
     coordinator: |_| Box::new(Demand { own_only: false }),
 };
 
-/// The thief of both.
+/// Makes the thief of `dws` and of `dws-nc`.
 fn rest(victims: Victims, values: &Values) -> Box<dyn Thief> {
     let t_sleep = match Parameters::read(values).t_sleep {
         0 => victims.peers() + 1,
@@ -60,7 +61,7 @@ fn rest(victims: Victims, values: &Values) -> Box<dyn Thief> {
     Box::new(Dws { victims, t_sleep, failed_steals: 0 })
 }
 
-/// Algorithm 1.
+/// The thief of Algorithm 1.
 struct Dws {
     victims: Victims,
     t_sleep: u32,
@@ -83,7 +84,7 @@ impl Thief for Dws {
                     return Action::Sleep;
                 }
             }
-            // §3.5: a program alone on the machine steals as it always did, which in Cilk is ABP's way.
+            // §3.5: a program alone on the machine steals as it would without DWS. In Cilk that is ABP's way.
             Event::SleepRefused(SleepRefusal::Alone) => return Action::YieldCore,
             _ => {}
         }
@@ -92,9 +93,9 @@ impl Thief for Dws {
     }
 }
 
-/// Algorithm 2.
+/// The coordinator of Algorithm 2.
 pub(super) struct Demand {
-    /// `dws-nc`: the free cores of others are as if they were used.
+    /// True for `dws-nc`: free cores of other programs count as used.
     pub(super) own_only: bool,
 }
 
@@ -103,17 +104,18 @@ impl Coordinator for Demand {
         let Account { usable, awake, queued, lent, .. } = *account;
         let orders = |cores| Orders::hold(usable, cores);
         if account.first {
-            // §3.1: in the beginning each program has its share.
+            // §3.1: at the beginning each program has its share.
             return orders(Claims::Owned);
         }
-        // Line 3. One queued task for one awake worker wakes none.
+        // Line 3. A program with at most one queued task per awake worker wakes no worker.
         if queued <= awake {
             return orders(Claims::AS_BEFORE);
         }
-        // Line 4. The paper leaves N_a = 0 open; a program without an awake worker wants one for each task.
+        // Line 4. The paper does not define N_w for N_a = 0. Here, a program without an awake worker wants one worker
+        // per task.
         let wanted = queued / awake.max(1);
         let usable_free = if self.own_only { account.own_free } else { account.free };
-        // Lines 5–12, with the equalities as in the text of §3.3, where the algorithm drops them.
+        // Lines 5–12. Equal numbers are treated as in the text of §3.3, because the algorithm omits them.
         let free = wanted.min(usable_free);
         let back = (wanted - free).min(lent);
         orders(Claims::More { free, own_only: self.own_only, back })
@@ -160,11 +162,11 @@ mod tests {
         assert!(yields > 20, "{yields}");
     }
 
-    /// N_a, N_b, N_f, N_r and what is to be taken of free cores and taken back.
+    /// The columns: N_a, N_b, N_f, N_r, the number of free cores to claim, and the number of cores to take back.
     #[test]
     fn a_coordinator_follows_the_three_cases_of_algorithm_2() {
         for (awake, queued, free, lent, taken, back) in [
-            // Line 3: not more tasks than workers.
+            // Line 3: no more tasks than workers.
             (1, 1, 4, 4, 0, 0),
             (4, 4, 4, 4, 0, 0),
             // N_w ≤ N_f.
@@ -178,7 +180,7 @@ mod tests {
             // N_w > N_f + N_r.
             (1, 50, 4, 3, 4, 3),
             (1, 50, 0, 0, 0, 0),
-            // Left open by the paper.
+            // Not defined by the paper.
             (0, 3, 4, 4, 3, 0),
         ] {
             let account = Account { awake, queued, free, lent, usable: 16, ..Account::default() };

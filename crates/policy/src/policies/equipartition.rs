@@ -1,4 +1,4 @@
-//! `equipartition`: every program has an equal part of the cores to itself.
+//! `equipartition`: every program has an equal part of the cores for its own use.
 
 use alloc::boxed::Box;
 
@@ -8,7 +8,7 @@ use crate::row::{Placement, Row, Share, Sharing, Sleeper};
 use crate::{Account, Claims, Coordinator, Orders};
 
 parameters! {
-    /// What can be set.
+    /// The parameters of `equipartition`.
     struct Parameters {
         quantum_us: u32 = dws::QUANTUM,
     }
@@ -24,7 +24,7 @@ pub const ROW: Row = Row {
     ..abp::ROW
 };
 
-/// How the policies without feedback take part in the table.
+/// The rules by which policies without feedback use the core table.
 pub(super) const SHARING: Sharing = Sharing {
     placement: Placement::OnePerCore,
     sleeper: Sleeper::KeepsCore,
@@ -36,7 +36,7 @@ pub(super) const SHARING: Sharing = Sharing {
     coordinator: |_| Box::new(EqualShare),
 };
 
-/// EQ: the share of a program that says nothing of what it can use.
+/// EQ: the coordinator of a program that publishes no measured desire. It claims the program's equal share.
 struct EqualShare;
 
 impl Coordinator for EqualShare {

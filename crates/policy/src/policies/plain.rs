@@ -1,4 +1,4 @@
-//! `plain`: work stealing as most programs have it today.
+//! `plain`: work stealing as in most programs today.
 
 use alloc::boxed::Box;
 
@@ -8,7 +8,7 @@ use crate::row::{Row, Waking};
 use crate::{Action, Event, Thief, Victims};
 
 parameters! {
-    /// What can be set.
+    /// The parameters of `plain`.
     struct Parameters {
         rounds: u32 = Parameter::number(33, 1..=65_536, "rounds of steals over all peers before a thief sleeps"),
     }
@@ -29,19 +29,19 @@ pub const ROW: Row = Row {
     ..abp::ROW
 };
 
-/// A thief looks at every peer once, yields, and starts over. After 32 such rounds it says that it is about to sleep,
-/// looks once more, and sleeps until a push or an injection wakes it.
+/// A thief that tries to steal once per peer, yields, and starts over. In rayon, after 32 such rounds a thief
+/// announces that it is about to sleep and looks once more. It then sleeps until a push or an injection wakes it.
 ///
-/// Two differences. The victims of a round are drawn one by one, as by all policies here, where rayon goes through all
-/// peers from a random one on. And a sleeper needs not say what it is about to do before its last round: the shell's
-/// protocol (`Waking::Hungry`) looks itself.
+/// There are two differences from rayon. A thief draws the victims of a round one by one, as under all policies here.
+/// In rayon it visits all peers in a circle from a random one. And a thief need not announce its sleep before the
+/// last round, because the shell's protocol (`Waking::Hungry`) looks for tasks itself.
 struct Plain {
     victims: Victims,
     peers: u32,
     rounds: u32,
-    /// Steals tried in this round.
+    /// Steals that this round has tried.
     tried: u32,
-    /// Rounds that found nothing since the spell began, or since it was woken.
+    /// Rounds that found nothing since the spell began, or since the worker was woken.
     round: u32,
 }
 
@@ -56,7 +56,7 @@ impl Thief for Plain {
     fn next(&mut self, event: Event) -> Action {
         match event {
             Event::StealSucceeded(_) | Event::Injected | Event::Resumed => Action::Run { wakeups_owed: 0 },
-            // As rayon: a round in which a steal was missed is no failed one, and is begun anew.
+            // A round with a missed steal is not a failed round and starts anew, as in rayon.
             Event::StealMissed(_) => {
                 self.tried = 0;
                 self.search()

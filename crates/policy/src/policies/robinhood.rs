@@ -1,5 +1,5 @@
-//! `robinhood`: as `bws`, and a thief's time slice goes to the poor worker that it could not rob. `robinhood-u`,
-//! `robinhood-s`: two variants of the paper's evaluation.
+//! `robinhood`: as `bws`, but a thief gives its time slice to a poor worker from which it could steal nothing.
+//! `robinhood-u`, `robinhood-s`: two variants of the paper's evaluation.
 
 use alloc::boxed::Box;
 
@@ -7,7 +7,7 @@ use super::bws::{self, Bws};
 use crate::row::{Accelerates, Pull, Row};
 use crate::{Action, Event, Level, Role, RunStatus, Thief, Values, Victim, Victims};
 
-/// As `runtime/src/workers/acceleration.rs` has it: the candidate is not pushed back, and the thief is in its old
+/// The pull of `runtime/src/workers/acceleration.rs`: the candidate is not pushed back, and the thief gets its old
 /// place.
 pub(super) const CHANGES_PLACES: Pull = Pull { across_nodes: false, changes_places: true };
 
@@ -16,7 +16,7 @@ pub const ROW: Row = Row {
     name: "robinhood",
     summary: "as bws, but what is left of a thief's time slice goes to a poor worker that is off its core",
     source: "Robinhood §3.2, §4.2, Algorithm 1",
-    // A victim that has tasks is yielded to as under BWS, but within its node.
+    // A thief yields to a victim with tasks as under BWS, but only within its NUMA node.
     yield_to: |values| (bws::ROW.yield_to)(values).map(|pull| Pull { across_nodes: false, ..pull }),
     accelerates: |_| Some(Accelerates { threads: Some(CHANGES_PLACES), vcpus: true }),
     rest: |victims, values| thief(victims, values, true),
@@ -33,7 +33,7 @@ pub const ROW_U: Row = Row {
     ..ROW
 };
 
-/// The catalog row of the variant that accelerates virtual CPUs alone.
+/// The catalog row of the variant that accelerates only virtual CPUs.
 pub const ROW_S: Row = Row {
     name: "robinhood-s",
     summary: "as bws to threads, and as robinhood to virtual CPUs: what accelerating threads is worth",
@@ -49,15 +49,15 @@ fn thief(victims: Victims, values: &Values, threads: bool) -> Box<dyn Thief> {
     Box::new(Robinhood { bws, threads, failed: false, running: None })
 }
 
-/// Algorithm 1 between BWS's thief and its shell: BWS is told of all that is no poor worker's, and of what
-/// acceleration left to it.
+/// Algorithm 1 between BWS's thief and its shell. BWS's thief gets every event that does not concern a poor worker,
+/// and the events that acceleration leaves to it.
 struct Robinhood {
     bws: Bws,
-    /// Whether a preempted thread is accelerated; if not, BWS yields to it.
+    /// True if a preempted thread is accelerated. Otherwise BWS yields to it.
     threads: bool,
-    /// The last steal failed, for there was nothing to take.
+    /// True if the last steal failed because there was nothing to take.
     failed: bool,
-    /// Of this one the virtual CPU is to be accelerated.
+    /// The victim whose virtual CPU is to be accelerated.
     running: Option<Victim>,
 }
 
@@ -67,9 +67,9 @@ impl Thief for Robinhood {
         match event {
             // Line 1.
             Event::StealFailed(_) => self.failed = true,
-            // "w fails to get the lock of v" (§4.2) is no failure of this kind.
+            // "w fails to get the lock of v" (§4.2) is not a failure of this kind.
             Event::StealMissed(_) => self.failed = false,
-            // Line 3: "works on an unfinished task", and still has none to take.
+            // Line 3: the victim "works on an unfinished task", and still has no task to take.
             Event::Seen(victim) if self.failed && victim.role == Role::Poor => match victim.run_status {
                 // Lines 4–5.
                 RunStatus::Preempted if self.threads => {
@@ -83,7 +83,7 @@ impl Thief for Robinhood {
                 _ => {}
             },
             Event::Accelerated(_) | Event::AccelerationRefused(_) => {
-                // A virtual CPU stays as it was: BWS's lines 21–31. Else the call was in the place of BWS's yield (§5).
+                // A refused virtual CPU leads to BWS's lines 21–31. Otherwise the call replaced BWS's yield (§5).
                 let as_it_was = running.filter(|_| matches!(event, Event::AccelerationRefused(_)));
                 return self.bws.next(as_it_was.map_or(Event::Yielded, Event::Seen));
             }

@@ -1,4 +1,4 @@
-//! `selective-yield`: yield once every so many failures.
+//! `selective-yield`: a thief yields once per fixed number of failures.
 
 use alloc::boxed::Box;
 
@@ -8,7 +8,7 @@ use crate::row::Row;
 use crate::{Action, Event, Thief, Victims};
 
 parameters! {
-    /// What can be set.
+    /// The parameters of `selective-yield`.
     struct Parameters {
         every: u32 = Parameter::number(64, 1..=65_536, "failed steals per yield"),
     }
@@ -72,7 +72,7 @@ mod tests {
                 other => panic!("{other:?}"),
             };
         }
-        // The yield of the last failure is the next answer.
+        // The thief answers the last failure with one more yield, after the loop.
         assert_eq!((yields, thief.next(event)), (9, Action::YieldCore));
     }
 }

@@ -1,4 +1,4 @@
-//! `ws-last`: an unblocked task goes back where it last ran.
+//! `ws-last`: an unblocked task goes back to the worker that it last ran on.
 
 use alloc::boxed::Box;
 
@@ -16,8 +16,8 @@ pub const ROW: Row = Row {
     ..abp::ROW
 };
 
-/// §2: "chooses a random thread and tries to steal"; if that fails, and the program is not finished, `sched_yield`
-/// "before starting the next loop iteration". So one attempt comes before the first yield, unlike in ABP.
+/// §2: "chooses a random thread and tries to steal". If that fails, and the program is not finished, `sched_yield`
+/// "before starting the next loop iteration". So a thief tries once before its first yield, unlike in ABP.
 struct WsLast {
     victims: Victims,
 }

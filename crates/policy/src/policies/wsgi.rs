@@ -8,7 +8,7 @@ use crate::row::{Row, Waking};
 use crate::{Action, Event, Thief, Victims};
 
 parameters! {
-    /// What can be set.
+    /// The parameters of `wsgi`.
     struct Parameters {
         ratio: u32 = Parameter::number(2, 1..=1024, "busy workers per thief that stays awake"),
     }
@@ -34,7 +34,7 @@ pub const ROW: Row = Row {
 struct Wsgi {
     victims: Victims,
     ratio: u32,
-    /// A task is in hand: the next count decides about waking, then it starts.
+    /// True if the thief holds a task. The next count decides about waking, then the task starts.
     found: bool,
 }
 
@@ -56,7 +56,7 @@ impl Thief for Wsgi {
             }
             Event::StealFailed(_) => Action::Count,
             Event::Counted { busy, thieves, sleepers } => {
-                // At least one thief looks for tasks while any worker could make some.
+                // At least one thief looks for tasks while any worker could create some.
                 let wanted = busy.div_ceil(self.ratio).max(1);
                 if thieves < wanted && sleepers > 0 {
                     return Action::Wake { sleeper: None, appoint: false };
