@@ -1,4 +1,4 @@
-//! BWS Algorithm 2 and §4 as tables: what happened, and what the paper says comes next.
+//! Conversations of BWS, Algorithm 2 and §4: tables of events and the actions that the paper requires.
 
 use comity_policy::row::Pull;
 use comity_policy::{Action, Event, Policy, Role, RunStatus, SleepRefusal, Thief, Victim, WakeReason, WorkerId};
@@ -15,13 +15,13 @@ fn seen(role: Role, run_status: RunStatus, wakeups_owed: u32) -> Event {
     Event::Seen(Victim { id: PEER, role, run_status, wakeups_owed })
 }
 
-/// A failed steal from a poor, running victim that owes nothing: the plainest failure.
+/// A failed steal from a poor, running victim that owes nothing: the simplest failure.
 fn fail(thief: &mut dyn Thief) -> Action {
     assert_eq!(thief.next(Event::StealFailed(PEER)), Action::Inspect(PEER));
     thief.next(seen(Role::Poor, RunStatus::Running, 0))
 }
 
-/// Walks a conversation: each event and the action it must be answered with.
+/// Holds a conversation: sends each event and checks the answer.
 fn converse(thief: &mut dyn Thief, conversation: &[(Event, Action)]) {
     for (step, (event, expected)) in conversation.iter().enumerate() {
         assert_eq!(thief.next(*event), *expected, "step {step}, after {event:?}");
@@ -36,10 +36,10 @@ fn lines_11_to_15_a_successful_steal_owes_two_wakeups_and_starts_at_once() {
         &[
             (Event::DequeEmpty { wakeups_owed: 0 }, STEAL),
             (Event::StealSucceeded(PEER), Action::Run { wakeups_owed: 2 }),
-            // No thief claimed them: they come back and two more are added. The counter has no cap.
+            // No thief claimed the two wake-ups: they come back and two more are added. The counter has no cap.
             (Event::DequeEmpty { wakeups_owed: 2 }, STEAL),
             (Event::StealSucceeded(PEER), Action::Run { wakeups_owed: 4 }),
-            // Three were claimed meanwhile.
+            // Other thieves claimed three meanwhile.
             (Event::DequeEmpty { wakeups_owed: 1 }, STEAL),
             (Event::Injected, Action::Run { wakeups_owed: 3 }),
         ],
@@ -54,22 +54,22 @@ fn lines_17_to_24_what_a_busy_victim_leads_to() {
         &mut *thief,
         &[
             (Event::DequeEmpty { wakeups_owed: 0 }, STEAL),
-            // Preempted: yield to it, whatever it owes.
+            // The victim is preempted: the thief yields to it, with or without wake-ups that it owes.
             (Event::StealFailed(PEER), inspect),
             (seen(Role::Poor, RunStatus::Preempted, 3), Action::YieldTo(PEER)),
             (Event::Yielded, STEAL),
             (Event::StealFailed(PEER), inspect),
             (seen(Role::Rich, RunStatus::Preempted, 0), Action::YieldTo(PEER)),
             (Event::Yielded, STEAL),
-            // On its core and owing: take one wake-up over.
+            // The victim is on its core and owes wake-ups: the thief takes over one of them.
             (Event::StealFailed(PEER), inspect),
             (seen(Role::Poor, RunStatus::Running, 3), Action::ClaimWakeup { from: PEER }),
             (Event::WakeupClaimed(Some(PEER)), STEAL),
-            // Another thief was faster: nothing gained.
+            // Another thief was faster: the thief gains nothing.
             (Event::StealFailed(PEER), inspect),
             (seen(Role::Poor, RunStatus::Running, 1), Action::ClaimWakeup { from: PEER }),
             (Event::WakeupClaimed(None), STEAL),
-            // One claimed in all, two for the steal.
+            // The thief claimed one in total, and adds two for the steal.
             (Event::StealSucceeded(PEER), Action::Run { wakeups_owed: 3 }),
         ],
     );
@@ -101,14 +101,14 @@ fn lines_27_to_30_a_sleeping_victim_is_woken_only_while_wakeups_are_owed() {
             (Event::DequeEmpty { wakeups_owed: 1 }, STEAL),
             (Event::StealFailed(PEER), inspect),
             (asleep, wake),
-            // It was awake already: the wake-up is still owed.
+            // The sleeper was awake already: the wake-up is still owed.
             (Event::PeerWoken(None), STEAL),
             (Event::StealFailed(PEER), inspect),
             (asleep, wake),
             (Event::PeerWoken(Some(PEER)), STEAL),
             (Event::StealFailed(PEER), inspect),
             (asleep, STEAL),
-            // A thief that is awake needs nothing.
+            // The thief does not wake a thief that is awake.
             (Event::StealFailed(PEER), inspect),
             (seen(Role::Thief, RunStatus::Unknown, 0), STEAL),
         ],
@@ -181,7 +181,7 @@ fn section_4_a_watchdog_wakes_peers_itself_and_appoints_the_first() {
             (Event::StealSucceeded(PEER), wake(true)),
             (Event::PeerWoken(Some(PEER)), wake(false)),
             (Event::PeerWoken(Some(PEER)), Action::Run { wakeups_owed: 0 }),
-            // Afterwards it is a normal worker.
+            // Afterwards the worker is a normal worker.
             (Event::DequeEmpty { wakeups_owed: 0 }, STEAL),
             (Event::StealSucceeded(PEER), Action::Run { wakeups_owed: 2 }),
         ],
@@ -217,7 +217,7 @@ fn a_searching_watchdog_pays_owed_wakeups_like_any_thief() {
             (Event::WakeupClaimed(Some(PEER)), STEAL),
             (Event::StealFailed(PEER), Action::Inspect(PEER)),
             (seen(Role::Sleeper, RunStatus::Parked, 0), Action::Wake { sleeper: Some(PEER), appoint: false }),
-            // It goes on searching: it has no task yet.
+            // The watchdog continues to search: it has no task yet.
             (Event::PeerWoken(Some(PEER)), STEAL),
         ],
     );

@@ -1,11 +1,11 @@
-//! The constants of each catalog row that the protocol and its drivers read.
+//! Tests of the constants in the catalog rows that the protocol and its drivers read.
 
 use comity_policy::row::Row;
 use comity_policy::{Policy, Sharing};
 
-/// For each policy: the way of waking, whether roles are counted, the batch, the number of steal-backs, and the place of
-/// an unblocked task. If the policy shares cores: where workers run, what becomes of a sleeper's core, whether a worker
-/// waits for an own core, whether a program alone in the table steals as it would without a table, and the quantum.
+/// The expected constants of each policy: the way of waking, whether roles are counted, the batch, the number of
+/// steal-backs, and the place of an unblocked task. For a policy that shares cores also: the placement of workers,
+/// the fate of a sleeper's core, `own_only`, `plain_alone`, and the quantum.
 const ROWS: [&str; 18] = [
     "comity: Hungry, false, 8, 16, LastIfUp; Anywhere, LendsCore, false, true, 10ms",
     "plain: Hungry, false, 1, 0, Current",

@@ -1,4 +1,4 @@
-//! A steal that was missed, for the victim has tasks, is no failure to a policy that counts failures.
+//! Tests that policies that count failures do not count a missed steal, because the victim has tasks.
 
 use comity_policy::{Action, Event, Policy, Role, RunStatus, Victim, WorkerId};
 
@@ -21,7 +21,7 @@ fn a_policy_that_counts_failures_does_not_count_a_missed_steal() {
         for nth in 0..10_000 {
             let Action::StealFrom(victim) = action else { panic!("{name}: {action:?} after {nth} missed steals") };
             action = thief.next(Event::StealMissed(victim));
-            // BWS inspects it all the same (Algorithm 2, lines 17 to 31).
+            // BWS inspects the victim nevertheless (Algorithm 2, lines 17 to 31).
             if let Action::Inspect(missed) = action {
                 assert!(["bws", "robinhood", "robinhood-s"].contains(&name) && missed == victim, "{name}");
                 let (role, run_status) = (Role::Rich, RunStatus::Running);
@@ -31,7 +31,7 @@ fn a_policy_that_counts_failures_does_not_count_a_missed_steal() {
     }
 }
 
-/// To these an attempt is an attempt: they yield, mug or pause between any two, or after a round.
+/// These policies treat every attempt alike: they yield, mug or pause between two attempts, or after a round.
 #[test]
 fn all_other_policies_take_a_missed_steal_as_a_failed_one() {
     for policy in Policy::all() {
@@ -55,7 +55,7 @@ fn all_other_policies_take_a_missed_steal_as_a_failed_one() {
     }
 }
 
-/// The victim that was asked and does not answer may be off its core: the thief yields to it, and counts nothing.
+/// A victim that was asked and does not answer may be off its core: the thief yields to it, and counts no failure.
 #[test]
 fn bws_yields_to_a_preempted_victim_that_does_not_answer() {
     let mut thief = "bws:sleep_threshold=1".parse::<Policy>().unwrap().thief(WorkerId(0), 2, 1);

@@ -1,4 +1,4 @@
-//! Robinhood's Algorithm 1 as tables: what happened, and what the paper says comes next.
+//! Conversations of Robinhood's Algorithm 1: tables of events and the actions that the paper requires.
 
 use comity_policy::{Action, Event, Level, Policy, Role, RunStatus, SleepRefusal, Thief, Victim, WakeReason, WorkerId};
 
@@ -20,7 +20,7 @@ fn seen(role: Role, run_status: RunStatus, wakeups_owed: u32) -> Event {
     Event::Seen(Victim { id: PEER, role, run_status, wakeups_owed })
 }
 
-/// Walks a conversation: each event and the action it must be answered with.
+/// Holds a conversation: sends each event and checks the answer.
 fn converse(thief: &mut dyn Thief, conversation: &[(Event, Action)]) {
     for (step, (event, expected)) in conversation.iter().enumerate() {
         assert_eq!(thief.next(*event), *expected, "step {step}, after {event:?}");
@@ -34,10 +34,10 @@ fn lines_1_to_5_a_preempted_poor_victims_thread_is_accelerated() {
             &mut *thief(policy),
             &[
                 (Event::StealFailed(PEER), INSPECT),
-                // Whatever it owes.
+                // The wake-ups that the victim owes do not matter.
                 (seen(Role::Poor, RunStatus::Preempted, 3), THREAD),
                 (Event::Accelerated(PEER), STEAL),
-                // Refused: the thief goes on (Algorithm 2, line 19), and BWS's claim is not made in its place.
+                // Refused: the thief continues (Algorithm 2, line 19), and does not make BWS's claim instead.
                 (Event::StealFailed(PEER), INSPECT),
                 (seen(Role::Poor, RunStatus::Preempted, 3), THREAD),
                 (Event::AccelerationRefused(PEER), STEAL),
@@ -67,7 +67,7 @@ fn lines_6_and_7_a_running_poor_victims_virtual_cpu_is_accelerated() {
                 (Event::StealFailed(PEER), INSPECT),
                 (seen(Role::Poor, RunStatus::Running, 0), VCPU),
                 (Event::Accelerated(PEER), STEAL),
-                // Refused, as by every host without a hypervisor that takes part: as under BWS.
+                // Refused, as on every host without a Robinhood hypervisor: the thief continues as under BWS.
                 (Event::StealFailed(PEER), INSPECT),
                 (seen(Role::Poor, RunStatus::Running, 0), VCPU),
                 (Event::AccelerationRefused(PEER), STEAL),
@@ -146,7 +146,7 @@ fn an_acceleration_counts_as_a_failure_granted_or_not() {
     }
 }
 
-/// What comes in place of an answer belongs to another victim, or to none.
+/// An event in place of an answer belongs to another victim, or to no victim.
 #[test]
 fn a_wake_up_in_place_of_an_answer_leaves_nothing_behind() {
     let mut thief = thief("robinhood");
@@ -158,13 +158,13 @@ fn a_wake_up_in_place_of_an_answer_leaves_nothing_behind() {
             (Event::Woken(WakeReason::Peer), STEAL),
             (Event::StealFailed(PEER), INSPECT),
             (seen(Role::Poor, RunStatus::Preempted, 5), THREAD),
-            // Not the claim from the one that was running.
+            // The thief does not claim a wake-up from the victim that was running.
             (Event::AccelerationRefused(PEER), STEAL),
         ],
     );
 }
 
-/// Where every acceleration of a virtual CPU is refused, as without a hypervisor that takes part.
+/// Every acceleration of a virtual CPU is refused, as on a host without a Robinhood hypervisor.
 #[test]
 fn without_a_hypervisor_the_variant_s_answers_as_bws_does() {
     let [mut variant, mut bws] = ["robinhood-s", "bws"].map(|policy| policy.parse::<Policy>().unwrap().thief(ME, 4, 7));

@@ -1,4 +1,4 @@
-//! The coordinator of `comity`: when a program holds cores, and when it shares time.
+//! The coordinator of `comity`: it decides when a program holds cores, and when it shares time.
 
 use core::mem;
 
@@ -8,121 +8,122 @@ use super::fold::Fold;
 use crate::allotment::{CROWD, Division, Proposal};
 use crate::{Account, CORRECTIONS, Claims, Coordinator, Mode, Orders, OutOfTurn, Room, UNCORRECTED};
 
-/// Each program is entitled to an equal share of the processor time, by weight. What counts is what it uses, not how
-/// many of its workers are awake.
+/// The coordinator of `comity`. Each program is entitled to an equal share of the processor time, by weight. The time
+/// that the program uses is charged, not the number of its awake workers.
 ///
 /// A program that could use its share holds cores, and has one worker awake on each ([`Mode::Cores`]). Its workers
-/// lend their cores when they sleep, and take them back when a push needs them. A program that could not use its share
-/// holds none ([`Mode::Time`]): its tasks block, it is throttled, or it comes and goes. Its workers run when they can,
-/// on the cores of the others, and neither side waits for a core that is idle.
+/// lend their cores when they sleep, and take them back when a push needs them. A program that could not use its
+/// share holds no core ([`Mode::Time`]): its tasks block, it is throttled, or it works only from time to time. Its
+/// workers run when they can, on the cores of other programs. Neither side waits for a core that is idle.
 ///
-/// A program that begins holds cores, though what it can use is known only some quanta later. If it shared time beside
-/// others, each worker that it wakes would have to wait for one of their time slices, one after the other. A program
-/// that begins anew goes on as it left off. A command ([`Account::first`] is never said of one) shares time first, for
-/// its threads would have to change places at once.
+/// A program that begins holds cores, although it takes some quanta until the coordinator knows what it can use. If
+/// the program shared time with others, each worker that it wakes would have to wait for one of their time slices,
+/// one after the other. A program that begins again continues in its last mode. A command (its account never has
+/// [`Account::first`]) shares time first, because under [`Mode::Cores`] its threads would have to move at once.
 ///
-/// What it could use is the time that its threads would have had, had they not waited for cores. So a program does not
-/// count as one that blocks because others are on its cores. Where threads wait for each other, one that waits for a
-/// core holds up others. So the time that they wait is a sign as well, though a weak one.
+/// A program could use the time that its threads would have had without waits for cores. So a program does not count
+/// as blocking because others are on its cores. If threads wait for each other, a thread that waits for a core delays
+/// others. So the time that threads wait is a sign as well, but a weak one.
 ///
-/// On a machine of many cores a program of parallel phases uses less than its share, and waits at each phase if it has
-/// no cores of its own. So a program that could use a core holds cores, unless its tasks block. What it leaves for
-/// longer than a moment is lent.
+/// On a machine of many cores a program of parallel phases uses less than its share, and waits at each phase if it
+/// has no cores of its own. So a program that could use a core holds cores, unless its tasks block. Cores that it
+/// leaves for longer than a moment are lent.
 ///
-/// What its threads had and waited for does not show either whether others used a core that they left. Threads that
-/// all wake at once wait for each other on a core that is idle most of the time. Then the machine's idle time decides.
+/// These times do not show if other programs used a core that the program left. Threads that all wake at once wait
+/// for each other on a core that is idle most of the time. In this case the machine's idle time decides.
 ///
-/// Where there are many more programs than cores, each is due a small part of a core. Cores that change hands all the
-/// time then cost more than they gain. So each program shares time, with one worker awake: the operating system's
-/// queues have as many threads as there are programs, and give each the same. Programs of different weight go on with
-/// cores.
+/// If there are many more programs than cores, each is entitled to a small part of a core. Cores that change hands
+/// all the time then cost more than they gain. So each program shares time, with one worker awake. The operating
+/// system's queues then have one thread per program, and give each the same time. Programs of different weight
+/// continue to hold cores.
 ///
-/// A program that holds cores rests while it is out of turn, and what it is owed corrects its share. Under
-/// `share=slowdown` it publishes as well how much it gains from all cores, and under `share=time` that it wants all
-/// cores in turn.
+/// A program that holds cores rests while it is out of turn, and the time that it is owed corrects its share. Under
+/// `share=slowdown` it also publishes how much it gains from all cores. Under `share=time` it publishes that it wants
+/// all cores in turn.
 ///
-/// The first time that a program has neighbours, as many workers may be awake as it holds cores, because more workers of
-/// a program that computes only cost switches. But tasks may wait for each other. So all workers may be awake after a
-/// look at which a task is blocked, or has not moved for some looks, while the queues hold tasks that no worker has
-/// begun. The workers are confined to the cores that the program holds, and the kernel switches between them. A blocked
-/// task then does not hold up a task that can run. After some looks at which no task was seen to block or to stand
-/// still, there is room again for as many workers as cores. See [`Breadth`].
+/// When other programs first want cores, at most one worker per held core may be awake, because more workers of a
+/// program that computes only cost switches. But tasks may wait for each other. So all workers may be awake after a
+/// look at which a task is blocked or has not moved for some looks, and the queues hold tasks that no worker has
+/// begun. The workers are confined to the cores that the program holds, and the kernel switches between them. A
+/// blocked task then does not hold up a task that can run. After some looks without a task that blocks or does not
+/// move, the limit of one worker per core returns. See [`Breadth`].
 ///
-/// In a guest with a host that takes time away, it uses no more cores than are [worth it](Fold).
+/// In a guest whose host takes time away, a program uses no more cores than are [worth it](Fold).
 #[derive(Debug)]
 pub(super) struct Courtesy {
     divides: Divides,
     efficiency: Efficiency,
     fold: Fold,
     mode: Mode,
-    /// It has begun.
+    /// True if the program has begun.
     has_begun: bool,
     /// Looks in this mode.
     looks: u32,
-    /// Signs in succession that it could use its share.
+    /// Signs in succession that the program could use its share.
     able: u32,
-    /// Looks in succession at which it could not.
+    /// Looks in succession at which the program could not use its share.
     unable: u32,
-    /// So many signs are asked for before it holds cores: more after it held cores in vain.
+    /// The number of signs that the program needs before it holds cores. It grows each time that it held cores in
+    /// vain.
     patience: u32,
-    /// What it left unused of held cores, and what stood idle meanwhile.
+    /// The part of the held cores that the program did not use, and the machine's idle time meanwhile.
     unused: Unused,
-    /// There are many more programs than cores.
+    /// True if there are many more programs than cores.
     in_crowd: bool,
     owed: Owed,
-    /// All had cores in turn at the last look.
+    /// True if all programs had cores in turn at the last look.
     was_gang: bool,
-    /// Part of the quantum was of a probe.
+    /// True if part of the quantum belonged to a probe.
     is_probed: bool,
-    /// How many workers may be awake while the program is alone or shares time.
+    /// The number of workers that may be awake while the program is alone or shares time.
     free: Breadth,
-    /// How many workers may be awake while it holds cores and other programs want cores.
+    /// The number of workers that may be awake while the program holds cores and other programs want cores.
     beside: Breadth,
-    /// Quanta until the account that comes next.
+    /// Quanta until the next account.
     due: u16,
 }
 
 /// The most quanta between two looks.
 const CALM: u16 = 4;
 
-/// The same for a program that is alone and has all the room that it can have.
+/// The most quanta between two looks of a program that is alone and whose workers may all be awake.
 const CALM_ALONE: u16 = 16;
 
-/// So many looks in succession at which it could not use its share end its holding of cores. At a single look it may
-/// have been kept from using them by a thread that hands in the tasks and waits for a core.
+/// Looks in succession at which the program could not use its share, after which it holds cores no longer. A single
+/// such look proves little: the thread that hands in the tasks may have waited for a core.
 const UNABLE: u32 = 2;
 
 /// A program that held cores for fewer looks than this held them in vain.
 const IN_VAIN: u32 = 10;
 
-/// A look at which it could have used its share counts as so many signs. One at which it had or waited for as much
-/// time is a single sign.
+/// The number of signs of a look at which the program could have used its share. A look at which the program's time
+/// plus its waits made up its share is a single sign.
 const SURE: u32 = 16;
 
 /// The most signs that a program waits for before it holds cores again.
 const MOST_PATIENCE: u32 = 16 * SURE;
 
-/// Looks that speak for fewer workers before there is room for fewer.
+/// Looks in succession that must show no need for more workers, before fewer may be awake.
 const CAUTION: u32 = 2;
 
-/// The same, after there were too few.
+/// The largest number of such looks. It grows to this value each time that there were too few workers.
 const MOST_CAUTION: u32 = 128;
 
-/// Blocked time in hundredths of a quantum from which tasks count as waiting for each other. Short waits for locks and
-/// pages stay below it.
+/// Blocked time in hundredths of a quantum from which tasks count as waiting for each other. Short waits for locks
+/// and pages stay below it.
 const BLOCKS: u64 = 5;
 
-/// So many programs for each core are no [crowd](CROWD) any longer.
+/// Programs per core at which programs are no longer a [crowd](CROWD).
 const NO_CROWD: u32 = 2;
 
-/// Looks in succession that leave something unused, before the machine's idle time says whether others used it.
+/// Looks in succession with unused cores, before the machine's idle time shows if others used them.
 const UNUSED_LOOKS: u32 = 4;
 
-/// So much idle time at least. The kernel gives it in steps of 10 ms, of which one may fall by chance among a few looks
-/// that leave little unused.
+/// The smallest idle time that counts. The kernel reports idle time in steps of 10 ms. Among a few looks that leave
+/// little unused, a step or two may occur by chance.
 const LEAST_IDLE_NS: u64 = 30_000_000;
 
-/// Held cores that a program did not use, since it last used them all.
+/// The held cores that a program did not use, since it last used them all.
 #[derive(Clone, Copy, Debug, Default)]
 struct Unused {
     looks: u32,
@@ -134,7 +135,7 @@ struct Unused {
 impl Unused {
     fn note(&mut self, account: &Account) {
         if is_at_least(account.used_ns, 90, account.held_ns) {
-            // An early look, after a part of a millisecond, says little of what the program can use.
+            // An early look, after a part of a millisecond, proves little about what the program can use.
             if u64::from(self.looks).saturating_mul(2 * account.held_ns) >= self.held_ns {
                 *self = Unused::default();
             }
@@ -146,33 +147,34 @@ impl Unused {
         self.idle_ns = self.idle_ns.saturating_add(account.idle_ns);
     }
 
-    /// Whether most of it stood idle.
+    /// True if most of the unused time was idle.
     fn is_idle(&self) -> bool {
         let is_known = self.looks >= UNUSED_LOOKS && self.idle_ns >= LEAST_IDLE_NS;
         is_known && is_at_least(self.idle_ns, 50, self.unused_ns)
     }
 }
 
-/// Processor time that a program is due and has not had, while it could use its share. Turns begin late, for a thread
-/// runs on to its next fork, or the kernel does not run the coordinator. What is lent comes back late. Threads that
-/// are no workers run beside those of others. So each program corrects its part by what it is owed.
+/// Processor time that a program is owed: it was entitled to the time and could use it, but has not had it. Turns
+/// begin late, because a thread runs on to its next fork, or the kernel does not run the coordinator. Lent cores come
+/// back late. Threads that are not workers run together with other programs' workers. So each program corrects its
+/// share by the time that it is owed.
 #[derive(Clone, Copy, Debug, Default)]
 struct Owed {
     ns: i64,
     correction: Option<u32>,
-    /// Since the correction was last set.
+    /// Time since the correction was last set, in nanoseconds.
     since_ns: u64,
 }
 
-/// What a program is owed is paid back within this time, or within so many frames if they last longer. It is owed, or
-/// owes, at most half of its share in that time: unused share is not saved up for longer.
+/// The time within which a program's debt is repaid, or this many frames if they last longer. A program is owed, or
+/// owes, at most half of its share in that time. It cannot save unused share for longer.
 const PAID_WITHIN_NS: u64 = 1_000_000_000;
 const PAID_WITHIN_FRAMES: u64 = 3;
 
-/// Each correction moves the turns of all programs a little.
+/// The time between two corrections. Each correction moves the turns of all programs a little.
 const CORRECTS_EVERY_NS: u64 = 100_000_000;
 
-/// Less than so many thousandths is not corrected: cores that whole shares make lasting would change hands for it.
+/// The smallest correction that is made, in thousandths. Lasting cores would change hands for less.
 const TOO_LITTLE: u32 = 50;
 
 impl Owed {
@@ -181,7 +183,7 @@ impl Owed {
         let part = |time: u64| i128::from(time) * share_milli / 1000;
         let within = PAID_WITHIN_NS.max(PAID_WITHIN_FRAMES * account.frame_ns);
         let most = (part(within) / 2).max(1);
-        // What it left unused of the cores that it held, or of one, it is not owed.
+        // The program is not owed the time that it left unused of the cores that it held, or of one core.
         let had = account.held_ns.max(account.elapsed_ns.min(part(account.elapsed_ns) as u64)).max(1);
         let wanted = account.wanted_ns.max(account.used_ns).min(had);
         let due = if account.elapsed_ns > 0 {
@@ -229,7 +231,7 @@ impl Courtesy {
     }
 }
 
-/// Whether `part` is at least so many hundredths of `whole`.
+/// True if `part` is at least `hundredths` of `whole`.
 fn is_at_least(part: u64, hundredths: u64, whole: u64) -> bool {
     u128::from(part) * 100 >= u128::from(whole) * u128::from(hundredths)
 }
@@ -254,17 +256,18 @@ impl Courtesy {
     }
 
     fn choose_mode(&mut self, account: &Account) {
-        // Where no other program has work none loses anything, so it holds cores as beside another, unless it is idle.
+        // If no other program has work, no program loses anything. So this program holds cores as it would together
+        // with another, unless it is idle.
         let is_only = account.programs <= 1;
         let share_milli = if is_only { account.share_milli / 2 } else { account.share_milli };
         // A program with few workers could not use more.
         let share_milli = share_milli.min(account.workers.saturating_mul(1000));
         let share_ns = account.elapsed_ns.saturating_mul(share_milli.into()) / 1000;
-        // What phases could use beyond a core does not show while the program shares time: one worker does most of
-        // each before the others come to a core. A program with tasks that block would only hold the rest of its
-        // share.
+        // While the program shares time, its account does not show how much phases could use beyond a core: one
+        // worker does most of each phase before the others get a core. A program with tasks that block would only
+        // hold the rest of its share.
         let blocks = !is_at_least(account.wanted_ns, 80, account.usage_ns);
-        // How long a command has tasks is not known.
+        // The time for which a command has tasks is not known.
         let part_ns = if blocks || account.usage_ns == 0 { share_ns } else { share_ns.min(account.elapsed_ns) };
         self.looks = self.looks.saturating_add(1);
         match self.mode {
@@ -284,9 +287,11 @@ impl Courtesy {
                 if !self.is_probed {
                     self.unused.note(account);
                 }
-                // While its threads wait for cores, the cores are in use: by others, unless they are idle.
+                // While the program's threads wait for cores, other programs use its cores, unless the cores are
+                // idle.
                 let wastes = !self.is_probed && !is_at_least(account.wanted_ns, 90, account.held_ns);
-                // One that holds no core for the moment has one worker awake, so it can do no more than that one.
+                // A program that holds no core for the moment has one worker awake, so it can do no more than this
+                // worker.
                 let is_due_more = account.held_ns < share_ns / 2;
                 let is_part = share_milli > 1000 && blocks && !is_at_least(account.wanted_ns, 90, share_ns);
                 let is_light = is_due_more && !is_at_least(account.wanted_ns, 80, share_ns.min(account.elapsed_ns));
@@ -307,7 +312,7 @@ impl Courtesy {
         (self.mode, self.looks, self.able, self.unable, self.unused) = (mode, 0, 0, 0, Unused::default());
     }
 
-    /// Which of the two breadths is in force.
+    /// The breadth that is in force.
     fn breadth(&mut self, account: &Account) -> &mut Breadth {
         if account.alone || self.mode == Mode::Time { &mut self.free } else { &mut self.beside }
     }
@@ -317,7 +322,7 @@ impl Courtesy {
         let is_free = account.alone || self.mode == Mode::Time;
         let machine_ns = account.elapsed_ns.saturating_mul(account.usable.into());
         let computes = is_at_least(account.used_ns, 90, machine_ns) && account.awake > account.usable;
-        // Beside others the workers wait for the cores of other programs.
+        // While other programs want cores, the workers wait for the cores of these programs.
         let may_be_too_many = account.alone && account.workers > account.usable;
         let waits = may_be_too_many && is_at_least(account.wanted_ns, 125, account.used_ns.max(1));
         let speaks_for_fewer = if is_free { computes || waits || in_crowd } else { !is_blocking(account) };
@@ -325,13 +330,14 @@ impl Courtesy {
     }
 }
 
-/// How many workers of a program may be awake, and what the last looks said of that.
+/// The number of workers of a program that may be awake, and the result of the last looks.
 #[derive(Clone, Copy, Debug)]
 struct Breadth {
     room: Room,
-    /// Looks in succession that spoke for fewer workers; or looks since there is room for fewer.
+    /// Looks in succession that showed no need for more workers. In a narrow room: looks since the room became
+    /// narrow.
     looks: u32,
-    /// The number of looks in succession that it takes: more after there were too few workers.
+    /// The number of looks in succession that are needed. It grows each time that there were too few workers.
     caution: u32,
 }
 
@@ -353,7 +359,7 @@ impl Breadth {
             Room::Cores | Room::One => {
                 self.looks = self.looks.saturating_add(1);
                 if account.queued > 0 && account.retired > 0 && account.blocked > 0 {
-                    // The longer it went well, the less it takes to try it again.
+                    // The longer the narrow room was enough, the fewer looks are needed to try it again.
                     let went_well = self.looks >= self.caution.saturating_mul(4);
                     self.caution = if went_well { CAUTION } else { (4 * self.caution).min(MOST_CAUTION) };
                     (self.room, self.looks) = (Room::Workers, 0);
@@ -362,7 +368,7 @@ impl Breadth {
         }
     }
 
-    /// True if the last looks spoke for fewer workers, and more of them are needed.
+    /// True if the last looks showed no need for more workers, but not enough looks yet.
     fn gathers(&self) -> bool {
         self.room == Room::Workers && self.looks > 0
     }
@@ -371,14 +377,14 @@ impl Breadth {
 impl Coordinator for Courtesy {
     fn quantum(&mut self, account: &Account) -> Orders {
         let worth = self.fold.look(account);
-        // What the host takes away is no part of its share.
+        // The program's share does not include the time that the host takes away.
         let account = &Account { share_milli: account.share_milli.min(worth.saturating_mul(1000)), ..*account };
         let before = (self.mode, self.breadth(account).room);
         if account.first && !mem::replace(&mut self.has_begun, true) {
             self.enter(Mode::Cores);
         }
         let is_gang = account.division == Division::Time;
-        // What was seen at the end of a probe is of the probe, too.
+        // A look at the end of a probe belongs to the probe, too.
         let was_gang = mem::replace(&mut self.was_gang, is_gang);
         self.is_probed = self.divides == Divides::Slowdown && (is_gang || was_gang);
         self.look_for_crowd(account);
@@ -391,7 +397,7 @@ impl Coordinator for Courtesy {
             }
             self.choose_room(account);
         }
-        // Of a gang the time of its turns is due, and not what it makes of them.
+        // A gang under `share=time` is entitled to the time of its turns, and not to what it does in them.
         if self.mode == Mode::Time || account.alone || (is_gang && self.divides == Divides::Time) {
             self.owed = Owed::default();
         } else if !is_gang && !was_gang {
@@ -408,8 +414,8 @@ impl Coordinator for Courtesy {
         let is_calm = !account.first && is_settled && free == 0 && back == 0 && !blocks && !may_be_stuck;
         let most = if account.alone && breadth.room == Room::Workers { CALM_ALONE } else { CALM };
         self.due = if is_calm { (2 * self.due).min(most) } else { 1 };
-        // Where many programs take turns, all looks together are to cost no more than where few do. In a crowd less
-        // depends on them.
+        // While many programs take turns, all looks together must cost no more than with few programs. In a crowd
+        // less depends on the looks.
         let looks = if self.in_crowd { 1 } else { 2 };
         let crowd = account.programs / (looks * account.usable.max(1));
         Orders {
@@ -438,7 +444,8 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// A quantum beside another program, on two cores: milliseconds on cores, able to be, wanted, and of held cores.
+    /// A quantum together with another program, on two cores. In milliseconds: processor time, time able to use, time
+    /// wanted, and time of held cores.
     fn beside(used: u64, able: u64, wanted: u64, held: u64) -> Account {
         Account {
             workers: 16,
@@ -472,9 +479,9 @@ mod tests {
         assert_eq!(courtesy.quantum(&beside(3, 3, 3, 0)).mode, Mode::Time);
         let computes = courtesy.quantum(&beside(10, 20, 20, 0));
         assert_eq!((computes.mode, computes.desire), (Mode::Cores, 2));
-        // Also where others are on its core, so that its threads wait.
+        // It holds cores even if others are on its core, so that its threads wait.
         assert_eq!(courtesy.quantum(&beside(4, 5, 10, 10)).mode, Mode::Cores);
-        // It begins anew as it left off.
+        // It begins again in its last mode.
         assert_eq!(courtesy.quantum(&Account { first: true, elapsed_ns: 0, ..beside(0, 0, 0, 0) }).mode, Mode::Cores);
     }
 
@@ -482,7 +489,7 @@ mod tests {
     fn a_program_that_blocks_or_is_throttled_holds_no_core() {
         let mut courtesy = Courtesy::new(Divides::Equal);
         assert_eq!(modes(&mut courtesy, &[beside(3, 3, 3, 0); 40]), [Mode::Time; 40]);
-        // It holds a core, and no longer uses it.
+        // The program holds a core, and no longer uses it.
         courtesy.enter(Mode::Cores);
         let wastes = Account { queued: 9, retired: 9, free: 1, ..beside(5, 5, 5, 10) };
         assert_eq!(
@@ -496,7 +503,8 @@ mod tests {
         assert_eq!((orders.mode, orders.desire, orders.cores), (Mode::Time, 0, nothing));
     }
 
-    /// The same on 16 cores, of which eight are its share: milliseconds used, wanted, and for which workers had a task.
+    /// A quantum like `beside`, but on 16 cores with a share of eight. In milliseconds: processor time, time wanted,
+    /// and time for which workers had a task.
     fn of_sixteen(used: u64, wanted: u64, usage: u64) -> Account {
         let account = beside(used, used, wanted, 0);
         Account { usable: 16, share_milli: 8000, usage_ns: usage * MS, ..account }
@@ -507,7 +515,7 @@ mod tests {
         // Its phases would use more, but its workers wait for cores.
         assert_eq!(Courtesy::new(Divides::Equal).quantum(&of_sixteen(22, 33, 35)).mode, Mode::Cores);
         assert_eq!(Courtesy::new(Divides::Equal).quantum(&of_sixteen(5, 6, 6)).mode, Mode::Time, "less than a core");
-        // Tasks that block would only hold them.
+        // A program with tasks that block would only hold the cores.
         assert_eq!(modes(&mut Courtesy::new(Divides::Equal), &[of_sixteen(22, 33, 90); 40]), [Mode::Time; 40]);
         let mut courtesy = Courtesy::new(Divides::Equal);
         courtesy.enter(Mode::Cores);
@@ -515,7 +523,7 @@ mod tests {
         assert_eq!(modes(&mut courtesy, &[holds(of_sixteen(40, 44, 45)); 40]), [Mode::Cores; 40]);
         let blocks = holds(of_sixteen(40, 44, 90));
         assert_eq!(modes(&mut courtesy, &[blocks; 2]), [Mode::Cores, Mode::Time]);
-        // Unless it can use its share all the same.
+        // A program that can use its share holds cores although its tasks block.
         courtesy.enter(Mode::Cores);
         assert_eq!(modes(&mut courtesy, &[holds(of_sixteen(78, 80, 160)); 40]), [Mode::Cores; 40]);
     }
@@ -537,13 +545,13 @@ mod tests {
     fn threads_that_wait_for_each_other_on_a_core_that_idles_do_not_keep_it() {
         let mut courtesy = Courtesy::new(Divides::Equal);
         courtesy.enter(Mode::Cores);
-        // 16 that wake at once.
+        // A program with 16 threads that wake at once.
         let crowd = beside(3, 4, 30, 10);
         assert_eq!(modes(&mut courtesy, &[crowd; 9]), [Mode::Cores; 9], "others use it");
         let idle = Account { idle_ns: 7 * MS, ..crowd };
         courtesy.quantum(&beside(10, 10, 10, 10));
         assert_eq!(modes(&mut courtesy, &[idle; 5])[3..], [Mode::Cores, Mode::Time], "28 ms idle, and 35 ms");
-        // Two steps of the kernel's may fall among looks at a program that leaves little unused.
+        // Two of the kernel's steps may occur among looks at a program that leaves little unused.
         courtesy.enter(Mode::Cores);
         let mut looks = [beside(7, 10, 20, 10); 9];
         (looks[1].idle_ns, looks[2].idle_ns) = (10 * MS, 10 * MS);
@@ -553,7 +561,7 @@ mod tests {
     #[test]
     fn a_core_that_idles_was_held_in_vain_whatever_a_short_look_in_between_says() {
         let mut courtesy = Courtesy::new(Divides::Equal);
-        // Its threads wait for each other, and 0.3 of the core idles.
+        // The program's threads wait for each other, and 0.3 of the core is idle.
         let idle = Account { idle_ns: 3 * MS, ..beside(6, 9, 20, 10) };
         let early = Account { elapsed_ns: MS / 2, lasted_ns: MS / 2, used_ns: MS / 2, held_ns: MS / 2, ..idle };
         let mut looks_until_cores = || {
@@ -580,8 +588,8 @@ mod tests {
         assert_eq!(modes(&mut courtesy, &[idle; 2]), [Mode::Cores, Mode::Time]);
     }
 
-    /// A look at a program that holds cores beside another, each due one core of two: what it had in so many
-    /// milliseconds.
+    /// A look at a program that holds cores together with another program. Each is entitled to one core of two.
+    /// `used`: its processor time; `lasted`: the length of the quantum; both in milliseconds.
     fn turn(used: u64, lasted: u64) -> Account {
         let active = used.min(lasted);
         let account = beside(used, used, used, used);
@@ -592,7 +600,7 @@ mod tests {
     fn a_program_that_had_less_than_its_due_counts_more_until_that_is_made_up_for() {
         let mut courtesy = Courtesy::new(Divides::Equal);
         courtesy.enter(Mode::Cores);
-        // It is out of turn for most of the time.
+        // The program is out of turn for most of the time.
         let corrections: Vec<u32> = [20; 50].map(|lasted| courtesy.quantum(&turn(10, lasted)).correction).to_vec();
         assert!(corrections.is_sorted() && corrections[4] == 1000 && corrections[9] == 1100, "{corrections:?}");
         assert_eq!(corrections[49], 1500, "half a second is the most that is owed");
@@ -600,8 +608,7 @@ mod tests {
         let repaid: Vec<u32> = (0..25).map(|_| back()).collect();
         assert!(repaid.is_sorted_by(|one, next| one >= next) && repaid[24] == 1000, "{repaid:?}");
         assert_eq!((0..100).map(|_| back()).last(), Some(500), "nor does it owe more");
-        // A look at a program that holds cores beside another, each due one core of two: what it had in so many
-        // milliseconds.
+        // A program that shares time is owed nothing.
         courtesy.enter(Mode::Time);
         assert_eq!(courtesy.quantum(&beside(1, 1, 1, 0)).correction, 1000);
     }
@@ -615,13 +622,13 @@ mod tests {
             [(); 50].map(|()| courtesy.quantum(&look).correction)[49]
         };
         assert_eq!([Division::Time, Division::Equal, Division::Slowdown].map(correction), [1000, 1500, 1500]);
-        // A probe is no more than a pause of what is owed.
+        // A probe only suspends the account of what is owed.
         let mut courtesy = Courtesy::new(Divides::Slowdown);
         courtesy.enter(Mode::Cores);
         let mut look = |division| courtesy.quantum(&Account { division, ..turn(10, 20) }).correction;
         assert_eq!([(); 50].map(|()| look(Division::Slowdown))[49], 1500);
         assert_eq!([(); 10].map(|()| look(Division::Time)), [1500; 10]);
-        // What came before the end of a probe is of the probe, too.
+        // The time before the end of a probe belongs to the probe, too.
         let mut courtesy = Courtesy::new(Divides::Slowdown);
         courtesy.enter(Mode::Cores);
         let mut look = |nth: u32| {
@@ -633,7 +640,7 @@ mod tests {
 
     #[test]
     fn what_a_probe_gives_beyond_what_a_program_uses_is_not_wasted_by_it() {
-        // Half of the cores that it holds for the moment.
+        // The program uses half of the cores that it holds for the moment.
         let look = |division| Account { division, ..of_sixteen(80, 80, 80) };
         let held = |account: Account| Account { held_ns: 160 * MS, ..account };
         let mode = |division| {
@@ -660,12 +667,12 @@ mod tests {
         let mut courtesy = Courtesy::new(Divides::Equal);
         let alone = Account { programs: 1, alone: true, share_milli: 2000, awake: 16, ..beside(20, 20, 90, 20) };
         let mut room = |account: Account| courtesy.quantum(&account).room;
-        // A task that does not move may be waiting for one that no worker has begun.
+        // A task that does not move may be waiting for a task that no worker has begun.
         assert_eq!([(); 5].map(|()| room(Account { unmoved: 1, ..alone })), [Room::Workers; 5]);
         assert_eq!([(); 2].map(|()| room(alone)), [Room::Workers, Room::Cores]);
         let waits = Account { awake: 2, retired: 14, queued: 6, blocked: 2, ..alone };
         assert_eq!(room(waits), Room::Workers);
-        // The next time it takes more to be sure.
+        // The next time more looks are needed.
         let until_narrow = (1..).find(|_| room(alone) == Room::Cores);
         assert_eq!(until_narrow, Some(8));
     }
@@ -680,15 +687,17 @@ mod tests {
         // A task that no worker has begun may be the one that the blocked task waits for.
         let blocks = Account { queued: 1, retired: 15, blocked: 1, ..computes };
         assert_eq!(room(blocks), Room::Workers);
-        // A task that does not move may be waiting for another, and a twentieth of a quantum is more than a lock takes.
+        // A task that does not move may be waiting for another, and a twentieth of a quantum is more than a lock
+        // takes.
         let waits = [Account { unmoved: 1, ..computes }, Account { blocked_ns: MS / 2, ..computes }];
         for account in waits {
             assert_eq!([(); 40].map(|()| room(account)), [Room::Workers; 40]);
         }
-        // Short waits for a lock do not count. The program narrowed too early, so it takes four times as many looks.
+        // Short waits for a lock do not count. The program narrowed too early, so four times the number of looks is
+        // needed.
         let until_narrow = (1..).find(|_| room(Account { blocked_ns: MS / 3, ..computes }) == Room::Cores);
         assert_eq!(until_narrow, Some(8));
-        // One worker awake on the one core that is held: no task of the program waits for a worker.
+        // A single worker is awake on the only held core: no task of the program waits for a worker.
         assert_eq!(room(blocks), Room::Workers);
         let until_narrow = (1..).find(|_| room(Account { awake: 1, ..computes }) == Room::Cores);
         assert_eq!(until_narrow, Some(32));
@@ -705,12 +714,12 @@ mod tests {
         };
         let (narrow, wide) = ((Mode::Time, Room::One), (Mode::Time, Room::Workers));
         assert_eq!([(); 3].map(|()| look(crowd)), [wide, narrow, narrow]);
-        // Tasks wait for one that no worker has begun.
+        // Tasks wait for a task that no worker has begun.
         assert_eq!(look(Account { queued: 1, retired: 14, blocked: 1, ..crowd }), wide);
-        // It takes fewer to be no crowd.
+        // A crowd ends at fewer programs per core than it begins at.
         assert_eq!(look(Account { programs: 6, share_milli: 333, ..crowd }).0, Mode::Time);
         assert_eq!(look(Account { programs: 4, share_milli: 500, ..beside(5, 9, 9, 0) }).0, Mode::Cores);
-        // Not all programs of these have the same weight.
+        // These programs do not all have the same weight.
         assert_eq!(look(Account { programs: 16, share_milli: 1200, ..beside(9, 19, 19, 10) }).0, Mode::Cores);
     }
 
@@ -726,7 +735,7 @@ mod tests {
             assert_eq!(courtesy.quantum(&calm).due, 2);
         }
         assert_eq!(courtesy.quantum(&Account { programs: 80, ..calm }).due, 20);
-        // In a crowd of equals half as often.
+        // In a crowd of programs with equal weight the coordinator looks half as often.
         assert_eq!(courtesy.quantum(&Account { programs: 80, share_milli: 25, ..calm }).due, 40);
     }
 

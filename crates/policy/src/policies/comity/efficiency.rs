@@ -1,50 +1,50 @@
-//! How much a program gains from all cores, beside what it makes of those of its share.
+//! Efficiency of a program: its gain from all cores, relative to its use of the cores of its share.
 
 use crate::allotment::{Division, EFFICIENCIES, LINEAR};
 use crate::{Account, Mode};
 
-/// A program that has `x` of `N` cores, and does useful work at the rate `u(x)`, is slowed by `u(N) / u(x)`. Let
-/// `a = u(x) / x` be what it makes of a core of its share. All are slowed alike where shares are in proportion to
-/// `u(N) / a`. Over `N` that is the number that a program publishes. It is its efficiency (Eager, Zahorjan and
-/// Lazowska, IEEE TC 1989) where `a` is what one core does.
+/// Measures the efficiency of a program. A program with `x` of `N` cores does useful work at the rate `u(x)`, and is
+/// slowed down by `u(N) / u(x)`. Let `a = u(x) / x` be its rate per core of its share. All programs are slowed down
+/// equally if shares are in proportion to `u(N) / a`. A program publishes `u(N) / (a · N)`. This is its efficiency
+/// (Eager, Zahorjan and Lazowska, IEEE TC 1989) if `a` is the rate of one core.
 ///
-/// Both are measured: `u(N)` while the program is alone, or has all cores in turn as a gang, and `a` while it has
-/// cores beside others. So an equal slowdown is the fixed point, whatever `u` is.
+/// The coordinator measures both rates. It measures `u(N)` while the program is alone, or has all cores in turn as a
+/// gang, and `a` while it holds cores together with other programs. So equal slowdown is the fixed point for any `u`.
 ///
-/// Useful work is time for which workers had a task, as A-STEAL counts it, and no more than the processor time that
-/// the program had. In a gang's turn, time that its workers waited for cores on which others ran on is added. What
-/// caches and memory make of that time does not show: that needs the processor's own counters.
+/// Useful work is the time for which workers had a task, as in A-STEAL, but at most the processor time that the
+/// program had. In a gang's turn, the time that its workers waited for cores on which other programs ran on is added.
+/// The effect of caches and memory on that time is not visible. It would need the processor's own counters.
 ///
-/// A program that has never had all cores counts as linear.
+/// A program that has never had all cores has the efficiency of linear speedup.
 #[derive(Debug, Default)]
 pub(super) struct Efficiency {
     alone: Rate,
     beside: Rate,
-    /// At the last look.
+    /// The company at the last look.
     company: Option<Company>,
     published: Option<u32>,
 }
 
-/// Beside which programs a program was, and how.
+/// The other programs that want cores, and the program's way of using cores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Company {
-    /// No other program wanted any core.
+    /// No other program wants any core.
     Alone,
-    /// It had all cores in its turn.
+    /// The program has all cores in its turn.
     Gang,
-    /// It had its share, and held cores.
+    /// The program has its share, and holds cores.
     Beside,
-    /// It shared time, or was out of turn.
+    /// The program shares time, or is out of turn.
     Neither,
 }
 
 impl Company {
     fn of(account: &Account, mode: Mode) -> Company {
-        // Not what it holds: in a gap it lends some.
+        // The number of owned cores counts, not the number of held cores, because the program lends some in a gap.
         let is_its_turn = account.owned >= account.usable;
         match (account.division, mode) {
             _ if account.programs <= 1 => Company::Alone,
-            // Others share time, on cores that it has all.
+            // The other programs share time, on cores that this program holds.
             _ if account.alone => Company::Neither,
             (Division::Time, Mode::Cores) if is_its_turn => Company::Gang,
             (Division::Equal | Division::Slowdown, Mode::Cores) => Company::Beside,
@@ -53,28 +53,28 @@ impl Company {
     }
 }
 
-/// Work of a core in time, over several looks.
+/// The work of a core over time, summed over several looks.
 #[derive(Clone, Copy, Debug, Default)]
 struct Rate {
     work_ns: u64,
     time_ns: u64,
 }
 
-/// What was seen for less time says nothing: a program begins with fewer tasks than it has later. The turn of one
-/// probe is enough.
+/// The shortest time that counts: a program begins with fewer tasks than it has later. The turn of one probe is
+/// enough.
 const LEAST_NS: u64 = 50_000_000;
 
-/// For how much time what was seen counts for about a half.
+/// The time after which an old measurement has about half of its weight.
 const HALF_NS: u64 = 2_000_000_000;
 
-/// A longer look is no look: the program was stopped.
+/// The longest look that counts. During a longer look the program was stopped.
 const LONGEST_NS: u64 = 500_000_000;
 
-/// Smaller changes, in thousandths, are not published: cores that are lasting would change hands for them.
+/// The smallest change that is published, in thousandths. Lasting cores would change hands for smaller changes.
 const STEP: u32 = 25;
 
 impl Rate {
-    /// Work of as many thousandths of a core.
+    /// Adds the work of `milli` thousandths of a core.
     fn note(&mut self, work_ns: u64, milli: u32, time_ns: u64) {
         self.work_ns += work_ns * 1000 / u64::from(milli.max(1));
         self.time_ns += time_ns;
@@ -83,26 +83,27 @@ impl Rate {
         }
     }
 
-    /// Thousandths of a core for each core of that time, if enough was seen.
+    /// The work per core and time, in thousandths. `None`: too little was seen.
     fn milli(&self) -> Option<u64> {
         (self.time_ns >= LEAST_NS).then(|| self.work_ns * 1000 / self.time_ns)
     }
 }
 
 impl Efficiency {
-    /// A look at the program, which was in this mode.
+    /// Notes a look at the program, which was in this mode.
     pub(super) fn note(&mut self, account: &Account, mode: Mode) {
         let now = Company::of(account, mode);
         let before = self.company.replace(now);
-        // Others may have come or gone at any time of the look, and a program that was stopped for long did nothing
-        // then.
+        // Other programs may have come or gone at any time of the look. A program that was stopped for long did
+        // nothing in that time.
         if before != Some(now) || account.lasted_ns > LONGEST_NS {
             return;
         }
-        // How long a command has tasks is not known.
+        // The time for which a command has tasks is not known.
         let tasks_ns = if account.usage_ns > 0 { account.usage_ns } else { account.used_ns };
         let (lasted_ns, all) = (account.lasted_ns, account.usable.saturating_mul(1000));
-        // Not of what it held: a core that it leaves in a gap is its own all the same.
+        // The rate uses the share, not the held cores, because a core that the program leaves in a gap is still its
+        // own.
         match now {
             Company::Alone => self.alone.note(tasks_ns.min(account.used_ns), all, lasted_ns),
             Company::Gang => {
@@ -114,7 +115,7 @@ impl Efficiency {
         }
     }
 
-    /// In thousandths.
+    /// The efficiency to publish, in thousandths.
     pub(super) fn published(&mut self) -> u32 {
         let Some(alone) = self.alone.milli() else { return LINEAR };
         let measured = alone * u64::from(LINEAR) / self.beside.milli().unwrap_or(1000).max(1);
@@ -132,7 +133,7 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// Ten milliseconds on 16 cores, of which so many worked, and so many were its share.
+    /// A look of ten milliseconds on 16 cores. `working`: cores that worked; `share`: cores of the program's share.
     fn look(programs: u32, working: u64, share: u32) -> Account {
         let (elapsed_ns, usage_ns) = (10 * MS, working * 10 * MS);
         let account = Account { programs, usable: 16, elapsed_ns, usage_ns, used_ns: usage_ns, ..Account::default() };
@@ -182,18 +183,18 @@ mod tests {
     #[test]
     fn a_gang_in_its_turn_has_all_cores_as_one_that_is_alone() {
         let gang = |owned, look: Account| Account { division: Division::Time, owned, ..look };
-        // Two turns of ten looks, and out of turn in between.
+        // Two turns of ten looks each, and the same number of looks out of turn after each turn.
         let turns = |working| {
             let [all, none] = [(gang(16, look(2, working, 8)), 10), (gang(0, look(2, 0, 8)), 10)];
             [all, none, all, none]
         };
         assert_eq!(after(&turns(12)), 750);
         assert_eq!(after(&turns(16)), LINEAR);
-        // Another program runs on in its turn: its workers have tasks, and wait for the core.
+        // Another program runs on in the gang's turn: the gang's workers have tasks, and wait for the core.
         let kept_waiting = Account { used_ns: 80 * MS, able_ns: 120 * MS, ..gang(16, look(2, 12, 8)) };
         assert_eq!(after(&[(kept_waiting, 10)]), 750);
-        // What it does out of turn says nothing of a core of its share. Nor does a look in which its turn begins or
-        // ends.
+        // Work out of turn proves nothing about a core of the program's share. The same is true of a look in which a
+        // turn begins or ends.
         assert_eq!(after(&[(look(1, 12, 16), 100), (gang(0, look(2, 2, 8)), 100)]), 750);
         let changes = [(gang(16, look(2, 1, 8)), 1), (gang(0, look(2, 16, 8)), 1)];
         assert_eq!(after(&[turns(12).to_vec(), vec![changes; 50].concat()].concat()), 750);

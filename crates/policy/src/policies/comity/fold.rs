@@ -1,111 +1,115 @@
-//! How many cores are worth using in a guest that loses time to its host.
+//! Folding: how many cores are worth using in a guest that loses time to its host.
 
 use crate::{Account, StealTime};
 
-/// Folds a program to fewer workers while steal time is high and fewer lose nothing, and unfolds it while there is
-/// hardly any.
+/// Folds a program to fewer workers while steal time is high and fewer workers lose nothing. Unfolds it while there
+/// is hardly any steal time.
 ///
-/// A virtual CPU that could run either runs or is stolen. So over some windows the host grants `G = run / time` cores,
-/// the part `g = run / (run + steal)` of what the guest asks for. A program that used `n` cores folds to
+/// A virtual CPU that could run either runs or is stolen. So over some windows the host grants `G = run / time`
+/// cores, the part `g = run / (run + steal)` of the time that the guest asks for. A program that used `n` cores folds
+/// to
 ///
 /// ```text
 ///   ⌈G⌉                              if it is alone in the guest,
 ///   max(⌈n · g⌉, ⌈G / programs⌉)     if it is not;        of n at the most, and one at least
 /// ```
 ///
-/// and some windows later it is known whether that was right. A program that is alone takes the second line after each
-/// other fold that was undone. Where its virtual CPUs halt while a task is on a stolen one `⌈G⌉` is right, and where
-/// they halt for want of tasks it is too little.
+/// Some windows later it is known if the fold was right. After each second fold that was undone, a program that is
+/// alone uses the second line. `⌈G⌉` is right if the program's virtual CPUs halt because a task is on a stolen CPU.
+/// It is too small if they halt because there are no tasks.
 ///
-/// Some hosts grant a machine its part of the time by its weight, however many of its virtual CPUs ask for it: then
-/// `G` stays, and steal time goes. Others grant each virtual CPU its part: a guest that asks with fewer gets less.
-/// Linux does so where a machine has no control group of its own. So a fold stands if `G` is as before, and steal time
-/// is gone or less. Any other is undone.
+/// Some hosts grant a machine a part of the time by its weight, for any number of virtual CPUs that ask for it: then
+/// `G` stays, and steal time disappears. Other hosts grant each virtual CPU a part: a guest that asks with fewer gets
+/// less. Linux does so if a machine has no control group of its own. So a fold stands if `G` is as before, and steal
+/// time is gone or less. Any other fold is undone.
 ///
-/// What holds of it:
-/// - *It comes to rest.* Where `G` stays, `m = ⌈G⌉` is a fixed point: with `m` workers awake `g = G / m`, and so
-///   `⌈m · g⌉ = ⌈G⌉ = m`.
-/// - *It does not ratchet down.* Where steal time falls because the program asks for less, nothing more is folded.
-///   Where the host then grants less, all is undone: the reference is `G` before the first of several folds. Where
-///   others in the guest ask for what the program leaves, steal time does not fall, and the fold is undone. And no
-///   fold goes below an equal part of `G`.
-/// - *It unfolds.* Without steal time nothing tells how much more the host would grant. So the program tries one core
-///   more, and while steal time stays away twice as many more in each window, until it has all.
-/// - *It does not oscillate.* A probe that meets steal time is taken back, by one core at least, and the next waits
-///   for twice as many windows, up to 8 s. The first fold waits for 16 s. After one that was undone the next waits for
-///   twice as long, up to some two minutes.
+/// The algorithm has these properties:
+/// - *It comes to rest.* If `G` stays, `m = ⌈G⌉` is a fixed point: with `m` workers awake `g = G / m`, and so `⌈m ·
+///   g⌉ = ⌈G⌉ = m`.
+/// - *It does not ratchet down.* If steal time falls because the program asks for less, the program folds no further.
+///   If the host then grants less, all folds are undone: the reference is `G` before the first of several folds. If
+///   other programs in the guest ask for the time that the program leaves, steal time does not fall, and the fold is
+///   undone. No fold goes below an equal part of `G`.
+/// - *It unfolds.* Without steal time nothing shows how much more the host would grant. So the program tries one core
+///   more. While steal time stays away, it adds twice the number in each window, until it has all.
+/// - *It does not oscillate.* A probe that meets steal time is taken back, by one core at least. The next probe waits
+///   for twice the number of windows, up to 8 s. The first fold waits for 16 s. After a fold that was undone, the
+///   next fold waits for twice the time, up to about two minutes.
 ///
-/// No task is kept from its worker. Beside workers that wait in system calls, or do not move, others are let in as in
+/// No task loses its worker. Besides workers that wait in system calls, or do not move, other workers may wake, as in
 /// any pool that has fewer cores than workers.
 ///
-/// The time is Linux's steal time (`proc_stat(5)`, "steal"). To run no more virtual CPUs than the host grants is the
-/// idea of VCPU-Bal (Song, Shi, Chen and Zang, "Schedule processes, not VCPUs", APSys 2013) and vScale (Cheng, Rao and
-/// Lau, EuroSys 2016). There it comes from the host; in vScale the hypervisor computes how many a machine can use.
-/// Here the guest infers it.
+/// The time is Linux's steal time (`proc_stat(5)`, "steal"). The idea to run no more virtual CPUs than the host
+/// grants is from VCPU-Bal (Song, Shi, Chen and Zang, "Schedule processes, not VCPUs", APSys 2013) and vScale (Cheng,
+/// Rao and Lau, EuroSys 2016). In these systems the number comes from the host; in vScale the hypervisor computes how
+/// many virtual CPUs a machine can use. Here the guest infers the number.
 #[derive(Debug)]
 pub(super) struct Fold {
-    /// The most cores that are worth using. `u32::MAX`: all.
+    /// The most cores that are worth using. `u32::MAX`: all cores.
     most: u32,
-    /// What was seen since that last changed: of windows with much steal time alone, but in a trial.
+    /// The windows seen since `most` last changed. Outside a trial, only windows with much steal time.
     seen: Seen,
     trial: Option<Trial>,
-    /// Windows until it may fold, and how many it waits for if the next fold is undone.
+    /// Windows until the program may fold, and windows that it waits for if the next fold is undone.
     pause: u32,
     caution: u32,
-    /// Whether a program that is alone folds as one that is not.
+    /// True if a program that is alone folds by the rule for a program that is not.
     by_part: bool,
-    /// By so many more it unfolded last. 0: not in the last window.
+    /// The number of cores that the last window added by unfolding. 0: the last window added none.
     step: u32,
-    /// Windows in succession with hardly any steal time, since it folded or unfolded.
+    /// Windows in succession with hardly any steal time, since the program folded or unfolded.
     calm: u32,
-    /// So many are waited for before a probe.
+    /// The number of windows to wait for before a probe.
     patience: u32,
 }
 
-/// Windows together.
+/// Several windows together.
 #[derive(Clone, Copy, Debug, Default)]
 struct Seen {
     windows: u32,
     time: StealTime,
 }
 
-/// A fold of which it is not known yet whether it loses nothing.
+/// A fold that is on trial: it is not known yet whether it loses nothing.
 #[derive(Clone, Copy, Debug)]
 struct Trial {
-    /// The window in which workers go to rest is not over. It tells of both, and counts only if the host grants far
-    /// less.
+    /// True while the window in which workers go to rest is not over. It shows both states, and counts only if the
+    /// host grants far less.
     begins: bool,
-    /// What the host granted before the first of several folds, and took before the last, in thousandths of a core.
+    /// The time that the host granted before the first of several folds, and the time that it took before the last,
+    /// in thousandths of a core.
     granted: u64,
     stolen: u64,
 }
 
-/// So many windows decide on a fold, and so many on whether it stands: turns of a host are up to a tenth of a window.
+/// The number of windows that decide on a fold, and that decide whether it stands. A host's turns last up to a tenth
+/// of a window.
 const WINDOWS: u32 = 4;
 
-/// From this part of the time that was asked for on, in thousandths, steal time folds. Linux tells it in steps of 10 ms
-/// for each CPU, a fiftieth of the shortest window.
+/// The part of the requested time, in thousandths, from which steal time folds a program. Linux reports steal time in
+/// steps of 10 ms for each CPU, a fiftieth of the shortest window.
 const HIGH: u64 = 100;
 
-/// Below this part a program unfolds.
+/// The part below which a program unfolds, in thousandths.
 const LOW: u64 = 50;
 
-/// A fold stands if the host grants at least so many thousandths of what it did before,
+/// The part of the earlier grant, in thousandths, that the host must still grant for a fold to stand.
 const AS_MUCH: u64 = 995;
 
-/// and if it took at least so many thousandths of what it takes still.
+/// The ratio of the steal time before a fold to the steal time after it, in thousandths, from which the fold stands.
 const LESS: u64 = 1100;
 
-/// Until its windows are over, a fold is undone only if the host grants so many fewer, divided by how many are over: a
-/// few tell less.
+/// The tolerance, in thousandths, by which the host may grant less before the trial's windows are over. It is divided
+/// by the number of windows that are over, because few windows prove less.
 const SLACK: u64 = 140;
 
-/// Windows before the first probe, and at the most after probes in vain.
+/// Windows before the first probe, and the most windows before a probe, after probes in vain.
 const PATIENCE: u32 = 2;
 const MOST_PATIENCE: u32 = 16;
 
-/// Windows before the first fold, and at most before the next after several that were undone. Where a host grants each
-/// virtual CPU half of its time, a fold that is undone costs a sixth of a second, which is then one hundredth.
+/// Windows before the first fold, and the most windows before a fold, after folds that were undone. On a host that
+/// grants each virtual CPU half of its time, a fold that is undone costs a sixth of a second. At this distance it is
+/// one hundredth.
 const CAUTION: u32 = 32;
 const MOST_CAUTION: u32 = 256;
 
@@ -139,14 +143,14 @@ impl Seen {
         has_at_least(self.time, HIGH)
     }
 
-    /// What the host granted and what it took, in thousandths of a core.
+    /// The time that the host granted and the time that it took, in thousandths of a core.
     fn milli(&self) -> [u64; 2] {
         [self.time.run_ns, self.time.steal_ns].map(|time| part(1000, time, self.time.lasted_ns))
     }
 }
 
 impl Fold {
-    /// The most cores that are worth using from now on. `u32::MAX`: all.
+    /// Returns the most cores that are worth using from now on. `u32::MAX`: all cores.
     pub(super) fn look(&mut self, account: &Account) -> u32 {
         if let Some(steal) = account.steal {
             self.note(steal, account);
@@ -161,7 +165,7 @@ impl Fold {
             None if has_at_least(steal, HIGH) => {
                 self.seen.add(steal);
                 self.calm = 0;
-                // What a probe has met is known by one window.
+                // A single window shows what a probe met.
                 let is_known = self.step > 0 || (self.seen.windows >= WINDOWS && self.pause == 0);
                 if is_known {
                     self.fold(account);
@@ -178,7 +182,7 @@ impl Fold {
         }
     }
 
-    /// A fold is on trial.
+    /// Decides if a fold on trial stands, is undone, or is followed by another one.
     fn judge(&mut self, trial: Trial, steal: StealTime, account: &Account) {
         self.seen.add(steal);
         let [granted, stolen] = self.seen.milli();
@@ -197,7 +201,7 @@ impl Fold {
         }
     }
 
-    /// There was much steal time.
+    /// Folds the program: there was much steal time.
     fn fold(&mut self, account: &Account) {
         let used = self.most.min(usable(account));
         let is_probed = core::mem::take(&mut self.step) > 0;
@@ -212,12 +216,12 @@ impl Fold {
         if worth < used {
             self.most = worth;
             self.patience = if is_probed { (2 * self.patience).min(MOST_PATIENCE) } else { PATIENCE };
-            // What the host grants without what a probe added is known.
+            // The grant without the cores of a probe is known, so a fold after a probe needs no trial.
             self.trial = (!is_probed).then_some(Trial { begins: true, granted: before, stolen });
         }
     }
 
-    /// The last window had hardly any steal time.
+    /// Unfolds the program: the last window had hardly any steal time.
     fn unfold(&mut self, usable: u32) {
         let used = self.most.min(usable);
         let was_probed = self.step > 0;
@@ -236,23 +240,23 @@ impl Fold {
     }
 }
 
-/// How many cores the program can use while none is stolen: beside others its share.
+/// The number of cores that the program can use without steal time. If other programs want cores, it is the share.
 fn usable(account: &Account) -> u32 {
     let share = account.share_milli.div_ceil(1000).max(1);
     if account.alone { account.usable } else { account.usable.min(share) }
 }
 
-/// Whether steal time is so many thousandths of what was asked for.
+/// True if steal time is at least `thousandths` of the requested time.
 fn has_at_least(StealTime { run_ns, steal_ns, .. }: StealTime, thousandths: u64) -> bool {
     is_at_least(steal_ns, thousandths, run_ns.saturating_add(steal_ns))
 }
 
-/// Whether `part` is some of `whole`, and at least so many thousandths.
+/// True if `part` is not 0 and at least `thousandths` of `whole`.
 fn is_at_least(part: u64, thousandths: u64, whole: u64) -> bool {
     part > 0 && u128::from(part) * 1000 >= u128::from(whole) * u128::from(thousandths)
 }
 
-/// `of · had / asked`, rounded up.
+/// Returns `of · had / asked`, rounded up.
 fn part(of: u64, had: u64, asked: u64) -> u64 {
     let part = (u128::from(of) * u128::from(had)).div_ceil(u128::from(asked.max(1)));
     u64::try_from(part).unwrap_or(u64::MAX)
@@ -265,15 +269,16 @@ mod tests {
 
     const WINDOW: u64 = 500_000_000;
 
-    /// So many windows are over before it folds.
+    /// The number of windows that are over before the program folds.
     const FIRST: usize = CAUTION as usize - 1;
 
-    /// How a host grants its time.
+    /// The rule by which a host grants its time.
     #[derive(Clone, Copy)]
     enum Grants {
-        /// The machine so many thousandths of a CPU, however many of its CPUs ask.
+        /// Grants the machine this many thousandths of a CPU, for any number of CPUs that ask.
         Machine(u64),
-        /// Each CPU that asks its part, beside so many of other machines, of as many physical ones as the machine has.
+        /// Grants each CPU that asks a part. This number of CPUs of other machines compete, on as many physical CPUs
+        /// as the machine has.
         Each(u64),
     }
 
@@ -283,9 +288,9 @@ mod tests {
         grants: Grants,
         share_milli: u32,
         programs: u32,
-        /// Threads that ask for CPUs beside the program's, and never fold.
+        /// Threads that ask for CPUs besides the program's threads, and never fold.
         others: u32,
-        /// In half of the time the program has one task alone.
+        /// True if the program has only one task in half of the time.
         is_half_serial: bool,
     }
 
@@ -306,7 +311,7 @@ mod tests {
             self.fold.most.min(self.usable).min(self.share_milli.div_ceil(1000))
         }
 
-        /// To so many threads.
+        /// Returns the time that the host grants to this number of threads, in thousandths of a core.
         fn granted_milli(&self, threads: u32) -> u64 {
             let asked_milli = u64::from(threads) * 1000;
             let granted_milli = match self.grants {
@@ -316,7 +321,8 @@ mod tests {
             granted_milli.min(asked_milli)
         }
 
-        /// A window in which the program uses all that it may. What it uses from then on.
+        /// Simulates a window in which the program uses all cores that it may. Returns the cores that it uses from
+        /// then on.
         fn window(&mut self) -> u32 {
             self.window_where(self.used() + self.others)
         }
@@ -325,7 +331,7 @@ mod tests {
             (0..count).map(|_| self.window()).collect()
         }
 
-        /// One in which so many threads of the guest could run.
+        /// Simulates a window in which this number of the guest's threads could run.
         fn window_where(&mut self, threads: u32) -> u32 {
             let threads = threads.min(self.usable);
             let halves = [threads, if self.is_half_serial { 1 } else { threads }];
