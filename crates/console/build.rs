@@ -1,4 +1,4 @@
-//! Hands the versions that a result should carry to the code: the compiler's, and rayon's from the lock file.
+//! Passes the versions that a result records to the code: the compiler's, and rayon's from the lock file.
 
 use std::env;
 use std::fs;

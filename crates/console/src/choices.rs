@@ -1,4 +1,4 @@
-//! What a command chose, and by which variable, for users of `-v`.
+//! Lines for `-v`: each choice of a command, and the setting that caused it.
 
 use comity_os::{cores, environment};
 use comity_table::Location;
@@ -20,7 +20,8 @@ pub fn cores() -> String {
     format!("cores: {} by affinity, {} at a time", may_use.join(","), cores::usable_of(may_use.len()))
 }
 
-/// The variable that decides, of those in the order in which they count, with its value; `unset` where none does.
+/// Returns the first of the variables that is set, with its value. The names are in order of precedence. Returns
+/// `unset` if no variable is set.
 pub fn variable(names: &[&str], unset: &str) -> String {
     let of = |name: &&str| Some(format!("{name}={}", environment::variable(name)?.display()));
     names.iter().find_map(of).unwrap_or_else(|| unset.to_owned())

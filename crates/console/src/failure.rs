@@ -1,29 +1,30 @@
-//! How a verb fails: a sentence for a person and an exit code for a script.
+//! Failures of a verb: a sentence for the user and an exit code for scripts.
 
 use std::process::ExitCode;
 
 use comity_os::writes::to_stderr;
 
-/// Why a verb could not do what it was asked to.
+/// The reason why a verb failed.
 #[derive(Debug)]
 pub enum Failure {
-    /// The command line is at fault; nothing has run. Exit code 2, as for everything that the parser refuses.
+    /// The command line is invalid; nothing has run. Exit code 2, as for every error of the parser.
     Usage(String),
-    /// Something ran and failed, or gave a wrong result. Exit code 1.
+    /// A run failed, or gave a wrong result. Exit code 1.
     Run(String),
-    /// The command that this one was to become cannot be started. The exit code is the one that shells have for that.
+    /// The command that should replace this process cannot be started. The exit code is the one that shells use for
+    /// this.
     Start(String, u8),
 }
 
 impl Failure {
-    /// What is said to people.
+    /// The message for the user.
     pub fn into_sentence(self) -> String {
         match self {
             Failure::Usage(sentence) | Failure::Run(sentence) | Failure::Start(sentence, _) => sentence,
         }
     }
 
-    /// Says it on standard error, in the parser's own style, and returns the exit code.
+    /// Prints the message on standard error, in the parser's own style, and returns the exit code.
     pub fn report(self) -> ExitCode {
         let code = match self {
             Failure::Usage(_) => 2,

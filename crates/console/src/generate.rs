@@ -1,4 +1,4 @@
-//! Completions for shells and man pages, from the definitions that the parser and the help have.
+//! Shell completions and man pages, generated from the definitions of the parser and the help.
 
 use std::fs;
 use std::path::PathBuf;
@@ -20,12 +20,12 @@ pub struct Completions {
 /// Write the man pages into a folder
 #[derive(Args)]
 pub struct Man {
-    /// The folder, which is made if there is none: a page per verb
+    /// Folder for the pages, one per verb; created if it does not exist
     #[arg(value_name = "FOLDER")]
     folder: PathBuf,
 }
 
-/// Runs the verb for `command`.
+/// Prints the completions of `command`.
 pub fn completions(arguments: &Completions, mut command: Command) -> Result<(), Failure> {
     let name = command.get_name().to_owned();
     let mut text = Vec::new();
@@ -33,7 +33,7 @@ pub fn completions(arguments: &Completions, mut command: Command) -> Result<(), 
     output::print(&String::from_utf8_lossy(&text))
 }
 
-/// Runs the verb for `command`.
+/// Writes the man pages of `command`.
 pub fn man(arguments: &Man, command: Command) -> Result<(), Failure> {
     let folder = &arguments.folder;
     fs::create_dir_all(folder)

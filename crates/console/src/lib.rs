@@ -1,7 +1,7 @@
-//! What the commands `comity` and `comity-lab` print and how they fail, the same in both.
+//! Output and failures that the commands `comity` and `comity-lab` have in common.
 //!
-//! A verb that fails says why in one sentence on standard error. The exit code is 2 where the command line was at
-//! fault and nothing has run, and 1 where something ran and failed.
+//! A verb that fails says why in one sentence on standard error. The exit code is 2 if the command line was invalid
+//! and nothing has run, and 1 if a run failed.
 //!
 //! This crate knows no verb, no pool and no policy. Begin with `failure.rs` and `output.rs`.
 #![forbid(unsafe_code)]

@@ -1,4 +1,4 @@
-//! How much a command says on standard error beside errors: `-q` and `-v`.
+//! The amount of detail on standard error: `-q` and `-v`.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 
@@ -8,10 +8,10 @@ use comity_os::writes::to_stderr;
 /// The options of every verb.
 #[derive(Args, Clone, Copy)]
 pub struct Loudness {
-    /// Say more on standard error: what was chosen, by what, and what is done
+    /// Print more detail on standard error: each choice, the setting that caused it, and each step
     #[arg(short, long, global = true, conflicts_with = "quiet", display_order = 900)]
     verbose: bool,
-    /// No progress, warnings or hints on standard error: only results and errors
+    /// Print no progress, warnings or hints on standard error, only results and errors
     #[arg(short, long, global = true, display_order = 901)]
     quiet: bool,
 }
@@ -20,35 +20,35 @@ const USUAL: u8 = 0;
 const QUIET: u8 = 1;
 const VERBOSE: u8 = 2;
 
-/// One for the process: whatever has something to say looks here.
+/// The loudness of the process. Each function that prints a hint or a detail reads it.
 static LOUDNESS: AtomicU8 = AtomicU8::new(USUAL);
 
 impl Loudness {
-    /// Takes effect from here on. A verb without progress, hints or details prints the same with the options.
+    /// Sets the loudness of the process from now on. A verb without progress, hints or details prints the same text.
     pub fn choose(self) {
         let loudness = if self.quiet { QUIET } else { USUAL } | if self.verbose { VERBOSE } else { USUAL };
         LOUDNESS.store(loudness, Ordering::Relaxed);
     }
 }
 
-/// Whether only results and errors are wanted.
+/// True if only results and errors are wanted.
 pub fn is_quiet() -> bool {
     LOUDNESS.load(Ordering::Relaxed) == QUIET
 }
 
-/// Whether all is to be told.
+/// True if every detail is wanted.
 pub fn is_verbose() -> bool {
     LOUDNESS.load(Ordering::Relaxed) == VERBOSE
 }
 
-/// A line unless `--quiet` is given. The reader of standard error may have gone: no failure.
+/// Prints a line on standard error unless `--quiet` is given. A closed standard error is not a failure.
 pub fn hint(line: impl AsRef<str>) {
     if !is_quiet() {
         to_stderr(&format!("{}\n", line.as_ref()));
     }
 }
 
-/// A line for users of `--verbose`.
+/// Prints a line on standard error if `--verbose` is given.
 pub fn detail(line: impl FnOnce() -> String) {
     if is_verbose() {
         to_stderr(&format!("{}\n", line()));

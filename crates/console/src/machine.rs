@@ -1,4 +1,4 @@
-//! The machine that a result was taken on, and what it was computed with.
+//! The machine and the software versions behind a result.
 
 use std::fs;
 
@@ -6,38 +6,38 @@ use comity_os::{Capabilities, cores, quota};
 
 use serde::{Deserialize, Serialize};
 
-/// The machine and how it is set up.
+/// The machine and its configuration.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Machine {
     /// The processor's name.
     pub cpu: String,
-    /// Cores that this process can use at a time: affinity and quota considered.
+    /// Cores that this process can use at a time, limited by its affinity and quota.
     pub cores: usize,
     /// Cores that the affinity mask allows.
     pub allowed_cores: usize,
-    /// Cores' worth of time that the tightest cgroup quota grants.
+    /// The tightest cgroup quota, as a number of cores.
     pub quota_cores: Option<f64>,
     /// The kernel's release.
     pub kernel: String,
     /// The tier of kernel support (see `comity doctor`).
     pub os_tier: u8,
-    /// `same`, `separate`, or `separate-without-autogroup` where the kernel shares cores between threads all the same.
+    /// `same`, `separate`, or `separate-without-autogroup` if the kernel shares cores between threads nevertheless.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub task_grouping: Option<String>,
 }
 
-/// What a result was computed with.
+/// The versions of the software behind a result.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Versions {
-    /// This command.
+    /// The version of this command.
     pub comity: String,
-    /// Stock rayon.
+    /// The version of stock rayon.
     pub rayon: String,
-    /// The compiler.
+    /// The version of the compiler.
     pub rustc: String,
 }
 
-/// Describes this machine; `task_grouping` is stated where programs ran together.
+/// Describes this machine. `task_grouping` is given if programs ran together.
 pub fn describe(task_grouping: Option<String>) -> Machine {
     Machine {
         cpu: cpu().unwrap_or_else(|| format!("unknown {}", std::env::consts::ARCH)),
@@ -50,7 +50,7 @@ pub fn describe(task_grouping: Option<String>) -> Machine {
     }
 }
 
-/// What the result was computed with.
+/// Returns the versions that this command was built with.
 pub fn versions() -> Versions {
     Versions {
         comity: env!("CARGO_PKG_VERSION").to_owned(),
@@ -59,7 +59,7 @@ pub fn versions() -> Versions {
     }
 }
 
-/// The processor's name. Arm kernels do not tell one.
+/// The processor's name. Arm kernels report no name.
 fn cpu() -> Option<String> {
     let text = fs::read_to_string("/proc/cpuinfo").ok()?;
     let line = text.lines().find(|line| line.starts_with("model name"))?;

@@ -1,4 +1,4 @@
-//! Where results go: standard output, or a file that is never left half written.
+//! Destinations of results: standard output, or a file that is never left half written.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -16,12 +16,13 @@ pub fn print(text: &str) -> Result<(), Failure> {
     write_out(text).map(|_is_read| ())
 }
 
-/// The same again and again, which ends this process quietly when the reader has gone away.
+/// Writes `text` to standard output, for commands that print again and again. Ends this process quietly when the
+/// reader has gone away.
 pub fn print_while_read(text: &str) -> Result<(), Failure> {
     if write_out(text)? { Ok(()) } else { std::process::exit(0) }
 }
 
-/// Whether there is a reader.
+/// Writes `text` to standard output. Returns false if the reader has gone away.
 fn write_out(text: &str) -> Result<bool, Failure> {
     let mut out = io::stdout().lock();
     match without_signals(|| out.write_all(text.as_bytes()).and_then(|()| out.flush())) {
@@ -31,33 +32,33 @@ fn write_out(text: &str) -> Result<bool, Failure> {
     }
 }
 
-/// The JSON text of `value` on a line.
+/// The JSON text of `value` on one line.
 pub fn to_json_line(value: &impl Serialize) -> String {
     let mut text = serde_json::to_string(value).expect("our structs have string keys and no failing serializer");
     text.push('\n');
     text
 }
 
-/// The JSON text of `value`, for people as much as for machines.
+/// The JSON text of `value`, indented for people.
 pub fn to_json(value: &impl Serialize) -> String {
     let mut text = serde_json::to_string_pretty(value).expect("our structs have string keys and no failing serializer");
     text.push('\n');
     text
 }
 
-/// A place for a result file, known to be writable before anything has run.
+/// The destination of a result file. The constructor checks before the run that it can be written.
 #[derive(Debug, PartialEq, Eq)]
 pub enum ResultFile {
     /// Standard output, named `-`.
     Standard,
-    /// A regular file, there or not: replaced as a whole.
+    /// A regular file, which may not exist yet. A write replaces the whole file.
     Regular(PathBuf),
-    /// A device or a pipe, which must not be replaced by a file: written to.
+    /// A device or a pipe. A write goes into it, because a regular file must not replace it.
     Special(PathBuf),
 }
 
 impl ResultFile {
-    /// Looks whether `path`, which `option` names, can be written, and leaves whatever is there as it is.
+    /// Checks that `path`, the value of `option`, can be written. Changes nothing that is there.
     pub fn check(path: &Path, option: &str) -> Result<ResultFile, Failure> {
         if path == Path::new("-") {
             return Ok(ResultFile::Standard);
@@ -76,12 +77,12 @@ impl ResultFile {
             }
             Ok(_) => Ok(ResultFile::Special(path.to_owned())),
             Err(error) if error.kind() == io::ErrorKind::NotFound && path.file_name().is_some() => {
-                // What a link points to is made, not the link replaced.
+                // The missing target of a link is created, and the link stays.
                 if let Ok(target) = fs::read_link(path) {
                     return ResultFile::check(&folder_of(path).join(target), option);
                 }
                 temporary_beside(path).map_err(|error| refuse(&in_words(&error)))?;
-                // A file that is named twice, in whichever way, is found out.
+                // The absolute path shows if a file is named twice in different ways.
                 let folder = fs::canonicalize(folder_of(path)).map_err(|error| refuse(&error))?;
                 Ok(ResultFile::Regular(folder.join(path.file_name().unwrap_or_default())))
             }
@@ -89,7 +90,7 @@ impl ResultFile {
         }
     }
 
-    /// Writes `text`. A regular file has either its old content or the whole new one, whatever happens.
+    /// Writes `text`. After any failure, a regular file has either its old content or the whole new content.
     pub fn write(&self, text: &str) -> Result<(), Failure> {
         let path = match self {
             ResultFile::Standard => return print(text),
@@ -103,14 +104,15 @@ impl ResultFile {
     }
 }
 
-/// Puts `bytes` in the place of a regular file's content: whatever happens, it has the old one or the whole new one.
-/// The file keeps its permissions, and its owner where this process may give it away.
+/// Replaces the content of a regular file. After any failure, the file has either its old content or the whole new
+/// content. It keeps its permissions, and its owner if this process may set it.
 pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut file = temporary_beside(path)?;
     without_signals(|| file.write_all(bytes))?;
     file.as_file().sync_all()?;
     if let Ok(old) = fs::metadata(path) {
-        // Only root may give a file away; any other user's file becomes the user's that runs the command.
+        // Only root may set another owner; for all other users the file then belongs to the user that runs the
+        // command.
         let _ = fchown(file.as_file(), Some(old.uid()), Some(old.gid()));
         file.as_file().set_permissions(old.permissions())?;
     }
@@ -118,7 +120,7 @@ pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-/// Without the temporary file's name, which would mislead.
+/// Describes the error without the temporary file's name, which would mislead the user.
 fn in_words(error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::NotFound => "its folder does not exist".to_owned(),
@@ -130,7 +132,8 @@ fn folder_of(path: &Path) -> &Path {
     path.parent().filter(|folder| *folder != Path::new("")).unwrap_or(Path::new("."))
 }
 
-/// A file in the same folder, because a rename is atomic only within a file system. It deletes itself when dropped.
+/// Creates a temporary file in the folder of `path`, because a rename is atomic only within a file system. The file
+/// is deleted when the value is dropped.
 pub fn temporary_beside(path: &Path) -> io::Result<NamedTempFile> {
     use std::os::unix::fs::PermissionsExt;
     let all_may_read = fs::Permissions::from_mode(0o666);

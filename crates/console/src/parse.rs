@@ -1,4 +1,4 @@
-//! How command lines are parsed, where clap alone would say less than a user needs.
+//! Parsing of command lines, with better messages than clap alone gives.
 
 use std::ops::RangeInclusive;
 
@@ -12,7 +12,8 @@ pub fn or_exit<A: Parser>(mut command: Command) -> A {
     parsed.unwrap_or_else(|error| with_a_tip(error, &command).exit())
 }
 
-/// Has the parser of each option refuse a negative number. Clap would take the number for an option, and advise `--`.
+/// Lets the parser of each option refuse a negative number. Otherwise clap takes the number for an option, and
+/// advises `--`.
 pub fn with_negative_numbers(command: Command) -> Command {
     let takes = |argument: Arg| {
         if argument.get_action().takes_values() { argument.allow_negative_numbers(true) } else { argument }
@@ -20,7 +21,7 @@ pub fn with_negative_numbers(command: Command) -> Command {
     command.mut_args(takes).mut_subcommands(with_negative_numbers)
 }
 
-/// Adds a similar verb to an error about an unknown verb. Clap finds none for two letters that have changed places.
+/// Adds a similar verb to an error about an unknown verb. Clap itself suggests none if two letters are swapped.
 fn with_a_tip(mut error: clap::Error, command: &Command) -> clap::Error {
     let word = match (error.kind(), error.get(ContextKind::InvalidSubcommand)) {
         (ErrorKind::InvalidSubcommand, Some(ContextValue::String(word))) => word.clone(),
@@ -35,7 +36,7 @@ fn with_a_tip(mut error: clap::Error, command: &Command) -> clap::Error {
     error
 }
 
-/// Returns the parser of a whole number within bounds. Its error has the bounds.
+/// Returns the parser of a whole number within bounds. Its error names the bounds.
 pub fn whole<N: TryFrom<u64>>(bounds: RangeInclusive<u64>) -> impl Fn(&str) -> Result<N, String> + Clone {
     move |text| {
         let number = text.parse().ok().filter(|number| bounds.contains(number));

@@ -1,8 +1,8 @@
-//! The Rust code of the guide (`docs/guide`), compiled and run as tests of this crate's documentation. The shell blocks
-//! are run by `checks/guide.sh`.
+//! The Rust code of the guide (`docs/guide`), compiled and run as tests of this crate's documentation.
+//! `checks/guide.sh` runs the shell blocks.
 #![forbid(unsafe_code)]
 
-/// A page as the documentation of an item, whose examples are tests.
+/// Declares an item per page, with the page as its documentation. The examples of the page are tests.
 macro_rules! pages {
     ($($item:ident = $page:literal),+ $(,)?) => {
         $(#[cfg(all(doctest, not(loom)))]

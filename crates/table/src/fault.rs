@@ -1,11 +1,11 @@
-//! Deaths and stops on purpose, for tests of what they leave behind. Only this crate's own tests are built with them. A feature
-//! would be switched on for all programs of a workspace at once, and no program that people run should die because of
-//! a variable.
+//! Deliberate deaths and stops, for tests of the state that they leave in the table. Only this crate's own tests are
+//! built with them. A feature would be enabled for all programs of a workspace at once, and no program of a user
+//! should die because of a variable.
 
 #[cfg(test)]
 mod tests;
 
-/// The transitions at which a process can be made to die or to stop, in the order of a program's life.
+/// The transitions at which a test can make a process die or stop, in the order of a program's life.
 #[cfg(test)]
 const POINTS: &[&str] = &[
     "file-made",

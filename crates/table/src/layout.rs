@@ -1,17 +1,17 @@
-//! What the file holds, byte for byte. Layout 2.
+//! The layout of the file, byte for byte. Layout 2.
 //!
-//! Everything is an atomic word, so any bytes are a valid value. A table that another program writes nonsense into can
-//! mislead about which program should use which core, but break nothing else. A reader checks every index and bounds
-//! every loop.
+//! Every field is an atomic word for which any bytes are valid. A program that writes invalid data into the table can
+//! mislead others about which program should use which core, but can break nothing else. A reader checks every index
+//! and bounds every loop.
 //!
-//! # How it grows
+//! # Extensions
 //!
-//! A field is added in the spare words of a slot or of the header, and gets a bit, as [`CPU_TIME`] is; nothing else
-//! moves. Spare words are 0. A program says in [`Slot::features`] what it fills in. So a newer program knows which
-//! fields of an older one to leave unread, and an older one leaves the words of a newer one alone. Anything else is
-//! another layout, with another number, in a file of another name. From layout 2 on the header's [`Directory`] lies at
-//! the same place in every layout, and the lock of slot n is that of byte n. So each program can tell which programs
-//! use a table of another layout.
+//! A new field takes spare words of a slot or of the header, and gets a bit, for example [`CPU_TIME`]; no other field
+//! moves. Spare words are 0. A program sets the bits of the fields that it fills in, in [`Slot::features`]. So a
+//! newer program knows which fields of an older program it must not read, and an older program does not touch the
+//! words of a newer one. Any other change is another layout, with another number, in a file of another name. From
+//! layout 2 on, the header's [`Directory`] is at the same place in every layout, and the lock of slot n is the lock
+//! of byte n. So each program can find out which programs use a table of another layout.
 
 use std::mem::offset_of;
 use std::sync::atomic::{AtomicU32, AtomicU64};
@@ -25,29 +25,29 @@ use crate::thieves;
 /// The first eight bytes of a table.
 pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"COMITY\0\x01");
 
-/// Counts up with every change of the layout.
+/// The number of the layout. It grows with every change of the layout.
 pub(crate) const VERSION: u32 = 2;
 
-/// A program fills in `cpu_ns`.
+/// The feature bit of programs that fill in `cpu_ns`.
 pub(crate) const CPU_TIME: u64 = 1;
 
-/// A program fills in `voluntary` and `involuntary`.
+/// The feature bit of programs that fill in `voluntary` and `involuntary`.
 pub(crate) const SWITCHES: u64 = 2;
 
-/// A program obeys `asked_weight`, `asked_cores` and `asked_pause`.
+/// The feature bit of programs that obey `asked_weight`, `asked_cores` and `asked_pause`.
 pub(crate) const OBEYS: u64 = 4;
 
-/// A program computes the owner of each core as `comity_protocol::partition` does in frames, and fills in `correction`
-/// and `due_ns`. What is left over rotates so only among programs that all do.
+/// The feature bit of programs that compute the owner of each core as `comity_protocol::partition` does in frames,
+/// and fill in `correction` and `due_ns`. Remaining cores rotate in frames only if all programs have this bit.
 pub(crate) const FRAMES: u64 = 8;
 
-/// A program fills in `proposal`, and divides cores as all programs propose.
+/// The feature bit of programs that fill in `proposal`, and divide cores as all programs propose.
 pub(crate) const PROPOSES: u64 = 16;
 
-/// A program fills in `steals`, `accelerations` and `refusals`.
+/// The feature bit of programs that fill in `steals`, `accelerations` and `refusals`.
 pub(crate) const THIEVES: u64 = 32;
 
-/// A program fills in `shortfall`.
+/// The feature bit of programs that fill in `shortfall`.
 pub(crate) const SHORTFALL: u64 = 64;
 
 /// The feature bit of programs that fill in `way`.
@@ -56,20 +56,20 @@ pub(crate) const WAY: u64 = 128;
 /// The feature bit of programs that fill in `group`.
 pub(crate) const GROUP: u64 = 256;
 
-/// The feature bit of commands that can take turns with a team, as `Report::takes_turns` says.
+/// The feature bit of commands that can take turns with a team. See `Report::takes_turns`.
 pub(crate) const TAKES_TURNS: u64 = 512;
 
-/// Letters of a name, in bytes.
+/// The length of a name, in bytes.
 pub(crate) const NAME: usize = 32;
 
 /// The whole file.
 #[repr(C)]
 pub(crate) struct Layout {
     pub(crate) header: Header,
-    /// See [`CoreWord`](crate::CoreWord).
+    /// The word of each core. See [`CoreWord`](crate::CoreWord).
     pub(crate) cores: [AtomicU64; CORES],
-    /// When the holder last changed, but for what was taken from the dead, by [`now_ns`](comity_os::clock::now_ns).
-    /// For show, and a core that another program owns is not claimed before it has been free for a while.
+    /// The time at which the holder of each core last changed, from [`now_ns`](comity_os::clock::now_ns). A reaper
+    /// does not set it. It is displayed, and it shows how long a core has been free before another program claims it.
     pub(crate) since: [AtomicU64; CORES],
     pub(crate) slots: [Slot; SLOTS],
 }
@@ -78,32 +78,32 @@ pub(crate) struct Layout {
 pub(crate) struct Header {
     pub(crate) magic: AtomicU64,
     pub(crate) version: AtomicU32,
-    /// The size of the whole.
+    /// The size of the file, in bytes.
     pub(crate) bytes: AtomicU32,
     pub(crate) directory: Directory,
-    /// A bit for each slot that may be in use: where to look.
+    /// A bit for each slot that may be in use. Readers skip the other slots.
     pub(crate) used: [AtomicU64; SLOTS / 64],
     /// A bit for each program that waits for a core to become free.
     pub(crate) wanting: [AtomicU64; SLOTS / 64],
     spare: [AtomicU64; 112],
 }
 
-/// Where programs of any layout find out which programs use a table. In bytes.
+/// The directory: offsets and sizes, in bytes, by which programs of any layout find the programs that use a table.
 #[repr(C)]
 pub(crate) struct Directory {
-    /// Where the first slot is, and how far the next is from it.
+    /// The offset of the first slot, and the distance between two slots.
     pub(crate) slots_at: AtomicU32,
     pub(crate) slot_bytes: AtomicU32,
     pub(crate) slots: AtomicU32,
-    /// Where in a slot the number of the process is, of four bytes.
+    /// The offset of the process number within a slot. The number has four bytes.
     pub(crate) pid_at: AtomicU32,
-    /// Where in a slot the name is, and how long.
+    /// The offset of the name within a slot, and its length.
     pub(crate) name_at: AtomicU32,
     pub(crate) name_bytes: AtomicU32,
     spare: [AtomicU32; 6],
 }
 
-/// What the directory of this layout says.
+/// The directory of this layout.
 pub(crate) const DIRECTORY: [u32; 6] = [
     offset_of!(Layout, slots) as u32,
     size_of::<Slot>() as u32,
@@ -113,63 +113,65 @@ pub(crate) const DIRECTORY: [u32; 6] = [
     NAME as u32,
 ];
 
-/// One program. Written by it, but for `bell`, which any program rings, and the three words of what it is asked, and
-/// by the one that reaps it.
+/// The slot of one program. The program and its reaper write it. Exceptions: any program rings `bell` and `asks`,
+/// writes the three `asked` words, and sets `heartbeat` to 0 if the process is stopped.
 #[repr(C, align(64))]
 pub(crate) struct Slot {
     /// [`FREE`] or [`TAKEN`]. Changed only by the holder of the slot's lock.
     pub(crate) state: AtomicU32,
-    /// Which process: a number that it drew.
+    /// The number of the process, as [`this_program`](crate::this_program) returns it.
     pub(crate) program: AtomicU64,
-    /// How many cores it can use. 0: it has no work, and no share.
+    /// The number of cores that the program can use. 0: it has no work, and no share.
     pub(crate) desire: AtomicU32,
     pub(crate) weight: AtomicU32,
-    /// When its coordinator last came by.
+    /// The time of the coordinator's last look.
     pub(crate) heartbeat: AtomicU64,
-    /// The futex that its coordinator waits on.
+    /// The futex that the coordinator waits on.
     pub(crate) bell: AtomicU32,
-    /// The process's number in its own PID namespace. Only for show, as all below but `awake` and `may_use`.
+    /// The process's number in its own PID namespace. Displayed, and used to find out if a silent program is stopped.
     pub(crate) pid: AtomicU32,
     pub(crate) joined: AtomicU64,
     pub(crate) workers: AtomicU32,
-    /// Workers, or threads that can run. 0: nothing of it runs.
+    /// The number of workers that are awake, or of runnable threads. 0: nothing of the program runs.
     pub(crate) awake: AtomicU32,
-    /// Cores that it began to use, took back, stopped using, and lost to their owners.
+    /// The numbers of cores that the program began to use, took back, stopped using, and lost to their owners. Only
+    /// displayed.
     pub(crate) claimed: AtomicU64,
     pub(crate) taken_back: AtomicU64,
     pub(crate) released: AtomicU64,
     pub(crate) lost: AtomicU64,
     pub(crate) name: [AtomicU64; NAME / 8],
     pub(crate) policy: [AtomicU64; NAME / 8],
-    /// The cores that its affinity allows.
+    /// The cores that the program's affinity allows.
     pub(crate) may_use: SharedCoreSet,
-    /// What it fills in of that which follows: bits, as [`CPU_TIME`].
+    /// Feature bits, for example [`CPU_TIME`]: the fields below that the program fills in.
     pub(crate) features: AtomicU64,
-    /// What it has used since it began, all its processes together: processor time, and context switches.
+    /// Processor time and context switches of all the program's processes since the program began.
     pub(crate) cpu_ns: AtomicU64,
     pub(crate) voluntary: AtomicU64,
     pub(crate) involuntary: AtomicU64,
-    /// Counts the programs that have had this slot, but for those of older builds, which obey nothing.
+    /// The number of programs that have had this slot, except those of older builds, which obey no request.
     pub(crate) tenure: AtomicU64,
-    /// What the program is asked, as a [`RequestWord`](comity_protocol::orders::RequestWord) of its tenure each: see
-    /// [`Words`].
+    /// The requests to the program, each as a [`RequestWord`](comity_protocol::orders::RequestWord) of its tenure.
+    /// See [`Words`].
     pub(crate) asked_weight: AtomicU64,
     pub(crate) asked_cores: AtomicU64,
     pub(crate) asked_pause: AtomicU64,
-    /// The futex for that alone, on which a program waits that has nothing to do: no other news wakes it.
+    /// The futex for requests alone. A program that has nothing to do waits on it, so that no other news wakes it.
     pub(crate) asks: AtomicU32,
-    /// How much the program counts beside its weight, in thousandths, as it has computed.
+    /// The factor on the program's weight, in thousandths, as the program has computed it.
     pub(crate) correction: AtomicU32,
-    /// Processor time that it was due since it began. Only for show.
+    /// Processor time that the program was entitled to since it began, in nanoseconds. Only displayed.
     pub(crate) due_ns: AtomicU64,
-    /// How it proposes that cores are divided, as a [`Proposal`](comity_policy::allotment::Proposal).
+    /// The division of cores that the program proposes, as a [`Proposal`](comity_policy::allotment::Proposal).
     pub(crate) proposal: AtomicU32,
-    /// Why it uses less than it holds or is due, as a [`Shortfall`](comity_protocol::Shortfall). Only for show.
+    /// The reason why the program uses less than it holds or is entitled to, as a
+    /// [`Shortfall`](comity_protocol::Shortfall). Only displayed.
     pub(crate) shortfall: AtomicU32,
-    /// What its thieves have done since its first pool began, in all of them. Only for show.
+    /// The counters of the program's thieves since its first pool began, over all its pools. Only displayed.
     pub(crate) steals: AtomicU64,
     pub(crate) accelerations: AtomicU64,
-    /// By the reasons of [`REFUSALS`](crate::REFUSALS).
+    /// The number of refused accelerations for each reason of [`REFUSALS`](crate::REFUSALS).
     pub(crate) refusals: thieves::Words,
     /// The way in which a command is limited to its share, as a [`Way`](comity_protocol::Way).
     pub(crate) way: AtomicU64,
@@ -179,7 +181,7 @@ pub(crate) struct Slot {
 }
 
 impl Slot {
-    /// Those by which its program is asked.
+    /// The words by which the program gets requests.
     pub(crate) fn words(&self) -> Words<'_, AtomicU64> {
         Words { tenure: &self.tenure, asked: [&self.asked_weight, &self.asked_cores, &self.asked_pause] }
     }
@@ -218,6 +220,6 @@ const _: () = {
     assert!(offset_of!(Slot, group) == 520);
     assert!(size_of::<Slot>() == 1024);
     assert!(BYTES == 1024 + 16 * CORES + 1024 * SLOTS);
-    // The lock of a slot is that of the byte of its number: see `lock`.
+    // The lock of a slot is the lock of the byte with its number: see `member::byte`.
     assert!(SLOTS <= BYTES);
 };

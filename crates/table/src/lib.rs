@@ -1,4 +1,4 @@
-//! Which program uses which core: a table in shared memory that the programs of one machine keep among themselves.
+//! The core table: a file in shared memory in which the programs of one machine record which program uses which core.
 //!
 //! ```text
 //!   program A ──┐                    ┌─ header   which slots are taken, which programs wait
@@ -6,13 +6,14 @@
 //!   program C ──┘                    └─ slots    one per program: desire, weight, heartbeat, bell
 //! ```
 //!
-//! There is no daemon and no lock that any program waits for. A core changes hands by one compare-and-swap between two
-//! states of [`CoreWord`]. Every program computes the entitlements alike ([`partition`](comity_protocol::partition)),
-//! from the desires that all have reported. A program lives as long as the kernel says that it has the lock of its
-//! slot's byte ([`file_lock`](comity_os::file_lock)). The next program that looks takes back what a dead one held.
+//! There is no daemon, and no program waits for a lock of another. A core changes hands by one compare-and-swap
+//! between two states of [`CoreWord`]. All programs compute the same entitlements
+//! ([`partition`](comity_protocol::partition)) from the desire of each program. A program lives as long as it has the
+//! lock of its slot's byte, according to the kernel ([`file_lock`](comity_os::file_lock)). The next program that
+//! looks takes back the cores and the slot of a dead program.
 //!
-//! This crate decides nothing: which core to claim or release is `comity_protocol::table`'s to say. It knows no
-//! policy, pool or worker. Begin with `layout.rs`, the file word by word, then `member.rs`, which also says what can
+//! This crate decides nothing: `comity_protocol::table` decides which core to claim or release. This crate knows no
+//! policy, pool or worker. Begin with `layout.rs`, the file word by word, then `member.rs`, which also lists what can
 //! go wrong.
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods, clippy::print_stderr))]

@@ -1,4 +1,4 @@
-//! The file in memory. All of this crate's unsafe code.
+//! The memory map of the file. It contains all of this crate's unsafe code.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -16,7 +16,7 @@ use memmap2::{MmapOptions, MmapRaw};
 use crate::fault;
 use crate::layout::{BYTES, DIRECTORY, Header, Layout, MAGIC, VERSION};
 
-/// What to do where a place is no good.
+/// The advice to the user if a location cannot be used.
 pub(crate) const ELSEWHERE: &str = "name a file in a folder that you may write to in COMITY_TABLE, or set it to off";
 
 /// The variable that holds the core table of a command of `comity run`, in the form of [`Location::to_text`].
@@ -29,10 +29,10 @@ const ROOT: u32 = 0;
 /// The value of [`TABLE_AROUND`] for the user's own table.
 const OWN: &str = "own";
 
-/// Where the table is.
+/// The location of the table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Location {
-    /// The user's own, in the folder `/dev/shm/comity-UID`. If another user has taken that name, the folder is
+    /// The user's own table, in the folder `/dev/shm/comity-UID`. If another user has taken that name, the folder is
     /// `/run/user/UID/comity`, in a folder that the system has made for the user.
     Own,
     /// A file that programs of several users or containers share.
@@ -65,12 +65,13 @@ impl Location {
         Location::from_environment().or_else(Location::around)
     }
 
-    /// Returns the table that [`Location::Own`] is for another user, to look at as root.
+    /// Returns the location of the table that [`Location::Own`] is for another user. Root uses it to look at that
+    /// table.
     pub fn of_user(user: u32) -> Location {
         Location::At(folder_of(user).join(file_name(VERSION)))
     }
 
-    /// Returns this location with a path from the root, whatever the current folder is later.
+    /// Returns this location with an absolute path, which does not depend on later changes of the current folder.
     pub(crate) fn rooted(&self) -> Location {
         match self {
             Location::Own => Location::Own,
@@ -86,8 +87,8 @@ impl Location {
         }
     }
 
-    /// The path of the file, from the root. Where another layout has taken the name, one beside it: see
-    /// [`other_layouts`].
+    /// Returns the absolute path of the file. If another layout has taken the name, it is the path of a file beside
+    /// it. See [`other_layouts`].
     ///
     /// [`other_layouts`]: crate::other_layouts
     pub fn path(&self) -> PathBuf {
@@ -105,7 +106,7 @@ impl Location {
         }
     }
 
-    /// Where tables of any layout may be: each path with its layout, but for that of this build.
+    /// Returns the tables of other layouts at this location: each path with its layout.
     pub(crate) fn others(&self) -> Vec<(PathBuf, u32)> {
         let own = self.path();
         let named = match self {
@@ -133,8 +134,8 @@ fn own_folder() -> PathBuf {
     folder_of(files::user())
 }
 
-/// The folder depends on the user alone, and on no variable, so that all logins of one user meet. All users may write
-/// to `/dev/shm`; only the system can make a folder in `/run/user`.
+/// Returns the folder of a user's own table. It depends only on the user, and on no variable, so that all logins of a
+/// user use the same table. All users may write to `/dev/shm`; only the system can make a folder in `/run/user`.
 fn folder_of(user: u32) -> PathBuf {
     let usual = PathBuf::from(format!("/dev/shm/comity-{user}"));
     let of_the_system = PathBuf::from(format!("/run/user/{user}"));
@@ -148,15 +149,15 @@ fn file_name(layout: u32) -> String {
     format!("layout-{layout}")
 }
 
-/// Where programs of a layout keep their table if the name is taken by one of another layout.
+/// Returns the path of the table of a layout if a table of another layout has taken the name.
 fn beside(path: &Path, layout: u32) -> PathBuf {
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(format!(".{}", file_name(layout)));
     path.with_file_name(name)
 }
 
-/// A file beside a named table, if it is a regular one of a user that this process shares with, and no larger than `most`
-/// bytes. Its bytes are only read.
+/// Opens a table for reading. Returns `None` unless it is a regular file of at most `most` bytes that belongs to a
+/// user with whom this process shares.
 pub(crate) fn open_trusted(path: &Path, most: u64) -> Option<File> {
     let file = open(path).ok()?;
     let metadata = file.metadata().ok()?;
@@ -164,7 +165,7 @@ pub(crate) fn open_trusted(path: &Path, most: u64) -> Option<File> {
     (is_usable && not_ours(&metadata, &Location::At(path.to_owned())).is_none()).then_some(file)
 }
 
-/// `None` where there is no table of whatever layout that this process would use.
+/// Returns the layout of the table at a path. `None`: there is no table of any layout that this process would use.
 fn layout_of(path: &Path) -> Option<u32> {
     let mut head = [0; 12];
     open_trusted(path, u64::MAX)?.read_exact(&mut head).ok()?;
@@ -172,7 +173,8 @@ fn layout_of(path: &Path) -> Option<u32> {
     (magic == MAGIC.to_le_bytes()).then(|| u32::from_le_bytes(version.try_into().expect("four bytes")))
 }
 
-/// Why a table cannot be used: a sentence that says what to do. The program goes on without sharing cores.
+/// The reason why a table cannot be used: a sentence that says what to do. The program continues without sharing
+/// cores.
 #[derive(Debug)]
 pub struct TableError {
     path: PathBuf,
@@ -189,7 +191,7 @@ impl TableError {
         TableError { is_full: true, ..self }
     }
 
-    /// Whether there was no place left: there may be one later.
+    /// True if the table was full. A later attempt may find a free slot.
     pub fn is_full(&self) -> bool {
         self.is_full
     }
@@ -207,12 +209,12 @@ impl std::error::Error for TableError {}
 #[derive(Clone, Copy)]
 pub(crate) enum Make {
     Any,
-    /// Only if it has these permissions. A member of a group that makes a table in place of the group's would keep the
-    /// group out, if the folder lets it make tables for itself alone.
+    /// Only if the new table has these permissions. Otherwise a member of a group could replace the group's table by
+    /// one that the group may not use, because the folder lets the member make tables only for itself.
     Alike(u32),
 }
 
-/// A table that was looked at and found good, in memory.
+/// A table in memory that has passed all checks.
 pub(crate) struct Map {
     /// The last mapping in `place`: the memory of the table that the program uses now.
     layout: AtomicPtr<Layout>,
@@ -223,7 +225,7 @@ pub(crate) struct Map {
 struct Place {
     path: PathBuf,
     identity: (u64, u64),
-    /// The permissions that it had when it was opened.
+    /// The permissions of the file when it was opened.
     mode: u32,
     /// The mapping of the current file is the last. Earlier mappings stay, because threads may still read them.
     memory: Vec<MmapRaw>,
@@ -243,7 +245,7 @@ impl Map {
             make_own_folder()?;
         }
         let path = location.path();
-        // Another program may make it, or take it away, in between.
+        // Another program may make or remove the file between the two steps.
         for _ in 0..8 {
             match open(&path) {
                 Ok(file) => return Map::of(file, path, location, not_trusted),
@@ -258,7 +260,7 @@ impl Map {
         Err(TableError::new(&path, format!("is removed by another process as soon as it is made; {ELSEWHERE}")))
     }
 
-    /// Opens a table that is there, to look at it.
+    /// Opens an existing table, to look at it. Returns `None` if there is no table.
     pub(crate) fn open_existing(location: &Location) -> Result<Option<Map>, TableError> {
         if !has_folder(location)? {
             return Ok(None);
@@ -271,7 +273,7 @@ impl Map {
         }
     }
 
-    /// Looks at everything that can be wrong before anything is mapped, or written.
+    /// Checks everything that can be wrong before it maps or writes anything.
     fn of(
         mut file: File,
         path: PathBuf,
@@ -297,7 +299,7 @@ impl Map {
         let rest = u64::from_le_bytes(head[8..].try_into().expect("eight bytes"));
         let (version, bytes) = (rest as u32, (rest >> 32) as u32);
         if version != VERSION {
-            // It has replaced one of this layout a moment ago.
+            // A table of another layout has just replaced one of this layout.
             return wrong(&format!("has layout {version}, and this program knows layout {VERSION}; try again"));
         }
         if bytes as usize != BYTES || metadata.len() != BYTES as u64 {
@@ -320,7 +322,7 @@ impl Map {
         lock(&self.place)
     }
 
-    /// The permissions that the file had when it was opened.
+    /// The permissions of the file when it was opened.
     pub(crate) fn mode(&self) -> u32 {
         self.place().mode
     }
@@ -329,10 +331,7 @@ impl Map {
         self.place().path.clone()
     }
 
-    /// Opens the file to lock its bytes. `None`: the path names another file by now, or none.
-    ///
-    /// # Errors
-    /// If the file cannot be opened.
+    /// Opens the file to lock its bytes. `None`: the path now names another file, or no file.
     pub(crate) fn open_to_lock(&self) -> io::Result<Option<LockFile>> {
         let place = self.place();
         match LockFile::open(&place.path) {
@@ -360,7 +359,7 @@ impl Map {
         location.path() == place.path && open(&place.path).ok().and_then(found).unwrap_or(false)
     }
 
-    /// Puts another table in the place of this one. The memory of this one stays until the end of `self`.
+    /// Replaces this table by another. The memory of the old table stays until `self` is dropped.
     pub(crate) fn replace(&self, by: Map) {
         let (mut place, mut by) = (self.place(), by.place());
         place.memory.append(&mut by.memory);
@@ -400,7 +399,7 @@ pub(crate) fn has_folder(location: &Location) -> Result<bool, TableError> {
     Ok(true)
 }
 
-/// The folder is the user's alone; in `/dev/shm` no other user can replace it then.
+/// Checks that the folder belongs to the user alone. In `/dev/shm` no other user can replace it then.
 fn trust_own_folder(metadata: io::Result<fs::Metadata>) -> Result<(), TableError> {
     let wrong = |what: &str| Err(TableError::new(&own_folder().join(file_name(VERSION)), what));
     match metadata {
@@ -469,7 +468,7 @@ fn is_root_elsewhere(location: &Location) -> bool {
     files::user() == ROOT && *location != Location::Own
 }
 
-/// A folder that gives its files its group, as this user or root has made it.
+/// True if the folder gives its group to its files, and this user or root has made it.
 fn is_for_a_group(folder: &Path) -> bool {
     fs::metadata(folder).is_ok_and(|folder| {
         let Owner { user, mode, .. } = Owner::of(&folder);
@@ -477,7 +476,8 @@ fn is_for_a_group(folder: &Path) -> bool {
     })
 }
 
-/// Makes a table without a name and then gives it its name, unless there is one by then: no program sees half a table.
+/// Makes a table without a name and then gives it its name, unless the name exists by then. So no program sees half a
+/// table.
 fn create(path: &Path, location: &Location, make: Make) -> io::Result<()> {
     let folder = match path.parent() {
         Some(folder) if folder != Path::new("") => folder,
@@ -489,7 +489,8 @@ fn create(path: &Path, location: &Location, make: Make) -> io::Result<()> {
     }
     let mut file = files::unnamed(folder, mode)?;
     files::set_mode(&file, mode)?;
-    // Written, not only made large: a full file system says so here, and not by a signal later.
+    // The bytes are written, not only the size set, so that a full file system is an error here and not a signal
+    // later.
     let mut bytes = vec![0; BYTES];
     bytes[..8].copy_from_slice(&MAGIC.to_le_bytes());
     bytes[8..12].copy_from_slice(&VERSION.to_le_bytes());

@@ -1,17 +1,18 @@
-//! A program's part in the table.
+//! Membership: a program's slot in the table.
 //!
 //! # What can go wrong
 //!
-//! - *A program dies*, at any instruction: its lock is free, and the next [`Member::round`] of any other reaps it
-//!   under that lock. A program that dies while it reaps is reaped by the next.
-//! - *A program is stopped*: it has its lock, but no heartbeat. Others may use its cores after [`STOPPED_AFTER`], or a
-//!   tenth of a second after its last heartbeat if the kernel says that it is stopped. What it writes when it goes on
-//!   meets another generation. It takes its own cores back as any owner does.
-//! - *A program writes nonsense*, by accident or malice (only programs that may write the file can). Programs may get
-//!   too few cores or too many, for as long as that goes on. No value makes a program crash, wait without a timeout or
+//! - *A program dies*, at any instruction. Its lock is then free, and the next [`Member::round`] of any other program
+//!   reaps it under that lock. If a program dies while it reaps, the next program reaps it too.
+//! - *A program is stopped*: it has its lock, but no heartbeat. Others may use its cores after [`STOPPED_AFTER`]. If
+//!   the kernel says that the process is stopped, they may use them a tenth of a second after its last heartbeat.
+//!   When the program continues, its writes fail because the generation has changed. It takes its own cores back as
+//!   any owner does.
+//! - *A program writes invalid data*, by accident or malice (only programs that may write the file can). Programs may
+//!   get too few or too many cores while this continues. No value makes a program crash, wait without a timeout or
 //!   write elsewhere.
-//! - *A program cuts the file short* while it is mapped (again only one that may write it): programs die of SIGBUS.
-//!   That is the price of a shared mapping; share a table only with those that may also kill your programs.
+//! - *A program cuts the file short* while it is mapped (again only a program that may write it). Programs then die
+//!   of SIGBUS. This is the price of a shared mapping. Share a table only with users who may also kill your programs.
 
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
@@ -44,117 +45,116 @@ mod view;
 
 pub use view::View;
 
-/// So many others are asked in each round whether they live.
+/// The most other programs whose locks are all tested in each round.
 const FEW: usize = 8;
 
-/// Among more, one that has come by since is not asked. One that has not may be stopped.
+/// The age of a heartbeat after which a program is silent. In a larger table, the lock of a program that is not
+/// silent is not tested in each round. A silent program may be stopped.
 const SILENT_AFTER: Duration = Duration::from_millis(100);
 
-/// More than any program says that it counts.
+/// The largest weight that counts.
 pub(crate) const MOST_WEIGHT: u32 = 1_000_000;
 
-/// How often a word is cleared of a dead program that something writes into it again.
+/// The number of attempts to clear a word that some process keeps rewriting for a dead program.
 const MOST_TRIES: u32 = 64;
 
-/// How a program introduces itself.
+/// The description of a program that joins.
 #[derive(Clone, Debug)]
 pub struct Profile {
-    /// Which process. Parties of one process share what one program gets. See [`this_program`].
+    /// The number of the process, from [`this_program`]. The parties of one process share the cores that the program
+    /// gets.
     pub program: u64,
-    /// What others call it.
+    /// The name that other programs display.
     pub name: String,
-    /// The policy that it shares by.
+    /// The policy by which the program shares cores.
     pub policy: String,
-    /// How much it counts, from 1.
+    /// The program's weight, 1 or more.
     pub weight: u32,
-    /// How many workers it has.
+    /// The number of the program's workers.
     pub workers: u32,
-    /// The cores that its affinity allows.
+    /// The cores that the program's affinity allows.
     pub may_use: CoreSet,
-    /// It claims a core that another program owns once that has been free for so long.
+    /// The time for which a core must have been free before the program claims it from another owner.
     pub lend_after: Duration,
 }
 
 /// Returns the number of this process as a program. All copies of this crate in a process return the same number, and
-/// no other process has it, in all likelihood. Where `/proc` does not tell, each call returns another number.
+/// in all likelihood no other process has it. Without a readable `/proc`, each call returns another number.
 pub fn this_program() -> u64 {
     number_of_this_process().unwrap_or_else(|| RandomState::new().hash_one(std::process::id())).max(1)
 }
 
-/// The other members that the process of a member has in the table, under other policies or by other copies of this
-/// crate.
+/// The other members of a member's process in the table: they use other policies, or other copies of this crate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Siblings {
-    /// The processor time that they have published, added up.
+    /// The sum of the processor times that they have published.
     pub cpu: Duration,
     /// True if the member joined before all of them.
     pub joined_first: bool,
-    /// The number of them that have work.
+    /// The number of siblings that have work.
     at_work: u32,
-    /// The number of those that joined before the member.
+    /// The number of siblings with work that joined before the member.
     before: u32,
 }
 
 impl Siblings {
-    /// Returns the member's part of a number of cores that limits the process: at least one.
+    /// Divides a number of cores that limits the process among its members. Returns the member's part, at least 1.
     pub fn part(&self, cores: u32) -> u32 {
         (cores.saturating_add(self.at_work - self.before) / (self.at_work + 1)).max(1)
     }
 }
 
-/// A program in the table. It leaves when this is dropped, and if it dies instead, the others reap it.
+/// A program in the table. It leaves the table when this is dropped. If it dies instead, the other programs reap it.
 ///
-/// Every method may be called by any thread. None waits for another program, but for [`Member::wait`], which has a
-/// timeout.
+/// Any thread may call every method. No method waits for another program, except [`Member::wait`], which has a
+/// timeout, and [`Member::wait_for_requests`].
 ///
-/// Something else in the process may close the descriptor that holds the lock of the program's life; then the others
-/// reap the program. The next [`Member::round`] sees that and takes a slot anew; the one that reaps it rings for that.
-/// A claim that was on its way may go to the slot that it had. A core that is lost so is lent to others once that slot
-/// has been silent for [`STOPPED_AFTER`].
+/// Other code in the process may close the descriptor that holds the lock of the program's life. The other programs
+/// then reap the program, and ring its bell. Its next [`Member::round`] notices this and takes another slot. A claim
+/// in progress may still write the number of the old slot. The core that is lost in this way is lent to others once
+/// the old slot has been silent for [`STOPPED_AFTER`].
 pub struct Member {
     location: Location,
     /// The user that the process acted for when it joined.
     user: u32,
     map: Map,
     profile: Profile,
-    /// The slot that it took last.
+    /// The slot that the program took last.
     slot: AtomicU32,
-    /// When it took that.
+    /// The time when the program took that slot.
     joined: AtomicU64,
-    /// The slot's tenure since then.
+    /// The tenure of that slot since then.
     tenure: AtomicU64,
-    /// What it fills in of its slot by now, as the slot's `features` say.
+    /// The feature bits of the fields that the program has filled in, as in the slot's `features`.
     features: AtomicU64,
-    /// Whether `slot` is its own: not while it has lost its slot and found no other.
+    /// True if `slot` is the program's own. False after the program has lost its slot and before it finds another.
     is_in: AtomicBool,
     /// True if the program can take turns with a team, in any slot.
     takes_turns: AtomicBool,
-    /// How it proposes that cores are divided, in any slot.
+    /// The division of cores that the program proposes, in any slot.
     proposal: AtomicU32,
     /// The task group of its work, in any slot.
     group: AtomicU64,
-    /// Whether it waits for a core.
+    /// True if the program waits for a core.
     waits: AtomicBool,
-    /// Whether it watches one that is free, and is not told of others.
+    /// True if the program watches a core that is free, and is not told of others.
     watches: AtomicBool,
     lock: Mutex<LockFile>,
     may_use: SharedCoreSet,
-    /// The process that it is shown as.
+    /// The process that is displayed as the program.
     stands_for: AtomicU32,
-    /// The process that joined: a forked child's copy is no member.
+    /// The process that joined. The copy in a forked child is not a member.
     process: u32,
-    /// Rounds so far.
+    /// The number of rounds so far.
     rounds: AtomicU32,
-    /// It has left a table that may not be used any more, and takes no slot until it may again.
+    /// True if the program has left a table that it may no longer use. It takes no slot until it may use the table
+    /// again.
     keeps_out: AtomicBool,
     has_left: AtomicBool,
 }
 
 impl Member {
-    /// Takes a slot in the table, which is made if there is none.
-    ///
-    /// # Errors
-    /// If the table cannot be used, or is full.
+    /// Takes a slot in the table. Makes the table if there is none.
     pub fn join(location: &Location, profile: &Profile) -> Result<Member, TableError> {
         let location = location.rooted();
         let mut is_locked = false;
@@ -164,13 +164,13 @@ impl Member {
             let lock = map.open_to_lock();
             let lock =
                 lock.map_err(|cause| TableError::new(&path, format!("cannot be locked: {cause}; {ELSEWHERE}")))?;
-            // `None`: it was removed or replaced meanwhile.
+            // `None`: the table was removed or replaced meanwhile.
             let slot = match &lock {
                 Some(lock) => take_slot(map.layout(), &path, lock)?,
                 None => None,
             };
             is_locked = lock.is_some() && slot.is_none() && map.is_in_place(&location);
-            // One that was removed meanwhile would be this program's alone.
+            // No other program would join a table that was removed meanwhile.
             if let Some((slot, lock)) = slot.zip(lock).filter(|_| map.is_in_place(&location)) {
                 let process = std::process::id();
                 let member = Member {
@@ -204,8 +204,8 @@ impl Member {
                 let what = format!("is full: {SLOTS} programs are in it; name another file in COMITY_TABLE");
                 return Err(TableError::new(&path, what).full());
             }
-            // All slots are locked, but not by programs: it is being cleaned away, and the cleaner may have to wait
-            // for a core.
+            // All slots are locked, but not by programs: another process is removing the table, and that process may
+            // have to wait for a core.
             std::thread::sleep(Duration::from_millis(1 << attempt));
         }
         let what = if is_locked {
@@ -217,10 +217,10 @@ impl Member {
         Err(TableError::new(&location.path(), format!("{what}; {ELSEWHERE}")))
     }
 
-    /// Only with the slot's lock.
+    /// Writes the program's description into a slot. The caller must hold the slot's lock.
     fn introduce(&self, id: SlotId) {
         let (slot, profile, now) = (&self.layout().slots[id.index()], &self.profile, now_ns());
-        // First: what was read before is of another tenure.
+        // The tenure changes first, so that readers notice that earlier values belong to another program.
         let tenure = slot.words().begin();
         fence(Ordering::Release);
         self.tenure.store(tenure, Ordering::Relaxed);
@@ -245,7 +245,7 @@ impl Member {
         self.features.store(0, Ordering::Relaxed);
         self.joined.store(now, Ordering::Relaxed);
         self.slot.store(id.index() as u32, Ordering::Relaxed);
-        // The bit comes first and goes last, so that a program that dies in between is looked for.
+        // The bit is set first and cleared last, so that others find a program that dies in between.
         set_bit(&self.layout().header.used, id);
         fault::point("slot-marked");
         slot.state.store(TAKEN, Ordering::Release);
@@ -258,7 +258,7 @@ impl Member {
         }
     }
 
-    /// Takes another slot in the same file. Where there is none, the next round tries again.
+    /// Takes another slot in the same file. If all are taken, the next round tries again.
     fn rejoin(&self) {
         self.is_in.store(false, Ordering::Release);
         let mut own = lock(&self.lock);
@@ -282,7 +282,7 @@ impl Member {
     /// If the path still names this table, but the program may no longer use it. The member leaves the table, and joins
     /// it again once a later call finds that the program may use it.
     pub fn follow(&self) -> Result<(), TableError> {
-        // The own table of another user is not this program's.
+        // The table of another user's process is not this program's.
         let is_another = std::process::id() != self.process || files::user() != self.user;
         if is_another || self.has_left.load(Ordering::Relaxed) {
             return Ok(());
@@ -308,7 +308,7 @@ impl Member {
         }
     }
 
-    /// Gives up the slot and all that the program has in the table.
+    /// Gives up the slot and everything that the program has in the table.
     fn vacate(&self) {
         if !self.has_its_place() {
             return;
@@ -321,8 +321,8 @@ impl Member {
         lock(&self.lock).unlock(byte(self.slot()));
     }
 
-    /// A descriptor of its own that nothing else in the process can have closed before. `None` where the path does not
-    /// name this table, or cannot be opened.
+    /// Opens a new descriptor, which no other code in the process can have closed. `None`: the path does not name
+    /// this table, or cannot be opened.
     fn open_anew(&self) -> Option<LockFile> {
         self.map.open_to_lock().ok().flatten()
     }
@@ -331,8 +331,8 @@ impl Member {
         self.map.layout()
     }
 
-    /// The slot that is the program's own. None of another's words is written by one that has not noticed yet that it
-    /// was reaped.
+    /// Returns the program's own slot. `None`: another program has reaped this one. So a program that has not noticed
+    /// this yet does not write the words of the slot's next program.
     fn own_slot(&self) -> Option<SlotId> {
         let is_in = self.is_in.load(Ordering::Acquire) && self.is_named_there();
         is_in.then(|| self.slot())
@@ -344,18 +344,18 @@ impl Member {
             && words.joined.load(Ordering::Relaxed) == self.joined.load(Ordering::Relaxed)
     }
 
-    /// The words of the slot that it took last.
+    /// The words of the slot that the program took last.
     fn own(&self) -> &Slot {
         &self.layout().slots[self.slot().index()]
     }
 
-    /// Shows `process` as the program instead of the caller's own process, which takes part on behalf of it.
+    /// Displays `process` as the program instead of the caller's own process, which is the member on behalf of it.
     pub fn stand_for(&self, process: u32) {
         self.stands_for.store(process, Ordering::Relaxed);
         self.own().pid.store(process, Ordering::Relaxed);
     }
 
-    /// The program's slot; where it has lost that, its last one.
+    /// The program's slot. If the program has lost its slot, its last one.
     pub fn slot(&self) -> SlotId {
         SlotId::new(self.slot.load(Ordering::Relaxed) as usize).expect("only the number of a slot is stored there")
     }
@@ -365,18 +365,18 @@ impl Member {
         CoreSet::load(&self.may_use)
     }
 
-    /// From now on the program may use these cores, and no others. True if that is new, or if it has let go of a core
-    /// for it.
+    /// Sets the cores that the program may use from now on. Returns true if the set changes, or if the program had to
+    /// release a core.
     pub fn set_may_use(&self, cores: CoreSet) -> bool {
         let changes = cores != self.may_use();
         if changes {
-            // First, so that nothing else is claimed.
+            // The set is stored first, so that the program claims no other core.
             cores.store(&self.may_use);
             if self.own_slot().is_some() {
                 cores.store(&self.own().may_use);
             }
         }
-        // Each time: a claim may have been on its way.
+        // Each call releases cores, because a claim may have been in progress during the last call.
         let Some(view) = self.view() else { return changes };
         let me = view.me;
         let lost = (0..CORES).filter(|core| !cores.contains(*core));
@@ -392,16 +392,16 @@ impl Member {
         released.count() > 0 || changes
     }
 
-    // Once each quantum.
+    // Functions for each quantum.
 
-    /// Publishes the processor time that the program was due.
+    /// Publishes the processor time that the program was entitled to.
     pub fn publish_due(&self, due: Duration) {
         if self.own_slot().is_some() {
             self.own().due_ns.store(due.as_nanos().try_into().unwrap_or(u64::MAX), Ordering::Relaxed);
         }
     }
 
-    /// Returns the other members that this process has in the table. `None`: there are none.
+    /// Returns the other members of this process in the table. `None`: there are none.
     pub fn siblings(&self) -> Option<Siblings> {
         let (layout, me) = (self.layout(), self.own_slot()?);
         let order = |id: SlotId| (layout.slots[id.index()].joined.load(Ordering::Relaxed), id);
@@ -427,8 +427,8 @@ impl Member {
         })
     }
 
-    /// Publishes the processor time that the program has used since it began, and where they are known its context
-    /// switches, voluntary and involuntary. Members of one process publish parts of the time of the process.
+    /// Publishes the processor time that the program has used since it began, and if known its voluntary and
+    /// involuntary context switches. Members of one process publish parts of the time of the process.
     pub fn publish(&self, cpu: Duration, switches: Option<[u64; 2]>) {
         if self.own_slot().is_none() {
             return;
@@ -453,7 +453,7 @@ impl Member {
         self.fills_in(THIEVES);
     }
 
-    /// Publishes why the program used less than it held or was due in the last quantum.
+    /// Publishes the reason why the program used less than it held or was entitled to in the last quantum.
     pub fn publish_shortfall(&self, reason: Option<Shortfall>) {
         if self.own_slot().is_some() {
             self.own().shortfall.store(Shortfall::to_bits(reason), Ordering::Relaxed);
@@ -469,7 +469,7 @@ impl Member {
         }
     }
 
-    /// Says whether the program can take turns with a team from now on. A program that has just joined cannot.
+    /// Sets if the program can take turns with a team from now on. A program that has just joined cannot.
     pub fn take_turns(&self, takes_turns: bool) {
         self.takes_turns.store(takes_turns, Ordering::Relaxed);
     }
@@ -483,7 +483,7 @@ impl Member {
         }
     }
 
-    /// Says so of what has been filled in.
+    /// Sets the feature bits of fields that have been filled in.
     fn fills_in(&self, features: u64) {
         let all = self.features.fetch_or(features, Ordering::Relaxed) | features;
         if self.own().features.load(Ordering::Relaxed) != all {
@@ -491,7 +491,7 @@ impl Member {
         }
     }
 
-    /// The opposite of [`Member::fills_in`].
+    /// Clears feature bits. The opposite of [`Member::fills_in`].
     fn withdraws(&self, features: u64) {
         let before = self.features.fetch_and(!features, Ordering::Relaxed);
         if before & features != 0 {
@@ -499,10 +499,10 @@ impl Member {
         }
     }
 
-    /// What the program is asked from outside, to be obeyed by the caller: from the first call on the table says that
-    /// it does. To be read after the [bell](Member::bell), or [`Member::asks`], and before a wait.
+    /// Returns the requests of other processes, which the caller must obey. From the first call on, the table says
+    /// that this program obeys. Call it after [`Member::bell`] or [`Member::asks`], and before a wait.
     ///
-    /// A program that takes another slot, since it has lost its own, is asked nothing there.
+    /// A program that has lost its slot and takes another gets no requests from the old slot.
     pub fn requests(&self) -> Requests {
         if self.own_slot().is_none() {
             return Requests::default();
@@ -511,20 +511,21 @@ impl Member {
         self.own().words().read(self.tenure.load(Ordering::Relaxed)).at(now_ns())
     }
 
-    /// From now on the program counts so much.
+    /// Sets the program's weight from now on.
     pub fn set_weight(&self, weight: u32) {
         if self.own_slot().is_some() {
             self.own().weight.store(weight, Ordering::Relaxed);
         }
     }
 
-    /// Takes back what the dead held. The lock of a slot is free if its program is dead, or has just left.
+    /// Takes back the cores and slots of dead programs. The lock of a slot is free if its program is dead, or has
+    /// just left.
     ///
-    /// Among many, one that has come by a moment ago is alive. Of those that have nothing one is asked for in each
-    /// round: the question is a system call.
+    /// In a large table, a round tests only silent programs that have a desire or a core, and one more program in
+    /// turn, because a test is a system call. A program with a recent heartbeat is alive.
     ///
-    /// It is asked by a descriptor of its own, for this program's long-lived one may have been closed, and its number
-    /// be another file's, where every lock is free.
+    /// The test uses a new descriptor. Other code may have closed the program's long-lived descriptor. Its number
+    /// could then belong to another file, in which every lock is free.
     fn reap_the_dead(&self, now: u64) {
         let turn = self.rounds.fetch_add(1, Ordering::Relaxed);
         let others: Vec<SlotId> = used(self.layout()).filter(|slot| *slot != self.slot()).collect();
@@ -543,7 +544,7 @@ impl Member {
         if asked.peek().is_none() {
             return;
         }
-        // Where the lock cannot be asked for, no program is dead.
+        // If the lock cannot be tested, no program counts as dead.
         let Some(lock) = self.open_anew() else { return };
         for slot in asked {
             if lock.try_lock(byte(slot)).unwrap_or(false) {
@@ -553,16 +554,16 @@ impl Member {
         }
     }
 
-    /// One that holds a core and is silent counts as stopped at once if the kernel says that its process is stopped
-    /// (as by `SIGSTOP`). When it goes on it comes by, and counts again.
+    /// Treats a silent program that holds a core as stopped at once if the kernel says that its process is stopped
+    /// (as by `SIGSTOP`). When the process continues, its next heartbeat ends this.
     ///
-    /// The number of a process in another PID namespace may be another's here, that is stopped as well: then a silent
-    /// program is taken for stopped too soon.
+    /// A process number of another PID namespace may belong to another process here. If that process is stopped, a
+    /// silent program is treated as stopped too soon.
     fn note_the_stopped(&self, now: u64) {
         let holders = self.layout().cores.iter().filter_map(|core| load(core).holder());
         let mut last = None;
         for holder in holders.filter(|holder| *holder != self.slot()) {
-            // Cores beside each other often have the same holder.
+            // Adjacent cores often have the same holder.
             if last.replace(holder) == Some(holder) {
                 continue;
             }
@@ -574,13 +575,13 @@ impl Member {
             }
             let process = Stat::of_process(slot.pid.load(Ordering::Relaxed));
             if process.is_some_and(|process| matches!(process.state, 'T' | 't')) {
-                // Not if it has come by meanwhile.
+                // The exchange fails if the program has beaten meanwhile.
                 let _ = slot.heartbeat.compare_exchange(heartbeat, 0, Ordering::Relaxed, Ordering::Relaxed);
             }
         }
     }
 
-    // At any time.
+    // Functions for any time.
 
     /// The cores that this program holds.
     pub fn held(&self) -> CoreSet {
@@ -592,7 +593,7 @@ impl Member {
         self.view_at(0).map_or(CoreSet::EMPTY, |view| table::owned(&view))
     }
 
-    /// Notes that so many cores were taken from this program.
+    /// Adds to the number of cores that were taken from this program.
     pub fn note_lost(&self, cores: u32) {
         if self.own_slot().is_some() {
             self.own().lost.fetch_add(cores.into(), Ordering::Relaxed);
@@ -600,9 +601,9 @@ impl Member {
         fault::point("core-lost");
     }
 
-    // Waiting and telling.
+    // Functions to wait and to tell.
 
-    /// Whether another program waits for a core.
+    /// True if another program waits for a core.
     pub fn is_core_wanted(&self) -> bool {
         let view = View { member: self, layout: self.layout(), me: self.slot(), now: 0 };
         view.is_core_wanted()
@@ -613,7 +614,8 @@ impl Member {
         ring(&self.layout().slots[slot.index()]);
     }
 
-    /// How often this program's bell was rung, modulo 2³²: to be read before the look that may lead to a wait.
+    /// The number of times that this program's bell was rung, modulo 2³². Read it before the look that may lead to a
+    /// wait.
     pub fn bell(&self) -> u32 {
         self.own().bell.load(Ordering::Acquire)
     }
@@ -623,22 +625,23 @@ impl Member {
         futex::wait_shared(&self.own().bell, heard, timeout);
     }
 
-    /// How often something was asked of this slot's programs, modulo 2³²: to be read before [`Member::requests`].
+    /// The number of requests to this slot's programs, modulo 2³². Read it before [`Member::requests`].
     pub fn asks(&self) -> u32 {
         self.own().asks.load(Ordering::Acquire)
     }
 
-    /// Waits until more is asked than `heard`, or until `other`, a word of this process's own, no longer holds what is
-    /// expected and is woken. At most for `timeout`, if there is one. Nothing else in the table ends it, and no writer
-    /// of the table can keep `other` from ending it. See [`futex::wait_either`] for older kernels.
+    /// Waits until [`Member::asks`] exceeds `heard`, or until `other` changes and is woken. `other` is a word of this
+    /// process and its expected value. Waits at most for `timeout`, if there is one. No other event of the table ends
+    /// the wait, and no writer of the table can keep `other` from ending it. See [`futex::wait_either`] for older
+    /// kernels.
     pub fn wait_for_requests(&self, heard: u32, other: (&AtomicU32, u32), timeout: Option<Duration>) {
         futex::wait_either(other, (&self.own().asks, heard), timeout);
     }
 
-    /// Leaves the table, with all that the program has there, for a caller that cannot wait until nothing refers to
-    /// this any more. Nothing but waiting may be asked of it afterwards.
+    /// Leaves the table and releases everything that the program has there. For a caller that cannot wait until all
+    /// references to this member are dropped. Afterwards only the wait functions may be called.
     pub fn leave(&self) {
-        // In a forked child this is a copy of what is the parent's, and another thread may have had the lock.
+        // In a forked child, this is a copy of the parent's member, and another thread may have held the mutex.
         if std::process::id() != self.process || self.has_left.swap(true, Ordering::AcqRel) {
             return;
         }
@@ -660,17 +663,17 @@ impl Seat for Member {
         self.view_at(now_ns())
     }
 
-    /// The memory is looked up before the slot. So a step never takes the number of a slot in one table for a slot in
-    /// the next one: the slot is given up before another table takes the place of this one.
+    /// Reads the memory before the slot. A step never uses the number of a slot in one table for a slot in the next
+    /// one, because the member gives up its slot before another table replaces this one.
     fn view_at(&self, now: u64) -> Option<View<'_>> {
         let layout = self.layout();
         Some(View { member: self, layout, me: self.own_slot()?, now })
     }
 
-    /// Tells the others that this program is there, how many cores it can use and how many workers are awake. Reaps
-    /// the dead, brings the owners of the cores up to date, and looks how things stand.
+    /// Publishes that this program is alive, how many cores it can use and how many workers are awake. Reaps dead
+    /// programs, updates the owners of the cores, and returns the program's standing.
     ///
-    /// A program that has lost its slot takes another; as long as there is none, it is alone.
+    /// A program that has lost its slot takes another. While there is no free slot, it counts as alone.
     fn round(&self, desire: u32, awake: u32) -> Standing {
         let now = now_ns();
         let is_out = self.has_left.load(Ordering::Relaxed) || self.keeps_out.load(Ordering::Relaxed);
@@ -696,14 +699,14 @@ impl Seat for Member {
         table::round(&view, self.profile.program, weight, &reports(self.layout(), now), now)
     }
 
-    /// From now on the program counts so many thousandths of its weight.
+    /// Sets the factor on the program's weight, in thousandths, from now on.
     fn correct(&self, correction: u32) {
         if self.own_slot().is_some() {
             self.own().correction.store(correction, Ordering::Relaxed);
         }
     }
 
-    /// From now on this is how the program proposes that cores are divided.
+    /// Sets the division of cores that the program proposes from now on.
     fn propose(&self, proposal: Proposal) {
         self.proposal.store(proposal.to_bits(), Ordering::Relaxed);
         if self.own_slot().is_some() {
@@ -711,8 +714,8 @@ impl Seat for Member {
         }
     }
 
-    /// From now on this program is told when a core becomes free, or once it watches none; or no longer. A caller that
-    /// looks for a free core after it has said that the program wants one misses none: see `comity_protocol::table`.
+    /// Sets if the program is told when a core becomes free, unless it watches one. A caller that sets this and then
+    /// looks for a free core misses none. See `comity_protocol::table`.
     fn want(&self, wants: bool) {
         match self.view() {
             Some(view) => table::want(&view, wants),
@@ -720,12 +723,12 @@ impl Seat for Member {
         }
     }
 
-    /// Programs that are in the table, this one included, as far as they are not known to be dead.
+    /// The number of programs in the table that are not known to be dead, this one included.
     fn population(&self) -> usize {
         used(self.layout()).count()
     }
 
-    /// Whether the slot is still the program's: its lock says so, and no other has reaped it.
+    /// True if the slot is still the program's own: it has the slot's lock, and no other program has reaped it.
     fn has_its_place(&self) -> bool {
         let is_taken = self.own().state.load(Ordering::Acquire) == TAKEN;
         is_taken && self.own_slot().is_some() && lock(&self.lock).is_open()
@@ -744,7 +747,7 @@ impl std::fmt::Debug for Member {
     }
 }
 
-/// Takes the first slot with a free lock. What a dead program left there is cleared away. `None`: all are taken.
+/// Takes the first slot with a free lock, and clears what a dead program left there. `None`: all slots are taken.
 fn take_slot(layout: &Layout, path: &Path, lock: &LockFile) -> Result<Option<SlotId>, TableError> {
     for slot in (0..SLOTS).filter_map(SlotId::new) {
         let locked = lock.try_lock(byte(slot));
@@ -759,18 +762,18 @@ fn take_slot(layout: &Layout, path: &Path, lock: &LockFile) -> Result<Option<Slo
     Ok(None)
 }
 
-/// Clears a slot and all that its program had, or that was granted to it after its end by a program that had not heard
-/// of that. Only with the slot's lock: a program that dies half-way leaves a slot that is marked as used and free to
-/// be locked, for the next to clear. False: something writes the slot into the words as fast as they are cleared. None
-/// of ours does.
+/// Clears a slot and its program's cores. These include cores that a program granted to it after its end without
+/// knowing of that. The caller must hold the slot's lock. A program that dies half-way leaves a slot that is marked
+/// as used and can be locked, so the next program clears it. Returns false if some process writes the slot into the
+/// words as fast as they are cleared. No program of Comity does.
 fn reap(layout: &Layout, slot: SlotId) -> bool {
     fault::point("reaping");
-    // First, so that no program grants it more meanwhile.
+    // The desire is cleared first, so that no program grants more cores meanwhile.
     layout.slots[slot.index()].desire.store(0, Ordering::Release);
     let mut waits = false;
     for core in &layout.cores {
         let mut tries = 0;
-        // Others go on changing the word; each time it is less likely to name this program.
+        // Other programs may still change the word. With each change it is less likely to name this program.
         while let word = load(core)
             && let Some(next) = word.without(slot)
         {
@@ -792,12 +795,12 @@ fn reap(layout: &Layout, slot: SlotId) -> bool {
         let wants = |slot: &SlotId| has_bit(wanting, *slot);
         (0..SLOTS).filter_map(SlotId::new).filter(wants).for_each(|slot| ring(&layout.slots[slot.index()]));
     }
-    // It may live, and only have lost its descriptor.
+    // The program may be alive and may only have lost its descriptor.
     ring(&layout.slots[slot.index()]);
     true
 }
 
-/// What the programs say that are there and not stopped.
+/// Returns the reports of the programs that are in the table and not stopped.
 fn reports(layout: &Layout, now: u64) -> Vec<Report> {
     used(layout)
         .filter_map(|id| {
@@ -837,7 +840,7 @@ pub(crate) fn used(layout: &Layout) -> impl Iterator<Item = SlotId> + '_ {
     (0..SLOTS).filter_map(SlotId::new).filter(|slot| has_bit(&layout.header.used, *slot))
 }
 
-/// The byte of the file with the lock that says whether a slot's program lives.
+/// Returns the byte of the file whose lock shows that a slot's program lives.
 pub(crate) fn byte(slot: SlotId) -> u64 {
     slot.index() as u64
 }

@@ -1,4 +1,4 @@
-//! Programs of another build, with a table that this one cannot read.
+//! Tables of other layouts: programs of another build use them, and this build cannot read them.
 
 use std::fmt;
 use std::io::Read;
@@ -10,27 +10,27 @@ use crate::layout::BYTES;
 use crate::map::{Location, open_trusted};
 use crate::text;
 
-/// More slots than a table of any layout is believed to have.
+/// The most slots that a table of another layout is expected to have.
 const MOST_SLOTS: u32 = 4096;
 
-/// Names that are said, and how long one may be in bytes.
+/// The most names that are listed, and the most bytes of a name.
 const MOST_NAMES: usize = 4;
 const LONGEST_NAME: u32 = 64;
 
-/// More bytes than a table of any layout is believed to have.
+/// The most bytes that a table of another layout is expected to have.
 const MOST_BYTES: u64 = 64 * BYTES as u64;
 
-/// A table of another layout at the same place, and the programs that use it: they and those of this layout share no
-/// cores.
+/// A table of another layout at the same location, and the programs that use it. They share no cores with programs of
+/// this layout.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OtherLayout {
-    /// Where it is.
+    /// The path of the table.
     pub path: PathBuf,
     /// The layout's number.
     pub layout: u32,
     /// The first programs, each as `name (process N)`.
     pub programs: Vec<String>,
-    /// How many more there are.
+    /// The number of further programs.
     pub more: usize,
 }
 
@@ -44,7 +44,7 @@ impl fmt::Display for OtherLayout {
     }
 }
 
-/// The tables of other layouts at `location` that living programs use. Empty where they cannot be read.
+/// Returns the tables of other layouts at `location` that living programs use. Empty if these tables cannot be read.
 pub fn other_layouts(location: &Location) -> Vec<OtherLayout> {
     let others = location.others().into_iter();
     let others = others.map(|(path, layout)| {
@@ -54,7 +54,8 @@ pub fn other_layouts(location: &Location) -> Vec<OtherLayout> {
     others.filter(|other| !other.programs.is_empty()).collect()
 }
 
-/// The first programs that use a table, by its directory (see `layout.rs`), and how many more.
+/// Returns the first programs that use a table, and the number of further programs. Reads the table's directory (see
+/// `layout.rs`).
 fn programs(path: &Path) -> Option<(Vec<String>, usize)> {
     let mut bytes = Vec::new();
     open_trusted(path, MOST_BYTES)?.take(MOST_BYTES).read_to_end(&mut bytes).ok()?;

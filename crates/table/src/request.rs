@@ -1,4 +1,4 @@
-//! What a process that takes no part asks of a program.
+//! Requests to a program from a process that is not a member of the table.
 
 use std::fmt;
 use std::sync::atomic::Ordering;
@@ -13,14 +13,14 @@ use crate::map::{Location, Map, TableError};
 use crate::member::ring;
 use crate::snapshot::Program;
 
-/// Why a program was not asked.
+/// The reason why a request failed.
 #[derive(Debug)]
 pub enum RequestError {
     /// The table cannot be used.
     Table(TableError),
-    /// The program is not in its slot any more.
+    /// The program has left its slot.
     Gone,
-    /// It obeys nothing: it is of an older build, or has joined a moment ago.
+    /// The program obeys no request: its build is too old, or it has just joined.
     Deaf,
 }
 
@@ -38,13 +38,14 @@ impl fmt::Display for RequestError {
 
 impl std::error::Error for RequestError {}
 
-/// Asks a program that a [`Snapshot`](crate::Snapshot) has shown, and no other that has taken its slot since, and
-/// rings its bell. It obeys within two of its quanta, also one that has nothing to do.
+/// Sends requests to a program of a [`Snapshot`](crate::Snapshot) and rings its bell. If another program has taken
+/// the slot since, that program gets no request. The program obeys within two of its quanta, even if it has nothing
+/// to do.
 ///
-/// Any program that may write the table may ask: whether the user may is for the caller to decide.
+/// Any process that may write the table can send requests. The caller decides if the user may.
 ///
 /// # Errors
-/// See [`RequestError`]; nothing is asked then, or nothing more of a program that leaves meanwhile.
+/// See [`RequestError`]. The program then gets no request. A program that leaves meanwhile may have got some.
 pub fn request(location: &Location, program: &Program, requests: &[Request]) -> Result<(), RequestError> {
     let map = Map::open_existing(location).map_err(RequestError::Table)?.ok_or(RequestError::Gone)?;
     let slot = &map.layout().slots[program.slot.index()];
@@ -56,8 +57,8 @@ pub fn request(location: &Location, program: &Program, requests: &[Request]) -> 
     if slot.features.load(Ordering::Acquire) & OBEYS == 0 {
         return Err(RequestError::Deaf);
     }
-    // This process may die between two requests, or before it rings. Each word is as it was or as it is to be, and the
-    // program reads it at its next look at the latest.
+    // This process may die between two requests, or before it rings. Each word then has its old or its new value, and
+    // the program reads it at its next look at the latest.
     for request in requests {
         fault::point("asking");
         if !slot.words().ask(*request, tenure, now_ns(), is_taken) {

@@ -1,4 +1,4 @@
-//! The table as a process sees it that takes no part.
+//! Snapshots: the table as a process sees it that is not a member.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -20,90 +20,90 @@ use crate::{CoreSet, SlotId, Thieves, text, thieves};
 use comity_protocol::orders::Requests;
 use comity_protocol::{Party, Shortfall, Way, partition};
 
-/// Whether a program lives.
+/// The state of a program's life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Life {
-    /// It has its lock, and its coordinator comes by, or has no work.
+    /// The program has its lock. Its coordinator looks at the table, or the program has no work.
     Living,
-    /// It has its lock, but its coordinator has not come by for long although it has work: it is stopped, or gets no
-    /// time.
+    /// The program has its lock and has work, but its coordinator has not looked at the table for long. The program
+    /// is stopped, or gets no processor time.
     Stopped,
-    /// Its lock is free: the next program that looks reaps it.
+    /// The program's lock is free: the next program that looks reaps it.
     Dead,
 }
 
 /// A program in the table.
 #[derive(Clone, Debug)]
 pub struct Program {
-    /// Its slot.
+    /// The program's slot.
     pub slot: SlotId,
-    /// Its process: parties of one process have the same.
+    /// The number of the process. All parties of one process have the same number.
     pub program: u64,
     /// The process's number in its own PID namespace.
     pub pid: u32,
-    /// What it calls itself.
+    /// The name that the program gives itself.
     pub name: String,
-    /// The policy that it shares by.
+    /// The policy by which the program shares cores.
     pub policy: String,
-    /// How much it counts.
+    /// The program's weight.
     pub weight: u32,
-    /// How many cores it can use; 0 without work.
+    /// The number of cores that the program can use. 0: it has no work.
     pub desire: u32,
-    /// Its workers, and those that were awake when its coordinator last came by.
+    /// The number of the program's workers at the coordinator's last look.
     pub workers: u32,
-    /// See `workers`.
+    /// The number of workers that were awake at the coordinator's last look.
     pub awake: u32,
-    /// Whether it lives.
+    /// The state of the program's life.
     pub life: Life,
-    /// Its coordinator has not come by for long: it is stopped, or has nothing to do.
+    /// True if the coordinator has not looked at the table for long: the program is stopped, or has nothing to do.
     pub silent: bool,
-    /// How long ago it joined.
+    /// The time since the program joined.
     pub age: Duration,
-    /// The cores that its affinity allows.
+    /// The cores that the program's affinity allows.
     pub may_use: CoreSet,
-    /// The cores that it is entitled to.
+    /// The cores that the program is entitled to.
     pub owned: CoreSet,
-    /// The cores that it holds.
+    /// The cores that the program holds.
     pub held: CoreSet,
-    /// How often it began to use a core that no program used.
+    /// The number of times that the program began to use a core that no program used.
     pub claimed: u64,
-    /// How often it took one back.
+    /// The number of times that the program took back a core.
     pub taken_back: u64,
-    /// How often it released one.
+    /// The number of times that the program released a core.
     pub released: u64,
-    /// How often it lost one to its owner.
+    /// The number of times that the program lost a core to the core's owner.
     pub lost: u64,
-    /// Processor time that it has used since it began, when its coordinator last came by. `None`: it does not publish
-    /// that.
+    /// Processor time that the program has used since it began, at the coordinator's last look. `None`: not
+    /// published.
     pub cpu: Option<Duration>,
-    /// The same that it was due: its share, while it held cores or waited for its turn, and what it used otherwise.
-    /// `None`: it does not publish that.
+    /// Processor time that the program was entitled to since it began. While it held cores or waited for its turn,
+    /// this is its share; at other times, the time that it used. `None`: not published.
     pub due: Option<Duration>,
-    /// How it proposes that cores are divided. `None`: it is of an older build, or has joined a moment ago.
+    /// The division of cores that the program proposes. `None`: its build is too old, or it has just joined.
     pub proposal: Option<Proposal>,
     /// True if the program is a command that can take turns with a team: see [`Proposal::Together`].
     pub takes_turns: bool,
-    /// Its context switches, voluntary and involuntary, as `cpu`.
+    /// The program's voluntary and involuntary context switches since it began. `None`: not published.
     pub switches: Option<[u64; 2]>,
-    /// What its thieves had done then. `None`: it does not publish that, for it is a command or of an older build, or
-    /// has joined a moment ago.
+    /// The counters of the program's thieves at the coordinator's last look. `None`: not published, because the
+    /// program is a command, its build is too old, or it has just joined.
     pub thieves: Option<Thieves>,
-    /// Why it used less than it held or was due when its coordinator last looked. `None`: it used that, or does not
-    /// publish a reason.
+    /// The reason why the program used less than it held or was entitled to, at the coordinator's last look. `None`:
+    /// it used all, or publishes no reason.
     pub shortfall: Option<Shortfall>,
     /// The way in which a command is limited to its share. `None` if the program is not a command, is of an older build,
     /// or has just joined.
     pub way: Option<Way>,
-    /// What it is asked from outside. `None`: it obeys nothing, for it is of an older build, or has joined a moment
-    /// ago.
+    /// The requests to the program from other processes. `None`: it obeys no request, because its build is too old or
+    /// it has just joined.
     pub requests: Option<Requests>,
-    /// Which of the programs that have had this slot: see [`request`](crate::request()). `None`: another has come
-    /// while it was read.
+    /// The number of the program among the programs that have had this slot. See [`request`](crate::request()).
+    /// `None`: another program took the slot during the read.
     pub tenure: Option<u64>,
 }
 
 impl Program {
-    /// How much it counts where cores are divided so, in thousandths.
+    /// Returns the program's weight under `division`, in thousandths.
     fn weighs(&self, division: Division) -> u32 {
         self.weight.clamp(1, MOST_WEIGHT) * self.proposal.unwrap_or_default().factor(division)
     }
@@ -112,35 +112,35 @@ impl Program {
 /// A core that has an owner or a holder.
 #[derive(Clone, Copy, Debug)]
 pub struct Core {
-    /// The kernel's number.
+    /// The kernel's number of the core.
     pub id: usize,
-    /// The program that is entitled to it.
+    /// The program that is entitled to the core.
     pub owner: Option<SlotId>,
-    /// The program that uses it.
+    /// The program that uses the core.
     pub holder: Option<SlotId>,
-    /// For how long it has been used by that program, or by none. `None`: no program has used it yet.
+    /// The time since the holder last changed. `None`: no program has used the core yet.
     pub since: Option<Duration>,
 }
 
-/// A moment of the table. The words are read one after the other, while programs change them.
+/// The table at one time. The words are read one after the other, while programs change them.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
-    /// The programs, by their slots.
+    /// The programs, in the order of their slots.
     pub programs: Vec<Program>,
-    /// The cores, by number.
+    /// The cores, in the order of their numbers.
     pub cores: Vec<Core>,
 }
 
 impl Snapshot {
-    /// Reads the table. `None` if there is none. Changes nothing.
+    /// Reads the table. Changes nothing. Returns `None` if there is no table.
     ///
     /// # Errors
-    /// If it cannot be used.
+    /// If the table cannot be used.
     pub fn take(location: &Location) -> Result<Option<Snapshot>, TableError> {
         let Some(map) = Map::open_existing(location)? else { return Ok(None) };
         let lock = map.open_to_lock();
         let lock = lock.map_err(|cause| TableError::new(&map.path(), format!("cannot be looked into: {cause}")))?;
-        // It was removed or replaced meanwhile.
+        // The table was removed or replaced meanwhile.
         let Some(lock) = lock else { return Ok(None) };
         let (layout, now) = (map.layout(), now_ns());
         let ago = |then: u64| Duration::from_nanos(now.saturating_sub(then));
@@ -174,7 +174,7 @@ impl Snapshot {
                 awake: slot.awake.load(Ordering::Relaxed),
                 life,
                 silent: is_stopped(layout, id, now),
-                // It is 0 as long as the program has not said it.
+                // The word is 0 until the program has written it.
                 age: Some(slot.joined.load(Ordering::Relaxed)).filter(|joined| *joined > 0).map_or(Duration::ZERO, ago),
                 may_use: CoreSet::load(&slot.may_use),
                 owned,
@@ -200,8 +200,8 @@ impl Snapshot {
                 requests: publishes(OBEYS).then(|| slot.words().read(tenure).at(now)),
                 tenure: None,
             };
-            // A program that takes a slot counts the tenure up first: if it is the same, all that was read is of one
-            // program.
+            // A program that takes a slot increases the tenure first. If the tenure is unchanged, all values belong
+            // to one program.
             fence(Ordering::Acquire);
             program.tenure = Some(tenure).filter(|tenure| slot.tenure.load(Ordering::Relaxed) == *tenure);
             program
@@ -219,8 +219,8 @@ impl Snapshot {
         Ok(Some(Snapshot { cores: cores.collect(), programs }))
     }
 
-    /// What the program is entitled to beside all others that have work, in thousandths of a core; 0 if it has none
-    /// itself.
+    /// Returns the program's share among all programs that have work, in thousandths of a core. 0 if the program
+    /// itself has no work.
     pub fn share_milli(&self, program: &Program) -> u32 {
         let has_work = |program: &&Program| {
             program.life == Life::Living && !program.silent && (program.desire > 0 || program.awake > 0)
@@ -238,7 +238,7 @@ impl Snapshot {
         own.map_or(0, |(_, share)| share)
     }
 
-    /// How cores are divided now.
+    /// Returns the current division of cores.
     pub fn division(&self) -> Division {
         let claims = |program: &&Program| program.life == Life::Living && !program.silent && program.desire > 0;
         let claiming = || self.programs.iter().filter(claims);
@@ -248,15 +248,15 @@ impl Snapshot {
         Division::among(proposals(), claiming().all(takes_turns)).beside_probes(proposals().flatten())
     }
 
-    /// What a program would be entitled to that joined now, proposed what the others propose and had never been alone.
-    /// It could use `desire` of the cores `may_use` and counted `weight`. In thousandths of a core, since cores that
-    /// cannot be divided go round.
+    /// Returns the share that a program would get if it joined now, in thousandths of a core. It has the given
+    /// weight, could use `desire` of the cores `may_use`, proposes the same division as the others and has never been
+    /// alone. Shares are in thousandths because cores that cannot be divided rotate.
     ///
-    /// Programs that share time hold no core; each counts as if it wanted a core for each worker that is awake.
+    /// Programs that share time hold no core. They count as if they wanted a core for each worker that is awake.
     pub fn entitled(&self, weight: u32, desire: u32, may_use: CoreSet) -> u32 {
         let free =
             (0..SLOTS).filter_map(SlotId::new).find(|slot| self.programs.iter().all(|other| other.slot != *slot));
-        // A full table takes no further program.
+        // A full table accepts no further program.
         let Some(slot) = free else { return desire.min(may_use.len() as u32) * 1000 };
         let active = self.programs.iter().filter(|program| program.life == Life::Living && !program.silent);
         let division = self.division();
@@ -266,7 +266,7 @@ impl Snapshot {
             let claim = Claim { program: program.program, weight, desire: desire.min(program.may_use.len() as u32) };
             Party { slot: program.slot, claim, may_use: program.may_use }
         });
-        // In all likelihood no program has drawn 0.
+        // In all likelihood no program has the number 0.
         let claim =
             Claim { program: 0, weight: weight.saturating_mul(LINEAR), desire: desire.min(may_use.len() as u32) };
         let mut parties = vec![Party { slot, claim, may_use }];
@@ -275,7 +275,8 @@ impl Snapshot {
             let claims: Vec<Claim> = parties.iter().map(|party| party.claim).collect();
             return due_milli(division, may_use.len() as u32, &claims)[0];
         }
-        // Where some may use other cores only, it gets what the table's rule gives it, on average over a frame.
+        // If some programs may use other cores only, the table's rule decides. The result is the average over a
+        // frame.
         parties.sort_by_key(|party| party.slot.index());
         let end = parties.iter().filter_map(|party| party.may_use.iter().last()).max().map_or(0, |last| last + 1);
         let of = |core: usize| self.cores.iter().find(|known| known.id == core);
@@ -288,37 +289,38 @@ impl Snapshot {
     }
 }
 
-/// At so many times of a frame it is looked which program has its turn: a multiple of 2 to 6.
+/// The number of times in a frame at which turns are looked up: a multiple of 2 to 6.
 const TURNS: u64 = 60;
 
-/// What [`clean`] did.
+/// The result of [`clean`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cleaned {
     /// There was no table.
     NoTable,
-    /// No program used it, and it is gone. It may have been of another version, or broken.
+    /// No program used the table, and it was removed. It may have been of another version, or damaged.
     Removed,
-    /// Programs use it, so it stays: they reap their dead by themselves.
+    /// Programs use the table, so it stays. They reap dead programs themselves.
     InUse {
-        /// The slots that are locked.
+        /// The number of locked slots.
         programs: usize,
     },
 }
 
-/// More slots than a table of any layout has.
+/// The most slots of a table of any layout.
 const MOST_SLOTS: u64 = 4096;
 
-/// What [`clean`] looks at: the table at `location`; where there is none, one of another layout in its place.
+/// Returns the path that [`clean`] would remove: the table at `location`, or else a table of another layout in its
+/// place.
 pub fn path_to_clean(location: &Location) -> PathBuf {
     let path = location.path();
     let other = || location.others().into_iter().next().map(|(other, _)| other);
     if path.exists() { path } else { other().unwrap_or(path) }
 }
 
-/// Removes a table that no program uses, broken ones included. A file that is no table at all stays.
+/// Removes a table that no program uses, even a damaged one. A file that is not a table stays.
 ///
 /// # Errors
-/// If it is no table, or cannot be opened or removed.
+/// If the file is not a table, or cannot be opened or removed.
 pub fn clean(location: &Location) -> Result<Cleaned, TableError> {
     if !has_folder(location)? {
         return Ok(Cleaned::NoTable);
@@ -355,8 +357,8 @@ pub fn clean(location: &Location) -> Result<Cleaned, TableError> {
     if locked > 0 {
         return Ok(Cleaned::InUse { programs: locked });
     }
-    // All slots are locked by this process, so no program joins meanwhile; one that has opened it already finds it
-    // gone and makes another.
+    // This process holds the locks of all slots, so no program joins meanwhile. A program that has already opened the
+    // table finds that it is gone, and makes another.
     let there = LockFile::open(&path).ok();
     if there.is_none_or(|there| [there.identity(), files::identity(&metadata)] != [lock.identity(); 2]) {
         return Err(error("was replaced meanwhile; try again".to_owned()));
@@ -365,7 +367,7 @@ pub fn clean(location: &Location) -> Result<Cleaned, TableError> {
     Ok(Cleaned::Removed)
 }
 
-/// Also one that was cut short; also of another version.
+/// True for a table of any version, even if it was cut short.
 fn begins_like_a_table(file: File) -> bool {
     let mut bytes = Vec::new();
     let magic = crate::layout::MAGIC.to_le_bytes();
@@ -426,10 +428,10 @@ mod tests {
         assert_eq!(shares(&[gang(0, 8, 0..8), gang(1, 8, 0..8)]), [4000, 4000]);
         assert_eq!(shares(&[gang(0, 2, 0..8), gang(1, 8, 0..8)]), [1000, 7000]);
         assert_eq!(shares(&[gang(0, 4, 0..4), gang(1, 4, 4..8)]), [4000, 4000]);
-        // Beside one that proposes equal parts it is asked what they could use.
+        // Together with a program that proposes equal parts, the two divide by what they could use.
         assert_eq!(shares(&[gang(0, 2, 0..8), program(1, 100, 8, 0..8)]), [4000, 4000]);
         assert_eq!(entitled(&[gang(0, 2, 0..8)], 100, 8, 0..8), 7000);
-        // As the table divides them, where the sets of cores differ.
+        // If the sets of cores differ, the table's rule divides them.
         let apart = entitled(&[gang(0, 2, 0..9)], 100, 8, 0..8);
         assert!((6000..=8000).contains(&apart), "{apart}");
     }
@@ -438,27 +440,27 @@ mod tests {
     fn a_newcomer_gets_its_part_of_what_the_living_leave() {
         assert_eq!(entitled(&[], 100, 8, 0..8), 8000);
         assert_eq!(entitled(&[program(0, 100, 8, 0..8)], 100, 8, 0..8), 4000);
-        // One that desires little leaves the rest, and one that waits all.
+        // A program with a small desire leaves the rest to the newcomer, and a program that waits leaves everything.
         assert_eq!(entitled(&[program(0, 100, 1, 0..8)], 100, 8, 0..8), 7000);
         assert_eq!(entitled(&[program(0, 100, 0, 0..8)], 100, 8, 0..8), 8000);
-        // Weights; a quota of its own; more programs than cores.
+        // Cases: weights; a quota of the newcomer; more programs than cores.
         assert_eq!(entitled(&[program(0, 100, 8, 0..8)], 300, 8, 0..8), 6000);
         assert_eq!(entitled(&[program(0, 100, 8, 0..8)], 100, 2, 0..8), 2000);
         let crowd: Vec<Program> = (0..15).map(|slot| program(slot, 100, 8, 0..8)).collect();
         assert_eq!(entitled(&crowd, 100, 8, 0..8), 500);
-        // A program that shares time counts by its workers that are awake; the dead and the stopped do not.
+        // A program that shares time counts by its awake workers. Dead and stopped programs do not count.
         let in_time = Program { awake: 4, ..program(0, 100, 0, 0..8) };
         assert_eq!(entitled(std::slice::from_ref(&in_time), 100, 8, 0..8), 4000);
         for life in [Life::Dead, Life::Stopped] {
             assert_eq!(entitled(&[Program { life, ..program(0, 100, 8, 0..8) }], 100, 8, 0..8), 8000);
         }
-        // One that is silent, and one that says that it counts for everything.
+        // A silent program, and a program with an extreme weight.
         assert_eq!(entitled(&[Program { silent: true, ..in_time }], 100, 8, 0..8), 8000);
         assert!(entitled(&[program(0, u32::MAX, 8, 0..8)], 100, 8, 0..8) > 0);
-        // Where another may use other cores only, they are no help.
+        // Cores that only another program may use are no help.
         let apart = [program(0, 100, 4, 0..4), program(1, 100, 1, 4..8)];
         assert!(entitled(&apart, 100, 4, 0..4) <= 2000);
-        // Never more than its affinity allows.
+        // The newcomer never gets more than its affinity allows.
         assert_eq!(entitled(&[program(0, 100, 1, 0..8)], 100, 8, [3]), 1000);
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Writes as much of `text` as there is room for, in whole letters.
+/// Writes the longest part of `text` that fits, cut between two characters.
 pub(crate) fn write(words: &[AtomicU64], text: &str) {
     let room = words.len() * 8;
     let end = (0..=room.min(text.len())).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
@@ -13,30 +13,30 @@ pub(crate) fn write(words: &[AtomicU64], text: &str) {
     }
 }
 
-/// Reads it, whatever program wrote it: fit for a terminal.
+/// Reads the name as text that is safe for a terminal. Any program may have written the words.
 pub(crate) fn read(words: &[AtomicU64]) -> String {
     let bytes: Vec<u8> = words.iter().flat_map(|word| word.load(Ordering::Relaxed).to_le_bytes()).collect();
     of_bytes(&bytes)
 }
 
-/// The same of bytes, up to the first that is 0.
+/// Converts bytes, up to the first 0, to text that is safe for a terminal.
 pub(crate) fn of_bytes(bytes: &[u8]) -> String {
     let bytes: Vec<u8> = bytes.iter().copied().take_while(|byte| *byte != 0).collect();
     printable(&String::from_utf8_lossy(&bytes))
 }
 
-/// The text with a replacement character for each letter that a terminal would obey or not show.
+/// Returns the text with a replacement character for each character that a terminal would obey or not show.
 pub fn printable(text: &str) -> String {
     text.chars().map(|letter| if is_visible(letter) { letter } else { char::REPLACEMENT_CHARACTER }).collect()
 }
 
-/// False for a letter that moves the cursor, ends a line, turns the direction of the text or has no width.
+/// False for a character that moves the cursor, ends a line, changes the direction of the text or has no width.
 fn is_visible(letter: char) -> bool {
     let is_selector =
         matches!(letter, '\u{34f}' | '\u{180b}'..='\u{180f}' | '\u{fe00}'..='\u{fe0f}' | '\u{e0100}'..='\u{e01ef}');
     let is_blank = matches!(letter, '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{3164}' | '\u{ffa0}');
-    // `escape_debug` leaves printable letters as they are. It escapes an accent only at the start of a
-    // string, so an `a` comes first.
+    // `escape_debug` does not escape printable characters. It escapes an accent only at the start of a string, so an
+    // `a` comes first.
     let is_printed = || String::from_iter(['a', letter]).escape_debug().count() == 2;
     matches!(letter, '"' | '\'' | '\\') || !is_selector && !is_blank && is_printed()
 }

@@ -1,65 +1,65 @@
-//! Sets of cores. A set has no states: it is a value, and its operations are those of sets.
+//! Sets of cores. A set is a plain value.
 //!
-//! A set that threads share is read and written word by word, each word atomically, and the whole not.
+//! Threads read and write a shared set word by word. Each word is atomic, but the whole set is not.
 
 use core::fmt;
 use core::sync::atomic::{AtomicU64, Ordering};
 
-/// How many cores there are room for. No more fit into the masks that are exchanged with the kernel.
+/// The number of cores that a set has room for. The masks that are exchanged with the kernel hold no more.
 pub const CORES: usize = 1024;
 
-/// A set of cores, by the kernel's numbers; [`CORES`] and what is above is never in it.
+/// A set of cores, by the kernel's numbers. It never contains [`CORES`] or a higher number.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub struct CoreSet {
     words: [u64; CORES / 64],
 }
 
-/// A place for a set that several threads read and write, word by word. A thread that reads while another writes may
-/// find a part of each.
+/// Storage for a set that several threads read and write, word by word. A thread that reads while another writes may
+/// get words of both sets.
 pub type SharedCoreSet = [AtomicU64; CORES / 64];
 
 impl CoreSet {
-    /// No core.
+    /// The empty set.
     pub const EMPTY: CoreSet = CoreSet { words: [0; CORES / 64] };
 
-    /// All cores that there could be.
+    /// The set of all possible cores.
     pub const ALL: CoreSet = CoreSet { words: [u64::MAX; CORES / 64] };
 
-    /// The set that was stored there.
+    /// Reads the set that is stored in `from`.
     pub fn load(from: &SharedCoreSet) -> CoreSet {
         CoreSet { words: core::array::from_fn(|nth| from[nth].load(Ordering::Relaxed)) }
     }
 
-    /// Stores the set there.
+    /// Stores the set in `to`.
     pub fn store(self, to: &SharedCoreSet) {
         to.iter().zip(self.words).for_each(|(to, word)| to.store(word, Ordering::Relaxed));
     }
 
-    /// Adds a core.
+    /// Adds a core. Does nothing if the number is [`CORES`] or higher.
     pub fn insert(&mut self, core: usize) {
         if core < CORES {
             self.words[core / 64] |= 1 << (core % 64);
         }
     }
 
-    /// Takes a core out.
+    /// Removes a core.
     pub fn remove(&mut self, core: usize) {
         if core < CORES {
             self.words[core / 64] &= !(1 << (core % 64));
         }
     }
 
-    /// Whether the core is in the set.
+    /// True if the core is in the set.
     pub fn contains(&self, core: usize) -> bool {
         core < CORES && self.words[core / 64] >> (core % 64) & 1 == 1
     }
 
-    /// How many there are.
+    /// The number of cores in the set.
     pub fn len(&self) -> usize {
         self.words.iter().map(|word| word.count_ones() as usize).sum()
     }
 
-    /// Whether there is none.
+    /// True if the set has no core.
     pub fn is_empty(&self) -> bool {
         self.words.iter().all(|word| *word == 0)
     }
@@ -77,13 +77,13 @@ impl CoreSet {
         })
     }
 
-    /// Those in either.
+    /// The cores that are in at least one of the two sets.
     pub fn union(mut self, other: CoreSet) -> CoreSet {
         self.words.iter_mut().zip(other.words).for_each(|(word, other)| *word |= other);
         self
     }
 
-    /// Those in both.
+    /// The cores that are in both sets.
     pub fn intersection(mut self, other: CoreSet) -> CoreSet {
         self.words.iter_mut().zip(other.words).for_each(|(word, other)| *word &= other);
         self

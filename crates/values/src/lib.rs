@@ -1,6 +1,6 @@
-//! Plain values that the services of the kernel and the protocol exchange: sets of cores, steal time, task groups.
+//! Plain values that the OS services and the protocol exchange: sets of cores, steal time, task groups.
 //!
-//! This crate knows no standard library and no system calls, and depends on no other crate.
+//! This crate uses no standard library and no system calls, and depends on no other crate.
 #![no_std]
 #![forbid(unsafe_code)]
 

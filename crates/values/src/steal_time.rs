@@ -1,10 +1,10 @@
-//! Steal time: the time of virtual CPUs that their host gave to others.
+//! Steal time: the time of virtual CPUs during which their host ran something else.
 
-/// What the CPUs that a program may use have had since the guest began, in nanoseconds over all of them.
+/// Times since the guest began, in nanoseconds over all CPUs that a program may use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reading {
-    /// In which they ran, whichever programs.
+    /// Time in which the CPUs ran, for any program.
     pub run_ns: u64,
-    /// In which they had something to run, and the host ran something else.
+    /// Time in which the CPUs had something to run and the host ran something else.
     pub steal_ns: u64,
 }

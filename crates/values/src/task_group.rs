@@ -1,12 +1,12 @@
 //! Task groups of the operating system.
 
-/// A task group of a program, as the scheduler of the operating system has it: a session under autogroup, or a control
-/// group. The scheduler divides time by weight among groups that have the same parent.
+/// A task group that a program is in, as the operating system's scheduler defines it: a session under autogroup, or a
+/// control group. The scheduler divides time by weight among groups that have the same parent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TaskGroup {
-    /// Tells the group from others with the same parent. Never 0.
+    /// The number that distinguishes the group from others with the same parent. Never 0.
     pub id: u32,
-    /// Tells groups with different parents apart.
+    /// The number that distinguishes groups with different parents.
     pub parent: u16,
     /// The weight relative to other groups, in thousandths of the default weight of a group. Never 0.
     pub milli: u16,

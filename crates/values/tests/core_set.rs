@@ -1,4 +1,4 @@
-//! Sets of cores.
+//! Tests of core sets.
 
 use comity_values::{CORES, CoreSet, SharedCoreSet};
 

@@ -1,4 +1,4 @@
-//! A process dies at each transition, and those that live on find a table that says nothing of it.
+//! Tests in which a process dies or stops at each transition. The other programs must find a sound table.
 
 use std::env;
 use std::ffi::OsString;
@@ -21,11 +21,12 @@ const ONCE: &[&str] = &["file-made", "file-named"];
 /// Points that a program reaches only after its table was removed or replaced.
 const ELSEWHERE: &[&str] = &["table-replaced"];
 
-/// This program, or that of another version, which dies or stops at a point.
+/// Starts this program, or a program of another version, that dies or stops at a point.
 fn victim_of(program: Option<&OsString>, role: &str, fault: &str, seed: u64, table: &Table) -> Process {
     let usual = command(CHILD, role, seed, &table.path());
     let mut command = Command::new(program.map_or_else(|| env::current_exe().unwrap().into(), OsString::clone));
-    // With one thread for tests they run in the first of the process, which takes a signal to itself at once.
+    // With a single test thread, the tests run on the first thread of the process, which gets a signal to itself at
+    // once.
     command
         .args(usual.get_args())
         .arg("--test-threads=1")
@@ -53,7 +54,7 @@ fn is_stopped(process: &Process) -> bool {
     Stat::of_process(process.pid()).is_some_and(|process| process.state == 'T')
 }
 
-/// Every point that a program reaches in a table that others made, each with the visit at which the fault happens.
+/// Every point that a program reaches in a table of another program, each with the visit at which the fault happens.
 fn moments() -> impl Iterator<Item = (&'static str, u64)> {
     let usual = POINTS.iter().filter(|point| !ONCE.contains(point) && !ELSEWHERE.contains(point));
     usual.flat_map(|point| [1, 2, 5].map(|nth| (*point, nth)))
@@ -71,8 +72,8 @@ fn make_progress(table: &Table, survivors: &[Process], before: &[u64]) {
     });
 }
 
-/// `checks/mixed-versions.sh` names the other version's program in `COMITY_OTHER_LIFE`: it dies, too, at the points
-/// that it knows.
+/// The test also kills the program of another version at the points that it knows, if `checks/mixed-versions.sh`
+/// names this program in `COMITY_OTHER_LIFE`.
 #[test]
 fn a_program_that_dies_at_any_transition_is_reaped_by_the_next_round_of_any_other() {
     let table = Table::new();
@@ -109,7 +110,7 @@ fn a_program_that_stops_at_any_transition_holds_nobody_up_and_goes_on() {
         let victims = || claims(&table, std::slice::from_ref(&victim))[0];
         let before = victims();
         go_on(&victim);
-        // It leaves again and again, and its counters begin anew each time.
+        // The victim leaves again and again, and its counters start from 0 each time.
         wait_until(&format!("{point}:{times}: it goes on"), || ![0, before].contains(&victims()));
         victim.kill();
         reap(&member, &table, SHARED as u32);
@@ -164,7 +165,7 @@ fn a_program_that_dies_or_stops_while_it_moves_to_another_table_is_in_none() {
 
 #[test]
 fn a_program_that_dies_while_it_reaps_another_is_reaped_with_it() {
-    // The first time that a process comes by some of them is while it takes its own place.
+    // A process passes some of these points first while it takes its own slot.
     for (point, nth) in [("reaping", 2), ("reaped-half", 1), ("reaped-half", 3), ("slot-freed", 2), ("reaped", 2)] {
         let table = Table::new();
         let member = table.join(1, SHARED);

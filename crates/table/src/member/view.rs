@@ -9,14 +9,14 @@ use super::{Member, clear_bit, count, exchange, has_bit, is_stopped, load, ring,
 use crate::layout::{Layout, Slot};
 use crate::{CoreSet, CoreWord, SlotId, fault};
 
-/// The core table at one time, to a program in it.
+/// The core table at one time, as a member sees it.
 pub struct View<'a> {
     pub(super) member: &'a Member,
-    /// The table when the step began: another may take its place meanwhile.
+    /// The memory of the table in which the step began. Another table may replace it during the step.
     pub(super) layout: &'a Layout,
-    /// The program's place when the step began.
+    /// The program's slot when the step began.
     pub(super) me: SlotId,
-    /// When that was.
+    /// The time when the step began, in nanoseconds.
     pub(super) now: u64,
 }
 
@@ -121,7 +121,7 @@ impl Table for View<'_> {
 
     fn lasts(&self, core: usize) -> u64 {
         let since = self.layout.since[core].load(Ordering::Relaxed);
-        // It has changed after this step began; or what stands there is no time.
+        // The time changed after this step began, or the word holds no valid time.
         if since > self.now + 1_000_000_000 { u64::MAX } else { self.now.saturating_sub(since) }
     }
 

@@ -277,8 +277,8 @@ mod tests {
     enum Grants {
         /// Grants the machine this many thousandths of a CPU, for any number of CPUs that ask.
         Machine(u64),
-        /// Grants each CPU that asks a part. This number of CPUs of other machines compete, on as many physical CPUs
-        /// as the machine has.
+        /// Grants each CPU that asks an equal part. The field is the number of CPUs of other machines that compete
+        /// with it for the `usable` physical CPUs.
         Each(u64),
     }
 
