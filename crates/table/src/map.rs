@@ -239,7 +239,7 @@ impl Drop for Place {
 }
 
 impl Map {
-    /// Opens the table, or makes one if there is none.
+    /// Opens the table. Makes the table if it does not exist.
     pub(crate) fn open(location: &Location, make: Make) -> Result<Map, TableError> {
         if *location == Location::Own {
             make_own_folder()?;

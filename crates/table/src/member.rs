@@ -154,7 +154,10 @@ pub struct Member {
 }
 
 impl Member {
-    /// Takes a slot in the table. Makes the table if there is none.
+    /// Takes a slot in the table. Makes the table if it does not exist.
+    ///
+    /// # Errors
+    /// If the table cannot be used, or is full.
     pub fn join(location: &Location, profile: &Profile) -> Result<Member, TableError> {
         let location = location.rooted();
         let mut is_locked = false;
@@ -663,8 +666,8 @@ impl Seat for Member {
         self.view_at(now_ns())
     }
 
-    /// Reads the memory before the slot. A step never uses the number of a slot in one table for a slot in the next
-    /// one, because the member gives up its slot before another table replaces this one.
+    /// Reads the memory before the slot. The member gives up its slot before another table replaces this one. So a
+    /// step never uses the number of a slot in one table for a slot in the next one.
     fn view_at(&self, now: u64) -> Option<View<'_>> {
         let layout = self.layout();
         Some(View { member: self, layout, me: self.own_slot()?, now })

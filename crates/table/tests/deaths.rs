@@ -1,6 +1,7 @@
-//! Processes that share a table die, or are stopped, at any moment; the others go on, with all cores.
+//! Tests in which processes that share a table die, or are stopped, at any moment. The others continue, with all
+//! cores.
 //!
-//! Deaths at chosen transitions are in `src/fault/tests.rs`; those of processes that leave a forked child are in
+//! Deaths at chosen transitions are in `src/fault/tests.rs`. Deaths of processes that leave a forked child are in
 //! `fork.rs`.
 
 mod harness;
@@ -24,7 +25,7 @@ fn slot(index: usize) -> SlotId {
     slots().nth(index).unwrap()
 }
 
-/// `COMITY_DEATHS` says how many, `COMITY_SEED` where the moments begin.
+/// `COMITY_DEATHS` sets the number of deaths, and `COMITY_SEED` the seed of the first.
 #[test]
 fn a_program_that_is_killed_at_any_moment_is_reaped_by_the_next_round_of_any_other() {
     let (deaths, seed) = (number("COMITY_DEATHS", 60), number("COMITY_SEED", 1));
@@ -64,7 +65,7 @@ fn a_program_that_is_killed_at_any_moment_is_reaped_by_the_next_round_of_any_oth
     );
 }
 
-/// `checks/mixed-versions.sh` names the program of the commit that made layout 2.
+/// `checks/mixed-versions.sh` sets the other program, which is that of the commit that made layout 2.
 #[test]
 fn a_table_that_another_version_has_made_is_joined_and_its_maker_buried() {
     if other_build().is_none() {
@@ -104,7 +105,7 @@ fn two_that_die_at_once_are_both_buried() {
     }
 }
 
-/// `COMITY_STOPPED_MS` says for how long: 5000 for a longer look.
+/// `COMITY_STOPPED_MS` sets for how long, in milliseconds. 5000 gives a longer look.
 #[test]
 fn the_cores_of_one_that_is_stopped_are_used_and_it_takes_its_own_back() {
     let stopped_for = Duration::from_millis(number("COMITY_STOPPED_MS", 2_000));
@@ -160,7 +161,7 @@ fn one_that_is_killed_while_it_is_stopped_is_reaped() {
     assert_eq!(reap(&member, &table, SHARED as u32), 1);
 }
 
-/// The process `role` in a PID namespace of its own. `None` where this is not permitted.
+/// Starts a process in a PID namespace of its own, where it plays `role`. `None`: namespaces are not permitted.
 fn in_a_namespace(role: &str, seed: u64, table: &Table) -> Option<Process> {
     const UNSHARE: [&str; 4] = ["--pid", "--fork", "--mount-proc", "--kill-child=KILL"];
     let permitted = Command::new("unshare").args(UNSHARE).arg("true").stderr(Stdio::null()).status();
@@ -191,7 +192,7 @@ fn programs_in_pid_namespaces_of_their_own_share_a_table_and_bury_each_other() {
     assert_eq!((first.life, second.life), (Life::Living, Life::Living));
     assert_eq!(first.pid, second.pid, "each is the first process of its own namespace");
 
-    // This process takes no part until the one has reaped the other.
+    // The member of this process stays silent until the first program has reaped the second.
     other.kill();
     wait_until("the one reaps the other", || !table.file().is_used(slot(2)));
     wait_until("all that the dead had is the one's", || {

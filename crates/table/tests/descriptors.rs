@@ -1,4 +1,4 @@
-//! Something in a program closes descriptors that it does not know, as daemons do, and opens files that get their
+//! Tests in which a program closes descriptors that it does not know, as daemons do, and opens files that get their
 //! numbers.
 
 mod harness;
@@ -14,7 +14,8 @@ const CHILD: &str = "child";
 
 #[test]
 fn one_that_loses_its_descriptor_reaps_no_neighbour_and_joins_anew() {
-    // The numbers of the descriptors that are gone belong to other files then, or are given to its own next ones.
+    // The numbers of the closed descriptors then belong to other files, or to the next descriptors of the member
+    // itself.
     for role in ["close all descriptors", "close all descriptors and open none"] {
         loses_its_descriptor(role);
     }
@@ -31,8 +32,8 @@ fn loses_its_descriptor(role: &str) {
     let closer = Process::start(CHILD, role, 2, &table.path());
     let said = table.folder().join("closed");
     wait_until("it has closed all, and come by a hundred times since", || said.exists());
-    // Rounds of a neighbour reap the closer in its old place; it has taken another by then, or takes one at its next
-    // round.
+    // Rounds of a neighbour reap the closer in its old slot. By then the closer has taken another slot, or it takes
+    // one at its next round.
     let living = |process: &Process| {
         let programs = Snapshot::take(&table.location()).unwrap().unwrap().programs;
         programs.iter().filter(|program| program.pid == process.pid()).any(|program| program.life == Life::Living)
@@ -42,7 +43,7 @@ fn loses_its_descriptor(role: &str) {
         living(&closer)
     });
     wait_until("the neighbour lives", || living(&other));
-    // Once in, it stays: its own descriptors of later rounds do not take away the new one.
+    // The closer stays in its new slot: the descriptors of its later rounds do not release the new lock.
     let is_settled = || {
         let programs = Snapshot::take(&table.location()).unwrap().unwrap().programs;
         let own: Vec<_> = programs.iter().filter(|program| program.pid == closer.pid()).collect();
@@ -56,7 +57,7 @@ fn loses_its_descriptor(role: &str) {
     assert!(!member.held().is_empty() && table.file().is_taken(member.slot()));
     let snapshot = Snapshot::take(&table.location()).unwrap().unwrap();
     assert!(snapshot.programs[0].claimed >= held as u64, "nor did it join anew: {snapshot:?}");
-    // Each of its files is as it was: none was closed.
+    // The program's files are unchanged, so none was closed.
     let files = if role == "close all descriptors" { FILES } else { 0 };
     let whole = (0..files).all(|nth| fs::read(table.folder().join(nth.to_string())).unwrap() == b"mine");
     assert!(whole);
@@ -89,7 +90,7 @@ fn where_the_path_names_another_file_no_program_is_taken_for_dead() {
     assert!(!table.file().is_taken(its));
 }
 
-/// So many files that the numbers of all closed descriptors are used again.
+/// The number of files to open. It exceeds the number of closed descriptors, so all their numbers are used again.
 const FILES: usize = 64;
 
 #[test]
@@ -99,10 +100,11 @@ fn child() {
         "close all descriptors" | "close all descriptors and open none" => {
             let files = if role == "close all descriptors" { FILES } else { 0 };
             let path = comity_table::Location::from_environment().unwrap().path();
-            // Two, as a process has that shares by two policies.
+            // There are two members, as in a process that shares by two policies.
             let (member, second) = (join(), join());
             member.round(SHARED as u32, 1);
-            // SAFETY: what is tested. Standard input stays, by which this role hears of the test's end.
+            // SAFETY: closing descriptors that others own is the subject of this test. Standard input stays open,
+            // because its end tells this role that the test has ended.
             unsafe { libc::syscall(libc::SYS_close_range, 3, libc::c_uint::MAX, 0) };
             let files: Vec<File> = (0..files)
                 .map(|nth| {

@@ -1,4 +1,4 @@
-//! A program that forks: the child has its memory and its descriptors, but is not the program.
+//! Tests of programs that fork: the child has the program's memory and descriptors, but is not the program.
 
 mod harness;
 
@@ -10,14 +10,14 @@ use harness::{Seat as _, Table, claim_all, profile, reap, slots, wait_until};
 
 const CHILD: &str = "child";
 
-/// Forks; the child calls `body` and then waits to be killed, for a minute at most.
+/// Forks. The child calls `body` and then waits to be killed, for a minute at most.
 fn fork(body: impl FnOnce()) -> i32 {
-    // SAFETY: this process has two threads, of which the other only reads standard input, and holds no lock that
-    // `body` needs. The child never returns into its parent's frames.
+    // SAFETY: this process has two threads. The other thread only reads standard input, and holds no lock that `body`
+    // needs. The child never returns into its parent's frames.
     match unsafe { libc::fork() } {
         0 => {
             body();
-            // SAFETY: waits for a signal, or ends.
+            // SAFETY: the child waits for a signal, or ends.
             unsafe {
                 libc::alarm(60);
                 libc::pause();
@@ -74,7 +74,7 @@ fn child() {
         let pid = match role {
             "hold and fork" => fork(|| ()),
             "hold, fork and drop the copy" => fork(|| drop(member.take())),
-            // Its own part may get the number of the descriptor that was its parent's.
+            // The child's own member may get the descriptor number that its parent's member had.
             "hold, fork and join in the child" => fork(|| {
                 let own = Member::join(&location, &profile(8, 0..SHARED)).unwrap();
                 drop(member.take());

@@ -1,7 +1,8 @@
-//! What is no table is refused with a sentence and stays as it is; what is one, with any content, breaks nothing.
+//! Tests with hostile files: a file that is not a table is refused with a sentence and stays unchanged. A table with
+//! any content breaks nothing.
 //!
-//! A fuzz target would need a nightly compiler: instead there are properties here, and the corpus in `corpus/`, each
-//! file of which is laid over a good table.
+//! A fuzz target would need a nightly compiler. Instead there are property tests here, and the corpus in `corpus/`. A
+//! test writes each file of the corpus over a good table.
 
 mod harness;
 
@@ -20,13 +21,13 @@ fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
-/// A good table without a program in it.
+/// Returns the bytes of a good table without a program.
 fn good(table: &Table) -> Vec<u8> {
     drop(table.join(1, 2));
     fs::read(table.path()).unwrap()
 }
 
-/// A program that joins is told why not: in a sentence that names the path and `parts`.
+/// Checks that a program cannot join, and that the error names the path and contains `parts`.
 fn is_refused(path: &Path, parts: &[&str]) {
     let location = Location::At(path.to_owned());
     let sentence = match Member::join(&location, &profile(1, 0..2)) {
@@ -107,7 +108,7 @@ fn a_table_that_others_may_write_is_refused() {
         chown(table.path(), Some(65534), Some(65534)).unwrap();
         is_refused(&table.path(), &["belongs to another user", "comity table --help"]);
         assert!(fs::read(table.path()).unwrap() == good);
-        // One that its group may write to, if this process is of the group.
+        // A table that its group may write to is accepted if this process is in the group.
         chown(table.path(), Some(65534), Some(0)).unwrap();
         drop(table.join(1, 2));
         fs::set_permissions(table.path(), Permissions::from_mode(0o600)).unwrap();
@@ -117,7 +118,7 @@ fn a_table_that_others_may_write_is_refused() {
     }
 }
 
-/// Permissions do not stop root, but a mount does.
+/// Permissions do not stop root, but a read-only mount does.
 #[test]
 fn a_table_that_cannot_be_written_is_refused() {
     let table = Table::new();
@@ -136,7 +137,7 @@ fn a_table_that_cannot_be_written_is_refused() {
         unshare.envs(program.get_envs().filter_map(|(name, value)| Some((name, value?))));
         unshare.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = unshare.spawn().unwrap();
-        // Its end would end the role.
+        // The end of standard input would end the role.
         let _stdin = child.stdin.take();
         let output = child.wait_with_output().unwrap();
         assert!(output.status.success(), "{role}: {}", String::from_utf8_lossy(&output.stderr));
@@ -178,7 +179,7 @@ fn a_program_that_joins_while_a_table_is_cleaned_away_joins_the_next() {
         });
         while !cleaner.is_finished() {
             let member = table.join(1, 2);
-            // No program cleans away what this is in.
+            // `clean` does not remove the table that this member is in.
             for _ in 0..3 {
                 member.round(2, 1);
                 assert!(table.file().is_taken(member.slot()));
@@ -187,7 +188,8 @@ fn a_program_that_joins_while_a_table_is_cleaned_away_joins_the_next() {
     });
 }
 
-/// All that a program can do, in a table that holds anything. Every method ends, and the file stays as long as it was.
+/// Calls everything that a program can do, in a table with any content. Every method must return, and the file must
+/// keep its size.
 fn live(table: &Table, seed: u64) {
     let began = Instant::now();
     let mut random = Random(seed);
@@ -210,7 +212,7 @@ fn live(table: &Table, seed: u64) {
     let printed = format!("{snapshot:?}");
     assert!(!printed.contains('\x1b') && snapshot.programs.len() <= 256 && snapshot.cores.len() <= 1024);
     assert_eq!(table.file().bytes(), BYTES);
-    // One that joins finds a place even where all are marked as used: their locks are free.
+    // A program that joins finds a slot even if all are marked as used, because their locks are free.
     drop(table.join(9, 2));
     drop(members);
     let alone = table.join(1, 8);
@@ -219,7 +221,7 @@ fn live(table: &Table, seed: u64) {
     assert!(began.elapsed() < harness::LIMIT, "{:?}", began.elapsed());
 }
 
-/// A table with `bytes` laid over it at `at`.
+/// Returns a table with `bytes` written over it at `at`.
 fn laid_over(at: usize, bytes: &[u8]) -> Table {
     let table = Table::new();
     let mut content = good(&table);
@@ -230,7 +232,7 @@ fn laid_over(at: usize, bytes: &[u8]) -> Table {
     table
 }
 
-/// Few, for each writes a file; `PROPTEST_CASES` says how many.
+/// The number of cases, from `PROPTEST_CASES`. It is small, because each case writes a file.
 fn cases() -> u32 {
     std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(64)
 }
@@ -256,7 +258,7 @@ proptest! {
 
     #[test]
     fn any_words_of_cores_break_nothing(
-        // Most as a program could have written them: other bits name no program.
+        // Most words are words that a program could have written, because other bits name no program.
         words in proptest::collection::vec((any::<u32>(), 0u64..260, 0u64..260, any::<bool>()), 0..1100),
         seed: u64,
     ) {
@@ -281,7 +283,8 @@ fn the_corpus_breaks_nothing() {
     let mut entries = 0;
     for entry in fs::read_dir(corpus).unwrap() {
         let path = entry.unwrap().path();
-        // The name ends with the offset, so that files may be short; each is repeated to the end of the table.
+        // The name ends with the offset, so that files can be short. The test repeats each file to the end of the
+        // table.
         let at: usize = path.file_name().unwrap().to_str().unwrap().rsplit_once('@').unwrap().1.parse().unwrap();
         let pattern = fs::read(&path).unwrap();
         let bytes: Vec<u8> = pattern.into_iter().cycle().take(BYTES).collect();
@@ -292,7 +295,7 @@ fn the_corpus_breaks_nothing() {
     assert!(entries >= 6, "{entries}");
 }
 
-/// Something goes on writing, so that nothing that was read stays true.
+/// A writer changes words all the time, so that no value that was read stays valid.
 #[test]
 fn a_writer_that_never_rests_breaks_nothing() {
     use std::os::unix::fs::FileExt;
@@ -304,7 +307,7 @@ fn a_writer_that_never_rests_breaks_nothing() {
             let file = fs::OpenOptions::new().write(true).open(table.path()).unwrap();
             let mut random = Random(5);
             while !end.load(std::sync::atomic::Ordering::Relaxed) {
-                // Slots 0 to 7, so that those that live and those that do not are named again and again.
+                // Slots 0 to 7: the words name living programs and dead slots again and again.
                 let word = random.below(9) << 16 | random.below(9);
                 file.write_all_at(&word.to_le_bytes(), CORES_AT as u64 + 8 * random.below(1024)).unwrap();
                 if random.below(4) == 0 {

@@ -1,4 +1,4 @@
-//! Programs that were built at different times.
+//! Tests with programs that were built at different times.
 
 mod harness;
 
@@ -11,13 +11,13 @@ use harness::{SLOT_BYTES, SLOTS_AT, Seat as _, Steps as _, Table, reap, slots, w
 
 const CHILD: &str = "child";
 
-/// Where the layout's number is, in every layout.
+/// The offset of the layout's number, in every layout.
 const VERSION_AT: u64 = 8;
 
 #[test]
 fn beside_a_table_of_another_layout_a_program_uses_one_of_its_own_and_says_which_programs_do_not() {
     let table = Table::new();
-    // Another layout's programs hold the same locks, and its directory is where it is here.
+    // A program of another layout holds the same locks, and its directory is at the same place.
     let mut other = Process::start(CHILD, "hold half", 1, &table.path());
     wait_until("the other has joined", || table.path().exists() && table.file().is_taken(slots().next().unwrap()));
     assert_eq!(other_layouts(&table.location()), []);
@@ -43,7 +43,8 @@ fn beside_a_table_of_another_layout_a_program_uses_one_of_its_own_and_says_which
     other.kill();
     assert_eq!(other_layouts(&table.location()), [], "no program uses it");
 
-    // The next one of this layout meets the first, and goes on there once the other file has gone.
+    // The second member of this layout meets the first. They keep using the file beside the named one, even after the
+    // named file is gone.
     let second = table.join(2, SHARED);
     assert!(!second.round(SHARED as u32, 1).alone || !member.round(SHARED as u32, 1).alone);
     fs::remove_file(table.path()).unwrap();
@@ -59,7 +60,7 @@ fn what_a_newer_program_adds_to_its_slot_is_left_alone_and_what_an_older_one_lac
     let (member, newer) = (table.join(1, SHARED), table.join(2, SHARED));
     let file = fs::OpenOptions::new().read(true).write(true).open(table.path()).unwrap();
     let slot = (SLOTS_AT + SLOT_BYTES * newer.slot().index()) as u64;
-    // All bits of features, and all spare words; see `layout.rs`.
+    // All feature bits, and all spare words. See `layout.rs`.
     let (features_at, spare_at) = (slot + 280, slot + 352);
     let spare = vec![0xa5; SLOT_BYTES - 352];
     file.write_all_at(&[0xff; 8], features_at).unwrap();
@@ -73,7 +74,7 @@ fn what_a_newer_program_adds_to_its_slot_is_left_alone_and_what_an_older_one_lac
     file.read_exact_at(&mut left, spare_at).unwrap();
     assert!(left == spare, "they are the newer program's");
 
-    // One that is older fills in less.
+    // An older program fills in fewer fields.
     let cpu = |nth: usize| Snapshot::take(&table.location()).unwrap().unwrap().programs[nth].cpu;
     let second = std::time::Duration::from_secs(1);
     member.publish(second, Some([3, 4]));
@@ -81,7 +82,7 @@ fn what_a_newer_program_adds_to_its_slot_is_left_alone_and_what_an_older_one_lac
     file.write_all_at(&[0; 8], (SLOTS_AT + SLOT_BYTES * member.slot().index()) as u64 + 280).unwrap();
     assert_eq!(cpu(0), None);
 
-    // What a later build counted by reasons of its own is not left to the next reader as this program's.
+    // Counts of a later build, for reasons that only it knows, must not appear as this program's counts.
     let later_at = (SLOTS_AT + SLOT_BYTES * member.slot().index()) as u64 + 384 + 8 * REFUSALS.len() as u64;
     let mut later = [0xa5; 8 * (16 - REFUSALS.len())];
     file.write_all_at(&later, later_at).unwrap();
@@ -89,7 +90,7 @@ fn what_a_newer_program_adds_to_its_slot_is_left_alone_and_what_an_older_one_lac
     file.read_exact_at(&mut later, later_at).unwrap();
     assert!(later.iter().all(|byte| *byte == 0));
 
-    // Its successor in the same place says of itself what it fills in.
+    // The next program in the same slot sets the bits of its own fields.
     let place = newer.slot();
     drop(newer);
     reap(&member, &table, SHARED as u32);

@@ -1,4 +1,4 @@
-//! Members of one table: shares, cores that change hands, bells. Several live in this process.
+//! Tests with several members of one table in this process: shares, cores that change hands, bells.
 
 mod harness;
 
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use comity_table::{Life, Member, Profile, REFUSALS, SLOTS, STOPPED_AFTER, Snapshot, Thieves, this_program};
 use harness::{Seat as _, Steps as _, Table, claim_all, profile, set, wait_until};
 
-/// Each reports its desire, and then again, for now all know all.
+/// Lets each member report its desire, and then report it again, because then each member knows all others.
 fn rounds(members: &[(&Member, u32)]) -> Vec<u32> {
     for _ in 0..2 {
         for (member, desire) in members {
@@ -30,7 +30,7 @@ fn a_program_alone_owns_all_cores_and_gives_up_half_when_another_comes() {
     let standing = late.round(8, 1);
     assert_eq!((standing.owned, standing.held, standing.free, standing.lent), (4, 0, 0, 4));
     assert!(!standing.alone && !one.round(8, 8).alone);
-    // The first goes on with all of them until the owner takes its own back.
+    // The first member continues to use all cores until the owner takes its own back.
     assert_eq!((one.held(), one.owned(), late.owned()), (set(0..8), set(0..4), set(4..8)));
     let heard = one.bell();
     let taken: Vec<usize> = std::iter::from_fn(|| late.take_back()).collect();
@@ -52,7 +52,8 @@ fn an_own_core_is_claimed_first_then_one_without_an_owner_then_one_that_may_be_t
     assert_eq!(claim_all(&other, true), [1]);
     assert_eq!(claim_all(&other, false), [2, 3, 0]);
     assert_eq!((one.claim(false), one.take_back(), one.take_back()), (None, Some(0), None));
-    // Released: the named one and no other in its place; if any will do, those that are not its own, then its own.
+    // A named core is released, and no other in its place. Without a name, cores of other owners are released first,
+    // then own cores.
     assert_eq!(
         [Some(3), Some(0), None, None, None].map(|core| other.release(core)),
         [Some(3), None, Some(2), Some(1), None],
@@ -70,7 +71,7 @@ fn shares_follow_weights_and_desires() {
     assert_eq!(rounds(&[(&heavy, 3), (&light, 8)]), [3, 5]);
     assert_eq!(rounds(&[(&heavy, 0), (&light, 8)]), [0, 8]);
     assert!(light.round(8, 1).alone, "a program without work does not count");
-    // A weight of 0 is one of 1.
+    // A weight of 0 counts as 1.
     let least = table.join_as(&Profile { weight: 0, ..profile(3, 0..8) });
     assert_eq!(rounds(&[(&heavy, 8), (&light, 8), (&least, 8)]).iter().sum::<u32>(), 8);
 }
@@ -135,7 +136,7 @@ fn a_core_that_is_released_wakes_its_owner_or_else_one_that_waits_and_may_use_it
     let (owner, waiter) = (table.join(3, 4), table.join(4, 4));
     let bells = || [&elsewhere, &owner, &waiter].map(Member::bell);
     claim_all(&holder, false);
-    // None of them is taken for one that is stopped, however slow this machine is.
+    // Each member looks often, so that none counts as stopped on a slow machine.
     let come_by = || rounds(&[(&owner, 4), (&elsewhere, 0), (&waiter, 0)]);
     come_by();
     assert_eq!(owner.owned(), set(0..4));
@@ -154,7 +155,7 @@ fn a_core_that_is_released_wakes_its_owner_or_else_one_that_waits_and_may_use_it
     assert_eq!(holder.release(Some(2)), Some(2));
     assert_eq!(bells(), [quiet[0], quiet[1] + 1, quiet[2] + 1], "one that could not use it would be told in vain");
 
-    // A thread that waits is up at once, and not by its timeout.
+    // A ring wakes a waiting thread at once, before its timeout.
     let heard = waiter.bell();
     std::thread::scope(|scope| {
         let waits = scope.spawn(|| {
@@ -182,7 +183,8 @@ fn one_that_joins_rings_the_others_only_where_one_may_be_alone() {
     let table = Table::new();
     let (one, two) = (table.join(1, 4), table.join(2, 4));
     let second_party = table.join(1, 4);
-    // How often both are rung when another joins, while none of those at work counts as stopped.
+    // Returns the number of rings that both get when another program joins. Repeats until no member at work counts as
+    // stopped.
     let rings = |at_work: &[&Member]| loop {
         let began = Instant::now();
         [&one, &two, &second_party].iter().for_each(|member| _ = member.round(0, 0));
@@ -213,7 +215,7 @@ fn a_core_that_one_program_declines_is_offered_to_another() {
     owner.want(false);
     owner.decline();
     assert_eq!([&owner, &waiter].map(Member::bell), [heard[0] + 1, heard[1] + 1]);
-    // There is none any more.
+    // The core is no longer free.
     waiter.claim(false);
     owner.decline();
     assert_eq!([&owner, &waiter].map(Member::bell), [heard[0] + 1, heard[1] + 1]);
@@ -241,7 +243,7 @@ fn a_stopped_programs_cores_are_used_by_others_until_it_goes_on() {
     assert_eq!((stopped.held().len(), other.held().len()), (2, 2));
     stopped.want(true);
 
-    // From here on its coordinator does not come by.
+    // From here on the member sends no heartbeat.
     std::thread::sleep(STOPPED_AFTER);
     wait_until("the other owns and claims all", || {
         let standing = other.round(4, 2);
@@ -254,7 +256,7 @@ fn a_stopped_programs_cores_are_used_by_others_until_it_goes_on() {
     };
     assert_eq!(life(&stopped), Life::Stopped);
     assert_eq!((claim_all(&other, false).len(), other.held(), stopped.held()), (2, set(0..4), set([])));
-    // A bell that no program hears would be lost to those that wait for it.
+    // A ring for a stopped program would be lost to the programs that wait for a core.
     let third = table.join(3, 4);
     third.want(true);
     let heard = third.bell();
@@ -263,7 +265,7 @@ fn a_stopped_programs_cores_are_used_by_others_until_it_goes_on() {
     drop(third);
     assert_eq!(other.claim(false), released);
 
-    // It goes on: what it thinks it holds it does not, and its share is its own again.
+    // The member continues. It no longer holds the cores that it held before, and its share belongs to it again.
     assert_eq!(stopped.release(Some(0)), None);
     assert_eq!(rounds(&[(&stopped, 4), (&other, 4)]), [2, 2]);
     assert_eq!(life(&stopped), Life::Living);
@@ -302,7 +304,7 @@ fn a_snapshot_shows_what_was_done() {
 #[test]
 fn members_that_join_from_one_process_get_the_share_of_one_program() {
     let table = Table::new();
-    // Each copy of the runtime in a process asks for the number of the process itself.
+    // Each copy of the runtime in a process uses the number of the process.
     let [one, copy] = [(); 2].map(|()| table.join(this_program(), 2));
     let other = table.join(1, 2);
     let members = [&one, &copy, &other];
@@ -314,7 +316,7 @@ fn members_that_join_from_one_process_get_the_share_of_one_program() {
     one.publish(Duration::from_secs(1), None);
     let siblings = |member: &Member| member.siblings().map(|all| (all.cpu.as_secs(), all.joined_first));
     assert_eq!(members.map(siblings), [Some((0, true)), Some((1, false)), None]);
-    // They divide a number of cores that limits the process, as long as both have work.
+    // The two members divide a number of cores that limits the process, as long as both have work.
     let parts = |cores| [&one, &copy].map(|member| member.siblings().unwrap().part(cores));
     assert_eq!([1, 2, 3, 4].map(parts), [[1, 1], [1, 1], [2, 1], [2, 2]]);
     copy.round(0, 0);
@@ -332,7 +334,7 @@ fn a_snapshot_shows_what_thieves_did_where_that_is_published() {
         snapshot.programs.into_iter().find(|program| program.slot == member.slot()).unwrap()
     };
     assert_eq!((shown(&one).thieves, shown(&other).thieves), (None, None));
-    // A program that does not publish this, for it is a command or older, publishes other things.
+    // A command or a program of an older build publishes no counters of thieves, but other values.
     other.publish(Duration::from_secs(1), None);
     let mut done = Thieves { steals: 5, accelerations: 3, ..Thieves::default() };
     for nth in 0..REFUSALS.len() {
@@ -346,7 +348,7 @@ fn a_snapshot_shows_what_thieves_did_where_that_is_published() {
     done.steals += 1;
     one.publish_thieves(&done);
     assert_eq!(shown(&one).thieves, Some(done));
-    // The words may hold anything.
+    // The words may hold any value.
     done.refusals = [u64::MAX; REFUSALS.len()];
     assert_eq!(done.refused(), u64::MAX);
 }
@@ -396,7 +398,7 @@ fn threads_that_claim_and_release_at_once_never_hold_one_core_twice() {
                 let member = table.join(program, 4);
                 for _ in 0..2_000 {
                     let began = Instant::now();
-                    // Without desires there is no owner, so no program can take a core from another.
+                    // Without a desire there is no owner, so no program can take a core from another.
                     member.round(0, 1);
                     let Some(core) = member.claim(false) else { continue };
                     twice.fetch_add(holders[core].fetch_add(1, SeqCst), SeqCst);
@@ -407,14 +409,14 @@ fn threads_that_claim_and_release_at_once_never_hold_one_core_twice() {
             });
         }
     });
-    // From a thread that this machine has kept waiting for so long, others may take its core.
+    // If the machine has delayed a thread for longer than this, others may take its core.
     if u128::from(longest_ns.into_inner()) < STOPPED_AFTER.as_nanos() {
         assert_eq!(twice.into_inner(), 0);
     }
     assert_eq!(harness::unsound(&table.path()), [""; 0]);
 }
 
-/// Removed as by `rm`, by a cleaner of `/dev/shm`, or by the system at a logout.
+/// The table is removed as `rm`, a cleaner of `/dev/shm`, or the system at a logout would do.
 #[test]
 fn programs_of_a_removed_table_meet_those_that_begin_later() {
     let table = Table::new();
@@ -436,7 +438,7 @@ fn programs_of_a_removed_table_meet_those_that_begin_later() {
         assert_eq!(claim_all(member, true).len(), 2);
     }
     assert_eq!(harness::unsound(&table.path()), [""; 0]);
-    // It is told of cores there.
+    // The member is told of free cores in the new table.
     let heard = old[1].bell();
     old[1].want(true);
     new.release(None);

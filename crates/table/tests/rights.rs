@@ -1,6 +1,6 @@
-//! Which files a program makes and uses, and for which user. The rows of the table in `docs/guide/src/security.md` are
-//! tests here, each with an attacker who has the rights of that row and no more. What a writer of the table can do is in
-//! `hostile.rs`.
+//! Tests of the files that a program makes and uses, and for which user. Each row of the table in
+//! `docs/guide/src/security.md` is a test here, with an attacker who has exactly the rights of that row. Attacks by a
+//! program that may write the table are in `hostile.rs`.
 
 mod harness;
 
@@ -17,7 +17,7 @@ use harness::roles::{command, play};
 use harness::{Seat as _, Table, profile, wait_until};
 use rustix::fs::{FlockOperation, XattrFlags};
 
-/// Users and groups that need not have a name.
+/// Users and groups. They need not have names.
 const OWNER: u32 = 65_534;
 const CALLER: u32 = 54_321;
 
@@ -25,7 +25,7 @@ fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
-/// A process that plays a role as `program`.
+/// Starts a process that plays a role as `program`.
 fn role(program: &Path, role: &str, table: &Path, settings: impl FnOnce(&mut Command)) -> Child {
     let usual = command("child", role, 1, table);
     let mut command = Command::new(program);
@@ -35,20 +35,20 @@ fn role(program: &Path, role: &str, table: &Path, settings: impl FnOnce(&mut Com
     command.spawn().unwrap()
 }
 
-/// Plays a role as `program` and returns what it printed.
+/// Plays a role as `program` and returns its output.
 fn run(program: &Path, name: &str, table: &Path, settings: impl FnOnce(&mut Command)) -> Output {
     let mut child = role(program, name, table, settings);
-    // Its end would end the role.
+    // The end of standard input would end the role.
     let _stdin = child.stdin.take();
     child.wait_with_output().unwrap()
 }
 
-/// A copy of this program that every user may run.
+/// Returns the path of a copy of this program that every user may run.
 fn copy(folder: &Path) -> PathBuf {
     fs::set_permissions(folder, Permissions::from_mode(0o755)).unwrap();
     let program = folder.join("program");
-    // Written by another process: a child that another test forks meanwhile would have the file open, and it could not
-    // be executed.
+    // Another process writes the file. If this process wrote it, a child that another test forks meanwhile would have
+    // the file open for writing, and the file could not be executed.
     assert!(
         Command::new("cp").arg("-p").arg(std::env::current_exe().unwrap()).arg(&program).status().unwrap().success()
     );
@@ -94,7 +94,7 @@ fn why_not(location: &Location) -> String {
     Member::join(location, &profile(2, 0..2)).expect_err("the table may not be used").to_string()
 }
 
-/// An attacker who may only read holds read locks on the bytes of all places.
+/// An attacker who may only read the file holds read locks on the bytes of all slots.
 #[test]
 fn who_may_only_read_a_table_keeps_nobody_out_of_it() {
     let table = Table::new();
@@ -104,7 +104,7 @@ fn who_may_only_read_a_table_keeps_nobody_out_of_it() {
         fs::set_permissions(table.path(), Permissions::from_mode(mode)).unwrap();
         assert!(why_not(&table.location()).contains("may be read by users who may not write to it"), "{mode:o}");
     }
-    // Who was in it leaves, and comes back when it may be used again.
+    // The member that was in the table leaves it, and returns when it may use the table again.
     let left = member.follow().expect_err("readers could keep this program in when it is dead").to_string();
     assert!(left.contains("make its mode 0600, or 0660"), "{left}");
     assert!(member.round(2, 1).alone && !table.file().is_used(member.slot()));
@@ -118,7 +118,7 @@ fn who_may_only_read_a_table_keeps_nobody_out_of_it() {
     let mut reader = role(&program, "hold all places", &table.path(), as_reader);
     let mut said = BufReader::new(reader.stdout.take().unwrap()).lines();
     assert!(said.any(|line| line.unwrap() == "held"));
-    // It has the file open, and holds the locks for longer than it may read the file.
+    // The attacker has the file open, and holds the locks for longer than it may read the file.
     for mode in [0o600, 0o660] {
         fs::set_permissions(table.path(), Permissions::from_mode(mode)).unwrap();
         let locked = why_not(&table.location());
@@ -135,7 +135,8 @@ fn who_may_only_read_a_table_keeps_nobody_out_of_it() {
 fn a_table_that_an_access_control_list_lets_somebody_only_read_is_refused() {
     let table = Table::new();
     drop(table.join(1, 2));
-    // The version, then kind, permissions and number of each entry: owner, a user, the group, the mask and others.
+    // The version, followed by kind, permissions and number of each entry: owner, a user, the group, the mask and
+    // others.
     let list = |of_user: u16, mask: u16| -> Vec<u8> {
         let entry = |kind: u16, permissions: u16, number: u32| {
             [&kind.to_le_bytes()[..], &permissions.to_le_bytes(), &number.to_le_bytes()].concat()
@@ -160,7 +161,7 @@ fn a_table_that_an_access_control_list_lets_somebody_only_read_is_refused() {
     }
 }
 
-/// An attacker lays a link, or a folder, in the place of another user's folder.
+/// An attacker puts a link, or a folder, at the path of another user's folder.
 #[test]
 fn who_has_taken_the_name_of_a_users_folder_has_nothing_of_that_users() {
     if !is_root() {
@@ -185,7 +186,7 @@ fn who_has_taken_the_name_of_a_users_folder_has_nothing_of_that_users() {
     symlink(&private, &folder).unwrap();
     lchown(&folder, Some(CALLER), Some(CALLER)).unwrap();
     let said = |name: &str, of_the_system: bool| {
-        // A `/run` of its own, with a folder of the user or without.
+        // The process gets its own `/run`, with or without a folder of the user.
         let made = if of_the_system { "mkdir -p -m 755 /run/user && mkdir -m 700 $0 && chown $1 $0 &&" } else { "" };
         let script = format!("mount -t tmpfs tmpfs /run && {made} shift && exec \"$@\"");
         let usual = command("child", name, 1, Path::new(""));
@@ -202,7 +203,7 @@ fn who_has_taken_the_name_of_a_users_folder_has_nothing_of_that_users() {
     };
     let refused = [said("clean the own table", false), said("join the own table", false)];
     let is_kept = private.join("layout-2").exists();
-    // A program joins in the folder that the system has made instead, and one that cleans finds that table.
+    // A program joins in the folder that the system has made instead, and `clean` finds that table.
     let instead = [said("join the own table", true), said("clean the own table", true)];
     let _ = fs::remove_file(&folder);
     let why = format!("lies in a folder of another user ({CALLER}), and there is no folder /run/user/{user}");
@@ -211,8 +212,8 @@ fn who_has_taken_the_name_of_a_users_folder_has_nothing_of_that_users() {
     assert!(instead[0].contains("joined") && instead[1].contains("NoTable"), "{instead:?}");
 }
 
-/// Root writes to any file, and so may look at any table and ask its programs for something. It takes part in none but
-/// its own and those that it names and trusts.
+/// Root can write to any file. So root may look at any table and send requests to its programs. Root joins only its
+/// own table, and tables that it names and trusts.
 #[test]
 fn root_looks_at_the_table_of_any_user() {
     if !is_root() {
@@ -296,7 +297,7 @@ fn the_own_table_lies_in_a_folder_of_the_users_alone() {
     }
     let table = Table::new();
     let program = copy(table.folder());
-    // A user that no other test has, in a process of its own.
+    // A user that no other test uses, in a separate process.
     let user = 1_000_000 + std::process::id();
     let folder = PathBuf::from(format!("/dev/shm/comity-{user}"));
     let as_the_user = || {
@@ -312,7 +313,7 @@ fn the_own_table_lies_in_a_folder_of_the_users_alone() {
     assert!(said(&first).contains("joined"), "{first:?}");
     assert_eq!(modes.map(Result::unwrap), [(0o700, user), (0o600, user)]);
 
-    // Another user was there before.
+    // Another user has made the folder before.
     DirBuilder::new().mode(0o777).create(&folder).unwrap();
     let refused = as_the_user();
     chown(&folder, Some(user), Some(user)).unwrap();

@@ -1,4 +1,4 @@
-//! Tables in folders of their own, members of them, what their files say, and processes that take part.
+//! Test tables in folders of their own, members of them, the content of their files, and processes that join them.
 #![allow(dead_code, reason = "not every test program uses all of it")]
 
 use std::path::{Path, PathBuf};
@@ -13,7 +13,8 @@ pub use comity_table::Seat;
 
 pub mod roles;
 
-/// How long anything may take that happens by itself. Generous: it tells a hang from a slow machine.
+/// The time limit for events that happen without further action. It is long, so that only a hang exceeds it, and not
+/// a slow machine.
 pub const LIMIT: Duration = Duration::from_secs(120);
 
 /// A table that no other test uses.
@@ -38,7 +39,7 @@ impl Table {
         Location::At(self.path())
     }
 
-    /// A member that may use the cores from 0 to one less than `cores`, which need not be there.
+    /// Joins as a member that may use the cores from 0 to `cores` − 1. These cores need not exist.
     pub fn join(&self, program: u64, cores: usize) -> Member {
         self.join_as(&profile(program, 0..cores))
     }
@@ -68,7 +69,7 @@ pub fn set(cores: impl IntoIterator<Item = usize>) -> CoreSet {
     cores.into_iter().collect()
 }
 
-/// The steps of a program on the table, each on the table as it is then.
+/// The steps of a program on the table. Each step uses the table as it is at that time.
 pub trait Steps: Seat {
     fn claim(&self, own_only: bool) -> Option<usize> {
         table::claim(&self.view()?, own_only).map(|(core, _)| core)
@@ -93,7 +94,7 @@ pub trait Steps: Seat {
 
 impl Steps for Member {}
 
-/// Claims whatever is free.
+/// Claims all free cores.
 pub fn claim_all(member: &Member, own_only: bool) -> Vec<usize> {
     (0..CORES).map_while(|_| member.claim(own_only)).collect()
 }
@@ -107,7 +108,7 @@ pub fn wait_until(sentence: &str, mut condition: impl FnMut() -> bool) {
     }
 }
 
-// The file, as `layout.rs` has it.
+// The file, as `layout.rs` defines it.
 
 const USED_AT: usize = 64;
 pub const CORES_AT: usize = 1024;
@@ -115,7 +116,7 @@ pub const SLOTS_AT: usize = CORES_AT + 16 * CORES;
 pub const SLOT_BYTES: usize = 1024;
 pub const BYTES: usize = SLOTS_AT + SLOT_BYTES * SLOTS;
 
-/// The bytes of a table, at a moment.
+/// The bytes of a table at one time.
 pub struct TableFile {
     bytes: Vec<u8>,
 }
@@ -154,13 +155,13 @@ pub fn slots() -> impl Iterator<Item = SlotId> {
     (0..SLOTS).filter_map(SlotId::new)
 }
 
-/// Cores with a holder that does not live.
+/// Returns the cores with a holder that is dead.
 pub fn held_by_the_dead(path: &Path) -> Vec<String> {
     named_dead(path, |word| [None, word.holder()])
 }
 
-/// All that a table says of programs that do not live. While others reap them, or grant cores by what they knew
-/// before, there may be some of it.
+/// Returns all traces of dead programs in a table. There may be some while others reap them, or while others grant
+/// cores from an older look.
 pub fn unsound(path: &Path) -> Vec<String> {
     let lock = LockFile::open(path).unwrap();
     let lives = |slot: SlotId| lock.is_locked_by_another(slot.index() as u64).unwrap();
@@ -174,8 +175,8 @@ pub fn unsound(path: &Path) -> Vec<String> {
     wrong_slots.chain(names).collect()
 }
 
-/// After a death: one round of any program gives back what the dead held. Returns how many it took until nothing else
-/// named it.
+/// Checks that after a death one round of any program returns all that the dead program held. Returns the number of
+/// rounds until nothing else names the dead program.
 pub fn reap(member: &Member, table: &Table, desire: u32) -> u32 {
     let path = table.path();
     member.round(desire, 0);
@@ -194,7 +195,7 @@ pub fn reap(member: &Member, table: &Table, desire: u32) -> u32 {
     }
 }
 
-/// How often each of these has claimed a core, as far as it has joined.
+/// Returns the number of cores that each process has claimed. A process that has not joined has 0.
 pub fn claims(table: &Table, processes: &[roles::Process]) -> Vec<u64> {
     let programs = Snapshot::take(&table.location()).unwrap().map_or(Vec::new(), |snapshot| snapshot.programs);
     let of = |process: &roles::Process| programs.iter().find(|program| program.pid == process.pid());
@@ -207,7 +208,7 @@ fn named_dead(path: &Path, names: impl Fn(CoreWord) -> [Option<SlotId>; 2]) -> V
     let before = TableFile::read(path);
     let suspects: Vec<usize> =
         (0..CORES).filter(|core| names(before.core(*core)).into_iter().flatten().any(dead)).collect();
-    // The program that reaped it meanwhile has let go of its lock, and the word is another.
+    // If a program has reaped the dead one meanwhile, it has released the lock, and the word has changed.
     let after = TableFile::read(path);
     let same = suspects.into_iter().filter(|core| before.core(*core) == after.core(*core));
     same.map(|core| format!("core {core}: {:?}", after.core(core))).collect()

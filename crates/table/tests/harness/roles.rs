@@ -1,6 +1,6 @@
-//! Processes that take part in a table: the test program again, as a child that plays a role.
+//! Processes that join a table: the test program itself, started as a child that plays a role.
 //!
-//! A test program that uses this has an ignored test that calls [`play`].
+//! A test program that uses this module has an ignored test that calls [`play`].
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -15,14 +15,14 @@ use super::{Seat as _, Steps as _, profile};
 const ROLE: &str = "COMITY_TEST_ROLE";
 const SEED: &str = "COMITY_TEST_SEED";
 
-/// The cores that roles share: numbers only.
+/// The number of cores that the roles share. These cores need not exist.
 pub const SHARED: usize = 6;
 
-/// A process that ends with this value, or when the test does.
+/// A child process. It ends when this value is dropped, or when the test ends.
 pub struct Process(Child);
 
 impl Process {
-    /// Plays `role` in the table. `child` is the full name of the test that plays it.
+    /// Starts a process that plays `role` in the table. `child` is the full name of the test that plays it.
     pub fn start(child: &str, role: &str, seed: u64, table: &Path) -> Process {
         Process::spawn(&mut command(child, role, seed, table))
     }
@@ -39,7 +39,7 @@ impl Process {
         kill_process(Pid::from_child(&self.0), signal).expect("a child that was not waited for can be signalled");
     }
 
-    /// Returns when it is gone.
+    /// Kills the process, and returns when it has ended.
     pub fn kill(&mut self) -> ExitStatus {
         let _ = self.0.kill();
         self.0.wait().expect("it is this process's child")
@@ -61,29 +61,31 @@ impl Drop for Process {
     }
 }
 
-/// Where `COMITY_OTHER_BUILD` names this test program of another version, roles with an odd seed are played by that.
+/// The test program of another version, from `COMITY_OTHER_BUILD`. If it is set, this program plays all roles with an
+/// odd seed.
 pub fn other_build() -> Option<PathBuf> {
     std::env::var_os("COMITY_OTHER_BUILD").map(PathBuf::from)
 }
 
-/// This test program again, in `role`.
+/// Returns a command that starts this test program in `role`.
 pub fn command(child: &str, role: &str, seed: u64, table: &Path) -> Command {
     let other = other_build().filter(|_| seed % 2 == 1);
     let program = other.unwrap_or_else(|| std::env::current_exe().expect("a test knows its program"));
     let mut command = Command::new(program);
     command.args([child, "--exact", "--ignored", "--nocapture"]).env(ROLE, role).env(SEED, seed.to_string());
     command.env("COMITY_TABLE", table).env_remove("COMITY_FAULT");
-    // Its end tells a role that the test has ended.
+    // The end of standard input tells a role that the test has ended.
     command.stdin(Stdio::piped()).stdout(Stdio::null());
     command
 }
 
-/// As [`command`], from a test that is not in an integration test: the other version's program is one.
+/// Returns the command of [`command`], for a test that is not in an integration test. The other version's program is
+/// an integration test.
 pub fn stand_in(child: &str, role: &str, seed: u64, table: &Path) -> Command {
     command(if other_build().is_some() && seed % 2 == 1 { "child" } else { child }, role, seed, table)
 }
 
-/// Plays the role that this process was started for, if it was.
+/// Plays the role that this process was started for, if any.
 pub fn play(others: impl FnOnce(&str)) {
     let Ok(role) = std::env::var(ROLE) else { return };
     std::thread::spawn(|| {
@@ -106,7 +108,7 @@ pub fn join() -> Member {
     Member::join(&location, &profile(std::process::id().into(), 0..SHARED)).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// Does anything, then leaves.
+/// Takes random steps, then leaves.
 fn wander(random: &mut Random, steps: usize, pause: Duration) {
     let member = join();
     for _ in 0..steps {
@@ -137,7 +139,7 @@ fn wander(random: &mut Random, steps: usize, pause: Duration) {
     }
 }
 
-/// Asks a program of the table for something, itself at least.
+/// Sends a request to a random program of the table, which may be this one.
 fn ask(member: &Member, random: &mut Random) {
     let _obeyed = member.requests();
     let location = Location::from_environment().expect("a role has a table");
@@ -154,7 +156,7 @@ fn ask(member: &Member, random: &mut Random) {
     }
 }
 
-/// Desires all cores and uses as many of its own, never others'.
+/// Reports a desire for all cores. Claims at most `most` of its own cores, and never others.
 fn hold(most: u32) {
     let member = join();
     loop {
@@ -166,7 +168,7 @@ fn hold(most: u32) {
     }
 }
 
-/// SplitMix64: a run is told again by its seed.
+/// SplitMix64. The same seed reproduces a run.
 pub struct Random(pub u64);
 
 impl Random {

@@ -42,10 +42,10 @@ use crate::{Account, CORRECTIONS, Claims, Coordinator, Mode, Orders, OutOfTurn, 
 /// all cores in turn.
 ///
 /// When other programs first want cores, at most one worker per held core may be awake, because more workers of a
-/// program that computes only cost switches. But tasks may wait for each other. So all workers may be awake after a
-/// look at which a task is blocked or has not moved for some looks, and the queues hold tasks that no worker has
-/// begun. The workers are confined to the cores that the program holds, and the kernel switches between them. A
-/// blocked task then does not hold up a task that can run. After some looks without a task that blocks or does not
+/// program that computes only cost switches. But tasks may wait for each other. A look is a sign of this if a task is
+/// blocked or has not moved for some looks, while the queues hold tasks that no worker has begun. After this sign all
+/// workers may be awake. They are confined to the cores that the program holds, and the kernel switches between them.
+/// A blocked task then does not hold up a task that can run. After some looks without a task that blocks or does not
 /// move, the limit of one worker per core returns. See [`Breadth`].
 ///
 /// In a guest whose host takes time away, a program uses no more cores than are [worth it](Fold).

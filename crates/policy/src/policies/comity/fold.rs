@@ -39,10 +39,10 @@ use crate::{Account, StealTime};
 /// No task loses its worker. Besides workers that wait in system calls, or do not move, other workers may wake, as in
 /// any pool that has fewer cores than workers.
 ///
-/// The time is Linux's steal time (`proc_stat(5)`, "steal"). The idea to run no more virtual CPUs than the host
-/// grants is from VCPU-Bal (Song, Shi, Chen and Zang, "Schedule processes, not VCPUs", APSys 2013) and vScale (Cheng,
-/// Rao and Lau, EuroSys 2016). In these systems the number comes from the host; in vScale the hypervisor computes how
-/// many virtual CPUs a machine can use. Here the guest infers the number.
+/// The time is Linux's steal time (`proc_stat(5)`, "steal"). VCPU-Bal (Song, Shi, Chen and Zang, "Schedule processes,
+/// not VCPUs", APSys 2013) and vScale (Cheng, Rao and Lau, EuroSys 2016) also run no more virtual CPUs than the host
+/// grants. In these systems the number comes from the host; in vScale the hypervisor computes how many virtual CPUs a
+/// machine can use. Here the guest infers the number.
 #[derive(Debug)]
 pub(super) struct Fold {
     /// The most cores that are worth using. `u32::MAX`: all cores.
