@@ -82,7 +82,7 @@ impl ResultFile {
                     return ResultFile::check(&folder_of(path).join(target), option);
                 }
                 temporary_beside(path).map_err(|error| refuse(&in_words(&error)))?;
-                // The absolute path shows if a file is named twice in different ways.
+                // The absolute path shows whether a file is named twice in different ways.
                 let folder = fs::canonicalize(folder_of(path)).map_err(|error| refuse(&error))?;
                 Ok(ResultFile::Regular(folder.join(path.file_name().unwrap_or_default())))
             }

@@ -5,7 +5,8 @@ use std::ops::RangeInclusive;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, Command, Parser};
 
-/// Parses the command line of this process. If it is invalid, or asks for the help, prints a text and ends the process.
+/// Parses the command line of this process. If it is invalid, or asks for the help, prints a text and ends the
+/// process.
 pub fn or_exit<A: Parser>(mut command: Command) -> A {
     let matches = command.try_get_matches_from_mut(std::env::args_os());
     let parsed = matches.and_then(|mut matches| A::from_arg_matches_mut(&mut matches));

@@ -100,7 +100,7 @@ pub enum Action {
     /// a plain yield.
     YieldTo(WorkerId),
     /// Give a worker the rest of the thief's time slice, on the thief's core (Robinhood §3.1): [`Event::Accelerated`]
-    /// or [`Event::AccelerationRefused`]. The shell decides if the worker gets its old place again afterwards.
+    /// or [`Event::AccelerationRefused`]. The shell decides whether the worker gets its old place again afterwards.
     Accelerate {
         /// The worker to accelerate.
         candidate: WorkerId,

@@ -33,9 +33,9 @@ const POINTS: &[&str] = &[
     "table-replaced",
 ];
 
-/// Kills this process (SIGKILL) if `COMITY_FAULT` is `POINT:N` and the process reaches this point for the N-th time. If
-/// the variable is `POINT:N:FILE`, stops the process (SIGSTOP) instead. After SIGCONT, waits until FILE exists: another
-/// thread may take the SIGSTOP, so this thread could otherwise run past the point before the process stops.
+/// Kills this process (SIGKILL) if `COMITY_FAULT` is `POINT:N` and the process reaches this point for the N-th time.
+/// If the variable is `POINT:N:FILE`, stops the process (SIGSTOP) instead. After SIGCONT, waits until FILE exists:
+/// another thread may take the SIGSTOP, so this thread could otherwise run past the point before the process stops.
 #[cfg(test)]
 pub(crate) fn point(name: &str) {
     use std::sync::OnceLock;

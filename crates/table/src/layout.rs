@@ -128,7 +128,8 @@ pub(crate) struct Slot {
     pub(crate) heartbeat: AtomicU64,
     /// The futex that the coordinator waits on.
     pub(crate) bell: AtomicU32,
-    /// The process's number in its own PID namespace. Displayed, and used to find out if a silent program is stopped.
+    /// The process's number in its own PID namespace. Displayed, and used to find out whether a silent program is
+    /// stopped.
     pub(crate) pid: AtomicU32,
     pub(crate) joined: AtomicU64,
     pub(crate) workers: AtomicU32,

@@ -19,9 +19,9 @@ use crate::layout::{BYTES, DIRECTORY, Header, Layout, MAGIC, VERSION};
 /// The advice to the user if a location cannot be used.
 pub(crate) const ELSEWHERE: &str = "name a file in a folder that you may write to in COMITY_TABLE, or set it to off";
 
-/// The variable that holds the core table of a command of `comity run`, in the form of [`Location::to_text`].
-/// `comity run` sets it in the environment of the command. `COMITY_TABLE` is `off` there, because the command as a whole
-/// is one member of the table.
+/// The variable that holds the core table of a command of `comity run`, in the form of [`Location::to_text`]. `comity
+/// run` sets it in the environment of the command. `COMITY_TABLE` is `off` there, because the command as a whole is
+/// one member of the table.
 pub const TABLE_AROUND: &str = "COMITY_RUN_TABLE";
 
 const ROOT: u32 = 0;
@@ -40,9 +40,9 @@ pub enum Location {
 }
 
 impl Location {
-    /// Returns the table that `COMITY_TABLE` names, or [`Location::Own`] if the variable is not set. Returns `None` if
-    /// the variable [says `off`](environment::is_off), or if it is not set on a system other than Linux. A program with
-    /// more rights than its caller ignores the variable.
+    /// Returns the table that `COMITY_TABLE` names, or [`Location::Own`] if the variable is not set. Returns `None`
+    /// if the variable [says `off`](environment::is_off), or if it is not set on a system other than Linux. A program
+    /// with more rights than its caller ignores the variable.
     pub fn from_environment() -> Option<Location> {
         match environment::variable("COMITY_TABLE") {
             None => files::ARE_SHARED.then_some(Location::Own),
@@ -51,8 +51,8 @@ impl Location {
         }
     }
 
-    /// Returns the table of the command of `comity run` that this process belongs to. Returns `None` if there is no such
-    /// command, or if this process has joined a table itself.
+    /// Returns the table of the command of `comity run` that this process belongs to. Returns `None` if there is no
+    /// such command, or if this process has joined a table itself.
     pub fn around() -> Option<Location> {
         let is_off = environment::variable("COMITY_TABLE").is_some_and(environment::is_off);
         let text = environment::variable(TABLE_AROUND).filter(|_| is_off)?;
@@ -342,9 +342,9 @@ impl Map {
     }
 
     pub(crate) fn layout(&self) -> &Layout {
-        // SAFETY: the pointer is that of a mapping in `place`, which has the size of a layout, is aligned to a page, and
-        // lives as long as `self`. A layout has atomic words only, for which any bytes are valid, whichever program
-        // changes them.
+        // SAFETY: the pointer is that of a mapping in `place`, which has the size of a layout, is aligned to a page,
+        // and lives as long as `self`. A layout has atomic words only, for which any bytes are valid, whichever
+        // program changes them.
         unsafe { &*self.layout.load(Ordering::Acquire) }
     }
 
@@ -440,14 +440,14 @@ fn not_trusted(file: &File, metadata: &fs::Metadata, location: &Location) -> Opt
     })
 }
 
-/// Returns why a process may not read a table or send requests to its programs. `None`: it may. The rules are those of
-/// `not_trusted`, but root may do so with the table of any user.
+/// Returns why a process may not read a table or send requests to its programs. `None`: it may. The rules are those
+/// of `not_trusted`, but root may do so with the table of any user.
 fn not_trusted_to_look(file: &File, metadata: &fs::Metadata, location: &Location) -> Option<&'static str> {
     if is_root_elsewhere(location) { None } else { not_trusted(file, metadata, location) }
 }
 
-/// Returns why a process may not remove a table. `None`: it may. The rules are those of `not_trusted`, but other users
-/// may be able to read or write the table, and root may remove the table of any user.
+/// Returns why a process may not remove a table. `None`: it may. The rules are those of `not_trusted`, but other
+/// users may be able to read or write the table, and root may remove the table of any user.
 pub(crate) fn not_to_clean(metadata: &fs::Metadata, location: &Location) -> Option<&'static str> {
     if is_root_elsewhere(location) { None } else { not_ours(metadata, location) }
 }

@@ -274,16 +274,16 @@ impl Member {
     }
 
     /// Checks that the location still names this table, and that the program may still use it. If the location names
-    /// another table, or if a table can be made there, the member moves: its next [`Member::round`] takes a slot in it.
-    /// The thread that calls [`Member::round`] must call this function every few seconds.
+    /// another table, or if a table can be made there, the member moves: its next [`Member::round`] takes a slot in
+    /// it. The thread that calls [`Member::round`] must call this function every few seconds.
     ///
-    /// A table may be removed while programs use it: by `rm`, by a cleaner of `/dev/shm`, or by the system when a user
-    /// logs out (`RemoveIPC` of systemd-logind). If no other table can be opened, the programs keep sharing the removed
-    /// table, which they have mapped.
+    /// A table may be removed while programs use it: by `rm`, by a cleaner of `/dev/shm`, or by the system when a
+    /// user logs out (`RemoveIPC` of systemd-logind). If no other table can be opened, the programs keep sharing the
+    /// removed table, which they have mapped.
     ///
     /// # Errors
-    /// If the path still names this table, but the program may no longer use it. The member leaves the table, and joins
-    /// it again once a later call finds that the program may use it.
+    /// If the path still names this table, but the program may no longer use it. The member leaves the table, and
+    /// joins it again once a later call finds that the program may use it.
     pub fn follow(&self) -> Result<(), TableError> {
         // The table of another user's process is not this program's.
         let is_another = std::process::id() != self.process || files::user() != self.user;
@@ -472,7 +472,7 @@ impl Member {
         }
     }
 
-    /// Sets if the program can take turns with a team from now on. A program that has just joined cannot.
+    /// Sets whether the program can take turns with a team from now on. A program that has just joined cannot.
     pub fn take_turns(&self, takes_turns: bool) {
         self.takes_turns.store(takes_turns, Ordering::Relaxed);
     }
@@ -717,8 +717,8 @@ impl Seat for Member {
         }
     }
 
-    /// Sets if the program is told when a core becomes free, unless it watches one. A caller that sets this and then
-    /// looks for a free core misses none. See `comity_protocol::table`.
+    /// Sets whether the program is told when a core becomes free, unless it watches one. A caller that sets this and
+    /// then looks for a free core misses none. See `comity_protocol::table`.
     fn want(&self, wants: bool) {
         match self.view() {
             Some(view) => table::want(&view, wants),

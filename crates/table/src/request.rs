@@ -42,7 +42,7 @@ impl std::error::Error for RequestError {}
 /// the slot since, that program gets no request. The program obeys within two of its quanta, even if it has nothing
 /// to do.
 ///
-/// Any process that may write the table can send requests. The caller decides if the user may.
+/// Any process that may write the table can send requests. The caller decides whether the user may.
 ///
 /// # Errors
 /// See [`RequestError`]. The program then gets no request. A program that leaves meanwhile may have got some.

@@ -91,8 +91,8 @@ pub struct Program {
     /// The reason why the program used less than it held or was entitled to, at the coordinator's last look. `None`:
     /// it used all, or publishes no reason.
     pub shortfall: Option<Shortfall>,
-    /// The way in which a command is limited to its share. `None` if the program is not a command, is of an older build,
-    /// or has just joined.
+    /// The way in which a command is limited to its share. `None` if the program is not a command, is of an older
+    /// build, or has just joined.
     pub way: Option<Way>,
     /// The requests to the program from other processes. `None`: it obeys no request, because its build is too old or
     /// it has just joined.

@@ -136,7 +136,7 @@ fn a_core_that_is_released_wakes_its_owner_or_else_one_that_waits_and_may_use_it
     let (owner, waiter) = (table.join(3, 4), table.join(4, 4));
     let bells = || [&elsewhere, &owner, &waiter].map(Member::bell);
     claim_all(&holder, false);
-    // Each member looks often, so that none counts as stopped on a slow machine.
+    // Runs a round of each member, so that none counts as stopped on a slow machine.
     let come_by = || rounds(&[(&owner, 4), (&elsewhere, 0), (&waiter, 0)]);
     come_by();
     assert_eq!(owner.owned(), set(0..4));

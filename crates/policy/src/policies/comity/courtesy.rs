@@ -29,8 +29,8 @@ use crate::{Account, CORRECTIONS, Claims, Coordinator, Mode, Orders, OutOfTurn, 
 /// has no cores of its own. So a program that could use a core holds cores, unless its tasks block. Cores that it
 /// leaves for longer than a moment are lent.
 ///
-/// These times do not show if other programs used a core that the program left. Threads that all wake at once wait
-/// for each other on a core that is idle most of the time. In this case the machine's idle time decides.
+/// These times do not show whether other programs used a core that the program left. Threads that all wake at once
+/// wait for each other on a core that is idle most of the time. In this case the machine's idle time decides.
 ///
 /// If there are many more programs than cores, each is entitled to a small part of a core. Cores that change hands
 /// all the time then cost more than they gain. So each program shares time, with one worker awake. The operating
@@ -116,7 +116,7 @@ const BLOCKS: u64 = 5;
 /// Programs per core at which programs are no longer a [crowd](CROWD).
 const NO_CROWD: u32 = 2;
 
-/// Looks in succession with unused cores, before the machine's idle time shows if others used them.
+/// Looks in succession with unused cores, before the machine's idle time shows whether others used them.
 const UNUSED_LOOKS: u32 = 4;
 
 /// The smallest idle time that counts. The kernel reports idle time in steps of 10 ms. Among a few looks that leave

@@ -14,9 +14,9 @@ use crate::{Account, StealTime};
 ///   max(⌈n · g⌉, ⌈G / programs⌉)     if it is not;        of n at the most, and one at least
 /// ```
 ///
-/// Some windows later it is known if the fold was right. After each second fold that was undone, a program that is
-/// alone uses the second line. `⌈G⌉` is right if the program's virtual CPUs halt because a task is on a stolen CPU.
-/// It is too small if they halt because there are no tasks.
+/// Some windows later it is known whether the fold was right. After each second fold that was undone, a program that
+/// is alone uses the second line. `⌈G⌉` is right if the program's virtual CPUs halt because a task is on a stolen
+/// CPU. It is too small if they halt because there are no tasks.
 ///
 /// Some hosts grant a machine a part of the time by its weight, for any number of virtual CPUs that ask for it: then
 /// `G` stays, and steal time disappears. Other hosts grant each virtual CPU a part: a guest that asks with fewer gets
@@ -24,8 +24,8 @@ use crate::{Account, StealTime};
 /// time is gone or less. Any other fold is undone.
 ///
 /// The algorithm has these properties:
-/// - *It comes to rest.* If `G` stays, `m = ⌈G⌉` is a fixed point: with `m` workers awake `g = G / m`, and so `⌈m ·
-///   g⌉ = ⌈G⌉ = m`.
+/// - *It comes to rest.* If `G` stays, `m = ⌈G⌉` is a fixed point: with `m` workers awake `g = G / m`, and so
+///   `⌈m · g⌉ = ⌈G⌉ = m`.
 /// - *It does not ratchet down.* If steal time falls because the program asks for less, the program folds no further.
 ///   If the host then grants less, all folds are undone: the reference is `G` before the first of several folds. If
 ///   other programs in the guest ask for the time that the program leaves, steal time does not fall, and the fold is
@@ -182,7 +182,7 @@ impl Fold {
         }
     }
 
-    /// Decides if a fold on trial stands, is undone, or is followed by another one.
+    /// Decides whether a fold on trial stands, is undone, or is followed by another one.
     fn judge(&mut self, trial: Trial, steal: StealTime, account: &Account) {
         self.seen.add(steal);
         let [granted, stolen] = self.seen.milli();
