@@ -149,7 +149,7 @@ pub enum Mode {
 /// The number of workers of a program that may be awake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Room {
-    /// All workers. In a program that holds cores beside other programs, the workers are confined to these cores.
+    /// All workers. If the program holds cores and other programs want cores, its workers are confined to its cores.
     Workers,
     /// A worker for each core that the program can use, or that it holds if other programs want cores. Some more for
     /// workers that need no core at the moment.

@@ -89,7 +89,7 @@ pub fn this_program() -> u64 {
 pub struct Siblings {
     /// The sum of the processor times that they have published.
     pub cpu: Duration,
-    /// True if the member joined before all of them.
+    /// True if the member joined before all its siblings.
     pub joined_first: bool,
     /// The number of siblings that have work.
     at_work: u32,
@@ -623,7 +623,7 @@ impl Member {
         self.own().bell.load(Ordering::Acquire)
     }
 
-    /// Waits until the bell is rung once more than `heard`, or for `timeout`.
+    /// Waits until [`Member::bell`] exceeds `heard`, at most for `timeout`.
     pub fn wait(&self, heard: u32, timeout: Duration) {
         futex::wait_shared(&self.own().bell, heard, timeout);
     }

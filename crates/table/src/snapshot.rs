@@ -109,7 +109,7 @@ impl Program {
     }
 }
 
-/// A core that has an owner or a holder.
+/// A core that a program may use, owns or holds.
 #[derive(Clone, Copy, Debug)]
 pub struct Core {
     /// The kernel's number of the core.

@@ -38,7 +38,7 @@ impl Thieves {
     }
 }
 
-/// The words of refusals in a slot.
+/// The words of a slot that count refusals.
 pub(crate) type Words = [AtomicU64; REASONS];
 
 /// Writes all words. Words without a reason in this build may have values of a later build, which had the slot

@@ -60,8 +60,8 @@ fn moments() -> impl Iterator<Item = (&'static str, u64)> {
     usual.flat_map(|point| [1, 2, 5].map(|nth| (*point, nth)))
 }
 
-/// Starts the two programs that keep running while others die. With `COMITY_OTHER_BUILD`, one of them is that
-/// program.
+/// Starts the two programs that keep running while others die. One of them is the program that `COMITY_OTHER_BUILD`
+/// names, if any.
 fn survivors(table: &Table) -> [Process; 2] {
     [1, 2].map(|seed| Process::spawn(&mut stand_in(CHILD, "wander", seed, &table.path())))
 }

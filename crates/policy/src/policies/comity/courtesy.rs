@@ -687,8 +687,8 @@ mod tests {
         // A task that no worker has begun may be the one that the blocked task waits for.
         let blocks = Account { queued: 1, retired: 15, blocked: 1, ..computes };
         assert_eq!(room(blocks), Room::Workers);
-        // A task that does not move may be waiting for another, and a twentieth of a quantum is more than a lock
-        // takes.
+        // A task that does not move may be waiting for another. Waits for locks are shorter than a twentieth of a
+        // quantum.
         let waits = [Account { unmoved: 1, ..computes }, Account { blocked_ns: MS / 2, ..computes }];
         for account in waits {
             assert_eq!([(); 40].map(|()| room(account)), [Room::Workers; 40]);
