@@ -623,7 +623,7 @@ impl Member {
         self.own().bell.load(Ordering::Acquire)
     }
 
-    /// Waits until [`Member::bell`] exceeds `heard`, at most for `timeout`.
+    /// Waits until [`Member::bell`] differs from `heard`, at most for `timeout`.
     pub fn wait(&self, heard: u32, timeout: Duration) {
         futex::wait_shared(&self.own().bell, heard, timeout);
     }
@@ -633,10 +633,10 @@ impl Member {
         self.own().asks.load(Ordering::Acquire)
     }
 
-    /// Waits until [`Member::asks`] exceeds `heard`, or until `other` changes and is woken. `other` is a word of this
-    /// process and its expected value. Waits at most for `timeout`, if there is one. No other event of the table ends
-    /// the wait, and no writer of the table can keep `other` from ending it. See [`futex::wait_either`] for older
-    /// kernels.
+    /// Waits until [`Member::asks`] differs from `heard`, or until `other` changes and is woken. `other` is a word of
+    /// this process and its expected value. Waits at most for `timeout`, if there is one. No other event of the table
+    /// ends the wait, and no writer of the table can keep `other` from ending it. See [`futex::wait_either`] for
+    /// older kernels.
     pub fn wait_for_requests(&self, heard: u32, other: (&AtomicU32, u32), timeout: Option<Duration>) {
         futex::wait_either(other, (&self.own().asks, heard), timeout);
     }
