@@ -7,8 +7,8 @@ use super::bws::{self, Bws};
 use crate::row::{Accelerates, Pull, Row};
 use crate::{Action, Event, Level, Role, RunStatus, Thief, Values, Victim, Victims};
 
-/// The pull of `runtime/src/workers/acceleration.rs`: the candidate is not pushed back, and the thief gets its old
-/// place.
+/// The pull of `runtime/src/workers/acceleration.rs`: the candidate is not pushed back, and the thief moves to the
+/// candidate's old core.
 pub(super) const CHANGES_PLACES: Pull = Pull { across_nodes: false, changes_places: true };
 
 /// The catalog row.
