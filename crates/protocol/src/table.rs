@@ -379,8 +379,8 @@ pub fn heed(table: &impl Table) {
 }
 
 /// Ends a visit of the coordinator, after its claims. If the program waits and a free core of others may soon be
-/// claimed, returns the time in ns after which the first may be claimed, counted from the begin of the visit. Until
-/// then the program is not notified of other cores, however often they change.
+/// claimed, returns the time in ns from the begin of the visit until then. In this time the program is not notified
+/// of other cores, however often they change.
 pub fn watch(table: &impl Table) -> Option<u64> {
     let first = until_next_lent(table).filter(|_| table.waits())?;
     table.set_watches(true);
@@ -597,9 +597,9 @@ fn told(me: SlotId, owner: Option<SlotId>, can_use: impl Fn(SlotId) -> bool) -> 
     owner.into_iter().filter(|owner| *owner != me).chain(others).find(|slot| can_use(*slot))
 }
 
-/// Grants the cores to their new owners. If no program desires any, the owners stay. Returns how many cores this
-/// program owns, and the time in ns until a turn of it begins or ends in the `frame`. Without a frame, not all
-/// programs know frames, and all must use the scattered order.
+/// Grants the cores to their new owners. If the desire of every program is 0, the owners stay. Returns how many cores
+/// this program owns, and the time in ns until a turn of it begins or ends in the `frame`. `frame` is `None` if not all
+/// programs know frames. All then use the scattered order, because all must compute the same owners.
 fn grant(
     table: &impl Table,
     parties: &[Party],
