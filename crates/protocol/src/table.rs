@@ -379,7 +379,7 @@ pub fn heed(table: &impl Table) {
 }
 
 /// Ends a visit of the coordinator, after its claims. If the program waits and a free core of others may soon be
-/// claimed, returns the time in ns from the begin of the visit until then. In this time the program is not notified
+/// claimed, returns the time in ns from the start of the visit until then. In this time the program is not notified
 /// of other cores, however often they change.
 pub fn watch(table: &impl Table) -> Option<u64> {
     let first = until_next_lent(table).filter(|_| table.waits())?;
