@@ -1,9 +1,9 @@
 //! The activation of a pool: which of its workers are awake, and on which cores.
 //!
-//! Under a policy that [shares cores](comity_policy::Share), the number of awake workers of a pool is the number of
-//! cores that it holds, or all of its workers while its tasks wait for each other. At least one worker is always
-//! awake, or is woken by a task. Each worker is in one of three states, which are kept in [`Books`] under one lock.
-//! Only a worker that falls asleep, wakes or retires takes the lock, and the coordinator:
+//! Under a policy that [shares cores](comity_policy::Share), a pool has one worker awake for each core that it holds.
+//! While its tasks wait for each other, all of its workers may be awake. At least one worker is always awake, or is
+//! woken by a task. Each worker is in one of three states, which are kept in [`Books`] under one lock. A worker takes
+//! the lock only when it falls asleep, wakes or retires. The coordinator takes it too.
 //!
 //! ```text
 //!            fell_asleep                     retire (no core, and no task)
@@ -23,11 +23,11 @@
 //! 1. At least one worker is Awake or Asleep: no pool is without a worker that a task wakes.
 //! 2. The number of awake workers is at most the [room](Activation::room), or a thief sees `excess` and retires.
 //! 3. A task that waits gets a worker: the coordinator recalls one for each that is off its core or does not move.
-//! 4. If sleepers lend their cores, and workers have retired because they had no core, one of these holds: the pool
-//!    has a sleeper, or it has published that it wants a core, or it holds the maximum that it can use.
+//! 4. Suppose that sleepers lend their cores, and workers have retired because they had no core. Then the pool has a
+//!    sleeper, or has published that it wants a core, or holds the maximum that it can use.
 //! 5. A core belongs to at most one pool of its program. The driver's [`Cores`] ensures this.
-//! 6. A pool that shares time holds no core, from the first [`Activation::employ`] on these terms. A pool without an
-//!    awake worker holds, by its books, at most one core for each woken worker that is not up yet, or one core for the
+//! 6. A pool that shares time holds no core, from the first [`Activation::employ`] on these terms. Without an
+//!    awake worker, a pool keeps by its books one core for each woken worker that is not up yet, or one core for the
 //!    thread that [handed in its last task](Activation::keeps_core).
 //!
 //! A push may wake a sleeper, which then takes a core or retires. It never wakes one that has retired, so a push costs
@@ -208,7 +208,7 @@ pub enum Up {
 /// | `over` | the driver, once | all |
 /// | `member` | the driver, once | all |
 ///
-/// All are read relaxed: the next look corrects the effects of an outdated value. After a write to `closed` or `over`,
+/// The flags and numbers are read relaxed: the next look corrects the effects of an outdated value. After a write to `closed` or `over`,
 /// the writer wakes every worker: see Claim 7.
 pub struct Activation<P: Platform, C: ?Sized> {
     /// The policy's row of answers about sharing cores.
@@ -739,7 +739,7 @@ impl<P: Platform, C: Cores + ?Sized> Activation<P, C> {
         }
     }
 
-    /// Makes retired workers hungry again, at most as many workers as could get a core for a task.
+    /// Makes retired workers hungry again, up to the number of workers that could get a core for a task.
     fn restore_hunger(&self, books: &mut Books, pool: &impl Pool<Platform = P>) {
         let hungry = books.awake() + books.in_state(State::Asleep).count() as u32;
         let room = if self.wakes_by_push() { self.room(books) } else { self.most() };

@@ -34,7 +34,7 @@ pub enum State {
     Retired,
 }
 
-/// One worker in the books.
+/// The entry of one worker in the books.
 #[derive(Clone)]
 pub(super) struct Entry {
     pub(super) state: State,
