@@ -26,9 +26,9 @@
 //! 4. Suppose that sleepers lend their cores, and workers have retired because they had no core. Then the pool has a
 //!    sleeper, or has published that it wants a core, or holds the maximum that it can use.
 //! 5. A core belongs to at most one pool of its program. The driver's [`Cores`] ensures this.
-//! 6. A pool that shares time holds no core, from the first [`Activation::employ`] on these terms. Without an
-//!    awake worker, a pool keeps by its books one core for each woken worker that is not up yet, or one core for the
-//!    thread that [handed in its last task](Activation::keeps_core).
+//! 6. A pool that shares time holds no core, from the first [`Activation::employ`] on these terms. By its books, a
+//!    pool without an awake worker holds at most one core for each woken worker that is not up yet. Without such a
+//!    worker, it holds at most one core, for the thread that [handed in its last task](Activation::keeps_core).
 //!
 //! A push may wake a sleeper, which then takes a core or retires. It never wakes one that has retired, so a push costs
 //! nothing while no core is available. A worker in the middle of a task is never stopped. If its core was taken back,
@@ -208,8 +208,8 @@ pub enum Up {
 /// | `over` | the driver, once | all |
 /// | `member` | the driver, once | all |
 ///
-/// The flags and numbers are read relaxed: the next look corrects the effects of an outdated value. After a write to `closed` or `over`,
-/// the writer wakes every worker: see Claim 7.
+/// The flags and numbers are read relaxed: the next look corrects the effects of an outdated value. After a write to
+/// `closed` or `over`, the writer wakes every worker: see Claim 7.
 pub struct Activation<P: Platform, C: ?Sized> {
     /// The policy's row of answers about sharing cores.
     pub sharing: Sharing,

@@ -32,7 +32,7 @@ pub struct Look {
     pub elapsed: Duration,
     /// The processor time that the command's processes had in that time, for processes that still exist.
     pub used: Duration,
-    /// That processor time plus the time that these processes waited for a core.
+    /// The processor time in `used` plus the time that these processes waited for a core.
     pub able: Duration,
     /// The number of its threads that were on a core or waited for one.
     pub runnable: u32,

@@ -127,7 +127,7 @@ pub trait Hands {
     /// Tries to take a task of another worker.
     fn steal(&mut self, victim: WorkerId) -> Take;
 
-    /// Tries to take a task that came from outside. Returns false if there is none.
+    /// Tries to take a task that came from outside. Returns false if there is no such task.
     fn take_injected(&mut self) -> bool;
 
     /// Takes over the queue of a worker without a core. Returns false if there was none.
@@ -511,7 +511,7 @@ impl Dialogue {
         self.doubt(thief, crew, event)
     }
 
-    /// Checks at intervals whether there is any work in the pool. If there is none, the worker sleeps, whatever its
+    /// Checks at intervals whether any worker of the pool has work. If no worker has, the worker sleeps, whatever its
     /// policy.
     #[inline(always)]
     fn doubt(&mut self, thief: &mut dyn Thief, crew: &impl Surroundings, event: Event) -> Effect {

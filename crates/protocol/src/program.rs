@@ -57,7 +57,7 @@ pub trait Staff {
     /// Returns the cores that the program holds, including cores that its other pools use.
     fn held(&self) -> CoreSet;
 
-    /// Claims a core, or takes one back. Returns false if there is none, or the pool may have no more.
+    /// Claims a core, or takes one back. Returns false if no core is available, or the pool may have no more.
     fn gain(&mut self, how: Gain) -> bool;
 
     /// Releases the core, if this pool uses it.

@@ -373,7 +373,7 @@ pub(crate) fn held(seat: &impl Seat) -> CoreSet {
     seat.view().map_or(CoreSet::EMPTY, |view| table::held(&view))
 }
 
-/// Begins a visit of the coordinator, see [`table::heed`].
+/// Begins a visit of the coordinator: see the function of this name in [`table`].
 pub(crate) fn heed(seat: &impl Seat) {
     if let Some(view) = seat.view() {
         table::heed(&view);

@@ -54,10 +54,9 @@ pub struct Standing {
     /// True if there are more programs than cores, and each program has about the same number of threads per weight as
     /// this program. The operating system divides time equally among threads, so each program then gets its share.
     pub is_even: bool,
-    /// True if each program that has work is in a task group of its own, and the weights of these groups have the same
-    /// quotients as the weights of the programs. The operating system divides time among task groups by weight, so each
-    /// program gets its share.
-    /// `None`: no other program has work.
+    /// True if each program that has work is in a task group of its own, and the weights of the groups are
+    /// proportional to the weights of the programs. The operating system divides time among task groups by weight, so
+    /// each program gets its share. `None`: no other program has work.
     pub is_grouped: Option<bool>,
     /// True if this program and the others that have work can take turns, and each of the others can use all cores in its
     /// turn. No core idles then if this program proposes turns. Programs at a nice value are ignored.

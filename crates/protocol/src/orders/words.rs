@@ -8,17 +8,17 @@
 //! # Invariants
 //!
 //! - The tenure only increases. Only the holder of the slot's lock increments it, while no program has the slot.
-//! - *A setter replaces no request of a later tenure than the one it targets.* It reads the word, then the tenure,
-//!   then whether a program has the slot, and replaces the value that it read in the word. Suppose that it targets
-//!   tenure t, and that a request of a later tenure u came before its exchange. That request was written with
-//!   release, after its setter saw u. If the late setter had read the request, it would have seen u and given up. So
-//!   it read another value, and its exchange fails.
+//! - *A setter replaces no request of a later tenure than the one it targets.* It reads the word, the tenure, and
+//!   whether a program has the slot, in this order. Then it replaces the value that it read in the word. Suppose that
+//!   it targets tenure t, and that a request of a later tenure u came before its exchange. That request was written
+//!   with release, after its setter saw u. If the late setter had read the request, it would have seen u and given up.
+//!   So it read another value, and its exchange fails.
 //! - *[`Words::begin`] removes no request to the program that begins.* A setter reads the tenure before it reads that
 //!   the slot is taken. While the tenure is u and [`Words::begin`] has not ended, the slot is free. So each setter
 //!   that targets u comes after it.
 //!
-//! A setter of an older build stores its request without a comparison, so it may replace a later request. A program
-//! of a build without tenures follows no request.
+//! A setter of an older build stores its request without a comparison, so it may replace a later request. A program of
+//! a build without tenures follows no request.
 
 use core::sync::atomic::Ordering;
 
