@@ -453,7 +453,7 @@ fn what_is_left_over_rotates_in_frames_and_a_program_knows_when_its_turn_begins_
     for (report, weight) in reports.iter_mut().zip([100, 200, 300]) {
         report.party.claim.weight = weight;
     }
-    // The programs get a third, two thirds, and all of two cores.
+    // Of two cores, the programs get a third of a core, two thirds, and one core.
     let frame = 3 * TURN.as_nanos() as u64;
     let table = &table(&[(None, None); 2]);
     let allotted = |now| {
