@@ -9,7 +9,7 @@
 //! | [`release`] | releases the named core, or else one that the program does not own, or else any; notifies one program that waits for a core |
 //! | [`decline`] | changes nothing; for each free core, notifies one program that waits for a core |
 //! | [`heed`] | changes no core; the program is notified of free cores again |
-//! | [`watch`] | changes no core; while a core of others has not been free for long, the program is not notified of any |
+//! | [`watch`] | changes no core; while a core of others has not been free for long, the program is not notified of other cores |
 //! | [`round`] | updates the owners of the cores from all desires, then computes the program's standing |
 //!
 //! A core that a stopped program uses counts as free. Each change is one compare-and-swap. If another program was
@@ -78,10 +78,10 @@ pub trait Table {
     /// reads after it.
     fn fence(&self);
 
-    /// True if the program at this place is notified of free cores.
+    /// True if the program at this place waits for a core and is notified of free ones.
     fn wants(&self, slot: SlotId) -> bool;
 
-    /// True if any other program is notified of free cores.
+    /// True if any other program waits for a core and is notified of free ones.
     fn is_core_wanted(&self) -> bool;
 
     /// Sets whether the program is notified of cores that become free.
