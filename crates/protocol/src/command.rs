@@ -170,9 +170,9 @@ impl Coordination {
         self.looked
     }
 
-    /// Returns the processor time that the command was due since it joined, in nanoseconds. While it held cores together
-    /// with other programs, that is its share. Otherwise it is the part of its share that its threads could have used.
-    /// The share of a command that is alone is all cores.
+    /// Returns the processor time that the command was due since it joined, in nanoseconds. While it held cores
+    /// together with other programs, that is its share. Otherwise it is the part of its share that its threads could
+    /// have used. The share of a command that is alone is all cores.
     pub fn due_ns(&self) -> u64 {
         self.due_ns
     }

@@ -38,8 +38,8 @@ pub struct Look {
     pub runnable: u32,
     /// The number of runnable threads in the process that had the most.
     pub team: u32,
-    /// True if most of the time that the command used or waited for a core was that of processes with a nice value above
-    /// 0, or of `SCHED_IDLE`.
+    /// True if most of the time that the command used or waited for a core was that of processes with a nice value
+    /// above 0, or of `SCHED_IDLE`.
     pub is_nice: bool,
     /// True if the processes of the command can be halted so that no process notices it.
     pub can_rest_unseen: bool,

@@ -48,8 +48,8 @@ const DOUBT_AFTER: u32 = 64;
 /// causes a sweep.
 const SWEEP_AFTER: u32 = 4096;
 
-/// The time after which the last worker of a pool that keeps a core asks once more whether the thread that handed in the
-/// last task still runs. The question takes about 10 µs of that thread's core.
+/// The time after which the last worker of a pool that keeps a core asks once more whether the thread that handed in
+/// the last task still runs. The question takes about 10 µs of that thread's core.
 pub const KEPT_CORE: Micros = Micros(NonZeroU32::new(500).expect("not zero"));
 
 /// The driver's next action. The driver carries it out, and then answers with the outcome that the variant names.

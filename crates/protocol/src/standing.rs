@@ -58,8 +58,8 @@ pub struct Standing {
     /// proportional to the weights of the programs. The operating system divides time among task groups by weight, so
     /// each program gets its share. `None`: no other program has work.
     pub is_grouped: Option<bool>,
-    /// True if this program and the others that have work can take turns, and each of the others can use all cores in its
-    /// turn. No core idles then if this program proposes turns. Programs at a nice value are ignored.
+    /// True if this program and the others that have work can take turns, and each of the others can use all cores in
+    /// its turn. No core idles then if this program proposes turns. Programs at a nice value are ignored.
     pub may_take_turns: bool,
 }
 
@@ -71,8 +71,8 @@ pub enum Way {
     #[default]
     Cores,
     /// The operating system alone limits the command, because threads of one of its processes may wait for each other,
-    /// and the programs cannot take turns. With one core, each thread of the command would wait for another thread's time
-    /// slice.
+    /// and the programs cannot take turns. With one core, each thread of the command would wait for another thread's
+    /// time slice.
     Team,
     /// The operating system alone limits the command, according to its nice value.
     Nice,

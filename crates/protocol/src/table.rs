@@ -3,13 +3,13 @@
 //!
 //! | step | what it does |
 //! |---|---|
-//! | [`claim`] | claims a free core of the program's own, else a free one without an owner, else one that was free for long; with `own_only` only an own one |
+//! | [`claim`] | claims a free own core, else one without an owner, else one that was free for long; with `own_only` an own one only |
 //! | [`take_back`] | takes back an own core that another program uses, and notifies that program |
-//! | [`reclaim`] | unless an own core is free: takes back an own core that another program uses and leaves it free, then notifies that program and one that waits for a core |
-//! | [`release`] | releases the named core, or else one that the program does not own, or else any; notifies one program that waits for a core |
-//! | [`decline`] | changes nothing; for each free core, notifies one program that waits for a core |
+//! | [`reclaim`] | takes back an own core and leaves it free, unless one is free; notifies its user and a program that waits |
+//! | [`release`] | releases the named core, else one of another owner, else any; notifies one program that waits |
+//! | [`decline`] | changes nothing; for each free core, notifies one program that waits |
 //! | [`heed`] | changes no core; the program is notified of free cores again |
-//! | [`watch`] | changes no core; while a core of others has not been free for long, the program is not notified of other cores |
+//! | [`watch`] | changes no core; while a core of others is free but young, the program is not notified of other cores |
 //! | [`round`] | updates the owners of the cores from all desires, then computes the program's standing |
 //!
 //! A core that a stopped program uses counts as free. Each change is one compare-and-swap. If another program was
@@ -515,8 +515,8 @@ fn may_take_turns(table: &impl Table, program: u64, reports: &[Report]) -> bool 
     most > 1 && own.len() == cores.len() && is_few && others().all(|report| report.can_take_turns(most))
 }
 
-/// Computes [`Standing::is_grouped`], with the same result for each program. The quotients of the weights of program and
-/// group may differ by an eighth, because nice values come in steps of a quarter.
+/// Computes [`Standing::is_grouped`], with the same result for each program. The quotients of the weights of program
+/// and group may differ by an eighth, because nice values come in steps of a quarter.
 fn is_grouped(table: &impl Table, program: u64, weight: u32, reports: &[Report]) -> Option<bool> {
     let others = || active_others(program, reports);
     others().next()?;
