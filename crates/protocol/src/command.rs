@@ -1,19 +1,19 @@
-//! The quanta of a command: a program that knows nothing of Comity, with threads that are seen from outside.
+//! The quanta of a command: a program that knows nothing of Comity, and whose threads are observed from outside.
 //!
 //! # States
 //!
 //! ```text
 //!            rung, obey (the next look is due sooner)
-//!             ┌──┐     pause (it holds and desires nothing)
+//!             ┌──┐     pause (no core held, desire 0)
 //!             ▼  │
-//!          GOES ON ─────────────────────────────────▶ RESTS
+//!          RUNS   ─────────────────────────────────▶ RESTS
 //!   note, look,  ▲ ◀─────────────────────────────────
 //!         rest └─┘                go_on
 //! ```
 //!
 //! # Invariants
 //!
-//! - The next look is due between a quantum and `LONGEST` after the last, so that the command is not taken for stopped.
+//! - The next look is due between a quantum and `LONGEST` after the last, so the command does not count as stopped.
 //! - The threads of a command are confined to the cores that it holds, if more threads can run than the command holds
 //!   cores. A command with fewer threads has no mask, so it and its children count all cores. A command that is alone
 //!   and has no limit has no mask either.
@@ -22,17 +22,18 @@
 //!
 //! # What is not as in a pool
 //!
-//! A command has the quantum of a pool ([`quantum`]), with these differences, for its threads are its
-//! own to wake and what they have queued is not known:
+//! A command has the quantum of a pool ([`quantum`]), with these differences, because the command wakes its own
+//! threads and its queued work is unknown:
 //!
-//! - What it could use is its [`Demand`]: threads that run or wait for a core, over the last looks.
-//! - What processes have used that came and went between two looks is not seen. So what it is owed is not known, nor
-//!   what it gains from all cores: its share is not corrected, and it counts as linear.
-//! - While it could use its share it desires that many cores instead of all, and holds exactly those that are its own.
-//! - A look costs more the more threads there are, so the looks take a bounded part of a core's time; and there are
-//!   few while it is idle.
-//! - Each ring of the bell brings the next look forward to a quantum after the last: the command has no worker to
-//!   recall meanwhile.
+//! - The cores that it could use are its [`Demand`]: threads that run or wait for a core, over the last looks.
+//! - The time of processes that start and end between two looks is not seen. So the time that the command is owed is
+//!   unknown, and so is its speedup: its share is not corrected, and its speedup counts as linear.
+//! - While it could use its share, its desire is the number of cores that it could use, instead of all. It holds
+//!   exactly the cores that it owns.
+//! - The cost of a look grows with the number of threads. So the looks take a bounded part of a core's time, and
+//!   there are few while the command is idle.
+//! - Each ring of the bell brings the next look forward to a quantum after the last. Nothing must happen before that,
+//!   because a command has no workers to recall.
 
 use alloc::boxed::Box;
 use core::time::Duration;
@@ -47,63 +48,65 @@ use crate::quantum::{self, Quantum};
 use crate::table::{self, Gain, Seat};
 use crate::{CoreSet, Demand, Look, STOPPED_AFTER, Standing, Way};
 
-/// The least time between two looks.
+/// The minimum time between two looks.
 pub const QUANTUM: Duration = Duration::from_millis(10);
 
-/// The same of a command that does nothing: what it begins to do runs at once all the same, on the cores of others.
+/// The minimum time between two looks at a command that does nothing. Work that it begins runs at once anyway, on the
+/// cores of other programs.
 const IDLE: Duration = Duration::from_millis(100);
 
-/// Looks take at most this part of the time of a core.
+/// The divisor for the cost of looks: they take at most this part of the time of a core.
 const PART: u64 = 150;
 
-/// The most time between two looks, however long they take: half of the time after which others take this for stopped.
+/// The maximum time between two looks, however long they take. It is half of the time after which other programs take
+/// the command for stopped.
 const LONGEST: Duration = Duration::from_millis(250);
 const _: () = assert!(2 * LONGEST.as_millis() <= STOPPED_AFTER.as_millis());
 
-/// A command as its driver has it: its place in the table, and its threads.
+/// A command as its driver provides it: its place in the table, and its threads.
 pub trait Command {
-    /// Its place in the table.
+    /// The type of the command's place in the table.
     type Seat: Seat;
 
-    /// Returns its place in the table.
+    /// Returns the command's place in the table.
     fn seat(&self) -> &Self::Seat;
 
     /// Returns the cores that the command may use.
     fn cores(&self) -> CoreSet;
 
-    /// So many cores were taken from it.
+    /// Records that this number of cores was taken from the command.
     fn note_lost(&mut self, cores: u32);
 
-    /// Time that the machine's cores had nothing to run since it began, over all of them.
+    /// Returns the time in ns that the machine's cores have been idle since it started, summed over all cores.
     fn idle_ns(&mut self) -> Option<u64>;
 
-    /// Its threads run on these cores from now on, or where they like.
+    /// Confines the command's threads to these cores. `None`: they may run on any core that the command may use.
     fn confine(&mut self, cores: Option<CoreSet>);
 
-    /// Its threads rest from now on, or go on.
+    /// Halts the command's threads, or lets them run again.
     fn close(&mut self, closed: bool);
 
     /// Publishes the way in which the command is limited to its share from now on.
     fn publish(&mut self, way: Way);
 }
 
-/// What its coordinator remembers of a command. Times are in nanoseconds of any clock that does not go back.
+/// The coordinator's memory of a command. Times are in nanoseconds of any monotonic clock.
 pub struct Coordination {
     quantum: Quantum,
     demand: Demand,
     idle_clock: IdleClock,
-    /// What holds by now, after what was asked from outside. While the command could use its share it desires
-    /// `told.cores`; `None`: as many as its threads can use.
+    /// The present settings, including requests from outside. While the command could use its share, its desire is
+    /// `told.cores`, or without a limit the number of cores that its threads can use.
     told: InForce,
-    /// The most cores that it can use, and of these the most that it may.
+    /// The number of cores that the command can use, and below it the number that its settings allow of these.
     usable: u32,
     cap: u32,
     held: CoreSet,
     alone: bool,
     /// The [`Standing::is_even`] of the last look.
     is_even: bool,
-    /// The [`Standing::is_grouped`] of the last look at which another program had work. So the way does not change when
-    /// others pause.
+    /// The [`Standing::is_grouped`] of the last look at which another program had work. So the way does not change
+    /// when other programs pause.
     is_grouped: bool,
     /// The [`Standing::may_take_turns`] of the last look.
     may_take_turns: bool,
@@ -111,27 +114,27 @@ pub struct Coordination {
     has_turns: bool,
     /// The value of [`Coordination::due_ns`].
     due_ns: u64,
-    /// Processor time of the cores that were held since the last look, up to `counted`.
+    /// The processor time of the held cores since the last look, up to the time `counted`.
     had: u64,
     counted: u64,
     looked: u64,
     next: u64,
-    /// When its next turn begins.
+    /// The time at which a turn of the command next begins or ends.
     turn: u64,
 }
 
-/// What came of a look, for the record.
+/// The result of a look, for the record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Looked {
-    /// How the command stood when it began.
+    /// The standing of the command when the look began.
     pub standing: Standing,
-    /// Processor time of the cores that were held since the look before.
+    /// The processor time of the cores that were held since the previous look, in ns.
     pub had_ns: u64,
 }
 
 impl Coordination {
-    /// Of a command that has just joined, and can use so many cores; it desires `own.cores` of them, or as many as its
-    /// threads can use.
+    /// Makes the coordination of a command that has just joined, and can use `usable` cores. The command's desire is
+    /// `own.cores`, or else the number of cores that its threads can use.
     pub fn new(policy: Box<dyn Coordinator>, own: Own, usable: u32, now: u64) -> Coordination {
         let mut coordination = Coordination {
             quantum: Quantum::new(policy, nanos(QUANTUM)),
@@ -162,30 +165,30 @@ impl Coordination {
         self.told.cores.is_some()
     }
 
-    /// When the last look was.
+    /// Returns the time of the last look.
     pub fn looked(&self) -> u64 {
         self.looked
     }
 
-    /// Returns the processor time that the command was due since it joined, in nanoseconds. While it held cores together
-    /// with other programs, that is its share. Otherwise it is the part of its share that its threads could have used.
-    /// The share of a command that is alone is all cores.
+    /// Returns the processor time that the command was due since it joined, in nanoseconds. While it held cores
+    /// together with other programs, that is its share. Otherwise it is the part of its share that its threads could
+    /// have used. The share of a command that is alone is all cores.
     pub fn due_ns(&self) -> u64 {
         self.due_ns
     }
 
-    /// Whether a look is due. If not, it comes by as if it were [rung](Coordination::rung).
+    /// True if a look is due. If not, the visit is treated as a [ring](Coordination::rung) of the bell.
     pub fn is_look_due(&self, now: u64) -> bool {
         now >= self.next
     }
 
-    /// When it is to come by next, unless its bell is rung.
+    /// Returns the time of the next visit, unless the bell is rung before.
     pub fn next(&self) -> u64 {
         self.quantum.next(self.next)
     }
 
-    /// A core was taken back, or has become free, or a program has joined: then a command that was alone need not be
-    /// so any more.
+    /// Handles a ring of the bell: a core was taken back, a core has become free, or a program has joined, so that
+    /// the command may no longer be alone.
     pub fn rung<C: Command>(&mut self, command: &mut C, now: u64) {
         self.note_losses(command, now);
         self.with(command, |quantum, program| {
@@ -199,27 +202,27 @@ impl Coordination {
         self.next = if is_over { now } else { next };
     }
 
-    /// A look is due: what was seen of the command, before anything is decided.
+    /// Notes the observations of a look that is due, before anything is decided.
     pub fn note<C: Command>(&mut self, command: &mut C, look: &Look, now: u64) {
-        // What it did not do while it was out of turn says nothing.
+        // The command could not work while it was out of turn, so its observations are ignored.
         if !self.quantum.turn.is_out() {
             self.demand.note(look);
         }
         self.note_losses(command, now);
     }
 
-    /// It has let go of cores that it may no longer use, and holds these.
+    /// Notes that the command has released cores that it may no longer use. It now holds `held`.
     pub fn has_let_go(&mut self, held: CoreSet) {
         self.held = held;
     }
 
-    /// From now on it can use so many cores.
+    /// Sets the number of cores that the command can use from now on.
     pub fn limit(&mut self, usable: u32) {
         self.usable = usable;
         self.cap = self.told.cap(usable);
     }
 
-    /// From now on this holds of it. If that has changed, a look is due.
+    /// Sets the command's settings. If they have changed, a look is due.
     pub fn obey(&mut self, told: InForce, now: u64) {
         if core::mem::replace(&mut self.told, told) != told {
             self.limit(self.usable);
@@ -227,7 +230,7 @@ impl Coordination {
         }
     }
 
-    /// It is to rest, and was stopped: it holds nothing and desires nothing.
+    /// Pauses the command, which the driver has halted: it holds no core, and its desire is 0.
     pub fn pause<C: Command>(&mut self, command: &mut C, now: u64) {
         self.note_losses(command, now);
         let cap = self.cap;
@@ -240,13 +243,14 @@ impl Coordination {
         self.place(command);
     }
 
-    /// It rests no longer. What it did not do meanwhile says nothing.
+    /// Ends a pause. The time of the pause is not counted.
     pub fn go_on(&mut self, now: u64) {
         (self.looked, self.had) = (now, 0);
         self.next = now + self.quantum.length();
     }
 
-    /// Decides on a look that was [noted](Coordination::note). To be followed by [`Coordination::rest`].
+    /// Decides on a look that was [noted](Coordination::note). The caller must call [`Coordination::rest`]
+    /// afterwards.
     pub fn look<C: Command>(&mut self, command: &mut C, look: &Look, now: u64) -> Looked {
         let had_ns = self.had;
         let account = self.account(command, look);
@@ -291,13 +295,13 @@ impl Coordination {
         Looked { standing: decided.standing, had_ns }
     }
 
-    /// The look took so much processor time.
+    /// Sets the time of the next look after a look that took `spent_ns` of processor time.
     pub fn rest(&mut self, spent_ns: u64) {
         let rest = spent_ns.saturating_mul(PART).max(self.next - self.looked);
         self.next = (self.looked + rest.min(nanos(LONGEST))).min(self.turn);
     }
 
-    /// Has the quantum do something with the command.
+    /// Calls `action` with the quantum and the command.
     fn with<C: Command, R>(&mut self, command: &mut C, action: impl FnOnce(&mut Quantum, &mut Whole<'_, C>) -> R) -> R {
         let mut program = Whole { command: &mut *command, told: self.told, cap: self.cap, alone: self.alone };
         let outcome = action(&mut self.quantum, &mut program);
@@ -311,7 +315,7 @@ impl Coordination {
         match () {
             () if look.is_nice => Way::Nice,
             () if self.demand.is_team() && self.may_take_turns && look.can_rest_unseen && uses_all => Way::Turns,
-            // The system does not keep a limit, so a command with one holds cores of its own.
+            // The operating system does not enforce a limit, so a command with one holds cores of its own.
             () if self.is_grouped && !self.has_limit() => Way::Group,
             () if self.demand.is_team() => Way::Team,
             () if self.is_even && !self.has_limit() => Way::Even,
@@ -329,7 +333,7 @@ impl Coordination {
             elapsed_ns: nanos(look.elapsed),
             used_ns,
             able_ns,
-            // What its threads waited for is in it.
+            // The time that its threads waited for a core is included.
             wanted_ns: able_ns,
             held_ns: self.had,
             idle_ns: self.idle_clock.look(idle),
@@ -348,9 +352,10 @@ impl Coordination {
         self.held = held;
     }
 
-    /// Sets or removes the mask of the command. A command that is alone needs a mask only for its limit. A command that
-    /// holds no core and has no limit runs on any core. A command with no more threads than cores needs no mask, because
-    /// other programs leave its cores free. A limit holds from the first look at which more threads are runnable.
+    /// Sets or removes the mask of the command. A command that is alone needs a mask only for its limit. A command
+    /// that holds no core and has no limit runs on any core. A command with no more threads than cores needs no mask,
+    /// because other programs leave its cores free. A limit holds from the first look at which more threads are
+    /// runnable.
     fn place<C: Command>(&self, command: &mut C) {
         let place = match self.told.cores {
             Some(limit) if self.held.is_empty() => command.cores().iter().take(limit as usize).collect(),
@@ -362,14 +367,14 @@ impl Coordination {
             Some(_) => self.demand.desire(u32::MAX) > cores,
             None => self.demand.is_wider_than(cores),
         };
-        // At the first look at which it is grouped, it still holds cores. A program that starts then is to see them all.
-        // Between the end of turns and the next look, a team may hold fewer cores than it has threads.
+        // At the first look at which the command is grouped, it still holds cores. A program that it starts then must
+        // see all cores. Between the end of turns and the next look, a team may hold fewer cores than it has threads.
         let is_left = (self.is_grouped || self.has_turns) && !self.has_limit();
         command.confine((!place.is_empty() && is_wider && !is_left).then_some(place));
     }
 }
 
-/// A command to the quantum: one that uses its cores all together.
+/// A command as the quantum sees it: a program with one staff, which uses all of its cores.
 struct Whole<'a, C> {
     command: &'a mut C,
     told: InForce,
@@ -408,7 +413,7 @@ impl<C: Command> Program for Whole<'_, C> {
         self.alone = alone;
     }
 
-    /// One that rests could use a core.
+    /// Halts or resumes the command. A command that is halted could use a core, so it waits for one.
     fn close(&mut self, closed: bool) {
         self.command.close(closed);
         self.seat().want(closed);
@@ -416,7 +421,8 @@ impl<C: Command> Program for Whole<'_, C> {
 }
 
 impl<C: Command> Staff for &mut Whole<'_, C> {
-    /// A command that is out of turn holds cores otherwise, so it has something to do.
+    /// Returns one queued task, so that a command that is out of turn may borrow a core: it has work, because it
+    /// would hold cores in its turn.
     fn status(&self) -> Status {
         Status { queued: 1, most: quantum::owned(self.seat()).len() as u32, ..Status::default() }
     }

@@ -1,4 +1,4 @@
-//! One core: which program is entitled to it, and which program uses it.
+//! The state of one core: which program is entitled to it, and which program uses it.
 //!
 //! # States
 //!
@@ -7,19 +7,19 @@
 //! | – or A | – | free: any program may claim it | [`claimed`](CoreWord::claimed) |
 //! | A | A | used by the program that is entitled to it | [`released`](CoreWord::released) |
 //! | A | B | lent: A may take it back at any time | [`taken_back`](CoreWord::taken_back) by A, [`released`](CoreWord::released) by B |
-//! | – | B | used, and owned by no program | [`released`](CoreWord::released) |
+//! | – | B | used, without an owner | [`released`](CoreWord::released) |
 //!
-//! In any state [`granted`](CoreWord::granted) changes the owner, [`without`](CoreWord::without) removes a dead
-//! program, and [`seized`](CoreWord::seized) a holder that is stopped.
+//! In any state, [`granted`](CoreWord::granted) changes the owner, [`without`](CoreWord::without) removes a dead
+//! program, and [`seized`](CoreWord::seized) removes a holder that is stopped.
 //!
 //! # Invariants
 //!
 //! - A transition that does not fit the state is refused, and changes nothing.
-//! - Each transition counts the generation up, so a program that was stopped between its look and its change, for
-//!   however long, changes nothing.
+//! - Each transition increments the generation. So a program that was stopped between its look and its change, for
+//!   any time, changes nothing.
 //! - Only the owner takes a core back. Only the holder releases it, unless it is stopped or dead.
-//! - A grant leaves the holder where it is: the holder learns of it at its next look, or when the owner takes the core
-//!   back.
+//! - A grant does not change the holder. The holder notices the grant at its next look, or when the owner takes the
+//!   core back.
 
 use core::fmt;
 
@@ -28,12 +28,12 @@ use core::fmt;
 pub struct SlotId(u8);
 
 impl SlotId {
-    /// The place at this index, if there is one.
+    /// Returns the place at this index, if there is one.
     pub fn new(index: usize) -> Option<SlotId> {
         u8::try_from(index).ok().map(SlotId)
     }
 
-    /// The index, from 0.
+    /// Returns the index, from 0.
     pub fn index(self) -> usize {
         self.0.into()
     }
@@ -42,7 +42,7 @@ impl SlotId {
         slot.map_or(0, |slot| u64::from(slot.0) + 1)
     }
 
-    /// A value that these tables never hold counts as no program.
+    /// Unpacks a place. A value that no build writes is decoded as no program.
     fn unpack(field: u64) -> Option<SlotId> {
         u8::try_from(field.checked_sub(1)?).ok().map(SlotId)
     }
@@ -52,7 +52,7 @@ impl SlotId {
 ///
 /// ```text
 ///   63        32 31    16 15     0
-///   │ generation │ owner │ holder │        each of the two: 0 for none, or a slot's index plus one
+///   │ generation │ owner │ holder │        owner and holder: 0 for no program, else a slot's index plus one
 /// ```
 ///
 /// Every change is one of the pure transitions below, made by compare-and-swap. The head of this file has the states.
@@ -60,35 +60,35 @@ impl SlotId {
 pub struct CoreWord(u64);
 
 impl CoreWord {
-    /// A new table's cores: free, and without an owner.
+    /// The word of a core in a new table: free, and without an owner.
     pub const UNUSED: CoreWord = CoreWord(0);
 
-    /// What the table holds.
+    /// Decodes a word of the table.
     pub fn from_bits(bits: u64) -> CoreWord {
         CoreWord(bits)
     }
 
-    /// What the table is to hold.
+    /// Encodes the state as a word of the table.
     pub fn to_bits(self) -> u64 {
         self.0
     }
 
-    /// The program that is entitled to the core.
+    /// Returns the program that is entitled to the core.
     pub fn owner(self) -> Option<SlotId> {
         SlotId::unpack(self.0 >> 16 & 0xffff)
     }
 
-    /// The program that uses the core.
+    /// Returns the program that uses the core.
     pub fn holder(self) -> Option<SlotId> {
         SlotId::unpack(self.0 & 0xffff)
     }
 
-    /// How often the word has changed, modulo 2³².
+    /// Returns the number of changes of the word, modulo 2³².
     pub fn generation(self) -> u32 {
         (self.0 >> 32) as u32
     }
 
-    /// Whether no program uses the core.
+    /// True if no program uses the core.
     pub fn is_free(self) -> bool {
         self.holder().is_none()
     }
@@ -98,33 +98,35 @@ impl CoreWord {
         CoreWord(generation << 32 | SlotId::pack(owner) << 16 | SlotId::pack(holder))
     }
 
-    /// `by` begins to use a free core.
+    /// Returns the word after `by` claims the core. `None`: the core is not free.
     pub fn claimed(self, by: SlotId) -> Option<CoreWord> {
         self.is_free().then(|| self.next(self.owner(), Some(by)))
     }
 
-    /// `by`, the owner, takes the core from the program that uses it.
+    /// Returns the word after `by`, the owner, takes the core from the program that uses it. `None`: the core is not
+    /// lent by `by`.
     pub fn taken_back(self, by: SlotId) -> Option<CoreWord> {
         let is_lent = self.owner() == Some(by) && self.holder().is_some_and(|holder| holder != by);
         is_lent.then(|| self.next(self.owner(), Some(by)))
     }
 
-    /// `by` uses the core no longer.
+    /// Returns the word after `by` stops using the core. `None`: `by` does not hold it.
     pub fn released(self, by: SlotId) -> Option<CoreWord> {
         (self.holder() == Some(by)).then(|| self.next(self.owner(), None))
     }
 
-    /// The core is taken from a program that is stopped: none of its threads runs on it.
+    /// Returns the word after the core is taken from a stopped program, none of whose threads runs on it.
     pub fn seized(self, from: SlotId) -> Option<CoreWord> {
         self.released(from)
     }
 
-    /// `owner` is entitled to the core from now on. The program that uses it goes on.
+    /// Returns the word after `owner` becomes entitled to the core. The program that uses the core continues to use
+    /// it. `None`: `owner` is the owner already.
     pub fn granted(self, owner: Option<SlotId>) -> Option<CoreWord> {
         (self.owner() != owner).then(|| self.next(owner, self.holder()))
     }
 
-    /// Nothing of a dead program's is left.
+    /// Returns the word without the dead program as owner or holder. `None`: the word does not name it.
     pub fn without(self, dead: SlotId) -> Option<CoreWord> {
         let others = |slot: Option<SlotId>| slot.filter(|slot| *slot != dead);
         let (owner, holder) = (others(self.owner()), others(self.holder()));

@@ -1,62 +1,64 @@
-//! How many cores a command can use, from what it was seen doing.
+//! The number of cores that a command can use, estimated from observations.
 //!
-//! The state is the last eight looks; each new one replaces the oldest.
+//! The state is the last eight looks; each new look replaces the oldest.
 //!
 //! # Invariants
 //!
-//! - A command desires what it could use at any of these looks: its desire grows at once, and shrinks eight looks
-//!   later.
-//! - A thread that waits for a core counts as one that has it: what a command could use does not depend on the cores
-//!   that it has.
-//! - A command that a quota stops could use what it used, and no more.
+//! - A command's desire is the number of cores that it could use at any of these looks. So the desire grows at once,
+//!   and shrinks eight looks later.
+//! - A thread that waits for a core counts like a thread that has one. So the desire does not depend on the cores
+//!   that the command has.
+//! - A command that a quota stops could use only the time that it used.
 //! - A command counts as a team for `TEAM_LASTS` after a look at which one of its processes had several runnable
 //!   threads.
 
 use core::time::Duration;
 
-/// How many looks count. What a command could use at one of them it may want again at once.
+/// The number of looks that count. A command may soon need the cores again that it could use at one of them.
 const LOOKS: usize = 8;
 
-/// A command that uses less than this part of a core does nothing to speak of: it waits, and something in it ticks.
+/// The divisor for negligible use. A command that uses less than this part of a core is idle: it waits, with an
+/// occasional timer.
 const NEGLIGIBLE: u32 = 50;
 
 /// The time for which a command counts as a team after the last look that saw several runnable threads in a process.
 /// The serial phases of most parallel programs are shorter.
 const TEAM_LASTS: Duration = Duration::from_secs(1);
 
-/// What was seen of a command at one look.
+/// The observations of a command at one look.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Look {
-    /// Since the last one.
+    /// The time since the previous look.
     pub elapsed: Duration,
-    /// The processor time that its processes had in that time, as far as they are still there.
+    /// The processor time that the command's processes had in that time, for processes that still exist.
     pub used: Duration,
-    /// The same, and the time that they waited for a core.
+    /// The processor time in `used` plus the time that these processes waited for a core.
     pub able: Duration,
-    /// How many of its threads were on a core or waited for one.
+    /// The number of its threads that were on a core or waited for one.
     pub runnable: u32,
     /// The number of runnable threads in the process that had the most.
     pub team: u32,
-    /// True if most of the time that the command used or waited for a core was that of processes with a nice value above
-    /// 0, or of `SCHED_IDLE`.
+    /// True if most of the time that the command used or waited for a core was that of processes with a nice value
+    /// above 0, or of `SCHED_IDLE`.
     pub is_nice: bool,
     /// True if the processes of the command can be halted so that no process notices it.
     pub can_rest_unseen: bool,
 }
 
 impl Look {
-    /// Whether it did nothing to speak of, and not for want of a core.
+    /// True if the command used almost no time, and did not wait for a core.
     pub fn is_idle(&self) -> bool {
         self.runnable == 0 && self.used <= self.elapsed / NEGLIGIBLE
     }
 
-    /// The same of one that a quota stops: its threads seem to wait for cores, and could not use them.
+    /// Returns the look of a command that a quota stops. Its threads seem to wait for cores, but could not use them.
     pub fn throttled(self) -> Look {
         Look { able: self.used, runnable: 0, team: 0, ..self }
     }
 
-    /// Threads that wait for a core count as those that have one: so what a command can use is seen however few cores
-    /// it has. Where many threads take turns, or come and go between two looks, the time that they had says more.
+    /// Returns the number of cores that the command could use. Threads that wait for a core count like threads that
+    /// have one, so the result does not depend on the cores that the command has. If many threads take turns, or
+    /// threads start and end between two looks, the processor time is more accurate than the number of threads.
     fn cores(&self) -> u32 {
         if self.is_idle() {
             return 0;
@@ -67,7 +69,7 @@ impl Look {
     }
 }
 
-/// What the last looks say of a command.
+/// The demand of a command, from its last looks.
 #[derive(Debug, Default)]
 pub struct Demand {
     looks: [Look; LOOKS],
@@ -77,21 +79,22 @@ pub struct Demand {
 }
 
 impl Demand {
-    /// Notes a look.
+    /// Adds a look.
     pub fn note(&mut self, look: &Look) {
         self.team_for = if look.team > 1 { TEAM_LASTS } else { self.team_for.saturating_sub(look.elapsed) };
         self.looks[self.next] = *look;
         self.next = (self.next + 1) % LOOKS;
     }
 
-    /// How many cores to ask for, of at most `most`: what it could use at any of the last looks. So the desire grows
-    /// at once, and shrinks only after a while.
+    /// Returns the number of cores to request, at most `most`: the maximum that the command could use at one of the
+    /// last looks. So the desire grows at once, and shrinks only later.
     pub fn desire(&self, most: u32) -> u32 {
         self.looks.iter().map(Look::cores).max().unwrap_or(0).min(most)
     }
 
-    /// True if the command could use more than `cores` cores at two successive looks of the last. At a single look, the
-    /// second thread may be that of a process that has just been started, while its parent is about to wait for it.
+    /// True if the command could use more than `cores` cores at two successive looks of the last ones. At a single
+    /// look, the second thread may belong to a process that has just been started, while its parent is about to wait
+    /// for it.
     pub fn is_wider_than(&self, cores: u32) -> bool {
         let nth = |nth: usize| self.looks[(self.next + nth) % LOOKS].cores() > cores;
         (1..LOOKS).any(|later| nth(later - 1) && nth(later))
@@ -107,9 +110,11 @@ impl Demand {
         self.looks.iter().map(|look| look.runnable).sum::<u32>().div_ceil(LOOKS as u32)
     }
 
-    /// The processor time that it could have used since the last look, had it not waited for any of `most` cores.
+    /// Returns the processor time that the command could have used since the previous look on `most` cores, without
+    /// waiting for them.
     ///
-    /// Where one process follows the other, few are there at two looks. Then what runs on average at a look says more.
+    /// If short processes follow one another, a process rarely exists at two looks. The average number of runnable
+    /// threads at a look is then more accurate.
     pub fn able(&self, most: u32) -> Duration {
         let last = self.looks[(self.next + LOOKS - 1) % LOOKS];
         let seen: u32 = self.looks.iter().map(|look| look.runnable.min(most)).sum();
@@ -217,8 +222,8 @@ mod tests {
     #[test]
     fn processes_that_follow_each_other_are_able_on_average() {
         let mut demand = Demand::default();
-        // One look in four meets something: no more than a quarter of a core. A crowd is no more than the cores that
-        // it can use.
+        // One look in four finds a runnable thread, so the command could use a quarter of a core. A crowd is limited
+        // to the cores that it can use.
         for (crowd, able_us) in [(1, 2_500), (20, 5_000)] {
             for runnable in [0, 0, 0, crowd, 0, 0, 0, crowd] {
                 demand.note(&look(1_000, runnable));

@@ -1,8 +1,8 @@
 //! One spell as a thief: the conversation between a worker without a task and its policy.
 //!
-//! The dialogue says what the driver does next, an [`Effect`], and is told what came of it, an [`Outcome`]. It takes
-//! the steps of the sleep protocol and of the books itself; the driver moves tasks, gives up the core, and waits. It
-//! is the same for every policy.
+//! The dialogue returns what the driver must do next, an [`Effect`], and gets its result, an [`Outcome`]. The dialogue
+//! takes the steps of the sleep protocol and of the books; the driver moves tasks, gives up the core, and waits. The
+//! dialogue is the same for every policy.
 //!
 //! ```text
 //!               found, or business                  farewells, then Run
@@ -16,14 +16,17 @@
 //!   └──▶ retired ──pass on──▶ Waits ─────────┘
 //! ```
 //!
-//! What holds, whatever the policy answers:
-//! - A spell ends only with a task in hand, or with business of the worker's own.
-//! - A worker says that it is busy before its farewells, and hands its duties over after them ([`Dialogue::finish`]).
-//! - A policy that has a task in hand may wake each peer and claim each wake-up once; then the spell ends.
-//! - In a closed pool a worker without business rests, and takes no task, until the pool is open.
-//! - A policy that never steals is swept for, and one that never sleeps is put to sleep in a pool without any work.
-//! - Between two steps of the protocol the driver is asked to go on ([`Effect::Step`]), so that a simulation can let
-//!   time pass there.
+//! These invariants hold for every answer of the policy:
+//! - A spell ends only when the worker has a task in hand, or business of its own.
+//! - A worker publishes that it is busy before its farewells, and hands its duties over after them
+//!   ([`Dialogue::finish`]).
+//! - When the worker has a task in hand, its policy may wake each peer and claim each wake-up once. Then the spell
+//!   ends.
+//! - In a closed pool, a worker without business rests and takes no task, until the pool is open.
+//! - If a policy never steals, the dialogue sweeps the deques in its place. If a policy never sleeps, the dialogue
+//!   puts the worker to sleep in a pool without any work.
+//! - Between two steps of the protocol, the dialogue returns [`Effect::Step`], so that a simulation can let time pass
+//!   there.
 
 mod surroundings;
 
@@ -37,21 +40,22 @@ use crate::sleep::{Admission, Parking, Roles, Woken};
 
 pub use surroundings::Surroundings;
 
-/// Events without a task after which it is asked whether there is any work in the pool at all.
+/// The number of events without a task after which the dialogue checks whether there is any work in the pool.
 const DOUBT_AFTER: u32 = 64;
 
-/// Events in succession without a steal after which every deque is looked into: a bound on what a policy that never
-/// steals can do. The attempts are no policy's, so one that steals is never swept for.
+/// The number of successive events without a steal after which the dialogue looks into every deque. It bounds the
+/// delay that a policy that never steals can cause. The attempts are not the policy's, so a policy that steals never
+/// causes a sweep.
 const SWEEP_AFTER: u32 = 4096;
 
-/// The time after which the last worker of a pool that keeps a core asks once more whether the thread that handed in the
-/// last task still runs. The question takes about 10 µs of that thread's core.
+/// The time after which the last worker of a pool that keeps a core asks once more whether the thread that handed in
+/// the last task still runs. The question takes about 10 µs of that thread's core.
 pub const KEPT_CORE: Micros = Micros(NonZeroU32::new(500).expect("not zero"));
 
-/// What the driver does next. It does that, and then answers with the outcome that the variant names.
+/// The driver's next action. The driver carries it out, and then answers with the outcome that the variant names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// Try to take a task of this worker: [`Outcome::Took`]. From the thief itself there is none.
+    /// Try to take a task of this worker: [`Outcome::Took`]. If it is the thief itself, there is no task to take.
     StealFrom(WorkerId),
     /// Try to take a task that came from outside: [`Outcome::Took`].
     TakeInjected,
@@ -63,52 +67,52 @@ pub enum Effect {
     ClaimWakeup(WorkerId),
     /// Call [`wake_peer`](crate::sleep::Sleep::wake_peer) with this: [`Outcome::Woke`].
     Wake {
-        /// Which; `None`: any.
+        /// The worker to wake. `None`: any sleeper.
         sleeper: Option<WorkerId>,
-        /// As the watchdog.
+        /// True if the sleeper becomes the watchdog.
         appoint: bool,
     },
     /// Give up the core, to this worker if the kernel can: [`Outcome::Done`].
     Yield(Option<WorkerId>),
-    /// Give what is left of the time slice to this worker, or to its virtual CPU: [`Outcome::Took`], with
+    /// Give the rest of the time slice to this worker, or to its virtual CPU: [`Outcome::Took`], with
     /// [`Take::Nothing`] if the slice is refused.
     Accelerate {
-        /// The worker.
+        /// The worker that gets the time slice.
         candidate: WorkerId,
-        /// The level: which time slice.
+        /// The level of the time slice: that of a thread or of a virtual CPU.
         level: Level,
     },
-    /// Stay on the core for so many spin-loop hints: [`Outcome::Done`].
+    /// Stay on the core for this number of spin-loop hints: [`Outcome::Done`].
     Pause {
-        /// As many.
+        /// The number of hints.
         hints: u32,
     },
-    /// Go on: the next call takes this step. [`Outcome::Done`].
+    /// Continue: the next call takes this step. [`Outcome::Done`].
     Step(Step),
-    /// Wait until the worker's [parker](crate::sleep::Sleep::parker) holds another value than `at_rest`, or for the
-    /// timeout; an early end is allowed. [`Outcome::Waited`].
+    /// Wait until the worker's [parker](crate::sleep::Sleep::parker) holds another value than `at_rest`, or until the
+    /// timeout. The wait may end early. [`Outcome::Waited`].
     Wait {
-        /// What the parker holds while the worker rests. The comparison and the beginning of the wait are one step, as
-        /// with a futex.
+        /// The value that the parker holds while the worker rests. The comparison and the beginning of the wait are
+        /// one atomic step, as with a futex.
         at_rest: u32,
-        /// How long at most.
+        /// The maximum time of the wait.
         timeout: Option<Micros>,
-        /// The worker rests for want of a core.
+        /// True if the worker has retired.
         is_retired: bool,
     },
-    /// The spell is over: the worker owes these wake-ups. To be followed by [`Dialogue::finish`], and then by the task.
+    /// End the spell. The driver must call [`Dialogue::finish`], and then run the task.
     Begin {
-        /// As many.
+        /// The number of wake-ups that the worker owes.
         wakeups_owed: u32,
     },
 }
 
-/// How long a worker waits, in microseconds: small, for a driver keeps an effect until its time is over.
+/// The time of a wait, in microseconds. The type is small because a driver keeps an effect until its time is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Micros(NonZeroU32);
 
 impl Micros {
-    /// As many whole ones, and one at least.
+    /// Rounds down to whole microseconds. The result is at least 1 µs.
     fn of(duration: Duration) -> Micros {
         Micros(NonZeroU32::new(duration.as_micros().try_into().unwrap_or(u32::MAX)).unwrap_or(NonZeroU32::MIN))
     }
@@ -118,53 +122,53 @@ impl Micros {
     }
 }
 
-/// How a driver does what an [`Effect`] says. See there for what each does.
+/// The driver's implementation of each [`Effect`], which documents them.
 pub trait Hands {
     /// Tries to take a task of another worker.
     fn steal(&mut self, victim: WorkerId) -> Take;
 
-    /// Tries to take a task that came from outside. False: there is none.
+    /// Tries to take a task that came from outside. Returns false if there is no such task.
     fn take_injected(&mut self) -> bool;
 
-    /// Takes over the queue of a worker without a core. False: there was none.
+    /// Takes over the queue of a worker without a core. Returns false if there was none.
     fn mug(&mut self, victim: WorkerId) -> bool;
 
     /// Looks at a worker.
     fn inspect(&mut self, victim: WorkerId) -> Victim;
 
-    /// Takes over a wake-up that the worker owes. False: it owes none.
+    /// Takes over a wake-up that the worker owes. Returns false if it owes none.
     fn claim_wakeup(&mut self, from: WorkerId) -> bool;
 
-    /// Calls [`wake_peer`](crate::sleep::Sleep::wake_peer).
+    /// Wakes a sleeper by calling [`wake_peer`](crate::sleep::Sleep::wake_peer).
     fn wake(&mut self, sleeper: Option<WorkerId>, appoint: bool) -> Option<WorkerId>;
 
     /// Gives up the core, to this worker if the kernel can.
     fn give_way(&mut self, to: Option<WorkerId>);
 
-    /// Gives what is left of the time slice to a worker, or to its virtual CPU. False: refused.
+    /// Gives the rest of the time slice to a worker, or to its virtual CPU. Returns false if it is refused.
     fn accelerate(&mut self, candidate: WorkerId, level: Level) -> bool;
 
-    /// Stays on the core for so many spin-loop hints.
+    /// Stays on the core for this number of spin-loop hints.
     fn pause(&mut self, hints: u32);
 
-    /// Waits as [`Effect::Wait`] says, and returns true when that is over. False: the wait has begun, and the driver
-    /// goes on with the dialogue when it is over.
+    /// Waits, see [`Effect::Wait`], and returns true when the wait is over. Returns false if the wait has only begun;
+    /// the driver then continues the dialogue after the wait.
     fn wait(&mut self, at_rest: u32, timeout: Option<Duration>, is_retired: bool) -> bool;
 }
 
-/// What came of an attempt to take a task.
+/// The result of an attempt to take a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Take {
     /// The driver has the task.
     Taken,
-    /// There is a task, and this thief did not get it.
+    /// There is a task, but this thief did not get it.
     Missed,
     /// There was no task.
     Nothing,
 }
 
 impl Effect {
-    /// Has the effect done by `me`, and says what came of it. `None`: a wait has begun, or the spell is over.
+    /// Carries the effect out for `me`, and returns its outcome. `None`: a wait has begun, or the spell is over.
     #[inline]
     pub fn carry_out(self, me: WorkerId, hands: &mut impl Hands) -> Option<Outcome> {
         let took = |taken: bool| Outcome::Took(if taken { Take::Taken } else { Take::Nothing });
@@ -195,127 +199,132 @@ impl Effect {
     }
 }
 
-/// A step of the protocol that the next call takes.
+/// A step of the protocol that the next call of [`Dialogue::next`] takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Asks the policy again, which wanted to run without a task.
+    /// Asks the policy again, because it wanted to run without a task.
     AskAgain {
-        /// The wake-ups that it would have owed.
+        /// The number of wake-ups that the worker would have owed.
         wakeups_owed: u32,
     },
     /// Counts the pool's roles.
     Count,
-    /// Looks for a queue to take over.
+    /// Looks for a queue to take over, of a worker without a core.
     LookForQueue,
     /// Retires, or announces sleep.
     Rest,
-    /// Looks whether it may sleep.
+    /// Looks whether the worker may sleep.
     Admit,
-    /// Passes the duties of one that has retired on.
+    /// Passes on the duties of a worker that has retired.
     PassOn,
-    /// Was woken, and has learnt what for: looks whether there is a core.
+    /// Gets up after a wake-up with this reason: looks whether there is a core.
     Rise(Woken),
 }
 
-/// What came of an effect.
+/// The outcome of an effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It is done; or the dialogue begins.
+    /// The effect is done, or the dialogue begins.
     Done,
-    /// What came of an attempt to take a task, a queue or a wake-up, or to give a time slice away.
+    /// The result of an attempt to take a task, a queue or a wake-up, or to give a time slice away.
     Took(Take),
-    /// What was seen of a worker.
+    /// The observation of a worker.
     Seen(Victim),
-    /// Which worker was woken.
+    /// The worker that was woken, if any.
     Woke(Option<WorkerId>),
     /// The wait is over.
     Waited {
-        /// It had a timeout. (It may have ended before.)
+        /// True if the wait had a timeout. The wait may have ended before it.
         has_timeout: bool,
     },
 }
 
-/// Why a worker rests: what its policy is told afterwards.
+/// The cause of a rest. The policy is told afterwards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Cause {
-    /// Its policy said so.
+    /// The policy decided it.
     Policy,
-    /// There is no work in the pool. If sleep is refused, the policy is told of what made the worker doubt.
+    /// There is no work in the pool. If sleep is refused, the policy gets the event at which the dialogue checked for
+    /// work.
     Doubt,
-    /// It was one too many.
+    /// The worker was one too many.
     Excess,
     /// The pool is closed.
     Closed,
-    /// The same, in the middle of a task or with tasks in its queues: its policy is not asked.
+    /// The pool is closed, and the worker is in the middle of a task or has tasks in its queues. Its policy is not
+    /// asked.
     Midway,
 }
 
 #[derive(Clone, Copy, Debug)]
 enum State {
-    /// The policy is told what is pending.
+    /// The policy gets the pending event next.
     Begins,
     /// The worker rests, and its policy is not asked.
     BeginsToRest,
-    /// The driver robs this worker.
+    /// The driver steals from this worker.
     Robs(WorkerId),
-    /// The driver looks outside after a steal from this worker, which brought no task.
+    /// The driver looks for a task from outside, after a steal from this worker that brought no task.
     LooksOutside(WorkerId, Take),
     /// The driver looks at a worker.
     Inspects,
-    /// It takes over a wake-up that this worker owes.
+    /// The driver takes over a wake-up that this worker owes.
     Claims(WorkerId),
-    /// It wakes a peer.
+    /// The driver wakes a peer.
     Wakes,
-    /// It offers the core.
+    /// The driver gives up the core.
     Yields,
-    /// It gives what is left of the time slice to this worker.
+    /// The driver gives the rest of the time slice to this worker.
     Accelerates(WorkerId),
-    /// It stays on the core.
+    /// The driver stays on the core.
     Pauses,
     /// The driver takes over the queue of this worker.
     Mugs(WorkerId),
-    /// The driver robs this worker; if all is in vain, the policy is told what is pending.
+    /// The driver steals from this worker in a sweep. If the whole sweep finds no task, the policy gets the pending
+    /// event.
     Sweeps(u32),
-    /// This step is next.
+    /// The next call takes this step.
     Steps(Step, Cause),
     Waits(Cause),
     /// The spell is over.
     Ends,
 }
 
-/// See the module.
+/// A dialogue between a worker without a task and its policy, see the head of the module.
 #[derive(Debug)]
 pub struct Dialogue {
     me: WorkerId,
     state: State,
-    /// What the policy is told when nothing comes first: that the spell begins, what came before a sweep, or what made
-    /// the worker doubt that there is any work. Kept beside the state, which is copied often.
+    /// The event for the policy if nothing else comes first: that the spell begins, the event before a sweep, or the
+    /// event at which the dialogue checked for work. It is not part of the state, because the state is copied often.
     pending: Event,
-    /// The worker has work again; what remains is the policy's farewell.
+    /// True if the worker has work again, and only the policy's farewells remain.
     leaving: bool,
-    /// How much of it may be left.
+    /// The maximum number of events in the rest of the farewells.
     farewells: u32,
-    /// Events without a task.
+    /// The number of events without a task.
     events: u32,
-    /// How many there were at the policy's last steal, or at the last sweep; 0 before. (A second counter, which a
-    /// steal resets, took longer. Both were stored one by one and loaded as one wide word, which a processor cannot
-    /// forward from its store buffer.)
+    /// The value of `events` at the policy's last steal, or at the last sweep; 0 before. (A second counter that a
+    /// steal resets took longer. Both counters were stored one by one and loaded as one wide word, which a processor
+    /// cannot forward from its store buffer.)
     last_steal: u32,
-    /// It is in the books as one that sleeps.
+    /// True if the worker is asleep in the books.
     sleeps: bool,
-    /// Its pool kept a core when it fell asleep, and it is to look at that core at the end of its timeout.
+    /// True if the pool kept a core when the worker fell asleep. The worker looks at that core at the end of its
+    /// timeout.
     keeps_core: bool,
-    /// How long a sleeper waits before it looks again.
+    /// The time that a sleeper waits before it looks again.
     timeout: Option<Micros>,
-    /// How long its policy would have it sleep.
+    /// The time that the policy lets the worker sleep.
     dozes: Option<Micros>,
 }
 
-// A simulated machine has one for each of up to 10⁵ thieves, and keeps an effect for each.
+// A simulated machine has a dialogue and a pending effect for each of up to 10⁵ thieves.
 const _: () = assert!(size_of::<Effect>() <= 12 && size_of::<State>() <= 12 && size_of::<Dialogue>() <= 56);
 
 impl Dialogue {
-    /// The worker's deque ran empty: others see a thief from now on. It owes these wake-ups.
+    /// Begins a spell after the worker's deque ran empty: other workers see a thief from now on. The worker owes
+    /// `wakeups_owed` wake-ups.
     pub fn begin(me: WorkerId, wakeups_owed: u32, crew: &impl Surroundings) -> Dialogue {
         crew.publish_thief(me);
         Dialogue {
@@ -323,7 +332,7 @@ impl Dialogue {
             state: State::Begins,
             pending: Event::DequeEmpty { wakeups_owed },
             leaving: false,
-            // A policy may wake each peer before it leaves, and no more.
+            // A policy may wake each peer before the spell ends, and no more.
             farewells: 2 * crew.workers() + 8,
             events: 0,
             last_steal: 0,
@@ -334,31 +343,31 @@ impl Dialogue {
         }
     }
 
-    /// The worker rests while the pool is closed, with all that is queued at it, or until it has business. Others see
-    /// a thief meanwhile. What it owes stays.
+    /// Begins a spell in which the worker rests, with all tasks that are queued at it, until the pool is open or the
+    /// worker has business. Other workers see a thief. The worker keeps the wake-ups that it owes.
     pub fn begin_to_rest(me: WorkerId, crew: &impl Surroundings) -> Dialogue {
         Dialogue { state: State::BeginsToRest, ..Dialogue::begin(me, 0, crew) }
     }
 
-    /// After [`Effect::Begin`]: whatever depended on this worker's looking for tasks passes to another.
+    /// Passes the duties of this worker on after [`Effect::Begin`], because it no longer looks for tasks.
     pub fn finish(self, crew: &impl Surroundings) {
         crew.hand_over(self.me);
     }
 
-    /// What to do next, after what came of the last effect. `thief` is the worker's policy.
+    /// Returns the next effect, given the outcome of the last one. `thief` is the worker's policy.
     ///
     /// # Panics
-    /// If the outcome is none of the effect's: a mistake of the driver.
+    /// Panics if the outcome does not fit the effect, which is a bug in the driver.
     #[inline(always)]
     pub fn next(&mut self, thief: &mut dyn Thief, crew: &impl Surroundings, outcome: Outcome) -> Effect {
-        // What a state holds is read where it is needed, and this, `heard`, `doubt` and `ask` are inlined. To copy a
-        // state or an event takes longer than to decide on it, and a simulated machine of 10⁵ processors asks in each
-        // of its steps. What a thief in vain hears most often has a copy of its own of what follows; what is rare is
-        // cold.
+        // The fields of a state are read only where they are needed, and this function, `heard`, `doubt` and `ask` are
+        // inlined. Copying a state or an event takes longer than the decision, and a simulated machine of 10⁵
+        // processors calls this function in each of its steps. The most frequent events of a thief without success
+        // have their own copy of the code that follows; rare events are cold.
         let event = match (&self.state, outcome) {
             (State::Begins, Outcome::Done) => return self.ask(thief, self.pending),
             (&State::Robs(victim), Outcome::Took(Take::Taken)) => Event::StealSucceeded(victim),
-            // A steal finds what came from outside too.
+            // A steal that found no task looks for a task from outside too.
             (&State::Robs(victim), Outcome::Took(take)) if crew.takes_from_outside() => {
                 return self.go(State::LooksOutside(victim, take), Effect::TakeInjected);
             }
@@ -389,7 +398,7 @@ impl Dialogue {
                 let any_busy = crew.any_busy();
                 Event::Paused { any_busy, core_is_wanted: crew.is_core_wanted(self.me) }
             }
-            // To a policy that runs without a task, the deque is still empty.
+            // For a policy that runs without a task, the deque is still empty.
             (&State::Steps(Step::AskAgain { wakeups_owed }, _), Outcome::Done) => Event::DequeEmpty { wakeups_owed },
             (State::Steps(Step::Count, _), Outcome::Done) => {
                 let Roles { busy, thieves, sleepers } = crew.roles();
@@ -400,7 +409,7 @@ impl Dialogue {
         self.heard(thief, crew, event)
     }
 
-    /// The same, where the policy is not told of the outcome itself.
+    /// Returns the next effect for outcomes that are not reported to the policy directly.
     #[cold]
     fn sweep_or_rest(&mut self, thief: &mut dyn Thief, crew: &impl Surroundings, outcome: Outcome) -> Effect {
         match (&self.state, outcome) {
@@ -415,12 +424,12 @@ impl Dialogue {
         }
     }
 
-    /// Tells the policy, and begins with what it answers.
+    /// Reports the event to the policy, and begins to carry out its answer.
     #[inline(always)]
     fn ask(&mut self, thief: &mut dyn Thief, event: Event) -> Effect {
         match thief.next(event) {
             Action::Run { wakeups_owed } if self.leaving => self.end(wakeups_owed),
-            // A policy that goes on looking although it has work: it is cut short.
+            // The policy continues to look although the worker has work, so the spell ends.
             Action::StealFrom(_)
             | Action::Mug
             | Action::YieldTo(_)
@@ -470,7 +479,7 @@ impl Dialogue {
         self.go(State::Steps(step, cause), Effect::Step(step))
     }
 
-    /// What came of the policy's action, unless something else comes first.
+    /// Reports the result of the policy's action to it, unless something else comes first.
     #[inline(always)]
     fn heard(&mut self, thief: &mut dyn Thief, crew: &impl Surroundings, event: Event) -> Effect {
         if self.leaving {
@@ -493,7 +502,7 @@ impl Dialogue {
         if matches!(event, Event::StealFailed(_) | Event::StealMissed(_)) {
             self.last_steal = self.events;
         }
-        // Or more: a worker that has rested meanwhile may have gone past it.
+        // The difference may exceed the limit, because the counter continues while a worker rests.
         if self.events.wrapping_sub(self.last_steal) >= SWEEP_AFTER {
             self.last_steal = self.events;
             self.pending = event;
@@ -502,7 +511,8 @@ impl Dialogue {
         self.doubt(thief, crew, event)
     }
 
-    /// Now and then asks whether there is any work in the pool at all. If not, the worker sleeps, whatever its policy.
+    /// Checks at intervals whether any worker of the pool has work. If no worker has, the worker sleeps, whatever its
+    /// policy.
     #[inline(always)]
     fn doubt(&mut self, thief: &mut dyn Thief, crew: &impl Surroundings, event: Event) -> Effect {
         let is_due = self.events.is_multiple_of(DOUBT_AFTER) && !matches!(event, Event::Woken(_));
@@ -513,7 +523,7 @@ impl Dialogue {
         self.ask(thief, event)
     }
 
-    /// The worker has work again.
+    /// Begins the farewells, because the worker has work again.
     fn leave(&mut self, thief: &mut dyn Thief, crew: &impl Surroundings, event: Event) -> Effect {
         self.leaving = true;
         crew.publish_busy(self.me);
@@ -526,7 +536,7 @@ impl Dialogue {
             return self.doubt(thief, crew, self.pending);
         }
         self.state = State::Sweeps(victim);
-        // In its own place a thief looks outside.
+        // At its own number, a thief looks for a task from outside.
         if victim == self.me.0 { Effect::TakeInjected } else { Effect::StealFrom(WorkerId(victim)) }
     }
 
@@ -535,16 +545,16 @@ impl Dialogue {
         if found { self.leave(thief, crew, event) } else { self.sweep(thief, crew, victim + 1) }
     }
 
-    // The pool is closed.
+    // A closed pool.
 
-    /// In a closed pool a worker without business retires. One that the books do not count has no lock to retire
-    /// under: it looks again after it has passed on its duties.
+    /// Retires a worker without business if the pool is closed. A worker that the books do not count has no lock to
+    /// retire under, so it looks again after it has passed on its duties.
     fn retires_if_closed(&self, crew: &impl Surroundings, why: Retirement) -> bool {
-        // False also where the pool was opened meanwhile.
+        // The result is also false if the pool has just been opened.
         crew.is_closed() && !crew.has_business(self.me) && crew.retire(self.me, why)
     }
 
-    /// Rests until the pool is open or the worker has business, and goes on then.
+    /// Rests until the pool is open or the worker has business, and then ends the spell.
     fn rest_midway(&mut self, crew: &impl Surroundings) -> Effect {
         while crew.is_closed() && !crew.has_business(self.me) {
             if self.retires_if_closed(crew, Retirement::Midway) {
@@ -556,14 +566,14 @@ impl Dialogue {
         self.end(0)
     }
 
-    /// Tells the policy, where what it answers may be done.
+    /// Reports the event to the policy, unless its answer must not be carried out because the pool is closed.
     fn tell(&mut self, thief: &mut dyn Thief, crew: &impl Surroundings, event: Event) -> Effect {
         if crew.is_closed() { self.heard(thief, crew, event) } else { self.ask(thief, event) }
     }
 
     // Rest.
 
-    /// What a policy's sleep is: in some pools the worker retires, and is woken by the coordinator.
+    /// Carries out a policy's sleep. In some pools the worker retires, and the coordinator wakes it.
     fn rest(&mut self, thief: &mut dyn Thief, crew: &impl Surroundings) -> Effect {
         if let Some(sharing) = crew.sharing(self.me)
             && sharing.sleeper == Sleeper::LeavesCore
@@ -572,7 +582,8 @@ impl Dialogue {
                 if crew.any_busy() {
                     return self.heard(thief, crew, Event::SleepRefused(SleepRefusal::Alone));
                 }
-                // The first worker that finds work wakes it, and not the coordinator's next look.
+                // The first worker that finds work wakes this one, so it need not wait for the coordinator's next
+                // look.
             } else if crew.retire(self.me, Retirement::ByItself) {
                 return self.step(Step::PassOn, Cause::Policy);
             }
@@ -583,7 +594,7 @@ impl Dialogue {
     fn announce(&mut self, crew: &impl Surroundings, cause: Cause) -> Effect {
         self.sleeps = false;
         if cause == Cause::Doubt {
-            // In a pool without any work no worker looks for any.
+            // In a pool without any work, no worker dozes, because there is nothing to look for.
             self.dozes = None;
         }
         crew.announce(self.me);
@@ -595,7 +606,7 @@ impl Dialogue {
             Admission::Refused(refusal) => {
                 let woken = crew.retract(self.me);
                 if self.sleeps {
-                    // It looked again by itself and found something.
+                    // The worker looked again after a timeout and found something.
                     crew.woke(self.me, true);
                 }
                 match (woken, cause) {
@@ -605,7 +616,7 @@ impl Dialogue {
                 }
             }
             Admission::Park(timeout) => {
-                // One that dozes looks again when it is up.
+                // A worker that dozes looks again when it is up.
                 let timeout = self.dozes.or(timeout.map(Micros::of));
                 let keeps_core = !self.sleeps && crew.fell_asleep(self.me) && timeout.is_none();
                 (self.sleeps, self.keeps_core) = (true, keeps_core);
@@ -615,7 +626,7 @@ impl Dialogue {
         }
     }
 
-    /// Where the worker has retired.
+    /// Passes on the duties of the worker, which has retired.
     fn pass_on(&mut self, crew: &impl Surroundings, cause: Cause) -> Effect {
         crew.pass_on(self.me);
         (self.sleeps, self.keeps_core, self.timeout) = (false, false, None);
@@ -655,21 +666,21 @@ impl Dialogue {
         self.wait(crew, cause)
     }
 
-    /// The worker is up. If there is no core for it, it rests again.
+    /// Gets the worker up. If there is no core for it, it rests again.
     fn rise(&mut self, thief: &mut dyn Thief, crew: &impl Surroundings, cause: Cause, woken: Woken) -> Effect {
-        // One that rests in the middle of a task goes on in an open pool, room or no room.
+        // In an open pool, a worker that rests in the middle of a task continues, whether there is room or not.
         let goes_on = crew.has_business(self.me) || (matches!(cause, Cause::Midway) && !crew.is_closed());
         let why = if matches!(cause, Cause::Midway) { Retirement::Midway } else { Retirement::Surplus };
         if crew.woke(self.me, goes_on) == Up::Retires && crew.retire(self.me, why) {
-            // In an open pool it rests for want of a core, until there is one.
+            // In an open pool, the worker rests because it has no core, until there is one.
             let for_want = matches!(cause, Cause::Closed) && !crew.is_closed();
             return self.step(Step::PassOn, if for_want { Cause::Excess } else { cause });
         }
         self.woken(thief, crew, cause, woken)
     }
 
-    /// Tells the policy why the worker is awake. Business ends the spell before it matters; a waker that was late with
-    /// it is like any peer.
+    /// Reports to the policy why the worker is awake. Business ends the spell before the policy acts on the event. If
+    /// the business has gone by then, the wake-up counts as that of a peer.
     fn woken(&mut self, thief: &mut dyn Thief, crew: &impl Surroundings, cause: Cause, woken: Woken) -> Effect {
         let event = Event::Woken(match woken {
             Woken::For(reason) => reason,

@@ -1,12 +1,14 @@
-//! What a pool does around its policy, as steps: each is decided here once, for threads and for simulated machines.
+//! The steps that a pool takes around its policy. Each step is decided here once, for threads and for simulated
+//! machines.
 //!
-//! This crate knows no standard library, no threads, no clock and no system calls; nothing here waits or sleeps. A
-//! [`Platform`](platform::Platform) has the words that the steps read and write. Its driver carries out what a step
-//! says: the runtime with atomics and futexes, the tests with loom's atomics, the simulator with cells.
+//! This crate uses no standard library, no threads, no clock and no system calls; nothing here waits or sleeps. A
+//! [`Platform`](platform::Platform) provides the words that the steps read and write. A driver carries out the
+//! effects of each step: the runtime with atomics and futexes, the tests with loom's atomics, the simulator with
+//! cells.
 //!
-//! Begin with `sleep.rs`: which worker sleeps, which step wakes it. `dialogue.rs` is a thief's conversation with its
-//! policy, `activation.rs` says which workers are awake on which cores, and `quantum.rs` is what a coordinator does.
-//! The crate's `README.md` has the claims and their proofs.
+//! Begin with `sleep.rs`: which worker sleeps, and which step wakes it. `dialogue.rs` is the conversation of a thief
+//! with its policy, `activation.rs` decides which workers are awake on which cores, and `quantum.rs` is the work of a
+//! coordinator. The crate's `README.md` has the claims and their proofs.
 #![no_std]
 #![forbid(unsafe_code)]
 

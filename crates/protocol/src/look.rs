@@ -1,5 +1,5 @@
-//! A pool at one look of its coordinator: what the [observer](crate::observer) and the [quantum](crate::quantum) ask
-//! of it and have it do, over its books and what its driver knows.
+//! A pool at one look of its coordinator. The [observer](crate::observer) and the [quantum](crate::quantum) query and
+//! change the pool through it, using the pool's books and its driver.
 
 use comity_policy::{Sleeper, WorkerId};
 
@@ -10,37 +10,37 @@ use crate::program::{Sample, Staff, Status, Times};
 use crate::sleep::Work as _;
 use crate::table::Gain;
 
-/// What a driver knows of a pool at a look, beside its books.
+/// The driver's view of a pool at a look, without the pool's books.
 pub trait Looked {
-    /// What its protocol runs on.
+    /// The platform of the pool's protocol.
     type Platform: Platform;
-    /// Where its cores come from.
+    /// The source of the pool's cores.
     type Cores: Cores + ?Sized;
-    /// Its queues, its sleep protocol, and its workers' threads.
+    /// The pool's queues, sleep protocol, and workers' threads.
     type Pool<'a>: Pool<Platform = Self::Platform>
     where
         Self: 'a;
 
-    /// Its activation.
+    /// Returns the pool's activation.
     fn activation(&self) -> &Activation<Self::Platform, Self::Cores>;
 
-    /// The pool itself.
+    /// Returns the pool itself.
     fn pool(&self) -> Self::Pool<'_>;
 
-    /// Tasks that no worker had begun when the look began.
+    /// Returns the number of tasks that no worker had begun when the look began.
     fn queued(&self) -> u64;
 
-    /// See [`Staff::sample`]. The books know whether the worker is awake.
+    /// Samples a worker, see [`Staff::sample`]. The caller passes `is_awake` from the books.
     fn sample(&self, worker: WorkerId, is_awake: bool) -> Sample;
 
-    /// See [`Staff::times`].
+    /// Returns the times of a worker's thread, see [`Staff::times`].
     fn times(&self, worker: WorkerId) -> Option<Times>;
 
-    /// See [`Staff::is_blocked`].
+    /// True if a worker's thread is blocked, see [`Staff::is_blocked`].
     fn is_blocked(&self, worker: WorkerId) -> Option<bool>;
 }
 
-/// A pool at a look, with the lock of its books.
+/// A pool at a look, with the lock of the pool's books.
 pub struct AtLook<'a, L: Looked> {
     looked: &'a L,
     activation: &'a Activation<L::Platform, L::Cores>,
@@ -54,7 +54,8 @@ impl<'a, L: Looked> AtLook<'a, L> {
         AtLook { looked, activation, books: activation.books() }
     }
 
-    /// Tasks that wait for a worker: those that none has begun, and those in the middle of which a worker rests.
+    /// Returns the number of tasks that wait for a worker: tasks that no worker has begun, and tasks in the middle of
+    /// which a worker rests.
     fn waiting(&self) -> u64 {
         self.looked.queued() + u64::from(self.books.midway())
     }
@@ -88,13 +89,14 @@ impl<L: Looked> Staff for AtLook<'_, L> {
 
     fn employ(&mut self) {
         let pool = self.looked.pool();
-        // Other pools of the program may have been given some of its cores, and other programs may have taken some
-        // back.
+        // The division may have given some of the pool's cores to other pools of the program, and other programs may
+        // have taken some back.
         if let Some(member) = self.activation.member() {
             self.activation.note_moves(&mut self.books, member);
         }
         if self.books.retired() > 0 {
-            // A loop splits only as far as a thief asks: it shows at the next look how many tasks it has.
+            // A loop splits only when a thief rings. With the bells rung, the next look sees how many tasks the loop
+            // has.
             pool.ring_bells();
         }
         let waiting = self.waiting() as usize;

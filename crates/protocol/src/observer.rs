@@ -1,29 +1,30 @@
-//! What a coordinator sees of its pools' workers at a look: which workers wait, for a core or for something else, and
-//! what the program could use.
+//! The observations of a coordinator at a look: which workers of its pools wait for a core or for something else, and
+//! how much time the program could use.
 //!
 //! # States
 //!
-//! A worker at a look, beside the look before:
+//! The state of a worker at a look, compared with the previous look:
 //!
 //! | state | sign |
 //! |---|---|
-//! | moves | it has forked, finished or taken something since; or it is without a task |
-//! | waits for a core | it had no time on a core since, and is in no system call: it counts as it did before |
-//! | unmoved | it has a task, and nothing of that shows: so many looks in succession |
-//! | stuck | unmoved for so long that it may wait for what another task would do: a further worker is let in |
+//! | moves | it has forked, finished or taken a task since; or it has no task |
+//! | waits for a core | it had no time on a core since, and is in no system call: its count of unmoved looks stays |
+//! | unmoved | it has a task and shows no progress; the number of successive looks is counted |
+//! | stuck | unmoved for so long that it may wait for another task: a further worker is let in |
 //!
 //! # Invariants
 //!
-//! - A worker that gets no core is not taken for stuck.
-//! - Further workers are let in only while tasks wait and workers have retired; their number doubles while nothing
-//!   moves, and halves after.
-//! - A program that a quota stops could use what it is granted.
-//! - What workers waited for counts only where all of them were asked at both looks; else what is presumed stands.
-//! - The time of workers that have ended counts too. A program that builds a pool for each step has all of its time
-//!   there.
+//! - A worker that gets no core does not count as stuck.
+//! - Further workers are let in only while tasks wait and workers have retired; their number doubles while no worker
+//!   moves, and halves afterwards.
+//! - A program that a quota stops could use the time that the quota grants.
+//! - The times that workers waited are used only if all workers were queried at both looks. Otherwise the presumed
+//!   time is used.
+//! - The time of workers that have ended counts too. A program that builds a pool for each step spends all of its
+//!   time in such workers.
 //!
-//! To ask the system where a worker's time went is expensive on threads, so it is asked only where the answer may
-//! change something. A driver's methods are called in that order: what costs nothing first. Times are in nanoseconds.
+//! On threads, querying the system for a worker's times is expensive, so it is done only if the result may change a
+//! decision. A driver's methods are called in the order of their cost. Times are in nanoseconds.
 
 use alloc::collections::BTreeMap;
 use alloc::vec;
@@ -34,63 +35,65 @@ use comity_policy::{Account, Mode, Room, WorkerId};
 use crate::program::{Pools, Sample, Spent, Staff, Status, Times};
 use crate::steal_time::StealClock;
 
-/// Looks in succession at which a worker with a task has neither forked nor finished anything, so that it may be
-/// waiting for what another task would do. The second number counts where no worker of the pool has moved. The papers'
-/// programs are left alone for long.
+/// The number of successive looks without progress after which a worker with a task counts as stuck: it may wait for
+/// another task. The second number is for looks at which no worker of the pool has moved. Programs under the papers'
+/// policies have much longer limits.
 const STUCK_AFTER: [u32; 2] = [3, 2];
 const STUCK_AFTER_LONG: [u32; 2] = [100, 100];
 
-/// A tenth of a quantum of blocked time shows that tasks block. No more workers are asked after that.
+/// The divisor for blocked time. If a tenth of a quantum was blocked, tasks do block, and no more workers are
+/// queried.
 const MUCH_BLOCKED: u64 = 10;
 
-/// Below this part of its share, or of a core, a program need not be asked what it could use.
+/// The divisor for little use. A program that used less than this part of its share, or of a core, is not queried for
+/// what it could use.
 const LITTLE: u64 = 10;
 
-/// How long the machine's cores had nothing to run between two looks that both asked for it.
+/// The idle time of the machine's cores between two looks that both read it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct IdleClock {
-    /// At the last look, if it was asked for.
+    /// The idle time at the last look, in ns, if it was read.
     last: Option<u64>,
 }
 
 impl IdleClock {
-    /// The idle time since the last look, if it is known now and was then; else zero. `now` counts from when the
-    /// machine began.
+    /// Returns the idle time since the last look in ns, if it is known now and was known then; else 0. `now` counts
+    /// from the start of the machine.
     pub fn look(&mut self, now: Option<u64>) -> u64 {
         let last = core::mem::replace(&mut self.last, now);
         now.zip(last).map_or(0, |(now, last)| now.saturating_sub(last))
     }
 }
 
-/// How the program comes by time, as the last look left it.
+/// The terms on which the program got processor time, as the last look left them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Basis {
     pub(crate) mode: Mode,
     pub(crate) room: Room,
     pub(crate) share_milli: u32,
-    /// Cores that the program held when the quantum began, if other programs want cores.
+    /// The number of cores that the program held when the quantum began, if other programs want cores.
     pub(crate) allotment: Option<u32>,
 }
 
-/// What was seen at the last look.
+/// The observations of the last look.
 pub(crate) struct Observer {
     pools: BTreeMap<u64, Seen>,
     clock_ns: u64,
     held_ns: u64,
     busy_ns: u64,
-    /// Time of workers that have ended, as far as an account has it.
+    /// The times of ended workers that an account has counted already.
     ended: Times,
     first_thread: Option<Times>,
     idle_clock: IdleClock,
     steal_clock: StealClock,
 }
 
-/// What was seen of a pool's workers a look ago.
+/// The observations of a pool's workers at the previous look.
 struct Seen {
     workers: Vec<One>,
-    /// Workers that were let in beside those that do not move.
+    /// The number of workers that were let in because others do not move.
     relief: u32,
-    /// Looks in succession at which nothing moved.
+    /// The number of successive looks at which no worker moved.
     still: u32,
 }
 
@@ -98,31 +101,31 @@ struct Seen {
 struct One {
     sample: Sample,
     times: Option<Times>,
-    /// Looks in succession at which it had not moved.
+    /// The number of successive looks at which the worker had not moved.
     unmoved: u32,
 }
 
-/// What is added up at one look.
+/// The sums of one look.
 #[derive(Default)]
 struct Sums {
     lasted: u64,
     asks: bool,
-    /// More workers are awake beside other programs than the program holds cores.
+    /// True if the program shares cores with other programs and has more workers awake than it holds cores.
     is_crowd: bool,
-    /// Time that workers with a task were off their cores without waiting for one.
+    /// The time that workers with a task were off their cores without waiting for one.
     blocked_ns: u64,
-    /// Time on cores of the workers that were asked, and what they could have had.
+    /// The time on cores of the workers that were queried, and below it the time that they could have used.
     on_core_ns: u64,
     able_ns: u64,
-    /// What they and the program's first thread waited for a core.
+    /// The time that these workers and the program's first thread waited for a core.
     for_core_ns: u64,
-    /// Some worker was asked for the first time.
+    /// True if a worker was queried for the first time.
     is_partial: bool,
     unmoved: u32,
 }
 
 impl Observer {
-    /// For a process that has used so much time.
+    /// Makes the observer of a process that has used `clock_ns` of processor time.
     pub(crate) fn new(clock_ns: u64) -> Observer {
         Observer {
             pools: BTreeMap::new(),
@@ -136,12 +139,13 @@ impl Observer {
         }
     }
 
-    /// Time that all workers together had had a task at the last look.
+    /// Returns the total time that workers had had a task at the last look.
     pub(crate) fn busy_ns(&self) -> u64 {
         self.busy_ns
     }
 
-    /// What the pools did since the last look, `lasted` ago: the part of an account that the table does not say.
+    /// Returns the account of the pools since the previous look, which was `lasted` ago, without the values from the
+    /// table.
     pub(crate) fn look<P: Pools>(&mut self, pools: &mut P, basis: Basis, lasted: u64) -> Account {
         let Spent { held_ns: held, clock_ns: clock, granted_ns, ended } = pools.spent(lasted);
         let held_ns = held - core::mem::replace(&mut self.held_ns, held);
@@ -152,7 +156,7 @@ impl Observer {
         let leaves_some = basis.mode == Mode::Cores && used_ns < held_ns;
         let idle_ns = self.idle_clock.look(if leaves_some { pools.idle_ns() } else { None });
         let steal = self.steal_clock.look(lasted, || pools.stolen());
-        // While the program holds cores this is known of the next look too, where it may be what counts.
+        // While the program holds cores, the times are read at each look, because the next look may need them.
         let first_thread = if asks || basis.mode == Mode::Cores { pools.first_thread() } else { None };
         let before = core::mem::replace(&mut self.first_thread, first_thread);
         let waited = first_thread.zip(before).filter(|_| asks).map_or(0, |(now, then)| {
@@ -184,19 +188,19 @@ impl Observer {
         account.usage_ns = busy.saturating_sub(core::mem::replace(&mut self.busy_ns, busy));
         sums.look_back(before.into_values(), ended, &mut self.ended);
         (account.unmoved, account.blocked_ns) = (sums.unmoved, sums.blocked_ns);
-        // What is known if the workers are not asked.
+        // The value to use if the workers are not queried.
         let presumed_ns = if basis.mode == Mode::Cores { used_ns.max(held_ns) } else { used_ns };
         (account.able_ns, account.wanted_ns) = sums.could_use(used_ns, presumed_ns, granted_ns);
         account
     }
 }
 
-/// Whether the policy could decide otherwise if it knew what the workers waited for. `had_ns`: the time that the
-/// program used, and that ended workers waited for a core.
+/// True if knowing what the workers waited for could change the policy's decision. `had_ns` is the time that the
+/// program used, plus the time that ended workers waited for a core.
 fn asks(Basis { mode, room, share_milli, .. }: Basis, [used_ns, had_ns]: [u64; 2], held_ns: u64, lasted: u64) -> bool {
     let share_ns = lasted * u64::from(share_milli) / 1000;
     match mode {
-        // In a crowd nothing follows from it.
+        // In a crowd the policy does not use it.
         Mode::Time if room == Room::One => false,
         Mode::Time => had_ns > share_ns.min(lasted) / LITTLE && used_ns < share_ns,
         Mode::Cores => used_ns < held_ns || held_ns < share_ns / 2,
@@ -204,7 +208,8 @@ fn asks(Basis { mode, room, share_milli, .. }: Basis, [used_ns, had_ns]: [u64; 2
 }
 
 impl Seen {
-    /// For a pool that is seen for the first time. True: its threads have begun since the last look.
+    /// Makes the record of a pool that is seen for the first time. `has_just_begun`: its threads began after the
+    /// previous look.
     fn new(workers: u32, has_just_begun: bool) -> Seen {
         let one = One { times: has_just_begun.then(Times::default), ..One::default() };
         Seen { workers: vec![one; workers as usize], relief: 0, still: 0 }
@@ -212,8 +217,8 @@ impl Seen {
 }
 
 impl Sums {
-    /// Looks at a pool's workers. Returns how many that count as awake need no core, or wait for what others would do.
-    /// They are as many as their time in system calls with a task in hand makes up, and those that do not move.
+    /// Looks at a pool's workers. Returns how many of the awake workers need no core, or wait for other tasks. These
+    /// are the time in system calls with a task in hand, expressed in workers, and the workers that do not move.
     fn look(&mut self, pool: &impl Staff, status: Status, seen: &mut Seen) -> u32 {
         let Status { awake, retired, queued, most, lends, .. } = status;
         let counts_blocked = retired > 0 || awake > most;
@@ -231,7 +236,7 @@ impl Sums {
                 let gap = one.gap(&before);
                 let most_gaps = if asks_if_blocked { 50 } else { 8 };
                 let is_blocked = if is_awake && gap * most_gaps > self.lasted { pool.is_blocked(worker) } else { None };
-                // A wait for a core that is not over is in no account yet.
+                // The system does not count a wait for a core before the wait is over.
                 let waits_still = if is_blocked == Some(false) { gap } else { 0 };
                 self.ask(&before, one, waits_still);
                 if counts_blocked && is_blocked == Some(true) {
@@ -262,7 +267,7 @@ impl Sums {
         let waits = queued > 0 && retired > 0;
         let is_still = waits && busy > 0 && unmoved == busy;
         seen.still = if is_still { seen.still + 1 } else { 0 };
-        // One worker too many takes nothing from other programs: it runs on this one's cores.
+        // A worker too many takes nothing from other programs, because it runs on this program's cores.
         seen.relief = match seen.still {
             _ if !waits => seen.relief / 2,
             still if still >= still_after => (2 * seen.relief).max(busy),
@@ -273,7 +278,7 @@ impl Sums {
         seen.relief.max(u32::try_from(blocked).unwrap_or(u32::MAX))
     }
 
-    /// Where a worker's time went, of which it `waits_still` for a core.
+    /// Adds the times of a worker. Of these, it `waits_still` for a core.
     fn ask(&mut self, before: &One, now: &One, waits_still: u64) {
         let (Some(then), Some(times)) = (before.times, now.times) else {
             self.is_partial |= now.times.is_some();
@@ -286,8 +291,8 @@ impl Sums {
         self.able_ns += able(on_core, for_core, self.lasted);
     }
 
-    /// Counts the time of workers whose pools have ended since the last look. `gone`: the pools of which that look saw
-    /// the workers. `known`: the time of ended workers that earlier accounts have.
+    /// Counts the time of workers whose pools have ended since the previous look. `gone`: the ended pools as the
+    /// previous look saw them. `known`: the time of ended workers that earlier accounts have.
     fn look_back(&mut self, gone: impl Iterator<Item = Seen>, ended: Times, known: &mut Times) {
         let mut are_known = true;
         for one in gone.flat_map(|pool| pool.workers) {
@@ -296,7 +301,7 @@ impl Sums {
                 None => are_known = false,
             }
         }
-        // A worker that has not ended yet counts at the next look.
+        // A worker that has not ended yet is counted at a later look.
         let on_core = ended.on_core.saturating_sub(known.on_core);
         let for_core = ended.for_core.saturating_sub(known.for_core);
         known.on_core += on_core;
@@ -309,14 +314,14 @@ impl Sums {
         self.is_partial |= self.asks && !are_known;
     }
 
-    /// What the program could have used, and what its threads had or waited for.
+    /// Returns the time that the program could have used, and the time that its threads had or waited for.
     fn could_use(&self, used_ns: u64, presumed_ns: u64, granted_ns: Option<u64>) -> (u64, u64) {
         if let Some(granted_ns) = granted_ns {
-            // That is what the process can use, however fast it does.
+            // The grant limits what the process can use, however fast it uses it.
             let most = used_ns.min(granted_ns);
             return (most, most);
         }
-        // Threads that are no workers count as they are.
+        // Threads that are not workers count with the time that they used.
         let asked = used_ns.saturating_sub(self.on_core_ns) + self.able_ns;
         let able_ns = if self.asks && !self.is_partial { asked.max(used_ns) } else { presumed_ns };
         (able_ns, able_ns.max(used_ns + self.for_core_ns))
@@ -324,22 +329,22 @@ impl Sums {
 }
 
 impl One {
-    /// What the worker spent with a task in hand, neither on a core nor after a wait for one.
+    /// Returns the time that the worker had a task and neither ran nor waited for a core.
     fn gap(&self, before: &One) -> u64 {
         let (Some(then), Some(times)) = (before.times, self.times) else { return 0 };
         let busy = self.sample.busy_ns.saturating_sub(before.sample.busy_ns);
         busy.saturating_sub(times.sum().saturating_sub(then.sum()))
     }
 
-    /// Whether it had no time since the last look because it got no core: then it is no wonder that it has not moved.
+    /// True if the worker had no time since the previous look because it got no core. Then it could not have moved.
     fn waits_for_a_core(&self, before: &One, is_blocked: impl FnOnce() -> Option<bool>) -> bool {
         let had_none = self.sample.clock_ns.is_some() && self.sample.clock_ns == before.sample.clock_ns;
         had_none && is_blocked() == Some(false)
     }
 }
 
-/// What a thread that had so much time, and waited so long for it, could have had: it blocks as often in the time that
-/// is left to it.
+/// Returns the time that a thread could have used if it ran `on_core` and waited `for_core`. Assumes that it blocks
+/// for the same part of the time in which it does not wait for a core.
 fn able(on_core: u64, for_core: u64, lasted: u64) -> u64 {
     let left = lasted.saturating_sub(for_core);
     if left < on_core.max(lasted / 20) {
@@ -357,9 +362,9 @@ mod tests {
     fn a_wait_for_a_core_is_no_wait_that_the_program_wants() {
         const MS: u64 = 1_000_000;
         let able = |on_core: u64, for_core: u64, lasted: u64| able(on_core * MS, for_core * MS, lasted * MS) / MS;
-        // It computed all the time that it was let to.
+        // The thread computed whenever it had a core.
         assert_eq!([able(5, 5, 10), able(0, 10, 10), able(3, 40, 10)], [10; 3]);
-        // It blocked for three quarters of the time, or of that in which it did not wait for a core.
+        // The thread blocked for three quarters of the time, or of the time in which it did not wait for a core.
         assert_eq!([able(2, 0, 8), able(1, 4, 8), able(0, 0, 8)], [2, 2, 0]);
     }
 
@@ -373,13 +378,13 @@ mod tests {
             sums.look_back(gone.into_iter(), ended, &mut known);
             (sums.on_core_ns, sums.for_core_ns, sums.able_ns, sums.is_partial)
         };
-        // One pool came and went.
+        // A pool was made and ended between two looks.
         assert_eq!(look_back(vec![], times(10, 30)), (10, 30, 40, false));
         assert_eq!(look_back(vec![], times(10, 30)), (0, 0, 0, false));
-        // An earlier look has a part of what this worker had. It ends after its pool.
+        // An earlier look has counted a part of this worker's time. The worker ends after its pool.
         assert_eq!(look_back(vec![pool(Some(times(20, 5)))], times(10, 30)), (0, 0, 0, false));
         assert_eq!(look_back(vec![], times(35, 36)), (5, 1, 6, false));
-        // What this one had before is not known, so neither is what it had since.
+        // The earlier time of this worker is unknown, so its time since then is unknown too.
         assert_eq!(look_back(vec![pool(None)], times(99, 99)), (0, 0, 0, true));
         assert_eq!(look_back(vec![], times(100, 99)), (1, 0, 1, false));
     }

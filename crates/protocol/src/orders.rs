@@ -1,20 +1,21 @@
-//! What a program is asked from outside, and what then holds of it.
+//! The requests that other processes make to a program, and the settings that result from them.
 //!
 //! ```text
 //!   a setter                     the program's slot in the table                its coordinator, at each look
-//!   Words::ask ─ one write ▶  weight │ value, tenure │                  ┌─ weight: that, or else its own
-//!           ── the bell ──▶   cores  │ value, tenure │ ── Requests ───▶ ├─ cores:  that, or else its own most
-//!                             pause  │ until, tenure │   (in_force)     └─ pause:  until then, or not at all
+//!   Words::ask ─ one write ▶  weight │ value, tenure │                  ┌─ weight: requested, else own
+//!           ── the bell ──▶   cores  │ value, tenure │ ── Requests ───▶ ├─ cores:  requested, else own limit
+//!                             pause  │ until, tenure │   (in_force)     └─ pause:  until then, or no pause
 //! ```
 //!
-//! 1. *Nothing is half-written.* Each property is one word, so a setter that is killed has asked for it or has not.
+//! 1. *Nothing is half-written.* Each property is one word, so a setter that is killed has either written its whole
+//!    request or nothing.
 //! 2. *A request is for one program.* A word holds the low bits of the slot's tenure, which counts the programs that
-//!    have had the slot. A program obeys words of its own tenure only, and one that takes the slot counts it up before
-//!    it says anything of itself. So the setter that saw a program, and writes after another took its place, asks for
-//!    nothing. (It would take 2²⁴ programs in between to be wrong.) Nor does it replace what others asked of the later
-//!    program: see [`Words`].
-//! 3. *A pause ends by itself.* It is the moment until which it lasts, no later than [`MOST_PAUSE`] from now: a word
-//!    that says more, which no setter of ours writes, counts as none.
+//!    have had the slot. A program follows only words of its own tenure, and a program that takes the slot increments
+//!    the tenure before it publishes anything. So a setter that saw one program, and writes after another took its
+//!    place, changes nothing. (After 2²⁴ programs in between, the tenure would match again.) The setter does not
+//!    replace requests to the later program either: see [`Words`].
+//! 3. *A pause ends automatically.* Its word holds the time at which it ends, at most [`MOST_PAUSE`] from now. A word
+//!    with a later time, which no setter of Comity writes, is ignored.
 
 mod words;
 
@@ -22,76 +23,76 @@ use core::time::Duration;
 
 pub use words::Words;
 
-/// The longest pause.
+/// The maximum length of a pause.
 pub const MOST_PAUSE: Duration = Duration::from_secs(24 * 3600);
 
-/// The most that a program can be asked to count.
+/// The maximum weight that can be requested for a program.
 pub const MOST_WEIGHT: u32 = 10_000;
 
-/// The clocks of two processes are one, but a lease is rounded up.
+/// The tolerance in ns for the end of a pause. All processes use one clock, but the end is rounded up.
 const SLACK_NS: u64 = 1_000_000_000;
 
 const TENURE_BITS: u32 = 24;
 const TENURE: u64 = (1 << TENURE_BITS) - 1;
 const MOST_VALUE: u64 = u64::MAX >> TENURE_BITS;
 
-/// A lease is kept in whole milliseconds: so it has room for 34 years of a machine's life.
+/// The unit of a pause's end in a word: whole milliseconds, so the word has room for 34 years of uptime.
 const LEASE_UNIT_NS: u64 = 1_000_000;
 
-/// One thing that a program is asked.
+/// A request to a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Request {
-    /// To count so much; `None`: as it says itself.
+    /// Sets the weight. `None`: the program's own weight.
     Weight(Option<u32>),
-    /// To use so many cores at most; `None`: as many as it says itself.
+    /// Limits the number of cores. `None`: the program's own limit.
     Cores(Option<u32>),
-    /// To rest for so long from now on, but for no longer than [`MOST_PAUSE`]; rounded up to whole milliseconds.
+    /// Pauses the program for this long from now, at most [`MOST_PAUSE`], rounded up to whole milliseconds.
     Pause(Duration),
-    /// To rest no longer.
+    /// Ends a pause.
     Resume,
 }
 
-/// What one property of a program is asked to be, as the word that the table holds. 0: nothing is asked.
+/// The request for one property of a program, as the word of the table. 0: no request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RequestWord(u64);
 
 impl RequestWord {
-    /// Asks the program of this tenure for `value`, of which as much counts as there is room for; 0 takes an earlier
-    /// request back.
+    /// Requests `value` of the program of this tenure. A value that is too large for the word is reduced to its
+    /// maximum. 0 withdraws an earlier request.
     pub fn new(tenure: u64, value: u64) -> RequestWord {
         RequestWord(value.min(MOST_VALUE) << TENURE_BITS | tenure & TENURE)
     }
 
-    /// Asks it to rest until `until_ns`.
+    /// Requests that the program of this tenure rests until `until_ns`.
     pub fn pause(tenure: u64, until_ns: u64) -> RequestWord {
         RequestWord::new(tenure, until_ns.div_ceil(LEASE_UNIT_NS))
     }
 
-    /// The word.
+    /// Encodes the request as a word of the table.
     pub fn to_bits(self) -> u64 {
         self.0
     }
 
-    /// What the program of this tenure is asked for.
+    /// Returns the value requested of the program of this tenure.
     fn value(self, tenure: u64) -> Option<u64> {
         let is_meant = self.0 & TENURE == tenure & TENURE;
         Some(self.0 >> TENURE_BITS).filter(|value| is_meant && *value > 0)
     }
 }
 
-/// What a program is asked for.
+/// The requests to a program that are in its words.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Requests {
-    /// How much it is to count.
+    /// The requested weight.
     pub weight: Option<u32>,
-    /// The most cores that it is to use.
+    /// The requested maximum number of cores.
     pub cores: Option<u32>,
-    /// The moment until which it is to rest, in nanoseconds of the machine's monotonic clock.
+    /// The requested end of a pause, in ns of the machine's monotonic clock.
     pub paused_until: Option<u64>,
 }
 
 impl Requests {
-    /// What its words say to the program of this tenure: weight, cores, pause.
+    /// Decodes the words of the program of this tenure: weight, cores, pause.
     pub fn read(words: [u64; 3], tenure: u64) -> Requests {
         let [weight, cores, pause] = words.map(|word| RequestWord(word).value(tenure));
         let small = |value: u64| u32::try_from(value).unwrap_or(u32::MAX);
@@ -102,30 +103,30 @@ impl Requests {
         }
     }
 
-    /// The same without what is over, or never was.
+    /// Returns the requests without a pause that is over or was invalid.
     pub fn at(self, now_ns: u64) -> Requests {
         let latest = now_ns.saturating_add(MOST_PAUSE.as_nanos() as u64 + SLACK_NS);
         let lasts = |until: &u64| (now_ns + 1..=latest).contains(until);
         Requests { paused_until: self.paused_until.filter(lasts), ..self }
     }
 
-    /// What holds of a program that counts `own.weight` of its own accord and uses at most `own.cores`.
+    /// Returns the settings of a program with these requests and its own settings.
     pub fn in_force(self, own: Own, now_ns: u64) -> InForce {
         let Requests { weight, cores, paused_until } = self.at(now_ns);
         InForce { weight: weight.unwrap_or(own.weight), cores: cores.or(own.cores), paused_until }
     }
 }
 
-/// What a program says of itself.
+/// The settings that a program has chosen itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Own {
-    /// How much it counts.
+    /// The weight.
     pub weight: u32,
-    /// The most cores that it uses; `None`: as many as it can.
+    /// The maximum number of cores. `None`: no limit.
     pub cores: Option<u32>,
 }
 
-/// How much a program counts that says nothing.
+/// The weight of a program that does not choose one.
 const USUAL_WEIGHT: u32 = 100;
 
 impl Default for Own {
@@ -140,41 +141,41 @@ impl Default for InForce {
     }
 }
 
-/// What holds of a program until its coordinator looks again. Unless it says otherwise it counts as usual, and uses
-/// what it can.
+/// The settings of a program until its coordinator looks again. By default it has the usual weight and no limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InForce {
-    /// How much it counts.
+    /// The weight.
     pub weight: u32,
-    /// The most cores that it uses; `None`: as many as it can.
+    /// The maximum number of cores. `None`: no limit.
     pub cores: Option<u32>,
-    /// It rests until then.
+    /// The time at which its pause ends, in ns of the machine's monotonic clock.
     pub paused_until: Option<u64>,
 }
 
 impl InForce {
-    /// Where nothing is asked.
+    /// Returns the program's own settings, without any request.
     pub fn of(own: Own) -> InForce {
         InForce { weight: own.weight, cores: own.cores, paused_until: None }
     }
 
-    /// Of `usable` cores those that it may use at a time: one at least.
+    /// Returns the number of cores that the program may use at a time, out of `usable` cores. It is at least 1.
     pub fn cap(&self, usable: u32) -> u32 {
         self.cores.map_or(usable, |cores| cores.clamp(1, usable.max(1)))
     }
 
-    /// The most that it may use, whatever is usable.
+    /// Returns the maximum number of cores, whatever number is usable.
     pub fn most(&self) -> u32 {
         self.cores.map_or(u32::MAX, |cores| cores.max(1))
     }
 
-    /// So many workers of each of its pools may be awake, where it may use `usable` cores and so many pools have work:
-    /// the cores are divided among these.
+    /// Returns how many workers of each pool may be awake if the program may use `usable` cores and `at_work` pools
+    /// have work. With a limit, the cores are divided among these pools.
     pub fn room_of_each(&self, usable: u32, at_work: usize) -> u32 {
         self.cores.map_or(u32::MAX, |_| (usable / at_work.max(1) as u32).max(1))
     }
 
-    /// For how long it is to rest; that is when to look again, if no bell rings before.
+    /// Returns how long the program still has to rest. Without a ring of its bell, its coordinator looks again after
+    /// this time.
     pub fn rests_for(&self, now_ns: u64) -> Option<Duration> {
         let left = self.paused_until?.checked_sub(now_ns).filter(|left| *left > 0)?;
         Some(Duration::from_nanos(left))

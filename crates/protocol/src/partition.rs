@@ -1,15 +1,16 @@
-//! Which cores each program is entitled to: computed by every program alike, from what the table says.
+//! The division of the cores among programs. Every program computes it in the same way from the table.
 //!
-//! There are no states: a pure function of what programs ask for, which program owns and which holds each core, and
-//! the time.
+//! There are no states. The division is a pure function of the programs' claims, the owner and the holder of each
+//! core, and the time.
 //!
 //! # Invariants
 //!
 //! - Programs that see the same table at the same time compute the same owners.
 //! - A core has one owner at most, which has work and may use the core.
-//! - How many cores a program owns is [`deq_in_turn`]'s to say, or [`gangs_in_turn`]'s, and more only where some are
-//!   left.
-//! - A program keeps what it owns before it gets what it holds, and that before any other: so little moves.
+//! - [`deq_in_turn`] or [`gangs_in_turn`] determines the number of cores of each program. A program gets more only if
+//!   cores are left over.
+//! - A program keeps cores that it owns, then gets cores that it holds, then other cores. So few cores change their
+//!   owner.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -21,30 +22,30 @@ use crate::{CoreSet, SlotId};
 /// A program that has work.
 #[derive(Clone, Copy, Debug)]
 pub struct Party {
-    /// Its place.
+    /// The program's place in the table.
     pub slot: SlotId,
-    /// What it asks for.
+    /// The program's claim.
     pub claim: Claim,
-    /// The cores that it may use at all.
+    /// The cores that the program is allowed to use.
     pub may_use: CoreSet,
 }
 
 /// The owner of each core.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Partition {
-    /// By core.
+    /// The owners, by core.
     pub owners: Vec<Option<SlotId>>,
-    /// By party: how long until a turn of its begins or ends, in units of 2⁻⁶⁴ of a frame.
+    /// The time until a turn of the party begins or ends, by party, in units of 2⁻⁶⁴ of a frame.
     pub until_change: Vec<Option<u64>>,
 }
 
-/// The owner of each core, for the cores from 0 to one less than the length of `owners`, which holds the present
-/// owners.
+/// Returns the owner of each core from 0 to `owners.len() - 1`. `owners` has the present owners.
 ///
-/// How many each gets is [`deq_in_turn`]'s to say, or [`gangs_in_turn`]'s where programs have all cores in turn. Which
-/// ones: those that it has, so that little moves; then those that it uses already; then the lowest. Programs that come
-/// one after the other so get adjacent cores (DWS §3.1). Where affinities keep a program from its share, or a gang
-/// does not desire all cores, what is left goes to those that still desire some.
+/// [`deq_in_turn`] determines how many cores each program gets, or [`gangs_in_turn`] if programs have all cores in
+/// turn. A program keeps the cores that it owns, so few cores change their owner. Then it gets cores that it uses
+/// already, then the lowest. Programs that start one after another get adjacent cores in this way (DWS §3.1). Cores
+/// are left over if affinities keep a program from its share, or a gang does not desire all cores. These go to
+/// programs that have fewer cores than they desire.
 pub fn partition(
     parties: &[Party],
     division: Division,
@@ -63,7 +64,8 @@ pub fn partition(
     let allotted = divide(cores.len() as u32, &claims, phase);
     let mut left: Vec<u32> = allotted.iter().map(|Allotted { cores, .. }| *cores).collect();
     let mut partition = vec![None; owners.len()];
-    // Counted along: with 256 programs on 1,024 cores, counting them for each core takes 66 ms instead of 1.
+    // The counts are updated incrementally. With 256 programs on 1,024 cores, counting again for each core takes 66
+    // ms instead of 1 ms.
     let mut has = vec![0; parties.len()];
     let mut give = |core: usize, nth: usize, partition: &mut [Option<SlotId>], has: &mut [u32]| {
         if partition[core].is_none() && left[nth] > 0 && parties[nth].may_use.contains(core) {

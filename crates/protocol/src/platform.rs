@@ -1,14 +1,16 @@
-//! What a driver has for the steps: words that several workers share, barriers, a lock, and a cell that is set once.
+//! The primitives that a driver provides for the steps: words that several workers share, barriers, a lock, and a
+//! cell that is set once.
 //!
-//! A cell is empty, then set for ever; a lock is free or held; the words have the states that the steps give them.
+//! A cell is empty, and after it is set it stays set. A lock is free or held. The steps define the states of the
+//! words.
 //!
 //! # Invariants
 //!
 //! - A word is an atomic: its methods have the orders that they are called with.
-//! - Of two workers that each write and then look, one after [`light`](Platform::light) and one after a
-//!   [`heavy`](Platform::heavy) that is not refused, at least one sees what the other wrote.
-//! - What was done under a lock is visible to its next holder, and what was written before a cell was set to each
-//!   thread that finds it set.
+//! - Two workers each write and then look, one after [`light`](Platform::light) and one after a
+//!   [`heavy`](Platform::heavy) that is not refused. At least one of them sees what the other wrote.
+//! - Writes under a lock are visible to its next holder. Writes before a cell is set are visible to each thread that
+//!   finds the cell set.
 //! - A wake-up by [`Parker::wake`] that follows a change of the parker's value is not lost: a worker waits only while
 //!   the value is the old one.
 
@@ -18,60 +20,61 @@ use core::sync::atomic::{AtomicU64, Ordering};
 
 use comity_policy::WorkerId;
 
-/// One pool's words and barriers. A word is made for its `owner`, the worker that writes it most; `None`: for all
-/// alike.
+/// The words and barriers of one pool. Each word is made for its `owner`, the worker that writes it most. `None`: all
+/// workers write it.
 pub trait Platform {
     /// A flag.
     type Bool: Word<bool>;
     /// A word with many values.
     type Word: Word<u32>;
-    /// A sum of what workers add and subtract.
+    /// A sum that workers add to and subtract from.
     type Counter: Counter;
     /// A word that one worker waits on.
     type Parker: Parker;
     /// A lock around a value.
     type Lock<T>: Lock<T>;
-    /// A place for a value that comes later.
+    /// A place for a value that is set later.
     type Once<T>: Once<T>;
 
-    /// A flag with this value.
+    /// Makes a flag with this value.
     fn bool(&self, owner: Option<WorkerId>, value: bool) -> Self::Bool;
 
-    /// A word with this value.
+    /// Makes a word with this value.
     fn word(&self, owner: Option<WorkerId>, value: u32) -> Self::Word;
 
-    /// A sum that begins with 0.
+    /// Makes a sum that begins with 0.
     fn counter(&self) -> Self::Counter;
 
-    /// What `owner` waits on, with this value.
+    /// Makes the word that `owner` waits on, with this value.
     fn parker(&self, owner: WorkerId, value: u32) -> Self::Parker;
 
-    /// A lock around this value.
+    /// Makes a lock around this value.
     fn lock<T>(&self, value: T) -> Self::Lock<T>;
 
-    /// A place without a value yet.
+    /// Makes a place without a value.
     fn once<T>(&self) -> Self::Once<T>;
 
-    /// A fence, as [`core::sync::atomic::fence`].
+    /// Executes a fence, see [`core::sync::atomic::fence`].
     fn fence(&self, order: Ordering);
 
-    /// The cheap half of an asymmetric pair of barriers, which keeps no more than the compiler in order.
+    /// Executes the light half of an asymmetric pair of barriers. It only keeps the compiler from reordering.
     fn light(&self);
 
-    /// The other half, which orders the memory of all threads of the program. False: it is refused, and what others
-    /// wrote before a [`Platform::light`] may be invisible.
+    /// Executes the heavy half of the pair, which orders the memory of all threads of the program. Returns false if
+    /// it is refused: writes of other threads before a [`Platform::light`] may then be invisible.
     fn heavy(&self) -> bool;
 }
 
 /// A word that workers share.
 pub trait Word<T> {
-    /// As that of an atomic.
+    /// Loads the value like an atomic.
     fn load(&self, order: Ordering) -> T;
 
-    /// As that of an atomic.
+    /// Stores a value like an atomic.
     fn store(&self, value: T, order: Ordering);
 
-    /// As that of an atomic: what it held, as `Ok` where that was `current` and is replaced.
+    /// Compares and exchanges like an atomic. Returns the value before: `Ok` if it was `current` and is replaced,
+    /// else `Err`.
     #[expect(clippy::missing_errors_doc, reason = "no failure: the other outcome")]
     fn compare_exchange(&self, current: T, new: T, success: Ordering, failure: Ordering) -> Result<T, T>;
 }
@@ -90,7 +93,7 @@ impl Word<u64> for AtomicU64 {
     }
 }
 
-/// Where one thread does all, as in a simulation.
+/// A word for programs in which one thread takes all steps, for example a simulation.
 impl<T: Copy + PartialEq> Word<T> for Cell<T> {
     fn load(&self, _: Ordering) -> T {
         self.get()
@@ -112,35 +115,35 @@ impl<T: Copy + PartialEq> Word<T> for Cell<T> {
 
 /// A number that several workers change.
 pub trait Counter: Word<i32> {
-    /// Adds, wrapping around, and returns what it was.
+    /// Adds, wrapping around, and returns the value before.
     fn fetch_add(&self, summand: i32, order: Ordering) -> i32;
 
-    /// Subtracts, wrapping around, and returns what it was.
+    /// Subtracts, wrapping around, and returns the value before.
     fn fetch_sub(&self, summand: i32, order: Ordering) -> i32;
 
-    /// As that of an atomic: replaces the value while `next` has one, and returns what it was.
+    /// Replaces the value if `next` returns one, like an atomic. Returns the value before.
     #[expect(clippy::missing_errors_doc, reason = "no failure: the other outcome")]
     fn fetch_update(&self, set: Ordering, fetch: Ordering, next: impl FnMut(i32) -> Option<i32>) -> Result<i32, i32>;
 }
 
 /// A word that one worker waits on.
 pub trait Parker: Word<u32> {
-    /// Wakes the worker, which waits or is about to. The word has been set before.
+    /// Wakes the worker, which waits or is about to wait. The caller has set the word before.
     fn wake(&self, waker: Waker);
 }
 
-/// What a waker does next.
+/// The waker's next action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Waker {
-    /// It goes on running: the woken worker needs another core.
+    /// The waker continues to run, so the woken worker needs another core.
     GoesOn,
-    /// It makes room: it is about to wait itself.
+    /// The waker is about to wait, so the woken worker can use its core.
     MakesRoom,
 }
 
 /// A lock around a value.
 pub trait Lock<T> {
-    /// What a thread holds while it has the lock.
+    /// The guard that a thread holds while it has the lock.
     type Guard<'a>: DerefMut<Target = T>
     where
         Self: 'a,
@@ -155,11 +158,11 @@ pub trait Lock<T> {
     }
 }
 
-/// A place for a value that comes later, and stays.
+/// A place for a value that is set later and then never changes.
 pub trait Once<T> {
-    /// The value, if it has come. What was written before it came is visible then.
+    /// Returns the value if it is set. Writes before it was set are then visible.
     fn get(&self) -> Option<&T>;
 
-    /// Sets the value, unless there is one. Returns the one that is there from now on.
+    /// Sets the value if none is set. Returns the value that is set afterwards.
     fn set(&self, value: T) -> &T;
 }

@@ -1,5 +1,5 @@
-//! A program that takes part in the core table, as its driver has it: what the [observer](crate::observer) and the
-//! [quantum](crate::quantum) ask of it and have it do.
+//! The interface of a program in the core table. A driver implements it; the [observer](crate::observer) and the
+//! [quantum](crate::quantum) query and change the program through it.
 
 use comity_policy::{Mode, Room, WorkerId};
 
@@ -8,189 +8,196 @@ use crate::orders::InForce;
 use crate::steal_time::Reading;
 use crate::table::{Gain, Seat};
 
-/// A program that takes part in the core table.
+/// A program that is a member of the core table.
 pub trait Program {
-    /// Its place in the table.
+    /// The type of the program's place in the table.
     type Seat: Seat;
-    /// One of those that use its cores, with the lock of its books.
+    /// A pool or a command that uses the program's cores, with the lock of its books.
     type Staff<'a>: Staff
     where
         Self: 'a;
 
-    /// Returns its place in the table.
+    /// Returns the program's place in the table.
     fn seat(&self) -> &Self::Seat;
 
-    /// How many use its cores: its pools; or one, where that is no pool.
+    /// Returns the number of pools that use the program's cores. It is 1 if a command uses them.
     fn staffs(&self) -> usize;
 
-    /// Takes the lock of one of them.
+    /// Takes the lock of the books of the pool with this number.
     fn staff(&mut self, nth: usize) -> Self::Staff<'_>;
 
-    /// What holds of it by now, after what was asked from outside. How much it counts is the table's to know.
+    /// Returns the program's present settings, including requests from outside. Only the table knows the weight.
     fn in_force(&self) -> InForce {
         InForce::default()
     }
 
-    /// The most cores that its share can be.
+    /// Returns the maximum number of cores that the program's share can be.
     fn cap(&self) -> u32 {
         self.in_force().most()
     }
 
-    /// How the program stands from now on. No other wants cores if it is `alone`; it can use `usable` at the most.
+    /// Sets the terms on which the program runs from now on. `alone`: no other program wants cores. `usable`: the
+    /// maximum number of cores that it can use.
     fn stand(&mut self, alone: bool, mode: Mode, room: Room, usable: u32);
 
-    /// From now on no worker of its begins a task, or workers may again. Follows [`Program::stand`]. Where nothing is
-    /// asked of a program, there is nothing to do.
+    /// Closes the program's pools, so that no worker begins a task, or opens them again. Follows [`Program::stand`].
+    /// The default is for a program that is never asked to rest.
     fn close(&mut self, _closed: bool) {}
 
-    /// Shares out the program's cores among those that use them. Where that is one, there is nothing to do.
+    /// Divides the program's cores among its pools. The default is for a program of one pool.
     fn divide(&mut self) {}
 }
 
-/// What uses a program's cores, while the lock of its books is held: a pool, or a command. The default methods hold for
-/// a command, whose workers are not known.
+/// A user of a program's cores, with the lock of its books: a pool or a command. The default methods are for a
+/// command, whose workers are unknown.
 pub trait Staff {
-    /// Returns what the books say.
+    /// Returns the numbers in the books.
     fn status(&self) -> Status;
 
-    /// The cores that the program holds, those that others use included.
+    /// Returns the cores that the program holds, including cores that its other pools use.
     fn held(&self) -> CoreSet;
 
-    /// Claims a core, or takes one back. False: there is none, or it may have no more.
+    /// Claims a core, or takes one back. Returns false if no core is available, or the pool may have no more.
     fn gain(&mut self, how: Gain) -> bool;
 
-    /// Releases the core, if it is used here.
+    /// Releases the core, if this pool uses it.
     fn release(&mut self, core: usize);
 
-    /// A worker for each core, if there are any, and no core without one unless the policy keeps it.
+    /// Assigns a worker to each core, if there are workers, and releases cores without a worker unless the policy
+    /// keeps them.
     fn employ(&mut self) {}
 
-    // What is asked of pools.
+    // The following methods concern pools only.
 
-    /// Learns which of its cores the pool has lost.
+    /// Notes in the books which cores the pool has lost.
     fn note_losses(&mut self) {}
 
-    /// See [`Sample`]. 0.5 µs on threads.
+    /// Returns a [`Sample`] of a worker. Takes 0.5 µs on threads.
     fn sample(&self, _worker: WorkerId) -> Sample {
         Sample::default()
     }
 
-    /// Where the time of the worker's thread went. `None` if that is not known. 6 µs on threads.
+    /// Returns the times of the worker's thread. `None`: unknown. Takes 6 µs on threads.
     fn times(&self, _worker: WorkerId) -> Option<Times> {
         None
     }
 
-    /// Whether the worker's thread waits in a system call, and not for a core. `None` if that is not known. 5 µs on
+    /// Returns true if the worker's thread waits in a system call, and not for a core. `None`: unknown. Takes 5 µs on
     /// threads.
     fn is_blocked(&self, _worker: WorkerId) -> Option<bool> {
         None
     }
 
-    /// So many that are awake need no core.
+    /// Sets the number of workers that are awake and need no core.
     fn set_off_core(&mut self, _workers: u32) {}
 
-    /// A core was taken back from the pool, or there is one to be had. True: some were taken back.
+    /// Handles a ring of the bell: a core of the pool was taken back, or a core is available. Returns true if cores
+    /// were taken back.
     fn rung(&mut self) -> bool {
         false
     }
 
-    /// The pool is alone from now on, and releases what it holds while no worker of it is awake.
+    /// Marks the pool as alone, and releases its cores if none of its workers is awake.
     fn leave_off(&mut self) {}
 }
 
-/// Pools that are one program: each is one of its [staffs](Program::staffs).
+/// A program that consists of pools. Each pool is one of its [staffs](Program::staffs).
 pub trait Pools: Program {
-    /// The most cores that the program can use at a time. Asked when a look begins.
+    /// Returns the maximum number of cores that the program can use at a time. Called when a look begins.
     fn usable(&mut self) -> u32;
 
-    /// Whether a worker is awake, or should be.
+    /// True if a worker is awake, or should be.
     fn has_work(&self) -> bool;
 
-    /// True if a pool keeps a core though no worker is awake: for one that was woken and is not up yet, or for the
-    /// thread that handed in its last task, which runs.
+    /// True if a pool keeps a core while no worker is awake. It keeps the core for a worker that was woken and is not
+    /// up yet, or for the running thread that handed in its last task.
     fn keeps_core(&self) -> bool {
         false
     }
 
-    /// The pool, which was closed, is open: wakes every worker that rests.
+    /// Wakes every resting worker of a pool that was closed and is open again.
     fn reopen(&mut self, _nth: usize) {}
 
-    /// Returns the number of workers that count and are awake.
+    /// Returns the number of workers that are awake, without adopted threads.
     fn awake(&mut self) -> u32 {
         (0..self.staffs()).map(|nth| self.staff(nth).status().awake).sum()
     }
 
-    /// A number by which a pool is known at the next look. The default is for pools that stay as long as the program.
+    /// Returns a number that identifies a pool at the next look. The default is for pools that live as long as the
+    /// program.
     fn id(&self, nth: usize) -> u64 {
         nth as u64
     }
 
-    /// Returns what the program has held and used. The last look was `lasted_ns` ago.
+    /// Returns the times that the program has held cores and used them. The previous look was `lasted_ns` ago.
     fn spent(&mut self, lasted_ns: u64) -> Spent;
 
-    /// Time that the machine's cores had nothing to run since it began, over all of them. 5 µs on threads.
+    /// Returns the time in ns that the machine's cores have been idle since it started, summed over all cores. Takes
+    /// 5 µs on threads.
     fn idle_ns(&mut self) -> Option<u64> {
         None
     }
 
-    /// What the CPUs that the program may use have had of a host. `None` where none tells, or the policy does not heed
-    /// it. 7 µs on threads.
+    /// Returns the run time and steal time of the CPUs that the program may use. `None`: the host does not report it,
+    /// or the policy does not use it. Takes 7 µs on threads.
     fn stolen(&mut self) -> Option<Reading> {
         None
     }
 
-    /// Where the time of the program's first thread went, which may be what hands in the tasks. `None` where there is
-    /// none.
+    /// Returns the times of the program's first thread, which may be the thread that hands in the tasks. `None`:
+    /// there is no such thread.
     fn first_thread(&mut self) -> Option<Times> {
         None
     }
 
-    /// Whether that waits in a system call, and not for a core. `None` where there is none, or it is not known.
+    /// Returns true if the first thread waits in a system call, and not for a core. `None`: there is no such thread,
+    /// or it is unknown.
     fn first_thread_is_blocked(&mut self) -> Option<bool> {
         None
     }
 
-    /// Time that all workers together have had a task, those that have ended included.
+    /// Returns the time in ns that all workers together have had a task, including workers that have ended.
     fn busy_ns(&mut self) -> u64;
 }
 
-/// What the books of a pool or of a command say. The workers of a command are not known: their numbers are 0.
+/// The numbers in the books of a pool or of a command. The workers of a command are unknown, so their numbers are 0.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Status {
     /// The number of workers.
     pub workers: u32,
-    /// How many workers that count are awake.
+    /// The number of workers that are awake, without adopted threads.
     pub awake: u32,
-    /// How many workers rest because they have no core.
+    /// The number of workers that rest because they have no core.
     pub retired: u32,
-    /// Tasks that no worker has begun, as they were when the look began.
+    /// The number of tasks that no worker had begun when the look began.
     pub queued: u64,
-    /// The most cores that it can use. More are not claimed at a look, nor taken back.
+    /// The maximum number of cores that the pool can use. A look neither claims nor takes back more.
     pub most: u32,
     /// True if sleepers lend their cores.
     pub lends: bool,
 }
 
-/// What a program has held and used since it began, and what it was granted.
+/// The times that a program has held and used cores since it began, and the time that a quota granted it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Spent {
-    /// Time that cores were held, over all of them.
+    /// The time that cores were held, in ns, summed over all cores.
     pub held_ns: u64,
-    /// The processor time that all threads have had.
+    /// The processor time that all threads have had, in ns.
     pub clock_ns: u64,
-    /// If a quota stops the program: what the program was granted since the last look.
+    /// If a quota stops the program: the processor time that it was granted since the previous look, in ns.
     pub granted_ns: Option<u64>,
-    /// Where the time of the workers went whose pools have ended, while the program was in the table. It belongs to the
-    /// same moment as [`Program::staffs`]. A worker may end after its pool.
+    /// The times of workers whose pools ended while the program was in the table. They are read at the same moment as
+    /// [`Program::staffs`]. A worker may end after its pool.
     pub ended: Times,
 }
 
-/// Where a thread's time went since it began. The rest it spent in system calls.
+/// The times in ns that a thread has run and waited for a core since it began. In the rest of its time it was in
+/// system calls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Times {
-    /// On a core.
+    /// The time on a core.
     pub on_core: u64,
-    /// Waiting for one. A wait that is not over need not be in it.
+    /// The time that it waited for a core. A present wait may be missing.
     pub for_core: u64,
 }
 
@@ -199,24 +206,24 @@ impl Times {
         self.on_core + self.for_core
     }
 
-    /// Adds those of another thread.
+    /// Adds the times of another thread.
     pub fn add(&mut self, other: Times) {
         self.on_core += other.on_core;
         self.for_core += other.for_core;
     }
 }
 
-/// What a driver knows of a worker without asking the system where its time went.
+/// The state of a worker, as far as the driver knows it without a system call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sample {
-    /// It is awake, and counts.
+    /// True if the worker is awake, and no adopted thread.
     pub is_awake: bool,
-    /// It is awake, and has a task.
+    /// True if the worker is awake, and has a task.
     pub is_busy: bool,
-    /// How long it has had one, on a core or not, since it began.
+    /// The time in ns that it has had a task since it began, on a core or not.
     pub busy_ns: u64,
-    /// The processor time that its thread has had, if `is_busy` and it is known.
+    /// The processor time of its thread in ns, if `is_busy` and the time is known.
     pub clock_ns: Option<u64>,
-    /// What changes when it forks, finishes or takes something.
+    /// Counters that change when the worker forks, finishes or takes a task.
     pub progress: [u64; 3],
 }

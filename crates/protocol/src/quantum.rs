@@ -1,24 +1,25 @@
-//! One quantum of a program in the core table: an account in, orders out, and how these are carried out.
+//! One quantum of a program in the core table: the policy gets an account and returns orders, which are then carried
+//! out.
 //!
 //! ```text
 //!   look        losses noted, workers looked at (`observer`)
-//!   round       the table is told the desire of the last look; it says how the program stands
-//!   orders      the policy's coordinator answers the account
+//!   round       publishes the desire of the last look, and computes the program's standing
+//!   orders      the policy's coordinator answers the account with orders
 //!   round       once more, if the desire has changed: the owners of the cores follow it at once
-//!   stand       the books are told the mode, the room and the most cores, before any core is claimed by them
-//!   claims      cores that are not to be held are released first; free ones are claimed, then own ones taken back
-//!   close       the pools of a program that is to rest, or has no core now and is out of turn; or they are opened
-//!   employ      workers for the cores that are there, and no core without one unless the policy keeps it
+//!   stand       the books get the mode, the room and the most cores, before any core is claimed under them
+//!   claims      surplus cores are released first; free cores are claimed, then own cores taken back
+//!   close       closes the pools if the program is paused, or has no core and is out of turn; else opens them
+//!   employ      assigns workers to the cores, and releases cores without a worker unless the policy keeps them
 //! ```
 //!
-//! What holds of the program by [`orders`](crate::orders) bounds what the policy says. While it is to rest, no policy
-//! is asked: it desires and holds nothing, and its pools are closed. While it is out of turn the policy is asked, and
-//! what the program did not do says nothing.
+//! Requests from outside ([`orders`](crate::orders)) limit the policy's orders. While the program is paused, its
+//! policy is not asked: the desire is 0, the program holds no core, and its pools are closed. While the program is
+//! out of turn, its policy is asked, but the time out of turn is not in the account.
 //!
-//! [`Coordination`] is for pools: it looks at their workers, and says when to come by. Commands have their own:
-//! [`command`](crate::command). The quantum works on the table itself, from the [place](Seat) of the program. A driver
-//! has the place, the books and the clock: each call of a [`Program`]'s methods is an effect that is carried out before
-//! the next is decided. Times are in nanoseconds of any clock that does not go back.
+//! [`Coordination`] is for pools: it looks at their workers, and sets the time of the next visit.
+//! [`command`](crate::command) does this for commands. The quantum changes the table directly, through the
+//! [place](Seat) of the program. The driver provides the place, the books and the clock. Each call of a [`Program`]
+//! method is an effect, carried out before the next is decided. Times are in nanoseconds of any monotonic clock.
 
 use alloc::boxed::Box;
 
@@ -31,7 +32,7 @@ use crate::program::{Pools, Program, Staff, Status};
 use crate::table::{self, Gain, Seat};
 use crate::{CoreSet, STOPPED_AFTER, Shortfall, Standing};
 
-/// What is ordered while a program rests. Where it desires none, it has none of its own to hold.
+/// The orders for a program that is paused. With a desire of 0 it owns no core, so it holds none.
 const REST: Orders = Orders {
     desire: 0,
     worth: u32::MAX,
@@ -44,68 +45,69 @@ const REST: Orders = Orders {
     proposal: Proposal::Equal,
 };
 
-/// What one program decides once each quantum, and remembers for the next.
+/// The decisions of a program in each quantum, and its memory of the last one.
 pub(crate) struct Quantum {
     policy: Box<dyn Coordinator>,
     length: u64,
     desire: u32,
-    /// The most cores that are worth using.
+    /// The maximum number of cores that are worth using.
     worth: u32,
     mode: Mode,
     room: Room,
-    /// What the program is entitled to, as the last look had it.
+    /// The share of the program at the last look, in thousandths of a core.
     share_milli: u32,
-    /// Processor time that the program was due since it began.
+    /// The processor time that the program was due since it began, in ns.
     due_ns: u64,
-    /// How much the program counts beside its weight, in thousandths.
+    /// The factor on the program's weight, in thousandths.
     correction: u32,
     proposal: Proposal,
-    /// Cores that were held when the quantum that runs began.
+    /// The number of cores that were held when the present quantum began.
     allotment: u32,
-    /// True if no other program wanted cores then.
+    /// True if no other program wanted cores when the present quantum began.
     is_alone: bool,
-    /// Why the program used less than it held or was due in the quantum that ended.
+    /// The reason why the program used less than it held or was due in the last quantum.
     shortfall: Option<Shortfall>,
-    /// When it comes by for a core that other programs leave free.
+    /// The time of the next visit to claim a core that other programs leave free.
     watched: Option<u64>,
     pub(crate) turn: Turn,
 }
 
-/// Whether a program has its turn, and since when. Times are in nanoseconds.
+/// The state of a program's turn. Times are in nanoseconds.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Turn {
-    /// It rests whenever it is out of turn.
+    /// True if the program rests whenever it is out of turn.
     rests: bool,
-    /// Cores that it is entitled to, as the latest look has it.
+    /// The number of cores that the program is entitled to, by the latest look.
     allotted: u32,
-    /// Which they were.
+    /// The cores that the program owned at the latest look.
     owned: CoreSet,
-    /// When it had a core, or was entitled to one, at the latest look at which it did.
+    /// The time of the latest look at which the program had a core, or was entitled to one.
     had_core: u64,
-    /// How long it goes without before it takes itself for forgotten.
+    /// The maximum time without a core. After it, the program assumes that it was forgotten, and runs.
     patience: u64,
-    /// It is out of turn, and was when this was last looked at.
+    /// The time of the latest check, if the program was out of turn then.
     out_since: Option<u64>,
-    /// How long it was, since the last account.
+    /// The time that the program was out of turn since the last account.
     out_ns: u64,
-    /// Its pools are closed: it is out of turn, or is to rest.
+    /// True if the pools are closed: the program is out of turn, or paused.
     shut: bool,
-    /// They have been opened, and those that rest in the middle of a task do not know.
+    /// True if the pools were opened, but the workers that rest in the middle of a task have not been woken.
     opened: bool,
 }
 
-/// What came of a quantum.
+/// The result of a quantum.
 pub(crate) struct Decided {
-    /// How the program stood when it began.
+    /// The standing of the program when the quantum began.
     pub(crate) standing: Standing,
-    /// Nanoseconds from its beginning until the next look.
+    /// The time in ns from the start of the quantum to the next look.
     pub(crate) due: u64,
-    /// And until a turn of its begins or ends.
+    /// The time in ns from the start of the quantum until a turn of the program begins or ends.
     pub(crate) until_change: Option<u64>,
 }
 
 impl Quantum {
-    /// Of a program that has no core and desires none, under a policy with a quantum of so many nanoseconds.
+    /// Makes the quantum of a program that has no core and a desire of 0, under a policy with a quantum of `length`
+    /// ns.
     pub(crate) fn new(policy: Box<dyn Coordinator>, length: u64) -> Quantum {
         Quantum {
             policy,
@@ -126,19 +128,20 @@ impl Quantum {
         }
     }
 
-    /// When the next look is, or a core that other programs leave free may be claimed, if the next look is then.
+    /// Returns the time of the next visit. It is the next look, at `look`, or earlier if a watched core may be
+    /// claimed before.
     pub(crate) fn next(&self, look: u64) -> u64 {
         self.watched.map_or(look, |at| at.min(look))
     }
 
-    /// The program has claimed what it may.
+    /// Watches cores that other programs leave free, after the program has made its claims.
     pub(crate) fn watch<P: Program>(&mut self, program: &P, now: u64) {
         let view = program.seat().view_at(now);
         self.watched = view.and_then(|view| table::watch(&view)).map(|after| now + after);
     }
 
-    /// Processor time that the program was due since it began, in nanoseconds: its share while it held cores beside
-    /// others, and what it used otherwise.
+    /// Returns the processor time that the program was due since it began, in ns. It is the program's share for the
+    /// time in which the program held cores together with other programs, and the time that it used otherwise.
     pub(crate) fn due_ns(&self) -> u64 {
         self.due_ns
     }
@@ -148,16 +151,16 @@ impl Quantum {
         self.mode == Mode::Cores
     }
 
-    /// Nanoseconds of a quantum.
+    /// Returns the length of a quantum in ns.
     pub(crate) fn length(&self) -> u64 {
         self.length
     }
 
-    /// Decides on what was `seen` of the program in the quantum that ended, and carries that out. The table is told
-    /// that so many workers are `awake`. The program can use so many cores.
+    /// Decides on the account `seen` of the quantum that ended, and carries the orders out. Publishes in the table
+    /// that `awake` workers are awake. The program can use `usable` cores.
     ///
-    /// What the table says (`owned` to `lent`, the share, the allotment) is not yet in the account. What the policy
-    /// orders is carried out as `amended`.
+    /// `seen` lacks the values from the table: `owned` to `lent`, the share, and the allotment. `amended` changes the
+    /// policy's orders before they are carried out.
     pub(crate) fn decide<P: Program>(
         &mut self,
         program: &mut P,
@@ -169,16 +172,16 @@ impl Quantum {
         let [most, cap] = [program.in_force().most(), program.cap()];
         heed(program.seat());
         let standing = program.seat().round(self.desire, awake);
-        // A program that is kept from its share cannot be asked to use it.
+        // A program that is kept from its share cannot use it.
         let standing = Standing { share_milli: standing.share_milli.min(cap.saturating_mul(1000)), ..standing };
         self.share_milli = standing.share_milli;
         self.turn.note(&standing, self.length, now);
-        // One that shares time, or is alone, has what it can use.
+        // A program that shares time, or is alone, gets the time that it can use.
         let is_due = self.mode == Mode::Cores && !standing.alone;
         let could_use = self.worth.min(seen.usable).saturating_mul(1000);
         let share_ns = u64::from(self.share_milli.min(could_use)) * seen.elapsed_ns / 1000;
         self.due_ns += if is_due { share_ns } else { seen.used_ns };
-        // What it did not do while it was out of turn says nothing.
+        // The program could not work while it was out of turn, so that time is not counted.
         let elapsed_ns = seen.elapsed_ns.saturating_sub(core::mem::take(&mut self.turn.out_ns));
         let (lasted_ns, frame_ns) = (seen.elapsed_ns, standing.frame);
         let account =
@@ -186,12 +189,12 @@ impl Quantum {
         self.shortfall = Shortfall::of(&account);
         let orders = amended(self.policy.quantum(&account));
         let until_change = self.carry_out(program, orders, standing, [awake, usable], false, now).until_change;
-        // A program counts as stopped if its coordinator comes by less often.
+        // The program would count as stopped if its coordinator looked less often.
         let due = (self.length * u64::from(orders.due.max(1))).min(STOPPED_AFTER.as_nanos() as u64 / 2);
         Decided { standing, due: due.min(until_change.unwrap_or(due)), until_change }
     }
 
-    /// The program is to rest: it holds nothing, desires nothing, and is closed. The policy hears nothing of it.
+    /// Pauses the program: it holds no core, its desire is 0, and its pools are closed. The policy is not asked.
     pub(crate) fn rest<P: Program>(&mut self, program: &mut P, [awake, usable]: [u32; 2], now: u64) {
         heed(program.seat());
         let standing = program.seat().round(self.desire, awake);
@@ -232,8 +235,8 @@ impl Quantum {
         let owned = owned(program.seat());
         let owned_before = core::mem::replace(&mut self.turn.owned, owned);
         if self.turn.rests && standing.until_change.is_some() {
-            // What it had for its turn. The kernel may have threads of the program that has the next turn wait for
-            // this one's.
+            // These are the cores of the past turn. If they were kept, the kernel might let threads of the program
+            // that has the next turn wait for threads of this one.
             for core in
                 held(program.seat()).iter().filter(|core| owned_before.contains(*core) && !owned.contains(*core))
             {
@@ -249,7 +252,8 @@ impl Quantum {
         for nth in 0..program.staffs() {
             program.staff(nth).employ();
         }
-        // By now it waits for a core, and is told of each that becomes free from here on, until it watches one.
+        // The program now waits for a core. From here on it is notified of each core that becomes free, until it
+        // watches one.
         if self.turn.out_since.is_some() && borrow(program) {
             self.shut(program, closed, now);
             (0..program.staffs()).for_each(|nth| program.staff(nth).employ());
@@ -259,8 +263,8 @@ impl Quantum {
         standing
     }
 
-    /// Closes the pools of a program that is to rest (`closed`) or out of turn, and opens those of any other. To be
-    /// followed by [`Staff::employ`].
+    /// Closes the pools if the program is paused (`closed`) or out of turn, and opens them otherwise. The caller must
+    /// call [`Staff::employ`] afterwards.
     fn shut<P: Program>(&mut self, program: &mut P, closed: bool, now: u64) {
         let turn = &mut self.turn;
         let rests = turn.rests && now.saturating_sub(turn.had_core) <= turn.patience;
@@ -272,8 +276,7 @@ impl Quantum {
         program.close(turn.shut);
     }
 
-    /// A program that is out of turn and has something to do claims a core that no program uses, if there is one, and
-    /// is open.
+    /// Claims a core that no program uses, if the program is out of turn and has tasks, and opens the pools then.
     pub(crate) fn borrow_if_out<P: Program>(&mut self, program: &mut P, now: u64) {
         if self.turn.out_since.is_some() && borrow(program) {
             self.allotment = 1;
@@ -281,7 +284,7 @@ impl Quantum {
         }
     }
 
-    /// Whether its turn is over, or it has to return what it had borrowed, since this was last looked at.
+    /// True if the turn of the program has ended since the last check, or its borrowed core was taken back.
     pub(crate) fn has_lost_its_turn<P: Program>(&self, program: &P) -> bool {
         self.turn.rests && self.turn.out_since.is_none() && self.allotment > 0 && held(program.seat()).is_empty()
     }
@@ -304,10 +307,10 @@ impl Quantum {
     }
 
     fn hold_what_is_owned<P: Program>(&self, program: &mut P) {
-        // Where no program desires any, the owners stay as they are.
+        // If the desire of every program is 0, the owners stay. So this program may still own cores.
         let owned = match self.desire {
             0 => CoreSet::EMPTY,
-            // Out of turn it keeps what it has borrowed until that is taken back.
+            // Out of turn, the program keeps a borrowed core until its owner takes it back.
             _ if self.turn.rests && self.turn.allotted == 0 => owned(program.seat()).union(held(program.seat())),
             _ => owned(program.seat()),
         };
@@ -316,7 +319,7 @@ impl Quantum {
             for core in staff.held().iter().filter(|core| !owned.contains(*core)) {
                 staff.release(core);
             }
-            // Bounded, for what other programs write into the table is without end.
+            // The loop is bounded because other programs may change the table for ever.
             let most = if self.desire == 0 { 0 } else { staff.status().most };
             for how in [Gain::Claim { own_only: true }, Gain::TakeBack] {
                 (0..most).take_while(|_| staff.gain(how)).for_each(drop);
@@ -324,13 +327,13 @@ impl Quantum {
         }
     }
 
-    /// The pools are open.
+    /// Opens the pools.
     fn open<P: Program>(&mut self, program: &mut P) {
         (self.turn.shut, self.turn.opened) = (false, true);
         program.close(false);
     }
 
-    /// The program holds nothing, and desires nothing.
+    /// Releases all cores and sets the desire to 0.
     fn leave_off<P: Pools>(&mut self, pools: &mut P) {
         pools.seat().want(false);
         heed(pools.seat());
@@ -343,12 +346,12 @@ impl Quantum {
 }
 
 impl Turn {
-    /// Whether the program is out of turn, as far as it knows.
+    /// True if the program was out of turn at the latest check.
     pub(crate) fn is_out(&self) -> bool {
         self.out_since.is_some()
     }
 
-    /// How the program stands at a look, where a quantum lasts so long.
+    /// Notes the standing of the program at a look. `quantum` is the length of a quantum.
     fn note(&mut self, standing: &Standing, quantum: u64, now: u64) {
         self.patience = standing.most_out + quantum;
         if !self.rests || standing.allotted > 0 || standing.held > 0 {
@@ -370,14 +373,15 @@ pub(crate) fn held(seat: &impl Seat) -> CoreSet {
     seat.view().map_or(CoreSet::EMPTY, |view| table::held(&view))
 }
 
-/// The coordinator comes by, and claims then.
+/// Begins a visit of the coordinator: see the function of this name in [`table`].
 pub(crate) fn heed(seat: &impl Seat) {
     if let Some(view) = seat.view() {
         table::heed(&view);
     }
 }
 
-/// Claims a core that no program uses for a program that is out of turn and has something to do. False: there is none.
+/// Claims a core that no program uses, for a program that is out of turn and has tasks. Returns false if none was
+/// claimed.
 fn borrow<P: Program>(program: &mut P) -> bool {
     let mut staffs = 0..program.staffs();
     staffs.any(|nth| {
@@ -386,7 +390,7 @@ fn borrow<P: Program>(program: &mut P) -> bool {
     })
 }
 
-/// Releases what the program holds beyond so many cores, those first that are not its own.
+/// Releases the cores that the program holds beyond `most`, cores of other owners first.
 fn release_surplus<P: Program>(program: &mut P, most: u32) {
     let (held, owned) = (held(program.seat()), owned(program.seat()));
     let [others, own] = [false, true].map(|own| held.iter().filter(move |core| owned.contains(*core) == own));
@@ -403,7 +407,7 @@ fn claim_and_take_back<P: Program>(program: &mut P, [mut free, mut back]: [u32; 
         let mut staff = program.staff(nth);
         let Status { queued, retired, .. } = staff.status();
         let wanted = queued.min(retired.into()) as u32;
-        // One pool is asked for as the policy says, whatever it has queued.
+        // The only pool of a program gets the cores that the policy orders, no matter how many tasks it has queued.
         let wanted = if staffs == 1 { u32::MAX } else { wanted };
         let claimed =
             (0..free.min(wanted).min(room)).take_while(|_| staff.gain(Gain::Claim { own_only })).count() as u32;
@@ -418,65 +422,68 @@ fn claim_and_take_back<P: Program>(program: &mut P, [mut free, mut back]: [u32; 
 pub struct Coordination {
     quantum: Quantum,
     observer: Observer,
-    /// Programs in the table when the bell was rung last.
+    /// The number of programs in the table when the bell was last rung.
     population: usize,
-    /// When the last look was, and when the next is due.
+    /// The time of the last look, and below it the time at which the next look is due.
     looked: u64,
     next: u64,
-    /// What held at the last visit.
+    /// The settings at the last visit.
     told: InForce,
-    /// The program rests.
+    /// True if the program is paused.
     closed: bool,
 }
 
-/// Why a coordinator came by.
+/// The reason for a visit of the coordinator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Visit {
-    /// Its bell was rung; no look was due.
+    /// The bell was rung, and no look was due.
     Rung,
     /// A look was due.
     Looked,
-    /// The program is to rest.
+    /// The program is paused.
     Paused,
-    /// One was due, and there was no work since the last. It is to [leave off](Coordination::leave_off).
+    /// A look was due, and the program has had no work since the previous look. The driver must call
+    /// [`leave_off`](Coordination::leave_off).
     Rests,
 }
 
 impl Coordination {
-    /// Of a program that has just joined a table with so many programs, and has used so much processor time.
+    /// Makes the coordination of a program that has just joined a table of `population` programs, and has used
+    /// `clock_ns` of processor time. A quantum lasts `length` ns.
     pub fn new(policy: Box<dyn Coordinator>, length: u64, clock_ns: u64, population: usize) -> Coordination {
         let quantum = Quantum::new(policy, length);
         let observer = Observer::new(clock_ns);
         Coordination { quantum, observer, population, looked: 0, next: 0, told: InForce::default(), closed: false }
     }
 
-    /// When the last look began.
+    /// Returns the time at which the last look began.
     pub fn looked(&self) -> u64 {
         self.looked
     }
 
-    /// Processor time that the program was due since it joined, in nanoseconds: its share while it held cores beside
-    /// others, and what it used otherwise.
+    /// Returns the processor time that the program was due since it joined, in ns. It is the program's share for the
+    /// time in which the program held cores together with other programs, and the time that it used otherwise.
     pub fn due_ns(&self) -> u64 {
         self.quantum.due_ns()
     }
 
-    /// Why the program used less than it held or was due in the quantum before the last look.
+    /// Returns the reason why the program used less than it held or was due in the quantum before the last look.
     pub fn shortfall(&self) -> Option<Shortfall> {
         self.quantum.shortfall
     }
 
-    /// When it is to come by next, unless its bell is rung.
+    /// Returns the time of the next visit, unless the bell is rung before.
     pub fn next(&self) -> u64 {
         self.quantum.next(self.next)
     }
 
-    /// The next look is not to be later than that.
+    /// Brings the next look forward to the time `at`, if it is later.
     pub fn look_by(&mut self, at: u64) {
         self.next = self.next.min(at);
     }
 
-    /// There is work, for the first time or anew; or a program without work is to rest.
+    /// Begins the looks of a program that has work, for the first time or again, or of a program without work that is
+    /// paused.
     pub fn begin<P: Pools>(&mut self, pools: &mut P, now: u64) {
         self.told = pools.in_force();
         self.looked = now;
@@ -489,7 +496,7 @@ impl Coordination {
         }
     }
 
-    /// Comes by, because a look is due or the bell was rung.
+    /// Visits the table, because a look is due or the bell was rung.
     pub fn come_by<P: Pools>(&mut self, pools: &mut P, now: u64) -> Visit {
         let told = pools.in_force();
         if self.closed || told.rests_for(now).is_some() {
@@ -512,18 +519,19 @@ impl Coordination {
             return Visit::Rests;
         }
         let due = self.look(pools, now - self.looked, false, now);
-        // Without work the next look may be the last, and until then others leave this program a share. After a long
-        // preemption there is nothing to catch up with.
+        // Without work, the next look may be the last, and other programs leave this one a share until then. After a
+        // long preemption there are no missed looks to make up for.
         let due = if has_work { due } else { due.min(self.quantum.length) };
         (self.looked, self.next) = (now, now + due);
         Visit::Looked
     }
 
-    /// There is no work: the program holds nothing, and desires nothing.
+    /// Releases all cores and sets the desire to 0, because there is no work.
     pub fn leave_off<P: Pools>(&mut self, pools: &mut P) {
         self.closed = false;
         if self.quantum.turn.shut {
-            // All pools have ended meanwhile, or have no work: the next task is not to find a pool closed.
+            // All pools have ended since they were closed, or have no work. The next task must not find a pool
+            // closed.
             let usable = pools.usable();
             pools.stand(true, Mode::Cores, Room::Workers, usable);
             self.quantum.open(pools);
@@ -533,8 +541,8 @@ impl Coordination {
         self.quantum.leave_off(pools);
     }
 
-    /// The program is to rest, for so long at the most. Until then its coordinator looks again while a worker is in
-    /// the middle of a task, which rests where that ends or forks.
+    /// Pauses the program for at most `left` ns. While a worker is in the middle of a task, the coordinator looks
+    /// again after each quantum: the worker rests when its task ends or forks.
     fn rest<P: Pools>(&mut self, pools: &mut P, left: u64) {
         self.closed = true;
         pools.seat().want(false);
@@ -544,14 +552,15 @@ impl Coordination {
         self.next = self.looked + if awake == 0 { left } else { left.min(self.quantum.length) };
     }
 
-    /// If the program has rested, and is open again: tells those that rest in the middle of a task.
+    /// Wakes the workers that rest in the middle of a task, if the program has been paused or out of turn and is open
+    /// again.
     fn reopen<P: Pools>(&mut self, pools: &mut P) {
         if core::mem::take(&mut self.quantum.turn.opened) {
             (0..pools.staffs()).for_each(|nth| pools.reopen(nth));
         }
     }
 
-    /// One quantum is over, which lasted so long. Returns after how long to come again.
+    /// Ends a quantum that lasted `lasted` ns. Returns the time in ns until the next look.
     fn look<P: Pools>(&mut self, pools: &mut P, lasted: u64, first: bool, now: u64) -> u64 {
         let usable = pools.usable();
         pools.divide();
@@ -564,8 +573,8 @@ impl Coordination {
         due
     }
 
-    /// A core was taken back, there is one to be had, another program has come, or this one has lost its place. False:
-    /// only the second.
+    /// Handles a ring of the bell: a core was taken back, a core is available, another program has joined, or this
+    /// program has lost its place. Returns false if only a core is available.
     fn rung<P: Pools>(&mut self, pools: &mut P, now: u64) -> bool {
         heed(pools.seat());
         self.quantum.borrow_if_out(pools, now);

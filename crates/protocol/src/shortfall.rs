@@ -1,15 +1,15 @@
-//! Why a program uses less processor time than it holds or is due.
+//! The reasons why a program uses less processor time than it holds or is due.
 
 use comity_policy::Account;
 
-/// Why a program used less than nine tenths of the cores that it held, or of its share, in a quantum.
+/// The reason why a program used less than nine tenths of the cores that it held, or of its share, in a quantum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shortfall {
-    /// Its tasks waited: for each other, for input, or for a lock.
+    /// The program's tasks waited: for each other, for input, or for a lock.
     TasksWait,
     /// Tasks were queued, and workers rested because the program held no core for them.
     WorkersWait,
-    /// It had fewer tasks than cores.
+    /// The program had fewer tasks than cores.
     FewTasks,
 }
 
@@ -18,7 +18,7 @@ impl Shortfall {
     pub(crate) fn of(account: &Account) -> Option<Shortfall> {
         let due_ns = u64::from(account.share_milli.min(1000 * account.usable)) * account.elapsed_ns / 1000;
         let is_used = 10 * account.used_ns >= 9 * account.held_ns.max(due_ns);
-        // Workers had tasks for longer than these ran or waited for a core.
+        // Workers had tasks for longer than the workers ran or waited for a core.
         let tasks_wait = account.blocked > 0
             || 20 * account.blocked_ns >= account.elapsed_ns
             || 4 * account.usage_ns > 5 * account.wanted_ns;
@@ -40,7 +40,7 @@ impl Shortfall {
         }
     }
 
-    /// Decodes a word of the core table. Any word is valid: one that no build writes has no reason.
+    /// Decodes a word of the core table. Any word is valid: a word that no build writes is decoded as no reason.
     pub fn from_bits(bits: u32) -> Option<Shortfall> {
         match bits {
             1 => Some(Shortfall::TasksWait),
@@ -57,7 +57,7 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// A quantum of 10 ms on one held core of two, of which the program used `used` ms.
+    /// A quantum of 10 ms in which the program held one of two cores and used `used` ms.
     fn account(used: u64) -> Account {
         Account {
             elapsed_ns: 10 * MS,

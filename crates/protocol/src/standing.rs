@@ -1,65 +1,65 @@
-//! How a program stands beside others in a core table, and the constants that all programs of one table count by.
+//! The standing of a program among the others in a core table, and the constants that all programs of one table
+//! share.
 //!
-//! Values, without states: [`round`](crate::table::round) makes a [`Standing`], and it holds for the quantum that
-//! begins.
+//! A [`Standing`] is a value without states. [`round`](crate::table::round) makes it, and it is valid for the quantum
+//! that begins.
 
 use core::time::Duration;
 
 use comity_policy::allotment::Division;
 
-/// How many programs can be in a table at a time.
+/// The maximum number of programs in a table at a time.
 pub const SLOTS: usize = 256;
 
-/// A program counts as stopped once its coordinator has not come by for this long: its cores are lent, and it has no
-/// share until it comes again. The time is so long that a coordinator that waits its turn behind many threads does not
-/// count as stopped.
+/// The time after which a program counts as stopped because its coordinator has not looked at the table. The cores of
+/// a stopped program are lent, and it has no share until its coordinator looks again. The time is long enough that a
+/// coordinator that waits behind many threads for a core does not count as stopped.
 pub const STOPPED_AFTER: Duration = Duration::from_millis(500);
 
-/// Cores that cannot be divided rotate once in this time for each program.
+/// The part of a frame per program: cores that cannot be divided rotate once in this time for each program.
 pub const TURN: Duration = Duration::from_millis(100);
 
-/// How things stand for one program.
+/// The standing of one program.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Standing {
-    /// Cores that it is entitled to.
+    /// The number of cores that the program is entitled to.
     pub owned: u32,
-    /// Cores that it holds.
+    /// The number of cores that the program holds.
     pub held: u32,
-    /// Cores that it may use and that no program uses.
+    /// The number of cores that the program may use and that no program uses.
     pub free: u32,
-    /// Those of them that are its own.
+    /// The number of those free cores that the program owns.
     pub own_free: u32,
-    /// Its own that others use.
+    /// The number of cores that the program owns and other programs use.
     pub lent: u32,
     /// True if no other program in the table, and no other party of this program, holds cores or wants cores.
     pub alone: bool,
-    /// Its part, by weight, beside all programs that have work, whether they hold cores or not: in thousandths of a
-    /// core. Parties of one process divide among themselves the part of one program.
+    /// The program's share by weight, in thousandths of a core, among all programs that have work, whether they hold
+    /// cores or not. Parties of one process divide the share of one program among themselves.
     pub share_milli: u32,
-    /// Programs that have work, this one included. Each party of a process is counted.
+    /// The number of programs that have work, this one included. Each party of a process is counted.
     pub programs: u32,
-    /// Cores that it is entitled to now, as it has computed itself. The words of the cores may say otherwise for as
-    /// long as a program has seen another table.
+    /// The number of cores that the program is entitled to now, as it has computed itself. The words of the cores may
+    /// differ while another program has seen an older table.
     pub allotted: u32,
-    /// In how many nanoseconds a turn of its begins or ends, in which it is entitled to more cores, or a probe does.
-    /// `None`: its cores are lasting.
+    /// The time in ns until a turn of the program begins or ends, or a probe does. In its turn a program is entitled
+    /// to more cores. `None`: the program's cores do not rotate.
     pub until_change: Option<u64>,
-    /// In so many nanoseconds each program has a turn.
+    /// The length of a frame in ns. Each program has one turn in a frame.
     pub frame: u64,
-    /// Between two turns are no more than so many nanoseconds: a frame, or two where one of them is a probe.
+    /// The longest time in ns between two turns: one frame, or two frames if one of them is a probe.
     pub most_out: u64,
-    /// How cores are divided, by what all programs propose.
+    /// The division of the cores, computed from the proposals of all programs.
     pub division: Division,
     /// True if there are more programs than cores, and each program has about the same number of threads per weight as
     /// this program. The operating system divides time equally among threads, so each program then gets its share.
     pub is_even: bool,
-    /// True if each program that has work is in a task group of its own, and the weights of these groups have the same
-    /// quotients as the weights of the programs. The operating system divides time among task groups by weight, so each
-    /// program gets its share.
-    /// `None`: no other program has work.
+    /// True if each program that has work is in a task group of its own, and the weights of the groups are
+    /// proportional to the weights of the programs. The operating system divides time among task groups by weight, so
+    /// each program gets its share. `None`: no other program has work.
     pub is_grouped: Option<bool>,
-    /// True if this program and the others that have work can take turns, and each of the others can use all cores in its
-    /// turn. No core idles then if this program proposes turns. Programs at a nice value are ignored.
+    /// True if this program and the others that have work can take turns, and each of the others can use all cores in
+    /// its turn. No core idles then if this program proposes turns. Programs at a nice value are ignored.
     pub may_take_turns: bool,
 }
 
@@ -71,8 +71,8 @@ pub enum Way {
     #[default]
     Cores,
     /// The operating system alone limits the command, because threads of one of its processes may wait for each other,
-    /// and the programs cannot take turns. With one core, each thread of the command would wait for another thread's time
-    /// slice.
+    /// and the programs cannot take turns. With one core, each thread of the command would wait for another thread's
+    /// time slice.
     Team,
     /// The operating system alone limits the command, according to its nice value.
     Nice,

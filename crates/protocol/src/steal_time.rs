@@ -1,35 +1,35 @@
-//! How often steal time is read, and over which windows it counts.
+//! The readings of steal time: how often it is read, and over which windows it is counted.
 //!
-//! A reading costs more than the rest of a look. Where no host takes anything away it is read once when the
-//! coordinator begins, and then once a second. Once the guest's count is more than zero, a window is over after half a
-//! second of looks. Linux tells steal time in steps of 10 ms for each CPU, and hypervisors give turns of up to 30 ms.
-//! Over less time a count says more of the steps than of the host.
+//! A reading costs more than the rest of a look. If no host takes time away, steal time is read once when the
+//! coordinator begins, and then once a second. After the guest's count exceeds zero, a window ends after half a
+//! second of looks. Linux reports steal time in steps of 10 ms for each CPU, and hypervisors give time slices of up
+//! to 30 ms. In a shorter window, these steps would dominate the count.
 
 use comity_policy::StealTime;
 pub use comity_values::steal_time::Reading;
 
-/// The shortest window.
+/// The minimum length of a window in ns.
 pub const WINDOW_NS: u64 = 500_000_000;
 
-/// How often it is looked whether steal time is told at all, while there was none.
+/// The time in ns between two readings while no steal time has been reported.
 pub const RARELY_NS: u64 = 1_000_000_000;
 
 /// The readings of one coordinator.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct StealClock {
     began: bool,
-    /// Some was told.
+    /// True if a reading has reported steal time.
     is_told: bool,
     /// The reading at which the window began.
     last: Option<Reading>,
-    /// How long ago that, or the last look for steal time, was.
+    /// The time in ns since that reading, or since the last check for steal time.
     since_ns: u64,
 }
 
 impl StealClock {
-    /// The window that ends at this look, if one does. The look before was so long ago; 0: the program begins, or
-    /// begins anew, and what its host did meanwhile says nothing. `read` is called only where a window or a second is
-    /// over.
+    /// Returns the window that ends at this look, if one does. The previous look was `lasted_ns` ago. 0: the program
+    /// begins, or begins again, and the time since the previous reading is ignored. `read` is called only if a window
+    /// or a second is over.
     pub(crate) fn look(&mut self, lasted_ns: u64, read: impl FnOnce() -> Option<Reading>) -> Option<StealTime> {
         if lasted_ns == 0 {
             self.last = None;
@@ -38,7 +38,7 @@ impl StealClock {
         let is_due = match self.last {
             _ if !self.began => true,
             _ if !self.is_told => self.since_ns >= RARELY_NS,
-            // A window begins at the first look that has one before it.
+            // A window begins at the first look that follows another look.
             None => lasted_ns > 0,
             Some(_) => self.since_ns >= WINDOW_NS,
         };
@@ -53,7 +53,7 @@ impl StealClock {
         let (now, before) = now.zip(before)?;
         Some(StealTime {
             lasted_ns,
-            // A CPU that was taken offline has its time no longer in the sum.
+            // The time of a CPU that was taken offline is no longer in the sum.
             run_ns: now.run_ns.saturating_sub(before.run_ns),
             steal_ns: now.steal_ns.saturating_sub(before.steal_ns),
         })
@@ -67,7 +67,7 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// A guest of two CPUs that are always asked for.
+    /// A guest of two CPUs that always have something to run.
     struct Guest {
         clock: StealClock,
         reading: Cell<Option<Reading>>,

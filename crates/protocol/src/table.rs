@@ -1,27 +1,30 @@
-//! The core table as one program sees it: which core it claims, takes back or releases, which program it tells, what
-//! its round decides.
+//! The core table as one program sees it: the cores that it claims, takes back and releases, the programs that it
+//! notifies, and the decisions of its round.
 //!
-//! | step | in this order |
+//! | step | what it does |
 //! |---|---|
-//! | [`claim`] | a free core of its own, then one without an owner, then one that was free for long; with `own_only` only the first |
-//! | [`take_back`] | one of its own that another program uses; that program is told |
-//! | [`reclaim`] | one of its own that another program uses, unless one is free; it is free then, and that program and one that waits are told |
-//! | [`release`] | the core that is named; or one that is not its own, then any; a program that waits for one is told |
-//! | [`decline`] | nothing changes; for each free core a program that waits for one is told |
-//! | [`heed`] | nothing changes; the program is told of cores again |
-//! | [`watch`] | nothing changes; while a core of others has not been free for long the program is told of no others |
-//! | [`round`] | the owners of the cores follow what all desire; then the program looks how it stands |
+//! | [`claim`] | claims a free own core, else one without an owner, else one that was free for long; with `own_only` an own one only |
+//! | [`take_back`] | takes back an own core that another program uses, and notifies that program |
+//! | [`reclaim`] | takes back an own core and leaves it free, unless one is free; notifies its user and a program that waits |
+//! | [`release`] | releases the named core, else one of another owner, else any; notifies one program that waits |
+//! | [`decline`] | changes nothing; for each free core, notifies one program that waits |
+//! | [`heed`] | changes no core; the program is notified of free cores again |
+//! | [`watch`] | changes no core; while a core of others is free but young, the program is not notified of other cores |
+//! | [`round`] | updates the owners of the cores from all desires, then computes the program's standing |
 //!
-//! A core that a stopped program uses counts as free. Each change is one compare-and-swap; where another program was
+//! A core that a stopped program uses counts as free. Each change is one compare-and-swap. If another program was
 //! faster, the next core is tried.
 //!
-//! **Lemma (a core and a program that waits).** No program waits while it misses a core that became free. The releaser
-//! writes the core's word, fences, and reads which programs wait ([`offer`]). The program that waits says so, fences,
-//! and reads the cores' words ([`want`]). So at least one of the two sees what the other wrote. A program that watches
-//! a free core is not told: its coordinator comes by when that core may be claimed. It says again that the program
-//! waits ([`heed`]), claims, and watches what is too young by then ([`watch`]). Young is judged by the time at which
-//! it came by, so that what grows old in between counts as young. A core that becomes free after [`heed`] rings, and
-//! one that was free before is claimed or watched. A program that begins to wait beside a young core rings its own
+//! **Lemma (a core and a program that waits).** No program waits while it misses a core that became free. The
+//! releaser writes the core's word, fences, and reads which programs wait ([`offer`]). The program that waits
+//! publishes this, fences, and reads the cores' words ([`want`]). So at least one of the two sees what the other
+//! wrote.
+//!
+//! A program that watches a free core is not notified: its coordinator visits the table when that core may be
+//! claimed. The coordinator publishes again that the program waits ([`heed`]), claims, and watches cores that are
+//! still too young ([`watch`]). The age of a core is judged at the time at which the visit began, so a core that
+//! matures during the visit counts as young. A core that becomes free after [`heed`] rings the bell, and a core that
+//! was free before is claimed or watched. A program that begins to wait while a core is young rings its own
 //! coordinator.
 
 use alloc::collections::BTreeMap;
@@ -32,74 +35,77 @@ use comity_policy::allotment::{CROWD, Claim, Division, LINEAR, Proposal, due_mil
 
 use crate::{CoreSet, CoreWord, Partition, Party, SLOTS, SlotId, Standing, TURN, TaskGroup, Way, partition};
 
-/// Each sixteenth frame of programs that are slowed alike is a probe: as gangs they learn what each makes of all cores.
+/// The number of frames from one probe to the next. In a probe, programs that are slowed down equally run as gangs,
+/// and learn their speed with all cores.
 pub const PROBES_EVERY: u64 = 16;
 
-/// The maximum number of programs that take turns for a probe or with a team. Each of more programs would be out of turn
-/// for half a second and more.
+/// The maximum number of programs that take turns for a probe or with a team. With more programs, each would be out
+/// of turn for more than half a second.
 const MOST_IN_TURN: usize = 4;
 
 /// The table, and a program's place in it.
 ///
-/// Each method that changes something is an effect, carried out before the next is decided.
+/// Each method that changes something is an effect. The driver carries it out before the next step is decided.
 pub trait Table {
-    /// The program's place.
+    /// Returns the program's place.
     fn slot(&self) -> SlotId;
 
-    /// The cores that the program may use.
+    /// Returns the cores that the program may use.
     fn cores(&self) -> CoreSet;
 
-    /// The core's word.
+    /// Returns the core's word.
     fn load(&self, core: usize) -> CoreWord;
 
-    /// A program uses the core from now on, or none does, if its word is still as it was `before`. False: it is not.
+    /// Replaces the core's word by `next`, in which another program uses the core or no program does. Returns false,
+    /// and changes nothing, if the word is no longer `before`.
     fn exchange(&self, core: usize, before: CoreWord, next: CoreWord) -> bool;
 
-    /// Another program is entitled to the core from now on, if its word is still as it was `before`. If not, another
-    /// program was faster, and has seen what is newer.
+    /// Replaces the core's word by `next`, which has another owner, if the word is still `before`. If it is not,
+    /// another program was faster, and has seen a newer table.
     fn grant(&self, core: usize, before: CoreWord, next: CoreWord);
 
-    /// Notes that the program lives. Before its coordinator comes by again, no program should take it for stopped.
+    /// Publishes that the program lives, so that other programs do not take it for stopped before the coordinator's
+    /// next visit.
     fn beat(&self);
 
-    /// Whether the program at another place has been silent for so long that its cores are lent.
+    /// True if the program at another place has been silent for so long that its cores are lent.
     fn is_stopped(&self, slot: SlotId) -> bool;
 
-    /// What the program has just done, before any other is told of it. For the record.
+    /// Records a change that the program has just made, before another program is notified of it.
     fn note(&self, _change: Change) {}
 
-    /// Orders the words of cores and what [`Table::set_wants`] writes: all that was written before, before all that is
-    /// read after.
+    /// Orders the words of cores and the writes of [`Table::set_wants`]: all writes before the fence precede all
+    /// reads after it.
     fn fence(&self);
 
-    /// Whether the program at this place waits for a core.
+    /// True if the program at this place waits for a core and is notified of free ones.
     fn wants(&self, slot: SlotId) -> bool;
 
-    /// Whether any other program waits for a core.
+    /// True if any other program waits for a core and is notified of free ones.
     fn is_core_wanted(&self) -> bool;
 
-    /// The program is told of cores that become free from now on, or no longer.
+    /// Sets whether the program is notified of cores that become free.
     fn set_wants(&self, wants: bool);
 
-    /// Whether the program waits for a core, told of those that become free or not.
+    /// True if the program waits for a core, whether it is notified of free cores or not.
     fn waits(&self) -> bool;
 
-    /// The program waits for a core from now on, or no longer.
+    /// Sets whether the program waits for a core.
     fn set_waits(&self, waits: bool);
 
-    /// Whether the program watches a core, and is told of no others.
+    /// True if the program watches a core, and is not notified of others.
     fn watches(&self) -> bool;
 
-    /// The program watches a core from now on, or none.
+    /// Sets whether the program watches a core.
     fn set_watches(&self, watches: bool);
 
-    /// For how many nanoseconds the core has had no other holder, or none.
+    /// Returns the time in ns for which the core's holder, or its lack of a holder, has not changed.
     fn lasts(&self, core: usize) -> u64;
 
-    /// A core that another program owns is claimed once it has been free for so many nanoseconds.
+    /// Returns the time in ns for which a core of another owner must have been free before the program claims it.
     fn lend_after(&self) -> u64;
 
-    /// Whether the program at this place may use the core. The default is for a table of which each program may use
+    /// True if the program at this place may use the core. The default is for a table in which each program may use
     /// each core.
     fn may_use(&self, _slot: SlotId, _core: usize) -> bool {
         true
@@ -109,10 +115,10 @@ pub trait Table {
     fn ring(&self, slot: SlotId);
 }
 
-/// A program's place in the table. The program may lose its place, and take another one, between two steps: a
-/// [view](Seat::view) holds for one step.
+/// A program's place in the table. The program may lose its place and take another one between two steps, so a
+/// [view](Seat::view) is valid for one step.
 pub trait Seat {
-    /// The table, to the program in this place.
+    /// The table as the program in this place sees it.
     type View<'a>: Table
     where
         Self: 'a;
@@ -126,14 +132,14 @@ pub trait Seat {
         self.view()
     }
 
-    /// Tells the table how many cores the program can use and how many of its workers are awake, and looks how things
-    /// stand. Takes another place if the program has lost its own.
+    /// Publishes how many cores the program can use and how many of its workers are awake, and returns its standing.
+    /// Takes another place if the program has lost its own.
     fn round(&self, desire: u32, awake: u32) -> Standing;
 
-    /// Tells the table how much the program counts beside its weight, in thousandths.
+    /// Publishes the program's correction: the factor on its weight, in thousandths.
     fn correct(&self, correction: u32);
 
-    /// Tells the table how the program proposes that cores are divided.
+    /// Publishes the program's proposal for the division of cores.
     fn propose(&self, proposal: Proposal);
 
     /// Calls [`want`], now and each time the program takes another place.
@@ -148,46 +154,49 @@ pub trait Seat {
     }
 }
 
-/// How a program gets one more core.
+/// The way in which a program gets one more core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Gain {
-    /// It [claims](claim) a core that no program uses: with `own_only` only one that it is entitled to.
+    /// The program [claims](claim) a core that no program uses.
     Claim {
-        /// True if only a core of the program's own will do.
+        /// True if only a core that the program owns may be claimed.
         own_only: bool,
     },
-    /// It [takes back](take_back) a core of its own that another program uses.
+    /// The program [takes back](take_back) an own core that another program uses.
     TakeBack,
 }
 
-/// What a program did with a core.
+/// A change that a program has made to a core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// It claimed a free one.
+    /// The program claimed this free core.
     Claimed(usize),
-    /// It took one back.
+    /// The program took this core back.
     TakenBack(usize),
-    /// It released one.
+    /// The program released this core.
     Released(usize),
 }
 
-/// What a program that is in the table, and not stopped, says of itself there.
+/// The values that a program publishes in the table. Only programs that are in the table and not stopped have a
+/// report.
 #[derive(Clone, Copy, Debug)]
 pub struct Report {
-    /// Its place, and what it asks for: a `desire` of 0 if it holds no cores and wants none.
+    /// The program's place and its claim. The claim has a `desire` of 0 if the program holds no cores and wants none.
     pub party: Party,
-    /// How many of its workers are awake.
+    /// The number of its workers that are awake.
     pub awake: u32,
-    /// How much it counts beside its weight, in thousandths, as it has published.
+    /// The factor on its weight that it has published, in thousandths.
     pub correction: u32,
-    /// It knows that cores rotate in frames. An earlier program has them change hands at scattered times.
+    /// True if the program knows that cores rotate in frames. With a program of an earlier build, cores change hands
+    /// at scattered times.
     pub knows_frames: bool,
-    /// How it proposes that cores are divided. `None`: it is of an earlier build, and knows equal parts alone.
+    /// The program's proposal for the division of cores. `None`: a program of an earlier build, which knows only
+    /// equal parts.
     pub proposal: Option<Proposal>,
     /// True if the program is a command that halts at once when its turn ends, so that it can take turns with a team.
     /// False for a pool, because each task of a pool continues until it ends or forks.
     pub takes_turns: bool,
-    /// The way in which the program is limited to its share. A pool has the first way.
+    /// The way in which the program is limited to its share. For a pool it is [`Way::Cores`].
     pub way: Way,
     /// The task group that all of the program's work is in. `None`: unknown, or several.
     pub group: Option<TaskGroup>,
@@ -204,13 +213,13 @@ impl Report {
         self.party.claim.desire > 0
     }
 
-    /// The same party, with the weight that is its due among programs that share so, in thousandths.
+    /// Returns the party with the weight that it is due under `division`, multiplied by 1,000.
     fn due(&self, division: Division) -> Party {
         let factor = self.proposal.unwrap_or_default().factor(division);
         self.weighed(factor)
     }
 
-    /// And what it is owed beside that.
+    /// Returns the party with its due weight times its correction, multiplied by 1,000.
     fn corrected(&self, division: Division) -> Party {
         let correction = self.correction.clamp(*CORRECTIONS.start(), *CORRECTIONS.end());
         self.weighed(correction * self.proposal.unwrap_or_default().factor(division) / LINEAR)
@@ -221,13 +230,13 @@ impl Report {
         Party { claim, ..self.party }
     }
 
-    /// Whether it does something, whether it holds cores or shares time.
+    /// True if the program has work, no matter whether it holds cores or shares time.
     fn is_active(&self) -> bool {
         self.has_claim() || self.awake > 0
     }
 }
 
-/// Claims a core, or takes one back. Returns the core and its word before.
+/// Claims a core, or takes one back. Returns the core and its word before the change.
 pub fn gain(table: &impl Table, how: Gain) -> Option<(usize, CoreWord)> {
     match how {
         Gain::Claim { own_only } => claim(table, own_only),
@@ -235,8 +244,8 @@ pub fn gain(table: &impl Table, how: Gain) -> Option<(usize, CoreWord)> {
     }
 }
 
-/// Begins to use a core that no program uses, an own one if there is one, and with `own_only` no other. Returns it and
-/// its word before.
+/// Claims a core that no program uses: an own one if there is one, and with `own_only` no other. Returns the core and
+/// its word before the change.
 pub fn claim(table: &impl Table, own_only: bool) -> Option<(usize, CoreWord)> {
     table.beat();
     let me = table.slot();
@@ -246,7 +255,7 @@ pub fn claim(table: &impl Table, own_only: bool) -> Option<(usize, CoreWord)> {
     };
     let mut claimed = claim(&|_, owner| owner == Some(me));
     if claimed.is_none() && !own_only {
-        // A core without an owner before one that its owner may take back at once.
+        // A core without an owner is better than one that its owner may take back at once.
         claimed = claim(&|_, owner| owner.is_none()).or_else(|| claim(&|core, _| until_lent(table, core) == 0));
     }
     let (core, before) = claimed?;
@@ -254,7 +263,8 @@ pub fn claim(table: &impl Table, own_only: bool) -> Option<(usize, CoreWord)> {
     Some((core, before))
 }
 
-/// Takes back a core that another program uses, and tells that program. Returns the core and its word before.
+/// Takes back a core that another program uses, and notifies that program. Returns the core and its word before the
+/// change.
 pub fn take_back(table: &impl Table) -> Option<(usize, CoreWord)> {
     table.beat();
     let me = table.slot();
@@ -266,9 +276,9 @@ pub fn take_back(table: &impl Table) -> Option<(usize, CoreWord)> {
     Some((core, before))
 }
 
-/// A worker is woken that will claim a core. Unless one of the program's own is free, takes back one that another
-/// program uses, and leaves it free. A woken thread runs once there is a core for it, so it could itself take one back
-/// only when the borrower's time slice is over. What the worker does not claim is lent again.
+/// Prepares a core for a worker that is about to be woken. Unless an own core is free, takes back one that another
+/// program uses, and leaves it free. A woken thread runs only once there is a core for it. Without this step it could
+/// take a core back only after the borrower's time slice. A core that the worker does not claim is lent again.
 pub fn reclaim(table: &impl Table) {
     let me = table.slot();
     let own = table.cores().iter().map(|core| (core, table.load(core))).filter(|(_, word)| word.owner() == Some(me));
@@ -290,8 +300,8 @@ pub fn reclaim(table: &impl Table) {
     offer(table, core, Some(me));
 }
 
-/// Uses one core less: `core`, if it is still held; or, if it does not matter which, one that is not its own, or else
-/// any. A program that waits for one is told. Returns the core and its word before.
+/// Releases `core` if the program still holds it. `None`: releases a core that the program does not own, or else any.
+/// Notifies one program that waits. Returns the core and its word before the change.
 pub fn release(table: &impl Table, core: Option<usize>) -> Option<(usize, CoreWord)> {
     let me = table.slot();
     let (core, before) = match core {
@@ -307,7 +317,7 @@ pub fn release(table: &impl Table, core: Option<usize>) -> Option<(usize, CoreWo
     Some((core, before))
 }
 
-/// The program leaves the cores that are free to others: tells those that want one.
+/// Leaves the free cores to other programs: for each core, notifies one program that waits.
 pub fn decline(table: &impl Table) {
     for core in table.cores().iter() {
         if let Some(word) = usable(table, table.load(core)) {
@@ -316,10 +326,11 @@ pub fn decline(table: &impl Table) {
     }
 }
 
-/// A core became free: tells its owner, if that waits for one, or else the next program that does. One that is stopped,
-/// or may not use this core, would keep the news from those that can do something with it.
+/// Notifies one program that the core became free: its owner if that waits, or else the next program that waits. A
+/// program that is stopped, or may not use this core, is skipped, because it could not use the core and no other
+/// program would be told.
 pub fn offer(table: &impl Table, core: usize, owner: Option<SlotId>) {
-    // Lemma above: the core's word before the look for those that want one.
+    // Lemma above: the core's word is written before the look for programs that wait.
     table.fence();
     if !table.is_core_wanted() {
         return;
@@ -330,53 +341,56 @@ pub fn offer(table: &impl Table, core: usize, owner: Option<SlotId>) {
     }
 }
 
-/// From now on the program is told when a core becomes free, or once it watches none; or no longer. A program that
-/// looks for a free core after it has said that it wants one misses none.
+/// Sets whether the program waits for a core. If it waits, it is notified of free cores, except while it watches one.
+/// A program that looks for a free core after this call misses none.
 pub fn want(table: &impl Table, wants: bool) {
     if table.waits() != wants {
         table.set_waits(wants);
-        // Before the look whether it watches: what ends a watch says so, fences, and looks whether the program waits.
+        // The fence precedes the look whether the program watches. A step that ends a watch writes that, fences, and
+        // looks whether the program waits.
         table.fence();
     }
     let was_told = table.wants(table.slot());
     if !(wants && table.watches()) {
         be_told(table, wants);
-        // A core that was left a moment ago is told to none, nor claimed yet: the coordinator comes by, and watches it.
+        // A core that was released a moment ago is neither announced nor claimable. The coordinator visits the table
+        // and watches that core.
         if wants && !was_told && until_next_lent(table).is_some() {
             table.ring(table.slot());
         }
     }
 }
 
-/// The coordinator comes by: from now on the program watches no core, and is told of each that becomes free, if it
-/// waits. Followed by the claims, and those by [`watch`].
+/// Begins a visit of the coordinator: the program watches no core, and if it waits, it is notified of each core that
+/// becomes free. The caller then claims cores, and calls [`watch`] afterwards.
 pub fn heed(table: &impl Table) {
     if table.watches() {
         table.set_watches(false);
         table.fence();
         if !table.waits() {
-            // It was told of a core that it does not need any more.
+            // The program may have been told of a core that it does not need any more.
             decline(table);
         }
     }
-    // A worker may change this meanwhile.
+    // A worker may change the value during the loop.
     while table.wants(table.slot()) != table.waits() {
         be_told(table, table.waits());
     }
 }
 
-/// The coordinator has claimed what it may. If the program waits, and a free core of others may soon be claimed: in
-/// how many nanoseconds the first may, from when it came by. Until then the program is told of no others, however
-/// often they change.
+/// Ends a visit of the coordinator, after its claims. If the program waits and a free core of others may soon be
+/// claimed, returns the time in ns from the start of the visit until then. In this time the program is not notified
+/// of other cores, however often they change.
 pub fn watch(table: &impl Table) -> Option<u64> {
     let first = until_next_lent(table).filter(|_| table.waits())?;
     table.set_watches(true);
     be_told(table, false);
-    // A little later, so that a few of them may be claimed at once.
+    // A small delay lets the program claim several cores at once.
     Some(first.max(table.lend_after() / 8))
 }
 
-/// In how many nanoseconds the first free core of others may be claimed that may not be yet.
+/// Returns the time in ns after which the first free core of others may be claimed. Ignores cores that may be claimed
+/// already.
 fn until_next_lent(table: &impl Table) -> Option<u64> {
     let is_free = |core: &usize| usable(table, table.load(*core)).is_some();
     let soon = |core: usize| Some(until_lent(table, core)).filter(|after| *after > 0);
@@ -386,23 +400,23 @@ fn until_next_lent(table: &impl Table) -> Option<u64> {
 fn be_told(table: &impl Table, told: bool) {
     if table.wants(table.slot()) != told {
         table.set_wants(told);
-        // Lemma above: this before the look at the cores.
+        // Lemma above: the write precedes the look at the cores.
         table.fence();
     }
 }
 
-/// In how many nanoseconds the program may claim the core, if that stays free.
+/// Returns the time in ns after which the program may claim the core if the core stays free.
 fn until_lent(table: &impl Table, core: usize) -> u64 {
     let is_others = table.load(core).owner().is_some_and(|owner| owner != table.slot());
     if is_others { table.lend_after().saturating_sub(table.lasts(core)) } else { 0 }
 }
 
-/// Whether no program uses the core, and this one may.
+/// True if no program uses the core, and this program may claim it.
 fn is_free(table: &impl Table, core: usize) -> bool {
     usable(table, table.load(core)).is_some() && until_lent(table, core) == 0
 }
 
-/// Whether there is a core that the program may claim.
+/// True if there is a core that the program may claim.
 pub fn any_free(table: &impl Table) -> bool {
     table.cores().iter().any(|core| is_free(table, core))
 }
@@ -422,7 +436,8 @@ fn named(table: &impl Table, name: impl Fn(CoreWord) -> Option<SlotId>) -> CoreS
     table.cores().iter().filter(|core| name(table.load(*core)) == Some(table.slot())).collect()
 }
 
-/// The word of a core that no program uses, or only one that is stopped.
+/// Returns the word of a core that no program uses. If a stopped program uses the core, returns the word without that
+/// holder.
 pub fn usable(table: &impl Table, word: CoreWord) -> Option<CoreWord> {
     match word.holder() {
         None => Some(word),
@@ -431,9 +446,8 @@ pub fn usable(table: &impl Table, word: CoreWord) -> Option<CoreWord> {
     }
 }
 
-/// Brings the owners of the cores up to date with what all programs report, and looks how things stand for the program
-/// that has `table`. That program counts as much as `weight`. The time is in nanoseconds of the clock that all have in
-/// common.
+/// Updates the owners of the cores from all reports, and computes the standing of the program that has `table`. That
+/// program has weight `weight`. `now` is in ns of the clock that all programs share.
 pub fn round(table: &impl Table, program: u64, weight: u32, reports: &[Report], now: u64) -> Standing {
     let claiming = || reports.iter().filter(|report| report.has_claim());
     let all_know = claiming().all(|report| report.knows_frames);
@@ -443,7 +457,7 @@ pub fn round(table: &impl Table, program: u64, weight: u32, reports: &[Report], 
         claiming().map(|report| if all_know { report.corrected(division) } else { report.party }).collect();
     let (allotted, until_change) = grant(table, &parties, division, all_know.then_some(frame), now);
     let own = reports.iter().find(|report| report.party.slot == table.slot());
-    // Other parties of the process are others, too.
+    // Parties of the same process count as other programs.
     let is_own = |party: &Party| own.is_some_and(|own| own.party.slot == party.slot);
     let others = reports.iter().filter(|report| report.is_active() && !is_own(&report.party));
     let others: Vec<Party> = others.map(|report| report.due(division)).collect();
@@ -501,8 +515,8 @@ fn may_take_turns(table: &impl Table, program: u64, reports: &[Report]) -> bool 
     most > 1 && own.len() == cores.len() && is_few && others().all(|report| report.can_take_turns(most))
 }
 
-/// Computes [`Standing::is_grouped`], with the same result for each program. The quotients of the weights of program and
-/// group may differ by an eighth, because nice values come in steps of a quarter.
+/// Computes [`Standing::is_grouped`], with the same result for each program. The quotients of the weights of program
+/// and group may differ by an eighth, because nice values come in steps of a quarter.
 fn is_grouped(table: &impl Table, program: u64, weight: u32, reports: &[Report]) -> Option<bool> {
     let others = || active_others(program, reports);
     others().next()?;
@@ -525,8 +539,8 @@ fn is_grouped(table: &impl Table, program: u64, weight: u32, reports: &[Report])
     Some(all.iter().all(|one| all.iter().all(|other| is_apart(one, other) && is_alike(one, other))))
 }
 
-/// How programs that all know of frames have cores divided now; and in how many nanoseconds otherwise, if they propose
-/// what they do.
+/// Returns the present division of the cores for programs that all know frames, and the time in ns until the division
+/// changes if the proposals stay.
 fn divided(reports: &[Report], frame: u64, now: u64) -> (Division, Option<u64>) {
     let claiming = || reports.iter().filter(|report| report.has_claim());
     let cores = claiming().fold(CoreSet::EMPTY, |all, report| all.union(report.party.may_use)).len() as u32;
@@ -550,18 +564,19 @@ fn divided(reports: &[Report], frame: u64, now: u64) -> (Division, Option<u64>) 
     let (nth, over) = (now / frame, now % frame);
     let is_probe = nth.is_multiple_of(PROBES_EVERY);
     let frames = if is_probe { 1 } else { PROBES_EVERY - nth % PROBES_EVERY };
-    // Just after it, so that the look there finds it begun.
+    // The look is due just after the change, so that it sees the change.
     let until_other = frames * frame - over + 1;
     (if is_probe { Division::Time } else { division }, Some(until_other))
 }
 
-/// True if the other members are told that a program has joined in `slot`. A member that was alone rarely looks at the
-/// table, so it must be told. If several members have work, none is alone, and each ring would cost them a look.
+/// True if the other members are told that a program has joined in `slot`. A member that was alone rarely looks at
+/// the table, so it must be told. If several members have work, no member is alone, and each ring would cost them a
+/// look.
 pub fn is_joining_told(slot: SlotId, reports: &[Report]) -> bool {
     reports.iter().filter(|report| report.is_active() && report.party.slot != slot).count() <= 1
 }
 
-/// Changes the first core for which there is a `next` state. Returns it and its word before.
+/// Changes the first core that has a `next` state. Returns the core and its word before the change.
 fn change(table: &impl Table, next: impl Fn(CoreWord) -> Option<CoreWord>) -> Option<(usize, CoreWord)> {
     table.cores().iter().find_map(|core| change_one(table, core, &next))
 }
@@ -575,15 +590,16 @@ fn change_one(
     table.exchange(core, before, next(before)?).then_some((core, before))
 }
 
-/// The program that is told of a free core: its owner, or the first of the others that `can_use` it, round from the one
-/// that tells.
+/// Returns the program to notify of a free core: the owner, or the first other program that `can_use` it, in the
+/// order of the slots after `me`.
 fn told(me: SlotId, owner: Option<SlotId>, can_use: impl Fn(SlotId) -> bool) -> Option<SlotId> {
     let others = (1..SLOTS).filter_map(|after| SlotId::new((me.index() + after) % SLOTS));
     owner.into_iter().filter(|owner| *owner != me).chain(others).find(|slot| can_use(*slot))
 }
 
-/// Where no program desires any, the owners stay as they are. Returns how many this program owns, and the time until a
-/// turn of its begins or ends in the `frame`. No frame: not all programs know of them, and all have to compute alike.
+/// Grants the cores to their new owners. If the desire of every program is 0, the owners stay. Returns how many cores
+/// this program owns, and the time in ns until a turn of it begins or ends in the `frame`. `frame` is `None` if not all
+/// programs know frames. All then use the scattered order, because all must compute the same owners.
 fn grant(
     table: &impl Table,
     parties: &[Party],
@@ -597,7 +613,7 @@ fn grant(
     let phase = match frame {
         Some(frame) => ((u128::from(now % frame) << 64) / u128::from(frame)) as u64,
         None => {
-            // With many programs for each core all would change hands before most have noticed.
+            // With many programs for each core, all cores would change hands before most programs have noticed.
             let rounds = (parties.len() / end.max(1)).max(1) as u64;
             scattered(now / (TURN.as_nanos() as u64 * rounds))
         }
@@ -612,18 +628,18 @@ fn grant(
         }
     }
     let own = parties.iter().position(|party| Some(party.slot) == me);
-    // Just after it, so that the look there finds it begun.
+    // The look is due just after the change, so that it sees the change.
     let after = |(part, frame): (u64, u64)| ((u128::from(part) * u128::from(frame)) >> 64) as u64 + 1;
     (allotted, own.and_then(|own| until_change[own]).zip(frame).map(after))
 }
 
-/// Other programs that do something.
+/// Returns the reports of other programs that have work.
 fn active_others(program: u64, reports: &[Report]) -> impl Iterator<Item = &Report> {
     reports.iter().filter(move |report| report.is_active() && report.party.claim.program != program)
 }
 
-/// What the program would get without rounding to whole cores, if it and all others could use all that there is. Of a
-/// gang what it desires counts.
+/// Returns the program's share without rounding to whole cores, if it and all others could use all cores. For a gang,
+/// its desire limits the share.
 fn share_milli(division: Division, may_use: CoreSet, own: Claim, others: &[Party]) -> u32 {
     let cores = others.iter().fold(may_use, |all, party| all.union(party.may_use)).len() as u32;
     let could_use = |claim: Claim, may_use: CoreSet| Claim {
@@ -635,7 +651,7 @@ fn share_milli(division: Division, may_use: CoreSet, own: Claim, others: &[Party
     due_milli(division, cores, &claims)[0]
 }
 
-/// What the words of the cores say.
+/// Counts the program's cores by their words.
 fn standing(table: &impl Table) -> Standing {
     let (mut standing, me) = (Standing::default(), table.slot());
     for core in table.cores().iter() {

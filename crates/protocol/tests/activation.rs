@@ -1,5 +1,5 @@
-//! Which worker is awake on which core: how much room there is, which workers may retire, and what a driver is asked
-//! for, in which order.
+//! Tests of the activation: how much room there is, which workers may retire, and which effects the driver carries
+//! out, in which order.
 
 mod cells;
 
@@ -19,7 +19,7 @@ use cells::Cells;
 
 const CLAIM: [Gain; 1] = [Gain::Claim { own_only: false }];
 
-/// What the driver was asked for, in order.
+/// The effects that the driver was asked for, in order.
 #[derive(Clone, Default)]
 struct Log(Rc<RefCell<Vec<String>>>);
 
@@ -44,11 +44,11 @@ struct Table {
     log: Log,
     free: RefCell<CoreSet>,
     held: RefCell<CoreSet>,
-    /// Cores of the program that other programs hold, and that it can take back.
+    /// The cores of the program that other programs hold, and that it can take back.
     lent: RefCell<CoreSet>,
-    /// What other pools of the program hold.
+    /// The cores that other pools of the program hold.
     beside: RefCell<CoreSet>,
-    /// More workers are awake than cores are held.
+    /// True if more workers are awake than cores are held.
     lacks: Cell<bool>,
 }
 
@@ -122,7 +122,7 @@ struct World {
     sleep: Sleep<Cells>,
     activation: Activation<Cells, Table>,
     workers: u32,
-    /// The thread that handed in the last task runs.
+    /// True if the thread that handed in the last task runs.
     caller_runs: Cell<bool>,
     cells: Cells,
 }
@@ -202,7 +202,7 @@ impl World {
         World { log: Log::default(), sleep, activation, workers, caller_runs: Cell::new(false), cells }
     }
 
-    /// A pool beside other programs, which has claimed the cores of `free` that it needs.
+    /// Makes a pool that shares the table with other programs, and has claimed the cores of `free` that it needs.
     fn beside(policy: &str, workers: u32, free: impl IntoIterator<Item = usize>, room: Room) -> World {
         let world = World::new(policy, workers, false);
         world.enter(free);
@@ -229,7 +229,7 @@ impl World {
         self.activation.employ(&mut self.books(), self, queued, mover);
     }
 
-    /// All steps of a worker that finds nothing. True: it is to look at a core that is kept.
+    /// Takes all steps of a worker that finds nothing. Returns true if the worker must look at a kept core.
     fn rest(&self, worker: u32) -> bool {
         let me = WorkerId(worker);
         self.sleep.publish_thief(me);
@@ -249,8 +249,8 @@ impl World {
 
 #[test]
 fn room_follows_the_held_cores_beside_others_and_the_terms_alone() {
-    // Beside others, with room for the held cores and for all workers; alone; alone, with room for the cores; sharing
-    // time, with room for one. First with no worker off its core, then three.
+    // The terms, in order: with other programs, with room for the held cores and for all workers; alone; alone, with
+    // room for the cores; sharing time, with room for one. The first row has no worker off its core, the second three.
     for (policy, rooms) in [("comity", [[2, 8, 8, 4, 1], [5, 8, 8, 8, 7]]), ("dws", [[2, 2, 8, 8, 8], [5, 5, 8, 8, 8]])]
     {
         let world = World::beside(policy, 8, 0..2, Room::Cores);
@@ -271,7 +271,7 @@ fn room_follows_the_held_cores_beside_others_and_the_terms_alone() {
             assert_eq!(found, rooms, "{policy} with {off_core} off their cores");
         }
     }
-    // Without a core there is room for one all the same. More workers would run on the cores of others.
+    // Without a core there is still room for one worker. More workers would run on the cores of other programs.
     for room in [Room::Cores, Room::Workers] {
         let world = World::new("comity", 8, false);
         world.enter([]);
@@ -287,12 +287,12 @@ fn all_workers_may_be_awake_beside_others_and_are_confined_to_the_held_cores() {
     assert_eq!(confined(), [0, 1, 2].map(|worker| format!("confine {worker} to Some({{1}})")));
     assert!(!world.has_excess() && !world.retires(0, Retirement::Surplus));
     assert_eq!(world.without_core().next(), None, "no queue is taken over, for the kernel runs all of them");
-    // Workers that sleep stay where they were confined, and so does the last that is awake: they wake often.
+    // Workers that sleep stay confined to the same cores, and so does the last that is awake, because they wake often.
     world.rest(0);
     world.rest(1);
     assert_eq!(confined(), [""; 0]);
     assert_eq!(world.books().held(), 1);
-    // There is room for as many workers as cores again: the next to wake finds none, and retires.
+    // The room is again the number of cores. The next worker to wake finds no core, and retires.
     world.terms(false, false, Room::Cores);
     world.employ(0);
     world.sleep.wake_peer(WorkerId(2), Some(WorkerId(0)), false);
@@ -308,7 +308,7 @@ fn all_workers_may_be_awake_beside_others_and_are_confined_to_the_held_cores() {
 fn a_worker_that_rests_does_not_stay_confined_to_a_core_that_the_pool_has_lost() {
     let world = World::beside("comity", 3, [0], Room::Workers);
     world.rest(0);
-    // Core 0 is another program's from now on, and core 1 the pool's.
+    // From now on core 0 belongs to another program, and core 1 to the pool.
     let table = world.member().unwrap();
     table.held.borrow_mut().remove(0);
     table.free.borrow_mut().insert(1);
@@ -316,7 +316,7 @@ fn a_worker_that_rests_does_not_stay_confined_to_a_core_that_the_pool_has_lost()
     assert!(world.rung(&mut world.books(), &world, 0));
     let confined = world.log.take_those(&["confine"]);
     assert_eq!(confined, [0, 1, 2].map(|worker| format!("confine {worker} to Some({{1}})")));
-    // Alone it wakes wherever there is room.
+    // If the program is alone, the worker wakes wherever there is room.
     world.terms(true, false, Room::Workers);
     world.employ(0);
     assert!(world.log.take().contains(&"confine 0 to None".to_owned()));
@@ -360,7 +360,7 @@ fn a_pool_keeps_a_core_for_the_thread_that_handed_in_its_last_task_while_that_ru
     world.woke(&world, WorkerId(1), false);
     assert!(!world.log.take().iter().any(|line| line.starts_with("claim")));
     world.rest(1);
-    // A worker that was woken is not up yet: another woke it on the same core, and fell asleep.
+    // A worker that was woken is not up yet: another worker woke it on the same core, and fell asleep.
     world.caller_runs.set(false);
     world.sleep.wake_peer(WorkerId(0), Some(WorkerId(1)), false);
     world.employ(0);
@@ -369,7 +369,8 @@ fn a_pool_keeps_a_core_for_the_thread_that_handed_in_its_last_task_while_that_ru
     world.caller_runs.set(true);
     world.rest(1);
     assert_eq!(world.books().held(), 1);
-    // It blocks, or shares time with others: the core is lent at the next look, of a worker or of the coordinator.
+    // The thread blocks, or the program shares time: the core is lent at the next look, of a worker or of the
+    // coordinator.
     world.caller_runs.set(false);
     world.look_at_kept_core(&world, WorkerId(1));
     assert_eq!(world.books().held(), 0);
@@ -395,7 +396,7 @@ fn a_core_that_no_worker_needs_passes_to_another_pool_and_one_that_is_released_d
     world.rest(0);
     assert_eq!(world.log.take()[..2], ["pass on", "release 0"]);
     assert!(!table.lacks.get());
-    // As when the program holds more than it may.
+    // The coordinator releases a core in this way when the program holds more cores than it may.
     assert!(world.release(&mut world.books(), table, Some(1)));
     assert_eq!(world.log.take(), ["release 1"]);
     table.free.take();
@@ -470,7 +471,7 @@ fn all_workers_of_a_closed_pool_rest_without_a_core_and_those_with_half_a_task_a
         world.close(false);
         world.reopen(&world);
         assert_eq!([0, 1, 2].map(|worker| world.sleep.is_at_rest(WorkerId(worker))), [false, true, true], "{policy}");
-        // A pool that has ended is open, whatever its program is told.
+        // A pool that has ended is open, even if its program is closed.
         world.close(true);
         world.end();
         assert!(!world.is_closed());
@@ -490,7 +491,7 @@ fn a_closed_pool_waits_for_a_core_if_something_waits_and_one_in_the_middle_of_a_
     assert!(world.log.take().contains(&"want false".to_owned()), "there is no task");
     world.member().unwrap().free.borrow_mut().insert(0);
     for (worker, why, wants) in [(3, Retirement::Surplus, "want false"), (2, Retirement::Midway, "want true")] {
-        // It was woken for business, which is done.
+        // The worker was woken for business that is done.
         world.sleep.wake_for_business(WorkerId(worker));
         world.woke(&world, WorkerId(worker), true);
         world.log.take();
@@ -518,7 +519,7 @@ fn a_pool_that_is_closed_before_it_looked_for_losses_holds_no_core_in_its_books_
         (0..3).for_each(|_| assert!(world.gain(&mut world.books(), CLAIM)));
         world.terms(false, false, Room::Cores);
         world.employ(0);
-        // Another program takes one back, and its ring and the order to rest are seen at once.
+        // Another program takes a core back. Its ring and the request to rest are seen at the same time.
         world.member().unwrap().held.borrow_mut().remove(2);
         world.log.take();
         world.terms(false, true, Room::Workers);
@@ -550,7 +551,7 @@ fn a_worker_that_finds_its_pool_open_again_and_no_core_rests() {
         while effect != Effect::Step(Step::PassOn) {
             effect = go_on(effect);
         }
-        // There is room for one, and the other worker is awake.
+        // There is room for one worker, and the other worker is awake.
         world.terms(false, false, Room::Cores);
         world.close(false);
         world.employ(0);
@@ -579,7 +580,7 @@ fn the_last_worker_that_a_task_wakes_does_not_retire() {
         assert!(!world.retires(2, Retirement::ByItself) || !retired, "{policy}: the last");
         assert!((0..3).any(|worker| !world.is(worker, State::Retired)), "{policy}");
     }
-    // A thread of the program's own comes and goes: it is no worker that a task wakes.
+    // A thread of the program enters and leaves at any time, so it is not a worker that a task wakes.
     let world = World::new("dws", 2, true);
     world.enter([]);
     assert!(!world.retires(1, Retirement::ByItself));
@@ -627,7 +628,7 @@ fn a_core_is_wanted_before_the_look_for_a_free_one() {
     assert_eq!(world.log.take(), ["want true", "any free?"]);
     world.member().unwrap().free.borrow_mut().insert(3);
     world.balance(&mut world.books(), &world);
-    // The one that is awake is short of a core still; the other is woken by the next push.
+    // The awake worker still lacks a core. The next push wakes the other.
     assert_eq!(world.log.take(), ["want true", "any free?", "want true", "decline"]);
     assert!(world.is(0, State::Asleep) && world.sleep.is_asleep(WorkerId(0)));
 }
@@ -662,7 +663,7 @@ fn other_threads_move_a_worker_that_roams_only_if_its_core_is_lost_or_it_has_not
     world.sleep.wake_peer(WorkerId(2), Some(WorkerId(1)), false);
     assert_eq!(world.woke(&world, WorkerId(1), false), Up::Stays);
     assert_eq!(moves(&world), ["lead 1 to 1"]);
-    // The pool loses the core that worker 1 was led to, so another thread moves worker 1.
+    // The pool loses the core that worker 1 was moved to, so another thread moves worker 1.
     let table = world.member().unwrap();
     world.rest(2);
     table.held.borrow_mut().remove(1);

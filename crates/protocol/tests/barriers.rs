@@ -1,4 +1,5 @@
-//! Workers that rest together call one barrier, however many they are. A worker that retires calls a fence.
+//! Tests of the number of barriers. Workers that rest together call one barrier, however many workers there are. A
+//! worker that retires calls a fence.
 
 mod cells;
 
@@ -52,7 +53,7 @@ fn rests(sleep: &Sleep<Cells>, me: WorkerId, queue: &Queue) -> Admission {
     sleep.admit(me, queue)
 }
 
-/// The worker, which is up, takes a task.
+/// Gives a task to the worker, which is up.
 fn begins(sleep: &Sleep<Cells>, me: WorkerId, queue: &Queue) {
     queue.tasks.set(queue.tasks.get() - 1);
     sleep.publish_busy(me);
@@ -67,7 +68,7 @@ fn one_barrier_serves_all_that_rest_together() {
     }
     assert_eq!((cells.barriers.get(), queue.rung.get()), (1, 1));
 
-    // A search ends, and its worker answers for those that sleep still; then it rests beside them.
+    // A search ends, and its worker answers for the workers that still sleep. Then it rests too.
     queue.tasks.set(1);
     sleep.push_met_bell(WorkerId(0), &queue);
     let searching = workers().skip(1).find(|worker| !sleep.is_asleep(*worker)).expect("one was woken");
@@ -78,7 +79,7 @@ fn one_barrier_serves_all_that_rest_together() {
     assert_eq!((cells.barriers.get(), queue.rung.get()), (2, 2));
 }
 
-/// Bells that ring go on, whether a worker sleeps or not, until a push meets one.
+/// Tests that a bell continues to ring until a push meets it, whether a worker sleeps or not.
 #[test]
 fn an_answer_holds_until_a_search_begins() {
     let (cells, sleep, queue) = pool(false);
@@ -109,7 +110,8 @@ fn the_one_that_answers_searches_if_it_sees_a_task() {
     assert!(!sleep.is_asleep(WorkerId(2)), "there is another task");
 }
 
-/// One has parked because it relied on a barrier that is refused.
+/// Tests that each sleeper looks again if barriers are refused. A worker that has parked because it relied on a barrier
+/// is woken.
 #[test]
 fn where_the_barrier_is_refused_each_looks_again() {
     let (cells, sleep, queue) = pool(true);
@@ -123,7 +125,8 @@ fn where_the_barrier_is_refused_each_looks_again() {
     }
 }
 
-/// A worker that turns busy later may spawn during a search, and that sleeper would never look.
+/// Tests that a sleeper also looks again while no worker is busy, but less often. Otherwise a worker that turns busy
+/// later may spawn during a search, and the sleeper would never look.
 #[test]
 fn where_the_barrier_is_refused_one_that_rests_beside_no_busy_worker_looks_again_too() {
     let (_, sleep, queue) = pool(true);
@@ -136,8 +139,8 @@ fn where_the_barrier_is_refused_one_that_rests_beside_no_busy_worker_looks_again
     );
 }
 
-/// Lemma 3: without the fence, the worker could miss business that another thread made visible before that thread looked
-/// at the worker's word.
+/// Tests the fence of Lemma 3. Without it, the worker could miss business that another thread made visible before that
+/// thread looked at the worker's word.
 #[test]
 fn a_retired_worker_calls_a_fence_before_it_looks_for_business() {
     for waking in [Waking::AlwaysAwake, Waking::Watchdog, Waking::Hungry, Waking::EveryPush { sleepers: 2 }] {

@@ -1,4 +1,4 @@
-//! A command's quanta, on a model of its place in the table.
+//! The quanta of a command, on a model of its place in the table.
 
 mod place;
 
@@ -15,17 +15,17 @@ use place::{Effect, Place, slot};
 
 const MS: u64 = 1_000_000;
 
-/// A command on two cores, beside another program or alone.
+/// A command on two cores, with another program or alone.
 #[derive(Default)]
 struct Model {
     place: Place,
     is_alone: bool,
-    /// Cores that were noted as lost, and where its threads were put.
+    /// The number of cores that were noted as lost, and below it the cores on which its threads were put.
     lost: u32,
     places: Vec<Option<CoreSet>>,
-    /// Its turn begins after so many nanoseconds, if it is out of turn.
+    /// The time in ns until the command's turn begins, if it is out of turn.
     out_for: Option<u64>,
-    /// Whether its threads rest, as it was told each time.
+    /// The values that were passed to `close`, in order: true if the command's threads rest.
     closed: Vec<bool>,
     ways: Vec<Way>,
     /// The values of the next standing and of the next look.
@@ -44,7 +44,7 @@ impl Model {
         self.place.held()
     }
 
-    /// What it desired at each round.
+    /// Returns the desire of each round.
     fn desires(&self) -> Vec<u32> {
         let desire = |told: &Effect| if let Effect::Round(desire) = told { Some(*desire) } else { None };
         self.place.log.borrow().iter().filter_map(desire).collect()
@@ -59,7 +59,7 @@ impl Model {
         self.place.waits.get()
     }
 
-    /// The other program owns the core, and uses it.
+    /// Makes the other program own and use the core.
     fn loses(&self, core: usize) {
         let word = &self.place.words[core];
         let granted = word.get().granted(Some(slot(1))).unwrap_or(word.get());
@@ -164,8 +164,8 @@ fn coordination(cores: Option<u32>) -> Coordination {
     Coordination::new(Policy::default().coordinator().unwrap(), own(cores), 2, 0)
 }
 
-/// A look when it is due, at which so many threads ran or waited. Returns what the command held since the last, in
-/// milliseconds.
+/// Looks when a look is due, at which `runnable` threads ran or waited. Returns the time that the command held cores
+/// since the last look, in ms.
 fn look(coordination: &mut Coordination, model: &mut Model, used_ms: u64, runnable: u32) -> u64 {
     let now = coordination.next();
     let elapsed = now - coordination.looked();
@@ -191,7 +191,7 @@ fn under_equal_slowdown_it_counts_as_linear_for_what_it_gains_is_not_seen() {
     let policy: Policy = "comity:share=slowdown".parse().unwrap();
     let mut coordination = Coordination::new(policy.coordinator().unwrap(), own(None), 2, 0);
     let mut model = Model { is_alone: true, ..Model::default() };
-    // One thread, which computes.
+    // The command has one thread, which computes.
     for _ in 0..40 {
         let elapsed_ms = (coordination.next() - coordination.looked()) / MS;
         look(&mut coordination, &mut model, elapsed_ms, 1);
@@ -221,7 +221,7 @@ fn one_that_does_nothing_holds_nothing_and_is_looked_at_less_often() {
     let (mut coordination, mut model) = (coordination(None), Model::default());
     look(&mut coordination, &mut model, 10, 2);
     assert_eq!(model.held().len(), 2);
-    // It may want again what it could use at one of the last looks.
+    // The command may soon need the cores again that it could use at one of the last looks.
     let had: u64 = (0..8).map(|_| look(&mut coordination, &mut model, 0, 0)).sum();
     assert_eq!(had, 40, "for two quanta, as the next two looks say that it does nothing");
     assert_eq!((model.desires().last(), model.held(), model.places.last()), (Some(&0), CoreSet::EMPTY, Some(&None)));
@@ -237,7 +237,7 @@ fn one_that_is_alone_runs_where_it_likes_until_its_bell_says_otherwise() {
     look(&mut coordination, &mut model, 20, 2);
     let (looked, quantum) = (coordination.looked(), QUANTUM.as_nanos() as u64);
     assert!(coordination.next() > looked + quantum, "it is looked at less often while nothing changes");
-    // Another has joined and taken a core back.
+    // Another program has joined and taken a core back.
     model.is_alone = false;
     model.loses(1);
     coordination.rung(&mut model, looked + MS);
@@ -304,7 +304,7 @@ fn one_that_is_out_of_turn_rests_until_its_turn_begins_and_that_says_nothing_of_
     let (mut coordination, mut model) = (coordination(None), Model::default());
     look(&mut coordination, &mut model, 20, 2);
     assert_eq!((model.held().len(), model.closed.last()), (2, Some(&false)));
-    // Others take its cores back.
+    // Other programs take its cores back.
     model.out_for = Some(53 * MS);
     model.loses_all();
     let lost_at = coordination.looked() + MS;
@@ -345,7 +345,7 @@ fn what_the_system_divides_as_it_should_holds_nothing_and_is_never_stopped() {
             look(&mut coordination, &mut model, 10, 2);
             assert_eq!(model.ways.last(), Some(&way), "it stays so while others pause");
         }
-        // The reason ends.
+        // The reason for the way ends.
         (model.is_even, model.is_grouped, model.team, model.is_nice) = (false, Some(false), 0, false);
         model.out_for = None;
         while model.ways.last() != Some(&Way::Cores) {
@@ -375,13 +375,13 @@ fn a_team_takes_turns_if_all_programs_can_and_it_could_use_all_cores_and_rests_u
     assert!(is_left(ways(None, Model { can_rest_unseen: false, ..all() }, 2)));
     assert!(is_left(ways(Some(2), all(), 2)), "a limit of its own");
     assert!(is_left(ways(None, Model { more_cores: 1, ..all() }, 2)), "a core would idle in its turn");
-    // A neighbour can no longer use all cores.
+    // Another program can no longer use all cores.
     let (mut coordination, mut model) = (self::coordination(None), all());
     for (may_take_turns, way) in [(true, Way::Team), (false, Way::Turns), (false, Way::Team)] {
         model.may_take_turns = may_take_turns;
         look(&mut coordination, &mut model, 20, 2);
         assert_eq!(model.ways.last(), Some(&way));
-        // A neighbour that needs a core again has taken it back before the next look.
+        // Another program that needs a core again has taken it back before the next look.
         model.loses(1);
         let now = coordination.looked() + MS;
         coordination.rung(&mut model, now);

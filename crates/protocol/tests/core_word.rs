@@ -1,4 +1,4 @@
-//! The transitions of one core.
+//! Tests of the transitions of one core.
 
 use comity_protocol::{CoreWord, SlotId};
 use proptest::prelude::*;
@@ -8,7 +8,7 @@ fn slot() -> impl Strategy<Value = SlotId> {
 }
 
 proptest! {
-    /// Of any word, those that no program of ours has written included.
+    /// Tests any word, including words that no program of Comity has written.
     #[test]
     fn each_transition_changes_what_it_says_and_counts_once(bits: u64, by in slot(), other in proptest::option::of(slot())) {
         let word = CoreWord::from_bits(bits);

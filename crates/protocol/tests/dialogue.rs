@@ -1,4 +1,4 @@
-//! What the dialogue adds to a policy, seen from a driver.
+//! Tests of the behavior that the dialogue adds to a policy, as a driver sees it.
 
 use std::cell::Cell;
 
@@ -7,7 +7,7 @@ use comity_protocol::activation::Retirement;
 use comity_protocol::dialogue::{Dialogue, Effect, Outcome, Surroundings, Take};
 use comity_protocol::sleep::{Admission, Parking, Woken};
 
-/// Never steals.
+/// A policy that never steals.
 struct Pauses;
 
 impl Thief for Pauses {
@@ -19,20 +19,20 @@ impl Thief for Pauses {
     }
 }
 
-/// Three workers, one of which is busy for ever. The thief is one too many while `excess` says so, and rests for a
-/// moment.
+/// A pool of three workers, one of which is busy for ever. The thief is one too many while `excess` says so, and rests
+/// for a moment.
 #[derive(Default)]
 struct Around {
     excess: Cell<bool>,
     rests: Cell<u32>,
-    /// A thief that found no task also looks for tasks from outside.
+    /// True if a thief that found no task also looks for tasks from outside.
     takes_from_outside: bool,
     asleep: Cell<bool>,
     /// True if the pool keeps a core when the worker falls asleep.
     keeps_core: Cell<bool>,
     /// The number of times that the worker has looked at that core.
     looks_at_core: Cell<u32>,
-    /// In the moment in which a doze ends.
+    /// A wake-up that comes at the moment at which a doze ends.
     woken_meanwhile: Cell<Option<WakeReason>>,
 }
 
@@ -109,8 +109,8 @@ impl<'a> Spell<'a> {
         Spell { dialogue: Dialogue::begin(WorkerId(1), 0, around), around, outcome: Outcome::Done }
     }
 
-    /// How often it pauses before it does anything else that takes time, and what that is. In the pause of this number
-    /// it becomes one too many.
+    /// Returns how often the thief pauses before another effect that takes time, and that effect. In pause number
+    /// `excess_in` the thief becomes one too many.
     fn pauses(&mut self, excess_in: Option<u32>) -> (u32, Effect) {
         for pauses in 0..10_000 {
             let mut effect = self.dialogue.next(&mut Pauses, self.around, self.outcome);
@@ -130,7 +130,7 @@ impl<'a> Spell<'a> {
     }
 }
 
-/// A sweep after 4096 events: a look at each of the others and outside.
+/// Asserts that a sweep follows 4096 events: a look at each other worker, and for a task from outside.
 fn is_swept_after(pauses: u32, spell: &mut Spell, excess_in: Option<u32>) {
     assert_eq!(spell.pauses(excess_in), (pauses, Effect::StealFrom(WorkerId(0))));
     assert_eq!(spell.pauses(None), (0, Effect::TakeInjected));
@@ -147,7 +147,8 @@ fn a_policy_that_never_steals_is_swept_for_again_and_again() {
     assert_eq!(around.rests.get(), 0);
 }
 
-/// The sweep is due at the end of a pause that ends with a rest; after that the policy pauses once more.
+/// Tests a sweep that is due at the end of a pause that ends with a rest. The policy then pauses once more before the
+/// sweep.
 #[test]
 fn a_rest_in_the_place_of_a_sweep_puts_it_off_and_loses_none() {
     let around = Around::default();
@@ -157,7 +158,7 @@ fn a_rest_in_the_place_of_a_sweep_puts_it_off_and_loses_none() {
     is_swept_after(4096, &mut spell, None);
 }
 
-/// Dozes once, sleeps then, and keeps what it is told.
+/// A policy that dozes once, then sleeps, and keeps the events that it gets.
 #[derive(Default)]
 struct Dozes {
     told: Vec<Event>,
@@ -170,7 +171,7 @@ impl Thief for Dozes {
     }
 }
 
-/// What it does next that takes time.
+/// Returns the next effect that takes time.
 fn next(dialogue: &mut Dialogue, thief: &mut dyn Thief, around: &Around, mut outcome: Outcome) -> Effect {
     loop {
         match dialogue.next(thief, around, outcome) {
@@ -209,7 +210,7 @@ impl Thief for Sleeps {
 fn a_sleeper_looks_once_at_the_core_that_its_pool_kept_and_sleeps_on() {
     let around = Around::default();
     let mut dialogue = Dialogue::begin(WorkerId(1), 0, &around);
-    // Without a core that is kept it sleeps until it is woken.
+    // If no core is kept, the worker sleeps until it is woken.
     let effect = next(&mut dialogue, &mut Sleeps, &around, Outcome::Done);
     assert!(matches!(effect, Effect::Wait { timeout: None, .. }), "{effect:?}");
     around.keeps_core.set(true);
@@ -221,7 +222,7 @@ fn a_sleeper_looks_once_at_the_core_that_its_pool_kept_and_sleeps_on() {
         assert!(matches!(effect, Effect::Wait { timeout: None, .. }), "{effect:?}");
         assert_eq!(around.looks_at_core.get(), 1);
     }
-    // One that was woken before the time was over does not look.
+    // A worker that was woken before the timeout does not look.
     around.asleep.set(false);
     let effect = next(&mut dialogue, &mut Sleeps, &around, Outcome::Waited { has_timeout: false });
     assert!(matches!(effect, Effect::Wait { timeout: Some(_), .. }), "{effect:?}");
@@ -230,7 +231,7 @@ fn a_sleeper_looks_once_at_the_core_that_its_pool_kept_and_sleeps_on() {
     assert_eq!(around.looks_at_core.get(), 1);
 }
 
-/// Steals from worker 0 again and again, and keeps what it is told.
+/// A policy that steals from worker 0 again and again, and keeps the events that it gets.
 #[derive(Default)]
 struct Steals {
     told: Vec<Event>,

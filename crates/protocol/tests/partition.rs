@@ -1,4 +1,4 @@
-//! Which cores each program is entitled to.
+//! Tests of the cores that each program is entitled to.
 
 use comity_policy::allotment::{Claim, Division};
 use comity_protocol::{Party, SlotId};
@@ -99,7 +99,7 @@ proptest! {
                 prop_assert!(party.may_use.iter().all(|core| after[core].is_some()));
             }
         }
-        // It comes to rest; where all may use the same cores, at once.
+        // The owners stop changing, and at once if all programs may use the same cores.
         let mut settled = after;
         for _ in 0..8 {
             settled = partition(&parties, &settled, |_| None, phase);

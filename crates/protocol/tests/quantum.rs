@@ -1,4 +1,4 @@
-//! A program's quanta on a model of its pools.
+//! The quanta of a program, on a model of its pools.
 
 mod place;
 
@@ -20,10 +20,10 @@ use place::{Effect, Place, Table, slot};
 const MS: u64 = 1_000_000;
 const QUANTUM: u64 = 10 * MS;
 
-/// A frame of two programs.
+/// The length in ns of a frame of two programs.
 const FRAME: u64 = 2 * TURN.as_nanos() as u64;
 
-/// What a pool's workers are and do.
+/// The state of a pool's workers.
 #[derive(Clone, Default)]
 struct Pool {
     nth: usize,
@@ -33,7 +33,7 @@ struct Pool {
     are_blocked: bool,
     off_core: u32,
     has_lost: bool,
-    /// How often it was asked where a worker's time went, and whether it is blocked.
+    /// The number of calls of `times` and of `is_blocked`.
     asked: RefCell<(u32, u32)>,
 }
 
@@ -177,7 +177,7 @@ impl Pools for Model {
     }
 }
 
-/// Orders what it is told to, and keeps what it was told last.
+/// A policy that returns given orders, and keeps the last account.
 #[derive(Clone)]
 struct Script(Arc<Mutex<(Orders, Account)>>);
 
@@ -208,7 +208,7 @@ impl Script {
 }
 
 impl Model {
-    /// Its workers have a task for so long, and compute for a part of that.
+    /// Gives each worker a task for `lasted` ns, of which it computes for `on_core` ns.
     fn works(&mut self, lasted: u64, on_core: u64) {
         for (sample, times) in self.pools.iter_mut().flat_map(|pool| &mut pool.workers) {
             (sample.is_busy, sample.busy_ns) = (true, sample.busy_ns + lasted);
@@ -225,7 +225,7 @@ fn coordination(policy: &str) -> Coordination {
     Coordination::new(policy.parse::<Policy>().unwrap().coordinator().unwrap(), QUANTUM, 0, 1)
 }
 
-/// Returns a program on a table with so many cores and programs. The program has begun to follow the script.
+/// Returns a program on a table with these numbers of cores and programs. The program has begun to follow the script.
 fn begun([cores, programs]: [usize; 2], workers: u32, orders: Orders) -> (Script, Model, Coordination) {
     let (script, mut model) = (Script::new(orders), Model::new(&Table::new(cores, programs), 0, workers));
     let mut coordination = script.coordination();
@@ -233,7 +233,7 @@ fn begun([cores, programs]: [usize; 2], workers: u32, orders: Orders) -> (Script
     (script, model, coordination)
 }
 
-/// Asserts that each of `order` was done, in that order.
+/// Asserts that each step of `order` was done, in that order.
 #[track_caller]
 fn assert_in_order(effects: &[Effect], order: &[Effect]) {
     let at = |wanted: &Effect| effects.iter().position(|effect| effect == wanted).expect("it is done");
@@ -278,12 +278,12 @@ fn a_program_that_holds_what_is_its_own_releases_first_and_takes_back_last() {
     let [mut of_one, mut of_other] = [(); 2].map(|()| coordination("equipartition"));
     of_one.begin(&mut one, 0);
     assert_eq!(one.place.held().len(), 4);
-    // What it has it gives back only at its own look: until then the other takes its own.
+    // The program gives its cores back only at its own look. Until then the other program takes back its own cores.
     of_other.begin(&mut other, 0);
     let taken: Vec<Effect> =
         other.place.log.take().into_iter().filter(|effect| matches!(effect, Effect::TakeBack(_, Some(_)))).collect();
     assert_eq!((taken.len(), one.place.held().len(), other.place.held().len()), (2, 2, 2));
-    // One is lent, and one that is the other's is held.
+    // One own core is lent, and a core of the other program is held.
     let own = one.place.held().iter().next().unwrap();
     let its = other.place.held().iter().next().unwrap();
     let pass = |core: usize, from: &Model, to: &Model| {
@@ -335,7 +335,7 @@ fn what_is_asked_from_outside_bounds_what_is_used_and_a_paused_program_holds_not
     assert!(effects.contains(&Effect::Round(1)), "{effects:?}");
     let stands = Effect::Stand { alone: true, mode: Mode::Cores, room: Room::Workers, usable: 1 };
     assert!(effects.contains(&stands), "it could use a core, though its part of the machine is larger: {effects:?}");
-    // However few are asked for, one is left.
+    // One core is left, even if a request asks for fewer.
     model.told.cores = Some(0);
     model.works(QUANTUM, QUANTUM);
     let next = coordination.next();
@@ -343,7 +343,7 @@ fn what_is_asked_from_outside_bounds_what_is_used_and_a_paused_program_holds_not
     assert!(model.place.log.take().contains(&stands));
     assert_eq!(model.place.held().len(), 1);
     model.works(QUANTUM, QUANTUM);
-    // Since the last visit it was asked to rest: no look is due.
+    // The program was asked to rest since the last visit, and no look is due.
     let now = coordination.looked() + MS;
     let until = now + 100 * QUANTUM;
     model.told.paused_until = Some(until);
@@ -359,7 +359,7 @@ fn what_is_asked_from_outside_bounds_what_is_used_and_a_paused_program_holds_not
     assert_eq!(coordination.come_by(&mut model, until), Visit::Looked);
     let effects = model.place.log.take();
     assert_in_order(&effects, &[Effect::Close(false), Effect::Employ(0), Effect::Reopen(0)]);
-    // The pools end while the program rests: the next is not to find itself closed.
+    // The pools end while the program rests. The next pool must not be closed.
     model.told.paused_until = Some(until + QUANTUM);
     coordination.come_by(&mut model, until + MS);
     model.place.log.take();
@@ -378,7 +378,7 @@ fn a_coordinator_comes_by_before_it_counts_as_stopped_and_at_a_loss_within_a_qua
     let due = STOPPED_AFTER.as_nanos() as u64 / 2;
     assert_eq!((coordination.looked(), coordination.next()), (7, 7 + due));
     model.place.log.take();
-    // There is a core to be had: workers are recalled, and the look may wait.
+    // A core is available: workers are recalled, and the look may wait.
     assert_eq!(coordination.come_by(&mut model, MS), Visit::Rung);
     assert_eq!((coordination.next(), model.place.log.take()), (7 + due, vec![Effect::Rung(0)]));
     for (at, change) in [(2 * MS, true), (3 * MS, false)] {
@@ -388,7 +388,7 @@ fn a_coordinator_comes_by_before_it_counts_as_stopped_and_at_a_loss_within_a_qua
         assert_eq!(coordination.come_by(&mut model, at), Visit::Rung);
         assert_eq!(coordination.next(), 2 * MS + QUANTUM, "at {at}: the first that was due stays");
     }
-    // No program has come since.
+    // No program has joined since.
     let mut calm = script.coordination();
     model.pools[0].has_lost = false;
     model.place.population.set(1);
@@ -444,10 +444,10 @@ fn a_coordinator_without_work_for_a_quantum_leaves_off() {
     let (script, mut model, mut coordination) = begun([2, 1], 2, Orders { due: 4, ..more(2, 2, 0) });
     model.works(QUANTUM, QUANTUM);
     model.has_work = false;
-    // There was some since the last look; the next may be the last, and is not put off.
+    // There was work since the last look. The next look may be the last, so it is not delayed.
     assert_eq!(coordination.come_by(&mut model, 4 * QUANTUM), Visit::Looked);
     assert_eq!(coordination.next(), 5 * QUANTUM);
-    // While the thread that hands in tasks runs on a core of the program, it comes by each quantum.
+    // While the thread that hands in tasks runs on a core of the program, the coordinator looks in each quantum.
     model.keeps_core = true;
     assert_eq!(coordination.come_by(&mut model, 5 * QUANTUM), Visit::Looked);
     assert_eq!(coordination.next(), 6 * QUANTUM);
@@ -463,11 +463,11 @@ fn a_coordinator_without_work_for_a_quantum_leaves_off() {
     assert_eq!(script.last().allotment, 0);
 }
 
-/// How often workers were asked where their time went, and whether they are blocked, in a quantum in which each
-/// computed so long.
+/// Returns how often workers were queried for their times, and for whether they are blocked, in a quantum in which
+/// each computed for `on_core` ns.
 fn questions(orders: Orders, on_core: u64) -> (u32, u32) {
     let (_, mut model, mut coordination) = begun([2, 2], 2, orders);
-    // The first answer says where the time went until then; the second, since.
+    // The first query gives the times until then, and the second the times since.
     for nth in 1..=2 {
         model.works(QUANTUM, on_core);
         model.pools[0].asked.take();
@@ -479,10 +479,10 @@ fn questions(orders: Orders, on_core: u64) -> (u32, u32) {
 #[test]
 fn workers_are_asked_only_where_the_answer_may_change_something() {
     let share = 10 * MS;
-    // Each of two: a little, some, its whole part.
+    // Each of two workers uses a little, some, or all of its part.
     assert_eq!([share / 30, share / 4, share / 2].map(|on_core| questions(time(1), on_core)), [(0, 0), (2, 2), (0, 0)]);
     assert_eq!(questions(Orders { room: Room::One, ..time(1) }, share / 4), (0, 0));
-    // It uses all that it holds, or leaves some; in little of the time.
+    // The program uses all cores that it holds, or less, in a small part of the time.
     let cores = more(2, 2, 0);
     assert_eq!([QUANTUM, 9 * MS, 8 * MS].map(|on_core| questions(cores, on_core)), [(0, 0), (2, 0), (2, 2)]);
 }
@@ -505,7 +505,7 @@ fn a_wait_for_a_core_is_what_the_program_could_have_used_and_a_quota_bounds_that
     assert_eq!(look(true, None, time(1)), [6, 6, 6], "they wanted no more");
     assert_eq!(look(false, Some(5 * MS), Orders { room: Room::One, ..time(1) }), [6, 5, 5]);
     assert_eq!(look(true, None, more(2, 2, 0)), [6, 6, 6], "not asked in a crowd");
-    // Where it holds cores and is asked for the first time, they count as used.
+    // If the program holds cores and its workers are queried for the first time, the cores count as used.
     assert_eq!([(); 2].map(|()| look(true, None, more(2, 2, 0))), [[6, 20, 20], [6, 6, 6]]);
 }
 
@@ -524,12 +524,12 @@ fn those_that_do_not_move_beside_queued_tasks_need_no_core() {
         coordination.come_by(&mut model, nth * QUANTUM);
         model.pools[0].off_core
     };
-    // At the third look neither has moved since the one before for the second time.
+    // The third look is the second in succession at which neither worker has moved.
     assert_eq!([1, 2, 3, 4, 5].map(|nth| look(nth, false)), [0, 0, 2, 4, 4]);
     assert_eq!([6, 7, 8].map(|nth| look(nth, true)), [2, 1, 0]);
 }
 
-/// A script beside a program that can use the only core too, and has its turn in the second half of each frame.
+/// A script with another program that can use the only core too, and has its turn in the second half of each frame.
 fn beside_another(table: &Rc<Table>) -> (Script, Model, Coordination) {
     table.desires[1].set(1);
     let script = Script::new(Orders { out_of_turn: OutOfTurn::Rests, ..more(1, 1, 1) });
@@ -537,12 +537,12 @@ fn beside_another(table: &Rc<Table>) -> (Script, Model, Coordination) {
     (script, Model::new(table, 0, 1), coordination)
 }
 
-/// A look of the other program, which brings the owners up to date.
+/// Runs a look of the other program, which updates the owners.
 fn other_looks(table: &Rc<Table>) {
     Place::new(table, 1).round(1, 1);
 }
 
-/// Its turn is over, and the other has taken the core back.
+/// Ends the turn of the program: the other program takes the core back.
 fn lose_the_turn(table: &Rc<Table>, model: &mut Model) {
     table.now.set(FRAME / 2);
     other_looks(table);
@@ -557,16 +557,16 @@ fn a_program_at_the_end_of_its_turn_releases_the_core_that_is_not_its_own() {
     let (script, mut model, mut coordination) = beside_another(&table);
     coordination.begin(&mut model, 0);
     assert_eq!(model.place.held().len(), 1, "its turn");
-    // A policy sees no free core at that look.
+    // The policy sees no free core at that look.
     script.order(Orders { out_of_turn: OutOfTurn::Rests, ..more(1, 0, 0) });
     other_looks(&table);
-    // The other has not taken it back yet.
+    // The other program has not taken the core back yet.
     table.now.set(FRAME / 2);
     model.works(QUANTUM, QUANTUM);
     assert_eq!(coordination.come_by(&mut model, QUANTUM), Visit::Looked);
     assert!(model.place.held().is_empty());
     assert!(model.place.log.take().contains(&Effect::Close(true)));
-    // What it borrows out of turn it keeps until that is taken back.
+    // Out of turn, the program keeps a borrowed core until its owner takes it back.
     model.pools[0].status.queued = 1;
     coordination.come_by(&mut model, QUANTUM + MS);
     assert_eq!(model.place.held().len(), 1);
@@ -587,7 +587,7 @@ fn a_program_out_of_turn_is_closed_until_its_turn_begins() {
     lose_the_turn(&table, &mut model);
     let rests = Orders { out_of_turn: OutOfTurn::Rests, ..more(1, 1, 1) };
     script.order(Orders { due: 50, ..rests });
-    // The loss of the last core is looked at when it is told, not at the end of the quantum.
+    // The program looks when it is notified of the loss of its last core, not at the end of the quantum.
     let lost_at = QUANTUM + MS;
     model.works(MS, MS);
     assert_eq!(coordination.come_by(&mut model, lost_at), Visit::Looked);
@@ -620,7 +620,7 @@ fn a_program_out_of_turn_borrows_a_core_that_stays_free_and_no_other() {
     lose_the_turn(&table, &mut model);
     assert_eq!(coordination.come_by(&mut model, MS), Visit::Looked);
     model.pools[0].has_lost = false;
-    // The other releases its core, which is told; and takes it again.
+    // The other program releases its core, notifies this one, and claims the core again.
     let free = |word: CoreWord| word.released(slot(1));
     table.change(free).expect("it holds it");
     model.place.log.take();
@@ -634,7 +634,7 @@ fn a_program_out_of_turn_borrows_a_core_that_stays_free_and_no_other() {
     assert_eq!(model.place.log.take(), [Effect::Claim(0, None), Effect::Rung(0)]);
     assert!(coordination.next() > 3 * MS, "there is none to wait for");
     assert!(table.wanting.borrow().contains(&0), "it is told of the next");
-    // It stays free. While nothing waits for a worker it does not matter.
+    // The core stays free. It is not needed while no task waits for a worker.
     table.change(free).expect("it holds it");
     model.pools[0].status.queued = 0;
     coordination.come_by(&mut model, 4 * MS);
@@ -643,7 +643,7 @@ fn a_program_out_of_turn_borrows_a_core_that_stays_free_and_no_other() {
     coordination.come_by(&mut model, 5 * MS);
     let borrows = [Effect::Claim(0, Some(0)), Effect::Close(false), Effect::Rung(0), Effect::Reopen(0)];
     assert_eq!(model.place.log.take(), borrows);
-    // Its owner takes it back.
+    // The owner takes the core back.
     table.change(|word| word.taken_back(slot(1))).expect("it is lent");
     model.pools[0].has_lost = true;
     assert_eq!(coordination.come_by(&mut model, 8 * MS), Visit::Looked);
@@ -663,7 +663,7 @@ fn a_program_that_is_given_no_turn_in_time_keeps_a_worker_until_it_is() {
         assert_eq!(coordination.come_by(&mut model, MS + nth * QUANTUM), Visit::Looked);
         model.place.log.take().contains(&Effect::Close(true))
     };
-    // It last had a core at the look at its beginning.
+    // The program last had a core at the look at the start.
     let bound = (FRAME + QUANTUM) / QUANTUM;
     assert!((1..bound).all(&mut closed));
     assert!(!(bound..4 * bound).any(&mut closed), "the table is wrong about it, and it goes on as it can");

@@ -1,4 +1,5 @@
-//! Which core a program claims, takes back or releases, which program it tells, and what its round decides.
+//! Tests of the table: which core a program claims, takes back or releases, which program it notifies, and what its
+//! round decides.
 
 mod place;
 
@@ -11,7 +12,7 @@ use place::{Place, Step, Table, report, slot};
 
 const ME: usize = 1;
 
-/// A table to the program at place 1. `words` has the owner and the holder of each core.
+/// Makes a table for the program at place 1. `words` has the owner and the holder of each core.
 fn table(words: &[(Option<usize>, Option<usize>)]) -> Place {
     let table = Table::new(words.len(), 0);
     for (word, (owner, holder)) in table.words.iter().zip(words) {
@@ -21,7 +22,7 @@ fn table(words: &[(Option<usize>, Option<usize>)]) -> Place {
     Place::new(&table, ME)
 }
 
-/// A table of which cores of others may be claimed once they have been free for 1000 ns.
+/// Makes a table in which a core of another owner may be claimed once it has been free for 1000 ns.
 fn aged(words: &[(Option<usize>, Option<usize>)], lasts: &[u64]) -> Place {
     let table = table(words);
     table.lend_after.set(1000);
@@ -73,13 +74,13 @@ fn a_program_that_watches_a_core_is_told_of_no_other_until_it_comes_by() {
         [Waits(true), Fenced, Wants(true), Fenced, Rang(ME)],
         "its coordinator is to watch them"
     );
-    // The first may be claimed when the other one has been free for long enough.
+    // The second core is the first that may be claimed.
     assert_eq!(table::watch(&table), Some(600));
     assert_eq!(table.effects(), [Watches(true), Wants(false), Fenced]);
     table::want(&table, false);
     table::want(&table, true);
     assert_eq!(table.effects(), [Waits(false), Fenced, Waits(true), Fenced], "it comes by");
-    // It says that it waits before it looks at the cores.
+    // The program publishes that it waits before it looks at the cores.
     table::heed(&table);
     assert_eq!(table.effects(), [Watches(false), Fenced, Wants(true), Fenced]);
     take(0);
@@ -160,17 +161,17 @@ fn for_a_worker_that_is_woken_a_lent_core_is_taken_back_and_left_free_unless_one
     };
     let freed = [Exchanged(2), Noted(Change::TakenBack(2)), Noted(Change::Released(2)), Rang(2), Fenced, Looked];
     assert_eq!(reclaimed(&[own, others, lent, lent], &[]), (vec![2], freed.to_vec()), "one of two");
-    // It may find no use for it: a program that waits is told, as of any core that is left.
+    // The worker may not need the core, so a program that waits is notified, as for any released core.
     assert_eq!(reclaimed(&[own, others, lent], &[3]), (vec![2], [&freed[..], &[Rang(3)]].concat()));
     let free = (Some(1), None);
     assert_eq!(reclaimed(&[lent, free], &[3]), (vec![1], vec![]));
     assert_eq!(reclaimed(&[own, others, (None, Some(2)), (None, None)], &[3]), (vec![3], vec![]));
-    // What a stopped program holds can be claimed as it is.
+    // The core that a stopped program uses can be claimed directly.
     let table = &table(&[own, (Some(1), Some(3)), lent]);
     table.stopped.replace(vec![3]);
     table::reclaim(&table);
     assert_eq!(table.effects(), []);
-    // Another program was faster: the worker will see what is left.
+    // Another program was faster. The worker will claim a core that is left.
     table.stopped.take();
     table.contended.set(Some(1));
     table::reclaim(&table);
@@ -217,7 +218,7 @@ fn the_owner_is_told_if_it_waits_or_else_the_next_program_that_can_use_the_core(
     assert_eq!(told(None, &[0, 255], &[], &[]), [255]);
     assert_eq!(told(None, &[0], &[], &[]), [0]);
     assert_eq!(told(Some(7), &[3, 4, 7, 9], &[7, 3], &[4]), [9]);
-    // The program that tells is not told.
+    // The program that notifies others does not notify itself.
     assert_eq!(told(Some(ME), &[ME], &[], &[]), []);
     assert_eq!(told(Some(ME), &[ME, 0], &[], &[]), [0]);
 }
@@ -230,13 +231,13 @@ fn what_is_declined_is_offered_core_by_core() {
     assert_eq!(table.effects(), [Fenced, Looked, Rang(2), Fenced, Looked, Rang(3)]);
 }
 
-/// Runs a round of the program that has `table`. Returns how the program stands then.
+/// Runs a round of the program that has `table`. Returns the program's standing.
 fn round(table: &Place, reports: &[Report], now: u64) -> Standing {
     let own = reports.iter().find(|report| report.party.slot == table.slot).unwrap().party.claim;
     table::round(&table, own.program, own.weight, reports, now)
 }
 
-/// Runs a round on so many free cores without owners. Returns how the program stands then.
+/// Runs a round on `cores` free cores without owners. Returns the program's standing.
 fn round_of(cores: usize, reports: &[Report], now: u64) -> Standing {
     round(&table(&vec![(None, None); cores]), reports, now)
 }
@@ -318,7 +319,7 @@ fn programs_take_turns_if_one_needs_them_and_each_can_use_all_cores_and_halts_ou
 
 #[test]
 fn programs_are_grouped_if_each_has_a_task_group_that_weighs_what_it_weighs() {
-    /// The program, its weight, and its group.
+    /// A program, its weight, and its group.
     type Grouped = (u64, u32, Option<TaskGroup>);
     let is_grouped = |programs: &[Grouped]| {
         let of = |(nth, (program, weight, group)): (usize, &Grouped)| {
@@ -392,7 +393,7 @@ fn a_program_that_shares_time_has_a_share_and_no_cores() {
     let reports = [report(1, 10, 4, 1, 4), report(2, 20, 0, 3, 4), report(3, 30, 0, 0, 4)];
     let standing = round(table, &reports, 0);
     assert_eq!((standing.owned, standing.alone, standing.programs, standing.share_milli), (4, true, 2, 2000));
-    // A program that counts three times as much.
+    // This program has three times the weight.
     assert_eq!(table::round(&table, 10, 300, &reports, 0).share_milli, 3000);
 }
 
@@ -405,7 +406,7 @@ fn parties_of_one_process_divide_what_one_program_gets() {
     let [one, other] = [1, 2].map(|index| report(index, 10, 4, 4, 4));
     assert_eq!(stands(&[one, other]), (false, 2, 2, 2000));
     assert_eq!(stands(&[one, other, report(3, 20, 4, 4, 4)]), (false, 3, 1, 1000));
-    // A party without work has no part.
+    // A party without work has no share.
     assert_eq!(stands(&[one, report(2, 10, 0, 0, 4), report(3, 20, 4, 4, 4)]), (false, 2, 2, 2000));
     // On two cores, each of two parties has one core for half of a frame of three turns, and the other program has the
     // other core.
@@ -452,7 +453,7 @@ fn what_is_left_over_rotates_in_frames_and_a_program_knows_when_its_turn_begins_
     for (report, weight) in reports.iter_mut().zip([100, 200, 300]) {
         report.party.claim.weight = weight;
     }
-    // Of two cores: a third, two thirds, one.
+    // Of two cores, the programs get a third of a core, two thirds, and one core.
     let frame = 3 * TURN.as_nanos() as u64;
     let table = &table(&[(None, None); 2]);
     let allotted = |now| {
@@ -503,12 +504,12 @@ fn shares_are_in_proportion_to_efficiencies_where_all_programs_propose_an_equal_
         assert_eq!(stands([slowed(500), other]), (3, 3000), "{other:?}");
         assert_eq!(stands([other, slowed(500)]), (3, 3000), "{other:?}");
     }
-    // What it is owed moves its cores, and not what it is due.
+    // The correction changes the program's cores, but not its share.
     let mut reports = two([slowed(500); 2]);
     reports[1].correction = 500;
     let standing = round_of(6, &reports, 3 * TURN.as_nanos() as u64);
     assert_eq!((standing.owned, standing.share_milli), (4, 3000));
-    // One that alone wants cores is as much like the others as any.
+    // The only program that wants cores is treated as similar to the others.
     let mut reports = [report(1, 10, 6, 1, 6), report(2, 20, 0, 1, 6)];
     reports[0].proposal = slowed(500);
     let standing = round_of(6, &reports, 3 * TURN.as_nanos() as u64);
@@ -526,13 +527,13 @@ fn programs_that_are_slowed_alike_have_all_cores_in_turn_now_and_then() {
         let owned = [0, FRAME - 1].map(|over| at(nth * FRAME + over, [500, 1000]).owned);
         assert_eq!(owned, if is_probe { [6, 0] } else { [2, 2] }, "{nth}");
     }
-    // All look again when a probe begins, and when it ends.
+    // All programs look again when a probe begins, and when it ends.
     let until_change = |now| at(now, [1000, 1000]).until_change;
     assert_eq!(until_change(FRAME), Some((PROBES_EVERY - 1) * FRAME + 1));
     assert_eq!(until_change(PROBES_EVERY * FRAME - 1), Some(2));
     assert_eq!(until_change(1), Some(FRAME / 2), "its turn is over there");
     assert_eq!(until_change(FRAME / 2 + 1), Some(FRAME / 2));
-    // Where all gain about as much, cores are lasting in between.
+    // If all programs have a similar speedup, cores do not rotate between probes.
     let division = |of| at(FRAME, of).division;
     assert_eq!(
         [[950, 1000], [949, 1000], [500, 550]].map(division),
@@ -568,7 +569,7 @@ fn each_has_all_cores_in_turn_where_all_programs_propose_that() {
     let at = [0, turn / 2, turn - 1, turn + 1_000_000, 2 * turn - 1, 2 * turn].map(|now| stands(now, gangs));
     let turns = [(6, Some(100)), (6, Some(50)), (6, Some(0)), (0, Some(99)), (0, Some(0)), (6, Some(100))];
     assert_eq!(at, turns.map(|(owned, until)| (owned, 3000, until)));
-    // One that desires fewer is due these for the time of its turns.
+    // A program with a smaller desire is due these cores for the time of its turns.
     let few = |proposal| {
         let mut reports = [report(1, 10, 2, 1, 6), report(2, 20, 6, 1, 6)];
         reports.iter_mut().for_each(|report| report.proposal = proposal);

@@ -1,4 +1,4 @@
-//! The books of one pool: in which state each worker is, and on which core.
+//! The books of one pool: the state of each worker, and its core.
 //!
 //! # States
 //!
@@ -12,9 +12,9 @@
 //!
 //! # Invariants
 //!
-//! - They are read and written under the lock of the activation alone.
-//! - `awake` and `retired` are the numbers of workers in these states; an adopted thread is in none.
-//! - A worker has a core only of those that the pool holds, as far as it knows.
+//! - The books are read and written only under the lock of the activation.
+//! - `awake` and `retired` are the numbers of workers in these states, without adopted threads.
+//! - A worker has only a core that the pool holds, by its books.
 
 use alloc::boxed::Box;
 
@@ -22,48 +22,49 @@ use comity_policy::WorkerId;
 
 use crate::CoreSet;
 
-/// What a worker is, as the books have it.
+/// The state of a worker in the books.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// It has a task or looks for one, or will once its thread runs.
+    /// The worker has a task or looks for one, or will do so once its thread runs.
     Awake,
-    /// A task wakes it.
+    /// The worker sleeps, and a task wakes it.
     Asleep,
-    /// It rests for want of a core, or because its policy leaves cores: the coordinator wakes it, or business of its
-    /// own.
+    /// The worker rests because it has no core, or because its policy leaves cores. Only the coordinator or business
+    /// of its own wakes it.
     Retired,
 }
 
-/// One worker in the books.
+/// The entry of one worker in the books.
 #[derive(Clone)]
 pub(super) struct Entry {
     pub(super) state: State,
-    /// The core that it was given. Only a name unless the policy binds workers to cores.
+    /// The core that the worker was given. It is only a name, unless the policy binds workers to cores.
     pub(super) core: Option<usize>,
-    /// Where its thread was told to run, if not wherever its program wants.
+    /// The cores to which its thread is confined. `None`: its thread may run wherever its program wants.
     pub(super) confined: Option<CoreSet>,
-    /// The core that its thread was led to, since it is awake.
+    /// The core to which its thread was moved since the worker is awake.
     pub(super) led_to: Option<usize>,
-    /// That was while it slept, and it is let go when it is up.
+    /// True if its thread was moved while the worker slept. The confinement ends when the worker is up.
     pub(super) led: bool,
-    /// At the last look it was awake and had a core to which its thread was not led.
+    /// True if at the last look the worker was awake and had a core to which its thread had not been moved.
     pub(super) is_late: bool,
-    /// It has retired in the middle of a task, or with tasks in its queues.
+    /// True if the worker has retired in the middle of a task, or with tasks in its queues.
     midway: bool,
-    /// A program's own thread, which comes and goes as it likes: it is in no count.
+    /// True for a thread of the program, which enters and leaves the pool at any time. It is not counted.
     pub(super) adopted: bool,
 }
 
-/// Which worker has which core, under the lock of [`Activation`](super::Activation).
+/// The states and cores of all workers, under the lock of [`Activation`](super::Activation).
 pub struct Books {
     pub(super) entries: Box<[Entry]>,
     awake: u32,
     retired: u32,
-    /// Cores that this pool holds, as far as it knows: their owners may have taken some back.
+    /// The cores that this pool holds, as far as the books know: their owners may have taken some back.
     pub(super) held: CoreSet,
-    /// Awake workers that are off their cores in system calls, or stuck: they need none. The coordinator sets it.
+    /// The number of awake workers that need no core, because they are in system calls or stuck. The coordinator sets
+    /// it.
     pub off_core: u32,
-    /// The cores that the pool's program wants to use, of those that the system lets it. The driver sets it.
+    /// The cores that the pool's program wants to use, out of those that the system allows. The driver sets it.
     pub may_use: CoreSet,
 }
 
@@ -86,28 +87,28 @@ impl Books {
 
     // The transitions.
 
-    /// The worker is about to park.
+    /// Notes that the worker is about to park.
     pub(super) fn fall_asleep(&mut self, me: WorkerId) {
         self.change(me, &[State::Awake], State::Asleep);
     }
 
-    /// The worker was woken, for a task or for business.
+    /// Notes that the worker was woken, for a task or for business.
     pub(super) fn get_up(&mut self, me: WorkerId) {
         self.change(me, &[State::Asleep, State::Retired], State::Awake);
     }
 
-    /// There is no core for the worker, awake or asleep.
+    /// Retires a worker, awake or asleep, because there is no core for it.
     pub(super) fn retire(&mut self, worker: WorkerId) {
         self.change(worker, &[State::Awake, State::Asleep], State::Retired);
     }
 
-    /// The coordinator wakes the worker, and gives it this core.
+    /// Notes that the coordinator wakes the worker, and gives it this core.
     pub(super) fn recall(&mut self, worker: WorkerId, core: Option<usize>) {
         self.change(worker, &[State::Retired], State::Awake);
         self.entries[worker.index()].core = core;
     }
 
-    /// A task may wake the worker again. False: it has not retired.
+    /// Notes that a task may wake the worker again. Returns false if the worker has not retired.
     pub(super) fn make_hungry(&mut self, worker: WorkerId) -> bool {
         let has_retired = self.is(worker, State::Retired);
         if has_retired {
@@ -139,12 +140,12 @@ impl Books {
         }
     }
 
-    /// Whether the worker, which has retired, has done so in the middle of a task or with tasks in its queues.
+    /// Sets whether a retired worker is in the middle of a task or has tasks in its queues.
     pub(super) fn set_midway(&mut self, worker: WorkerId, midway: bool) {
         self.entries[worker.index()].midway = midway;
     }
 
-    /// This core is no longer the pool's.
+    /// Removes a core that is no longer the pool's.
     pub(super) fn lose(&mut self, core: usize) {
         self.held.remove(core);
         for entry in &mut self.entries {
@@ -152,65 +153,65 @@ impl Books {
         }
     }
 
-    // What they say.
+    // The queries.
 
-    /// How many workers are awake.
+    /// Returns the number of workers that are awake.
     pub fn awake(&self) -> u32 {
         self.awake
     }
 
-    /// Whether any is awake, or rests in the middle of a task.
+    /// True if a worker is awake, or rests in the middle of a task.
     pub fn is_at_work(&self) -> bool {
         self.awake > 0 || self.midway() > 0
     }
 
-    /// How many have retired.
+    /// Returns the number of workers that have retired.
     pub fn retired(&self) -> u32 {
         self.retired
     }
 
-    /// How many rest in the middle of a task, or with tasks in their queues.
+    /// Returns the number of workers that rest in the middle of a task, or with tasks in their queues.
     pub fn midway(&self) -> u32 {
         self.entries.iter().filter(|entry| entry.midway).count() as u32
     }
 
-    /// Whether the worker is one of them.
+    /// True if the worker rests in the middle of a task, or with tasks in its queues.
     pub(super) fn is_midway(&self, worker: WorkerId) -> bool {
         self.entries[worker.index()].midway
     }
 
-    /// How many cores the pool holds, as far as it knows.
+    /// Returns the number of cores that the pool holds, as far as the books know.
     pub fn held(&self) -> u32 {
         self.held.len() as u32
     }
 
-    /// Which these are.
+    /// Returns the cores that the pool holds, as far as the books know.
     pub fn cores(&self) -> CoreSet {
         self.held
     }
 
-    /// The core that the worker was given.
+    /// Returns the core that the worker was given.
     pub fn core_of(&self, worker: WorkerId) -> Option<usize> {
         self.entries[worker.index()].core
     }
 
-    /// Where the worker's thread was told to run; `None`: wherever its program wants.
+    /// Returns the cores to which the worker's thread is confined. `None`: it may run wherever its program wants.
     pub fn confined(&self, worker: WorkerId) -> Option<CoreSet> {
         self.entries[worker.index()].confined
     }
 
-    /// Whether the worker is in this state. An adopted thread is in none.
+    /// True if the worker is in this state. An adopted thread is in no state.
     pub fn is(&self, worker: WorkerId, state: State) -> bool {
         let entry = &self.entries[worker.index()];
         entry.state == state && !entry.adopted
     }
 
-    /// The workers that count.
+    /// Returns the workers without adopted threads.
     pub fn workers(&self) -> impl Iterator<Item = WorkerId> {
         self.all().filter(|worker| !self.entries[worker.index()].adopted)
     }
 
-    /// Adopted threads included.
+    /// Returns all workers, including adopted threads.
     pub(super) fn all(&self) -> impl DoubleEndedIterator<Item = WorkerId> + use<> {
         (0..self.entries.len() as u32).map(WorkerId)
     }
@@ -219,13 +220,13 @@ impl Books {
         self.all().filter(move |worker| self.is(*worker, state))
     }
 
-    /// The cores that workers have been given.
+    /// Returns the cores that awake workers have been given.
     fn cores_in_use(&self) -> CoreSet {
         let awake = self.entries.iter().filter(|entry| entry.state == State::Awake);
         awake.filter_map(|entry| entry.core).collect()
     }
 
-    /// The cores that the pool holds and no worker was given, in ascending order.
+    /// Returns the cores that the pool holds and no worker was given, in ascending order.
     pub(super) fn spare(&self) -> impl Iterator<Item = usize> + use<> {
         let used = self.cores_in_use();
         self.held.iter().filter(move |core| !used.contains(*core))

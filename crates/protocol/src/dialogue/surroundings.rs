@@ -1,4 +1,4 @@
-//! What a dialogue asks of the pool around its worker, and does there.
+//! The interface between a dialogue and the pool around its worker.
 
 use comity_policy::{Sharing, SleepRefusal, WorkerId};
 
@@ -7,121 +7,122 @@ use crate::sleep::{Admission, Parking, Roles, Woken};
 
 /// The pool around one worker, `me`.
 ///
-/// A [`Pool`] answers by its sleep protocol and its activation. The default methods hold for a machine on which no
-/// worker ever rests, as that of the A-STEAL paper. Sleep is refused there, so what follows it is never asked.
+/// A [`Pool`] implements it with its sleep protocol and its activation. The default methods are for a machine on which
+/// no worker ever rests, for example that of the A-STEAL paper. There, sleep is refused, so the methods for the steps
+/// after it are never called.
 pub trait Surroundings {
-    /// How many workers the pool has.
+    /// Returns the number of workers of the pool.
     fn workers(&self) -> u32;
 
-    /// Whether any worker has an unfinished task.
+    /// True if any worker has an unfinished task.
     fn any_busy(&self) -> bool;
 
-    /// The workers by role, if they are counted.
+    /// Returns the workers by role, if they are counted.
     fn roles(&self) -> Roles {
         Roles::default()
     }
 
-    /// The next worker without a core, after `last`, with a queue that `me` may take over.
+    /// Returns the next worker without a core, after `last`, with a queue that `me` may take over.
     fn next_without_core(&self, me: WorkerId, last: Option<WorkerId>) -> Option<WorkerId>;
 
-    /// Whether tasks come from outside, where a steal that found none looks too.
+    /// True if tasks come from outside. A thief that found none in a deque looks for these too.
     fn takes_from_outside(&self) -> bool {
         false
     }
 
-    /// Whether something waits that only `me` can act on.
+    /// True if something waits that only `me` can act on.
     fn has_business(&self, _me: WorkerId) -> bool {
         false
     }
 
-    /// The worker has no task from now on, or has one again. What depended on its looking for tasks passes to another
-    /// after that.
+    /// Publishes that the worker has no task.
     fn publish_thief(&self, _me: WorkerId) {}
 
-    /// See [`Surroundings::publish_thief`].
+    /// Publishes that the worker has a task again.
     fn publish_busy(&self, _me: WorkerId) {}
 
-    /// See [`Surroundings::publish_thief`].
+    /// Passes the duties of the worker to another, because it no longer looks for tasks. Follows
+    /// [`Surroundings::publish_busy`].
     fn hand_over(&self, _me: WorkerId) {}
 
-    // Which workers are awake.
+    // The activation.
 
-    /// Whether the pool is closed.
+    /// True if the pool is closed.
     fn is_closed(&self) -> bool {
         false
     }
 
-    /// On which terms the pool takes part in the core table, if the worker is counted there.
+    /// Returns the terms on which the pool shares cores, if the worker is counted there.
     fn sharing(&self, _me: WorkerId) -> Option<Sharing> {
         None
     }
 
-    /// Whether the program is alone in the core table.
+    /// True if the program is alone in the core table.
     fn is_alone(&self) -> bool {
         true
     }
 
-    /// Whether another program wants the worker's core.
+    /// True if another program wants the worker's core.
     fn is_core_wanted(&self, _me: WorkerId) -> bool {
         false
     }
 
-    /// Whether more workers are awake than there is room for, and this one is counted.
+    /// True if more workers are awake than there is room for, and this one is counted.
     fn has_excess(&self, _me: WorkerId) -> bool {
         false
     }
 
-    /// The worker retires. False: it is needed.
+    /// Retires the worker. Returns false if it is needed.
     fn retire(&self, _me: WorkerId, _why: Retirement) -> bool {
         false
     }
 
-    /// What depended on the looking of a worker that has retired passes to another.
+    /// Passes on the duties of a worker that has retired.
     fn pass_on(&self, _me: WorkerId) {
         unreachable!("no worker retires here")
     }
 
     // Sleep.
 
-    /// The worker is about to sleep.
+    /// Announces that the worker is about to sleep.
     fn announce(&self, _me: WorkerId) {}
 
-    /// Whether it may.
+    /// Returns whether the worker may sleep.
     fn admit(&self, _me: WorkerId) -> Admission {
         Admission::Refused(SleepRefusal::WorkArrived)
     }
 
-    /// It does not, unless it was woken.
+    /// Takes the announcement back, unless the worker was woken.
     fn retract(&self, _me: WorkerId) -> Option<Woken> {
         None
     }
 
-    /// Whether to wait.
+    /// Returns whether the worker must wait.
     fn park(&self, _me: WorkerId) -> Parking {
         unreachable!("no worker waits here")
     }
 
-    /// Whether the worker sleeps, or is about to.
+    /// True if the worker sleeps, or is about to.
     fn is_asleep(&self, _me: WorkerId) -> bool {
         false
     }
 
-    /// The worker waits from now on, and needs no core. True: its pool keeps a core all the same, and the worker is to
-    /// [look at the core](Surroundings::look_at_kept_core) once.
+    /// Notes that the worker waits from now on, and needs no core. Returns true if its pool keeps a core anyway. The
+    /// worker must then [look at the core](Surroundings::look_at_kept_core) once.
     fn fell_asleep(&self, _me: WorkerId) -> bool {
         false
     }
 
-    /// The pool releases a core that it kept, unless it still has a reason to keep it.
+    /// Releases a core that the pool kept, unless the pool still has a reason to keep it.
     fn look_at_kept_core(&self, _me: WorkerId) {}
 
-    /// The worker is up again.
+    /// Notes that the worker is up again. Returns whether there is a core for it.
     fn woke(&self, _me: WorkerId, _has_business: bool) -> Up {
         Up::Stays
     }
 }
 
-/// The pool's activation, if that counts this worker.
+/// Returns the pool's activation, if it counts this worker.
 fn counted<P: Pool>(pool: &P, me: WorkerId) -> Option<&Activation<P::Platform, P::Cores>> {
     pool.activation().filter(|activation| activation.counts(me))
 }
@@ -185,7 +186,8 @@ impl<P: Pool> Surroundings for P {
         counted(self, me).is_some_and(Activation::has_excess)
     }
 
-    /// Within the lock of the books. A worker that they do not count has no lock to retire under.
+    /// Retires the worker within the lock of the books. A worker that the books do not count has no lock to retire
+    /// under.
     fn retire(&self, me: WorkerId, why: Retirement) -> bool {
         match counted(self, me) {
             Some(activation) => activation.retire(self, me, why),

@@ -1,42 +1,44 @@
-//! Where a program is asked: the words of its slot, to which any process may write.
+//! The words of a slot through which any process can send requests to a program.
 //!
 //! # States
 //!
-//! A property's word is 0, or holds a request of some tenure. [`Words::begin`] makes it 0; a setter replaces what it
-//! holds.
+//! The word of a property is 0, or holds a request to the program of some tenure. [`Words::begin`] sets it to 0; a
+//! setter replaces its value.
 //!
 //! # Invariants
 //!
-//! - The tenure only counts up, and by the holder of the slot's lock alone, while no program has the slot.
-//! - *A setter replaces no request of a later tenure than it means.* It reads the word, then the tenure, then whether
-//!   a program has the slot, and exchanges what it read in the word. Say that it means tenure t, and that a request of
-//!   a later tenure u came before its exchange. That request was written with release, after its setter saw u. Had the
-//!   late setter read it, it would have seen u, and given up. So it had read another value, and its exchange fails.
-//! - *[`Words::begin`] unmakes no request to the program that begins.* That the slot is taken is read after the
-//!   tenure. While the tenure is u and [`Words::begin`] has not ended the slot is free, so each setter that means u
-//!   comes after it.
+//! - The tenure only increases. Only the holder of the slot's lock increments it, while no program has the slot.
+//! - *A setter replaces no request of a later tenure than the one it targets.* It reads the word, the tenure, and
+//!   whether a program has the slot, in this order. Then it replaces the value that it read in the word. Suppose that
+//!   it targets tenure t, and that a request of a later tenure u came before its exchange. That request was written
+//!   with release, after its setter saw u. If the late setter had read the request, it would have seen u and given up.
+//!   So it read another value, and its exchange fails.
+//! - *[`Words::begin`] removes no request to the program that begins.* A setter reads the tenure before it reads that
+//!   the slot is taken. While the tenure is u and [`Words::begin`] has not ended, the slot is free. So each setter
+//!   that targets u comes after it.
 //!
-//! A setter of an older build stores what it asks, and may replace a later request. A program of a build without
-//! tenures obeys nothing.
+//! A setter of an older build stores its request without a comparison, so it may replace a later request. A program of
+//! a build without tenures follows no request.
 
 use core::sync::atomic::Ordering;
 
 use super::{MOST_PAUSE, Request, RequestWord, Requests};
 use crate::platform::Word;
 
-/// Attempts after which a writer of a word stores, whatever others write there. None of ours writes so fast.
+/// The number of attempts after which a writer stores its value, even if other processes keep changing the word. No
+/// process of Comity writes that fast.
 const MOST_TRIES: u32 = 10_000;
 
 /// The words of one slot.
 pub struct Words<'a, W> {
-    /// Counts the programs that have had the slot.
+    /// The number of programs that have had the slot.
     pub tenure: &'a W,
-    /// What the program is asked to be: weight, cores, pause. See [`RequestWord`].
+    /// The requests to the program: weight, cores, pause. See [`RequestWord`].
     pub asked: [&'a W; 3],
 }
 
 impl<W: Word<u64>> Words<'_, W> {
-    /// A program takes the slot: what was asked of others binds no longer. Returns its tenure.
+    /// Takes the slot for a program: requests to earlier programs are no longer valid. Returns the program's tenure.
     pub fn begin(&self) -> u64 {
         let tenure = replace(self.tenure, |before| before.wrapping_add(1));
         // A setter that reads one of these zeros reads this tenure or a later one.
@@ -46,8 +48,9 @@ impl<W: Word<u64>> Words<'_, W> {
         tenure
     }
 
-    /// Asks the program of this tenure at `now_ns` of the machine's monotonic clock. False: it has left the slot, and
-    /// nothing is asked. `is_taken`: whether a program has the slot, read with acquire.
+    /// Sends a request to the program of this tenure, at `now_ns` of the machine's monotonic clock. Returns false if
+    /// the program has left the slot: the request is then not made. `is_taken` must return true if a program has the
+    /// slot, and read that with acquire.
     #[must_use]
     pub fn ask(&self, request: Request, tenure: u64, now_ns: u64, is_taken: impl Fn() -> bool) -> bool {
         let mut before = self.seen(request);
@@ -65,21 +68,22 @@ impl<W: Word<u64>> Words<'_, W> {
         true
     }
 
-    /// What stands where the request would: a setter's first step. Then it looks whether its program has the slot.
+    /// Returns the present value of the request's word. This is a setter's first step. It then checks that its
+    /// program still has the slot.
     pub fn seen(&self, request: Request) -> u64 {
         self.word(request).load(Ordering::Acquire)
     }
 
-    /// A setter's last step, as [`Words::ask`] takes it.
+    /// Takes a setter's last step, as [`Words::ask`] does.
     ///
     /// # Errors
-    /// What stands there by now, if it is not what was there `before`.
+    /// Returns the present value of the word if it is not `before`.
     pub fn exchange(&self, before: u64, request: Request, tenure: u64, now_ns: u64) -> Result<(), u64> {
         let (word, asked) = self.meant(request, tenure, now_ns);
         word.compare_exchange(before, asked.to_bits(), Ordering::AcqRel, Ordering::Acquire).map(drop)
     }
 
-    /// What the program of this tenure is asked, a pause that is over included.
+    /// Returns the requests to the program of this tenure, including a pause that is over.
     pub fn read(&self, tenure: u64) -> Requests {
         Requests::read(self.asked.map(|word| word.load(Ordering::Acquire)), tenure)
     }
@@ -106,8 +110,8 @@ impl<W: Word<u64>> Words<'_, W> {
     }
 }
 
-/// Replaces what a word holds, and returns what it holds then. The words that are asked could be stored; but loom may
-/// order a store before a compare-and-swap that missed it.
+/// Replaces the value of a word, and returns the new value. The words of requests could be stored instead, but loom
+/// may order a store before a compare-and-swap that missed it.
 fn replace(word: &impl Word<u64>, next: impl Fn(u64) -> u64) -> u64 {
     let mut before = word.load(Ordering::Relaxed);
     for _ in 0..MOST_TRIES {

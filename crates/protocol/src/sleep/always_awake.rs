@@ -3,7 +3,7 @@
 //!
 //! # States
 //!
-//! None beside the workers' own: the pool has a busy worker, or all of its workers may sleep.
+//! Only the states of the workers: the pool has a busy worker, or all of its workers may sleep.
 //!
 //! # Invariants
 //!
@@ -11,7 +11,7 @@
 //! - A worker that turns busy wakes all that it sees ASLEEP, after its own busy (Lemma 4).
 //! - So a push has no sleeper to wake; an injection wakes one, which turns busy and wakes the rest (Lemmas 2, 4).
 //!
-//! The lemmas stand in the crate's `README.md`.
+//! The crate's `README.md` has the lemmas.
 
 use comity_policy::{SleepRefusal, WorkerId};
 
@@ -19,11 +19,11 @@ use super::way::Way;
 use super::{Admission, Sleep, Work, word};
 use crate::platform::{Platform, Waker};
 
-/// It has no words of its own.
+/// The way of waking without words of its own.
 pub(super) struct AlwaysAwake;
 
 impl<P: Platform> Way<P> for AlwaysAwake {
-    /// The pusher is busy, so no worker sleeps, and thieves look for the task.
+    /// Does nothing: the pusher is busy, so no worker sleeps, and thieves look for the task.
     fn push_met_bell(&self, _: &Sleep<P>, _: WorkerId, _: &impl Work) {}
 
     #[inline]
@@ -38,7 +38,7 @@ impl<P: Platform> Way<P> for AlwaysAwake {
     }
 
     fn hand_over(&self, sleep: &Sleep<P>, me: WorkerId, _: &impl Work) {
-        // Lemma 4: work has begun, so no worker sleeps.
+        // Lemma 4: work has begun, so no worker may sleep.
         sleep.wake_up_to(sleep.rests.len(), me, word::WOKEN_BY_PEER);
     }
 

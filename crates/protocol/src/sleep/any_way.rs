@@ -1,4 +1,4 @@
-//! All ways of waking, and the dispatch to them: the one match that tells them apart.
+//! All ways of waking, and the dispatch to them in one match.
 
 use comity_policy::Waking;
 
@@ -8,7 +8,7 @@ use super::hungry::Hungry;
 use super::watchdog::Watchdog;
 use crate::platform::Platform;
 
-/// One pool's way of waking, with the words that it has of its own.
+/// The way of waking of a pool, with the words of that way.
 pub(super) enum AnyWay<P: Platform> {
     AlwaysAwake(AlwaysAwake),
     Watchdog(Watchdog<P>),
@@ -27,7 +27,7 @@ impl<P: Platform> AnyWay<P> {
     }
 }
 
-/// Calls a method of the pool's way of waking: the one place that tells the ways apart, and no vtable.
+/// Calls a method of the pool's way of waking. Only this macro distinguishes the ways, without a vtable.
 macro_rules! way {
     ($sleep:ident.$step:ident($($argument:expr),*)) => {
         match &$sleep.way {

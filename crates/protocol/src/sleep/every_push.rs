@@ -1,17 +1,17 @@
-//! [`Waking::EveryPush`](comity_policy::Waking::EveryPush): every push wakes sleepers. The ablation of BWS §5.5, which
-//! taxes the busy path on purpose.
+//! [`Waking::EveryPush`](comity_policy::Waking::EveryPush): every push wakes sleepers. This is the ablation of BWS
+//! §5.5, which deliberately slows busy workers down.
 //!
 //! # States
 //!
-//! None beside the workers' own.
+//! Only the states of the workers.
 //!
 //! # Invariants
 //!
-//! - The bells never stop, so every push comes here.
+//! - The bells never stop, so every push calls `push_met_bell`.
 //! - No worker parks that has seen a task in a deque or from outside after its own ASLEEP (Lemma 2).
 //! - A push, a spawn and an injection look for sleepers after the task is visible and a full fence (Lemma 2).
 //!
-//! The lemmas stand in the crate's `README.md`.
+//! The crate's `README.md` has the lemmas.
 
 use core::sync::atomic::Ordering;
 
@@ -21,9 +21,9 @@ use super::way::Way;
 use super::{Admission, Sleep, Work, word};
 use crate::platform::{Platform, Waker};
 
-/// It has no words of its own.
+/// The way of waking without words of its own.
 pub(super) struct EveryPush {
-    /// How many each push wakes.
+    /// The number of sleepers that each push wakes.
     pub(super) sleepers: u8,
 }
 
@@ -33,7 +33,7 @@ impl<P: Platform> Way<P> for EveryPush {
     }
 
     fn push_met_bell(&self, sleep: &Sleep<P>, me: WorkerId, _: &impl Work) {
-        // Lemma 2: the push before the look for sleepers; a sleeper announces itself before it looks for tasks.
+        // Lemma 2: the push precedes the look for sleepers. A sleeper announces itself before it looks for tasks.
         sleep.platform.fence(Ordering::SeqCst);
         sleep.wake_up_to(usize::from(self.sleepers), me, word::WOKEN_BY_PEER);
     }
@@ -51,7 +51,7 @@ impl<P: Platform> Way<P> for EveryPush {
         sleep.pass_injection_on(me, work);
     }
 
-    /// The pushes of a worker wake sleepers whether this one looks for tasks or not.
+    /// Does nothing: every push of a worker wakes sleepers, whether this worker looks for tasks or not.
     fn hand_over(&self, _: &Sleep<P>, _: WorkerId, _: &impl Work) {}
 
     fn admit(&self, sleep: &Sleep<P>, me: WorkerId, work: &impl Work) -> Admission {

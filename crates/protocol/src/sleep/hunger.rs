@@ -1,31 +1,32 @@
-//! What [`Hungry`](super::hungry::Hungry) packs into one counter: how many sleep, whether one searches, and whether
-//! one answers for all.
+//! The counter of [`Hungry`](super::hungry::Hungry): it packs the number of sleepers, whether a worker is searching,
+//! and whether a thread answers for all.
 //!
-//! The states are those of `hungry.rs`: a search or none, one that answers or none, beside a number of sleepers.
+//! The head of `hungry.rs` has the states. Each state also has a number of sleepers.
 //!
 //! # Invariants
 //!
-//! - A sleeper more or less, and the end of a search, are one summand each: one atomic addition, in any order with
+//! - One sleeper more or less, and the end of a search, are each one summand: one atomic addition, in any order with
 //!   others.
-//! - It is above zero if and only if it is hungry: no worker is searching, and there is a sleeper or was when a thread
-//!   answered.
-//! - There are never so many sleepers as would hide a search.
+//! - The counter is above zero if and only if it is hungry: no worker is searching, and there is a sleeper or was one
+//!   when a thread answered.
+//! - The number of sleepers is always too small to hide a search.
 
-/// The counter's value: the number of sleepers, and [`Hunger::ANSWERED`], less [`Hunger::SEARCH`] while a worker is
-/// searching.
+/// The counter's value: the number of sleepers, plus [`Hunger::ANSWERED`] if a thread answers, minus
+/// [`Hunger::SEARCH`] while a worker is searching.
 ///
-/// So one addition raises it or ends the search, and a push looks at the sign alone.
+/// So one addition counts a sleeper or ends the search, and a push only checks the sign.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Hunger(i32);
 
 impl Hunger {
-    /// What one sleeper adds.
+    /// The summand of one sleeper.
     pub(super) const SLEEPER: i32 = 1;
 
-    /// What is added while a thread answers for all that rest, or has done so: more than there are sleepers.
+    /// The summand of a thread that answers for all workers that rest, or has done so. It is larger than any number
+    /// of sleepers.
     const ANSWERED: i32 = 1 << 28;
 
-    /// What a search takes away while it lasts: far more than there are sleepers.
+    /// The value that a search subtracts while it lasts. It is far larger than any number of sleepers.
     pub(super) const SEARCH: i32 = 1 << 30;
 
     #[inline]
@@ -38,64 +39,66 @@ impl Hunger {
         self.0
     }
 
-    /// Whether a worker is searching.
+    /// True if a worker is searching.
     #[inline]
     pub(super) fn search_is_on(self) -> bool {
         self.0 <= -Hunger::SEARCH / 2
     }
 
-    /// The workers that are ASLEEP, or are about to be or were a moment ago.
+    /// Returns the number of workers that are ASLEEP, or are about to be, or were a moment ago.
     #[inline]
     pub(super) fn sleepers(self) -> i32 {
         if self.search_is_on() { self.0 + Hunger::SEARCH } else { self.0 % Hunger::ANSWERED }
     }
 
-    /// Whether a thread answers for all that rest, or has done so, and no search has begun since.
+    /// True if a thread answers for all workers that rest, or has done so, and no search has begun since.
     #[inline]
     pub(super) fn is_answered(self) -> bool {
         self.0 >= Hunger::ANSWERED
     }
 
-    /// Whether a push is to look for a sleeper: there is one, or was when a thread answered, and no worker is
+    /// True if a push must look for a sleeper: there is one, or was one when a thread answered, and no worker is
     /// searching.
     #[inline]
     pub(super) fn is_hungry(self) -> bool {
         self.0 > 0
     }
 
-    /// One sleeper more.
+    /// Returns the value with one sleeper more.
     #[inline]
     pub(super) fn raised(self) -> Hunger {
         debug_assert!(self.sleepers() >= 0, "{self:?} has lost a sleeper");
         Hunger(self.0 + Hunger::SLEEPER)
     }
 
-    /// One sleeper less. Each has been counted before.
+    /// Returns the value with one sleeper less. The sleeper must have been counted.
     #[inline]
     pub(super) fn lowered(self) -> Hunger {
         debug_assert!(self.sleepers() > 0, "{self:?} counts too few sleepers");
         Hunger(self.0 - Hunger::SLEEPER)
     }
 
-    /// A thread answers for all that rest, if it is hungry and no other does.
+    /// Returns the value after a thread began to answer for all workers that rest. `None`: the value is not hungry,
+    /// or another thread answers.
     #[inline]
     pub(super) fn answered(self) -> Option<Hunger> {
         (self.is_hungry() && !self.is_answered()).then_some(Hunger(self.0 + Hunger::ANSWERED))
     }
 
-    /// A search begins, where it is hungry.
+    /// Returns the value after a search began. `None`: the value is not hungry.
     #[inline]
     pub(super) fn search_begins(self) -> Option<Hunger> {
         self.is_hungry().then_some(Hunger(self.sleepers() - Hunger::SEARCH))
     }
 
-    /// A worker that is awake searches, whether there are sleepers or not, unless another does.
+    /// Returns the value after a worker that is awake began to search, whether there are sleepers or not. `None`:
+    /// another worker is searching.
     #[inline]
     pub(super) fn search_resumes(self) -> Option<Hunger> {
         (!self.search_is_on()).then_some(Hunger(self.sleepers() - Hunger::SEARCH))
     }
 
-    /// The searching worker has a task or is about to rest.
+    /// Returns the value after the searching worker got a task or is about to rest.
     #[inline]
     pub(super) fn search_ended(self) -> Hunger {
         debug_assert!(self.search_is_on(), "{self:?} ends a search that never began");
@@ -146,7 +149,7 @@ mod tests {
         }
     }
 
-    /// The shell changes the counter by these, without a look at what it holds.
+    /// The shell adds these summands to the counter without reading it first.
     #[test]
     fn the_summands_are_the_transitions() {
         for hunger in [NONE.raised(), NONE.raised().raised().search_begins().unwrap()] {

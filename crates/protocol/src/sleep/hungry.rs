@@ -3,8 +3,8 @@
 //!
 //! # States
 //!
-//! One packed word, [`Hunger`], counts the sleepers and says whether a worker is searching, and whether one answers
-//! for all that rest:
+//! One packed word, [`Hunger`], counts the sleepers. It also says whether a worker is searching, and whether a thread
+//! answers for all workers that rest:
 //!
 //! ```text
 //!       raised, lowered                raised, lowered                  raised, lowered
@@ -16,22 +16,25 @@
 //!             └───────────────────── search_ended ────────────────────────────┘
 //! ```
 //!
-//! It is **hungry** where a push begins a search: ANSWERED, or with a sleeper and no search. The mark of a wake-up
+//! The word is **hungry** if a push begins a search: ANSWERED, or with a sleeper and no search. The mark of a wake-up
 //! says that the woken worker is the searching one.
 //!
 //! # Invariants
 //!
-//! - The word counts at least the workers that are ASLEEP: it is raised before ASLEEP and lowered afterwards (Lemma 1).
-//! - At most one search is on. The searching worker ends it or passes it on, or the waker that began it and found no
-//!   sleeper (Lemma 7).
+//! - The word counts at least the workers that are ASLEEP: it is raised before ASLEEP and lowered afterwards (Lemma
+//!   1).
+//! - At most one search runs. The searching worker ends it or passes it on. If the waker that began it found no
+//!   sleeper, that waker ends it (Lemma 7).
 //! - A thread that made a word ASLEEP or ended a search tries to answer afterwards (Lemma 12).
 //! - The thread that moved the word to ANSWERED rings the bells and calls a heavy barrier. Then it looks at all
-//!   queues, and sees to a task that it sees there (Lemmas 1, 7, 10, 12).
-//! - All others fence, look at all queues, and need neither bells nor a barrier, as during a search (Lemma 12).
+//!   queues, and finds a worker for a task that it sees there (Lemmas 1, 7, 10, 12).
+//! - All other threads fence and look at all queues. They need neither bells nor a barrier, as during a search (Lemma
+//!   12).
 //! - A searching worker that retires ends the search or passes it on (Lemma 8).
-//! - Once a barrier was refused, each sleeper looks again by itself, or a step is under way that wakes it (Lemma 13).
+//! - Once a barrier was refused, each sleeper looks again after a timeout, or a step is under way that wakes it
+//!   (Lemma 13).
 //!
-//! The lemmas stand in the crate's `README.md`.
+//! The crate's `README.md` has the lemmas.
 
 use core::sync::atomic::Ordering;
 use core::time::Duration;
@@ -44,20 +47,21 @@ use super::way::Way;
 use super::{Admission, Rest, Sleep, Work, word};
 use crate::platform::{Counter, Platform, Waker, Word};
 
-/// How long a sleeper rests before it looks again where `membarrier` is refused and a push may go unseen, beside a
-/// busy worker.
+/// The time that a sleeper rests before it looks again, if `membarrier` is refused and a worker is busy. A push may
+/// go unseen then.
 const LOOK_AGAIN: Duration = Duration::from_millis(1);
 
-/// The same beside none, where the next task is likely to be announced by a fence.
+/// The time that a sleeper rests before it looks again, if `membarrier` is refused and no worker is busy. A fence is
+/// then likely to announce the next task.
 const LOOK_AGAIN_BESIDE_NONE: Duration = Duration::from_millis(50);
 
 /// The sleepers that a push may wake.
 pub(super) struct Hungry<P: Platform> {
-    /// A [`Hunger`]. Workers that fall asleep, their wakers and searching workers write it; a push that meets its bell
-    /// reads it.
+    /// The packed [`Hunger`]. Workers that fall asleep, their wakers and searching workers write it; a push that
+    /// meets its bell reads it.
     hunger: CachePadded<P::Counter>,
-    /// No [`Platform::heavy`] has been refused yet: a sleeper may rely on another thread's. Written once, by the
-    /// thread that was refused.
+    /// True if no [`Platform::heavy`] has been refused yet, so that a sleeper may rely on another thread's. The
+    /// thread that was refused writes it, once.
     barriers_work: P::Bool,
 }
 
@@ -71,17 +75,18 @@ impl<P: Platform> Hungry<P> {
         Hunger::from_packed(self.hunger.load(Ordering::Relaxed))
     }
 
-    /// The counter holds what [`Hunger::raised`] answers, which asserts in a debug build what must hold.
+    /// Counts one sleeper more. The counter then holds the result of [`Hunger::raised`], which checks its invariants
+    /// in a debug build.
     fn raise(&self) {
         let _ = Hunger::from_packed(self.hunger.fetch_add(Hunger::SLEEPER, Ordering::AcqRel)).raised();
     }
 
-    /// As [`Hungry::raise`].
+    /// Counts one sleeper less, see [`Hungry::raise`].
     fn lower(&self) {
         let _ = Hunger::from_packed(self.hunger.fetch_sub(Hunger::SLEEPER, Ordering::AcqRel)).lowered();
     }
 
-    /// False: in the state that it was found in there is no such transition.
+    /// Makes a transition. Returns false if the present state has no such transition.
     fn try_change(&self, transition: fn(Hunger) -> Option<Hunger>) -> bool {
         let next = |packed| transition(Hunger::from_packed(packed)).map(Hunger::packed);
         self.hunger.fetch_update(Ordering::AcqRel, Ordering::Relaxed, next).is_ok()
@@ -98,7 +103,7 @@ impl<P: Platform> Hungry<P> {
                 sleep.wake_thread(searching, waker);
                 return;
             }
-            // Another waker took the last sleeper: no worker searches.
+            // Another waker claimed the last sleeper, so no worker is searching.
             self.clear_search();
             if !self.must_search(sleep, work) {
                 return;
@@ -106,8 +111,8 @@ impl<P: Platform> Hungry<P> {
         }
     }
 
-    /// The worker stops looking for tasks. If it is the searching one, the tasks that pushes left to it pass to the
-    /// next one.
+    /// Passes the duties of a worker that stops looking for tasks on. If it is the searching worker, another worker
+    /// takes over the tasks that pushes left to the search.
     fn stop_searching(&self, sleep: &Sleep<P>, me: WorkerId, work: &impl Work) {
         if sleep.rest(me).marked.load(Ordering::Relaxed) {
             self.pass_search_on(sleep, me, work);
@@ -118,7 +123,7 @@ impl<P: Platform> Hungry<P> {
     fn pass_search_on(&self, sleep: &Sleep<P>, me: WorkerId, work: &impl Work) {
         let task_waits = work.deques_have_task() || work.injector_has_task();
         if task_waits && let Some(next) = self.claim_to_search(sleep, me, word::WOKEN_BY_PEER) {
-            // Lemma 7: the search goes on, with another worker.
+            // Lemma 7: the search continues, with another worker.
             sleep.rest(me).marked.store(false, Ordering::Relaxed);
             work.make_way();
             sleep.wake_thread(next, Waker::GoesOn);
@@ -130,27 +135,28 @@ impl<P: Platform> Hungry<P> {
         }
     }
 
-    /// While a search is on, claims a sleeper as the searching worker. The caller wakes its thread.
+    /// Claims a sleeper as the searching worker, while a search is on. The caller wakes its thread.
     fn claim_to_search(&self, sleep: &Sleep<P>, me: WorkerId, woken: u32) -> Option<WorkerId> {
         sleep.sleepers(me).find(|worker| sleep.claim(*worker, woken | word::MARK))
     }
 
-    /// Lemma 7: after a search ended, whether a task waits that may have been left to it, and a sleeper can take
-    /// the task.
+    /// Returns true if a task waits that may have been left to the search that ended, and a sleeper can take it
+    /// (Lemma 7).
     fn must_search(&self, sleep: &Sleep<P>, work: &impl Work) -> bool {
         self.answer(sleep, work);
         sleep.any_asleep() && (work.deques_have_task() || work.injector_has_task())
     }
 
-    /// Lemma 12: after a word became ASLEEP, or a search ended. True: the caller answers for all that rest, and sees
-    /// to each task that it sees from now on. False: another does, or a worker is searching, or none sleeps.
+    /// Answers for all workers that rest, after a word became ASLEEP or a search ended (Lemma 12). True: the caller
+    /// answers, and must find a worker for each task that it sees from now on. False: another thread answers, or a
+    /// worker is searching, or no worker sleeps.
     fn answer(&self, sleep: &Sleep<P>, work: &impl Work) -> bool {
         let barriers_work = self.barriers_work.load(Ordering::Relaxed);
-        // Where they do not, each answers for itself, and looks again.
+        // If barriers do not work, each worker answers for itself, and looks again.
         let answers = self.try_change(Hunger::answered) || !barriers_work;
         if answers {
             work.ring_bells();
-            // Lemma 1: a pusher that does not meet its bell has shown its task afterwards.
+            // Lemma 1: a pusher that reads its bell before the barrier has made its task visible before it too.
             if !sleep.platform.heavy() && barriers_work {
                 self.note_refusal(sleep);
             }
@@ -160,21 +166,23 @@ impl<P: Platform> Hungry<P> {
         answers
     }
 
-    /// The first barrier was refused: each sleeper that may have relied on it looks for itself.
+    /// Notes that the first barrier was refused, and wakes each sleeper that may have relied on it, so that it looks
+    /// itself.
     #[cold]
     fn note_refusal(&self, sleep: &Sleep<P>) {
         self.barriers_work.store(false, Ordering::Relaxed);
-        // Against the fence of a sleeper: it finds the barriers refused, or is found here.
+        // The fence pairs with the fence of a sleeper: the sleeper sees that barriers are refused, or this thread
+        // sees the sleeper.
         sleep.platform.fence(Ordering::SeqCst);
         sleep.wake_up_to(sleep.rests.len(), sleep.last_worker(), word::WOKEN_BY_PEER);
     }
 
-    /// The worker searches from now on, unless another does.
+    /// Makes the worker the searching one, unless another is searching.
     fn resume_search(&self, rest: &Rest<P>) {
         rest.marked.store(self.try_change(Hunger::search_resumes), Ordering::Relaxed);
     }
 
-    /// Ends the search if this worker is the searching one. To be followed by [`Hungry::answer`].
+    /// Ends the search if this worker is the searching one. The caller must call [`Hungry::answer`] afterwards.
     fn end_search(&self, rest: &Rest<P>) -> bool {
         let was_searching = rest.marked.load(Ordering::Relaxed);
         if was_searching {
@@ -184,7 +192,7 @@ impl<P: Platform> Hungry<P> {
         was_searching
     }
 
-    /// Pushes may wake again.
+    /// Ends the search, so that pushes may wake sleepers again.
     fn clear_search(&self) {
         let _ = Hunger::from_packed(self.hunger.fetch_add(Hunger::SEARCH, Ordering::AcqRel)).search_ended();
     }
@@ -201,7 +209,7 @@ impl<P: Platform> Way<P> for Hungry<P> {
         self.wake_to_search(sleep, me, word::WOKEN_BY_PEER, Waker::GoesOn, work);
     }
 
-    /// No bell is needed here, for this looks at `hunger` itself, by the argument of Lemma 1.
+    /// Needs no bell, because it reads `hunger` itself, by the argument of Lemma 1.
     #[inline]
     fn after_spawn(&self, sleep: &Sleep<P>, me: WorkerId, work: &impl Work) {
         if self.look().is_hungry() {
@@ -210,11 +218,12 @@ impl<P: Platform> Way<P> for Hungry<P> {
     }
 
     fn after_injection(&self, sleep: &Sleep<P>, submitter: Waker, work: &impl Work) {
-        // Lemma 1; off the busy path a full fence is cheap enough.
+        // Lemma 1. A full fence is cheap enough here, because it is not on the path of a busy worker.
         self.wake_to_search(sleep, sleep.last_worker(), word::WOKEN_BY_INJECTION, submitter, work);
     }
 
-    /// The sleeper that a worker may miss where `membarrier` is refused looks again.
+    /// Executes only a light barrier for a worker. If `membarrier` is refused, the worker may miss a sleeper, but
+    /// that sleeper looks again.
     fn order_placing(&self, sleep: &Sleep<P>, placer: Option<WorkerId>) {
         if placer.is_some() {
             sleep.platform.light();
@@ -231,19 +240,20 @@ impl<P: Platform> Way<P> for Hungry<P> {
         self.stop_searching(sleep, me, work);
     }
 
-    /// A searching worker ends its search first, since from now on others may be needed.
+    /// Ends the search of a searching worker first, because other workers may be needed from now on.
     fn admit(&self, sleep: &Sleep<P>, me: WorkerId, work: &impl Work) -> Admission {
         self.end_search(sleep.rest(me));
         let answers = self.answer(sleep, work);
         let task_waits = work.injector_has_task() || work.deques_have_task();
         if task_waits && answers {
-            // It stays awake for a task, and there may be others: those that rest have left them all to it.
+            // The worker stays awake for a task, and there may be more tasks, which all resting workers have left to
+            // it.
             self.resume_search(sleep.rest(me));
         }
         if task_waits || work.has_business(me) {
             return Admission::Refused(SleepRefusal::WorkArrived);
         }
-        // Lemma 13: where the barrier is refused, a push may have missed this sleeper, or a later search may leave a
+        // Lemma 13: if the barrier is refused, a push may have missed this sleeper, or a later search may leave a
         // task.
         let may_miss = !self.barriers_work.load(Ordering::Relaxed);
         Admission::Park(may_miss.then(|| if sleep.any_busy() { LOOK_AGAIN } else { LOOK_AGAIN_BESIDE_NONE }))
@@ -257,7 +267,8 @@ impl<P: Platform> Way<P> for Hungry<P> {
         self.lower();
     }
 
-    /// The woken worker is steered away from a waker that goes on: this way of waking is no paper's.
+    /// Steers the woken worker away from a waker that continues to run. No paper describes this way of waking, so no
+    /// measured placement needs to be kept.
     fn placed_beside(&self, _: &Sleep<P>, waker: Waker) -> Waker {
         waker
     }
@@ -265,22 +276,22 @@ impl<P: Platform> Way<P> for Hungry<P> {
     fn restore_hunger(&self, sleep: &Sleep<P>, retired: impl Iterator<Item = WorkerId>, work: &impl Work) {
         let mut restored = 0;
         for sleeper in retired {
-            // Before the word, as in `Sleep::announce`.
+            // The hunger is raised before the word is written, as in `Sleep::announce`.
             self.raise();
             if !sleep.exchange(sleeper, word::RETIRED, word::ASLEEP) {
                 self.lower();
                 continue;
             }
             restored += 1;
-            // Lemma 13: this thread's look is not enough where the barrier is refused, and the sleeper waits without a
-            // timeout. The fence is against that of `note_refusal`.
+            // Lemma 13: if the barrier is refused, this thread's look is not enough, and the sleeper waits without a
+            // timeout. The fence pairs with the fence of `note_refusal`.
             sleep.platform.fence(Ordering::SeqCst);
             if !self.barriers_work.load(Ordering::Relaxed) && sleep.claim(sleeper, word::WOKEN_BY_PEER) {
                 sleep.wake_thread(sleeper, Waker::MakesRoom);
             }
         }
         if restored > 0 {
-            // Lemma 10: this thread in the sleepers' place.
+            // Lemma 10: this thread looks in the sleepers' place.
             self.answer(sleep, work);
             if work.deques_have_task() || work.injector_has_task() {
                 self.wake_to_search(sleep, sleep.last_worker(), word::WOKEN_BY_PEER, Waker::MakesRoom, work);

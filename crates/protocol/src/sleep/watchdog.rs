@@ -1,5 +1,5 @@
-//! [`Waking::Watchdog`](comity_policy::Waking::Watchdog): one thief, the watchdog, stays awake while a worker is busy,
-//! and thieves wake each other on their policy's word (BWS §4).
+//! [`Waking::Watchdog`](comity_policy::Waking::Watchdog): one thief, the watchdog, stays awake while a worker is
+//! busy, and thieves wake each other when their policy says so (BWS §4).
 //!
 //! # States
 //!
@@ -15,12 +15,13 @@
 //! # Invariants
 //!
 //! - All changes of the post are compare-and-swaps, so it has one holder at most.
-//! - A worker parks only after it saw the post in another's hand, or vacant in a pool without a busy worker (Lemmas 5,
-//!   6).
-//! - The holder turns busy only after the post is a woken sleeper's, or vacant with no sleeper left unseen (Lemma 5).
+//! - A worker parks only after it saw that another worker holds the post, or that the post is vacant in a pool
+//!   without a busy worker (Lemmas 5, 6).
+//! - The holder turns busy only after a woken sleeper has the post, or the post is vacant and no sleeper is left
+//!   unseen (Lemma 5).
 //! - The post reaches a sleeper before the claim does, so the sleeper knows of it when it turns busy (Lemma 5).
 //!
-//! The lemmas stand in the crate's `README.md`.
+//! The crate's `README.md` has the lemmas.
 
 use core::sync::atomic::Ordering;
 
@@ -36,7 +37,8 @@ const VACANT: u32 = u32::MAX;
 
 /// The watchdog's post.
 pub(super) struct Watchdog<P: Platform> {
-    /// The worker that stays awake while another is busy, or [`VACANT`]. All workers read and write it, as thieves.
+    /// The worker that stays awake while another is busy, or [`VACANT`]. All workers read and write it while they are
+    /// thieves.
     post: CachePadded<P::Word>,
 }
 
@@ -49,11 +51,11 @@ impl<P: Platform> Watchdog<P> {
         self.post.compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
 
-    /// Gives the post, which is vacant or this worker's as `holder` says, to a sleeper, and claims that sleeper's
-    /// wake-up. `None`: no worker sleeps, or the post is in other hands meanwhile.
+    /// Gives the post to a sleeper and claims that sleeper's wake-up. Before, the post is vacant or this worker's, as
+    /// `holder` says. Returns `None` if no worker sleeps, or another worker has got the post.
     ///
-    /// The post changes hands first: were the sleeper claimed first, it could turn busy before it learns that it is
-    /// the watchdog.
+    /// The post changes hands before the claim. If the sleeper were claimed first, it could turn busy before it knows
+    /// that it is the watchdog.
     fn appoint(&self, sleep: &Sleep<P>, me: WorkerId, holder: u32) -> Option<WorkerId> {
         loop {
             let candidate = sleep.others(me).find(|peer| sleep.is_asleep(*peer))?;
@@ -76,7 +78,7 @@ impl<P: Platform> Watchdog<P> {
 }
 
 impl<P: Platform> Way<P> for Watchdog<P> {
-    /// The pusher is busy, so a watchdog is awake and looks for the task.
+    /// Does nothing: the pusher is busy, so a watchdog is awake and looks for the task.
     fn push_met_bell(&self, _: &Sleep<P>, _: WorkerId, _: &impl Work) {}
 
     #[inline]
@@ -90,7 +92,7 @@ impl<P: Platform> Way<P> for Watchdog<P> {
         sleep.pass_injection_on(me, work);
     }
 
-    /// Lemma 5: afterwards a thief holds the post, or each sleeper has still to look at it.
+    /// Passes the post on. Afterwards a thief holds the post, or each sleeper will still look at it (Lemma 5).
     fn hand_over(&self, sleep: &Sleep<P>, me: WorkerId, _: &impl Work) {
         let own = me.0;
         loop {
@@ -105,8 +107,8 @@ impl<P: Platform> Way<P> for Watchdog<P> {
             if holder == VACANT {
                 return;
             }
-            // No sleeper to appoint: the post becomes vacant. A worker that fell asleep meanwhile may have relied on
-            // this one, so this one looks once more.
+            // There is no sleeper to appoint, so the post becomes vacant. A worker that has fallen asleep since may
+            // have relied on this one, so this one looks once more.
             self.move_post(own, VACANT);
             sleep.platform.fence(Ordering::SeqCst);
         }
@@ -121,7 +123,7 @@ impl<P: Platform> Way<P> for Watchdog<P> {
         sleep.wake_one(me, sleeper)
     }
 
-    /// A worker sleeps beside a watchdog, or is the watchdog. The watchdog sleeps only in a pool without work, and
+    /// Admits a worker to sleep if another is the watchdog. The watchdog sleeps only in a pool without work, and
     /// leaves the post first.
     fn admit(&self, sleep: &Sleep<P>, me: WorkerId, work: &impl Work) -> Admission {
         if sleep.work_arrived(me, work) {

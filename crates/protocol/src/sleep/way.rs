@@ -1,4 +1,4 @@
-//! What tells the ways of waking apart: the parts of steps that each way answers for itself.
+//! The interface of a way of waking: the parts of steps that each way defines for itself.
 //!
 //! There are no states here: each way has its own.
 
@@ -9,60 +9,60 @@ use comity_policy::WorkerId;
 use super::{Admission, Sleep, Work};
 use crate::platform::{Platform, Waker};
 
-/// What the ways of waking answer differently. Each method is a part of one step of [`Sleep`], which says what stands
-/// before it.
+/// The parts of steps that the ways of waking define differently. Each method is a part of one step of [`Sleep`],
+/// whose doc says what precedes it.
 pub(super) trait Way<P: Platform> {
-    /// See [`Sleep::bell_may_stop`].
+    /// True if a bell may stop, see [`Sleep::bell_may_stop`].
     fn bell_may_stop(&self, _: &Sleep<P>) -> bool {
         true
     }
 
-    /// See [`Sleep::push_met_bell`].
+    /// Wakes sleepers, see [`Sleep::push_met_bell`].
     fn push_met_bell(&self, sleep: &Sleep<P>, me: WorkerId, work: &impl Work);
 
-    /// The rest of [`Sleep::after_spawn`], after its light barrier.
+    /// Continues [`Sleep::after_spawn`], after its light barrier.
     fn after_spawn(&self, sleep: &Sleep<P>, me: WorkerId, work: &impl Work);
 
-    /// The rest of [`Sleep::after_injection`], after its fence.
+    /// Continues [`Sleep::after_injection`], after its fence.
     fn after_injection(&self, sleep: &Sleep<P>, submitter: Waker, work: &impl Work);
 
-    /// The barrier of [`Sleep::after_placing`], between the task and the look at a word.
+    /// Executes the barrier of [`Sleep::after_placing`], between the task and the look at a word.
     fn order_placing(&self, sleep: &Sleep<P>, _placer: Option<WorkerId>) {
         sleep.platform.fence(Ordering::SeqCst);
     }
 
-    /// The rest of [`Sleep::pass_on`], after its fence.
+    /// Continues [`Sleep::pass_on`], after its fence.
     fn pass_on(&self, sleep: &Sleep<P>, me: WorkerId, work: &impl Work);
 
-    /// The rest of [`Sleep::hand_over`], after its fence.
+    /// Continues [`Sleep::hand_over`], after its fence.
     fn hand_over(&self, sleep: &Sleep<P>, me: WorkerId, work: &impl Work);
 
-    /// See [`Sleep::wake_peer`].
+    /// Wakes a sleeper, see [`Sleep::wake_peer`].
     fn wake_peer(&self, sleep: &Sleep<P>, me: WorkerId, sleeper: Option<WorkerId>, _appoint: bool) -> Option<WorkerId> {
         sleep.wake_one(me, sleeper)
     }
 
-    /// The look of [`Sleep::admit`], with its barrier.
+    /// Takes the look of [`Sleep::admit`], with its barrier.
     fn admit(&self, sleep: &Sleep<P>, me: WorkerId, work: &impl Work) -> Admission;
 
-    /// A word is about to become ASLEEP.
+    /// Called before a word becomes ASLEEP.
     fn sleeper_added(&self, _: &Sleep<P>) {}
 
-    /// A word was ASLEEP until now.
+    /// Called after a word was ASLEEP.
     fn sleeper_removed(&self, _: &Sleep<P>) {}
 
-    /// How the kernel is to place a worker that such a waker wakes. The papers' policies are measured with its own
-    /// placement.
+    /// Returns how the kernel should place a worker that such a waker wakes. The papers' policies are measured with
+    /// the kernel's own placement.
     fn placed_beside(&self, _: &Sleep<P>, _waker: Waker) -> Waker {
         Waker::MakesRoom
     }
 
-    /// See [`Sleep::restore_hunger`].
+    /// Restores hunger, see [`Sleep::restore_hunger`].
     fn restore_hunger(&self, _: &Sleep<P>, _: impl Iterator<Item = WorkerId>, _: &impl Work) {
         unreachable!("only a hungry pool has hunger to restore");
     }
 
-    /// See [`Sleep::hunger`].
+    /// Returns the hunger, see [`Sleep::hunger`].
     fn hunger(&self, _: &Sleep<P>) -> i32 {
         0
     }

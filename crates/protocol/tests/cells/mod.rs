@@ -16,9 +16,9 @@ pub struct Cells {
     /// The number of sequentially consistent fences.
     pub fences: Rc<Cell<u32>>,
     pub barriers: Rc<Cell<u32>>,
-    /// What the waker does next, of the last thread that was woken.
+    /// The next action of the waker of the thread that was woken last.
     pub woken_by: Rc<Cell<Option<Waker>>>,
-    /// Whether each is refused.
+    /// True if each heavy barrier is refused.
     pub refuses: bool,
 }
 

@@ -10,7 +10,7 @@ use comity_policy::{Mode, Room, UNCORRECTED};
 use comity_protocol::table::{self, Change, Report, Seat};
 use comity_protocol::{CoreSet, CoreWord, Party, SlotId, Standing, Way};
 
-/// Cores, what each program desires, and what is known of the programs by their places.
+/// A table: its cores, the desire of each program, and facts about the programs by their places.
 #[derive(Default)]
 pub struct Table {
     pub words: Vec<Cell<CoreWord>>,
@@ -18,13 +18,13 @@ pub struct Table {
     pub now: Cell<u64>,
     pub wanting: RefCell<Vec<usize>>,
     pub stopped: RefCell<Vec<usize>>,
-    /// Cores that the program at a place may not use.
+    /// The cores that the program at a place may not use.
     pub barred: RefCell<Vec<(usize, usize)>>,
-    /// Another program changes the core just before the first exchange.
+    /// The core that another program changes just before the first exchange.
     pub contended: Cell<Option<usize>>,
-    /// For how many nanoseconds each core is as it is. The default is 0.
+    /// The time in ns for which each core has not changed. The default is 0.
     pub lasts: RefCell<Vec<u64>>,
-    /// A core that another program owns is claimed once it has been free for so many nanoseconds.
+    /// The time in ns for which a core of another owner must have been free before it is claimed.
     pub lend_after: Cell<u64>,
 }
 
@@ -34,7 +34,7 @@ impl Table {
         Rc::new(Table { words, desires: vec![Cell::default(); programs], ..Table::default() })
     }
 
-    /// Changes the first core for which there is a next word.
+    /// Changes the first core that has a next word.
     pub fn change(&self, next: impl Fn(CoreWord) -> Option<CoreWord>) -> Option<usize> {
         let (core, next) = self.words.iter().enumerate().find_map(|(core, word)| Some((core, next(word.get())?)))?;
         self.words[core].set(next);
@@ -42,7 +42,7 @@ impl Table {
     }
 }
 
-/// What a step did with the table, in its order.
+/// A change that a step made to the table, in order.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Step {
     Exchanged(usize),
@@ -57,7 +57,7 @@ pub enum Step {
     Rang(usize),
 }
 
-/// What a program told the table, and what else was done with it, in order.
+/// A value that a program published, or another effect on the table, in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
     Round(u32),
@@ -82,7 +82,7 @@ pub struct Place {
     pub slot: SlotId,
     pub log: RefCell<Vec<Effect>>,
     pub steps: RefCell<Vec<Step>>,
-    /// The program waits for a core, and watches one.
+    /// True if the program waits for a core. Below: true if it watches one.
     pub waits: Cell<bool>,
     watches: Cell<bool>,
     /// The number of programs that the program sees.
@@ -112,7 +112,7 @@ impl Place {
     }
 }
 
-/// The first of two programs on two cores.
+/// Makes the first of two programs on two cores.
 impl Default for Place {
     fn default() -> Place {
         Place::new(&Table::new(2, 2), 0)
