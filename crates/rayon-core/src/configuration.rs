@@ -1,4 +1,4 @@
-//! What the builder was before rayon-core 1.4.
+//! The builder of pools before rayon-core 1.4.
 #![allow(deprecated)]
 
 use std::any::Any;
@@ -22,7 +22,7 @@ pub struct Configuration {
 }
 
 impl Configuration {
-    /// All defaults.
+    /// Creates a configuration with all defaults.
     pub fn new() -> Configuration {
         Configuration::default()
     }

@@ -60,8 +60,9 @@ impl Place {
     /// is moved. `start` is the start of that process, as in [`Stat::start`](crate::census::Stat::start).
     ///
     /// Returns `None` if there is no hierarchy of version 2, if this process may not create a group there, or if a
-    /// new group would change anything for the command. It would if the kernel applies weights or limits to the
-    /// children of the group of `process`, or if that group has a limit that programs read only from their own group.
+    /// new group would change anything for the command. There are two such cases. The kernel applies weights or
+    /// limits to the children of the group of `process`. Or that group has a limit that programs read only from their
+    /// own group.
     pub fn of(process: u32, start: u64) -> Option<Place> {
         let outside = group_of(process).filter(|group| is_indifferent(group))?;
         accessat(CWD, &outside, Access::WRITE_OK, AtFlags::EACCESS).ok()?;
