@@ -68,7 +68,7 @@ where
 /// Like [`spawn_blocking`], but `pool` runs until the call has ended and handles its panic.
 ///
 /// # Panics
-/// In a process that was forked from the pool's.
+/// In a process that was forked from the pool's process.
 pub fn spawn_blocking_in<F, R>(pool: &ThreadPool, call: F) -> Task<R>
 where
     F: FnOnce() -> R + Send + 'static,

@@ -1,8 +1,7 @@
 //! Kahn process networks: processes that share nothing but channels.
 //!
-//! Kahn 1974: a process reads one channel at a time, and waits while that channel is empty. No process can ask
-//! whether a channel holds a value. The values sent over each channel therefore depend on the input alone, not on
-//! scheduling.
+//! Kahn 1974: a process reads one channel at a time, and waits while that channel is empty. No process can ask whether
+//! a channel holds a value. The values sent over each channel therefore depend on the input alone, not on scheduling.
 //!
 //! Here channels are bounded, as on any real machine, and a process waits while its channel is full. The bound does
 //! not change the streams. It can stop a network that would continue with larger channels: an *artificial* deadlock

@@ -66,8 +66,7 @@ impl State {
         State(AtomicU32::new(QUEUED))
     }
 
-    /// Replaces the word by the one that `step` returns, and returns the answer. Does nothing if `step` returns
-    /// `None`.
+    /// Replaces the word by the one that `step` returns, and returns the answer. Does nothing if `step` returns `None`.
     fn step<R>(&self, step: impl Fn(u32) -> Option<(u32, R)>) -> Option<R> {
         let mut word = self.0.load(Ordering::Relaxed);
         loop {
@@ -91,8 +90,7 @@ impl State {
         woken == Some(true)
     }
 
-    /// Requests that the future be dropped. Returns true if the caller must queue the task, so that a worker drops
-    /// it.
+    /// Requests that the future be dropped. Returns true if the caller must queue the task, so that a worker drops it.
     pub(crate) fn cancel(&self) -> bool {
         let cancelled = self.step(|word| match word & STAND {
             WAITING => Some((word & !STAND | QUEUED | CANCELLED, true)),
@@ -122,8 +120,7 @@ impl State {
         pended.expect("it has an answer")
     }
 
-    /// Marks the task as ended, after its outcome was stored. Returns true if the handle is gone: the caller takes
-    /// it.
+    /// Marks the task as ended, after its outcome was stored. Returns true if the handle is gone: the caller takes it.
     pub(crate) fn end(&self) -> bool {
         let abandoned = self.step(|word| Some((word & !STAND | ENDED, word & ABANDONED != 0)));
         abandoned.expect("it has an answer")

@@ -96,8 +96,7 @@ impl From<Elapsed> for io::Error {
     }
 }
 
-/// Returns ticks: the first at once, the next ones `period` apart. A late reader gets the missed ticks without
-/// waiting.
+/// Returns ticks: the first at once, the next ones `period` apart. A late reader gets the missed ticks without waiting.
 ///
 /// # Panics
 /// If `period` is zero.

@@ -184,8 +184,7 @@ fn a_deadlock_is_found_beside_processes_that_go_on_and_without_those_that_wait_f
         let (numbers, input) = network.channel("numbers", 2);
         count(&mut network, numbers);
         drain(&mut network, "drain", input);
-        // One process waits for a process of the cycle but is in no cycle. Another waits for no process of the
-        // network.
+        // One process waits for a process of the cycle but is in no cycle. Another waits for no process of the network.
         let (results, input) = network.channel::<u8>("results", 1);
         drain(&mut network, "waits for it", input);
         network.process("outside", (), |()| std::future::pending());
@@ -371,8 +370,7 @@ fn a_process_that_catches_its_own_panic_goes_on() {
     });
 }
 
-/// Returns a network that sends counted values through three processes without end. Its sink notes if its stream
-/// ends.
+/// Returns a network that sends counted values through three processes without end. Its sink notes if its stream ends.
 fn endless(alive: &Arc<AtomicUsize>, noted: &Arc<AtomicBool>) -> Network {
     let mut network = Network::new();
     let (letters, input) = network.channel("letters", 4);

@@ -118,8 +118,7 @@ impl Mask {
     }
 
     /// Notes the cores on which the thread must run: those of `cores` that are also its own choice, or its own choice
-    /// if there is no such core. `None` stands for the thread's own choice. Returns the mask to set, if it has
-    /// changed.
+    /// if there is no such core. `None` stands for the thread's own choice. Returns the mask to set, if it has changed.
     pub fn note(&mut self, cores: Option<CoreSet>) -> Option<CoreSet> {
         let noted = match (self.own, cores) {
             (own, None) => own,

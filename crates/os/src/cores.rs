@@ -41,8 +41,7 @@ pub fn usable() -> NonZeroUsize {
     usable_of(of_this_thread().len())
 }
 
-/// Returns the useful number of threads if `allowed` cores are allowed. With 0, the number of allowed cores is
-/// unknown.
+/// Returns the useful number of threads if `allowed` cores are allowed. With 0, the number of allowed cores is unknown.
 pub fn usable_of(allowed: usize) -> NonZeroUsize {
     let allowed =
         NonZeroUsize::new(allowed).or_else(|| std::thread::available_parallelism().ok()).unwrap_or(NonZeroUsize::MIN);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::system::calls::{self, Clock};
 
-/// The kernel's number of a thread of this process.
+/// The kernel's number of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ThreadId(i32);
 
@@ -33,8 +33,7 @@ impl ThreadId {
 
     /// True if the thread is on a core now: its clock advances between two readings. `None` once it has ended.
     ///
-    /// Exact, unprivileged, 0.5 to 0.9 µs. A thread off its core is preempted or blocked; the clock cannot tell
-    /// which.
+    /// Exact, unprivileged, 0.5 to 0.9 µs. A thread off its core is preempted or blocked; the clock cannot tell which.
     pub fn is_running(self) -> Option<bool> {
         let before = self.cpu_time()?;
         Some(self.cpu_time()? != before)

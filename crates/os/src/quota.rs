@@ -7,8 +7,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::cgroup::{self, Version};
 
-/// The time for which an answer stays valid, in milliseconds. A program may build many pools, and each reads the
-/// quota.
+/// The time for which an answer stays valid, in milliseconds. A program may build many pools, and each reads the quota.
 const MEMORY_MS: u32 = 100;
 
 /// The last answer. The low half is the time of the answer, in ms, and the high half the quota in thousandths of a
@@ -20,8 +19,7 @@ static LAST: AtomicU64 = AtomicU64::new(u64::MAX);
 ///
 /// Takes about 50 µs, at most once in 0.1 s, so a change is seen up to 0.1 s late. The resolution is 0.001 cores.
 pub fn cores() -> Option<f64> {
-    // Not `clock`, which would end the program under valgrind. If this clock is set back, the quota is read once
-    // more.
+    // Not `clock`, which would end the program under valgrind. If this clock is set back, the quota is read once more.
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u32);
     // Relaxed: no other data depends on the word.
     let last = LAST.load(Ordering::Relaxed);

@@ -21,8 +21,7 @@ impl Usage {
         calls::usage_of_this_process()
     }
 
-    /// Returns the usage of all children of this process that have ended and were waited for, and of their
-    /// descendants.
+    /// Returns the usage of all children of this process that have ended and were waited for, and of their descendants.
     pub fn of_ended_children() -> Usage {
         calls::usage_of_ended_children()
     }

@@ -1,5 +1,4 @@
-//! Test of `detached`. It is a program without the test harness, because only a process with one thread can be
-//! copied.
+//! Test of `detached`. It is a program without the test harness, because only a process with one thread can be copied.
 
 use std::io::{self, Read, Write};
 use std::os::fd::AsFd;

@@ -1,4 +1,4 @@
-//! `join`.
+//! `join`: running two closures, potentially in parallel.
 
 use std::marker::PhantomData;
 

@@ -47,7 +47,7 @@ enum Closed {
     Kept(u32, u64),
 }
 
-/// The combined work of consecutive short tasks: length in ns and number of joins.
+/// The combined work of short tasks that run one after another: length in ns and number of joins.
 #[derive(Debug, Default)]
 struct Short {
     length: u64,
@@ -69,8 +69,7 @@ impl Recorder {
     const KEPT: usize = 500_000;
 
     /// Creates a recorder of a run that begins at `now`, in ns. Tasks shorter than `merge_ns` are merged into their
-    /// parents, or several of one fork into one. A reading of the clock costs `clock_ns`, and a quiet join
-    /// `quiet_ns`.
+    /// parents, or several of one fork into one. A reading of the clock costs `clock_ns`, and a quiet join `quiet_ns`.
     pub fn new(now: u64, merge_ns: u64, clock_ns: u64, quiet_ns: f64) -> Recorder {
         Recorder {
             merge_ns,
@@ -84,9 +83,8 @@ impl Recorder {
         }
     }
 
-    /// Creates a recorder of a task that runs separately. It can be [added](Recorder::add) here when the task is
-    /// over. Its run begins at 0. It knows the short forks of this recorder, and keeps no more tasks than this one
-    /// would.
+    /// Creates a recorder of a task that runs separately. It can be [added](Recorder::add) here when the task is over.
+    /// Its run begins at 0. It knows the short forks of this recorder, and keeps no more tasks than this one would.
     pub fn apart(&self) -> Recorder {
         Recorder {
             since: 0,
@@ -255,9 +253,9 @@ impl Recorder {
     }
 }
 
-/// Merges the short children of a fork, by the rule of `merge`. Consecutive short children with a total of at least
-/// `least` ns become one child, if other children remain. Returns the remaining children, and the work that the
-/// parent does before.
+/// Merges the short children of a fork, by the rule of `merge`. Short children with a total of at least `least` ns
+/// become one child, if other children remain. Returns the remaining children, and the work that the parent does
+/// before them.
 fn together(children: Vec<Closed>, least: u64) -> (Vec<Closed>, Short) {
     let (mut forked, mut group, mut members) = (Vec::new(), Short::default(), 0);
     for child in children {
@@ -273,7 +271,7 @@ fn together(children: Vec<Closed>, least: u64) -> (Vec<Closed>, Short) {
             members = 0;
         }
     }
-    // Each child that the parent executes saves a join. If no child remains, there is one join less than children.
+    // Each child that the parent does merges a join. If it does all n children, n − 1 joins are merged.
     group.joins += if forked.is_empty() { members - 1 } else { members };
     if let [Closed::Short(only)] = forked.as_slice() {
         return (Vec::new(), only.and(&group));

@@ -1,7 +1,6 @@
 //! The graph of a larger input, from a recording of a small one.
 //!
-//! A phase of a larger input has more or longer leaves, and a run has more phases. There is a factor for each of
-//! these:
+//! A phase of a larger input has more or longer leaves, and a run has more phases. There is a factor for each of these:
 //!
 //! - `repeats`: the number of repetitions of recurring parts that are not inside another recurring part.
 //! - `phases`: the number of times that each phase occurs, one after another. A phase is a fork of the root, with the
@@ -23,8 +22,7 @@
 //! | `serial` | 1 | 1 | f, except for forked tasks |
 //!
 //! No factor changes which leaves are longer than others, or the depth of a recursion apart from the halvings. A
-//! parallel recursion with serial parts at each level therefore gets a span that is too short by a logarithmic
-//! factor.
+//! parallel recursion with serial parts at each level therefore gets a span that is too short by a logarithmic factor.
 //!
 //! The catalog of kernels says which parameter of a program corresponds to which factor.
 

@@ -272,8 +272,7 @@ impl ThreadPool {
         self.inner.yield_now()
     }
 
-    /// Runs a queued task like [`yield_local`](crate::yield_local()). `None` if this thread is no worker of this
-    /// pool.
+    /// Runs a queued task like [`yield_local`](crate::yield_local()). `None` if this thread is no worker of this pool.
     pub fn yield_local(&self) -> Option<Yield> {
         self.inner.yield_local()
     }

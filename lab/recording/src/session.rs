@@ -209,8 +209,7 @@ pub(crate) fn place() -> Option<Place> {
     with(|session| Place { session: session.number, depth: (!is_quiet()).then(|| session.recorder.nesting()) })
 }
 
-/// Ends the stretch and begins the first child. With `may_be_quiet`, the fork becomes quiet if the recorder wants
-/// that.
+/// Ends the stretch and begins the first child. With `may_be_quiet`, the fork becomes quiet if the recorder wants that.
 pub(crate) fn fork(may_be_quiet: bool) -> Fork {
     if is_quiet() {
         return Fork::Silent;

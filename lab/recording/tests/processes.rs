@@ -244,8 +244,8 @@ fn a_thread_that_forks_while_it_is_ending_is_not_waited_for() {
     let (graph, said) = recorded("a_thread_that_forks_while_it_is_ending_is_not_waited_for", || {
         for is_before in [false, true] {
             let thread = thread::spawn(move || {
-                // Thread locals are destroyed in reverse order of first use. In one round the recorder's is destroyed
-                // before `LAST`.
+                // The order of first use decides the order of destruction: once the recorder's is destroyed first,
+                // once `LAST`.
                 if is_before {
                     LAST.with(|last| last.0.set(true));
                 }

@@ -111,7 +111,7 @@ impl Clock {
     /// Returns the resolution of the clock.
     pub(crate) fn step(self) -> Duration {
         let mut step = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-        // SAFETY: as above.
+        // SAFETY: `step` is a valid timespec to write to.
         if unsafe { libc::clock_getres(self.0, &mut step) } == 0 { duration(step) } else { Duration::ZERO }
     }
 }

@@ -10,8 +10,7 @@ use std::time::{Duration, Instant};
 /// before `fork` returns in the child.
 ///
 /// The child has no other threads of the parent, but it has the locks that they held. So `hook` must take no lock and
-/// call only functions that a signal handler may call. A fork that bypasses the C library (a bare `clone`) is not
-/// seen.
+/// call only functions that a signal handler may call. A fork that bypasses the C library (a bare `clone`) is not seen.
 pub fn call_in_children(hook: extern "C" fn()) {
     // SAFETY: `pthread_atfork` keeps a pointer to a function that lives as long as the program, and calls it without
     // arguments, as its type says.
@@ -21,8 +20,7 @@ pub fn call_in_children(hook: extern "C" fn()) {
 
 /// Calls `hook` like [`call_in_children`], and `before` on the same thread before the fork, in this process.
 pub fn call_before_and_in_children(before: extern "C" fn(), hook: extern "C" fn()) {
-    // SAFETY: `pthread_atfork` keeps two pointers to functions that live as long as the program and take no
-    // arguments.
+    // SAFETY: `pthread_atfork` keeps two pointers to functions that live as long as the program and take no arguments.
     let refused = unsafe { libc::pthread_atfork(Some(before), None, Some(hook)) };
     assert_eq!(refused, 0, "the C library has no memory for two pointers to functions");
 }

@@ -59,10 +59,9 @@ impl Place {
     /// Returns the place for the group of a command: inside the group that contains its first `process` before that
     /// is moved. `start` is the start of that process, as in [`Stat::start`](crate::census::Stat::start).
     ///
-    /// Returns `None` if there is no hierarchy of version 2, if this process may not create a group there, or if a
-    /// new group would change anything for the command. There are two such cases. The kernel applies weights or
-    /// limits to the children of the group of `process`. Or that group has a limit that programs read only from their
-    /// own group.
+    /// Returns `None` if there is no hierarchy of version 2, if this process may not create a group there, or if a new
+    /// group would change anything for the command. There are two such cases. The kernel applies weights or limits to
+    /// the children of the group of `process`. Or that group has a limit that programs read only from their own group.
     pub fn of(process: u32, start: u64) -> Option<Place> {
         let outside = group_of(process).filter(|group| is_indifferent(group))?;
         accessat(CWD, &outside, Access::WRITE_OK, AtFlags::EACCESS).ok()?;
@@ -72,9 +71,8 @@ impl Place {
 
     /// Creates the group, and frees abandoned groups at the same place.
     ///
-    /// Other users must not be able to lock the group, because the lock would keep it from being freed after its
-    /// maker was killed. So the folder has mode 0700 until the maker holds the lock, and `cgroup.procs` keeps mode
-    /// 0600.
+    /// Other users must not be able to lock the group, because the lock would keep it from being freed after its maker
+    /// was killed. So the folder has mode 0700 until the maker holds the lock, and `cgroup.procs` keeps mode 0600.
     ///
     /// # Errors
     /// If this process may not create a group there. Only root and the owner of a delegated group may.

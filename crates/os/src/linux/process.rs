@@ -177,8 +177,7 @@ pub fn ask_group_to_end(leader: u32) {
 }
 
 /// Sends a signal to every process of the group that `leader` leads. Ignores a group that is gone, and an unknown
-/// signal number. The caller must not have waited for `leader` yet, so that the number cannot belong to another
-/// group.
+/// signal number. The caller must not have waited for `leader` yet, so that the number cannot belong to another group.
 pub fn send_to_group(leader: u32, signal: i32) {
     Signal::from_named_raw(signal).into_iter().for_each(|signal| signal_group(leader, signal));
 }

@@ -38,8 +38,7 @@ pub fn of_blocked_thread(thread: ThreadId, patience: Duration) -> Option<String>
     };
     let signal = signal()?;
     ASKED.store(thread.as_raw(), Ordering::SeqCst);
-    // SAFETY: sends a signal to a thread of this process, which has a handler for it. A thread that is gone is
-    // refused.
+    // SAFETY: sends a signal to a thread of this process, which has a handler for it. A thread that is gone is refused.
     let sent = unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), thread.as_raw(), signal) } == 0;
     let asked_at = Instant::now();
     let mut answer = None;

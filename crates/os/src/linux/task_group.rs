@@ -42,8 +42,7 @@ fn groups(membership: &str, mounts: &str) -> Vec<(Version, PathBuf)> {
 }
 
 fn control_group_in(groups: &[(Version, PathBuf)]) -> Option<&(Version, PathBuf)> {
-    // The last group of a hierarchy is its root. In version 2, only groups in which the controller is on have a
-    // weight.
+    // The last group of a hierarchy is its root. In version 2, only groups in which the controller is on have a weight.
     let below = groups.windows(2).filter(|pair| pair[0].1.starts_with(&pair[1].1));
     let weighs = |version: Version, group: &PathBuf| version == Version::One || group.join("cpu.weight").exists();
     below.map(|pair| &pair[0]).find(|(version, group)| weighs(*version, group))

@@ -99,9 +99,8 @@ fn bucket(address: usize) -> &'static Bucket {
     &ALL[(mixed >> (u64::BITS - BUCKETS.ilog2())) as usize]
 }
 
-/// Waits for a word. A waker changes the word and then takes the gate. If it takes the gate first, the waiter finds
-/// the new value. If it takes the gate after the waiter, the waiter already waits, with the gate released, and is
-/// woken.
+/// Waits for a word. A waker changes the word and then takes the gate. If it takes the gate first, the waiter finds the
+/// new value. If it takes the gate after the waiter, the waiter already waits, with the gate released, and is woken.
 pub(crate) fn futex_wait(_reach: Reach, word: &AtomicU32, value: u32, timeout: Option<Duration>) {
     let bucket = bucket(word.as_ptr().addr());
     let gate = lock(&bucket.gate);

@@ -1,6 +1,5 @@
 //! Programs as rayon's users write them, compiled once with the stock rayon-core and once with a drop-in for it. The
-//! code does not depend on which one it got. `RAYON_NUM_THREADS` sets the number of threads, as for any rayon
-//! program.
+//! code does not depend on which one it got. `RAYON_NUM_THREADS` sets the number of threads, as for any rayon program.
 //!
 //! Every run checks its result, and a wrong result is an error. `comity-lab bench drop-in` starts `rayon-programs
 //! serve` and compares the two.
