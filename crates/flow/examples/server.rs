@@ -12,7 +12,6 @@
 //!
 //! With `--listen 127.0.0.1:7878` and no clients, it serves until it is killed: `echo 100 | nc 127.0.0.1 7878` prints
 //! 25.
-//! 25.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};

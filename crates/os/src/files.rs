@@ -25,7 +25,6 @@ pub fn is_link(error: &io::Error) -> bool {
 ///
 /// # Errors
 /// If the system cannot create the file, or if the file system does not support unnamed files.
-/// If the system cannot make the file, or if the file system does not support unnamed files.
 pub fn unnamed(folder: &Path, mode: u32) -> io::Result<File> {
     calls::unnamed_file(folder, mode)
 }
