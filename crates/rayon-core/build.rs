@@ -1,5 +1,5 @@
-//! Cargo wants a build script of a package that claims a library with `links`. There is no library: the claim is that
-//! only one rayon-core is in a program.
+//! Cargo requires a build script in a package that sets `links`. There is no library: `links` only makes sure that a
+//! program has at most one rayon-core.
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");

@@ -1,6 +1,6 @@
-//! A film that goes through filters, as a Kahn network. A scene is rendered in bands and split into its colours. Each
-//! colour is blurred on its own, while the edges of the scene are found and coloured. All is joined again, and written
-//! as pictures.
+//! A film that passes through filters, as a Kahn network. The network renders each scene in bands and splits it into
+//! its colours. Each colour is blurred separately, while the edges of the scene are found and coloured. The results
+//! are joined and written as pictures.
 //!
 //! ```text
 //!              ┌─▶ render 0 ─┐             ┌─▶ blur red ────────┐
@@ -12,8 +12,8 @@
 //!
 //! `cargo run --release -p comity-flow --example frames -- --gif`
 //!
-//! prints for each stage how many frames it has made, how long one took it and its share of all time, and where the
-//! pictures are.
+//! prints for each stage the number of frames, the time per frame and the share of the total time, and then the
+//! folder of the pictures.
 
 use std::error::Error;
 use std::f32::consts::TAU;
@@ -38,44 +38,43 @@ use indicatif::{ProgressBar, ProgressStyle};
 /// Renders a film through a Kahn network of filters, and compares it with a sequential computation.
 #[derive(Parser)]
 pub struct Args {
-    /// Where the pictures go; it is made if it is not there [default: comity-frames, where the system has temporary
-    /// files]
+    /// Folder for the pictures, created if missing [default: comity-frames in the system's temporary folder]
     #[arg(long)]
     out: Option<PathBuf>,
-    /// How many pictures; the film is a loop of any length
+    /// Number of pictures; the film is a loop of this length
     #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..100_000))]
     frames: u32,
-    /// In pixels
+    /// Width of a picture, in pixels
     #[arg(long, default_value_t = 320, value_parser = clap::value_parser!(u16).range(8..=4096))]
     width: u16,
-    /// In pixels
+    /// Height of a picture, in pixels
     #[arg(long, default_value_t = 180, value_parser = clap::value_parser!(u16).range(8..=4096))]
     height: u16,
-    /// How many processes render, each its band of every picture
+    /// Number of processes that render, each one band of every picture
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=64))]
     bands: u16,
-    /// How many processes write pictures
+    /// Number of processes that write pictures
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=64))]
     writers: u16,
-    /// How much a channel holds
+    /// Number of values that a channel holds
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..))]
     capacity: u16,
-    /// Write an animated film.gif, too
+    /// Write an animated film.gif in addition to the pictures
     #[arg(long)]
     gif: bool,
-    /// Threads; as many as there are cores, if not given
+    /// Number of worker threads [default: the number of cores]
     #[arg(long)]
     workers: Option<usize>,
-    /// A policy, as for COMITY_POLICY; `comity policies` lists them
+    /// Policy of the pool, as for COMITY_POLICY; `comity policies` lists them
     #[arg(long, default_value_t)]
     policy: Policy,
 }
 
-/// What came of it.
+/// The result of a run.
 pub struct Made {
-    /// Where the pictures are.
+    /// The folder of the pictures.
     pub directory: PathBuf,
-    /// Of all pixels of all frames, as they were written and as they are computed sequentially.
+    /// The hash of all pixels of all frames. The written and the computed pixels have the same hash.
     pub hash: u64,
     stages: Vec<Arc<Stage>>,
     took: Duration,
@@ -110,7 +109,7 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Makes the film, and looks at what was written.
+/// Makes the film, reads the written pictures back, and compares them with a sequential computation.
 pub fn run(args: &Args) -> Result<Made, String> {
     let directory = args.out.clone().unwrap_or_else(|| std::env::temp_dir().join("comity-frames"));
     fs::create_dir_all(&directory)
@@ -161,7 +160,7 @@ fn bar(what: &'static str, frames: u32) -> ProgressBar {
     ProgressBar::new(frames.into()).with_style(style).with_message(what)
 }
 
-/// How much one process has done. It is no part of the network: no process looks at it.
+/// The work of one process so far. The network does not depend on it: no process reads it.
 struct Stage {
     name: String,
     frames: AtomicU64,
@@ -182,7 +181,7 @@ impl Stage {
     }
 }
 
-/// Runs the network.
+/// Builds and runs the network.
 fn make(pool: &ThreadPool, args: &Args, directory: &Path) -> Result<Vec<Arc<Stage>>, String> {
     let (frames, film, capacity) = (args.frames, args.film(), usize::from(args.capacity));
     let mut stages = Vec::new();
@@ -326,7 +325,7 @@ fn make(pool: &ThreadPool, args: &Args, directory: &Path) -> Result<Vec<Arc<Stag
                 if let Some(to_gif) = &mut to_gif {
                     to_gif.send(Arc::clone(&pixels)).await;
                 }
-                // In turns: which writer is free is nothing that a Kahn process could ask.
+                // Take turns: a Kahn process cannot ask which writer is free.
                 let turn = frame as usize % writers.len();
                 writers[turn].send((frame, pixels)).await;
             }
@@ -346,13 +345,13 @@ fn make(pool: &ThreadPool, args: &Args, directory: &Path) -> Result<Vec<Arc<Stag
         bar.finish_and_clear();
         Ok(())
     };
-    // An error drops the other, and with it the network.
+    // An error drops the other future, and the network with it.
     let run = async { network.run_in(pool).await.map_err(|failure| failure.to_string()) };
     block_on(async { try_join!(run, watch) })?;
     Ok(stages)
 }
 
-/// The next value of a stream that ends before its time only if the network fails, which says itself why.
+/// Returns the next value. If the stream ends early, the network has failed and reports why, so this never returns.
 async fn next<T>(input: &mut Receiver<T>) -> T {
     match input.recv().await {
         Some(value) => value,
@@ -368,13 +367,13 @@ const COLOURS: [&str; 3] = ["red", "green", "blue"];
 
 type Vector = [f32; 3];
 
-/// Red, green and blue of each pixel, row by row; 1 is as bright as a screen gets.
+/// Red, green and blue of each pixel, row by row. 1 is the full brightness of a screen.
 type Picture = Vec<Vector>;
 
-/// One number for each pixel.
+/// A value for each pixel.
 type Plane = Vec<f32>;
 
-/// The filters, which know of no network.
+/// The filters. They do not depend on the network.
 #[derive(Clone, Copy)]
 struct Film {
     width: usize,
@@ -383,7 +382,7 @@ struct Film {
 }
 
 impl Film {
-    /// The whole computation, one filter after the other.
+    /// Computes one picture sequentially.
     fn picture(&self, frame: u32) -> Vec<u8> {
         let picture = self.render(frame, 0..self.height);
         let glows: Vec<Plane> = (0..3).map(|colour| self.glow(&picture, colour)).collect();
@@ -391,7 +390,7 @@ impl Film {
         self.join(&picture, &glows, &lines)
     }
 
-    /// These rows of the scene.
+    /// Renders the given rows of the scene.
     fn render(&self, frame: u32, rows: Range<usize>) -> Picture {
         let scene = Scene::at(frame as f32 / self.frames as f32);
         let (width, height) = (self.width as f32, self.height as f32);
@@ -399,7 +398,7 @@ impl Film {
         rows.flat_map(|y| (0..self.width).map(move |x| (x, y))).map(pixel).collect()
     }
 
-    /// One colour of what is bright, blurred by a Gaussian along the rows, and then along the columns.
+    /// Returns one colour of the bright parts, blurred by a Gaussian along the rows and then along the columns.
     fn glow(&self, picture: &[Vector], colour: usize) -> Plane {
         let bright: Plane = picture.iter().map(|pixel| (pixel[colour] - 0.45).max(0.)).collect();
         let radius = (self.height / 16).max(1);
@@ -410,7 +409,7 @@ impl Film {
             let pixel = |at: usize| {
                 let (x, y) = (at % self.width, at / self.width);
                 let value = |(i, weight): (usize, &f32)| {
-                    // The edge goes on outside.
+                    // Outside of the picture, repeat the pixel at its border.
                     let near = |at: usize, end: usize| (at + i).saturating_sub(radius).min(end - 1);
                     let (x, y) = if across { (near(x, self.width), y) } else { (x, near(y, self.height)) };
                     weight * plane[y * self.width + x]
@@ -422,7 +421,7 @@ impl Film {
         blurred(&blurred(&bright, true), false)
     }
 
-    /// How steep the brightness is, by Sobel's operator.
+    /// Returns the gradient of the brightness, by Sobel's operator.
     fn edges(&self, picture: &[Vector]) -> Plane {
         let brightness: Plane = picture.iter().map(|[red, green, blue]| 0.3 * red + 0.6 * green + 0.1 * blue).collect();
         let steepness = |at: usize| {
@@ -437,7 +436,7 @@ impl Film {
         (0..picture.len()).map(steepness).collect()
     }
 
-    /// Edges in colours that wander through the picture, and are back where they began when the film is.
+    /// Colours the edges. The colours move through the picture and return to their start when the film ends.
     fn colour(&self, edges: &[f32], frame: u32) -> Picture {
         let time = frame as f32 / self.frames as f32;
         let pixel = |(at, steep): (usize, &f32)| {
@@ -447,7 +446,7 @@ impl Film {
         edges.iter().enumerate().map(pixel).collect()
     }
 
-    /// All light together, as bytes of red, green and blue.
+    /// Adds all light, and returns bytes of red, green and blue.
     fn join(&self, picture: &[Vector], glows: &[Plane], lines: &[Vector]) -> Vec<u8> {
         let byte = |light: f32| (255. * (1. - (-1.6 * light).exp()).clamp(0., 1.).powf(0.8)) as u8;
         let pixel = |at: usize| [0, 1, 2].map(|c| byte(picture[at][c] + 1.2 * glows[c][at] + 0.7 * lines[at][c]));
@@ -466,7 +465,7 @@ impl Film {
         write().map_err(|error| cannot_write(path, &error))
     }
 
-    /// For a film of 25 a second.
+    /// Encodes a frame of a film with 25 frames a second.
     fn frame(&self, pixels: &[u8]) -> gif::Frame<'static> {
         let hundredths = 4;
         let frame = gif::Frame::from_rgb_speed(self.width as u16, self.height as u16, pixels, 10);
@@ -480,12 +479,12 @@ impl Args {
     }
 }
 
-/// Any colour of the rainbow, for each whole number the same.
+/// Returns a colour of the rainbow. The period of `at` is 1.
 fn hue(at: f32) -> Vector {
     [0., 0.33, 0.67].map(|shift| 0.5 + 0.5 * (TAU * (at + shift)).cos())
 }
 
-/// Drops that melt into each other, and a ring around them.
+/// A scene: drops that melt into each other, and a ring around them.
 struct Scene {
     drops: [Vector; 5],
     tilt: (f32, f32),
@@ -493,7 +492,7 @@ struct Scene {
 }
 
 impl Scene {
-    /// `time` goes from 0 to 1, which is 0 again.
+    /// Returns the scene at `time`, which runs from 0 to 1. The scenes at 0 and 1 are equal.
     fn at(time: f32) -> Scene {
         let drop = |nth: usize| {
             let (angle, own) = (TAU * (time + nth as f32 / 5.), TAU * (2. * time + 0.37 * nth as f32));
@@ -502,9 +501,9 @@ impl Scene {
         Scene { drops: [0, 1, 2, 3, 4].map(drop), tilt: (TAU * time).sin_cos(), time }
     }
 
-    /// How far it is to the nearest surface, at least.
+    /// Returns a lower bound of the distance to the nearest surface.
     fn distance(&self, point: Vector) -> f32 {
-        // Smooth minimum by a sum of exponentials.
+        // A sum of exponentials gives a smooth minimum.
         let melted: f32 = self.drops.iter().map(|drop| (-6. * (length(minus(point, *drop)) - 0.42)).exp()).sum();
         let [x, y, z] = point;
         let (sin, cos) = self.tilt;
@@ -513,7 +512,7 @@ impl Scene {
         ring.min(-melted.max(f32::MIN_POSITIVE).ln() / 6.)
     }
 
-    /// What is seen in this direction: sphere tracing (Hart 1996).
+    /// Returns the colour seen in direction (x, y), by sphere tracing (Hart 1996).
     fn look(&self, [x, y]: [f32; 2]) -> Vector {
         let eye = [0., 0., -4.5];
         let ray = unit([x, y, 3.]);

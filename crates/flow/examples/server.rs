@@ -1,16 +1,16 @@
-//! A TCP server whose requests are work for processors: a client sends numbers, one a line, and is told how many primes
-//! there are below each. A connection is a task, which waits for its client without a thread; a request is a parallel
-//! loop on the workers.
+//! A TCP server whose requests need processor time: a client sends one number a line, and the server answers with the
+//! number of primes below it. A connection is a task, which waits for its client without a thread. A request is a
+//! parallel loop on the workers.
 //!
 //! `cargo run --release -p comity-flow --example server -- --clients 4 --requests 10`
 //!
-//! asks itself, by clients that are tasks too, and prints how many answers were right:
+//! starts its own clients, which are tasks too, and prints the number of correct answers:
 //!
 //! ```text
 //! 127.0.0.1:40123: 4 clients were told 40 right answers, the last one is 41538 primes below 500000
 //! ```
 //!
-//! With `--listen 127.0.0.1:7878` and no clients it serves until it is killed: `echo 100 | nc 127.0.0.1 7878` prints
+//! With `--listen 127.0.0.1:7878` and no clients, it serves until it is killed: `echo 100 | nc 127.0.0.1 7878` prints
 //! 25.
 
 use std::io;
@@ -25,43 +25,43 @@ use comity_flow::{JoinSet, block_on, spawn, spawn_in, timeout};
 use futures::io::BufReader;
 use futures::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt};
 
-/// The largest number of a request: it takes one worker about a tenth of a second.
+/// The largest number of a request. One worker needs about 0.1 s for it.
 const LARGEST: usize = 500_000;
 
-/// Numbers that one worker looks at in a row.
+/// The number of consecutive integers that one worker tests.
 const GRAIN: usize = 1024;
 
-/// How many bytes a request has at most, with its end of line.
+/// The maximum length of a request in bytes, including its end of line.
 const LINE: u64 = 32;
 
-/// Tells clients how many primes there are below their numbers.
+/// Serves the number of primes below a client's number
 #[derive(Parser)]
 pub struct Args {
-    /// Where clients connect; port 0 is a free one
+    /// Address to listen at; port 0 chooses a free port
     #[arg(long, default_value = "127.0.0.1:0")]
     listen: SocketAddr,
-    /// Clients that this program starts itself, and ends with; without any it serves until it is killed
+    /// Number of clients to start; the program ends with them, or serves until it is killed if there are none
     #[arg(long, default_value_t = 0)]
     clients: u32,
-    /// How many numbers each of them sends
+    /// Number of requests that each client sends
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
     requests: u32,
-    /// After so many seconds without a request a connection is closed
+    /// Close a connection after this many seconds without a request
     #[arg(long, default_value_t = 60)]
     idle: u64,
-    /// Threads; as many as there are cores, if not given
+    /// Number of worker threads [default: the number of cores]
     #[arg(long)]
     workers: Option<usize>,
-    /// A policy, as for COMITY_POLICY; `comity policies` lists them
+    /// Policy of the pool, as for COMITY_POLICY; `comity policies` lists them
     #[arg(long, default_value_t)]
     policy: Policy,
 }
 
-/// What this program's own clients were told.
+/// The answers that this program's own clients received.
 pub struct Told {
-    /// Where the server was.
+    /// The address of the server.
     pub address: SocketAddr,
-    /// How many answers there were, all of them right.
+    /// The number of answers. All of them were correct.
     pub answers: usize,
     /// The last number that the last client sent, and its answer.
     pub last: (usize, usize),
@@ -84,8 +84,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// Serves, and says where it `listens`. It returns when its own clients have ended; without any it does not, but for an
-/// error.
+/// Serves, and calls `listens` with the server's address. Returns when its own clients have ended. Without clients,
+/// it returns only on an error.
 pub fn run(args: &Args, listens: impl FnOnce(SocketAddr)) -> Result<Told, String> {
     let mut builder = ThreadPoolBuilder::new().policy(args.policy);
     if let Some(workers) = args.workers {
@@ -101,18 +101,18 @@ pub fn run(args: &Args, listens: impl FnOnce(SocketAddr)) -> Result<Told, String
         return Err(format!("cannot accept clients: {}", block_on(server)));
     }
     let told = block_on(ask_all(&pool, address, args));
-    // The server goes with its handle; its connections end with their clients.
+    // Dropping the handle ends the server. Its connections end with their clients.
     drop(server);
     pool.shutdown();
     told
 }
 
-/// Accepts clients until that fails.
+/// Accepts clients until an error occurs.
 async fn serve(listener: Async<TcpListener>, idle: Duration) -> io::Error {
     loop {
         match listener.accept().await {
             Ok((stream, _)) => spawn(async move {
-                // A client that is gone, or has sent nonsense, is no trouble of the others.
+                // An error of one client, for example an invalid request, does not affect the others.
                 let _ = answer(stream, idle).await;
             })
             .detach(),
@@ -121,7 +121,7 @@ async fn serve(listener: Async<TcpListener>, idle: Duration) -> io::Error {
     }
 }
 
-/// One connection, until its client ends it, sends nonsense or nothing.
+/// Serves one connection until its client ends it, sends an invalid request or is idle for too long.
 async fn answer(stream: Async<TcpStream>, idle: Duration) -> io::Result<()> {
     let (read, mut write) = stream.split();
     let mut read = BufReader::new(read);
@@ -140,13 +140,13 @@ async fn answer(stream: Async<TcpStream>, idle: Duration) -> io::Result<()> {
     }
 }
 
-/// How many primes there are below `number`, by division: the workers share the loop.
+/// Returns the number of primes below `number`, by trial division. The workers share the loop.
 fn primes_below(number: usize) -> usize {
     let is_prime = |n: &usize| *n >= 2 && (2..).take_while(|d| d * d <= *n).all(|d| !n.is_multiple_of(d));
     comity::map_reduce(0..number, GRAIN, |part| part.filter(is_prime).count(), |left, right| left + right).unwrap_or(0)
 }
 
-/// All clients at once, each a task.
+/// Runs all clients concurrently, each as a task, and checks their answers.
 async fn ask_all(pool: &ThreadPool, address: SocketAddr, args: &Args) -> Result<Told, String> {
     let mut clients = JoinSet::new();
     for client in 0..args.clients {
@@ -168,7 +168,7 @@ async fn ask_all(pool: &ThreadPool, address: SocketAddr, args: &Args) -> Result<
     Ok(Told { address, answers: told.len(), last: (last.1, last.2) })
 }
 
-/// One client: its numbers go up to the largest one. What it has asked, and what it was told.
+/// Runs one client, whose numbers go up to the largest one. Returns its requests and answers.
 async fn ask(address: SocketAddr, client: u32, requests: u32) -> io::Result<Vec<(u32, usize, usize)>> {
     let (read, mut write) = Async::<TcpStream>::connect(address).await?.split();
     let mut lines = BufReader::new(read);
@@ -184,7 +184,7 @@ async fn ask(address: SocketAddr, client: u32, requests: u32) -> io::Result<Vec<
     Ok(told)
 }
 
-/// Whether each number below `end` is prime, by Eratosthenes.
+/// Returns for each number below `end` whether it is prime, by the sieve of Eratosthenes.
 fn sieve(end: usize) -> Vec<bool> {
     let mut is_prime = vec![true; end];
     is_prime[..2.min(end)].fill(false);

@@ -1,13 +1,13 @@
-//! Kahn's and MacQueen's sieve: a network of processes in which each takes the first number that it sees for a prime,
-//! and passes on what that does not divide.
+//! Kahn's and MacQueen's prime sieve, as a network of processes. Each process takes the first number that it receives
+//! as its prime, and forwards the numbers that this prime does not divide.
 //!
 //! ```text
 //!     numbers ──▶ by 2 ──▶ by 3 ──▶ by 5 ──▶ … ──▶ what no process divides is prime
 //!                   └────────┴────────┴──── and each one's own number
 //! ```
 //!
-//! (Kahn and MacQueen, *Coroutines and networks of parallel processes*, IFIP 1977. There the network grows; here it is
-//! as long as the numbers ask for, for what has no divisor up to its square root is prime.)
+//! (Kahn and MacQueen, *Coroutines and networks of parallel processes*, IFIP 1977. Their network grows. This one has
+//! a fixed number of processes, because a number without a divisor up to its square root is prime.)
 //!
 //! `cargo run --release -p comity-flow --example sieve -- --below 100000`
 //!
@@ -17,7 +17,7 @@
 //! 9592 primes below 100000, by a network of 65 sieves; the last ones: 99961 99971 99989 99991
 //! ```
 //!
-//! and a comparison with the sieve of Eratosthenes, which it must be equal to.
+//! and compares the result with the sieve of Eratosthenes, to which it must be equal.
 
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -30,28 +30,28 @@ use futures::{future, join};
 /// Finds primes by a network of processes.
 #[derive(Parser)]
 pub struct Args {
-    /// The end of the numbers, which is not one of them
+    /// End of the range of numbers, exclusive
     #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(..=10_000_000))]
     below: u32,
-    /// How many numbers a message has: one message for each is work of nanoseconds
+    /// Number of integers in a message: a message for each integer would carry only nanoseconds of work
     #[arg(long, default_value_t = 256, value_parser = clap::value_parser!(u16).range(1..))]
     batch: u16,
-    /// How many messages a channel holds
+    /// Number of messages that a channel holds
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..))]
     capacity: u16,
-    /// Threads; as many as there are cores, if not given
+    /// Number of worker threads [default: the number of cores]
     #[arg(long)]
     workers: Option<usize>,
-    /// A policy, as for COMITY_POLICY; `comity policies` lists them
+    /// Policy of the pool, as for COMITY_POLICY; `comity policies` lists them
     #[arg(long, default_value_t)]
     policy: Policy,
 }
 
-/// What was found.
+/// The result of a run.
 pub struct Found {
-    /// In their order.
+    /// The primes, in ascending order.
     pub primes: Vec<u32>,
-    /// Processes that sieve.
+    /// The number of processes that sieve.
     pub sieves: usize,
     took: Duration,
     sequentially: Duration,
@@ -77,7 +77,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Finds the primes by a network and without one.
+/// Finds the primes with a network, then with one thread, and compares the results.
 pub fn run(args: &Args) -> Result<Found, String> {
     let mut builder = ThreadPoolBuilder::new().policy(args.policy);
     if let Some(workers) = args.workers {
@@ -99,7 +99,7 @@ pub fn run(args: &Args) -> Result<Found, String> {
     Ok(Found { primes, sieves, took, sequentially })
 }
 
-/// The network.
+/// Builds and runs the network, and returns the primes.
 fn sift(pool: &ThreadPool, args: &Args, sieves: usize) -> Result<Vec<u32>, String> {
     let (below, batch, capacity) = (args.below, usize::from(args.batch), args.capacity.into());
     let mut network = Network::new();
@@ -135,7 +135,7 @@ fn sift(pool: &ThreadPool, args: &Args, sieves: usize) -> Result<Vec<u32>, Strin
             },
         );
     }
-    // What the sieves let through, while they run, and then what each has kept.
+    // First the numbers that pass all sieves, while these run, and then the prime of each sieve.
     let sifted = async {
         let mut primes = Vec::new();
         while let Some(batch) = rest.recv().await {
@@ -149,7 +149,7 @@ fn sift(pool: &ThreadPool, args: &Args, sieves: usize) -> Result<Vec<u32>, Strin
     Ok(kept.into_iter().flatten().chain(sifted).collect())
 }
 
-/// The primes below `end`.
+/// Returns the primes below `end`.
 fn eratosthenes(end: u32) -> Vec<u32> {
     let mut is_prime = vec![true; end as usize];
     for n in (2..end as usize).take_while(|n| n * n < end as usize) {

@@ -1,9 +1,9 @@
-//! Thumbnails of a folder of PNG pictures. Files are read and written by calls that block, on threads of their own;
-//! meanwhile the workers decode, shrink and encode other pictures, the rows of each in parallel.
+//! Thumbnails of a folder of PNG pictures. Blocking calls read and write files on their own threads. Meanwhile the
+//! workers decode, shrink and encode other pictures, and process the rows of each picture in parallel.
 //!
 //! `cargo run --release -p comity-flow --example thumbnails -- PICTURES THUMBNAILS --size 160`
 //!
-//! It prints a line for each picture, in the order in which they are done, and then what there is:
+//! The program prints a line for each picture as soon as it is finished, and then a summary:
 //!
 //! ```text
 //! harbour.png: 4000 x 3000 to 160 x 120
@@ -26,26 +26,26 @@ use walkdir::WalkDir;
 /// Makes thumbnails of all PNG pictures in a folder.
 #[derive(Parser)]
 pub struct Args {
-    /// The folder with the pictures; what is not called *.png there is left out
+    /// Folder with the pictures; files not called *.png are ignored
     pictures: PathBuf,
-    /// Where the thumbnails go, under the same names; it is made if it is not there
+    /// Folder for the thumbnails, which keep their names; created if missing
     thumbnails: PathBuf,
-    /// The longer side of a thumbnail, in pixels; smaller pictures stay as large as they are
+    /// Longer side of a thumbnail, in pixels; smaller pictures keep their size
     #[arg(long, default_value_t = 160, value_parser = clap::value_parser!(u32).range(1..=4096))]
     size: u32,
-    /// Threads; as many as there are cores, if not given
+    /// Number of worker threads [default: the number of cores]
     #[arg(long)]
     workers: Option<usize>,
-    /// A policy, as for COMITY_POLICY; `comity policies` lists them
+    /// Policy of the pool, as for COMITY_POLICY; `comity policies` lists them
     #[arg(long, default_value_t)]
     policy: Policy,
 }
 
-/// What has become of one file.
+/// The outcome for one file.
 pub struct Made {
-    /// Its name.
+    /// The name of the file.
     pub name: String,
-    /// Its size and its thumbnail's, or why there is no thumbnail.
+    /// The sizes of the picture and of its thumbnail, or the reason why there is no thumbnail.
     pub outcome: Result<[(u32, u32); 2], String>,
 }
 
@@ -85,8 +85,8 @@ pub fn run(args: &Args, mut done: impl FnMut(&Made)) -> Result<Vec<Made>, String
     Ok(all)
 }
 
-/// A task for each picture. So many are begun at a time that files are read and written while others are computed, and
-/// that the memory holds all of them.
+/// Runs a task for each picture. The number of concurrent tasks is high enough that file access overlaps with
+/// computation, and low enough that all of their pictures fit in memory.
 async fn make(pool: &ThreadPool, args: &Args, names: Vec<String>, done: &mut impl FnMut(&Made)) -> Vec<Made> {
     let most = 4 * pool.current_num_threads();
     let folders = Arc::new((args.pictures.clone(), args.thumbnails.clone()));
@@ -119,7 +119,7 @@ async fn thumbnail(from: PathBuf, to: PathBuf, size: u32) -> Result<[(u32, u32);
     Ok(sizes)
 }
 
-/// The files of the folder that are called *.png, in the order of their names.
+/// Returns the names of the files in the folder that are called *.png, in order.
 fn names(folder: &Path) -> Result<Vec<String>, String> {
     let mut names = Vec::new();
     for entry in WalkDir::new(folder).min_depth(1).max_depth(1).sort_by_file_name() {
@@ -133,7 +133,7 @@ fn names(folder: &Path) -> Result<Vec<String>, String> {
     if names.is_empty() { Err(format!("there is no *.png in {}", folder.display())) } else { Ok(names) }
 }
 
-/// Rows of pixels, each of one to four bytes.
+/// A picture: rows of pixels, each of one to four bytes.
 struct Picture {
     width: u32,
     height: u32,
@@ -152,14 +152,14 @@ impl Picture {
         Ok(Picture { width: info.width, height: info.height, colours: info.color_type, bytes })
     }
 
-    /// Each pixel of the small picture is the mean of those that it takes the place of.
+    /// Returns a smaller picture, each pixel of which is the mean of the pixels that it replaces.
     fn shrink(&self, size: u32) -> Picture {
         let longer = self.width.max(self.height).max(size);
         let scaled = |side: u32| (u64::from(side) * u64::from(size) / u64::from(longer)).max(1) as u32;
         let (width, height) = (scaled(self.width), scaled(self.height));
         let samples = self.colours.samples();
         let mut bytes = vec![0; width as usize * height as usize * samples];
-        // Which pixels of the large picture one of the small ones stands for.
+        // The range of large pixels that a small pixel stands for.
         let span = |at: usize, small: u32, large: u32| {
             let edge = |at: usize| at * large as usize / small as usize;
             edge(at)..edge(at + 1)

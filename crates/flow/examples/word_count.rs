@@ -1,5 +1,5 @@
-//! MapReduce's first example as a Kahn network: counts the words of all files in a directory. Calls that block read the
-//! files, on threads of their own, while the workers count.
+//! Word count, the first example of the MapReduce paper, as a Kahn network: counts the words of all files in a
+//! directory. Blocking calls read the files on their own threads, while the workers count.
 //!
 //! ```text
 //!               ┌─▶ map 0 ─┬─▶ reduce 0 ─┐
@@ -9,7 +9,7 @@
 //!
 //! `cargo run --release -p comity-flow --example word_count -- docs/decisions --top 3`
 //!
-//! prints the most frequent words, how many there are, and how long the network and one thread took:
+//! prints the most frequent words, the totals, and the times of the network and of one thread:
 //!
 //! ```text
 //!     1087  the
@@ -39,39 +39,39 @@ use walkdir::WalkDir;
 /// Counts the words of all files in a directory with a Kahn network, and compares with a sequential count.
 #[derive(Parser)]
 pub struct Args {
-    /// The directory, with all that is below it; what is no UTF-8 in its files is skipped
+    /// The directory to read, including all folders below it; bytes that are not UTF-8 are skipped
     #[arg(default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs"))]
     directory: PathBuf,
-    /// How many processes read files and count
+    /// Number of processes that read files and count words
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..))]
     mappers: u16,
-    /// How many processes add counts up, each for its share of the words
+    /// Number of processes that add counts up, each for its share of the words
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..))]
     reducers: u16,
-    /// How much a channel holds
+    /// Number of values that a channel holds
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..))]
     capacity: u16,
-    /// How many words are shown
+    /// Number of words to show
     #[arg(long, default_value_t = 20)]
     top: usize,
-    /// Threads; as many as there are cores, if not given
+    /// Number of worker threads [default: the number of cores]
     #[arg(long)]
     workers: Option<usize>,
-    /// A policy, as for COMITY_POLICY; `comity policies` lists them
+    /// Policy of the pool, as for COMITY_POLICY; `comity policies` lists them
     #[arg(long, default_value_t)]
     policy: Policy,
 }
 
-/// Words, and how often each occurs.
+/// The number of occurrences of each word.
 type Counts = HashMap<String, u64>;
 
-/// What was counted.
+/// The result of a count.
 pub struct Counted {
-    /// How many there are.
+    /// The number of files.
     pub files: usize,
-    /// Of all files together.
+    /// The total size of all files, in bytes.
     pub bytes: u64,
-    /// The most frequent ones first.
+    /// The words and their counts, the most frequent first.
     pub words: Vec<(String, u64)>,
     took: Duration,
     sequentially: Duration,
@@ -100,7 +100,7 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Counts with a network and without one.
+/// Counts the words with a network, then with one thread, and compares the results.
 pub fn run(args: &Args) -> Result<Counted, String> {
     let files = files(&args.directory)?;
     let mut builder = ThreadPoolBuilder::new().policy(args.policy);
@@ -128,12 +128,12 @@ pub fn run(args: &Args) -> Result<Counted, String> {
     Ok(Counted { files: files.len(), bytes, words, took, sequentially })
 }
 
-/// The network: how many bytes were read, and the words.
+/// Builds and runs the network. Returns the number of bytes read, and the words.
 fn count(pool: &ThreadPool, args: &Args, files: &Arc<[PathBuf]>) -> Result<(u64, Vec<(String, u64)>), String> {
     let (mappers, reducers, capacity) = (args.mappers.into(), args.reducers.into(), args.capacity.into());
     let mut network = Network::new();
 
-    // File k goes to mapper k % mappers: which one is free is nothing that a Kahn process could ask.
+    // File k goes to mapper k % mappers: a Kahn process cannot ask which mapper is free.
     let (names, inputs): (Vec<_>, Vec<_>) =
         (0..mappers).map(|m| network.channel(format!("names {m}"), capacity)).unzip();
     let all = Arc::clone(files);
@@ -166,7 +166,7 @@ fn count(pool: &ThreadPool, args: &Args, files: &Arc<[PathBuf]>) -> Result<(u64,
                     let reducer = share_of(&word, counts.len());
                     *counts[reducer].entry(word).or_default() += 1;
                 });
-                // One for each file, be it empty: so the reducers know which mapper's turn it is.
+                // Send one message for each file, even if empty, so that the reducers know which mapper is next.
                 for (output, counts) in outputs.iter_mut().zip(counts) {
                     output.send(counts).await;
                 }
@@ -180,8 +180,9 @@ fn count(pool: &ThreadPool, args: &Args, files: &Arc<[PathBuf]>) -> Result<(u64,
         totals.push(total_of_r);
         network.process(format!("reduce {r}"), (inputs, total), |(mut inputs, mut total)| async move {
             let mut sum = Counts::new();
-            // In the order of the files. One mapper after the other would stop the network: the next mappers could not
-            // get rid of their counts. Then 'scatter' would not come to its next name for the first mapper.
+            // Read the mappers in the order of the files. Reading one mapper to its end first would stop the network:
+            // the other mappers could not send their counts, so 'scatter' could not send the next name to the first
+            // mapper.
             for turn in (0..inputs.len()).cycle() {
                 let Some(counts) = inputs[turn].recv().await else { break };
                 for (word, count) in counts {
@@ -207,13 +208,13 @@ fn count(pool: &ThreadPool, args: &Args, files: &Arc<[PathBuf]>) -> Result<(u64,
         bar.finish_and_clear();
         Ok((bytes, sorted(words)))
     };
-    // An error drops the other, and with it the network.
+    // An error drops the other future, and the network with it.
     let run = async { network.run_in(pool).await.map_err(|failure| failure.to_string()) };
     let ((), counted) = block_on(async { try_join!(run, gather) })?;
     Ok(counted)
 }
 
-/// The next value of a stream that ends before its time only if the network fails, which says itself why.
+/// Returns the next value. If the stream ends early, the network has failed and reports why, so this never returns.
 async fn next<T>(input: &mut Receiver<T>) -> T {
     match input.recv().await {
         Some(value) => value,
@@ -221,7 +222,7 @@ async fn next<T>(input: &mut Receiver<T>) -> T {
     }
 }
 
-/// All files in the directory, and in those below it, in the order of their names.
+/// Returns all files in the directory and in the folders below it, in the order of their names.
 fn files(directory: &Path) -> Result<Arc<[PathBuf]>, String> {
     let mut files = Vec::new();
     for entry in WalkDir::new(directory).sort_by_file_name() {
@@ -244,7 +245,7 @@ fn read(file: &Path) -> Result<Vec<u8>, String> {
     fs::read(file).map_err(|error| format!("cannot read {}: {error}", file.display()))
 }
 
-/// Runs of letters, digits and apostrophes within them, with at least one letter, in lower case.
+/// Calls `count` for each word in lower case: letters, digits and inner apostrophes, with at least one letter.
 fn count_words(content: &[u8], mut count: impl FnMut(String)) {
     let text = String::from_utf8_lossy(content);
     let runs = text.split(|c: char| !c.is_alphanumeric() && c != '\'').map(|run| run.trim_matches('\''));
@@ -252,14 +253,14 @@ fn count_words(content: &[u8], mut count: impl FnMut(String)) {
     words.for_each(|word| count(word.to_lowercase()));
 }
 
-/// Which reducer a word belongs to.
+/// Returns the index of the reducer that adds up a word.
 fn share_of(word: &str, reducers: usize) -> usize {
     let mut hasher = DefaultHasher::new();
     word.hash(&mut hasher);
     (hasher.finish() % reducers as u64) as usize
 }
 
-/// The most frequent first, and equally frequent ones by the alphabet.
+/// Sorts words by descending count, and words of equal count alphabetically.
 fn sorted(counts: Counts) -> Vec<(String, u64)> {
     let mut words: Vec<_> = counts.into_iter().collect();
     words.sort_by(|(left, often), (right, seldom)| seldom.cmp(often).then_with(|| left.cmp(right)));

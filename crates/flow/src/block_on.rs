@@ -1,4 +1,4 @@
-//! Waiting for a future on the spot.
+//! A function that blocks a thread until a future is ready.
 
 use std::future::Future;
 use std::pin::pin;
@@ -7,8 +7,9 @@ use std::task::{Context, Poll, Waker};
 
 use comity::executor::Parker;
 
-/// Runs `future` on this thread until it is ready. A worker of a pool serves its pool while the future is pending: it
-/// may run other tasks on top of this one, which goes on when they return. So a task rather awaits.
+/// Runs `future` on this thread until it is ready, and returns its output. A worker serves its pool while the future
+/// is pending: it may run other tasks on top of the caller's frame, which continues when they return. A task should
+/// await the future instead.
 #[doc(alias = "main")]
 #[doc(alias = "Runtime")]
 pub fn block_on<F: Future>(future: F) -> F::Output {

@@ -1,4 +1,4 @@
-//! Calls that block, on threads beside the pool's.
+//! Blocking calls, on threads that are not workers of a pool.
 
 use std::collections::VecDeque;
 use std::mem;
@@ -16,38 +16,38 @@ use comity::internal::{PerProcess, spawn_thread};
 use crate::surroundings::Surroundings;
 use crate::task::{Ended, Payload, Task, let_go};
 
-/// The most threads where the program says no other number.
+/// The default maximum number of threads.
 const MOST: usize = 512;
 
-/// How long a thread without a call waits for the next.
+/// The time that a thread without a call waits for the next call before it ends.
 const KEPT: Duration = Duration::from_secs(10);
 
-/// Runs `call`, which may block, on a thread that is no worker. The workers go on meanwhile.
+/// Runs `call`, which may block, on a thread that is no worker. The workers continue meanwhile.
 ///
-/// For what waits in system calls: files, name lookups, libraries without an asynchronous interface. What computes is
-/// better off on the workers, by [`comity::join`] and the like, of which there are as many as cores.
+/// Use it for calls that wait in system calls: files, name lookups, libraries without an asynchronous interface. Run
+/// computations on the workers instead, for example with [`comity::join`]: there is one worker for each core.
 ///
-/// There are up to 512 such threads, or as many as [`set_max_blocking_threads`] says. Each call that finds none free
-/// starts one, and one that has had no call for ten seconds ends. Calls beyond them wait, the oldest first; so calls
-/// that wait for each other must be fewer. Where the system gives no thread at all, the call runs on a worker, and
-/// blocks it.
+/// There are at most 512 of these threads; [`set_max_blocking_threads`] changes the limit. A call that finds no free
+/// thread starts one. A thread without a call for ten seconds ends. Further calls wait in a queue, first in, first
+/// out, so the number of calls that wait for each other must stay below the limit. If the system provides no thread
+/// at all, the call runs on a worker and blocks it.
 ///
-/// Dropping the handle before the call has begun cancels it: it is dropped on the spot. One that has begun runs to its
-/// end, for nothing can stop it; its result is dropped. A panic goes on where the handle is awaited, and is otherwise
-/// reported to the panic handler of the pool that this thread is a worker of, or of the global one. That pool runs
-/// until the call has ended; a process that ends does not wait for it.
+/// Dropping the handle before the call has begun cancels the call: its closure is dropped immediately. A call that
+/// has begun cannot be stopped. It runs to its end, and its result is dropped. A panic is resumed where the handle is
+/// awaited. If no task awaits it, it is reported to the panic handler of the current worker's pool, or of the global
+/// pool. That pool runs until the call has ended. A process that exits does not wait for the call.
 ///
 /// # Panics
 /// If the global pool is used and [cannot be built](comity::ThreadPoolBuilder#from-outside-of-the-program).
 ///
-/// # What counts as the program's
+/// # Processor time and cores
 ///
-/// To other programs that share cores, these threads are as all threads beside the workers. The processor time that
-/// they use counts as used by the program: at each look its coordinator reads the clock of the whole process. A thread
-/// that waits in a system call uses nothing, and no core is held for it. These threads hold no core of the table
-/// either, and are bound to none; and while they alone have something to do, the program asks for no core. What they
-/// used then is counted when a worker next has a task: under the policy `comity`, up to half a second of the program's
-/// share.
+/// The processor time of these threads counts as the program's, because the coordinator reads the clock of the whole
+/// process at each look. A thread that waits in a system call uses no time, and no core is held for it.
+///
+/// These threads hold no core of the core table and have no affinity. While only they have work, the program requests
+/// no core. Their time is counted when a worker next has a task: under the policy `comity`, up to half a second of
+/// the program's share.
 ///
 /// ```
 /// let name = comity_flow::spawn_blocking(|| std::fs::read_to_string("/proc/self/comm"));
@@ -65,10 +65,10 @@ where
     start(Runnable::new(Call::new(call)))
 }
 
-/// [`spawn_blocking`], with `pool` for the one that runs until the call has ended and hears of its panic.
+/// Like [`spawn_blocking`], but `pool` runs until the call has ended and handles its panic.
 ///
 /// # Panics
-/// In a process that was forked from the pool's.
+/// In a process that was forked from the pool's process.
 pub fn spawn_blocking_in<F, R>(pool: &ThreadPool, call: F) -> Task<R>
 where
     F: FnOnce() -> R + Send + 'static,
@@ -77,8 +77,8 @@ where
     start(Runnable::new_in(pool, Call::new(call)))
 }
 
-/// From now on at most `most` threads run calls of [`spawn_blocking`] in this process. Of more that are there, each
-/// ends when it has no call in hand.
+/// Limits this process to `most` threads for calls of [`spawn_blocking`]. If there are more threads at the moment,
+/// the surplus ones end as soon as they have no call to run.
 ///
 /// # Panics
 /// If `most` is 0: no call would ever run.
@@ -97,22 +97,22 @@ where
     Task::of(call)
 }
 
-/// Those of this process: a forked child has none of its parent's.
+/// Returns the threads of this process. A forked child gets its own and inherits only the limit of its parent.
 fn threads() -> &'static Threads {
     static THREADS: PerProcess<Threads> = PerProcess::new();
     THREADS.get(|parents| Threads::new(parents.map_or(MOST, |parents| parents.most.load(Ordering::Relaxed)), KEPT))
 }
 
-/// A call as a thread sees it, whatever its result.
+/// A call as a thread sees it, independent of its result type.
 trait Work: Send + Sync {
     /// Runs the call, unless it was cancelled.
     fn run(self: Arc<Self>);
 
-    /// Has a worker run it.
+    /// Schedules the call on a worker.
     fn run_on_a_worker(self: Arc<Self>);
 }
 
-/// A call and what becomes of it.
+/// A call and its outcome.
 struct Call<F, R> {
     progress: Mutex<Progress<F, R>>,
     surroundings: Surroundings,
@@ -122,16 +122,16 @@ struct Progress<F, R> {
     stage: Stage<F, R>,
     /// The task that awaits the handle.
     awaiter: Option<Waker>,
-    /// The handle is gone.
+    /// True if the handle is gone.
     abandoned: bool,
 }
 
 enum Stage<F, R> {
     Queued(F),
-    /// It runs, or is being dropped.
+    /// The call runs, or is being dropped.
     Begun,
     Ended(Result<R, Payload>),
-    /// Cancelled, or its result was taken.
+    /// The call was cancelled, or its result was taken.
     Empty,
 }
 
@@ -149,7 +149,7 @@ where
         self.progress.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes the closure, if the call has not begun. The caller then says how it has ended.
+    /// Takes the closure, if the call has not begun. The caller must then report the end with `end`.
     fn begin(&self) -> Option<F> {
         let mut progress = self.progress();
         match mem::replace(&mut progress.stage, Stage::Begun) {
@@ -161,7 +161,7 @@ where
         }
     }
 
-    /// `None`: it was cancelled, and its closure dropped.
+    /// Stores the outcome. `None` means that the call was cancelled and its closure dropped.
     fn end(this: &Runnable<Self>, outcome: Option<Result<R, Payload>>) {
         let mut progress = this.progress();
         let unheard = if progress.abandoned {
@@ -186,7 +186,7 @@ where
     F: FnOnce() -> R + Send + 'static,
     R: Send + 'static,
 {
-    /// On a thread of this module; on a worker only where there was no thread.
+    /// Called on a thread of this module, or on a worker if there is no thread.
     fn resume(this: &Arc<Runnable<Self>>) {
         if let Some(call) = this.begin() {
             let result = catch_unwind(AssertUnwindSafe(|| this.surroundings.around(call)));
@@ -228,7 +228,7 @@ where
     fn abandon(&self) {
         let mut progress = self.progress();
         progress.abandoned = true;
-        // A call that runs leaves its outcome to its thread.
+        // The thread of a running call handles the outcome itself.
         let left = match mem::replace(&mut progress.stage, Stage::Empty) {
             Stage::Ended(outcome) => Some(outcome),
             other => {
@@ -245,7 +245,7 @@ where
     }
 
     fn poll_outcome(&self, context: &mut Context<'_>) -> Poll<Option<Result<R, Payload>>> {
-        // Outside of the lock: to clone a waker, or to drop one, may run anything.
+        // Outside of the lock: cloning or dropping a waker may run any code.
         let waker = context.waker().clone();
         let mut progress = self.progress();
         match mem::replace(&mut progress.stage, Stage::Empty) {
@@ -262,16 +262,17 @@ where
     }
 }
 
-/// Threads for calls, and the calls that wait for one.
+/// The threads for blocking calls, and the queue of calls.
 ///
-/// **Claim: a call waits only while `most` threads have one in hand.** Each call that is queued either wakes an idle
-/// thread, where there are as many as calls in the queue, or starts one. A thread takes calls until the queue is empty,
-/// and looks once more before it ends.
+/// **Claim: a call waits only while all of `most` threads run one.** A queued call wakes an idle thread if there are
+/// at least as many idle threads as queued calls; otherwise it starts a thread. A thread takes calls until the queue
+/// is empty, and looks once more before it ends.
 struct Threads {
     state: Mutex<State>,
-    /// A call was queued, or there may be fewer threads.
+    /// Notified when a call was queued, or when surplus threads must end.
     changed: Condvar,
-    /// Written under the lock; a forked child reads it, where another thread may have had that.
+    /// The maximum number of threads. Written under the lock. A forked child reads it without the lock, which another
+    /// thread may have held at the fork.
     most: AtomicUsize,
     kept: Duration,
 }
@@ -280,7 +281,7 @@ struct Threads {
 struct State {
     queue: VecDeque<Arc<dyn Work>>,
     threads: usize,
-    /// Those of them that wait for a call, or are on their way to one for which they were woken.
+    /// The number of threads that wait for a call, or were woken for one and have not taken it yet.
     idle: usize,
 }
 
@@ -301,7 +302,7 @@ impl Threads {
         let mut state = self.lock();
         self.most.store(most, Ordering::Relaxed);
         self.changed.notify_all();
-        // Calls that waited for a thread, where there may be more now.
+        // Queued calls may have a thread now that the limit may be higher.
         let more = state.queue.len().saturating_sub(state.idle).min(most.saturating_sub(state.threads));
         state.threads += more;
         drop(state);
@@ -320,27 +321,27 @@ impl Threads {
         }
     }
 
-    /// Starts a thread that is counted already.
+    /// Starts a thread that `State::threads` already includes.
     fn start(&'static self) {
         let started = spawn_thread(thread::Builder::new().name("comity-blocking".to_owned()), || self.serve());
         if started.is_err() {
             let mut state = self.lock();
             state.threads -= 1;
-            // Where there are threads, they come to it.
+            // If other threads exist, they take the calls from the queue.
             let stranded = if state.threads == 0 { mem::take(&mut state.queue) } else { VecDeque::new() };
             drop(state);
             stranded.into_iter().for_each(Work::run_on_a_worker);
         }
     }
 
-    /// The body of a thread.
+    /// Runs calls until the thread is no longer needed.
     fn serve(&self) {
         let mut state = self.lock();
         while state.threads <= self.most() {
             if let Some(work) = state.queue.pop_front() {
                 drop(state);
                 if catch_unwind(AssertUnwindSafe(|| work.run())).is_err() {
-                    // A waker has panicked, which has told so. On a worker the process ends, too.
+                    // A waker has panicked, which printed a message. On a worker, such a panic ends the process too.
                     std::process::abort();
                 }
                 state = self.lock();
@@ -358,7 +359,7 @@ impl Threads {
         }
         state.threads -= 1;
         if !state.queue.is_empty() {
-            // It may have been woken for a call, and is one too many.
+            // This thread may have been woken for a call although it is one too many.
             self.changed.notify_one();
         }
     }
@@ -396,7 +397,7 @@ mod tests {
         }
     }
 
-    /// A call that says that it has begun, and ends when it is told to.
+    /// Returns a call that reports its begin and ends when told to.
     fn held() -> (Arc<dyn Work>, mpsc::Receiver<()>, mpsc::Sender<()>) {
         let ((began, begins), (end, ends)) = (mpsc::channel(), mpsc::channel());
         let ends = Mutex::new(ends);
@@ -442,11 +443,11 @@ mod tests {
             (state.threads, state.queue.len())
         };
         assert_eq!(threads_and_calls(), (3, 2));
-        // One more thread, for the oldest that waits.
+        // The new limit allows one more thread, for the oldest waiting call.
         threads.set_most(4);
         others[3].0.recv_timeout(PATIENCE).unwrap();
         assert_eq!(threads_and_calls(), (4, 1));
-        // And one in place of four: what is in hand goes on, and the last waits for the last of these.
+        // The new limit is one: running calls continue, and the last call waits for the last of them.
         threads.set_most(1);
         others.drain(..3);
         wait_until(threads, "three have ended", |state| state.threads == 1);
@@ -455,7 +456,7 @@ mod tests {
         others[0].0.recv_timeout(PATIENCE).unwrap();
         others.clear();
         wait_until(threads, "the last waits", |state| (state.threads, state.idle) == (1, 1));
-        // Idle ones that are too many end at once.
+        // Surplus idle threads end at once.
         threads.set_most(2);
         let calls: Vec<_> = (0..2).map(|_| held()).collect();
         for (work, begins, end) in calls {

@@ -1,4 +1,4 @@
-//! Tasks that are waited for together.
+//! A set of tasks whose results are awaited together.
 
 use std::fmt;
 use std::future::Future;
@@ -12,8 +12,8 @@ use futures_util::stream::{FuturesUnordered, StreamExt};
 use crate::blocking;
 use crate::task::{self, Payload, Task};
 
-/// Tasks whose results come in the order in which they end. Dropping the set cancels all of them, as dropping a
-/// [`Task`] does.
+/// A set of tasks that returns results in the order in which the tasks end. Dropping the set cancels all of its
+/// tasks, as dropping a [`Task`] does.
 ///
 /// ```
 /// use comity_flow::{JoinSet, block_on};
@@ -34,7 +34,7 @@ pub struct JoinSet<T> {
     tasks: FuturesUnordered<Joined<T>>,
 }
 
-/// What has become of a task; `None`: it was cancelled.
+/// A future of a task's outcome. `None` means that the task was cancelled.
 struct Joined<T>(Task<T>);
 
 impl<T> Future for Joined<T> {
@@ -46,7 +46,7 @@ impl<T> Future for Joined<T> {
 }
 
 impl<T: Send + 'static> JoinSet<T> {
-    /// [`spawn`](crate::spawn), into this set.
+    /// Spawns a task into this set, like [`spawn`](crate::spawn).
     pub fn spawn<F>(&mut self, future: F)
     where
         F: Future<Output = T> + Send + 'static,
@@ -54,10 +54,10 @@ impl<T: Send + 'static> JoinSet<T> {
         self.insert(task::spawn(future));
     }
 
-    /// [`spawn_in`](crate::spawn_in), into this set.
+    /// Spawns a task of `pool` into this set, like [`spawn_in`](crate::spawn_in).
     ///
     /// # Panics
-    /// In a process that was forked from the pool's.
+    /// In a process that was forked from the pool's process.
     pub fn spawn_in<F>(&mut self, pool: &ThreadPool, future: F)
     where
         F: Future<Output = T> + Send + 'static,
@@ -65,7 +65,7 @@ impl<T: Send + 'static> JoinSet<T> {
         self.insert(task::spawn_in(pool, future));
     }
 
-    /// [`spawn_blocking`](crate::spawn_blocking), into this set.
+    /// Spawns a blocking call into this set, like [`spawn_blocking`](crate::spawn_blocking).
     pub fn spawn_blocking<F>(&mut self, call: F)
     where
         F: FnOnce() -> T + Send + 'static,
@@ -75,23 +75,23 @@ impl<T: Send + 'static> JoinSet<T> {
 }
 
 impl<T> JoinSet<T> {
-    /// A set without tasks.
+    /// Creates an empty set.
     pub fn new() -> JoinSet<T> {
         JoinSet { tasks: FuturesUnordered::new() }
     }
 
-    /// Takes in a task that was spawned before.
+    /// Adds a task that is already spawned.
     pub fn insert(&mut self, task: Task<T>) {
         self.tasks.push(Joined(task));
     }
 
-    /// Waits for the next task that ends, and takes it out of the set. `None`: there is none any more. Those that were
-    /// cancelled are passed over.
+    /// Waits for the next task that ends, and removes it from the set. Returns `None` if the set is empty. Cancelled
+    /// tasks are skipped.
     ///
-    /// A future of this that is dropped before it is ready loses no result.
+    /// Cancel safe: no result is lost if the returned future is dropped before it is ready.
     ///
     /// # Panics
-    /// With the task's panic. The others stay in the set.
+    /// If the task panicked, with the task's panic. The other tasks stay in the set.
     pub async fn join_next(&mut self) -> Option<T> {
         loop {
             match self.tasks.next().await? {
@@ -102,10 +102,10 @@ impl<T> JoinSet<T> {
         }
     }
 
-    /// Waits for all, and returns their results in the order in which they ended.
+    /// Waits for all tasks, and returns their results in the order in which they ended.
     ///
     /// # Panics
-    /// With the first panic of a task. The others are cancelled.
+    /// If a task panicked, with the first panic. The other tasks are cancelled.
     pub async fn join_all(mut self) -> Vec<T> {
         let mut results = Vec::with_capacity(self.len());
         while let Some(result) = self.join_next().await {
@@ -114,32 +114,32 @@ impl<T> JoinSet<T> {
         results
     }
 
-    /// Cancels all tasks, which stay in the set. [`join_next`](JoinSet::join_next) then gives the results of those that
-    /// had ended, and of calls that block and had begun, and waits for the rest to be dropped.
+    /// Cancels all tasks. They stay in the set: [`join_next`](JoinSet::join_next) returns the results of ended tasks
+    /// and of blocking calls that had begun, and waits until the other tasks are dropped.
     pub fn abort_all(&mut self) {
         self.tasks.iter().for_each(|task| task.0.call_off());
     }
 
-    /// Cancels all tasks, and waits until none is left. What they have given is dropped.
+    /// Cancels all tasks and waits until the set is empty. Results are dropped.
     ///
     /// # Panics
-    /// As [`join_next`](JoinSet::join_next).
+    /// If a task panicked, as [`join_next`](JoinSet::join_next) does.
     pub async fn shutdown(&mut self) {
         self.abort_all();
         while self.join_next().await.is_some() {}
     }
 
-    /// Takes all tasks out of the set, and lets them run on.
+    /// Removes all tasks from the set and lets them run to their end.
     pub fn detach_all(&mut self) {
         std::mem::take(&mut self.tasks).into_iter().for_each(|task| task.0.detach());
     }
 
-    /// How many tasks there are, those included that have ended and whose results were not asked for yet.
+    /// Returns the number of tasks, including ended tasks whose results were not yet taken.
     pub fn len(&self) -> usize {
         self.tasks.len()
     }
 
-    /// Whether there is none.
+    /// True if the set has no tasks.
     pub fn is_empty(&self) -> bool {
         self.tasks.is_empty()
     }

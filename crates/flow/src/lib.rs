@@ -1,7 +1,8 @@
-//! Tasks that block, on Comity's workers: futures beside fork and join, and Kahn process networks.
+//! Tasks that can wait, on Comity's workers: futures together with fork and join, and Kahn process networks.
 //!
-//! A future that is [spawned](spawn) becomes a task of a pool: the same workers run it that run [`comity::join`],
-//! which it may call. A task that waits uses no thread. When it is woken, the pool's policy says where it goes on.
+//! A future that is [spawned](spawn) becomes a task of a pool. The workers that run [`comity::join`] also run the
+//! future, and the future may call `join`. A waiting task uses no thread. When it is woken, the pool's policy chooses
+//! the worker that resumes it.
 //!
 //! ```
 //! use std::time::Duration;
@@ -23,17 +24,17 @@
 //! | `#[tokio::main]`, `Runtime::block_on` | [`block_on`], on any thread |
 //! | `runtime::Builder::worker_threads` | [`comity::ThreadPoolBuilder::num_threads`], with [`spawn_in`] or `build_global` |
 //! | `time::sleep`, `timeout`, `interval` | [`sleep`], [`timeout`], [`interval`] |
-//! | `tokio::net`, `tokio::time`, and all that is built on them | tokio's own, with the feature `tokio` of this crate (module `tokio`). Without it they panic: *there is no reactor running* |
+//! | `tokio::net`, `tokio::time`, and crates built on them | tokio's own, with the feature `tokio` of this crate (module `tokio`). Without it they panic: *there is no reactor running* |
 //! | `tokio::sync` | tokio's own, which needs no runtime |
-//! | `select!`, `join!` | those of the crate futures, or tokio's own |
+//! | `select!`, `join!` | the macros of the crate `futures`, or tokio's own |
 //! | `tokio::fs` | [`spawn_blocking`] around `std::fs` |
 //!
-//! Without tokio, sockets and channels are those of any crate that needs no executor of its own, as async-io and
+//! Without tokio, use sockets and channels of any crate that needs no executor of its own, for example async-io and
 //! async-channel. A [`Network`] is a program of processes that share nothing but channels: the same input gives the
 //! same output.
 //!
-//! This crate knows no policy, deque or core: [`comity::executor`] has all that it asks of a pool.
-//! Begin with `state.rs`, a task's one word and its claims; then `task.rs`, and `network.rs` with `network/ledger.rs`.
+//! This crate knows no policy, deque or core: [`comity::executor`] has everything that it needs from a pool. Begin
+//! with `state.rs`, a task's state word and its claims; then `task.rs`, and `network.rs` with `network/ledger.rs`.
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), warn(clippy::disallowed_methods, clippy::print_stderr))]
 

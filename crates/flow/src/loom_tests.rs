@@ -1,4 +1,4 @@
-//! A task's word under every interleaving of a waker, a worker and the handle.
+//! Loom tests of a task's state word: every interleaving of a waker, a worker and the handle.
 
 use loom::sync::atomic::{AtomicUsize, Ordering};
 use loom::sync::{Arc, Mutex};
@@ -6,16 +6,16 @@ use loom::thread;
 
 use crate::state::{Begun, Pended, State};
 
-/// A task with a future that counts its polls, and is ready when what it waits for has come.
+/// A task whose future counts its polls, and is ready after enough wake-ups.
 struct Task {
     state: State,
-    /// Entries in queues: two at once would be polled by two at once.
+    /// The number of queue entries. With two entries, two workers would poll the task at once.
     queued: AtomicUsize,
-    /// What the future waits for.
+    /// The number of events that the future waits for and that have occurred.
     come: AtomicUsize,
-    /// The future: touched only by the thread that polls or drops it. `None`: dropped.
+    /// The number of polls. Only the thread that polls or drops the future locks it. `None`: the future is dropped.
     future: Mutex<Option<usize>>,
-    /// What the task leaves: `true` until it is taken.
+    /// True while the task has an outcome that no thread has taken.
     left: Mutex<bool>,
     taken: AtomicUsize,
 }
@@ -32,7 +32,8 @@ impl Task {
         })
     }
 
-    /// A waker: what is waited for comes, and the task is told. Relaxed: it is the task's word that must carry it.
+    /// Acts as a waker: counts an event, then wakes the task. The count is relaxed: the state word must make it
+    /// visible.
     fn wake(&self) {
         self.come.fetch_add(1, Ordering::Relaxed);
         if self.state.wake() {
@@ -61,7 +62,7 @@ impl Task {
         self.taken.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// A worker that runs the task if it is queued; its future is ready when `wanted` have come.
+    /// Acts as a worker: runs the task if it is queued. Its future is ready after `wanted` events.
     fn work(&self, wanted: usize) {
         if self.queued.load(Ordering::Acquire) == 0 {
             return;
@@ -91,14 +92,14 @@ impl Task {
     }
 }
 
-/// With three threads: all schedules with up to three preemptions.
+/// Explores all schedules with up to three preemptions, for models of three threads.
 fn explore(model: impl Fn() + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(3);
     builder.check(model);
 }
 
-/// Two wakers and a worker: when all is quiet the task has ended, or it is queued.
+/// Two wakers and a worker run concurrently. When all have finished, the task has ended or is queued.
 #[test]
 fn loom_no_wake_up_is_lost() {
     explore(|| {
@@ -112,7 +113,7 @@ fn loom_no_wake_up_is_lost() {
         task.work(2);
         task.work(2);
         wakers.into_iter().for_each(|waker| waker.join().unwrap());
-        // Whatever is queued now is all that is left to do.
+        // Only queued work is left now.
         task.work(2);
         task.work(2);
         assert!(task.state.has_ended(), "both have come, and no worker would poll again");
@@ -120,7 +121,7 @@ fn loom_no_wake_up_is_lost() {
     });
 }
 
-/// A waker and a canceller beside a worker: the future is dropped, once, and never polled afterwards.
+/// A waker and a canceller run concurrently with a worker: the future is dropped once, and never polled afterwards.
 #[test]
 fn loom_a_cancelled_task_ends_however_it_is_woken() {
     explore(|| {
@@ -144,7 +145,7 @@ fn loom_a_cancelled_task_ends_however_it_is_woken() {
     });
 }
 
-/// A worker that ends the task beside a handle that gives it up: one of them takes what is left.
+/// A worker ends the task while the handle abandons it: exactly one of them takes the outcome.
 #[test]
 fn loom_what_a_task_leaves_is_taken_once() {
     explore(|| {
@@ -159,7 +160,7 @@ fn loom_what_a_task_leaves_is_taken_once() {
     });
 }
 
-/// A handle that is dropped cancels and gives up, beside a worker and a waker.
+/// Dropping a handle cancels and abandons the task, while a worker and a waker run.
 #[test]
 fn loom_a_dropped_handle_leaves_nothing() {
     explore(|| {

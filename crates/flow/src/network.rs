@@ -1,10 +1,11 @@
 //! Kahn process networks: processes that share nothing but channels.
 //!
-//! Kahn 1974: a process reads one channel at a time, and waits where it is empty; no process can ask whether something
-//! is there. So what is sent over each channel depends on the input alone, not on which process ran when. Here
-//! channels are bounded, as on any real machine, and a process waits where its channel is full. That keeps the streams
-//! what they are, but may stop a network that goes on with larger channels: an *artificial* deadlock (Parks 1995),
-//! which is reported as one.
+//! Kahn 1974: a process reads one channel at a time, and waits while that channel is empty. No process can ask whether
+//! a channel holds a value. The values sent over each channel therefore depend on the input alone, not on scheduling.
+//!
+//! Here channels are bounded, as on any real machine, and a process waits while its channel is full. The bound does
+//! not change the streams. It can stop a network that would continue with larger channels: an *artificial* deadlock
+//! (Parks 1995), which is reported as one.
 
 mod channel;
 mod ledger;
@@ -29,21 +30,21 @@ pub use channel::{Ports, Receiver, Sender};
 pub use ledger::{Deadlock, Wait};
 use ledger::{Ledger, ProcessId};
 
-/// How long after its start, or after its last look, a running network is asked whether all of its processes wait;
-/// doubled up to [`SELDOM`].
+/// The delay from the start of a network to the first check for a deadlock. The delay doubles after each check, up to
+/// [`SELDOM`].
 const OFTEN: Duration = Duration::from_millis(5);
 const SELDOM: Duration = Duration::from_millis(320);
 
-/// A process before it runs: its number, and what it does.
+/// A process before it runs: its number, and its future.
 type Body = (ProcessId, Pin<Box<dyn Future<Output = ()> + Send>>);
 
-/// A process that runs.
+/// A running process.
 struct Running {
     id: ProcessId,
     task: Task<()>,
 }
 
-/// Which process has ended, and how. One that was called off has ended well.
+/// A future of the process's number and outcome. A cancelled process counts as ended without an error.
 impl Future for Running {
     type Output = (ProcessId, Result<(), Payload>);
 
@@ -53,7 +54,7 @@ impl Future for Running {
     }
 }
 
-/// A network that is being put together. [`Network::run`] starts it.
+/// A builder for a network. [`Network::run`] starts the network.
 ///
 /// ```
 /// use comity_flow::{Network, block_on};
@@ -91,13 +92,13 @@ pub struct Network {
 }
 
 impl Network {
-    /// A network without processes.
+    /// Creates a network without processes.
     pub fn new() -> Network {
         Network::default()
     }
 
-    /// A channel that holds up to `capacity` values. An end that is given to no [process](Network::process) is the
-    /// network's link with the thread or task that holds it.
+    /// Adds a channel that holds up to `capacity` values. If an end is not given to a [process](Network::process),
+    /// the thread or task that holds the end uses it to exchange values with the network.
     ///
     /// # Panics
     /// If `capacity` is 0.
@@ -105,11 +106,11 @@ impl Network {
         channel::channel(&mut self.ledger, name.into(), capacity)
     }
 
-    /// Adds a process, which owns these ends of channels: one, or a tuple, an array or a `Vec` of them, or `()`.
+    /// Adds a process, which owns the ends in `ports`: one end, a tuple, an array or a `Vec` of ends, or `()`.
     ///
-    /// It may await its channels, one at a time, and whatever else gives the same at each run. One that awaits a
-    /// channel and something else at once (`select`) is no Kahn process, and may be taken for one that waits for its
-    /// channel alone.
+    /// The process may await its channels, one at a time, and any other future with the same output on each run. A
+    /// process that awaits a channel and something else at once (`select`) is no Kahn process: a deadlock check may
+    /// assume that it waits for the channel alone.
     pub fn process<P, F>(&mut self, name: impl Into<String>, mut ports: P, body: impl FnOnce(P) -> F)
     where
         P: Ports,
@@ -124,7 +125,7 @@ impl Network {
             let outcome = poll_fn(|context| {
                 let polled = body.as_mut().poll(context);
                 match polled {
-                    // Some futures drop their ends only after the panic.
+                    // The body drops some futures only after their panic, and their channel ends with them.
                     Poll::Ready(Err(_)) => process.breaks(),
                     _ => process.survives(),
                 }
@@ -132,19 +133,21 @@ impl Network {
             })
             .await;
             process.has_ended();
-            // The panic is the task's again: if the run is dropped before it hears of it, the pool does.
+            // Resume the panic, so that it reaches the awaiter of the task. If the run is dropped first, it reaches
+            // the pool.
             outcome.unwrap_or_else(|payload| resume_unwind(payload));
         };
         self.processes.push((id, Box::pin(body)));
     }
 
-    /// Runs the processes as tasks of the pool that polls this, or of the global one, until all have ended.
+    /// Runs the processes as tasks until all have ended. The tasks belong to the pool that polls this future, or to
+    /// the global pool.
     ///
-    /// If one panics, or if they all wait for each other, the others are cancelled: no task is left when this is
-    /// ready. The same happens, some time later, if this is dropped before.
+    /// If a process panics or processes wait for each other, the other processes are cancelled, and no task is left
+    /// when this future is ready. If this future is dropped before, the processes are cancelled too, some time later.
     ///
     /// # Errors
-    /// [`Failure`], the first of several.
+    /// [`Failure`]: the first failure of the network.
     ///
     /// # Panics
     /// If the global pool is used and [cannot be built](comity::ThreadPoolBuilder#from-outside-of-the-program).
@@ -152,10 +155,10 @@ impl Network {
         self.run_by(task::spawn).await
     }
 
-    /// [`Network::run`] with the processes as tasks of this pool.
+    /// Like [`Network::run`], with the processes as tasks of `pool`.
     ///
     /// # Errors
-    /// As [`Network::run`].
+    /// See [`Network::run`].
     pub async fn run_in(self, pool: &ThreadPool) -> Result<(), Failure> {
         self.run_by(|process| task::spawn_in(pool, process)).await
     }
@@ -164,11 +167,13 @@ impl Network {
         let Network { ledger, processes } = self;
         let running = processes.into_iter().map(|(id, body)| Running { id, task: spawn(body) });
         let mut running: FuturesUnordered<Running> = running.collect();
-        // Dropped before the tasks: a process that is still polled must not take their ends for those of streams.
+        // `Stop` is dropped before the tasks: a process that still runs must not take a cancelled peer for an ended
+        // stream.
         let stop = Stop(ledger.stopped());
         let outcome = watch(&ledger, &mut running).await;
         drop(stop);
-        // After a failure: until nothing is left of them. A panic on the way comes after the one that is reported.
+        // After a failure, wait until the other tasks are gone. A panic of these tasks is dropped: only the first is
+        // reported.
         running.iter().for_each(|process| process.task.call_off());
         while running.next().await.is_some() {}
         outcome
@@ -181,7 +186,7 @@ impl fmt::Debug for Network {
     }
 }
 
-/// Tells the processes that whatever comes to an end now does so before its time.
+/// A guard that tells the processes, when dropped, that a closed channel no longer means the end of a stream.
 struct Stop(Arc<AtomicBool>);
 
 impl Drop for Stop {
@@ -190,7 +195,7 @@ impl Drop for Stop {
     }
 }
 
-/// Waits until all have ended, or one has failed, or some wait for each other.
+/// Waits until all processes have ended, or one has failed, or some wait for each other.
 async fn watch(ledger: &Ledger, running: &mut FuturesUnordered<Running>) -> Result<(), Failure> {
     let mut period = OFTEN;
     let mut tick = Timer::after(period);
@@ -214,13 +219,13 @@ async fn watch(ledger: &Ledger, running: &mut FuturesUnordered<Running>) -> Resu
     }
 }
 
-/// Why a network has failed.
+/// The reason why a network failed.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Failure {
     /// A process panicked.
     Panicked(Panic),
-    /// Processes wait for each other.
+    /// Several processes wait for each other.
     Deadlocked(Deadlock),
 }
 
@@ -248,7 +253,7 @@ impl Panic {
         &self.process
     }
 
-    /// What the panic carries, as for [`resume_unwind`](std::panic::resume_unwind).
+    /// Returns the payload of the panic, for [`resume_unwind`](std::panic::resume_unwind).
     pub fn into_payload(self) -> Box<dyn Any + Send> {
         self.payload.into_inner().unwrap_or_else(PoisonError::into_inner)
     }

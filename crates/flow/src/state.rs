@@ -1,5 +1,5 @@
-//! Whether a task waits, is queued, runs or has ended: one word, which wakers, the worker that polls and the handle
-//! move.
+//! The state of a task (waiting, queued, running, ended) in one atomic word. Wakers, the polling worker and the
+//! task's handle change it.
 //!
 //! ```text
 //!              wake, cancel                begin              pend
@@ -10,15 +10,14 @@
 //! ```
 //!
 //! **Claim 1: a task is in a queue or runs at most once at a time.** Only the thread that moves the word to QUEUED
-//! queues it, and only the thread that moves it from there to RUNNING polls.
+//! queues the task, and only the thread that moves it from QUEUED to RUNNING polls the task.
 //!
-//! **Claim 2: no wake-up is lost.** A wake-up after the poll began is seen by that poll's `pend`, which queues the
-//! task again. A wake-up before it has moved the word to QUEUED, or found it there; then the poll that is to come sees
-//! what the waker wrote. For every wake-up writes the word, with release, even where it does not change it, and
-//! `begin` acquires.
+//! **Claim 2: no wake-up is lost.** If a wake-up comes after a poll began, `pend` of that poll sees it and queues the
+//! task again. An earlier wake-up moved the word to QUEUED or found it there, so the next poll sees the waker's
+//! writes: every wake-up writes the word with release, even if its value stays the same, and `begin` acquires.
 //!
-//! **Claim 3: what a task leaves is taken once.** `end` and `abandon` each set their flag and see the other's: the
-//! second of the two takes what is left.
+//! **Claim 3: the outcome of a task is taken once.** `end` and `abandon` each set their flag and see the flag of the
+//! other. The second of the two takes the outcome.
 
 #[cfg(loom)]
 use loom::sync::atomic::{AtomicU32, Ordering};
@@ -28,46 +27,46 @@ use std::sync::atomic::{AtomicU32, Ordering};
 const WAITING: u32 = 0;
 const QUEUED: u32 = 1;
 const RUNNING: u32 = 2;
-/// Running, and woken meanwhile.
+/// The task runs, and was woken since its poll began.
 const WOKEN: u32 = 3;
 const ENDED: u32 = 4;
-/// Where it stands, without the flags.
+/// The mask of the state, without the flags.
 const STAND: u32 = 7;
-/// Its future is to be dropped, and not polled again.
+/// Flag: a worker must drop the future and not poll it again.
 const CANCELLED: u32 = 8;
-/// Its handle is gone: no task will ask for its result.
+/// Flag: the handle is gone, so no task will ask for the result.
 const ABANDONED: u32 = 16;
 
-/// A task's word.
+/// The state word of a task.
 pub(crate) struct State(AtomicU32);
 
-/// What a worker that took the task from a queue is to do.
+/// The next step of a worker that took the task from a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Begun {
-    /// Poll its future.
+    /// Poll the future.
     Poll,
-    /// Drop its future.
+    /// Drop the future.
     Cancelled,
 }
 
-/// What a worker is to do after its poll found the future pending.
+/// The next step of a worker whose poll found the future pending.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pended {
-    /// Nothing: a waker will queue the task.
+    /// Do nothing: a waker will queue the task.
     Waits,
-    /// Queue the task: it was woken meanwhile.
+    /// Queue the task: it was woken during the poll.
     Again,
-    /// Drop its future.
+    /// Drop the future.
     Cancelled,
 }
 
 impl State {
-    /// A task that has to be queued.
+    /// Creates the state of a task that the caller must queue.
     pub(crate) fn queued() -> State {
         State(AtomicU32::new(QUEUED))
     }
 
-    /// Moves the word by `step`, if that has an answer, and returns the answer.
+    /// Replaces the word by the one that `step` returns, and returns the answer. Does nothing if `step` returns `None`.
     fn step<R>(&self, step: impl Fn(u32) -> Option<(u32, R)>) -> Option<R> {
         let mut word = self.0.load(Ordering::Relaxed);
         loop {
@@ -79,19 +78,19 @@ impl State {
         }
     }
 
-    /// What it waits for has come. True: the caller queues the task.
+    /// Records a wake-up. Returns true if the caller must queue the task.
     pub(crate) fn wake(&self) -> bool {
         let woken = self.step(|word| match word & STAND {
             WAITING => Some((word & !STAND | QUEUED, true)),
             RUNNING => Some((word & !STAND | WOKEN, false)),
-            // Written all the same: Claim 2.
+            // The word is written although it stays the same: Claim 2.
             QUEUED | WOKEN => Some((word, false)),
             _ => None,
         });
         woken == Some(true)
     }
 
-    /// Its future is not wanted any more. True: the caller queues the task, so that a worker drops it.
+    /// Requests that the future be dropped. Returns true if the caller must queue the task, so that a worker drops it.
     pub(crate) fn cancel(&self) -> bool {
         let cancelled = self.step(|word| match word & STAND {
             WAITING => Some((word & !STAND | QUEUED | CANCELLED, true)),
@@ -101,7 +100,7 @@ impl State {
         cancelled == Some(true)
     }
 
-    /// A worker has taken the task from a queue.
+    /// Called by a worker that has taken the task from a queue. Returns the worker's next step.
     pub(crate) fn begin(&self) -> Begun {
         let begun = self.step(|word| {
             debug_assert_eq!(word & STAND, QUEUED, "a task is queued once");
@@ -110,10 +109,10 @@ impl State {
         begun.expect("it has an answer")
     }
 
-    /// The poll found the future pending.
+    /// Called after a poll that found the future pending. Returns the worker's next step.
     pub(crate) fn pend(&self) -> Pended {
         let pended = self.step(|word| match word & STAND {
-            // It is not polled again: it stays as one that runs until it has ended.
+            // The state stays RUNNING until `end`, so that no waker queues the task.
             _ if word & CANCELLED != 0 => Some((word, Pended::Cancelled)),
             RUNNING => Some((word & !STAND | WAITING, Pended::Waits)),
             _ => Some((word & !STAND | QUEUED, Pended::Again)),
@@ -121,20 +120,20 @@ impl State {
         pended.expect("it has an answer")
     }
 
-    /// What the task leaves lies where its handle finds it. True: the handle is gone, so the caller takes it.
+    /// Marks the task as ended, after its outcome was stored. Returns true if the handle is gone: the caller takes it.
     pub(crate) fn end(&self) -> bool {
         let abandoned = self.step(|word| Some((word & !STAND | ENDED, word & ABANDONED != 0)));
         abandoned.expect("it has an answer")
     }
 
-    /// The handle is gone, and with it all that would ask for the result. True: the result is there, so the caller
-    /// takes it.
+    /// Called when the handle is gone, so that no task will ask for the result. Returns true if the task has ended:
+    /// then the caller takes the outcome.
     pub(crate) fn abandon(&self) -> bool {
         let ended = self.step(|word| Some((word | ABANDONED, word & STAND == ENDED)));
         ended.expect("it has an answer")
     }
 
-    /// Whether the task has ended. True also says that what it leaves is visible.
+    /// True if the task has ended. In that case its outcome is visible to the caller.
     pub(crate) fn has_ended(&self) -> bool {
         self.0.load(Ordering::Acquire) & STAND == ENDED
     }

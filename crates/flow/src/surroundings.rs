@@ -1,13 +1,13 @@
-//! What is around a task or a call wherever it runs: with the feature `tokio`, the runtime that its spawner was in.
+//! The context that a task or a call keeps on every thread: with the feature `tokio`, the runtime of its spawner.
 
-/// See the module.
+/// The context of a task or a call. Empty without the feature `tokio`.
 pub(crate) struct Surroundings {
     #[cfg(feature = "tokio")]
     tokio: Option<::tokio::runtime::Handle>,
 }
 
 impl Surroundings {
-    /// Those of the calling thread.
+    /// Returns the context of the calling thread.
     pub(crate) fn here() -> Surroundings {
         Surroundings {
             #[cfg(feature = "tokio")]
@@ -15,7 +15,7 @@ impl Surroundings {
         }
     }
 
-    /// Runs `part` of the task within them.
+    /// Runs `part` of the task in this context.
     pub(crate) fn around<R>(&self, part: impl FnOnce() -> R) -> R {
         #[cfg(feature = "tokio")]
         let _entered = self.tokio.as_ref().map(::tokio::runtime::Handle::enter);

@@ -15,12 +15,12 @@ use futures_util::task::AtomicWaker;
 use crate::state::{Begun, Pended, State};
 use crate::surroundings::Surroundings;
 
-/// What a panic carries.
+/// The payload of a panic.
 pub(crate) type Payload = Box<dyn Any + Send>;
 
-/// Runs `future` as a task of the pool that this thread is a worker of, or of the global one.
+/// Runs `future` as a task of the current worker's pool, or of the global pool if this thread is no worker.
 ///
-/// The pool runs until the task has ended. See [`Task`] for what becomes of its result.
+/// The pool runs until the task has ended. See [`Task`] for its result.
 ///
 /// # Panics
 /// If the global pool is used and [cannot be built](comity::ThreadPoolBuilder#from-outside-of-the-program).
@@ -32,10 +32,10 @@ where
     start(Runnable::new(Body::new(future)))
 }
 
-/// [`spawn`] into this pool.
+/// Like [`spawn`], as a task of `pool`.
 ///
 /// # Panics
-/// In a process that was forked from the pool's.
+/// In a process that was forked from the pool's process.
 pub fn spawn_in<F>(pool: &ThreadPool, future: F) -> Task<F::Output>
 where
     F: Future + Send + 'static,
@@ -53,17 +53,18 @@ where
     Task::of(body)
 }
 
-/// A task's handle: a future of its result.
+/// The handle of a task: a future of the task's result.
 ///
-/// Awaiting it gives the result, or goes on with the task's panic. Dropping it cancels the task: its future is not
-/// polled again, and is dropped by a worker, some time. After [`Task::detach`] the task runs on.
+/// Awaiting the handle returns the result, or resumes the task's panic. Dropping the handle cancels the task: its
+/// future is not polled again, and a worker drops it some time later. [`Task::detach`] lets the task run without a
+/// handle.
 ///
-/// A panic that no task awaits is reported to the pool's panic handler; without one, the process aborts.
+/// If no task awaits a panic, it is reported to the pool's panic handler. Without a handler, the process aborts.
 #[doc(alias = "JoinHandle")]
 #[doc(alias = "abort")]
 #[must_use = "a task is cancelled when its handle is dropped; `detach` lets it run"]
 pub struct Task<T> {
-    /// `None` once it is detached or its result is taken.
+    /// `None` after the task is detached or its result is taken.
     body: Option<Arc<dyn Ended<T>>>,
 }
 
@@ -72,36 +73,36 @@ impl<T> Task<T> {
         Task { body: Some(body) }
     }
 
-    /// Lets the task run on without a handle.
+    /// Drops the handle without cancelling the task.
     pub fn detach(mut self) {
         if let Some(body) = self.body.take() {
             body.abandon();
         }
     }
 
-    /// Cancels the task, and waits until its future is dropped. `Some`: it had ended before, or is a call that blocks
-    /// and had begun.
+    /// Cancels the task, and waits until its future is dropped. Returns its result if the task had ended before, or
+    /// if it is a blocking call that had begun.
     ///
-    /// Goes on with the task's panic, if it panicked.
+    /// If the task panicked, resumes its panic.
     pub async fn cancel(mut self) -> Option<T> {
         self.call_off();
         let outcome = std::future::poll_fn(|context| self.poll_outcome(context)).await;
         outcome.map(|outcome| outcome.unwrap_or_else(|payload| resume_unwind(payload)))
     }
 
-    /// Its future is not wanted any more, and is dropped some time.
+    /// Cancels the task without waiting: a worker drops the future some time later.
     pub(crate) fn call_off(&self) {
         if let Some(body) = &self.body {
             Arc::clone(body).cancel();
         }
     }
 
-    /// Whether the task has ended.
+    /// True if the task has ended.
     pub fn is_finished(&self) -> bool {
         self.body.as_ref().is_none_or(|body| body.has_ended())
     }
 
-    /// `None`: it was cancelled.
+    /// Polls for the outcome. `None` means that the task was cancelled.
     pub(crate) fn poll_outcome(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<T, Payload>>> {
         let body = self.body.as_ref().expect("a task is not polled again after its result was taken");
         let outcome = body.poll_outcome(context);
@@ -116,7 +117,7 @@ impl<T> Future for Task<T> {
     type Output = T;
 
     /// # Panics
-    /// With the task's panic, and when polled again after it was ready.
+    /// If the task panicked, with its panic. Also if polled again after it was ready.
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<T> {
         self.poll_outcome(context).map(|outcome| {
             let outcome = outcome.expect("only its handle cancels a task");
@@ -142,7 +143,7 @@ impl<T> fmt::Debug for Task<T> {
     }
 }
 
-/// A task as its handle sees it, whatever its future.
+/// A task as its handle sees it, independent of the type of its future.
 pub(crate) trait Ended<T>: Send + Sync {
     fn cancel(self: Arc<Self>);
     fn abandon(&self);
@@ -150,12 +151,12 @@ pub(crate) trait Ended<T>: Send + Sync {
     fn poll_outcome(&self, context: &mut Context<'_>) -> Poll<Option<Result<T, Payload>>>;
 }
 
-/// A future and what becomes of it.
+/// A future and its outcome.
 struct Body<F: Future> {
     state: State,
-    /// Locked by the worker that polls, and after the end by the thread that takes what is left: never by two at once.
+    /// Locked by the polling worker and, after the end, by the thread that takes the outcome. Never contended.
     stage: Mutex<Stage<F>>,
-    /// What awaits the handle.
+    /// The waker of the task that awaits the handle.
     awaiter: AtomicWaker,
     surroundings: Surroundings,
 }
@@ -163,7 +164,7 @@ struct Body<F: Future> {
 enum Stage<F: Future> {
     Future(Pin<Box<F>>),
     Ended(Result<F::Output, Payload>),
-    /// Cancelled, or its result was taken.
+    /// The task was cancelled, or its result was taken.
     Empty,
 }
 
@@ -185,7 +186,7 @@ where
         self.stage.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// `None`: still pending.
+    /// Polls the future. `None` means that it is still pending.
     fn poll(this: &Arc<Runnable<Self>>) -> Option<Result<F::Output, Payload>> {
         let mut stage = this.stage();
         let Stage::Future(future) = &mut *stage else { unreachable!("a task that has ended is not queued") };
@@ -198,10 +199,10 @@ where
         }
     }
 
-    /// Drops the future, and leaves what came of it.
+    /// Drops the future and stores the outcome. `None` means that the task was cancelled.
     fn end(this: &Arc<Runnable<Self>>, result: Option<Result<F::Output, Payload>>) {
         let future = std::mem::replace(&mut *this.stage(), Stage::Empty);
-        // It may do anything, even wake the task.
+        // The future's destructor may do anything, even wake the task.
         let dropped = catch_unwind(AssertUnwindSafe(|| this.surroundings.around(|| drop(future))));
         *this.stage() = match (result, dropped) {
             // The first panic wins.
@@ -235,7 +236,7 @@ where
     }
 }
 
-/// Drops what no task will ask for. A panic is told to the pool.
+/// Drops an outcome that no task will ask for. A panic is reported to the pool.
 pub(crate) fn let_go<B: Resume, T>(work: &Runnable<B>, outcome: Option<Result<T, Payload>>) {
     let payload = match outcome {
         Some(Err(payload)) => Some(payload),
@@ -294,7 +295,7 @@ where
     fn poll_outcome(&self, context: &mut Context<'_>) -> Poll<Option<Result<F::Output, Payload>>> {
         if !self.state.has_ended() {
             self.awaiter.register(context.waker());
-            // It may have ended before the waker was there.
+            // The task may have ended before the waker was registered.
             if !self.state.has_ended() {
                 return Poll::Pending;
             }

@@ -1,4 +1,4 @@
-//! Waiting for a time, over async-io's timers.
+//! Sleeping, timeouts and intervals, on the timers of async-io.
 
 use std::fmt;
 use std::future::{Future, IntoFuture, poll_fn};
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use async_io::Timer;
 use futures_util::stream::StreamExt;
 
-/// Waits for so long, and uses no thread meanwhile.
+/// Waits for `duration`. A waiting task uses no thread.
 ///
 /// ```
 /// use std::time::Duration;
@@ -21,12 +21,12 @@ pub fn sleep(duration: Duration) -> Sleep {
     Sleep(Timer::after(duration))
 }
 
-/// Waits until then, and uses no thread meanwhile.
+/// Waits until `deadline`. A waiting task uses no thread.
 pub fn sleep_until(deadline: Instant) -> Sleep {
     Sleep(Timer::at(deadline))
 }
 
-/// A future of nothing, which is ready at its time. See [`sleep`] and [`sleep_until`].
+/// A future that is ready at a certain time. See [`sleep`] and [`sleep_until`].
 #[derive(Debug)]
 #[must_use = "a future waits only where it is awaited"]
 pub struct Sleep(Timer);
@@ -39,11 +39,11 @@ impl Future for Sleep {
     }
 }
 
-/// Waits for `future`, but no longer than this, counted from the call. A future that is not ready in time is dropped,
-/// which cancels a [`Task`](crate::Task) whose handle it is.
+/// Waits for `future`, but at most for `limit` from the call on. A future that is not ready in time is dropped, which
+/// cancels it if it is a [`Task`](crate::Task).
 ///
 /// # Errors
-/// [`Elapsed`], if the time is over before the future is ready. One that is ready when it is polled is never too late.
+/// [`Elapsed`] if the time is over before the future is ready. A future that is ready when polled always succeeds.
 ///
 /// ```
 /// use std::future::pending;
@@ -59,10 +59,10 @@ pub fn timeout<F: IntoFuture>(limit: Duration, future: F) -> impl Future<Output 
     within(sleep(limit), future)
 }
 
-/// [`timeout`], with the time at which it is over.
+/// Like [`timeout`], with a deadline instead of a duration.
 ///
 /// # Errors
-/// As [`timeout`].
+/// See [`timeout`].
 pub fn timeout_at<F: IntoFuture>(deadline: Instant, future: F) -> impl Future<Output = Result<F::Output, Elapsed>> {
     within(sleep_until(deadline), future)
 }
@@ -78,7 +78,7 @@ async fn within<F: IntoFuture>(mut limit: Sleep, future: F) -> Result<F::Output,
     .await
 }
 
-/// A future was not ready in time. See [`timeout`].
+/// The error of a future that was not ready in time. See [`timeout`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Elapsed(());
 
@@ -96,7 +96,7 @@ impl From<Elapsed> for io::Error {
     }
 }
 
-/// One tick at once, and then one each `period`. A reader that comes late gets those that it has missed without a wait.
+/// Returns ticks: the first at once, the next ones `period` apart. A late reader gets the missed ticks without waiting.
 ///
 /// # Panics
 /// If `period` is zero.
@@ -115,12 +115,12 @@ pub fn interval(period: Duration) -> Interval {
     Interval(Timer::interval_at(Instant::now(), period))
 }
 
-/// Ticks that follow each other. See [`interval`].
+/// A sequence of ticks. See [`interval`].
 #[derive(Debug)]
 pub struct Interval(Timer);
 
 impl Interval {
-    /// Waits for the next tick, and returns when it was due. One that is dropped before it is ready loses no tick.
+    /// Waits for the next tick, and returns when it was due. Cancel safe: no tick is lost if the future is dropped.
     pub async fn tick(&mut self) -> Instant {
         self.0.next().await.expect("an interval has no end")
     }

@@ -1,13 +1,13 @@
 //! tokio's sockets and timers in the tasks of this crate.
 //!
-//! They need a runtime of tokio's that drives them, and panic without one: *there is no reactor running, must be called
-//! from the context of a Tokio 1.x runtime*. With this feature a task is polled within the runtime in which
-//! [`spawn`](crate::spawn) was called, and so are the tasks that it spawns itself. The same holds of
-//! [`spawn_blocking`](crate::spawn_blocking). Sockets and timers are driven by that runtime's threads, and the task
-//! goes on as one of the pool, beside its joins.
+//! Sockets and timers need a tokio runtime that drives them. Without one they panic: *there is no reactor running,
+//! must be called from the context of a Tokio 1.x runtime*. With the feature `tokio`, a task is polled inside the
+//! runtime in which [`spawn`](crate::spawn) was called. So are the tasks that it spawns, and calls of
+//! [`spawn_blocking`](crate::spawn_blocking). The threads of that runtime drive the sockets and timers. The task
+//! itself remains a task of the pool and may call `join`.
 //!
-//! Under `#[tokio::main]`, and wherever else tokio runs the code that spawns, nothing else is to be done. A program
-//! without a runtime enters the one of [`driver`]:
+//! Under `#[tokio::main]`, and wherever else tokio runs the spawning code, the program needs to do nothing else. A
+//! program without a runtime enters the runtime of [`driver`]:
 //!
 //! ```
 //! use std::time::Duration;
@@ -25,8 +25,9 @@
 //! # }
 //! ```
 //!
-//! A closure that is no task, as of [`comity::spawn`], is in no runtime: what it spawns is in one only if it enters
-//! one. The runtime must outlive the tasks: its sockets and timers fail once it is shut down.
+//! Closures that are no tasks, for example those of [`comity::spawn`], run in no runtime. A task that they spawn has
+//! a runtime only if the closure enters one. The runtime must outlive the tasks: its sockets and timers fail once it
+//! is shut down.
 
 use std::future::pending;
 use std::io;
@@ -36,13 +37,13 @@ use std::thread;
 use ::tokio::runtime::{Builder, Handle};
 use comity::internal::{PerProcess, spawn_thread};
 
-/// The runtime of this crate: one thread that drives sockets and timers, started by the first call, until the process
-/// ends. It also runs what is given to `tokio::spawn` within the tasks.
+/// Returns the runtime of this crate. The first call starts its one thread, which drives sockets and timers until the
+/// process ends. That thread also runs the futures that tasks give to `tokio::spawn`.
 ///
-/// Its thread is none of a pool's workers: what it computes counts as the program's processor time.
+/// The thread is no worker of a pool. The processor time that it uses counts as the program's.
 ///
 /// # Errors
-/// If the system gives no thread, or nothing to wait for sockets with. The next call tries again.
+/// If the system provides no thread, or no descriptor to wait for sockets with. The next call tries again.
 pub fn driver() -> io::Result<Handle> {
     static DRIVER: PerProcess<Mutex<Option<Handle>>> = PerProcess::new();
     let driver = DRIVER.get(|_| Mutex::default());

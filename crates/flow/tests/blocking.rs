@@ -1,5 +1,5 @@
-//! Calls that block: on few threads, beside a pool that goes on; what becomes of their results, their panics and their
-//! process.
+//! Blocking calls: they run on few threads while the pool continues. Their results, their panics, and the exit of
+//! their process.
 #![cfg(not(loom))]
 
 #[path = "../../runtime/tests/harness/child.rs"]
@@ -24,7 +24,7 @@ use comity_table::{Location, Snapshot};
 use fib::fib;
 use harness::{Alive, PATIENCE, eventually};
 
-/// So many threads there are for all tests of this process.
+/// The maximum number of blocking threads, for all tests of this process.
 const MOST: usize = 16;
 
 fn pool(workers: usize) -> ThreadPool {
@@ -39,18 +39,18 @@ fn blocking_threads() -> usize {
     names.filter(|name| name.trim() == "comity-blocking").count()
 }
 
-/// One that has ended for want of calls may still be on its way out.
+/// Waits until there are at most `most` threads. A thread that ended for lack of calls may still be exiting.
 fn few_threads(most: usize) {
     eventually("there are no more threads", || blocking_threads() <= most);
 }
 
-/// A call that says that it has begun, and ends when the last of these is dropped.
+/// A call that reports its begin, and ends when the last of these values is dropped.
 struct Held {
     begun: mpsc::Receiver<()>,
     _end: mpsc::Sender<()>,
 }
 
-/// `after`: what the call does at its end.
+/// Starts a call that blocks and then runs `after`.
 fn hold<R: Send + 'static>(pool: &ThreadPool, after: impl FnOnce() -> R + Send + 'static) -> (Task<R>, Held) {
     let ((begin, begun), (end, ended)) = (mpsc::channel(), mpsc::channel());
     let task = spawn_blocking_in(pool, move || {
@@ -81,7 +81,7 @@ fn ten_thousand_calls_finish_on_few_threads_while_a_computation_goes_on() {
             let (rounds, running, most) = (Arc::clone(&rounds), Arc::clone(&running), Arc::clone(&most));
             calls.spawn_blocking(move || {
                 most.fetch_max(running.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
-                // The first of them, and some later ones, block until the workers have gone on.
+                // The first calls, and some later ones, block until the workers have made progress.
                 if nth % 100 < 32 {
                     let before = rounds.load(Ordering::Relaxed);
                     while rounds.load(Ordering::Relaxed) < before + 2 {
@@ -129,7 +129,7 @@ fn a_panic_goes_on_where_the_call_is_awaited_or_to_the_pools_handler() {
     drop(task);
     drop(held);
     assert_eq!(panics.recv_timeout(PATIENCE), Ok("dropped meanwhile"));
-    // From within a task, whose worker goes on.
+    // The call is made by a task, whose worker continues.
     let task = spawn_in(&pool, async { spawn_blocking(|| 40).await + spawn_blocking(|| 2).await });
     assert_eq!(block_on(task), 42);
     pool.shutdown();
@@ -139,7 +139,7 @@ fn a_panic_goes_on_where_the_call_is_awaited_or_to_the_pools_handler() {
 #[test]
 fn a_call_is_cancelled_until_it_has_begun_and_not_after() {
     let pool = pool(1);
-    // All threads have a call in hand.
+    // Keep all threads busy with a call.
     let mut held: Vec<_> = (0..MOST).map(|nth| hold(&pool, move || nth)).collect();
     held.iter().for_each(|(_, held)| held.begun.recv_timeout(PATIENCE).unwrap());
     let alive = Arc::new(AtomicUsize::new(0));
@@ -156,7 +156,7 @@ fn a_call_is_cancelled_until_it_has_begun_and_not_after() {
     guarded().detach();
     assert_eq!(alive.load(Ordering::SeqCst), 1);
 
-    // One that has begun goes on without its handle, and one that is cancelled then has its result.
+    // A call that has begun continues without its handle. If it is cancelled after its begin, it returns its result.
     let (dropped, first) = held.pop().unwrap();
     drop(dropped);
     let (cancelled, second) = held.pop().unwrap();
@@ -195,7 +195,7 @@ fn a_pool_ends_after_its_calls() {
     assert!(ended.load(Ordering::SeqCst));
 }
 
-/// This process, as a child that plays `role`, must end well.
+/// Runs this test program as a child process in `role`, and checks that it succeeds.
 fn play(role: &str) {
     let folder = tempfile::tempdir().unwrap();
     let mut command = child::command(role);
@@ -247,7 +247,7 @@ fn child() {
             };
             spawn_blocking(for_ever).detach();
             eventually("it has begun", || begun.load(Ordering::SeqCst));
-            // This one never does.
+            // The second call never begins.
             spawn_blocking(|| std::process::abort()).detach();
         }
         "forks" => {
@@ -268,7 +268,8 @@ fn child() {
             let pool = ThreadPoolBuilder::new().num_threads(1).build().unwrap();
             let stop = Arc::new(AtomicBool::new(false));
             let stops = Arc::clone(&stop);
-            // The worker has a task all the time, so its coordinator comes by; it hardly uses a core.
+            // The worker always has a task, so its coordinator looks at the table. The worker itself hardly uses a
+            // core.
             let waiting = spawn_in(&pool, async move {
                 while !stops.load(Ordering::Relaxed) {
                     thread::sleep(Duration::from_millis(10));

@@ -1,6 +1,6 @@
-//! The examples do what they say, compare it with a sequential computation, and say what is wrong.
+//! Tests of the examples: their output, their agreement with a sequential computation, and their error messages.
 #![cfg(not(loom))]
-// Their `main`.
+// The examples' `main` functions are unused here.
 #![allow(dead_code)]
 
 #[path = "../examples/frames.rs"]
@@ -53,7 +53,7 @@ fn a_film_that_can_not_be_written_is_an_error_that_names_the_place() {
     fs::write(&file, "in the way").unwrap();
     let error = film("7", &file.join("below"), "").err().unwrap();
     assert!(error.starts_with(&format!("cannot make {}", file.display())) && error.ends_with("--out"), "{error}");
-    // A picture in the middle: the network is stopped, also where it would go on.
+    // Writing fails in the middle of a film: the network stops although other processes could continue.
     let picture = directory.path().join("frame-00003.png");
     fs::create_dir(&picture).unwrap();
     let error = film("5000", directory.path(), "").err().unwrap();
@@ -98,7 +98,7 @@ fn a_server_gives_right_answers_to_all_and_is_not_led_astray() {
     for more in ["--clients 3 --requests 2 --workers 1", "--clients 5 --requests 1 --workers 4 --policy ws-last"] {
         let arguments = ["server"].into_iter().chain(more.split_whitespace());
         let args = server::Args::try_parse_from(arguments).unwrap();
-        // Beside the program's own clients, one that sends nonsense, and one that never sends anything.
+        // Besides the program's own clients, one client sends an invalid request and one never sends anything.
         let mut others = Vec::new();
         let mut said = String::new();
         let told = server::run(&args, |address| {
@@ -129,12 +129,12 @@ fn a_sieve_finds_the_same_primes_however_it_is_run() {
         let found = find(&format!("--below 2000 {more}"));
         assert_eq!((found.primes.len(), found.sieves, found.primes.last()), (303, 14, Some(&1999)), "{more}");
     }
-    // Ends that are a prime, the square of one, and too small for any.
+    // Limits that are a prime, the square of a prime, and too small for any prime.
     let primes = [0, 1, 2, 3, 4, 5, 9, 10, 25, 26].map(|below| find(&format!("--below {below}")).primes.len());
     assert_eq!(primes, [0, 0, 0, 1, 2, 2, 4, 4, 9, 9]);
 }
 
-/// A picture whose left half is of one colour, and whose right half of another.
+/// Writes a picture whose left and right halves have different colours.
 fn two_colours(path: &Path, width: u32, height: u32) {
     let file = fs::File::create(path).unwrap();
     let mut encoder = png::Encoder::new(file, width, height);
@@ -183,7 +183,7 @@ fn thumbnails_are_made_of_all_pictures_and_what_is_none_is_skipped() {
         for nth in 0..20 {
             assert_eq!(size_and_bytes(&to.join(format!("d{nth:02}.png"))), ((8, 4), row.repeat(4)), "{nth}, {more}");
         }
-        // Its one column is of both colours.
+        // The single column has both colours.
         assert_eq!(size_and_bytes(&to.join("e.png")).1, [100, 75, 125].repeat(8));
     }
     let error = thumbnails::run(

@@ -1,5 +1,5 @@
-//! Everything at once, by a seed, under every policy: joins, scopes, installs across pools, panics, futures and forks,
-//! nested in each other. Beside them a process writes random words into the core table all the time.
+//! A random mix under every policy: joins, scopes, installs across pools, panics, futures and forks, nested in each
+//! other. Meanwhile a process continually writes random words into the core table.
 #![cfg(not(loom))]
 
 #[path = "../../runtime/tests/harness/child.rs"]
@@ -24,15 +24,15 @@ use comity_flow::{block_on, spawn_in};
 use forked::in_a_fork;
 use watchdog::Watchdog;
 
-/// So deep are programs nested.
+/// The nesting depth of programs.
 const DEPTH: u32 = 5;
 
-/// A process forks at most so often, for a fork of many threads' memory takes its time.
+/// The maximum number of forks of a process. Forking the memory of many threads takes long.
 const MOST_FORKS: u64 = 20;
 
 static FORKS: AtomicU64 = AtomicU64::new(0);
 
-/// SplitMix64: the n-th number that a seed stands for.
+/// Returns the n-th number of a seed, by SplitMix64.
 fn draw(seed: u64, nth: u64) -> u64 {
     let mut z = seed.wrapping_add((nth + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
     z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -44,10 +44,10 @@ fn both(left: u64, right: u64) -> u64 {
     left.wrapping_mul(31).wrapping_add(right)
 }
 
-/// A part that panics, with this payload, after its other half has ended.
+/// The payload of a part that panics after its other half has ended.
 struct Told(u64);
 
-/// What the program of a seed comes to.
+/// Runs the program of a seed on the pools, and returns its result.
 fn play(pools: &Arc<[ThreadPool]>, seed: u64, depth: u32) -> u64 {
     if depth == 0 {
         return seed % 1000;
@@ -92,7 +92,7 @@ fn play(pools: &Arc<[ThreadPool]>, seed: u64, depth: u32) -> u64 {
     }
 }
 
-/// The same by one thread.
+/// Computes the result of a program on one thread.
 fn expected(seed: u64, depth: u32) -> u64 {
     if depth == 0 {
         return seed % 1000;
@@ -105,7 +105,7 @@ fn expected(seed: u64, depth: u32) -> u64 {
     }
 }
 
-/// Ends with this value.
+/// The process that writes into the table. It is killed when this value is dropped.
 struct Writer(Child);
 
 impl Writer {
@@ -123,7 +123,7 @@ impl Drop for Writer {
     }
 }
 
-/// `COMITY_MIXED` says how many programs each policy runs, `COMITY_SEED` which.
+/// `COMITY_MIXED` sets the number of programs for each policy, `COMITY_SEED` chooses the programs.
 #[test]
 fn a_mixed_program_comes_to_the_same_under_every_policy_beside_a_writer_of_the_table() {
     let watchdog = Watchdog::start("a_mixed_program_comes_to_the_same_under_every_policy_beside_a_writer_of_the_table");
@@ -160,17 +160,17 @@ fn child() {
             }
         }
         "write" => {
-            // The end of its input tells it that the test has ended, however it did.
+            // The end of its input tells the process that the test has ended, also if the test failed.
             std::thread::spawn(|| {
                 let _ = std::io::stdin().read(&mut [0]);
                 std::process::exit(0);
             });
             let table = std::env::var("COMITY_TABLE").unwrap();
             for nth in 0.. {
-                // The player makes it; it may be there no more when the player has ended.
+                // The player creates the table, which may be gone after the player has ended.
                 if let Ok(file) = File::options().write(true).open(&table) {
                     let words = file.metadata().unwrap().len() / 8;
-                    // Behind what says that it is a table, of which layout and size.
+                    // Skip the words that identify the table, its layout and its size.
                     let at = 2 + draw(seed, 2 * nth) % words.saturating_sub(2).max(1);
                     let word = draw(seed, 2 * nth + 1) >> (draw(seed, nth) % 64);
                     if words > 2 {

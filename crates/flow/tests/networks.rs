@@ -1,4 +1,4 @@
-//! Kahn process networks: the same streams everywhere, deadlocks, panics, ends before time, and nothing left behind.
+//! Kahn process networks: equal streams on every pool, deadlocks, panics, early ends, and no leaks.
 #![cfg(not(loom))]
 
 mod harness;
@@ -32,7 +32,7 @@ fn on_some_pools(test: impl Fn(&ThreadPool)) {
     }
 }
 
-/// Runs the network. One that hangs is a failure of the test.
+/// Runs the network, and fails the test if the network hangs.
 fn run(pool: &ThreadPool, network: Network) -> Result<(), Failure> {
     block_on(async {
         match select(pin!(network.run_in(pool)), Timer::after(PATIENCE)).await {
@@ -50,7 +50,7 @@ fn deadlock(pool: &ThreadPool, network: Network) -> Deadlock {
     }
 }
 
-/// Takes a while to be dropped.
+/// A value that takes 3 ms to drop.
 struct Slow;
 
 impl Drop for Slow {
@@ -59,7 +59,7 @@ impl Drop for Slow {
     }
 }
 
-/// Sends numbers, and for ever.
+/// Adds a process that sends numbers without end.
 fn count(network: &mut Network, output: Sender<u64>) {
     network.process("count", output, |mut output| async move {
         for number in 0.. {
@@ -68,12 +68,12 @@ fn count(network: &mut Network, output: Sender<u64>) {
     });
 }
 
-/// Reads all there is.
+/// Adds a process that reads its input to the end.
 fn drain<T: Send + 'static>(network: &mut Network, name: &str, input: Receiver<T>) {
     network.process(name, input, |mut input| async move { while input.recv().await.is_some() {} });
 }
 
-/// Two processes that each read first what the other would write then.
+/// Adds two processes that each read the channel to which the other writes only later.
 fn two_readers(network: &mut Network) {
     let (to_right, from_left) = network.channel("to right", 1);
     let (to_left, from_right) = network.channel("to left", 1);
@@ -97,7 +97,8 @@ fn two_readers_wait() -> Vec<Wait> {
     vec![wait("left", "to left", "right"), wait("right", "to right", "left")]
 }
 
-/// 'writer' writes two values to 'first' before one to 'second', and 'reader' reads 'second' before 'first'.
+/// Returns a network in which 'writer' sends two values to 'first' and then one to 'second', while 'reader' reads
+/// 'second' before 'first'.
 fn crosswise(capacity: usize) -> Network {
     let mut network = Network::new();
     let (first, first_input) = network.channel("first", capacity);
@@ -183,7 +184,7 @@ fn a_deadlock_is_found_beside_processes_that_go_on_and_without_those_that_wait_f
         let (numbers, input) = network.channel("numbers", 2);
         count(&mut network, numbers);
         drain(&mut network, "drain", input);
-        // One that waits for a process of the cycle, and is in none; and one that waits for no process of the network.
+        // One process waits for a process of the cycle but is in no cycle. Another waits for no process of the network.
         let (results, input) = network.channel::<u8>("results", 1);
         drain(&mut network, "waits for it", input);
         network.process("outside", (), |()| std::future::pending());
@@ -209,7 +210,7 @@ fn waiting_for_the_outside_is_no_deadlock() {
             }
         });
         network.process("answers", (inner_input, answers), |(mut input, mut answers)| async move {
-            // Another wait for the outside.
+            // This process also waits for the outside.
             Timer::after(Duration::from_millis(20)).await;
             while let Some(question) = input.recv().await {
                 answers.send(question + 1).await;
@@ -217,7 +218,7 @@ fn waiting_for_the_outside_is_no_deadlock() {
             }
         });
         let outside = spawn_in(pool, async move {
-            // For several looks no process writes, and then for several looks none reads.
+            // For several checks, no process writes; then, for several checks, no process reads.
             Timer::after(Duration::from_millis(40)).await;
             question.send(40).await;
             Timer::after(Duration::from_millis(40)).await;
@@ -230,8 +231,8 @@ fn waiting_for_the_outside_is_no_deadlock() {
     });
 }
 
-/// One process breaks in the middle. Its neighbours, which read from it and write to it, take whatever they see for a
-/// reason to panic too.
+/// Returns a network in which one process panics. Its neighbours, which read from it and write to it, panic if they
+/// see a closed channel.
 fn breaks(alive: &Arc<AtomicUsize>, nth: usize) -> Network {
     let mut network = Network::new();
     let (numbers, input) = network.channel("numbers", 1 + nth % 3);
@@ -250,7 +251,7 @@ fn breaks(alive: &Arc<AtomicUsize>, nth: usize) -> Network {
     let guard = Alive::new(alive);
     let breaks_at = nth as u64 % 5;
     network.process("break", (input, broken, echoed), move |ends| async move {
-        // After its ends: its neighbours have time to see them closed before the panic is told.
+        // Dropped after the ends: the neighbours have time to see their channels closed before the panic is reported.
         let _slow = nth.is_multiple_of(10).then_some(Slow);
         let (mut input, mut output, mut echo) = ends;
         let _guard = guard;
@@ -282,7 +283,7 @@ fn breaks(alive: &Arc<AtomicUsize>, nth: usize) -> Network {
     network
 }
 
-/// `COMITY_PANICS` asks for more.
+/// `COMITY_PANICS` sets the number of repetitions.
 #[test]
 fn a_panic_is_reported_with_its_process_and_leaves_nothing() {
     let repetitions: usize = std::env::var("COMITY_PANICS").map_or(300, |repetitions| repetitions.parse().unwrap());
@@ -311,7 +312,7 @@ fn a_panic_without_a_text_is_reported_too() {
     });
 }
 
-/// A future that owns its ends until after its panic, as any that is no `async` block.
+/// The future owns its ends until after its panic, as a future that is no `async` block may do.
 #[test]
 fn a_panic_is_reported_before_the_ends_that_outlive_it_are_dropped() {
     for workers in [2, 4] {
@@ -337,8 +338,8 @@ fn a_panic_is_reported_before_the_ends_that_outlive_it_are_dropped() {
     }
 }
 
-/// What it drops in a panic that it catches itself is the end of a stream, like any other. Here the process waits for
-/// what its reader makes of that.
+/// If a process catches its own panic, the ends dropped in that panic count as a normal end of stream. The process
+/// here waits for its reader's answer to that end.
 #[test]
 fn a_process_that_catches_its_own_panic_goes_on() {
     on_some_pools(|pool| {
@@ -369,8 +370,7 @@ fn a_process_that_catches_its_own_panic_goes_on() {
     });
 }
 
-/// Numbers that are alive on their way through three processes for ever, with a sink that notes when its stream has
-/// ended.
+/// Returns a network that sends counted values through three processes without end. Its sink notes if its stream ends.
 fn endless(alive: &Arc<AtomicUsize>, noted: &Arc<AtomicBool>) -> Network {
     let mut network = Network::new();
     let (letters, input) = network.channel("letters", 4);
@@ -408,11 +408,11 @@ fn a_run_that_is_dropped_frees_everything_and_ends_no_stream() {
             let noted = Arc::new(AtomicBool::new(false));
             let network = endless(&alive, &noted);
             if nth % 2 == 0 {
-                // From outside of the pool.
+                // Run from outside of the pool.
                 let some_time = Timer::after(Duration::from_micros(300 * nth));
                 block_on(async { drop(select(pin!(network.run_in(pool)), some_time).await) });
             } else {
-                // Within a task of the pool.
+                // Run in a task of the pool.
                 let task = spawn_in(pool, network.run());
                 thread::sleep(Duration::from_micros(300 * nth));
                 drop(task);
@@ -450,10 +450,10 @@ fn a_network_that_does_not_run_frees_everything_at_once() {
     let (alive, noted) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
     drop(endless(&alive, &noted));
     assert_eq!(alive.load(Ordering::SeqCst), 0);
-    // A future that is never polled.
+    // Drop a future that was never polled.
     drop(endless(&alive, &noted).run());
     assert_eq!(alive.load(Ordering::SeqCst), 0);
-    // Its ends outside end, with what was sent.
+    // Dropping the network ends the channels' outer ends, after the values that were already sent.
     let mut network = Network::new();
     let (mut output, mut input) = network.channel("link", 2);
     block_on(output.send(Alive::new(&alive)));
@@ -503,7 +503,7 @@ fn a_network_is_driven_from_outside() {
             }
         });
         let running = spawn_in(pool, network.run());
-        // By a thread that is no worker.
+        // A thread that is no worker drives the network.
         block_on(async {
             for number in 0..1000_u64 {
                 numbers.send(number).await;
@@ -564,7 +564,7 @@ fn ten_thousand_processes_run_and_are_freed() {
     });
 }
 
-/// The writer has dropped its end, and the reader has yet to hear of it.
+/// The writer has dropped its end, but the reader has not run since then.
 #[test]
 fn no_process_waits_for_an_end_that_is_dropped() {
     let pool = pool(1, "comity");
@@ -574,7 +574,7 @@ fn no_process_waits_for_an_end_that_is_dropped() {
     let (to_heavy, load) = network.channel::<u32>("load", 1);
     network.process("heavy", load, |mut load| async move {
         load.recv().await;
-        // Longer than until the next looks for deadlocks.
+        // Longer than the time to the next deadlock checks.
         thread::sleep(Duration::from_millis(200));
     });
     network.process(
@@ -621,7 +621,7 @@ fn a_channel_may_link_two_networks() {
     pool.shutdown();
 }
 
-/// Panics when it is dropped.
+/// A value that panics when it is dropped.
 struct PanicsWhenDropped;
 
 impl Drop for PanicsWhenDropped {
@@ -653,7 +653,7 @@ fn a_panic_that_a_dropped_run_has_not_heard_of_goes_to_the_pool() {
         move |payload: Box<dyn std::any::Any + Send>| panicked.send(*payload.downcast::<&str>().unwrap()).unwrap();
     let pool = ThreadPoolBuilder::new().num_threads(1).panic_handler(handler).build().unwrap();
     let mut network = Network::new();
-    // It does not end while the run is polled, or the run would hear of it.
+    // The process must not end while the run is polled, because then the run would report the panic.
     let polled = Arc::new(AtomicBool::new(false));
     let ended = Arc::new(AtomicBool::new(false));
     let (was_polled, ends) = (Arc::clone(&polled), Arc::clone(&ended));

@@ -1,4 +1,4 @@
-//! Futures as tasks: results, panics, cancellation, wake-ups from everywhere, beside joins, under every policy.
+//! Futures as tasks: results, panics, cancellation, wake-ups from every thread, concurrent joins, under every policy.
 #![cfg(not(loom))]
 
 #[path = "../../runtime/tests/harness/fib.rs"]
@@ -25,7 +25,7 @@ fn pool(workers: usize, policy: Policy) -> ThreadPool {
     ThreadPoolBuilder::new().num_threads(workers).policy(policy).build().unwrap()
 }
 
-/// Every policy with each place, for 1 to 4 workers.
+/// Runs `test` for every policy with each place, with 1, 2 and 4 workers.
 fn everywhere(test: impl Fn(&ThreadPool, &str)) {
     for row in comity_policies() {
         for workers in [1, 2, 4] {
@@ -58,8 +58,8 @@ fn results_come_back_from_tasks_that_wait_for_tasks() {
     everywhere(|pool, name| assert_eq!(block_on(spawn_in(pool, sum(0, 1000))), 499_500, "{name}"));
 }
 
-/// The left half of each join waits for what its right half sends, so on one worker only the worker that waits can run
-/// that.
+/// The left half of each join waits for a message of its right half. On one worker, only the waiting worker can run
+/// the right half.
 #[test]
 fn waits_nest_deeper_than_a_worker_lays_jobs_on_its_stack() {
     fn nest(depth: u32) -> u32 {
@@ -109,15 +109,15 @@ fn tasks_join_and_joins_run_beside_tasks() {
     });
 }
 
-/// Tasks that never end keep every worker busy: what comes from outside runs all the same, and so does a join among
-/// them.
+/// Tasks that never end keep every worker busy. A job from outside of the pool still runs, and so does a join inside
+/// it.
 #[test]
 fn neither_a_join_nor_another_task_is_starved_by_tasks() {
     for place in ["current", "last", "last-if-up"] {
         for workers in [1, 2] {
             let pool = pool(workers, format!("comity:place={place}").parse().unwrap());
             let stop = Arc::new(AtomicBool::new(false));
-            // Pairs that wake each other for ever: the newest task of a worker is always one of them.
+            // Pairs that wake each other forever: the newest task of a worker is always one of them.
             let mut pairs = Vec::new();
             for _ in 0..2 * workers {
                 let (to_left, from_right) = async_channel::bounded::<()>(1);
@@ -138,7 +138,7 @@ fn neither_a_join_nor_another_task_is_starved_by_tasks() {
                 scope.spawn(|| done.send(pool.install(|| comity::join(|| 1, || 2))).unwrap());
                 assert_eq!(installed.recv_timeout(PATIENCE), Ok((1, 2)), "place={place}, {workers} workers");
             });
-            // New ones, those that a thread of no pool wakes, and those that give way.
+            // New tasks, tasks that a thread outside of any pool wakes, and tasks that give way.
             for way in 0..3 {
                 let (done, ran) = mpsc::channel();
                 let task = async move {
@@ -159,8 +159,8 @@ fn neither_a_join_nor_another_task_is_starved_by_tasks() {
     }
 }
 
-/// A task with a last worker in the middle of something long, while all others always have tasks: one of these takes
-/// it.
+/// The last worker of a task is in the middle of a long job, while all other workers always have tasks. One of these
+/// workers takes the task.
 #[test]
 fn a_task_does_not_wait_for_a_last_worker_that_is_busy_for_long() {
     let pool = pool(2, "ws-last".parse().unwrap());
@@ -170,7 +170,7 @@ fn a_task_does_not_wait_for_a_last_worker_that_is_busy_for_long() {
     let (ready, is_ready) = mpsc::channel();
     let (go_on, long) = mpsc::channel::<()>();
     let (done, went_on) = mpsc::channel();
-    // Its last worker is that of the long task: it has it there spawned, and waits before the long task begins.
+    // The task's last worker is the one that will run the long task: the task is spawned and waits there before.
     spawn_in(&pool, async move {
         let wait = spawn(async move {
             ready.send(comity::current_thread_index().unwrap()).unwrap();
@@ -181,7 +181,7 @@ fn a_task_does_not_wait_for_a_last_worker_that_is_busy_for_long() {
     })
     .detach();
     let last = is_ready.recv_timeout(PATIENCE).unwrap();
-    // One long task on each worker, and the one on the other worker ends.
+    // Run one long task on each worker. The one on the other worker ends.
     let (began, beginnings) = mpsc::channel();
     let long = Arc::new(Mutex::new(long));
     pool.spawn_broadcast(move |context| {
@@ -192,7 +192,7 @@ fn a_task_does_not_wait_for_a_last_worker_that_is_busy_for_long() {
     });
     beginnings.recv_timeout(PATIENCE).unwrap();
     beginnings.recv_timeout(PATIENCE).unwrap();
-    // The other worker has tasks without end.
+    // Give the other worker tasks without end.
     let stop = Arc::new(AtomicBool::new(false));
     let endless = {
         let (stop, polls) = (Arc::clone(&stop), Arc::clone(&others));
@@ -217,7 +217,7 @@ fn a_task_does_not_wait_for_a_last_worker_that_is_busy_for_long() {
         endless.await;
         let waited = polls - waker.await;
         println!("it was taken after {waited} tasks of the other worker");
-        // One look in 4 * 61 jobs, at each worker in turn, and two looks at this one.
+        // A worker looks once in 4 * 61 jobs, at each worker in turn, and needs two looks at this one.
         assert!(waited <= 4 * 61 * 4, "{waited}");
     });
     pool.shutdown();
@@ -255,12 +255,12 @@ fn a_panic_that_no_task_awaits_goes_to_the_pools_handler() {
         .unwrap();
     spawn_in(&pool, async { panic!("detached") }).detach();
     assert_eq!(panics.recv_timeout(PATIENCE), Ok("detached"));
-    // A handle that is dropped after the panic.
+    // Drop a handle after the panic.
     let task = spawn_in(&pool, async { panic!("ended before") });
     eventually("it has ended", || task.is_finished());
     drop(task);
     assert_eq!(panics.recv_timeout(PATIENCE), Ok("ended before"));
-    // A future that panics when it is dropped.
+    // Drop a future that panics in its destructor.
     struct PanicsWhenDropped;
     impl Drop for PanicsWhenDropped {
         fn drop(&mut self) {
@@ -306,7 +306,7 @@ fn a_dropped_handle_cancels_and_a_detached_one_does_not() {
     });
 }
 
-/// A future that gives its waker away at each poll, and is ready at the last of so many.
+/// A future that sends its waker away at each poll, and is ready at the poll with number `last`.
 struct GivesAway {
     polls: usize,
     last: usize,
@@ -335,14 +335,14 @@ fn wakers_work_from_any_thread_after_the_end_and_twice() {
         assert!(given.try_recv().is_err(), "{name}: it is polled only when it is woken");
         first.wake_by_ref();
         let second = given.recv_timeout(PATIENCE).unwrap();
-        // From another thread that is no worker.
+        // Wake from another thread that is no worker.
         thread::spawn(move || second.wake()).join().unwrap();
         assert_eq!(block_on(task), 3, "{name}");
-        // After its end, and twice.
+        // Wake after the end, and twice.
         first.wake_by_ref();
         first.wake();
 
-        // Woken often, it is polled at least once more, and never by two at once.
+        // If a task is woken often, it is polled at least once more, and never by two workers at once.
         let (wakers, given) = mpsc::channel();
         let task = spawn_in(pool, GivesAway { polls: 0, last: 2, wakers });
         let waker = given.recv_timeout(PATIENCE).unwrap();
@@ -364,7 +364,7 @@ fn a_task_that_wakes_itself_is_polled_again_and_others_run_meanwhile() {
                 let met = Arc::clone(&met);
                 spawn_in(pool, async move {
                     met.fetch_add(1, Ordering::SeqCst);
-                    // Each goes on only when all have begun.
+                    // Each task continues only when all have begun.
                     while met.load(Ordering::SeqCst) < 3 {
                         give_way().await;
                     }
@@ -376,7 +376,7 @@ fn a_task_that_wakes_itself_is_polled_again_and_others_run_meanwhile() {
     });
 }
 
-/// `COMITY_ROUND_TRIPS` asks for more.
+/// `COMITY_ROUND_TRIPS` sets the number of round trips.
 #[test]
 fn no_wake_up_is_lost_in_many_round_trips() {
     let trips: usize = std::env::var("COMITY_ROUND_TRIPS").map_or(100_000, |trips| trips.parse().unwrap());
@@ -386,7 +386,7 @@ fn no_wake_up_is_lost_in_many_round_trips() {
     for policy in policies {
         for workers in [1, 2, 8] {
             let pool = pool(workers, policy.parse().unwrap());
-            // A spawned task, woken by its spawner, which it wakes by ending.
+            // The trip spawns a task and wakes it; the task wakes the trip when it ends.
             let trip = async move {
                 for nth in 0..each {
                     let (sender, receiver) = futures::channel::oneshot::channel();
@@ -405,7 +405,7 @@ fn no_wake_up_is_lost_in_many_round_trips() {
                 done.send(()).unwrap();
             })
             .detach();
-            // A minute for each 10^5, and never less.
+            // At least the normal patience, and as much again for each 10^5 trips.
             let patience = PATIENCE * (1 + each as u32 / 100_000);
             in_time
                 .recv_timeout(patience)
@@ -455,7 +455,7 @@ fn a_worker_that_blocks_on_a_future_serves_its_pool() {
     pool.shutdown();
 }
 
-/// A pool runs until its tasks have ended, and one that waits keeps it running.
+/// A pool runs until its tasks have ended. A waiting task keeps the pool running.
 #[test]
 fn a_pool_ends_after_its_tasks() {
     let pool = pool(2, Policy::default());
@@ -474,7 +474,7 @@ fn a_pool_ends_after_its_tasks() {
     ending.join().unwrap();
 }
 
-/// However many tasks of one worker block on futures, it lays only so many on its stack at a time.
+/// Many tasks of one worker block on futures. The worker keeps only a limited number of them on its stack.
 #[test]
 fn tasks_that_block_their_worker_do_not_pile_up() {
     let pool = pool(1, Policy::default());
@@ -494,12 +494,12 @@ fn tasks_that_block_their_worker_do_not_pile_up() {
     });
     (0..tasks).for_each(|_| ended.recv_timeout(PATIENCE).unwrap());
     let deepest = deepest.load(Ordering::SeqCst);
-    // 64, and one more for each millisecond that it waited in vain.
+    // The limit is 64, plus one for each millisecond that the worker waited without effect.
     assert!(deepest < tasks / 2, "{deepest} at once");
     pool.shutdown();
 }
 
-/// The last waker of a detached task is dropped, and its future panics then.
+/// A detached task's last waker is dropped, and its future panics when it is dropped for that reason.
 #[test]
 fn a_task_without_a_waker_may_panic_when_it_is_dropped() {
     struct PanicsWhenDropped;
@@ -523,6 +523,6 @@ fn a_task_without_a_waker_may_panic_when_it_is_dropped() {
     .detach();
     wake.send(()).unwrap();
     assert_eq!(panics.recv_timeout(PATIENCE), Ok("never woken"));
-    // It keeps the pool running no longer.
+    // The task no longer keeps the pool running.
     pool.shutdown();
 }

@@ -21,7 +21,7 @@ fn pool() -> ThreadPool {
     ThreadPoolBuilder::new().num_threads(2).build().unwrap()
 }
 
-/// Answers each number with its Fibonacci number, computed on the workers. Each connection is a task.
+/// Answers each number with its Fibonacci number, which the workers compute. Each connection is a task.
 async fn serve(listener: TcpListener, connections: usize) {
     let mut clients = JoinSet::new();
     for _ in 0..connections {
@@ -47,7 +47,7 @@ async fn ask(address: SocketAddr) -> u64 {
     sum
 }
 
-/// A server and its clients as tasks of the pool, in the runtime that is entered here.
+/// Runs a server and its clients as tasks of the pool, in the runtime that the caller has entered.
 fn talk(pool: &ThreadPool) {
     let listener = spawn_in(pool, async { TcpListener::bind(("127.0.0.1", 0)).await.unwrap() });
     let listener = block_on(listener);
@@ -91,19 +91,19 @@ fn tasks_of_a_tokio_program_are_in_its_runtime_with_all_that_they_start() {
     runtime.block_on(async {
         let task = spawn(async {
             let inner = spawn(async { Handle::current().id() });
-            // A call that waits for a future of tokio's, as under tokio itself.
+            // The call waits for a tokio future, as under tokio itself.
             let blocking = spawn_blocking(|| {
                 let handle = Handle::current();
                 handle.block_on(tokio::time::sleep(Duration::from_millis(1)));
                 handle.id()
             });
-            // And what is spawned on tokio's own threads.
+            // Futures spawned on tokio's own threads are in the runtime too.
             let outside = tokio::spawn(async { Handle::current().id() });
             [Handle::current().id(), inner.await, blocking.await, outside.await.unwrap()]
         });
         assert_eq!(task.await, [id; 4]);
     });
-    // A future is dropped there, too.
+    // A future is also dropped in the runtime.
     struct Asks(std::sync::mpsc::Sender<bool>);
     impl Drop for Asks {
         fn drop(&mut self) {
@@ -122,7 +122,7 @@ fn tasks_of_a_tokio_program_are_in_its_runtime_with_all_that_they_start() {
     assert_eq!(answer.recv_timeout(PATIENCE), Ok(true));
 }
 
-/// What the documentation says that users will read.
+/// Checks the panic message that the documentation quotes.
 #[test]
 fn without_a_runtime_tokio_says_so() {
     let task = spawn(async { tokio::time::sleep(Duration::ZERO).await });

@@ -1,37 +1,39 @@
-//! On which cores a thread may run, and who said so.
+//! The cores on which a thread may run, and who chose them.
 //!
-//! The kernel keeps one mask for each thread and does not say whose it is. So what a program is about to set is noted first, and a
-//! mask that is found later is compared with the note, cut by the thread's cpuset and the cores that are online: [`Mask`].
+//! The kernel keeps one mask for each thread and does not record who set it. A program therefore notes each mask
+//! before it sets it. Later it compares the mask that it finds with the note, reduced to the thread's cpuset and the
+//! online cores: see [`Mask`].
 //!
-//! What equality cannot tell: a mask set by another that is exactly the noted one, or all cores, counts as no wish. A mask that is set
-//! between a look and the setting that follows it, a microsecond later, is not seen at all.
+//! The comparison has two limits. If another process sets exactly the noted mask, or all cores, that is not
+//! recognized as a request. A mask that is set between a look and the setting that follows it, a microsecond later,
+//! is not seen at all.
 
 use crate::CoreSet;
 use crate::cpu_clock::ThreadId;
 use crate::system::calls;
 
-/// Why a mask was not set.
+/// The reason why a mask was not set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NotSet {
     /// The thread has ended.
     Gone,
-    /// The thread may use none of these cores: they are not in its cpuset, or not online.
+    /// The thread may use none of these cores: they are outside of its cpuset, or offline.
     NoCore,
-    /// This program may not set it.
+    /// This program may not set the mask.
     Refused,
 }
 
-/// Confines a thread, of this process or another of the user's, to `cores`. False if that is not to be had ([`NotSet`]).
+/// Confines a thread, of this process or another of the user's, to `cores`. Returns false if that fails ([`NotSet`]).
 ///
-/// 0.8 µs without a change, 11 to 47 µs where the thread has to move.
+/// Takes 0.8 µs without a change, and 11 to 47 µs if the thread has to move.
 pub fn confine(thread: ThreadId, cores: CoreSet) -> bool {
     set(thread, cores).is_ok()
 }
 
-/// The same, with the reason.
+/// Confines a thread to `cores`, like [`confine`], and returns the reason of a failure.
 ///
 /// # Errors
-/// If the kernel has set nothing.
+/// If the kernel has not set the mask.
 pub fn set(thread: ThreadId, cores: CoreSet) -> Result<(), NotSet> {
     if thread.as_raw() <= 0 {
         return Err(NotSet::Gone);
@@ -39,18 +41,19 @@ pub fn set(thread: ThreadId, cores: CoreSet) -> Result<(), NotSet> {
     calls::set_affinity(thread.as_raw(), cores)
 }
 
-/// The cores that a thread of any process may run on. None if it is gone.
+/// Returns the cores that a thread of any process may run on. Empty if the thread is gone.
 pub fn of(thread: ThreadId) -> CoreSet {
     if thread.as_raw() <= 0 { CoreSet::EMPTY } else { calls::affinity(thread.as_raw()).unwrap_or(CoreSet::EMPTY) }
 }
 
-/// The cores that the system lets a thread use, whatever its mask is: those of its cpuset that are online. The thread may run on all
-/// of them afterwards, and on those that are added. None if it is gone, or if this program may not set its mask.
+/// Resets a thread's mask and returns the cores that the system grants it: the online cores of its cpuset. The thread
+/// may then run on all of these cores, and on cores that are added later. Returns the empty set if the thread is
+/// gone, or if this program may not set its mask.
 pub fn free(thread: ThreadId) -> CoreSet {
     if confine(thread, CoreSet::ALL) { of(thread) } else { CoreSet::EMPTY }
 }
 
-/// The same for the calling thread, whose mask stays as it is.
+/// Returns the cores that the system grants to the calling thread, and keeps its mask.
 pub fn granted() -> CoreSet {
     let me = ThreadId::current();
     let before = of(me);
@@ -61,50 +64,50 @@ pub fn granted() -> CoreSet {
     granted
 }
 
-/// One thread's mask as this program knows it. A new one wishes nothing, and nothing was set.
+/// The mask of one thread as this program knows it. By default the thread requests nothing, and no mask was set.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Mask {
-    /// What the thread's program or an administrator wants; `None`: all cores.
+    /// The cores that the thread's program or an administrator chose; `None`: all cores.
     own: Option<CoreSet>,
-    /// What was noted when it was last set, or found; `None`: all cores.
+    /// The mask that was last set or found; `None`: all cores.
     noted: Option<CoreSet>,
 }
 
 impl Mask {
-    /// One that was set to `noted` although its program wants `own`.
+    /// Creates a mask that was set to `noted` although the thread's program chose `own`.
     pub fn noted(own: Option<CoreSet>, noted: Option<CoreSet>) -> Mask {
         Mask { own, noted }
     }
 
-    /// What the thread's program or an administrator wants; `None`: all cores.
+    /// Returns the cores that the thread's program or an administrator chose; `None`: all cores.
     pub fn own(&self) -> Option<CoreSet> {
         self.own
     }
 
-    /// What was noted: where the thread is to be set to.
+    /// Returns the noted mask: the cores to which the thread must be set.
     pub fn cores(&self) -> CoreSet {
         self.noted.unwrap_or(CoreSet::ALL)
     }
 
-    /// Whether this program has narrowed it.
+    /// True if this program has narrowed the mask.
     pub fn is_narrow(&self) -> bool {
         self.noted != self.own
     }
 
-    /// Where the thread runs of its own accord.
+    /// Returns the cores on which the thread runs when this program does not confine it.
     pub fn roams(&self, granted: CoreSet) -> CoreSet {
         let cut = self.own.map_or(granted, |own| own.intersection(granted));
         if cut.is_empty() { granted } else { cut }
     }
 
-    /// Whether the kernel gives `found` to a thread that was set to the note.
+    /// True if `found` is the mask that the kernel reports for a thread that was set to the noted mask.
     pub fn explains(&self, found: CoreSet, granted: CoreSet) -> bool {
         let cut = self.noted.map_or(granted, |noted| noted.intersection(granted));
         found == if cut.is_empty() { granted } else { cut }
     }
 
-    /// Learns from what was found while the system granted `granted`: a mask that the note does not explain is another's, and from
-    /// now on the thread's own wish. True if it was.
+    /// Updates the mask from the one that was found while the system granted `granted`. If the note does not explain
+    /// the found mask, another process set it, and it becomes the thread's own choice. Returns true in that case.
     pub fn learn(&mut self, found: CoreSet, granted: CoreSet) -> bool {
         let foreign = !self.explains(found, granted);
         if foreign {
@@ -114,8 +117,8 @@ impl Mask {
         foreign
     }
 
-    /// Notes where the thread is to run: on those of `cores` that its own wish has, or where it wishes if that is none of them;
-    /// `None`: wherever it wishes. Returns what is to be set, if that is anything new.
+    /// Notes the cores on which the thread must run: those of `cores` that are also its own choice, or its own choice
+    /// if there is no such core. `None` stands for the thread's own choice. Returns the mask to set, if it has changed.
     pub fn note(&mut self, cores: Option<CoreSet>) -> Option<CoreSet> {
         let noted = match (self.own, cores) {
             (own, None) => own,
@@ -185,13 +188,13 @@ mod tests {
     #[test]
     fn what_a_cpuset_or_a_core_that_is_gone_explains_is_no_wish() {
         let (all, two) = (cores(0..4), cores(0..2));
-        // Narrowed, widened, and without a core that is left.
+        // The cpuset narrows the mask, widens it, or leaves no core of it.
         for (noted, found) in [(None, two), (Some(cores([1, 2])), cores([1])), (Some(cores([2, 3])), two)] {
             let mut mask = Mask::noted(None, noted);
             assert!(!mask.learn(found, two), "{noted:?}");
             assert!(!mask.learn(noted.unwrap_or(all), all), "{noted:?}");
         }
-        // A wish outlives it too.
+        // The thread's own choice survives a change of the cpuset too.
         let mut mask = Mask::noted(Some(cores([2, 3])), Some(cores([2, 3])));
         assert!(!mask.learn(two, two));
         assert_eq!((mask.own(), mask.roams(two), mask.roams(all)), (Some(cores([2, 3])), two, cores([2, 3])));

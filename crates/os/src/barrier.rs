@@ -1,35 +1,36 @@
-//! An asymmetric memory barrier: the rare side pays for both.
+//! An asymmetric memory barrier: the rare side bears the cost of both.
 //!
-//! A busy worker publishes a task and then loads a sleeper's flag; a sleeper raises its flag and then looks for tasks.
-//! For one of them to see the other, a full fence must stand between the two steps on both sides. [`light`] on the
-//! busy side costs nothing but an order kept by the compiler; [`heavy`] on the rare side interrupts every core that
-//! runs a thread of this process, and the interrupt is the busy side's fence.
+//! A busy worker publishes a task and then loads a sleeper's flag. A sleeper raises its flag and then looks for
+//! tasks. For one of them to see the other, both sides need a full fence between their two steps. [`light`], on the
+//! busy side, only keeps the compiler from reordering. [`heavy`], on the rare side, interrupts every core that runs a
+//! thread of this process, and the interrupt is the fence of the busy side.
 
 use std::sync::atomic::{AtomicU8, Ordering, compiler_fence, fence};
 
 use crate::system::calls;
 
-/// The busy side: keeps the compiler from moving memory accesses across it. No instruction.
+/// Acts as the fence of the busy side: the compiler moves no memory access across it. Emits no instruction.
 #[inline(always)]
 pub fn light() {
-    // Miri knows no `membarrier`. What the pair stands for is two full fences.
+    // Miri does not support `membarrier`, so it gets the full fences that the pair replaces.
     if cfg!(miri) { fence(Ordering::SeqCst) } else { compiler_fence(Ordering::SeqCst) }
 }
 
-/// The rare side: a full fence on this thread and, if it returns true, on every running thread of this process.
+/// Acts as the fence of the rare side: a full fence on this thread and, if it returns true, on every running thread
+/// of this process.
 ///
-/// 0.25 µs alone, 10 to 13 µs with a running peer. False where the kernel refuses `membarrier`: then nothing is known
-/// about other threads, and the caller must look again later.
+/// Takes 0.25 µs if no other thread runs, and 10 to 13 µs with a running peer. Returns false if the kernel refuses
+/// `membarrier`: then other threads may lack the fence, and the caller must look again later.
 #[must_use]
 pub fn heavy() -> bool {
     fence(Ordering::SeqCst);
     is_available() && calls::fence_all()
 }
 
-/// Whether [`heavy`] reaches other threads here. The same answer every time, in forked children too.
+/// True if [`heavy`] reaches other threads here. Always returns the same answer, in forked children too.
 #[must_use]
 pub fn is_available() -> bool {
-    /// 0 until it is known. Not a lock, which a fork might leave locked; to register twice does no harm.
+    /// 0 until the answer is known. Not a lock, which a fork might leave locked. Registering twice is harmless.
     static ANSWER: AtomicU8 = AtomicU8::new(0);
     const YES: u8 = 1;
     const NO: u8 = 2;

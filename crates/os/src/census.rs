@@ -1,6 +1,6 @@
-//! Which processes and threads there are, of this program or others, as `/proc` has them.
+//! The processes and threads of this program and of others, as `/proc` shows them.
 //!
-//! 1 µs per process for the list, 4 to 6 µs for each line that is read: the kernel writes it for the reader.
+//! Listing takes 1 µs per process. Each line takes 4 to 6 µs, because the kernel writes it for the reader.
 
 use std::fs::{self, File};
 use std::io::Read;
@@ -9,24 +9,24 @@ use std::time::Duration;
 use crate::files::Owner;
 use crate::system::calls::Clock;
 
-/// What the kernel says of a process, or of a thread of one.
+/// The state of a process, or of a thread of a process, as the kernel reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stat {
-    /// The process that started it, or that took the orphan in.
+    /// The process that started it, or that adopted the orphan.
     pub parent: u32,
-    /// R: on a core or waiting for one. S, D: asleep. T, t: stopped. Z, X: ended.
+    /// The state. R: on a core or waiting for one. S, D: asleep. T, t: stopped. Z, X: ended.
     pub state: char,
     /// The process group.
     pub group: u32,
-    /// The session, which is the number of the process that began it.
+    /// The session: the number of the process that created it.
     pub session: u32,
     /// The terminal of its session, or 0.
     pub terminal: i32,
-    /// How many threads its process has.
+    /// The number of threads of its process.
     pub threads: u32,
-    /// When it began, in ticks since the machine did. A number that is used again has another.
+    /// The start time, in ticks since the machine started. A reused process number has another start time.
     pub start: u64,
-    /// The core that it ran on last.
+    /// The core on which it ran last.
     pub core: usize,
     /// The nice value, −20 to 19. The nice value of a process is that of its first thread.
     pub nice: i32,
@@ -35,17 +35,18 @@ pub struct Stat {
 }
 
 impl Stat {
-    /// Whether a shell with job control has started the process as a job: in a process group of its own, in a session with a terminal.
+    /// True if a shell with job control started the process as a job: in its own process group, in a session with a
+    /// terminal.
     pub fn is_job(&self) -> bool {
         self.terminal != 0 && Stat::of_process(self.parent).is_some_and(|parent| parent.group != self.group)
     }
 
-    /// A process, by its first thread. `None` if there is none of this number.
+    /// Reads the state of a process: that of its first thread. `None` if no process has this number.
     pub fn of_process(process: u32) -> Option<Stat> {
         Stat::read(&format!("/proc/{process}/stat"))
     }
 
-    /// A thread of a process.
+    /// Reads the state of a thread of a process.
     pub fn of_thread(process: u32, thread: u32) -> Option<Stat> {
         Stat::read(&format!("/proc/{process}/task/{thread}/stat"))
     }
@@ -55,8 +56,8 @@ impl Stat {
         Stat::parse(read_line(path, &mut line)?)
     }
 
-    /// `id (name) state parent group session terminal …`, where the name may hold spaces and brackets; the nice value is the 19th,
-    /// threads are the 20th, the start is the 22nd, the core is the 39th, the scheduling class is the 41st.
+    /// Parses `id (name) state parent group session terminal …`. The name may contain spaces and brackets. The nice
+    /// value is field 19, the number of threads 20, the start 22, the core 39, the scheduling class 41.
     fn parse(line: &[u8]) -> Option<Stat> {
         let end_of_name = line.iter().rposition(|byte| *byte == b')')?;
         let mut fields = str::from_utf8(&line[end_of_name + 1..]).ok()?.split_ascii_whitespace();
@@ -74,24 +75,24 @@ impl Stat {
     }
 }
 
-/// Longer than any line that is read here.
+/// The size of a buffer that holds any line that is read here.
 pub(crate) const LINE: usize = 1024;
 
-/// Reads a line in one piece: each call costs.
+/// Reads a line with one system call, because each call takes time.
 pub(crate) fn read_line<'a>(path: &str, line: &'a mut [u8; LINE]) -> Option<&'a [u8]> {
     let length = File::open(path).ok()?.read(line).ok()?;
     Some(&line[..length])
 }
 
-/// The time as [`Stat::start`] counts it.
+/// Returns the current time in the unit of [`Stat::start`].
 pub fn now() -> u64 {
     let now = Clock::SINCE_BOOT.read().unwrap_or_default();
-    // A hundred ticks a second on every machine, whatever the kernel counts by itself.
+    // `/proc` counts 100 ticks a second on every machine, independent of the kernel's own tick.
     now.as_secs() * 100 + u64::from(now.subsec_nanos()) / 10_000_000
 }
 
-/// How long a thread has waited for a core since it began, but for a wait that is not over. `None` if it is gone, or if the kernel
-/// does not count that (CONFIG_SCHED_INFO).
+/// Returns the time that a thread has waited for a core since it began, without a wait that is not over. `None` if
+/// the thread is gone, or if the kernel does not count this time (CONFIG_SCHED_INFO).
 pub fn waited_for_core(process: u32, thread: u32) -> Option<Duration> {
     let mut line = [0; LINE];
     let line = read_line(&format!("/proc/{process}/task/{thread}/schedstat"), &mut line)?;
@@ -104,19 +105,20 @@ pub fn is_mounted() -> bool {
     fs::exists("/proc/self/stat").unwrap_or(false)
 }
 
-/// True if `/proc` shows the PID namespace of this process. If it shows another namespace, a process number from `/proc` is the
-/// number of an unrelated process here.
+/// True if `/proc` shows the PID namespace of this process. If it shows another namespace, a process number from
+/// `/proc` is the number of an unrelated process here.
 pub fn is_of_this_namespace() -> bool {
     let Ok(status) = fs::read_to_string("/proc/self/status") else { return false };
-    // The line has one number for each namespace, beginning with the namespace of `/proc`. Kernels without PID namespaces lack it.
+    // The line has one number for each namespace, beginning with the namespace of `/proc`. Kernels without PID
+    // namespaces lack it.
     status
         .lines()
         .find_map(|line| line.strip_prefix("NSpid:"))
         .is_none_or(|ids| ids.split_ascii_whitespace().count() == 1)
 }
 
-/// Returns a number of this process. Each caller in the process gets the same number. No other process of this machine
-/// has it, in all likelihood; a forked child has another. `None` if `/proc` does not tell.
+/// Returns a number that identifies this process. Each caller in the process gets the same number. Very likely, no
+/// other process of this machine has it; a forked child has another. `None` if `/proc` does not show it.
 pub fn number_of_this_process() -> Option<u64> {
     let namespace = fs::read_link("/proc/self/ns/pid").ok()?;
     let start = Stat::read("/proc/self/stat")?.start;
@@ -126,12 +128,12 @@ pub fn number_of_this_process() -> Option<u64> {
     Some(bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)))
 }
 
-/// The control groups of a process, as the kernel writes them. `None` if it has ended.
+/// Returns the control groups of a process, in the kernel's format. `None` if the process has ended.
 pub fn control_groups(process: u32) -> Option<String> {
     fs::read_to_string(format!("/proc/{process}/cgroup")).ok()
 }
 
-/// All processes that this one may see.
+/// Returns all processes that this process may see.
 pub fn processes() -> Vec<u32> {
     numbers_in("/proc")
 }
@@ -142,8 +144,8 @@ pub fn user(process: u32) -> Option<u32> {
     Some(Owner::of(&metadata).user)
 }
 
-/// True if the program that a process runs has the rights of the process that started it. False if it has more, as a
-/// set-user-id program has (`AT_SECURE`), and where that is not known.
+/// True if the program that a process runs has no more rights than the process that started it. False if it has more,
+/// for example a set-user-id program (`AT_SECURE`), and if that is unknown.
 pub fn has_rights_of_its_caller(process: u32) -> bool {
     /// The key of the flag in the auxiliary vector, as in `linux/auxvec.h`.
     const AT_SECURE: usize = 23;
@@ -155,26 +157,27 @@ pub fn has_rights_of_its_caller(process: u32) -> bool {
     words.chunks_exact(2).any(|entry| entry == [AT_SECURE, 0])
 }
 
-/// Whether the program that a process runs was started with this `NAME=value` in its environment. False where this process may
-/// not look.
+/// True if the program that a process runs was started with this `NAME=value` in its environment. False if this
+/// process may not read the environment.
 pub fn has_in_environment(process: u32, variable: &str) -> bool {
     let environment = std::fs::read(format!("/proc/{process}/environ")).unwrap_or_default();
     environment.split(|byte| *byte == 0).any(|found| found == variable.as_bytes())
 }
 
-/// The threads of a process. Empty if it has ended.
+/// Returns the threads of a process. Empty if the process has ended.
 pub fn threads(process: u32) -> Vec<u32> {
     numbers_in(&format!("/proc/{process}/task"))
 }
 
-/// The processes that a thread of a process has started, and that have not been waited for. Empty where the kernel does not keep
-/// that (CONFIG_PROC_CHILDREN).
+/// Returns the processes that a thread of a process has started and that were not waited for. Empty if the kernel
+/// does not keep this list (CONFIG_PROC_CHILDREN).
 pub fn children(process: u32, thread: u32) -> Vec<u32> {
     let text = fs::read_to_string(format!("/proc/{process}/task/{thread}/children")).unwrap_or_default();
     text.split_ascii_whitespace().filter_map(|number| number.parse().ok()).collect()
 }
 
-/// Whether a process that began at `start` has not ended. One whose first thread has ended lives while others do.
+/// True if a process that began at `start` has not ended. It still lives if its first thread has ended but others
+/// have not.
 pub fn lives(process: u32, start: u64) -> bool {
     match Stat::of_process(process) {
         Some(stat) if stat.start == start => !matches!(stat.state, 'Z' | 'X') || threads(process).len() > 1,

@@ -1,9 +1,9 @@
-//! The control groups that hold a process.
+//! The control groups that contain a process.
 
 use std::path::{Path, PathBuf};
 
-/// All groups that hold a process as far as a controller goes, from its own up to the root, of either version; from the lines of its
-/// `cgroup` and `mountinfo`.
+/// Returns all groups of `controller` that contain a process, of both versions, from the process's own group up to
+/// the root. `membership` and `mounts` are the contents of its `cgroup` and `mountinfo` files.
 pub(crate) fn groups_in(controller: &str, membership: &str, mounts: &str) -> Vec<(Version, PathBuf)> {
     let of_line = |line: &str| {
         let mut fields = line.splitn(3, ':').skip(1);
@@ -26,9 +26,9 @@ pub(crate) enum Version {
 }
 
 struct Mount {
-    /// Where the hierarchy is mounted.
+    /// The path at which the hierarchy is mounted.
     point: PathBuf,
-    /// Which part of it is mounted there: a container sees only its own.
+    /// The part of the hierarchy that is mounted there: a container sees only its own part.
     root: String,
 }
 

@@ -2,13 +2,15 @@
 
 use crate::system::calls::Clock;
 
-/// Nanoseconds of the monotonic clock: the same in all processes, but for those in a time namespace of their own. 20 ns.
+/// Returns the monotonic clock in ns. All processes read the same clock, unless they are in a time namespace. Takes
+/// 20 ns.
 pub fn now_ns() -> u64 {
     let now = Clock::MONOTONIC.read().unwrap_or_default();
     now.as_secs().wrapping_mul(1_000_000_000).wrapping_add(now.subsec_nanos().into())
 }
 
-/// Timer ticks a second, the kernel's `CONFIG_HZ`: its coarse clock goes from tick to tick, and says how far that is.
+/// Returns the number of timer ticks a second, the kernel's `CONFIG_HZ`: the resolution of the coarse clock is one
+/// tick.
 pub fn ticks_per_second() -> u32 {
     let step = u32::try_from(Clock::COARSE.step().as_nanos()).unwrap_or(u32::MAX);
     1_000_000_000 / step.max(1)

@@ -7,18 +7,18 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use crate::system::calls;
 use crate::{CORES, CoreSet};
 
-/// One core (a logical processor) and where it sits. Package and node are 0 where the kernel does not say.
+/// A core (a logical processor) and its location. Package and node are 0 if the kernel does not report them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Core {
-    /// The kernel's number.
+    /// The kernel's number of the core.
     pub id: usize,
-    /// The physical package.
+    /// The number of the physical package.
     pub package: usize,
-    /// The NUMA node.
+    /// The number of the NUMA node.
     pub node: usize,
 }
 
-/// The cores that the calling thread's affinity mask allows, by number. Empty only if the kernel does not answer.
+/// Returns the cores in the calling thread's affinity mask, by number. Empty only if the kernel does not answer.
 pub fn allowed() -> Vec<Core> {
     of_this_thread()
         .iter()
@@ -30,18 +30,18 @@ fn of_this_thread() -> CoreSet {
     calls::affinity(0).unwrap_or(CoreSet::EMPTY)
 }
 
-/// The core that the calling thread is on. It may be on another when this returns.
+/// Returns the core that runs the calling thread. The thread may have moved when this returns.
 pub fn current() -> usize {
     calls::core()
 }
 
-/// How many threads it makes sense to run: the allowed cores, or fewer where a cgroup quota gives fewer cores' worth
-/// of time (rounded up). At least one.
+/// Returns the useful number of threads: the number of allowed cores, or the cgroup quota rounded up to whole cores
+/// if that is lower. At least 1.
 pub fn usable() -> NonZeroUsize {
     usable_of(of_this_thread().len())
 }
 
-/// The same where so many cores are allowed; 0: it is not known how many.
+/// Returns the useful number of threads if `allowed` cores are allowed. With 0, the number of allowed cores is unknown.
 pub fn usable_of(allowed: usize) -> NonZeroUsize {
     let allowed =
         NonZeroUsize::new(allowed).or_else(|| std::thread::available_parallelism().ok()).unwrap_or(NonZeroUsize::MIN);
@@ -55,10 +55,10 @@ fn limit(allowed: NonZeroUsize, quota: f64) -> NonZeroUsize {
     NonZeroUsize::new(quota.ceil() as usize).unwrap_or(NonZeroUsize::MIN).min(allowed)
 }
 
-/// The NUMA node of a core; 0 where the kernel does not say. It is asked once for each core.
+/// Returns the NUMA node of a core, or 0 if the kernel does not report it. The node is read once for each core.
 pub fn node(core: usize) -> usize {
     const UNKNOWN: usize = usize::MAX;
-    // No lock: a child that is forked while another thread asks would find it taken for ever.
+    // Atomics, not a lock: a child that is forked while another thread holds the lock would wait forever.
     static NODES: [AtomicUsize; CORES] = [const { AtomicUsize::new(UNKNOWN) }; CORES];
     let Some(node) = NODES.get(core) else { return 0 };
     let known = node.load(Ordering::Relaxed);

@@ -1,47 +1,47 @@
-//! How much processor time a thread or a process has had, and so whether a thread is on a core.
+//! The processor time of threads and processes, and from it whether a thread is on a core.
 
 use std::time::Duration;
 
 use crate::system::calls::{self, Clock};
 
-/// A thread of this process, as the kernel numbers it.
+/// The kernel's number of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ThreadId(i32);
 
 impl ThreadId {
-    /// The calling thread.
+    /// Returns the number of the calling thread.
     pub fn current() -> ThreadId {
         ThreadId(calls::thread())
     }
 
-    /// The number, to be kept in an atomic word.
+    /// Returns the number as an integer, for an atomic word.
     pub fn as_raw(self) -> i32 {
         self.0
     }
 
-    /// A number that [`ThreadId::as_raw`] returned.
+    /// Creates a thread number from an integer that [`ThreadId::as_raw`] returned.
     pub fn from_raw(raw: i32) -> ThreadId {
         ThreadId(raw)
     }
 
-    /// The processor time that the thread has had. `None` once it has ended.
+    /// Returns the processor time that the thread has used. `None` once it has ended.
     ///
-    /// 0.25 to 0.45 µs. The clock of a running thread is brought up to date by the reading.
+    /// Takes 0.25 to 0.45 µs. Reading the clock of a running thread updates it.
     pub fn cpu_time(self) -> Option<Duration> {
         Clock::of_thread(self.0).read()
     }
 
-    /// Whether the thread is on a core now: its clock advances between two readings. `None` once it has ended.
+    /// True if the thread is on a core now: its clock advances between two readings. `None` once it has ended.
     ///
-    /// Exact, unprivileged, 0.5 to 0.9 µs. Off the core means preempted or blocked; the clock cannot tell which.
+    /// Exact, unprivileged, 0.5 to 0.9 µs. A thread off its core is preempted or blocked; the clock cannot tell which.
     pub fn is_running(self) -> Option<bool> {
         let before = self.cpu_time()?;
         Some(self.cpu_time()? != before)
     }
 
-    /// Whether a thread of this process waits in a system call, and not for a core. `None` if that cannot be known.
+    /// True if a thread of this process waits in a system call, and not for a core. `None` if that cannot be known.
     ///
-    /// 5 µs: the kernel writes a line about the thread.
+    /// Takes 5 µs, because the kernel writes a line about the thread.
     pub fn is_blocked(self) -> Option<bool> {
         Some(matches!(self.state()?, 'S' | 'D'))
     }
@@ -54,16 +54,16 @@ impl ThreadId {
     /// The state of the thread as a letter of `/proc/PID/stat`.
     fn state(self) -> Option<char> {
         let line = std::fs::read_to_string(format!("/proc/self/task/{}/stat", self.0)).ok()?;
-        // The name, which may have any letters, ends with the last parenthesis.
+        // The name may contain any characters. It ends with the last parenthesis.
         line.rsplit_once(')')?.1.trim_start().chars().next()
     }
 
-    /// Where the time went of a thread of this process. `None` once it has ended, or if the kernel does not count it
-    /// (CONFIG_SCHED_INFO).
+    /// Returns how a thread of this process spent its time. `None` once it has ended, or if the kernel does not count
+    /// the waiting time (CONFIG_SCHED_INFO).
     ///
-    /// 6 µs: the kernel writes a line about the thread.
+    /// Takes 6 µs, because the kernel writes a line about the thread.
     pub fn times(self) -> Option<Times> {
-        // Brought up to date by the reading, which the line is not.
+        // Reading this clock updates it. The time in the line below is not up to date.
         let on_core = self.cpu_time()?;
         let line = std::fs::read_to_string(format!("/proc/self/task/{}/schedstat", self.0)).ok()?;
         let waited = line.split_ascii_whitespace().nth(1)?.parse().ok()?;
@@ -71,26 +71,26 @@ impl ThreadId {
     }
 }
 
-/// Where a thread's time went since it began. The rest it spent in system calls.
+/// The uses of a thread's time since it began. It spent the remaining time blocked in system calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Times {
-    /// On a core.
+    /// The time on a core.
     pub on_core: Duration,
-    /// Waiting for one. A wait that is not over is not in it.
+    /// The time spent waiting for a core, without a wait that is not over.
     pub for_core: Duration,
 }
 
 impl Times {
-    /// Time in which the thread did not wait for anything but a core.
+    /// Returns the time in which the thread waited for nothing but a core.
     pub fn sum(self) -> Duration {
         self.on_core + self.for_core
     }
 }
 
-/// The processor time that all threads of a process have had, of any process that this one can see. `None` once it has
-/// ended and its parent knows.
+/// Returns the processor time of all threads of a process, for any process that this one can see. `None` once the
+/// process has ended and its parent has waited for it.
 ///
-/// 0.3 µs, and some more for each thread.
+/// Takes 0.3 µs, and some more for each thread.
 pub fn of_process(process: u32) -> Option<Duration> {
     Clock::of_process(i32::try_from(process).ok().filter(|process| *process > 0)?).read()
 }
@@ -100,7 +100,7 @@ mod tests {
     use super::*;
     use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
-    /// Tells a thread to end, also where an assertion fails: the scope would wait for it.
+    /// Tells a thread to end, also if an assertion fails: the scope would wait for the thread.
     struct End<'a>([&'a AtomicBool; 2]);
 
     impl Drop for End<'_> {
@@ -129,7 +129,7 @@ mod tests {
                 std::thread::yield_now();
             }
             let peer = ThreadId::from_raw(thread.load(Ordering::SeqCst));
-            // It sleeps nearly all of the time; one look may meet it between two sleeps.
+            // The thread sleeps nearly all of the time, but one look may find it awake between two sleeps.
             assert!((0..1000).any(|_| {
                 std::thread::sleep(Duration::from_micros(500));
                 peer.is_running() == Some(false) && peer.is_blocked() == Some(true)
@@ -141,7 +141,7 @@ mod tests {
             }));
             assert_eq!(ThreadId::current().is_blocked(), Some(false));
             assert_eq!((ThreadId::current().is_runnable(), peer.is_runnable()), (Some(true), Some(true)));
-            // A wait for a core that began before the first look may be in the second as a whole.
+            // A wait for a core that began before the first look may be included in full in the second.
             let (began, before) = (std::time::Instant::now(), peer.times().unwrap());
             std::thread::sleep(Duration::from_millis(20));
             let after = peer.times().unwrap();
@@ -157,7 +157,7 @@ mod tests {
 
     #[test]
     fn a_thread_that_never_was_has_no_clock() {
-        // Above the largest number that Linux gives out, 2²².
+        // The number is above the largest thread number of Linux, 2²².
         assert_eq!(ThreadId::from_raw(1 << 23).cpu_time(), None);
         assert_eq!(ThreadId::from_raw(1 << 23).is_blocked(), None);
         assert_eq!(ThreadId::from_raw(1 << 23).times(), None);

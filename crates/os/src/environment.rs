@@ -1,13 +1,13 @@
-//! The variables of the environment that a program obeys.
+//! The environment variables that a program follows.
 
 use std::ffi::{OsStr, OsString};
 
 use crate::system::calls;
 
-/// What `name` is set to. Set to nothing is not set.
+/// Returns the value of the variable `name`. An empty value counts as not set.
 ///
-/// `None` also where this process [has more rights than its caller](has_more_rights_than_its_caller): the caller's environment
-/// would decide what is done with them.
+/// Also returns `None` if this process [has more rights than its caller](has_more_rights_than_its_caller). Otherwise
+/// the caller could control the use of these rights through its environment.
 pub fn variable(name: &str) -> Option<OsString> {
     if has_more_rights_than_its_caller() {
         return None;
@@ -16,8 +16,8 @@ pub fn variable(name: &str) -> Option<OsString> {
     std::env::var_os(name).filter(|value| !value.is_empty())
 }
 
-/// Whether this program was made set-user-id or set-group-id or has capabilities of its own, so that it may do what the process
-/// that started it may not (`AT_SECURE`).
+/// True if this program is set-user-id or set-group-id or has capabilities of its own (`AT_SECURE`). The program may
+/// then do more than the process that started it.
 pub fn has_more_rights_than_its_caller() -> bool {
     calls::is_secure()
 }

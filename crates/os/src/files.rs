@@ -1,4 +1,4 @@
-//! Files in places where other users may have laid something else, and whose they are.
+//! Files in folders in which other users may have created other files, and the owners of files.
 
 use std::fs::{File, Metadata};
 use std::io;
@@ -6,41 +6,43 @@ use std::path::Path;
 
 use crate::system::calls;
 
-/// Opens a regular file for reading and writing, or what has its place, without waiting for a pipe's other end. Closed on `exec`.
+/// Opens a regular file, or any other file at `path`, for reading and writing, without waiting for a pipe's other
+/// end. The descriptor is closed on `exec`.
 ///
 /// # Errors
-/// As the system says; also if it is a symbolic link ([`is_link`]), which is not followed.
+/// Errors of the system, and a symbolic link ([`is_link`]): links are not followed.
 pub fn open_itself(path: &Path) -> io::Result<File> {
     calls::open_itself(path)
 }
 
-/// Whether [`open_itself`] has found a symbolic link.
+/// True if [`open_itself`] failed because it found a symbolic link.
 pub fn is_link(error: &io::Error) -> bool {
     calls::is_link(error)
 }
 
-/// Makes a file in `folder` that has no name and vanishes with its last descriptor, open for reading and writing; less of `mode` where
-/// the process has a mask. Closed on `exec`.
+/// Creates a file without a name in `folder`, open for reading and writing. The file vanishes with its last
+/// descriptor. The process's umask is removed from `mode`. The descriptor is closed on `exec`.
 ///
 /// # Errors
-/// If the system cannot make the file, or if the file system does not support unnamed files.
+/// If the system cannot create the file, or if the file system does not support unnamed files.
 pub fn unnamed(folder: &Path, mode: u32) -> io::Result<File> {
     calls::unnamed_file(folder, mode)
 }
 
-/// Gives a file that [`unnamed`] made its name.
+/// Gives a name to a file that [`unnamed`] created.
 ///
 /// # Errors
-/// As the system says; `AlreadyExists` if there is one of this name.
+/// Errors of the system; `AlreadyExists` if the name is taken.
 pub fn name(file: &File, path: &Path) -> io::Result<()> {
     calls::name_file(file, path)
 }
 
-/// Whether this system has what a file needs that the memory of several programs is: locks that end with their process, names that
-/// appear with whole files, owners. Where it has not, each call here fails that opens or makes one.
+/// True if this system supports files as the shared memory of several programs. This needs locks that end with their
+/// process, names that appear with complete files, and owners. If false, each call here that opens or creates a file
+/// fails.
 pub const ARE_SHARED: bool = calls::ARE_SHARED;
 
-/// Whose a file is, and what others may do with it.
+/// The owner of a file, and its permissions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Owner {
     /// The user's number.
@@ -52,7 +54,7 @@ pub struct Owner {
 }
 
 impl Owner {
-    /// The owner of a file or folder.
+    /// Returns the owner of a file or folder.
     pub fn of(metadata: &Metadata) -> Owner {
         calls::owner(metadata)
     }
@@ -63,7 +65,7 @@ impl Owner {
 pub fn lets_some_only_read(file: &File, mode: u32) -> bool {
     let only_reads = |permissions: u32| permissions & 0o6 == 0o4;
     let Some(list) = calls::access_list(file) else { return only_reads(mode) || only_reads(mode >> 3) };
-    // A header of four bytes, then entries of eight: the kind, the permissions, and the number of the user or group
+    // The list has a header of 4 bytes and then entries of 8: kind, permissions, and number of the user or group
     // (acl(5), `posix_acl_xattr.h` of Linux). The mask limits all entries but those of the owner and of others.
     const OWNER: u32 = 0x01;
     const MASK: u32 = 0x10;
@@ -76,33 +78,33 @@ pub fn lets_some_only_read(file: &File, mode: u32) -> bool {
         .any(|[kind, permissions]| only_reads(if kind == OTHERS { permissions } else { permissions & mask }))
 }
 
-/// Which file it is: its device and its number there.
+/// Returns the identity of a file: its device and its inode number.
 pub fn identity(metadata: &Metadata) -> (u64, u64) {
     calls::identity(metadata)
 }
 
-/// Makes a folder with these permissions, less the process's mask.
+/// Creates a folder with these permissions, minus the process's umask.
 ///
 /// # Errors
-/// As the system says; `AlreadyExists` if something has the name.
+/// Errors of the system; `AlreadyExists` if the name is taken.
 pub fn make_folder(path: &Path, mode: u32) -> io::Result<()> {
     calls::make_folder(path, mode)
 }
 
-/// Gives a file these permissions, whatever the process's mask.
+/// Gives a file these permissions, independent of the process's umask.
 ///
 /// # Errors
-/// As the system says.
+/// Errors of the system.
 pub fn set_mode(file: &File, mode: u32) -> io::Result<()> {
     calls::set_mode(file, mode)
 }
 
-/// The user that the calling process acts for.
+/// Returns the effective user of the calling process.
 pub fn user() -> u32 {
     calls::user()
 }
 
-/// Whether the calling process acts for a group.
+/// True if the calling process is in a group.
 pub fn is_in_group(group: u32) -> bool {
     calls::groups().contains(&group)
 }

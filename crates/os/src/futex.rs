@@ -1,47 +1,49 @@
-//! Waiting on a 32-bit word, of this process or in memory that several share.
+//! Waiting on a 32-bit word, of this process or in shared memory.
 
 use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
 use crate::system::calls::{Reach, futex_wait, futex_wait_either, futex_wake, futex_wake_at};
 
-/// Sleeps while `word` holds `expected`, until [`wake_one`] or `timeout`. May return early for no reason: the caller
-/// reads the word again.
+/// Sleeps while `word` holds `expected`, until [`wake_one`] or `timeout`. May return early without a reason, so the
+/// caller must read the word again.
 ///
 /// # Panics
-/// If the kernel has no futexes, which no Linux kernel lacks.
+/// If the kernel has no futexes. Every Linux kernel has them.
 pub fn wait(word: &AtomicU32, expected: u32, timeout: Option<Duration>) {
     futex_wait(Reach::Private, word, expected, timeout);
 }
 
-/// [`wait`] on a word that other processes map too. Another process may fail to wake: always with a timeout.
+/// Sleeps like [`wait`], on a word that other processes map too. Requires a timeout, because another process may fail
+/// to wake.
 ///
 /// # Panics
-/// As [`wait`].
+/// See [`wait`].
 pub fn wait_shared(word: &AtomicU32, expected: u32, timeout: Duration) {
     futex_wait(Reach::Shared, word, expected, Some(timeout));
 }
 
-/// Sleeps while `private`, a word of this process's own, and `shared`, which other processes map too, both hold what is expected, until
-/// either is woken, or `timeout`. May return early for no reason.
+/// Sleeps while both words hold their expected values, until either is woken, or until `timeout`. `private` belongs
+/// to this process, `shared` is mapped by other processes too. May return early without a reason.
 ///
-/// Before Linux 5.16, or where a container refuses it, on `private` alone and for no longer than [`WITHOUT_BOTH`].
+/// Before Linux 5.16, or in a container that refuses the call, sleeps on `private` alone for at most
+/// [`WITHOUT_BOTH`].
 ///
 /// # Panics
-/// As [`wait`].
+/// See [`wait`].
 pub fn wait_either(private: (&AtomicU32, u32), shared: (&AtomicU32, u32), timeout: Option<Duration>) {
     if !futex_wait_either(private, shared, timeout) {
         wait(private.0, private.1, Some(timeout.unwrap_or(WITHOUT_BOTH).min(WITHOUT_BOTH)));
     }
 }
 
-/// See [`wait_either`].
+/// The longest sleep of [`wait_either`] if the kernel cannot wait on two words.
 pub const WITHOUT_BOTH: Duration = Duration::from_secs(1);
 
-/// Wakes one thread that waits on `word`. 0.16 µs when no thread waits, 7 to 17 µs when one does.
+/// Wakes one thread that waits on `word`. Takes 0.16 µs if no thread waits, and 7 to 17 µs if one does.
 ///
 /// # Panics
-/// If the kernel has no futexes, which no Linux kernel lacks.
+/// If the kernel has no futexes. Every Linux kernel has them.
 pub fn wake_one(word: &AtomicU32) {
     futex_wake(Reach::Private, word, 1);
 }
@@ -49,22 +51,22 @@ pub fn wake_one(word: &AtomicU32) {
 /// Wakes all threads that wait on `word`.
 ///
 /// # Panics
-/// As [`wake_one`].
+/// See [`wake_one`].
 pub fn wake_all(word: &AtomicU32) {
     futex_wake(Reach::Private, word, i32::MAX);
 }
 
-/// Wakes one thread, of any process, that waits on `word` by [`wait_shared`].
+/// Wakes one thread, of any process, that waits on `word` with [`wait_shared`].
 ///
 /// # Panics
-/// As [`wake_one`].
+/// See [`wake_one`].
 pub fn wake_one_shared(word: &AtomicU32) {
     futex_wake(Reach::Shared, word, 1);
 }
 
-/// [`wake_one`] for a word that may be gone, because its waiter has seen the change without being woken. The kernel takes a
-/// private word's address as a name and does not look there. Another word at the same address is woken for no reason,
-/// which every waiter expects.
+/// Wakes like [`wake_one`], for a word that may no longer exist because its waiter saw the change without being
+/// woken. The kernel uses the address of a private word only as a key and does not read the word. A waiter on a new
+/// word at the same address may wake without a reason, which every waiter must expect.
 pub fn wake_one_at(word: *const AtomicU32) {
     futex_wake_at(word);
 }

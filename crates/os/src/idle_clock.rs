@@ -1,11 +1,12 @@
-//! How long the machine's cores have had nothing to run.
+//! The time in which the machine's cores had nothing to run.
 
 use std::fs;
 use std::time::Duration;
 
-/// The idle time since the machine began, summed over its cores, also over those that this process may not use.
+/// Returns the idle time since the machine started, summed over all cores, including cores that this process may not
+/// use.
 ///
-/// In steps of 10 ms. 5 µs, and some nanoseconds for each core.
+/// The resolution is 10 ms. Takes 5 µs, and some nanoseconds for each core.
 pub fn machine() -> Option<Duration> {
     let text = fs::read_to_string("/proc/uptime").ok()?;
     let seconds = text.split_ascii_whitespace().nth(1)?.parse().ok()?;

@@ -1,10 +1,10 @@
-//! What the kernel knows and can do: parking, run status, cores, quota, task groups.
+//! Services of the kernel: parking, run status, cores, quotas, task groups.
 //!
-//! One file per service, each with its cost. A service that this kernel refuses degrades what is built on it; it never changes an
-//! outcome. This crate knows no policy, no pool and no table.
+//! Each file is one service, documented with its cost. If the kernel refuses a service, the features built on it get
+//! slower or coarser, but no result changes. This crate knows no policy, no pool and no table.
 //!
-//! What differs from system to system is in two folders with one interface: `linux`, and `portable` for all other systems, on the
-//! standard library alone. Begin with `futex` and `park`, over `linux/calls.rs`.
+//! System-dependent code is in two folders with one interface: `linux`, and `portable` for all other systems, which
+//! uses the standard library alone. Begin with `futex` and `park`, over `linux/calls.rs`.
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods, clippy::print_stderr))]
 
@@ -32,7 +32,7 @@ pub mod throttle;
 pub mod usage;
 pub mod writes;
 
-// By the flag, Linux is tested as the other systems are.
+// With the flag `comity_portable`, tests on Linux use the code for other systems.
 #[cfg_attr(all(target_os = "linux", target_pointer_width = "64", not(comity_portable)), path = "linux/mod.rs")]
 #[cfg_attr(not(all(target_os = "linux", target_pointer_width = "64", not(comity_portable))), path = "portable/mod.rs")]
 mod system;
@@ -41,10 +41,10 @@ pub use comity_values::{CORES, CoreSet, SharedCoreSet};
 pub use lock::lock;
 pub use system::*;
 
-/// Offers the core to whichever thread the kernel picks (`sched_yield`).
+/// Offers the core to another thread, which the kernel picks (`sched_yield`).
 ///
-/// 0.4 µs when no other thread is there. Under EEVDF the caller forfeits its slice: a thread that yields before it sleeps
-/// may wait 3 ms for the core at its next wake-up.
+/// Takes 0.4 µs when no other thread is runnable. Under EEVDF the caller forfeits its slice: a thread that yields
+/// before it sleeps may wait 3 ms for the core at its next wake-up.
 pub fn yield_core() {
     system::calls::yield_core();
 }

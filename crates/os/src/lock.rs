@@ -2,13 +2,13 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Locks. What is locked here is whole at every step, so the panic of a thread that held the lock concerns no other.
+/// Locks a mutex and ignores poisoning: the locked data is consistent at every step, so a panicked holder does no harm.
 #[cfg(not(tsan))]
 pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The same for ThreadSanitizer, which cannot see how the standard library waits for a lock, but sees each attempt.
+/// Locks a mutex, visibly for ThreadSanitizer: it sees each attempt, but not how the standard library waits for a lock.
 #[cfg(tsan)]
 pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     use std::sync::TryLockError;

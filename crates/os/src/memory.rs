@@ -1,12 +1,12 @@
-//! How much memory this process can still take.
+//! The memory that this process can still allocate.
 
 use std::fs;
 use std::path::Path;
 
 use crate::cgroup::{Version, groups_in};
 
-/// Bytes that can be taken without swapping: what the machine has left, and what the limits of the process's control groups leave.
-/// `None` where the kernel does not tell.
+/// Returns the number of bytes that can be allocated without swapping: the minimum of the machine's available memory
+/// and what the limits of the process's control groups leave. `None` if the kernel does not report it.
 pub fn available() -> Option<u64> {
     let text = fs::read_to_string("/proc/meminfo").ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
@@ -17,7 +17,7 @@ pub fn available() -> Option<u64> {
     Some(groups.filter_map(|(version, group)| left(version, &group)).fold(machine, u64::min))
 }
 
-/// What a group's limit leaves. `None` if it has none.
+/// Returns the bytes that a group's limit leaves. `None` if it has no limit.
 fn left(version: Version, group: &Path) -> Option<u64> {
     let [limit, used] = match version {
         Version::One => ["memory.limit_in_bytes", "memory.usage_in_bytes"],
@@ -25,7 +25,7 @@ fn left(version: Version, group: &Path) -> Option<u64> {
     };
     let bytes = |file: &str| fs::read_to_string(group.join(file)).ok()?.trim().parse::<u64>().ok();
     let (limit, used) = (bytes(limit)?, bytes(used)?);
-    // The kernel gives up what it keeps of files before it ends a process for want of memory.
+    // The kernel frees its file cache before it kills a process for lack of memory.
     let kept = match version {
         Version::One => ["total_active_file", "total_inactive_file"],
         Version::Two => ["active_file", "inactive_file"],

@@ -1,9 +1,9 @@
-//! Parking a thread, and waking it where there is room for it.
+//! Parking a thread, and waking it on a core that is free.
 //!
-//! A thread that wakes another and goes on running occupies its core. The kernel should then place the woken one on an
-//! idle core, but in a virtual machine it takes a halted core for a preempted one, and leaves the woken thread behind
-//! its waker, for 3 ms if it cannot preempt it. So a waker that goes on may steer: it takes its own core out of the
-//! sleeper's affinity mask, and the sleeper puts the mask back when it runs.
+//! A thread that wakes another and continues to run occupies its core. The kernel should place the woken thread on an
+//! idle core. In a virtual machine it may take a halted core for a preempted one. The woken thread then waits behind
+//! its waker, for 3 ms if it cannot preempt it. A waker that continues can therefore steer: it removes its own core
+//! from the sleeper's affinity mask, and the sleeper restores its mask when it runs.
 
 use std::sync::atomic::AtomicU32;
 use std::sync::{Mutex, MutexGuard};
@@ -12,42 +12,42 @@ use std::time::Duration;
 use crate::system::calls::{affinity, core, set_affinity, thread};
 use crate::{CoreSet, futex, lock};
 
-/// The calling thread, as the calls on masks have it.
+/// The number of the calling thread in calls on masks.
 const THIS: i32 = 0;
 
-/// What a waker does next.
+/// The next step of a waker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Waker {
-    /// It goes on running: the woken thread needs another core.
+    /// The waker continues to run: the woken thread needs another core.
     GoesOn,
-    /// It makes room: it is about to wait itself.
+    /// The waker is about to wait: the woken thread can have its core.
     MakesRoom,
 }
 
-/// A 32-bit word on which one thread parks, woken by others. The word's values are the caller's.
+/// A 32-bit word on which one thread parks until others wake it. The caller defines the word's values.
 #[derive(Debug)]
 pub struct Parker {
     word: AtomicU32,
-    /// There while the owner is in [`Parker::wait`]: only then may a waker touch its mask.
+    /// `Some` while the owner is in [`Parker::wait`]. Only then may a waker change the owner's mask.
     bed: Mutex<Option<Bed>>,
 }
 
 #[derive(Debug)]
 struct Bed {
     owner: i32,
-    /// The owner's mask when it came.
+    /// The owner's mask when it began to wait.
     own: CoreSet,
-    /// What a waker made of it.
+    /// The mask that a waker set, if any.
     steered: Option<CoreSet>,
 }
 
 impl Parker {
-    /// A word with this value.
+    /// Creates a parker whose word has this value.
     pub fn new(value: u32) -> Parker {
         Parker { word: AtomicU32::new(value), bed: Mutex::new(None) }
     }
 
-    /// The word.
+    /// Returns the word.
     pub fn word(&self) -> &AtomicU32 {
         &self.word
     }
@@ -56,23 +56,23 @@ impl Parker {
         lock(&self.bed)
     }
 
-    /// Sleeps while the word holds `expected`, until woken or `timeout`. May return early for no reason: the caller
-    /// reads the word again. One thread at a time.
+    /// Sleeps while the word holds `expected`, until woken or `timeout`. May return early without a reason, so the
+    /// caller must read the word again. Only one thread may wait at a time.
     pub fn wait(&self, expected: u32, timeout: Option<Duration>) {
         let own = affinity(THIS).ok().filter(|mask| mask.len() > 1);
         *self.bed() = own.map(|own| Bed { owner: thread(), own, steered: None });
         futex::wait(&self.word, expected, timeout);
         if let Some(Bed { own, steered: Some(steered), .. }) = self.bed().take() {
-            // Unless another thread has set another mask meanwhile: that one stays.
+            // If another thread has set a different mask meanwhile, keep that mask.
             if affinity(THIS).is_ok_and(|now| now == steered) {
                 restore(own);
             }
         }
     }
 
-    /// Wakes the thread that waits. The caller has changed the word before.
+    /// Wakes the waiting thread. The caller must have changed the word before.
     ///
-    /// 7 to 17 µs when a thread waits; steering adds 2 to 9 µs.
+    /// Takes 7 to 17 µs if a thread waits. Steering adds 2 to 9 µs.
     pub fn wake(&self, waker: Waker) {
         if waker == Waker::GoesOn {
             self.steer_away_from(core());
@@ -80,8 +80,8 @@ impl Parker {
         futex::wake_one(&self.word);
     }
 
-    /// Takes a core out of the sleeper's mask. If another thread has set a mask since the sleeper came, that mask stays.
-    /// If the kernel refuses the change, it places the sleeper as it likes.
+    /// Removes a core from the sleeper's mask. If another thread has set the mask since the sleeper began to wait,
+    /// keeps that mask. If the kernel refuses the change, the woken thread may get any core.
     fn steer_away_from(&self, core: usize) {
         if let Some(bed) = &mut *self.bed() {
             let mut mask = bed.own;
@@ -94,8 +94,8 @@ impl Parker {
     }
 }
 
-/// Lets the calling thread run on `own` again. If these are all cores that the system grants, the thread's mask becomes
-/// all cores, so that the thread may also run on cores that its cpuset gets later.
+/// Restores the mask `own` of the calling thread. If `own` contains all cores that the system grants, sets all cores,
+/// so that the thread may also run on cores that its cpuset gets later.
 fn restore(own: CoreSet) {
     let _ = set_affinity(THIS, CoreSet::ALL);
     if !affinity(THIS).is_ok_and(|now| now == own) {
@@ -114,7 +114,7 @@ mod tests {
         let parker = Parker::new(0);
         let before = affinity(THIS).unwrap();
         if before.len() < 2 {
-            return; // There is nowhere to steer to.
+            return; // No core is left to steer to.
         }
         let core = core();
         let mask_is_back = AtomicBool::new(false);
@@ -146,7 +146,7 @@ mod tests {
     fn a_mask_that_is_set_while_its_thread_sleeps_stays() {
         let all = affinity(THIS).unwrap();
         if all.len() < 2 {
-            return; // There is nowhere to steer to.
+            return; // No core is left to steer to.
         }
         for bound in all.iter() {
             let bound = CoreSet::from_iter([bound]);

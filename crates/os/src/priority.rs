@@ -2,8 +2,8 @@
 
 use crate::census::Stat;
 
-/// The kernel's weight of a thread for each nice value from −20 to 19: `sched_prio_to_weight` of `kernel/sched/core.c`.
-/// Each weight is 1.25 times the next.
+/// The kernel's weights of a thread for the nice values −20 to 19: `sched_prio_to_weight` of `kernel/sched/core.c`.
+/// Each weight is about 1.25 times the next.
 const WEIGHTS: [u32; 40] = [
     88_761, 71_755, 56_483, 46_273, 36_291, 29_154, 23_254, 18_705, 14_949, 11_916, 9_548, 7_620, 6_100, 4_904, 3_906,
     3_121, 2_501, 1_991, 1_586, 1_277, 1_024, 820, 655, 526, 423, 335, 272, 215, 172, 137, 110, 87, 70, 56, 45, 36, 29,

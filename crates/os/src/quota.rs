@@ -1,4 +1,4 @@
-//! The processor-time quota of the cgroups that hold this process.
+//! The processor-time quota of the cgroups that contain this process.
 
 use std::fs;
 use std::path::Path;
@@ -7,21 +7,21 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::cgroup::{self, Version};
 
-/// For how long an answer is good. A program may build many pools, and each asks.
+/// The time for which an answer stays valid, in milliseconds. A program may build many pools, and each reads the quota.
 const MEMORY_MS: u32 = 100;
 
-/// The last answer: the low half is when it was found, in milliseconds, and the high half the quota in thousandths of a core, 0 for
-/// none. One word and no lock, which a fork might leave locked.
+/// The last answer. The low half is the time of the answer, in ms, and the high half the quota in thousandths of a
+/// core, 0 without a quota. An atomic word, not a lock, which a fork might leave locked.
 static LAST: AtomicU64 = AtomicU64::new(u64::MAX);
 
-/// Cores' worth of time that the tightest quota grants, of all groups from this process's own up to the root; `None`
+/// Returns the tightest quota, in cores' worth of time, of all groups from this process's own up to the root. `None`
 /// without a quota. Reads cgroup v2 (`cpu.max`) and v1 (`cpu.cfs_quota_us`).
 ///
-/// Some 50 µs, but at most once in a tenth of a second: what changes is known so much later. In thousandths of a core.
+/// Takes about 50 µs, at most once in 0.1 s, so a change is seen up to 0.1 s late. The resolution is 0.001 cores.
 pub fn cores() -> Option<f64> {
-    // Not `clock`, which under valgrind ends the program; and if this one is set back, the quota is read once more.
+    // Not `clock`, which would end the program under valgrind. If this clock is set back, the quota is read once more.
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u32);
-    // Relaxed: the word stands for itself.
+    // Relaxed: no other data depends on the word.
     let last = LAST.load(Ordering::Relaxed);
     let known = last != u64::MAX && now.wrapping_sub(last as u32) < MEMORY_MS;
     let milli = if known { (last >> 32) as u32 } else { find().map_or(0, |cores| (cores * 1000.0).max(1.0) as u32) };
@@ -54,13 +54,13 @@ pub(crate) fn quota(version: Version, group: &Path) -> Option<f64> {
     }
 }
 
-/// `max 100000` or `150000 100000`: quota and period in µs.
+/// Parses `max 100000` or `150000 100000`: quota and period in µs.
 fn parse_cpu_max(text: &str) -> Option<f64> {
     let (quota, period) = text.trim().split_once(' ')?;
     ratio(quota, period)
 }
 
-/// `max` (v2) and −1 (v1) mean no quota.
+/// Returns quota divided by period. `None` for `max` (v2) and −1 (v1), which mean no quota.
 fn ratio(quota: &str, period: &str) -> Option<f64> {
     let quota: f64 = quota.trim().parse().ok()?;
     let period: f64 = period.trim().parse().ok()?;
@@ -89,7 +89,7 @@ mod tests {
         fs::write(own.join("cpu.max"), "max 100000").unwrap();
         let mounts = format!("30 1 0:26 / {} rw shared:1 - cgroup2 cgroup2 rw,nsdelegate", root.display());
         let found = cores_in("0::/pod/container\n", &mounts);
-        // A container that sees only its own part of the hierarchy.
+        // The mount shows a container that sees only its own part of the hierarchy.
         let inner = format!("30 1 0:26 /pod/container {} rw - cgroup2 cgroup2 rw", own.display());
         let inner_found = cores_in("0::/pod/container\n", &inner);
         fs::remove_dir_all(&root).unwrap();

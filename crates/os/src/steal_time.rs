@@ -1,4 +1,4 @@
-//! How much of its CPUs' time a guest's host has taken away: steal time.
+//! Steal time: the CPU time that the host of a virtual machine has taken from it.
 
 use std::fs::File;
 use std::path::Path;
@@ -10,38 +10,38 @@ use crate::system::calls;
 
 const STAT: &str = "/proc/stat";
 
-/// How long a line about a CPU is at most: its name, and ten numbers of up to 20 digits.
+/// The maximum length of a line about a CPU: its name, and ten numbers of up to 20 digits.
 const LINE: usize = 256;
 
-/// The kernel's counts of what CPUs did (`proc_stat(5)`), in a file that stays open.
+/// The kernel's counts of CPU time (`proc_stat(5)`), in a file that stays open.
 ///
-/// A reading is one `pread` and allocates nothing but at the first. The kernel writes all of `/proc/stat` for each,
-/// also what comes after the CPUs: 7 µs on two of them, and more with the number of interrupts.
+/// A reading is one `pread`, and only the first one allocates. For each reading, the kernel writes all of
+/// `/proc/stat`, including the part after the CPUs: 7 µs with two CPUs, and more with the number of interrupts.
 #[derive(Debug)]
 pub struct Stat {
     file: File,
     buffer: Vec<u8>,
-    /// The CPUs of the last reading.
+    /// The CPUs that the last reading found.
     found: CoreSet,
 }
 
 impl Stat {
-    /// This machine's. `None` if the file cannot be opened.
+    /// Opens the counts of this machine. `None` if the file cannot be opened.
     pub fn open() -> Option<Stat> {
         Stat::at(Path::new(STAT))
     }
 
-    /// Those in a file of the same form: what was recorded. It is read as it is at each reading.
+    /// Opens a file of the same format, for example a recorded one. Each reading reads the current contents.
     pub fn at(path: &Path) -> Option<Stat> {
         Some(Stat { file: File::open(path).ok()?, buffer: Vec::new(), found: CoreSet::EMPTY })
     }
 
-    /// What these CPUs have had since the machine began. `None` if the file cannot be read, or says nothing of steal
-    /// time for any of them; and once where others are online or asked for than at the last reading, with which the sum
-    /// cannot be compared.
+    /// Returns the total times of these CPUs since the machine started. `None` if the file cannot be read or has no
+    /// steal time for any of them. Also returns `None` once when the set of online or requested CPUs has changed
+    /// since the last reading, because the two sums cannot be compared.
     pub fn read(&mut self, cpus: CoreSet) -> Option<Reading> {
         let last = cpus.iter().last()?;
-        // The first line is the sum.
+        // The first line is the sum of all CPUs.
         self.buffer.resize(LINE * (last + 2), 0);
         let length = calls::read_from_start(&self.file, &mut self.buffer).ok()?;
         let (reading, found) = sum(&self.buffer[..length], cpus)?;
@@ -50,10 +50,10 @@ impl Stat {
     }
 }
 
-/// The sum over the lines that are about these CPUs, and which have one. Those of CPUs that are offline are missing.
+/// Returns the sum over the lines of these CPUs, and the CPUs found. Offline CPUs have no line.
 fn sum(text: &[u8], cpus: CoreSet) -> Option<(Reading, CoreSet)> {
     let lines = text.split_inclusive(|byte| *byte == b'\n');
-    // A line that is cut off is none.
+    // A truncated line is ignored.
     let lines = lines.take_while(|line| line.starts_with(b"cpu") && line.ends_with(b"\n"));
     let (mut sum, mut found) = (Reading::default(), CoreSet::EMPTY);
     for (cpu, Reading { run_ns, steal_ns }) in lines.filter_map(|line| of_line(line, cpus)) {
@@ -64,7 +64,7 @@ fn sum(text: &[u8], cpus: CoreSet) -> Option<(Reading, CoreSet)> {
     (!found.is_empty()).then_some((sum, found))
 }
 
-/// `None`: it is about no such CPU, or ends before its steal time.
+/// Parses the line of a CPU. `None` if it is about no CPU in `cpus`, or ends before its steal time.
 fn of_line(line: &[u8], cpus: CoreSet) -> Option<(usize, Reading)> {
     let mut words = str::from_utf8(line).ok()?.split_ascii_whitespace();
     let cpu: usize = words.next()?.strip_prefix("cpu")?.parse().ok()?;
@@ -75,7 +75,7 @@ fn of_line(line: &[u8], cpus: CoreSet) -> Option<(usize, Reading)> {
     for count in &mut ticks {
         *count = words.next()?.parse().ok()?;
     }
-    // Guests of this guest are in `user` and `nice`.
+    // The time of this machine's own guests is included in `user` and `nice`.
     let [user, nice, system, _idle, _iowait, irq, softirq, steal] = ticks;
     let run = [user, nice, system, irq, softirq].into_iter().fold(0, u64::saturating_add);
     Some((cpu, Reading { run_ns: nanos(run), steal_ns: nanos(steal) }))
@@ -89,7 +89,7 @@ fn nanos(ticks: u64) -> u64 {
 mod tests {
     use super::*;
 
-    /// Of a guest of KVM with four CPUs, the second offline.
+    /// The counts of a KVM guest with four CPUs, the second of which is offline.
     const RECORDED: &[u8] = b"cpu  9120 12 3011 700120 311 0 140 4121 0 0\n\
         cpu0 3010 4 1000 233400 100 0 50 1400 0 0\n\
         cpu2 3100 5 1001 233360 111 7 40 1321 0 0\n\

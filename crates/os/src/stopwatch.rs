@@ -1,41 +1,42 @@
-//! How long a thread has computed, read at the price of the monotonic clock.
+//! The computing time of a thread, read at the cost of the monotonic clock.
 
 use std::time::Duration;
 
 use crate::clock::now_ns;
 use crate::cpu_clock::ThreadId;
 
-/// The monotonic clock without the time in which the thread that made it was off its core for more than some
-/// microseconds. Only that thread may read it.
+/// The monotonic clock, without the time in which its thread was off its core for more than some microseconds. Only
+/// the thread that started the stopwatch may read it.
 ///
-/// 20 to 25 ns. Once in 100 µs the processor time of the thread is read, which takes 0.3 µs that are not in what it says.
+/// A reading takes 20 to 25 ns. Once in 100 µs it also reads the thread's processor time. That takes 0.3 µs, which
+/// the stopwatch does not count.
 #[derive(Debug)]
 pub struct Stopwatch {
     thread: ThreadId,
-    /// When the processor time was read, and what it was.
+    /// The monotonic clock when the processor time was last read, in ns, and then that processor time.
     checked: u64,
     used: Duration,
-    /// What the monotonic clock said last.
+    /// The last reading of the monotonic clock, in ns.
     last: u64,
-    /// Time that is not counted.
+    /// The time that is not counted, in ns.
     away: u64,
 }
 
-/// So often the processor time is read at most.
+/// The minimum time between two readings of the processor time.
 const CHECK_NS: u64 = 100_000;
 
-/// What the two clocks may differ by, of a thread that was on its core.
+/// The maximum difference between the two clocks for a thread that stayed on its core.
 const SLACK_NS: u64 = 5_000;
 
 impl Stopwatch {
-    /// One of the calling thread.
+    /// Starts a stopwatch of the calling thread.
     pub fn start() -> Stopwatch {
         let thread = ThreadId::current();
         let (now, used) = (now_ns(), thread.cpu_time().unwrap_or_default());
         Stopwatch { thread, checked: now, used, last: now, away: 0 }
     }
 
-    /// Nanoseconds from some time on.
+    /// Returns the computing time in ns, from an arbitrary origin.
     #[inline]
     pub fn now(&mut self) -> u64 {
         let now = now_ns();
@@ -52,7 +53,7 @@ impl Stopwatch {
         let computed = used.saturating_sub(self.used).as_nanos() as u64;
         let away = (now - self.checked).saturating_sub(computed);
         if away > SLACK_NS {
-            // What was read before is said.
+            // Time up to the last reading was already reported, so it stays counted.
             self.away += away.min(now - self.last);
         }
         (self.checked, self.used) = (now_ns(), used);

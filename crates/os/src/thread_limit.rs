@@ -1,4 +1,4 @@
-//! How many threads this process can have.
+//! The maximum number of threads that this process can have.
 
 use std::fs;
 use std::path::Path;
@@ -6,21 +6,22 @@ use std::path::Path;
 use crate::cgroup;
 use crate::system::calls;
 
-/// Fewer than this are started without asking: a failing start says the same, and costs nothing where it works.
+/// The number of threads below which limits are not read: starting a few threads shows soon enough if they fail.
+/// exceeded.
 const FEW: u64 = 16;
 
-/// A limit, and what sets it.
+/// A limit on the number of threads, and its source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limit {
-    /// So many threads, of all that it counts.
+    /// The maximum number of threads that the limit allows, including all existing threads that it counts.
     pub threads: u64,
-    /// What an administrator calls it.
+    /// The name of the setting, as an administrator knows it.
     pub name: String,
 }
 
-/// The limit that so many threads more are above for certain, whatever else there is: each of them alone says so.
+/// Returns the lowest limit, if `threads` new threads alone exceed it, independent of existing threads.
 ///
-/// Some 50 µs; nothing for fewer than 16.
+/// Takes about 50 µs, and nothing for fewer than 16 threads.
 pub fn exceeded_by(threads: u64) -> Option<Limit> {
     if threads < FEW {
         return None;
@@ -30,7 +31,7 @@ pub fn exceeded_by(threads: u64) -> Option<Limit> {
     lowest.filter(|limit| threads > limit.threads)
 }
 
-/// It binds no process that has one of two capabilities.
+/// Returns the limit of the user. It does not bind a process with one of two capabilities.
 fn of_user() -> Option<Limit> {
     const SYS_ADMIN: u64 = 1 << 21;
     const SYS_RESOURCE: u64 = 1 << 24;
@@ -61,7 +62,7 @@ fn of_system(name: &str) -> Option<Limit> {
     Some(Limit { threads, name: format!("kernel.{name}") })
 }
 
-/// `max` in a group's file means that it sets none.
+/// Reads a number from a file. `None` for `max`, with which a group's file says that there is no limit.
 fn number(file: &Path) -> Option<u64> {
     fs::read_to_string(file).ok()?.trim().parse().ok()
 }

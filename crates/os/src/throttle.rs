@@ -1,4 +1,4 @@
-//! Whether a quota stops the threads of a process: what they do not use then, they cannot use.
+//! Detection of quotas that stop the threads of a process. A stopped process leaves time unused because it must.
 
 use std::fs;
 use std::path::PathBuf;
@@ -6,34 +6,35 @@ use std::time::{Duration, Instant};
 
 use crate::{cgroup, quota};
 
-/// How often the groups are looked for anew: a process may be moved, and a quota be changed.
+/// The interval at which the groups are searched again: a process may be moved, and a quota may change.
 const AGAIN: Duration = Duration::from_secs(1);
 
-/// For how long a process counts as throttled after it was: the counts are brought up to date at the end of the quota's period,
-/// 0.1 s usually and 1 s at most.
+/// The time for which a process counts as throttled after a stop. The kernel updates the counts at the end of the
+/// quota's period, which is usually 0.1 s and at most 1 s.
 const MEMORY: Duration = Duration::from_secs(1);
 
-/// The counts of the quotas that bind one process.
+/// The counts of the quotas that apply to one process.
 ///
-/// A look costs 8 µs for each group with a quota and, once a second, 15 µs and 10 µs for each group that holds the process.
+/// A look takes 8 µs for each group with a quota. Once a second it takes another 15 µs, and 10 µs for each group that
+/// contains the process.
 #[derive(Debug)]
 pub struct Throttle {
     process: u32,
     mounts: String,
-    /// The groups that have a quota, each with how often it was stopped.
+    /// The groups that have a quota, each with the number of times that it was stopped.
     groups: Vec<(PathBuf, u64)>,
     found: Option<Instant>,
     throttled: Option<Instant>,
 }
 
 impl Throttle {
-    /// Of a process that sees the file systems that the caller sees.
+    /// Creates the counts of a process that sees the same file systems as the caller.
     pub fn of(process: u32) -> Throttle {
         let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
         Throttle { process, mounts, groups: Vec::new(), found: None, throttled: None }
     }
 
-    /// Whether the process was stopped by a quota within the last second, as far as this was called before.
+    /// True if a quota stopped the process within the last second. Covers only the time since the first call.
     pub fn is_active(&mut self, now: Instant) -> bool {
         if self.found.is_none_or(|found| now.duration_since(found) >= AGAIN) {
             self.find();
@@ -67,7 +68,7 @@ impl Throttle {
     }
 }
 
-/// Both versions count alike in `cpu.stat`.
+/// Returns the number of stops of a group. Both cgroup versions report it as `nr_throttled` in `cpu.stat`.
 fn times_stopped(group: &std::path::Path) -> u64 {
     let text = fs::read_to_string(group.join("cpu.stat")).unwrap_or_default();
     let value = text.lines().find_map(|line| line.strip_prefix("nr_throttled "));
@@ -87,7 +88,7 @@ mod tests {
         write("cpu.max", "50000 100000");
         write("cpu.stat", "usage_usec 9\nnr_periods 5\nnr_throttled 3\nthrottled_usec 70\n");
         let mut throttle = Throttle::of(std::process::id());
-        // The kernel would say where this process is.
+        // In a real process, the kernel provides this path.
         throttle.mounts = format!("30 1 0:26 / {} rw - cgroup2 cgroup2 rw", root.display());
         let groups = cgroup::groups_in("cpu", "0::/job\n", &throttle.mounts);
         assert_eq!(groups.len(), 2);

@@ -1,32 +1,32 @@
-//! What a process has used so far.
+//! The resources that a process has used.
 
 use std::time::Duration;
 
 use crate::system::calls;
 
-/// Resources used by a process and all its threads, ended ones included.
+/// Resources used by a process and all its threads, including ended threads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
     /// User and system time.
     pub cpu: Duration,
-    /// Context switches because a thread waited.
+    /// The number of context switches because a thread waited.
     pub voluntary_switches: u64,
-    /// Context switches because the kernel took the core away.
+    /// The number of context switches because the kernel took the core away.
     pub involuntary_switches: u64,
 }
 
 impl Usage {
-    /// This process, from its start.
+    /// Returns the usage of this process since its start.
     pub fn of_this_process() -> Usage {
         calls::usage_of_this_process()
     }
 
-    /// All children of this process that have ended and were waited for, and theirs.
+    /// Returns the usage of all children of this process that have ended and were waited for, and of their descendants.
     pub fn of_ended_children() -> Usage {
         calls::usage_of_ended_children()
     }
 
-    /// What was used since `earlier`.
+    /// Returns the usage since `earlier`.
     pub fn since(self, earlier: Usage) -> Usage {
         Usage {
             cpu: self.cpu.saturating_sub(earlier.cpu),
@@ -53,7 +53,7 @@ mod tests {
     fn a_child_counts_when_it_was_waited_for() {
         let before = Usage::of_ended_children();
         let busy = ["-c", "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done"];
-        // A test beside this one ends all children of the process, this one too. What it used counts all the same.
+        // A concurrent test ends all children of this process, including this one. Its usage is counted anyway.
         while Usage::of_ended_children().since(before).cpu.is_zero() {
             let _ended_by_another = std::process::Command::new("sh").args(busy).status();
         }

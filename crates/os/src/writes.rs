@@ -1,18 +1,19 @@
 //! Writes that cannot end the process by a signal.
 //!
-//! A write to a pipe without a reader raises SIGPIPE, and a write beyond `ulimit -f` raises SIGXFSZ. Both signals end a process
-//! that has not chosen otherwise. The standard library ignores SIGPIPE only in programs whose `main` is in Rust, not in a library
-//! that a program in another language loads.
+//! A write to a pipe without a reader raises SIGPIPE, and a write beyond `ulimit -f` raises SIGXFSZ. Both signals end
+//! a process that has not chosen otherwise. The standard library ignores SIGPIPE only in programs whose `main` is in
+//! Rust, not in a library that a program in another language loads.
 
 use std::io::{self, Write as _};
 use std::path::Path;
 
 use crate::system::calls;
 
-/// Calls `write` and returns its result. Where the kernel would send the thread SIGPIPE or SIGXFSZ, `write` gets an error only.
+/// Calls `write` and returns its result. Where the kernel would send SIGPIPE or SIGXFSZ to the thread, `write` only
+/// gets an error.
 ///
 /// # Errors
-/// The error of `write`. If the process may not write files so large, the error names the limit.
+/// The error of `write`. If the file would exceed the limit of file sizes, the error names the limit.
 pub fn without_signals<T>(write: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
     calls::without_write_signals(write).map_err(|error| match calls::file_size_limit() {
         Some(most) if error.kind() == io::ErrorKind::FileTooLarge => {
@@ -22,7 +23,7 @@ pub fn without_signals<T>(write: impl FnOnce() -> io::Result<T>) -> io::Result<T
     })
 }
 
-/// Writes `bytes` to a file, which is made or emptied first.
+/// Writes `bytes` to a file, which is created or truncated first.
 ///
 /// # Errors
 /// Errors of the system. See [`without_signals`].
@@ -31,13 +32,13 @@ pub fn to_file(path: impl AsRef<Path>, bytes: impl AsRef<[u8]>) -> io::Result<()
     without_signals(|| std::fs::write(path, bytes))
 }
 
-/// Writes `text` to standard error in one piece. A reader that has gone away is no failure.
+/// Writes `text` to standard error in one piece. Ignores errors, for example if the reader is gone.
 pub fn to_stderr(text: &str) {
     #[expect(clippy::disallowed_methods, reason = "other code writes to standard error by this function")]
     let _ = without_signals(|| io::stderr().write_all(text.as_bytes()));
 }
 
-/// Writes a line of Comity's to standard error.
+/// Writes a message of Comity as a line to standard error.
 pub fn say(sentence: &str) {
     to_stderr(&format!("comity: {sentence}\n"));
 }
@@ -49,17 +50,17 @@ mod tests {
 
     use super::*;
 
-    /// Set in the process that writes.
+    /// The variable that is set in the process that writes.
     const WITHIN: &str = "COMITY_TEST_WRITES";
 
-    /// The signals of the calling thread that are pending, as `/proc` has them.
+    /// Returns the pending signals of the calling thread, as `/proc` shows them.
     fn pending() -> u64 {
         let status = fs::read_to_string("/proc/thread-self/status").unwrap();
         let set = |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).map(str::trim).unwrap();
         u64::from_str_radix(set("SigPnd:"), 16).unwrap()
     }
 
-    /// Runs `test` again with `setup` before it, in a process to whose standard error no reader listens.
+    /// Runs `test` again after `setup`, in a process whose standard error has no reader.
     fn again(test: &str, setup: &str) -> std::process::Output {
         let (reader, writer) = io::pipe().unwrap();
         drop(reader);
@@ -76,7 +77,8 @@ mod tests {
             assert!(output.status.success(), "{output:?}");
             return;
         }
-        // SAFETY: no handler is set. The standard library ignores SIGPIPE before `main`; a host in another language does not.
+        // SAFETY: no handler is set. The standard library ignores SIGPIPE before `main`; a host in another language
+        // does not.
         unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
         say("no reader");
         let path = env::temp_dir().join(format!("comity-writes-{}", std::process::id()));
@@ -93,7 +95,7 @@ mod tests {
             assert!(output.status.success(), "{output:?}");
             return;
         }
-        // SAFETY: the set is made before it is read, and the signal is sent to this thread, which blocks it.
+        // SAFETY: the set is initialized before it is read, and the signal is sent to this thread, which blocks it.
         unsafe {
             let mut signals = std::mem::zeroed();
             libc::sigemptyset(&mut signals);

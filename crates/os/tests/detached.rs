@@ -1,4 +1,4 @@
-//! A copy is made of a process with one thread, which no test of the usual harness runs in: this program is one test.
+//! Test of `detached`. It is a program without the test harness, because only a process with one thread can be copied.
 
 use std::io::{self, Read, Write};
 use std::os::fd::AsFd;
@@ -24,14 +24,14 @@ fn main() {
         let is_free = affinity::of(comity_os::cpu_clock::ThreadId::current()) == free;
         let line = format!("{} {} {is_free}", std::process::id(), folder.display());
         kept.write_all(line.as_bytes()).unwrap();
-        // It ends when it is killed, below, or when this test has failed.
+        // The copy ends when the test kills it below, or when the test process is gone.
         while !own_is_gone(me) {
             std::thread::sleep(Duration::from_millis(20));
         }
     })
     .unwrap();
     assert_eq!(affinity::of(comity_os::cpu_clock::ThreadId::current()), free);
-    // The end of the other pipe comes although the copy lives, so it does not have it.
+    // The other pipe reaches its end although the copy lives, so the copy does not have its descriptor.
     drop(other);
     assert_eq!(closed.read(&mut [0]).unwrap(), 0);
     let mut line = [0; 100];
@@ -47,7 +47,7 @@ fn main() {
     assert_eq!(getsid(Some(pid)).unwrap(), pid);
     kill_process(pid, Signal::KILL).unwrap();
 
-    // Whatever happens in a copy, nothing but its work is done there.
+    // A panic in a copy ends the copy and does nothing else there.
     drop(kept);
     let (mut answer, kept) = io::pipe().unwrap();
     std::panic::set_hook(Box::new(|_| {}));

@@ -1,15 +1,15 @@
-//! `broadcast`: the same closure once on every thread of a pool.
+//! `broadcast`: calling a closure once on every thread of a pool.
 
 use std::fmt;
 use std::marker::PhantomData;
 
 use comity::internal::have_lenient_global_pool;
 
-/// Calls `op` once on every thread of the current pool, or of the global one outside of any, and returns the results
-/// in the order of the threads. See [`comity::broadcast`].
+/// Calls `op` once on every thread of the current pool, or of the global pool outside of any pool. Returns the
+/// results in the order of the threads. See [`comity::broadcast`].
 ///
 /// # Panics
-/// With a panic of `op`, after all calls have ended.
+/// If `op` panics, with that panic, after all calls have ended.
 pub fn broadcast<OP, R>(op: OP) -> Vec<R>
 where
     OP: Fn(BroadcastContext<'_>) -> R + Sync,
@@ -19,10 +19,10 @@ where
     comity::broadcast(|context| op(BroadcastContext::new(context)))
 }
 
-/// Calls `op` some time once on every thread of the current pool, or of the global one outside of any, and does not
-/// wait.
+/// Calls `op` once on every thread of the current pool, or of the global pool outside of any pool. Does not wait for
+/// the calls.
 ///
-/// A panic goes to the pool's panic handler; without one, the process aborts.
+/// A panic goes to the pool's panic handler. Without a handler, the process aborts.
 pub fn spawn_broadcast<OP>(op: OP)
 where
     OP: Fn(BroadcastContext<'_>) + Send + Sync + 'static,
@@ -31,10 +31,10 @@ where
     comity::spawn_broadcast(move |context| op(BroadcastContext::new(context)));
 }
 
-/// Which of how many a broadcast's call is.
+/// The context of one call of a broadcast: its index and the number of calls.
 pub struct BroadcastContext<'a> {
     context: comity::BroadcastContext,
-    /// Neither `Send` nor `Sync`, and for this call alone.
+    /// Makes the type neither `Send` nor `Sync`, and bound to this call.
     _marker: PhantomData<&'a mut dyn Fn()>,
 }
 
@@ -43,13 +43,13 @@ impl<'a> BroadcastContext<'a> {
         BroadcastContext { context, _marker: PhantomData }
     }
 
-    /// The thread's index in its pool, from 0.
+    /// Returns the thread's index in its pool, from 0.
     #[inline]
     pub fn index(&self) -> usize {
         self.context.index()
     }
 
-    /// The number of threads of the pool, and so of calls.
+    /// Returns the number of threads of the pool, which is the number of calls.
     #[inline]
     pub fn num_threads(&self) -> usize {
         self.context.num_threads()

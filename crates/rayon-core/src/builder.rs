@@ -1,4 +1,4 @@
-//! How a pool is built.
+//! Building a pool.
 
 use std::any::Any;
 use std::error::Error;
@@ -14,7 +14,7 @@ use crate::thread_pool::{ThreadPool, max_num_threads};
 type PanicHandler = dyn Fn(Box<dyn Any + Send>) + Send + Sync;
 type ThreadHandler = dyn Fn(usize) + Send + Sync;
 
-/// What a pool is to be like. Everything has a default.
+/// The options of a pool. Every option has a default.
 pub struct ThreadPoolBuilder<S = DefaultSpawn> {
     options: Options,
     spawn_handler: S,
@@ -60,7 +60,7 @@ impl Options {
     }
 }
 
-// Not derived: that would leave `S` open.
+// Not derived: a derived implementation would be generic over `S`, so `S` could not be inferred.
 impl Default for ThreadPoolBuilder {
     fn default() -> Self {
         ThreadPoolBuilder { options: Options::default(), spawn_handler: DefaultSpawn }
@@ -68,13 +68,14 @@ impl Default for ThreadPoolBuilder {
 }
 
 impl ThreadPoolBuilder {
-    /// All defaults.
+    /// Creates a builder with all defaults.
     pub fn new() -> Self {
         Self::default()
     }
 }
 
-/// The bound is on what starts the threads: the default, or what [`spawn_handler`](#method.spawn_handler) was given.
+/// The parameter `S` starts the threads: the default, or the function given to
+/// [`spawn_handler`](#method.spawn_handler).
 impl<S> ThreadPoolBuilder<S>
 where
     S: ThreadSpawn,
@@ -90,11 +91,11 @@ where
         pool.map(ThreadPool::of).map_err(ThreadPoolBuildError::new)
     }
 
-    /// Builds the pool that is used outside of any other, and waits until its threads run. Only needed where the
-    /// defaults are not right: else it is built at first use.
+    /// Builds the pool that is used outside of any other pool, and waits until its threads run. Only needed to change
+    /// a default: otherwise the pool is built when it is first used.
     ///
     /// # Errors
-    /// As [`build`](#method.build); and if the global pool has been built before.
+    /// As for [`build`](#method.build). Also if the global pool exists already.
     pub fn build_global(self) -> Result<(), ThreadPoolBuildError> {
         let ThreadPoolBuilder { options, mut spawn_handler } = self;
         let built = options.into_comity().build_global_with(|worker| spawn_handler.spawn(ThreadBuilder::new(worker)));
@@ -103,11 +104,11 @@ where
 }
 
 impl ThreadPoolBuilder {
-    /// Builds a pool for as long as `with_pool` runs, on scoped threads: each calls `wrapper`, which calls
-    /// [`ThreadBuilder::run`] and may borrow. Returns what `with_pool` returns, after all threads have ended.
+    /// Builds a pool of scoped threads for as long as `with_pool` runs. Each thread calls `wrapper`, which calls
+    /// [`ThreadBuilder::run`] and may borrow. Returns the result of `with_pool`, after all threads have ended.
     ///
     /// # Errors
-    /// As [`build`](#method.build).
+    /// As for [`build`](#method.build).
     pub fn build_scoped<W, F, R>(self, wrapper: W, with_pool: F) -> Result<R, ThreadPoolBuildError>
     where
         W: Fn(ThreadBuilder) + Sync,
@@ -124,7 +125,7 @@ impl ThreadPoolBuilder {
 }
 
 impl<S> ThreadPoolBuilder<S> {
-    /// `spawn` is called for each thread of the pool instead of starting one, and makes some thread call
+    /// Sets a function that is called for each thread of the pool instead of starting one. It must make a thread call
     /// [`ThreadBuilder::run`].
     pub fn spawn_handler<F>(self, spawn: F) -> ThreadPoolBuilder<CustomSpawn<F>>
     where
@@ -133,7 +134,7 @@ impl<S> ThreadPoolBuilder<S> {
         ThreadPoolBuilder { options: self.options, spawn_handler: CustomSpawn::new(spawn) }
     }
 
-    /// Names each thread by its index. Not set: they have no names.
+    /// Sets the name of each thread by its index. Default: no names.
     pub fn thread_name<F>(mut self, closure: F) -> Self
     where
         F: FnMut(usize) -> String + 'static,
@@ -142,20 +143,20 @@ impl<S> ThreadPoolBuilder<S> {
         self
     }
 
-    /// The number of threads, at most [`max_num_threads`]. 0, or not set: see the crate's documentation.
+    /// Sets the number of threads, at most [`max_num_threads`]. For 0 and the default, see the crate's documentation.
     pub fn num_threads(mut self, num_threads: usize) -> Self {
         self.options.num_threads = num_threads;
         self
     }
 
-    /// Makes the thread that builds the pool its thread 0, for the rest of its life. It runs tasks only while it waits
-    /// for some or [yields](crate::yield_now). No handler is called for it.
+    /// Makes the calling thread the pool's thread 0, for the rest of its life. It runs tasks only while it waits for
+    /// some or [yields](crate::yield_now). No handler is called for it.
     pub fn use_current_thread(mut self) -> Self {
         self.options.use_current_thread = true;
         self
     }
 
-    /// Called with a panic that has no other place to go. Not set, or if it panics itself: the process aborts.
+    /// Sets the handler of panics that no caller waits for. Without a handler, or if it panics, the process aborts.
     pub fn panic_handler<H>(mut self, panic_handler: H) -> Self
     where
         H: Fn(Box<dyn Any + Send>) + Send + Sync + 'static,
@@ -164,21 +165,22 @@ impl<S> ThreadPoolBuilder<S> {
         self
     }
 
-    /// Bytes of stack of each thread. Not set: what the standard library takes.
+    /// Sets the stack size of each thread, in bytes. Default: that of the standard library.
     pub fn stack_size(mut self, stack_size: usize) -> Self {
         self.options.stack_size = Some(stack_size);
         self
     }
 
-    /// Each thread takes the oldest of the tasks that it has spawned first. The right half of a join comes back newest
-    /// first all the same.
+    /// Makes each thread run the oldest of the tasks that it has spawned first. The right half of a join is still
+    /// taken back newest first.
     #[deprecated(note = "use `scope_fifo` and `spawn_fifo` for similar effect")]
     pub fn breadth_first(mut self) -> Self {
         self.options.breadth_first = true;
         self
     }
 
-    /// Called by each thread with its index, before anything else runs on it. A panic goes to the panic handler.
+    /// Sets a function that each thread calls with its index before any other code runs on it. A panic goes to the
+    /// panic handler.
     pub fn start_handler<H>(mut self, start_handler: H) -> Self
     where
         H: Fn(usize) + Send + Sync + 'static,
@@ -187,7 +189,8 @@ impl<S> ThreadPoolBuilder<S> {
         self
     }
 
-    /// Called by each thread with its index, after everything else has run on it. A panic goes to the panic handler.
+    /// Sets a function that each thread calls with its index after all other code has run. A panic goes to the panic
+    /// handler.
     pub fn exit_handler<H>(mut self, exit_handler: H) -> Self
     where
         H: Fn(usize) + Send + Sync + 'static,
@@ -219,7 +222,7 @@ impl<S> fmt::Debug for ThreadPoolBuilder<S> {
     }
 }
 
-/// Why a pool could not be built.
+/// The reason why a pool could not be built.
 #[derive(Debug)]
 pub struct ThreadPoolBuildError {
     kind: ErrorKind,
@@ -266,10 +269,10 @@ impl Error for ThreadPoolBuildError {
     }
 }
 
-/// The stock crate's sentence, word for word: programs compare it.
+/// The stock crate's message, word for word, because programs compare it.
 const GLOBAL_POOL_ALREADY_INITIALIZED: &str = "The global thread pool has already been initialized.";
 
-/// As above.
+/// The stock crate's message, word for word, because programs compare it.
 const CURRENT_THREAD_ALREADY_IN_POOL: &str = "The current thread is already part of another thread pool.";
 
 impl fmt::Display for ThreadPoolBuildError {

@@ -1,4 +1,4 @@
-//! What the builder was before rayon-core 1.4.
+//! The builder of pools before rayon-core 1.4.
 #![allow(deprecated)]
 
 use std::any::Any;
@@ -8,13 +8,13 @@ use std::fmt;
 use crate::builder::ThreadPoolBuilder;
 use crate::thread_pool::ThreadPool;
 
-/// Use [`ThreadPoolBuilder::build_global`].
+/// Builds the global pool. Use [`ThreadPoolBuilder::build_global`].
 #[deprecated(note = "use `ThreadPoolBuilder::build_global`")]
 pub fn initialize(config: Configuration) -> Result<(), Box<dyn Error>> {
     config.builder.build_global().map_err(Box::from)
 }
 
-/// Use [`ThreadPoolBuilder`].
+/// The options of a pool. Use [`ThreadPoolBuilder`].
 #[deprecated(note = "Use `ThreadPoolBuilder`")]
 #[derive(Default)]
 pub struct Configuration {
@@ -22,17 +22,17 @@ pub struct Configuration {
 }
 
 impl Configuration {
-    /// All defaults.
+    /// Creates a configuration with all defaults.
     pub fn new() -> Configuration {
         Configuration::default()
     }
 
-    /// Use [`ThreadPoolBuilder::build`].
+    /// Builds a pool. Use [`ThreadPoolBuilder::build`].
     pub fn build(self) -> Result<ThreadPool, Box<dyn Error + 'static>> {
         self.builder.build().map_err(Box::from)
     }
 
-    /// Use [`ThreadPoolBuilder::thread_name`].
+    /// Sets the name of each thread by its index. Use [`ThreadPoolBuilder::thread_name`].
     pub fn thread_name<F>(self, closure: F) -> Self
     where
         F: FnMut(usize) -> String + 'static,
@@ -40,12 +40,12 @@ impl Configuration {
         Configuration { builder: self.builder.thread_name(closure) }
     }
 
-    /// Use [`ThreadPoolBuilder::num_threads`].
+    /// Sets the number of threads. Use [`ThreadPoolBuilder::num_threads`].
     pub fn num_threads(self, num_threads: usize) -> Configuration {
         Configuration { builder: self.builder.num_threads(num_threads) }
     }
 
-    /// Use [`ThreadPoolBuilder::panic_handler`].
+    /// Sets the handler of panics. Use [`ThreadPoolBuilder::panic_handler`].
     pub fn panic_handler<H>(self, panic_handler: H) -> Configuration
     where
         H: Fn(Box<dyn Any + Send>) + Send + Sync + 'static,
@@ -53,17 +53,17 @@ impl Configuration {
         Configuration { builder: self.builder.panic_handler(panic_handler) }
     }
 
-    /// Use [`ThreadPoolBuilder::stack_size`].
+    /// Sets the stack size of each thread, in bytes. Use [`ThreadPoolBuilder::stack_size`].
     pub fn stack_size(self, stack_size: usize) -> Self {
         Configuration { builder: self.builder.stack_size(stack_size) }
     }
 
-    /// Use [`ThreadPoolBuilder::breadth_first`].
+    /// Makes each thread run its oldest task first. Use [`ThreadPoolBuilder::breadth_first`].
     pub fn breadth_first(self) -> Self {
         Configuration { builder: self.builder.breadth_first() }
     }
 
-    /// Use [`ThreadPoolBuilder::start_handler`].
+    /// Sets a function that each thread calls first. Use [`ThreadPoolBuilder::start_handler`].
     pub fn start_handler<H>(self, start_handler: H) -> Configuration
     where
         H: Fn(usize) + Send + Sync + 'static,
@@ -71,7 +71,7 @@ impl Configuration {
         Configuration { builder: self.builder.start_handler(start_handler) }
     }
 
-    /// Use [`ThreadPoolBuilder::exit_handler`].
+    /// Sets a function that each thread calls last. Use [`ThreadPoolBuilder::exit_handler`].
     pub fn exit_handler<H>(self, exit_handler: H) -> Configuration
     where
         H: Fn(usize) + Send + Sync + 'static,

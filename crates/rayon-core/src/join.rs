@@ -1,4 +1,4 @@
-//! `join`.
+//! `join`: running two closures, potentially in parallel.
 
 use std::marker::PhantomData;
 
@@ -7,7 +7,7 @@ use comity::internal::have_lenient_global_pool;
 /// Runs both closures, potentially in parallel, and returns both results. See [`comity::join`].
 ///
 /// # Panics
-/// With the panic of `oper_a` or of `oper_b`, after both have ended. If both panic, with that of `oper_a`.
+/// If `oper_a` or `oper_b` panics, with that panic, after both have ended. If both panic, with the panic of `oper_a`.
 #[inline(always)]
 pub fn join<A, B, RA, RB>(oper_a: A, oper_b: B) -> (RA, RB)
 where
@@ -20,10 +20,10 @@ where
     comity::join(oper_a, oper_b)
 }
 
-/// As [`join`], with closures that are told whether they run on another thread than the caller's.
+/// Runs both closures like [`join`], and tells each whether it runs on another thread than the caller's.
 ///
 /// # Panics
-/// As [`join`].
+/// See [`join`].
 #[inline(always)]
 pub fn join_context<A, B, RA, RB>(oper_a: A, oper_b: B) -> (RA, RB)
 where
@@ -36,11 +36,11 @@ where
     comity::join_context(|context| oper_a(FnContext::new(context)), |context| oper_b(FnContext::new(context)))
 }
 
-/// Where a closure of [`join_context`] runs.
+/// The context of a closure of [`join_context`].
 #[derive(Debug)]
 pub struct FnContext {
     migrated: bool,
-    /// Neither `Send` nor `Sync`.
+    /// Makes the type neither `Send` nor `Sync`.
     _marker: PhantomData<*mut ()>,
 }
 
@@ -50,7 +50,7 @@ impl FnContext {
         FnContext { migrated: context.migrated(), _marker: PhantomData }
     }
 
-    /// Whether this is another thread than the one that called [`join_context`].
+    /// True if this thread is not the one that called [`join_context`].
     #[inline]
     pub fn migrated(&self) -> bool {
         self.migrated

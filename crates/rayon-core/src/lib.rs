@@ -1,15 +1,15 @@
 //! The interface of rayon-core 1.13 over Comity's runtime.
 //!
-//! With this crate in the place of the one of its name (`comity rayon enable`), every program that uses rayon runs on
-//! Comity, with no change to its source. There is no scheduling in here: each item passes on to its namesake in
-//! `comity`. So this crate knows no deque, policy or core.
+//! If this crate replaces the stock rayon-core (`comity rayon enable`), every program that uses rayon runs on Comity,
+//! without a change to its source. This crate schedules nothing: each item calls the item of the same name in
+//! `comity`. So it knows no deque, policy or core.
 //!
-//! A bad value in the environment costs the process one line on standard error, and the pools take the default. So
-//! `comity::internal` has a builder for this crate, and a function that each free function calls before it uses the
-//! global pool. The crate's `README.md` has the variables, and says where this crate differs from the stock one.
+//! An invalid environment variable only prints one line per process on standard error, and the pools use the default.
+//! For this, `comity::internal` has a builder for this crate, and a function that each free function calls before it
+//! uses the global pool. The crate's `README.md` lists the variables and the differences from the stock crate.
 //!
-//! The folder `recording` is this same source over another crate, which has the names of `comity`
-//! (`lab/recording`): what `comity rayon enable --record` puts in.
+//! The folder `recording` compiles the same source over another crate with the names of `comity` (`lab/recording`):
+//! `comity rayon enable --record` uses it.
 //!
 //! Begin with `builder.rs` and `thread_pool.rs`. As with the stock crate, a program can link only one rayon-core.
 

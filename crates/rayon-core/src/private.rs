@@ -1,5 +1,5 @@
-//! What makes a trait one that no other crate can implement.
+//! A marker that keeps other crates from implementing a trait.
 
-/// Only this crate can name it.
+/// A type that only this crate can name.
 #[derive(Debug)]
 pub struct PrivateMarker;

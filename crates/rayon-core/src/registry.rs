@@ -1,32 +1,33 @@
-//! What makes the threads of a pool.
+//! Starting the threads of a pool.
 
 use std::{fmt, io, thread};
 
 use crate::private::PrivateMarker;
 
-/// A worker that waits for its thread, as [`ThreadPoolBuilder::spawn_handler`](crate::ThreadPoolBuilder::spawn_handler)
-/// gets it.
+/// A worker that has no thread yet. [`ThreadPoolBuilder::spawn_handler`](crate::ThreadPoolBuilder::spawn_handler)
+/// receives it.
 pub struct ThreadBuilder {
     worker: comity::ThreadBuilder,
 }
 
 impl ThreadBuilder {
-    /// The worker's index in its pool, from 0.
+    /// Returns the worker's index in its pool, from 0.
     pub fn index(&self) -> usize {
         self.worker.index()
     }
 
-    /// The name that [`ThreadPoolBuilder::thread_name`](crate::ThreadPoolBuilder::thread_name) gave it.
+    /// Returns the name that [`ThreadPoolBuilder::thread_name`](crate::ThreadPoolBuilder::thread_name) chose.
     pub fn name(&self) -> Option<&str> {
         self.worker.name()
     }
 
-    /// The bytes that [`ThreadPoolBuilder::stack_size`](crate::ThreadPoolBuilder::stack_size) asked for.
+    /// Returns the stack size in bytes that [`ThreadPoolBuilder::stack_size`](crate::ThreadPoolBuilder::stack_size)
+    /// chose.
     pub fn stack_size(&self) -> Option<usize> {
         self.worker.stack_size()
     }
 
-    /// Is the worker until the pool has ended.
+    /// Makes the calling thread the worker until the pool has ended.
     pub fn run(self) {
         self.worker.run();
     }
@@ -35,7 +36,7 @@ impl ThreadBuilder {
         ThreadBuilder { worker }
     }
 
-    /// A thread with the worker's name and stack.
+    /// Returns a thread builder with the worker's name and stack size.
     pub(crate) fn thread(&self) -> thread::Builder {
         let mut builder = thread::Builder::new();
         if let Some(name) = self.name() {
@@ -54,16 +55,16 @@ impl fmt::Debug for ThreadBuilder {
     }
 }
 
-/// A way to start a worker's thread. Public only because it bounds a public type's parameter.
+/// A way to start a worker's thread. Public only because it bounds a parameter of a public type.
 pub trait ThreadSpawn {
     #[doc(hidden)]
     fn __rayon_private__(&self) -> PrivateMarker;
 
-    /// Makes some thread call [`ThreadBuilder::run`].
+    /// Makes a thread call [`ThreadBuilder::run`].
     fn spawn(&mut self, thread: ThreadBuilder) -> io::Result<()>;
 }
 
-/// Threads of the standard library.
+/// Starts threads of the standard library.
 #[derive(Debug, Default)]
 pub struct DefaultSpawn;
 
@@ -78,7 +79,7 @@ impl ThreadSpawn for DefaultSpawn {
     }
 }
 
-/// Threads that the program makes itself.
+/// Lets the program create the threads.
 #[derive(Debug)]
 pub struct CustomSpawn<F>(F);
 

@@ -1,4 +1,4 @@
-//! `scope`: tasks that may borrow, all finished when it returns.
+//! `scope`: tasks that may borrow, all of which have finished when it returns.
 
 use std::{fmt, ptr};
 
@@ -6,23 +6,23 @@ use comity::internal::have_lenient_global_pool;
 
 use crate::broadcast::BroadcastContext;
 
-/// Spawns tasks that may borrow what outlives `'scope`. See [`scope()`].
+/// A scope, into which tasks are spawned that may borrow data that outlives `'scope`. See [`scope()`].
 #[repr(transparent)]
 pub struct Scope<'scope> {
     inner: comity::Scope<'scope>,
 }
 
-/// A [`Scope`] of which each thread begins the oldest task first. See [`scope_fifo()`].
+/// A [`Scope`] of which each thread runs its oldest task first. See [`scope_fifo()`].
 #[repr(transparent)]
 pub struct ScopeFifo<'scope> {
     inner: comity::ScopeFifo<'scope>,
 }
 
-/// Calls `op` with a scope to spawn tasks in, and returns after `op` and all tasks, those that tasks spawned included,
-/// have finished. See [`comity::scope`].
+/// Calls `op` with a scope to spawn tasks in. Returns after `op` and all tasks have finished, including tasks that
+/// tasks spawned. See [`comity::scope`].
 ///
 /// # Panics
-/// With the first panic of `op` or of a task, after all have ended.
+/// If `op` or a task panics, with the first panic, after all have ended.
 pub fn scope<'scope, OP, R>(op: OP) -> R
 where
     OP: FnOnce(&Scope<'scope>) -> R + Send,
@@ -32,10 +32,10 @@ where
     comity::scope(|inner| op(Scope::of(inner)))
 }
 
-/// As [`scope()`], but each thread begins with the oldest of the tasks that it has spawned.
+/// Calls `op` like [`scope()`], but each thread runs the oldest of the tasks that it has spawned first.
 ///
 /// # Panics
-/// As [`scope()`].
+/// See [`scope()`].
 pub fn scope_fifo<'scope, OP, R>(op: OP) -> R
 where
     OP: FnOnce(&ScopeFifo<'scope>) -> R + Send,
@@ -45,10 +45,10 @@ where
     comity::scope_fifo(|inner| op(ScopeFifo::of(inner)))
 }
 
-/// As [`scope()`], but `op` runs on this thread, whether it belongs to a pool or not.
+/// Calls `op` like [`scope()`], but always on this thread, even if it belongs to no pool.
 ///
 /// # Panics
-/// As [`scope()`].
+/// See [`scope()`].
 pub fn in_place_scope<'scope, OP, R>(op: OP) -> R
 where
     OP: FnOnce(&Scope<'scope>) -> R,
@@ -57,10 +57,10 @@ where
     comity::in_place_scope(|inner| op(Scope::of(inner)))
 }
 
-/// As [`scope_fifo()`], but `op` runs on this thread, whether it belongs to a pool or not.
+/// Calls `op` like [`scope_fifo()`], but always on this thread, even if it belongs to no pool.
 ///
 /// # Panics
-/// As [`scope()`].
+/// See [`scope()`].
 pub fn in_place_scope_fifo<'scope, OP, R>(op: OP) -> R
 where
     OP: FnOnce(&ScopeFifo<'scope>) -> R,
@@ -71,11 +71,11 @@ where
 
 impl<'scope> Scope<'scope> {
     pub(crate) fn of<'a>(inner: &'a comity::Scope<'scope>) -> &'a Scope<'scope> {
-        // SAFETY: `Scope` is a transparent wrapper, so the reference is to a valid one, for as long.
+        // SAFETY: `Scope` is a transparent wrapper, so the reference points to a valid `Scope` of the same lifetime.
         unsafe { &*ptr::from_ref(inner).cast() }
     }
 
-    /// Runs `body` some time before the scope ends. It gets the scope, to spawn more.
+    /// Runs `body` at some time before the scope ends, and passes it the scope, to spawn more tasks.
     pub fn spawn<BODY>(&self, body: BODY)
     where
         BODY: FnOnce(&Scope<'scope>) + Send + 'scope,
@@ -83,7 +83,7 @@ impl<'scope> Scope<'scope> {
         self.inner.spawn(|inner| body(Scope::of(inner)));
     }
 
-    /// Calls `body` once on every thread of the scope's pool, some time before the scope ends.
+    /// Calls `body` once on every thread of the scope's pool, at some time before the scope ends.
     pub fn spawn_broadcast<BODY>(&self, body: BODY)
     where
         BODY: Fn(&Scope<'scope>, BroadcastContext<'_>) + Send + Sync + 'scope,
@@ -94,12 +94,13 @@ impl<'scope> Scope<'scope> {
 
 impl<'scope> ScopeFifo<'scope> {
     pub(crate) fn of<'a>(inner: &'a comity::ScopeFifo<'scope>) -> &'a ScopeFifo<'scope> {
-        // SAFETY: as in `Scope::of`.
+        // SAFETY: `ScopeFifo` is a transparent wrapper, so the reference points to a valid `ScopeFifo` of the same
+        // lifetime.
         unsafe { &*ptr::from_ref(inner).cast() }
     }
 
-    /// Runs `body` some time before the scope ends, and after what this thread has spawned in it before, if no other
-    /// thread takes that. It gets the scope, to spawn more.
+    /// Runs `body` at some time before the scope ends, and passes it the scope, to spawn more tasks. Tasks that this
+    /// thread has spawned earlier run first, unless other threads take them.
     pub fn spawn_fifo<BODY>(&self, body: BODY)
     where
         BODY: FnOnce(&ScopeFifo<'scope>) + Send + 'scope,
@@ -107,7 +108,7 @@ impl<'scope> ScopeFifo<'scope> {
         self.inner.spawn_fifo(|inner| body(ScopeFifo::of(inner)));
     }
 
-    /// Calls `body` once on every thread of the scope's pool, some time before the scope ends.
+    /// Calls `body` once on every thread of the scope's pool, at some time before the scope ends.
     pub fn spawn_broadcast<BODY>(&self, body: BODY)
     where
         BODY: Fn(&ScopeFifo<'scope>, BroadcastContext<'_>) + Send + Sync + 'scope,

@@ -1,4 +1,4 @@
-//! The handle of a pool, and what the current thread may ask of its own.
+//! The handle of a pool, and functions of the current thread's pool.
 
 use std::error::Error;
 use std::fmt;
@@ -10,32 +10,32 @@ use crate::broadcast::BroadcastContext;
 use crate::configuration::Configuration;
 use crate::scope::{Scope, ScopeFifo};
 
-/// The most threads that a pool can have. A builder that is asked for more gives that many.
+/// Returns the maximum number of threads of a pool. A builder that is asked for more uses this number.
 pub fn max_num_threads() -> usize {
     comity::MAX_THREADS
 }
 
-/// The number of threads of the current pool, or of the global one outside of any. It does not change.
+/// Returns the number of threads of the current pool, or of the global pool outside of any pool. It never changes.
 pub fn current_num_threads() -> usize {
     have_lenient_global_pool();
     comity::current_num_threads()
 }
 
-/// This thread's index in its pool, from 0; `None` outside of any.
+/// Returns this thread's index in its pool, from 0. `None` outside of any pool.
 #[inline]
 pub fn current_thread_index() -> Option<usize> {
     comity::current_thread_index()
 }
 
-/// Whether this thread has tasks that no thread has begun; `None` outside of any pool.
+/// Returns true if this thread has tasks that no thread has begun. `None` outside of any pool.
 #[inline]
 pub fn current_thread_has_pending_tasks() -> Option<bool> {
     comity::current_thread_has_pending_tasks()
 }
 
-/// Runs `func` some time on the current pool, or on the global one outside of any.
+/// Runs `func` at some later time on the current pool, or on the global pool outside of any pool.
 ///
-/// A panic goes to the pool's panic handler; without one, the process aborts.
+/// A panic goes to the pool's panic handler. Without a handler, the process aborts.
 pub fn spawn<F>(func: F)
 where
     F: FnOnce() + Send + 'static,
@@ -44,7 +44,7 @@ where
     comity::spawn(func);
 }
 
-/// As [`spawn`], but each thread begins with the oldest of the tasks that it has spawned.
+/// Runs `func` like [`spawn`], but each thread runs the oldest of the tasks that it has spawned first.
 pub fn spawn_fifo<F>(func: F)
 where
     F: FnOnce() + Send + 'static,
@@ -53,22 +53,22 @@ where
     comity::spawn_fifo(func);
 }
 
-/// Runs one task that is queued anywhere in this thread's pool, if there is one; `None` outside of any pool.
+/// Runs one task that is queued in this thread's pool, if there is one. Returns `None` outside of any pool.
 pub fn yield_now() -> Option<Yield> {
     comity::yield_now().map(Yield::of)
 }
 
-/// Runs one task that is queued at this thread, if there is one; `None` outside of any pool.
+/// Runs one task that is queued at this thread, if there is one. Returns `None` outside of any pool.
 pub fn yield_local() -> Option<Yield> {
     comity::yield_local().map(Yield::of)
 }
 
-/// What [`yield_now`] or [`yield_local`] found.
+/// The result of [`yield_now`] or [`yield_local`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Yield {
-    /// A task, and it has run.
+    /// A task was found and has run.
     Executed,
-    /// Nothing.
+    /// No task was found.
     Idle,
 }
 
@@ -83,7 +83,7 @@ impl Yield {
 
 /// A pool of threads, built by a [`ThreadPoolBuilder`](crate::ThreadPoolBuilder).
 ///
-/// Dropping it ends the pool after all tasks that were spawned into it, and does not wait for that.
+/// Dropping the pool ends it after all tasks that were spawned into it. The drop does not wait for them.
 pub struct ThreadPool {
     inner: comity::ThreadPool,
 }
@@ -93,18 +93,18 @@ impl ThreadPool {
         ThreadPool { inner }
     }
 
-    /// Use [`ThreadPoolBuilder::build`](crate::ThreadPoolBuilder::build).
+    /// Builds a pool. Use [`ThreadPoolBuilder::build`](crate::ThreadPoolBuilder::build).
     #[deprecated(note = "Use `ThreadPoolBuilder::build`")]
     #[allow(deprecated)]
     pub fn new(configuration: Configuration) -> Result<ThreadPool, Box<dyn Error>> {
         configuration.build()
     }
 
-    /// Runs `op` on a thread of this pool, and returns its result. What `op` calls of this crate's uses this pool. A
-    /// thread of another pool runs tasks of that one while it waits.
+    /// Runs `op` on a thread of this pool, and returns its result. Functions of this crate that `op` calls use this
+    /// pool. If the caller belongs to another pool, it runs tasks of that pool while it waits.
     ///
     /// # Panics
-    /// With the panic of `op`.
+    /// If `op` panics, with that panic.
     pub fn install<OP, R>(&self, op: OP) -> R
     where
         OP: FnOnce() -> R + Send,
@@ -113,7 +113,7 @@ impl ThreadPool {
         self.inner.install(op)
     }
 
-    /// [`broadcast`](crate::broadcast()) to this pool.
+    /// Calls `op` on every thread of this pool, like [`broadcast`](crate::broadcast()).
     pub fn broadcast<OP, R>(&self, op: OP) -> Vec<R>
     where
         OP: Fn(BroadcastContext<'_>) -> R + Sync,
@@ -122,25 +122,25 @@ impl ThreadPool {
         self.inner.broadcast(|context| op(BroadcastContext::new(context)))
     }
 
-    /// The number of threads. It does not change.
+    /// Returns the number of threads. It never changes.
     #[inline]
     pub fn current_num_threads(&self) -> usize {
         self.inner.current_num_threads()
     }
 
-    /// This thread's index, if it belongs to this pool.
+    /// Returns this thread's index, if the thread belongs to this pool.
     #[inline]
     pub fn current_thread_index(&self) -> Option<usize> {
         self.inner.current_thread_index()
     }
 
-    /// Whether this thread has tasks that no thread has begun, if it belongs to this pool.
+    /// Returns true if this thread has tasks that no thread has begun. `None` if it does not belong to this pool.
     #[inline]
     pub fn current_thread_has_pending_tasks(&self) -> Option<bool> {
         self.inner.current_thread_has_pending_tasks()
     }
 
-    /// [`join`](crate::join()) in this pool.
+    /// Runs both closures in this pool, like [`join`](crate::join()).
     pub fn join<A, B, RA, RB>(&self, oper_a: A, oper_b: B) -> (RA, RB)
     where
         A: FnOnce() -> RA + Send,
@@ -151,7 +151,7 @@ impl ThreadPool {
         self.inner.join(oper_a, oper_b)
     }
 
-    /// [`scope`](crate::scope()) in this pool.
+    /// Calls `op` with a scope of this pool, like [`scope`](crate::scope()).
     pub fn scope<'scope, OP, R>(&self, op: OP) -> R
     where
         OP: FnOnce(&Scope<'scope>) -> R + Send,
@@ -160,7 +160,7 @@ impl ThreadPool {
         self.inner.scope(|inner| op(Scope::of(inner)))
     }
 
-    /// [`scope_fifo`](crate::scope_fifo()) in this pool.
+    /// Calls `op` with a scope of this pool, like [`scope_fifo`](crate::scope_fifo()).
     pub fn scope_fifo<'scope, OP, R>(&self, op: OP) -> R
     where
         OP: FnOnce(&ScopeFifo<'scope>) -> R + Send,
@@ -169,7 +169,7 @@ impl ThreadPool {
         self.inner.scope_fifo(|inner| op(ScopeFifo::of(inner)))
     }
 
-    /// [`in_place_scope`](crate::in_place_scope()): `op` runs on this thread, its tasks in this pool.
+    /// Calls `op` on this thread, and runs its tasks in this pool. See [`in_place_scope`](crate::in_place_scope()).
     pub fn in_place_scope<'scope, OP, R>(&self, op: OP) -> R
     where
         OP: FnOnce(&Scope<'scope>) -> R,
@@ -177,7 +177,8 @@ impl ThreadPool {
         self.inner.in_place_scope(|inner| op(Scope::of(inner)))
     }
 
-    /// [`in_place_scope_fifo`](crate::in_place_scope_fifo()): `op` runs on this thread, its tasks in this pool.
+    /// Calls `op` on this thread, and runs its tasks in this pool. See
+    /// [`in_place_scope_fifo`](crate::in_place_scope_fifo()).
     pub fn in_place_scope_fifo<'scope, OP, R>(&self, op: OP) -> R
     where
         OP: FnOnce(&ScopeFifo<'scope>) -> R,
@@ -185,7 +186,7 @@ impl ThreadPool {
         self.inner.in_place_scope_fifo(|inner| op(ScopeFifo::of(inner)))
     }
 
-    /// [`spawn`](crate::spawn()) into this pool.
+    /// Spawns a task into this pool, like [`spawn`](crate::spawn()).
     pub fn spawn<OP>(&self, op: OP)
     where
         OP: FnOnce() + Send + 'static,
@@ -193,7 +194,7 @@ impl ThreadPool {
         self.inner.spawn(op);
     }
 
-    /// [`spawn_fifo`](crate::spawn_fifo()) into this pool.
+    /// Spawns a task into this pool, like [`spawn_fifo`](crate::spawn_fifo()).
     pub fn spawn_fifo<OP>(&self, op: OP)
     where
         OP: FnOnce() + Send + 'static,
@@ -201,7 +202,7 @@ impl ThreadPool {
         self.inner.spawn_fifo(op);
     }
 
-    /// [`spawn_broadcast`](crate::spawn_broadcast()) to this pool.
+    /// Calls `op` on every thread of this pool without waiting, like [`spawn_broadcast`](crate::spawn_broadcast()).
     pub fn spawn_broadcast<OP>(&self, op: OP)
     where
         OP: Fn(BroadcastContext<'_>) + Send + Sync + 'static,
@@ -209,21 +210,22 @@ impl ThreadPool {
         self.inner.spawn_broadcast(move |context| op(BroadcastContext::new(context)));
     }
 
-    /// [`yield_now`](crate::yield_now()), if this thread belongs to this pool.
+    /// Runs a queued task like [`yield_now`](crate::yield_now()). `None` if this thread does not belong to this pool.
     pub fn yield_now(&self) -> Option<Yield> {
         self.inner.yield_now().map(Yield::of)
     }
 
-    /// [`yield_local`](crate::yield_local()), if this thread belongs to this pool.
+    /// Runs a queued task like [`yield_local`](crate::yield_local()). `None` if this thread does not belong to this
+    /// pool.
     pub fn yield_local(&self) -> Option<Yield> {
         self.inner.yield_local().map(Yield::of)
     }
 }
 
-/// Ends the pool, as said above.
+/// Ends the pool after all tasks that were spawned into it.
 impl Drop for ThreadPool {
     fn drop(&mut self) {
-        // What ends it is the drop of `inner`.
+        // The drop of `inner` ends the pool.
     }
 }
 

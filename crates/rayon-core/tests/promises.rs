@@ -1,4 +1,4 @@
-//! Promises to programs that do not know Comity. Each test runs itself again, in processes of its own.
+//! Promises to programs that do not know Comity. Each test runs itself again in child processes.
 
 #![allow(clippy::disallowed_methods, reason = "a test reads variables of its own")]
 
@@ -10,7 +10,7 @@ use rayon_core::{
     join_context, scope, scope_fifo, spawn, spawn_broadcast, spawn_fifo,
 };
 
-/// Set in the process that does what a program would do, to the part of the test that it plays.
+/// The variable that is set in the child process, to the part of the test that it plays.
 const WITHIN: &str = "COMITY_TEST_WITHIN";
 
 /// Runs a part of `test` again with a variable set, and returns the lines that the process prints on standard error.
@@ -35,7 +35,7 @@ fn a_bad_variable_costs_a_process_one_line_however_many_pools_it_builds() {
             works(&ThreadPoolBuilder::new().num_threads(threads).build().unwrap());
         }
         ThreadPoolBuilder::new().build_scoped(|thread| thread.run(), works).unwrap();
-        // In the global pool.
+        // `join` builds the global pool.
         return assert_eq!(join(|| 1, || 2), (1, 2));
     }
     for (name, value) in [
@@ -82,7 +82,7 @@ fn a_bad_variable_ends_no_program_whatever_builds_the_global_pool() {
     }
 }
 
-/// Stock rayon loses the task where assertions are off.
+/// A task that an exit handler spawns ends no program. Stock rayon loses such a task if assertions are off.
 #[test]
 fn a_spawn_from_an_exit_handler_ends_no_program() {
     const TEST: &str = "a_spawn_from_an_exit_handler_ends_no_program";

@@ -1,15 +1,15 @@
-//! Several graphs that begin together.
+//! Merges task graphs so that they start at the same time.
 
 use crate::fold::Tasks;
 use crate::merge::keep;
 use crate::{About, Graph, Step, Stretch, Task, TaskId};
 
 impl Graph {
-    /// All of these in parallel, as children of one fork at the root, which has a nanosecond of its own; one alone
-    /// stays what it is. Of `about` it fills in what the graphs know.
+    /// Merges graphs as children of one fork at the root, which takes one nanosecond itself. A single graph stays as
+    /// it is. Fills in the fields of `about` that the graphs know.
     ///
     /// # Errors
-    /// There are none, or together they are larger than a graph may be; says so in a sentence.
+    /// If there are no graphs, or if the result is larger than a graph may be: a sentence.
     pub fn beside(about: About, graphs: Vec<Graph>) -> Result<Graph, String> {
         let Some(first) = graphs.first() else { return Err("nothing was recorded".into()) };
         let span_ns = graphs.iter().map(|graph| graph.about.span_ns).max().unwrap_or(0);

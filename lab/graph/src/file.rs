@@ -1,4 +1,4 @@
-//! A graph in a file: a line that says what it is, and a line for each task.
+//! The file format of a graph: a header line, and a line for each task.
 //!
 //! ```text
 //! {"format":"comity-graph","version":1,"tasks":3,"unfold":7,"work_ns":…,"about":{…}}
@@ -8,8 +8,8 @@
 //! ```
 
 //!
-//! It is JSON, and written without a library for it: what a recorded program links must change nothing in that
-//! program, not even which implementations of traits there are.
+//! The format is JSON, written without a JSON library. Linking a library could change a recorded program, for example
+//! by adding trait implementations.
 
 #[cfg(feature = "read")]
 mod read;
@@ -21,14 +21,14 @@ use crate::graph::{About, Graph, Step};
 
 const FORMAT: &str = "comity-graph";
 
-/// Changes when a file of before would be read wrongly, or not at all.
+/// The version of the format. It changes when a current reader would reject or misread an older file.
 const VERSION: u64 = 1;
 
 impl Graph {
-    /// Writes it.
+    /// Writes the graph.
     ///
     /// # Errors
-    /// Those of the writer.
+    /// Errors of the writer.
     pub fn write(&self, to: &mut impl Write) -> std::io::Result<()> {
         let About { program, workers, merge_ns, clock_ns, plain_ns, recorded_ns, span_ns, check_ns } = &self.about;
         let (tasks, unfold, work) = (self.tasks().len(), self.count_tasks() as u64, self.measure(0).work);
@@ -52,7 +52,7 @@ impl Graph {
     }
 }
 
-/// A list in JSON.
+/// Formats a list in JSON.
 struct List<'a, T>(&'a [T]);
 
 impl<T: Display> Display for List<'_, T> {
@@ -65,7 +65,7 @@ impl<T: Display> Display for List<'_, T> {
     }
 }
 
-/// As in a file.
+/// Formats a step as in a file.
 impl Display for Step {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -81,7 +81,7 @@ impl Display for Step {
     }
 }
 
-/// A string in JSON.
+/// Formats a string in JSON.
 struct Text<'a>(&'a str);
 
 impl Display for Text<'_> {

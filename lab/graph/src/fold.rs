@@ -1,4 +1,4 @@
-//! From a run's tree to a graph: what recurs becomes a repetition.
+//! From the tree of a run to a graph: recurring parts become repetitions.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -6,16 +6,16 @@ use std::hash::Hash;
 
 use crate::graph::{Step, Stretch, Task, TaskId};
 
-/// A task as it ran: stretches with forks between them, one stretch more than forks.
+/// A task as it ran: stretches with forks between them. It has one stretch more than forks.
 #[derive(Debug, Default)]
 pub(crate) struct Raw {
-    /// Length and merged joins of each.
+    /// The length, in ns, and the number of merged joins of each stretch.
     pub runs: Vec<(u64, u64)>,
-    /// The children of each, which are before it among all.
+    /// The children of each fork, by their index in the list of all tasks, where they precede their parent.
     pub forks: Vec<Vec<u32>>,
 }
 
-/// T∞ of the last.
+/// Returns T∞ of the last task, in ns.
 pub(crate) fn span(raws: &[Raw]) -> u64 {
     let mut spans: Vec<u64> = Vec::with_capacity(raws.len());
     for raw in raws {
@@ -26,7 +26,7 @@ pub(crate) fn span(raws: &[Raw]) -> u64 {
     spans.last().copied().unwrap_or(0)
 }
 
-/// Gives each key a number, from 0.
+/// Assigns each different key a number, from 0.
 struct Numbers<K>(HashMap<K, u32>);
 
 impl<K: Hash + Eq> Numbers<K> {
@@ -36,12 +36,12 @@ impl<K: Hash + Eq> Numbers<K> {
     }
 }
 
-/// What follows what in a task: forks with a stretch before each, and repetitions.
+/// An item of a task's plan: a fork with the stretch before it, or a repetition.
 #[derive(Clone, Debug)]
 enum Item {
     /// A fork.
     Fork,
-    /// A list so many times, which has so many forks in all each time.
+    /// A list that repeats `times` times, with `forks` forks in each repetition.
     Loop { times: u32, body: Vec<Item>, forks: usize },
 }
 
@@ -54,18 +54,18 @@ impl Item {
     }
 }
 
-/// The longest list of forks that is found to recur.
+/// The maximum number of items of a repeated list.
 const LONGEST_PERIOD: usize = 64;
 
-/// As often must it recur.
+/// The minimum number of repetitions.
 const LEAST_TIMES: usize = 3;
 
-/// Finds what recurs in a list of forks, which are equal if their numbers are. The shortest first; then what recurs of
-/// that.
+/// Finds repetitions in a list of forks. Forks with equal numbers are equal. Finds the shortest repetitions first,
+/// and then repetitions of these.
 fn plan(forks: &[u32]) -> Vec<Item> {
     let mut items: Vec<(u32, Item)> = forks.iter().map(|fork| (*fork, Item::Fork)).collect();
     let mut loops: Numbers<(u32, Vec<u32>)> = Numbers(HashMap::new());
-    // Numbers of loops are another kind.
+    // Loops get numbers above those of all forks.
     let first = forks.iter().max().map_or(0, |most| most + 1);
     let mut period = 1;
     while period <= LONGEST_PERIOD.min(items.len() / LEAST_TIMES) {
@@ -93,7 +93,7 @@ fn plan(forks: &[u32]) -> Vec<Item> {
     items.into_iter().map(|(_, item)| item).collect()
 }
 
-/// The tasks of a graph, of which no two are equal.
+/// The tasks of a graph, without duplicates.
 #[derive(Default)]
 pub(crate) struct Tasks {
     tasks: Vec<Task>,
@@ -118,14 +118,15 @@ impl Tasks {
 
 struct Fold<'a> {
     raws: &'a mut [Raw],
-    /// What each raw task is like, whatever its lengths.
+    /// The shape of each raw task: equal for tasks that differ only in their lengths.
     shapes: Vec<u32>,
-    /// By shape.
+    /// The plan of each shape.
     plans: Vec<Vec<Item>>,
     tasks: Tasks,
 }
 
-/// The tasks of the graph of the last. Of what recurs it shortens the first stretch, if more came before it.
+/// Returns the graph of the last raw task. Shortens the first stretch of a repetition if it includes other work
+/// before it.
 pub(crate) fn fold(raws: &mut [Raw]) -> Vec<Task> {
     let (mut shapes, mut plans) = (Vec::with_capacity(raws.len()), Vec::new());
     let (mut of_tasks, mut of_forks) = (Numbers(HashMap::new()), Numbers(HashMap::new()));
@@ -143,18 +144,18 @@ pub(crate) fn fold(raws: &mut [Raw]) -> Vec<Task> {
     fold.tasks.into_tasks()
 }
 
-/// A list of items that have their steps made.
+/// A list of items whose steps are being built.
 struct List {
     plan: Vec<Item>,
-    /// Where it begins, in each repetition: in which raw task, with which of its forks.
+    /// The start of the list in each repetition: the raw task, and the index of its fork.
     at: Vec<(u32, usize)>,
-    /// Whether it is a whole task, and not what recurs in one.
+    /// True if the list is a whole task, false if it is the body of a repetition.
     is_task: bool,
     steps: Vec<Step>,
-    /// So many items and forks of it are done.
+    /// The numbers of finished items and forks.
     items: usize,
     forks: usize,
-    /// Of the fork that is its next item: the instances of each child, and the children that are done.
+    /// The instances of each child of the fork that is the next item, and the finished children.
     each: Vec<Vec<u32>>,
     children: Vec<TaskId>,
 }
@@ -165,7 +166,7 @@ impl List {
         List { plan, at, is_task, steps: Vec::new(), items: 0, forks: 0, each, children }
     }
 
-    /// A child of the next item is done, or what recurs in it.
+    /// Adds a finished child of the next item, or the finished body of its repetition.
     fn has(&mut self, task: TaskId) {
         if let Item::Loop { times, .. } = &self.plan[self.items] {
             let times = *times;
@@ -179,7 +180,7 @@ impl List {
         }
     }
 
-    /// The next item is done.
+    /// Adds the step of the next item, which is now finished.
     fn push(&mut self, step: Step) {
         self.steps.push(step);
         self.forks += self.plan[self.items].forks();
@@ -188,13 +189,14 @@ impl List {
 }
 
 impl Fold<'_> {
-    /// The task of which these are all instances, in the order of the repetitions.
+    /// Returns the list of a task with these instances, in the order of the repetitions.
     fn task(&self, instances: &[u32]) -> List {
         let plan = self.plans[self.shapes[instances[0] as usize] as usize].clone();
         List::new(plan, instances.iter().map(|raw| (*raw, 0)).collect(), true)
     }
 
-    /// All tasks, children before their parents. A run may be nested deeper than a stack is.
+    /// Builds all tasks, children before their parents. Not recursive, because a run may be nested deeper than the
+    /// stack allows.
     fn all(&mut self) {
         let mut lists = vec![self.task(&[self.raws.len() as u32 - 1])];
         while let Some(mut list) = lists.pop() {
@@ -235,8 +237,8 @@ impl Fold<'_> {
         }
     }
 
-    /// What comes before a list that recurs is in its first stretch, if that is longer the first time than ever after.
-    /// Then it is what the stretch is longer by, which is taken off.
+    /// Separates the work before a repetition from its first stretch, if that stretch is longer than all later ones.
+    /// Shortens it to their mean, and returns the difference in ns, or 0.
     fn split_off(&mut self, raw: u32, first: usize, times: u32, forks: usize) -> u64 {
         let runs = &mut self.raws[raw as usize].runs;
         let again = || (1..times as usize).map(|nth| runs[first + nth * forks].0);
@@ -249,7 +251,7 @@ impl Fold<'_> {
         own - runs[first].0
     }
 
-    /// The stretch before a fork, or after the last, unless there was none; a task begins with one.
+    /// Adds the stretch before a fork or after the last one, if it is not empty. A task always begins with a stretch.
     fn run(&self, steps: &mut Vec<Step>, at: &[(u32, usize)], offset: usize) {
         let runs = at.iter().map(|(raw, from)| self.raws[*raw as usize].runs[from + offset]);
         let (lengths, joins): (Vec<u64>, Vec<u64>) = runs.unzip();

@@ -1,44 +1,44 @@
-//! What a graph is, and what it may not be.
+//! Task graphs and their limits.
 
 use crate::measure::times;
 
-/// A task of a graph, by its place in it.
+/// The index of a task in its graph.
 pub type TaskId = u32;
 
 /// The task graph of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Graph {
-    /// Which run it is of, and how that was recorded.
+    /// The recorded run, and the settings of the recording.
     pub about: About,
-    /// Each refers only to tasks before it, so there is no cycle. The last is the whole run.
+    /// The tasks. Each refers only to earlier tasks, so there is no cycle. The last one is the whole run.
     tasks: Vec<Task>,
 }
 
-/// Which run a graph is of, and how that was recorded.
+/// The recorded run, and the settings of the recording.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize), serde(deny_unknown_fields))]
 pub struct About {
-    /// What ran.
+    /// The name of the program.
     pub program: String,
-    /// For how many workers it was recorded: a program may divide its work by that.
+    /// The number of workers for which the run was recorded. A program may divide its work by this number.
     pub workers: u32,
-    /// Tasks shorter than this are part of their parents, or several of one fork are one.
+    /// The merge length, in ns. Shorter tasks are merged into their parents, or several of one fork into one.
     pub merge_ns: u64,
-    /// What reading the clock costs, which is in no length.
+    /// The cost of reading the clock, in ns. It is included in no length.
     pub clock_ns: u64,
-    /// How long the same run takes that is not recorded: the median of some.
+    /// The time of the run without recording, in ns: the median of several runs.
     pub plain_ns: u64,
-    /// How long the recorded run took.
+    /// The time of the recorded run, in ns.
     pub recorded_ns: u64,
-    /// T∞ of the run as it was, in which each stretch had the length that it had then.
+    /// T∞ of the recorded run in ns, with the measured length of each stretch.
     pub span_ns: u64,
-    /// What its process computes between one run and the next, on one core: it checks the result, and gives memory
-    /// back. The median of some; not known of a command.
+    /// The time that the process computes between two runs on one core, in ns: it checks the result and frees memory.
+    /// The median of several. Unknown for a command.
     #[cfg_attr(feature = "read", serde(default))]
     pub check_ns: Option<u64>,
 }
 
-/// A task: steps, one after another. The first is a [`Step::Run`].
+/// A task: a list of steps. The first step is a [`Step::Run`].
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Task(pub Vec<Step>);
 
@@ -47,13 +47,13 @@ pub struct Task(pub Vec<Step>);
 pub enum Step {
     /// A serial stretch.
     Run(Stretch),
-    /// These run in parallel, the first where their parent did, and the parent goes on when all are done.
+    /// Children that run in parallel, the first one on the parent's worker. The parent continues when all have ended.
     Fork(Vec<TaskId>),
-    /// A task so many times, one after another.
+    /// A task that is repeated, one time after another.
     Repeat {
-        /// Which,
+        /// The repeated task.
         task: TaskId,
-        /// and how often, at least once.
+        /// The number of repetitions, at least 1.
         times: u32,
     },
 }
@@ -61,25 +61,26 @@ pub enum Step {
 /// A serial stretch. Its length may differ from one repetition to the next.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Stretch {
-    /// The means of as many equal parts of its lengths in all repetitions, ascending. One: it has the same each time.
+    /// The mean lengths, in ns, of equal parts of all repetitions in ascending order. With one part, all lengths are
+    /// equal.
     lengths: Box<[u64]>,
-    /// How many joins are in it, of tasks that were shorter than the merge length.
+    /// The number of joins in the stretch, of tasks that were shorter than the merge length.
     pub joins: u64,
 }
 
 impl Stretch {
-    /// The most parts of a distribution.
+    /// The maximum number of parts of a distribution.
     pub const MOST_PARTS: usize = 16;
 
-    /// One that is so long each time; one nanosecond at least.
+    /// Creates a stretch with a fixed length, at least 1 ns.
     pub fn of(length: u64, joins: u64) -> Stretch {
         Stretch { lengths: [length.max(1)].into(), joins }
     }
 
-    /// One that had these lengths, in the order of the repetitions.
+    /// Creates a stretch with the distribution of these lengths.
     ///
     /// # Panics
-    /// Without any.
+    /// If `lengths` is empty.
     pub fn distributed(mut lengths: Vec<u64>, joins: u64) -> Stretch {
         assert!(!lengths.is_empty(), "a stretch has a length");
         lengths.sort_unstable();
@@ -89,7 +90,7 @@ impl Stretch {
         let parts = lengths.len().min(Stretch::MOST_PARTS);
         let (mut means, mut from) = (Vec::with_capacity(parts), 0);
         for part in 0..parts {
-            // The repetitions that `nth` has in this part.
+            // This part has the repetitions that `nth` assigns to it.
             let to = ((part + 1) * lengths.len()).div_ceil(parts);
             let sum: u128 = lengths[from..to].iter().map(|length| u128::from(*length)).sum();
             let count = (to - from) as u128;
@@ -99,25 +100,26 @@ impl Stretch {
         Stretch { lengths: means.into(), joins }
     }
 
-    /// With these parts of its distribution.
+    /// Creates a stretch with the given parts of its distribution.
     #[cfg(feature = "read")]
     pub(crate) fn with_parts(lengths: Vec<u64>, joins: u64) -> Stretch {
         Stretch { lengths: lengths.into(), joins }
     }
 
-    /// The means of as many equal parts of its lengths, ascending.
+    /// Returns the mean lengths, in ns, of equal parts of all repetitions, in ascending order.
     pub fn parts(&self) -> &[u64] {
         &self.lengths
     }
 
-    /// How long it is in one of `of` repetitions. Each part of the distribution has its share of them, in an order
-    /// that depends on the seed and on `place`, another for each stretch.
+    /// Returns the length of one of `of` repetitions, in ns. Each part of the distribution has its share of the
+    /// repetitions. Their order depends on the seed and on `place`, so it differs between stretches.
     pub fn nth(&self, instance: u64, of: u64, place: u64, seed: u64) -> u64 {
         let parts = self.lengths.len() as u64;
         if parts == 1 {
             return self.lengths[0];
         }
-        // A prime above any number of repetitions has no divisor in common with it: the order is a permutation.
+        // A prime above any number of repetitions has no common divisor with that number, so the order is a
+        // permutation.
         const FACTORS: [u64; 4] = [4_294_967_291, 4_294_967_279, 4_294_967_231, 4_294_967_197];
         let drawn = mix(seed ^ mix(place));
         let factor = FACTORS[(drawn >> 62) as usize] % of;
@@ -125,7 +127,7 @@ impl Stretch {
         self.lengths[(nth * parts / of) as usize]
     }
 
-    /// Its mean length in so many repetitions, of which each part of the distribution has its share.
+    /// Returns the mean length over `of` repetitions, in ns. Each part of the distribution has its share of them.
     pub(crate) fn mean(&self, of: u64) -> f64 {
         let parts = self.lengths.len() as u128;
         let upto = |part: u128| (part * u128::from(of)).div_ceil(parts);
@@ -134,13 +136,13 @@ impl Stretch {
         sum as f64 / of as f64
     }
 
-    /// With each length changed; one nanosecond at least.
+    /// Returns the stretch with each length changed, to at least 1 ns.
     pub(crate) fn map(&self, mut change: impl FnMut(u64) -> u64) -> Stretch {
         let lengths = self.lengths.iter().map(|length| change(*length).max(1)).collect();
         Stretch { lengths, joins: self.joins }
     }
 
-    /// This one and then another, the long ones of both in the same repetitions.
+    /// Returns this stretch followed by another. The long ones of both are in the same repetitions.
     pub(crate) fn and(&self, other: &Stretch) -> Stretch {
         let parts = self.lengths.len().max(other.lengths.len());
         let of = |stretch: &Stretch, part: usize| stretch.lengths[part * stretch.lengths.len() / parts];
@@ -149,12 +151,12 @@ impl Stretch {
     }
 }
 
-/// The place of a step, which no other step of the graph has.
+/// Returns a number for a step that no other step of the graph has.
 pub(crate) fn place(task: TaskId, step: usize) -> u64 {
     u64::from(task) << 32 | step as u64
 }
 
-/// SplitMix64's mixing of bits.
+/// Mixes bits like SplitMix64.
 fn mix(seed: u64) -> u64 {
     let mut bits = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
     bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -163,23 +165,23 @@ fn mix(seed: u64) -> u64 {
 }
 
 impl Graph {
-    /// The most tasks that are kept.
+    /// The maximum number of tasks that are kept.
     pub const MOST_KEPT: usize = 1 << 22;
-    /// The most tasks that may unfold.
+    /// The maximum number of tasks that may unfold.
     pub const MOST_TASKS: u64 = 100_000_000;
-    /// The most repetitions of one task, those of what it is repeated in included.
+    /// The maximum number of repetitions of one task, including those of enclosing repetitions.
     pub const MOST_TIMES: u64 = 1 << 31;
-    /// T₁ is at most this: 13 days.
+    /// The maximum of the work T₁: 13 days, in ns.
     pub const MOST_WORK: u64 = 1 << 50;
-    /// The most steps that may unfold. All of them are walked through when a graph is measured.
+    /// The maximum number of steps that may unfold. Measuring a graph visits all of them.
     const MOST_STEPS: u64 = 1_000_000_000;
-    /// The most joins that are merged into stretches. With the highest cost of a join they take less than 2^60 ns.
+    /// The maximum number of merged joins. With the highest cost of a join they take less than 2^60 ns.
     const MOST_JOINS: u64 = 1 << 40;
 
-    /// Looks whether the tasks make a graph; the last of them is the whole run.
+    /// Checks that the tasks make a graph. The last one is the whole run.
     ///
     /// # Errors
-    /// Says in a sentence what is wrong with them, and with which.
+    /// A sentence that says what is wrong, and with which task.
     pub fn new(about: About, tasks: Vec<Task>) -> Result<Graph, String> {
         if tasks.is_empty() {
             return Err("it has no task".into());
@@ -222,12 +224,12 @@ impl Graph {
         Ok(())
     }
 
-    /// All tasks, each after those that it refers to.
+    /// Returns all tasks. Each comes after the tasks that it refers to.
     pub fn tasks(&self) -> &[Task] {
         &self.tasks
     }
 
-    /// The whole run.
+    /// Returns the task of the whole run.
     pub fn root(&self) -> TaskId {
         self.tasks.len() as TaskId - 1
     }
@@ -275,7 +277,7 @@ impl Task {
         Ok(())
     }
 
-    /// Whether it is one stretch.
+    /// Returns the stretch of a task that is a single stretch.
     pub(crate) fn leaf(&self) -> Option<&Stretch> {
         match self.0.as_slice() {
             [Step::Run(stretch)] => Some(stretch),

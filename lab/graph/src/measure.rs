@@ -1,49 +1,49 @@
-//! A graph's work, its span, its number of tasks, and the lengths of its leaves.
+//! The work, span, number of tasks and leaf lengths of a graph.
 
 use crate::graph::place;
 use crate::{Graph, Step, Task, TaskId};
 
-/// What unfolds from a graph with a seed.
+/// The measures of what unfolds from a graph with a seed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Measures {
-    /// T₁, in nanoseconds; it does not depend on the seed.
+    /// The work T₁, in ns. It does not depend on the seed.
     pub work: u64,
-    /// T∞, in nanoseconds.
+    /// The span T∞, in ns.
     pub span: u64,
 }
 
 /// The lengths of the tasks that fork nothing, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Leaves {
-    /// How many there are.
+    /// The number of leaves.
     pub count: u64,
-    /// A tenth of them is not longer,
+    /// The 10 % quantile.
     pub tenth: u64,
-    /// nor half of them,
+    /// The median.
     pub median: u64,
-    /// nor nine tenths.
+    /// The 90 % quantile.
     pub nine_tenths: u64,
-    /// The longest, as the mean of its part of the distribution.
+    /// The longest leaf: the mean of the last part of its distribution.
     pub longest: u64,
 }
 
-/// A task while its steps are looked at.
+/// A task whose steps are being visited.
 struct Open {
     task: TaskId,
     step: usize,
-    /// Of the children of a fork, or the repetitions, so many are looked at.
+    /// The number of visited children of the current fork, or of visited repetitions.
     nth: u32,
-    /// Which repetition of the task this is, and of how many.
+    /// The number of this repetition of the task, and the number of all repetitions.
     instance: u64,
     of: u64,
     span: u64,
-    /// Of the children of a fork that are looked at, the longest.
+    /// The longest span of the visited children of the current fork, in ns.
     longest: u64,
 }
 
 impl Graph {
-    /// How many tasks unfold: the run itself, and all that are forked.
+    /// Returns the number of tasks that unfold: the run itself and all forked tasks.
     pub fn count_tasks(&self) -> u128 {
         let mut counts: Vec<u128> = Vec::with_capacity(self.tasks().len());
         for task in self.tasks() {
@@ -60,7 +60,7 @@ impl Graph {
         counts[self.root() as usize].saturating_add(1)
     }
 
-    /// How often each task unfolds in all.
+    /// Returns the number of times that each task unfolds in total.
     fn occurrences(&self) -> Vec<u128> {
         let mut counts = vec![0u128; self.tasks().len()];
         *counts.last_mut().expect("a graph has a task") = 1;
@@ -85,13 +85,13 @@ impl Graph {
         counts
     }
 
-    /// How many steps unfold.
+    /// Returns the number of steps that unfold.
     pub(crate) fn count_steps(&self) -> u128 {
         let each = self.tasks().iter().zip(self.occurrences());
         each.map(|(task, count)| count.saturating_mul(task.0.len() as u128)).fold(0, u128::saturating_add)
     }
 
-    /// An upper bound of T₁.
+    /// Returns an upper bound of the work T₁, in ns.
     pub(crate) fn total_work(&self) -> u128 {
         let each = self.tasks().iter().zip(self.occurrences());
         each.map(|(task, count)| {
@@ -104,7 +104,7 @@ impl Graph {
         .fold(0, u128::saturating_add)
     }
 
-    /// How many joins were merged into stretches, over all that unfolds.
+    /// Returns the number of joins that were merged into stretches, over all that unfolds.
     pub fn merged_joins(&self) -> u64 {
         let each = self.tasks().iter().zip(self.occurrences());
         let joins = each.map(|(task, count)| {
@@ -114,13 +114,13 @@ impl Graph {
         u64::try_from(joins.fold(0, u128::saturating_add)).unwrap_or(u64::MAX)
     }
 
-    /// The lengths of the tasks that fork nothing.
+    /// Returns the lengths of the tasks that fork nothing.
     pub fn leaves(&self) -> Leaves {
         let mut lengths: Vec<(u64, u128)> = Vec::new();
         for (task, count) in self.tasks().iter().zip(self.occurrences()) {
             let Some(stretch) = task.leaf() else { continue };
             let parts = stretch.parts();
-            // Shares of one leaf, so that all are whole.
+            // 720720 is divisible by every number of parts up to 16, so the shares of a leaf are integers.
             lengths.extend(parts.iter().map(|length| (*length, count * 720_720 / parts.len() as u128)));
         }
         lengths.sort_unstable();
@@ -143,7 +143,7 @@ impl Graph {
         }
     }
 
-    /// T₁ and T∞ of what unfolds with this seed. Takes time in proportion to the tasks that unfold.
+    /// Returns T₁ and T∞ of what unfolds with this seed. Takes time proportional to the number of tasks that unfold.
     pub fn measure(&self, seed: u64) -> Measures {
         let (mut work, mut open) = (0, vec![open(self.root(), 0, 1)]);
         loop {
@@ -188,7 +188,7 @@ impl Graph {
     }
 }
 
-/// Of how many repetitions each task is one, at most.
+/// Returns for each task the maximum number of repetitions of which it is one.
 pub(crate) fn times(tasks: &[Task]) -> Vec<u128> {
     let mut most = vec![1u128; tasks.len()];
     for (nth, task) in tasks.iter().enumerate().rev() {

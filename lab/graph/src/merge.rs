@@ -1,15 +1,15 @@
-//! Short tasks become part of their parents, and of many short ones of a fork some become one.
+//! Merging short tasks into their parents, or several short tasks of one fork into one.
 
 use crate::fold::Tasks;
 use crate::graph::{Step, Stretch, Task, TaskId};
 use crate::measure::times;
 
-/// The tasks without those that take less than `least` in the mean. As many of a fork's as take that together become
-/// one task, if others remain beside it. What is left the parent does, before what is forked there. A recorder that
-/// keeps no short tasks any more does the same at once.
+/// Merges tasks whose mean length is below `least` ns. Short children of a fork with a total of at least `least`
+/// become one task, if other children remain. The parent does the remaining short children before the fork. A
+/// recorder that no longer keeps short tasks does the same during the run.
 pub(crate) fn merge(tasks: &[Task], least: u64) -> Vec<Task> {
     let mut works: Vec<f64> = Vec::with_capacity(tasks.len());
-    // Where each is among the merged, which have more.
+    // The index of each task among the merged tasks, of which there are more.
     let mut places: Vec<TaskId> = Vec::with_capacity(tasks.len());
     let (mut merged, mut kept) = (Vec::with_capacity(tasks.len()), Tasks::default());
     for (task, of) in tasks.iter().zip(times(tasks)) {
@@ -70,7 +70,7 @@ pub(crate) fn merge(tasks: &[Task], least: u64) -> Vec<Task> {
     kept.into_tasks()
 }
 
-/// A task that does what these do, one after another.
+/// Returns a task that does the work of the group, one task after another.
 fn one_of(merged: &mut Vec<Task>, group: &[TaskId]) -> TaskId {
     if let [only] = group {
         return *only;
@@ -82,11 +82,11 @@ fn one_of(merged: &mut Vec<Task>, group: &[TaskId]) -> TaskId {
     merged.len() as TaskId - 1
 }
 
-/// Graphs of more tasks are rounded.
+/// The maximum number of tasks of a graph that is not rounded.
 const MOST_EXACT: usize = 4_096;
 
-/// Rounds the lengths of a large graph to 7 binary digits, so that more tasks are equal and kept once. What one length
-/// gains by that the next loses. Those of what recurs are left alone.
+/// Rounds the lengths of a large graph to 7 binary digits, so that more tasks are equal and kept once. A rounding
+/// error is compensated in the next length. Lengths of repeated tasks are not rounded.
 pub(crate) fn round(tasks: Vec<Task>) -> Vec<Task> {
     if tasks.len() <= MOST_EXACT {
         return tasks;
@@ -112,7 +112,7 @@ pub(crate) fn round(tasks: Vec<Task>) -> Vec<Task> {
     kept.into_tasks()
 }
 
-/// Keeps what the root refers to, and equal tasks once.
+/// Adds all tasks that the root refers to, and keeps equal tasks once. Returns the new index of the root.
 pub(crate) fn keep(tasks: &[Task], root: TaskId, kept: &mut Tasks) -> TaskId {
     let mut is_used = vec![false; tasks.len()];
     is_used[root as usize] = true;
@@ -141,7 +141,7 @@ pub(crate) fn keep(tasks: &[Task], root: TaskId, kept: &mut Tasks) -> TaskId {
     places[root as usize]
 }
 
-/// Steps, where one stretch follows another as one.
+/// A list of steps in which consecutive stretches are joined into one.
 #[derive(Default)]
 struct Steps(Vec<Step>);
 
@@ -153,7 +153,7 @@ impl Steps {
         }
     }
 
-    /// All that a task does.
+    /// Appends all steps of a task.
     fn splice(&mut self, task: &Task) {
         for step in &task.0 {
             match step {
@@ -163,7 +163,7 @@ impl Steps {
         }
     }
 
-    /// So many joins have become a part of the last stretch.
+    /// Adds `more` merged joins to the last stretch.
     fn joins(&mut self, more: u64) {
         if let Some(Step::Run(last)) = self.0.iter_mut().rev().find(|step| matches!(step, Step::Run(_))) {
             last.joins = last.joins.saturating_add(more);

@@ -1,25 +1,25 @@
-//! What a run says while it forks and joins.
+//! The recorder, which a run tells about its forks and joins.
 
 use crate::fold::{Raw, fold, span};
 use crate::merge::{merge, round};
 use crate::{About, Graph};
 
-/// Makes a graph of what a run says, which is on one thread. A driver reads the clock, and says when a stretch ends
-/// and when one begins; what happens in between is not in the graph.
+/// Builds a graph from the events of a run on one thread. A driver reads the clock, and reports when a stretch ends
+/// and when the next one begins. The time in between is not in the graph.
 ///
-/// Where forks at one depth have always been short, the recorder asks the driver to be *quiet*: to count joins, and to
-/// read no clock before the outermost is over.
+/// If forks at a certain depth have always been short, the recorder asks the driver to be *quiet*: to count joins,
+/// and to read no clock until the outermost of these forks is over.
 #[derive(Debug)]
 pub struct Recorder {
     merge_ns: u64,
     clock_ns: u64,
-    /// A quiet join's cost, in picoseconds.
+    /// The cost of a quiet join, in picoseconds.
     quiet_ps: u64,
-    /// When the stretch began.
+    /// The time at which the current stretch began, in ns.
     since: u64,
     open: Vec<Open>,
     raws: Vec<Raw>,
-    /// How many tasks were kept already where what is recorded here will be added.
+    /// The number of tasks that the target of [`Recorder::add`] already keeps.
     kept_before: usize,
     depths: Vec<Depth>,
 }
@@ -28,47 +28,48 @@ pub struct Recorder {
 #[derive(Debug, Default)]
 struct Open {
     raw: Raw,
-    /// Its stretch, and that of all that was merged into it. Below zero while the clock's cost exceeds it.
+    /// The length of its current stretch and of all work merged into it, in ns. Negative while the clock's cost
+    /// exceeds it.
     run: i64,
     joins: u64,
-    /// All stretches and children that are closed.
+    /// The length of all closed stretches and children, in ns.
     work: u64,
-    /// The children of the fork that it is in.
+    /// The children of the current fork.
     children: Vec<Closed>,
 }
 
 /// A task that is over.
 #[derive(Debug)]
 enum Closed {
-    /// Too short to be kept by itself.
+    /// A task that is too short to be kept separately.
     Short(Short),
-    /// By its place, with its work.
+    /// The index of a kept task, and its work in ns.
     Kept(u32, u64),
 }
 
-/// What tasks do that are too short, one after another.
+/// The combined work of short tasks that run one after another: length in ns and number of joins.
 #[derive(Debug, Default)]
 struct Short {
     length: u64,
     joins: u64,
 }
 
-/// What is known of the forks at a depth.
+/// The experience with the forks at a depth.
 #[derive(Clone, Copy, Debug)]
 struct Depth {
-    /// How many have been short, one after another.
+    /// The number of consecutive short forks.
     short: u32,
-    /// After how many the next is quiet.
+    /// The number of consecutive short forks after which the next fork is quiet.
     patience: u32,
 }
 
 impl Recorder {
-    /// So many tasks are kept, however short: then what recurs is alike each time, although short tasks are not
-    /// equally short.
+    /// The number of tasks that are kept even if they are short. Repetitions then have equal structure, although
+    /// their short tasks differ in length.
     const KEPT: usize = 500_000;
 
-    /// A recorder of a run that begins at `now`. Tasks shorter than `merge_ns` become part of their parents, or
-    /// several of one fork become one. A reading of the clock costs `clock_ns`, and a join in quiet `quiet_ns`.
+    /// Creates a recorder of a run that begins at `now`, in ns. Tasks shorter than `merge_ns` are merged into their
+    /// parents, or several of one fork into one. A reading of the clock costs `clock_ns`, and a quiet join `quiet_ns`.
     pub fn new(now: u64, merge_ns: u64, clock_ns: u64, quiet_ns: f64) -> Recorder {
         Recorder {
             merge_ns,
@@ -82,8 +83,8 @@ impl Recorder {
         }
     }
 
-    /// A recorder of a task that runs apart, to be [added](Recorder::add) here when the task is over. Its run begins
-    /// at 0. It knows which forks have been short, and keeps no more tasks than this one would.
+    /// Creates a recorder of a task that runs separately. It can be [added](Recorder::add) here when the task is over.
+    /// Its run begins at 0. It knows the short forks of this recorder, and keeps no more tasks than this one would.
     pub fn apart(&self) -> Recorder {
         Recorder {
             since: 0,
@@ -95,11 +96,11 @@ impl Recorder {
         }
     }
 
-    /// What a recorder has that was taken [apart](Recorder::apart) is a child of the fork that this task is in, after
-    /// those that were added before. The first begins the fork.
+    /// Adds the recording of a task that ran [apart](Recorder::apart), as the next child of this task's current fork.
+    /// The first added child begins the fork.
     ///
     /// # Panics
-    /// If in the other a child has begun that is not over.
+    /// If a child of `other` has begun and is not over.
     pub fn add(&mut self, other: Recorder) {
         let Recorder { mut open, raws, depths, .. } = other;
         let mut task = open.pop().expect("a run has a task");
@@ -119,13 +120,13 @@ impl Recorder {
         self.depths = depths;
     }
 
-    /// The stretch is over.
+    /// Ends the current stretch.
     pub fn stop(&mut self, now: u64) {
         let length = now.saturating_sub(self.since) as i64 - self.clock_ns as i64;
         self.top().run += length;
     }
 
-    /// The next stretch begins.
+    /// Begins the next stretch.
     pub fn go(&mut self, now: u64) {
         self.since = now;
     }
@@ -134,17 +135,17 @@ impl Recorder {
         self.open.last_mut().expect("a run has a task")
     }
 
-    /// In how many forks the task is.
+    /// Returns the number of forks in which the current task is nested.
     pub fn nesting(&self) -> usize {
         self.open.len() - 1
     }
 
-    /// Whether the fork that comes should be quiet.
+    /// True if the next fork should be quiet.
     pub fn wants_quiet(&self) -> bool {
         self.depths.get(self.open.len()).is_some_and(|depth| depth.short >= depth.patience)
     }
 
-    /// A quiet fork is over, which lasted from `began` until `now` and had so many joins.
+    /// Records a quiet fork that lasted from `began` until `now` and had `joins` joins.
     pub fn was_quiet(&mut self, began: u64, now: u64, joins: u64) {
         let costs = self.clock_ns + joins * self.quiet_ps / 1_000;
         let length = now.saturating_sub(began) as i64 - costs as i64;
@@ -157,7 +158,7 @@ impl Recorder {
         }
     }
 
-    /// Whether tasks are kept, however short.
+    /// True if tasks are kept even if they are short.
     fn keeps_all(&self) -> bool {
         self.kept_before + self.raws.len() < Recorder::KEPT
     }
@@ -170,12 +171,12 @@ impl Recorder {
         &mut self.depths[depth]
     }
 
-    /// The task forks, and its first child begins.
+    /// Begins a fork of the current task, and its first child.
     pub fn fork(&mut self) {
         self.open.push(Open::default());
     }
 
-    /// A child is over, and the next begins.
+    /// Ends a child of the current fork, and begins the next child.
     ///
     /// # Panics
     /// If no child has begun.
@@ -184,7 +185,7 @@ impl Recorder {
         self.open.push(Open::default());
     }
 
-    /// The last child is over, and the task goes on.
+    /// Ends the last child of the current fork. The parent task continues.
     ///
     /// # Panics
     /// If no child has begun.
@@ -202,7 +203,7 @@ impl Recorder {
             let children = forked.into_iter().map(|child| self.keep(child)).collect();
             self.top().raw.forks.push(children);
         }
-        // While all is kept, what recurs is alike each time, which it would not be if some were quiet.
+        // While all tasks are kept, no fork may be quiet, because repetitions would then differ in structure.
         let is_short = !keeps_all && work < self.merge_ns / 2;
         let depth = self.depth();
         depth.short = if is_short { depth.short.saturating_add(1) } else { 0 };
@@ -233,13 +234,13 @@ impl Recorder {
         self.top().children.push(closed);
     }
 
-    /// The run is over: its graph. Of `about` it fills in what it knows.
+    /// Ends the run and returns its graph. Fills in the fields of `about` that the recorder knows.
     ///
     /// # Errors
-    /// There are more tasks than a graph may have; says so in a sentence.
+    /// If there are more tasks than a graph may have: a sentence.
     ///
     /// # Panics
-    /// If a child has begun that is not over.
+    /// If a child has begun and is not over.
     pub fn finish(mut self, about: About) -> Result<Graph, String> {
         let mut root = self.open.pop().expect("a run has a task");
         assert!(self.open.is_empty(), "a child has begun that is not over");
@@ -252,8 +253,9 @@ impl Recorder {
     }
 }
 
-/// What remains of a fork's children, and what the parent does before them, by the rule of `merge`. As many short ones
-/// as take `least` together become one, if others remain beside it.
+/// Merges the short children of a fork, by the rule of `merge`. Short children with a total of at least `least` ns
+/// become one child, if other children remain. Returns the remaining children, and the work that the parent does
+/// before them.
 fn together(children: Vec<Closed>, least: u64) -> (Vec<Closed>, Short) {
     let (mut forked, mut group, mut members) = (Vec::new(), Short::default(), 0);
     for child in children {
@@ -269,7 +271,7 @@ fn together(children: Vec<Closed>, least: u64) -> (Vec<Closed>, Short) {
             members = 0;
         }
     }
-    // Each that the parent does is a join less; where it does all, the first is none.
+    // Each child that the parent does merges a join. If it does all n children, n − 1 joins are merged.
     group.joins += if forked.is_empty() { members - 1 } else { members };
     if let [Closed::Short(only)] = forked.as_slice() {
         return (Vec::new(), only.and(&group));

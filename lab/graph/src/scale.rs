@@ -1,48 +1,48 @@
 //! The graph of a larger input, from a recording of a small one.
 //!
-//! A phase of a larger input has more leaves, or longer ones; a run of it has more phases. So there are factors for
-//! each:
+//! A phase of a larger input has more or longer leaves, and a run has more phases. There is a factor for each of these:
 //!
-//! - `repeats`: how often what recurs does, where it is not part of something else that recurs.
-//! - `phases`: how often each phase occurs, one after another. A phase is what the root forks at once, with the
-//!   stretch between it and the phase before; what recurs is many of them. So a sequence of phases that shrink keeps
-//!   its shape: a triangle stays one. What is before the first phase and after the last stays once.
-//! - `width`: how many leaves there are. Each leaf becomes as many, by further halvings, so the span grows as it does
-//!   on a larger range.
-//! - `length`: how long the leaves are.
-//! - `serial`: how long the stretches are that are in no forked task, before the phases, between and after them.
+//! - `repeats`: the number of repetitions of recurring parts that are not inside another recurring part.
+//! - `phases`: the number of times that each phase occurs, one after another. A phase is a fork of the root, with the
+//!   stretch between it and the phase before. A recurring part is many phases. A sequence of phases that shrink
+//!   therefore keeps its shape: a triangle stays a triangle. The parts before the first phase and after the last
+//!   occur once.
+//! - `width`: the number of leaves. Each leaf becomes this many by further halvings, so the span grows as it does on
+//!   a larger range.
+//! - `length`: the length of the leaves.
+//! - `serial`: the length of stretches outside of forked tasks: before, between and after the phases.
 //!
-//! Where a factor of `phases` or `width` is no whole number, some become one more than others.
+//! If a factor of `phases` or `width` is not an integer, some phases or leaves become one more than others.
 //!
 //! | factor f of | work of leaves | leaves | span |
 //! |---|---|---|---|
-//! | `repeats`, `phases` | f | f | f, but for what is once |
-//! | `width` | f | f | log₂ f nanoseconds more in each leaf's place |
-//! | `length` | f | 1 | f, but for stretches that are no leaves |
-//! | `serial` | 1 | 1 | f, but for what is forked |
+//! | `repeats`, `phases` | f | f | f, except for parts that occur once |
+//! | `width` | f | f | log₂ f nanoseconds more in place of each leaf |
+//! | `length` | f | 1 | f, except for stretches that are no leaves |
+//! | `serial` | 1 | 1 | f, except for forked tasks |
 //!
-//! What no factor changes: which leaves are longer than others, and how deep a recursion is, but for the halvings. So a
-//! parallel recursion with serial parts at each level has a span that is too short by a logarithm.
+//! No factor changes which leaves are longer than others, or the depth of a recursion apart from the halvings. A
+//! parallel recursion with serial parts at each level therefore gets a span that is too short by a logarithmic factor.
 //!
-//! Which parameter of a program is which factor is in that program's row of the catalog of kernels.
+//! The catalog of kernels says which parameter of a program corresponds to which factor.
 
 use crate::fold::Tasks;
 use crate::graph::{Graph, Step, Stretch, Task, TaskId};
 use crate::merge::keep;
 
-/// By which factors a graph is scaled. What is left out is 1.
+/// The factors by which a graph is scaled. The default of each is 1.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[cfg_attr(feature = "read", derive(serde::Serialize, serde::Deserialize), serde(default, deny_unknown_fields))]
 pub struct Scale {
-    /// Of how often what recurs does.
+    /// Factor of the number of repetitions of recurring parts.
     pub repeats: f64,
-    /// Of how often each phase occurs.
+    /// Factor of the number of times that each phase occurs.
     pub phases: f64,
-    /// Of the number of leaves; 1 at least.
+    /// Factor of the number of leaves; at least 1.
     pub width: f64,
-    /// Of the leaves' lengths.
+    /// Factor of the lengths of leaves.
     pub length: f64,
-    /// Of the lengths of stretches that are in no forked task.
+    /// Factor of the lengths of stretches outside of forked tasks.
     pub serial: f64,
 }
 
@@ -52,28 +52,28 @@ impl Default for Scale {
     }
 }
 
-/// The largest factor, and one over the smallest.
+/// The maximum factor. The minimum is its reciprocal.
 const MOST: f64 = 1e6;
 
 impl Scale {
-    /// What the factors are called.
+    /// The names of the factors.
     pub const NAMES: [&'static str; 5] = ["repeats", "phases", "width", "length", "serial"];
 
-    /// The factor of this name, to be set.
+    /// Returns the factor with this name, to be set.
     pub fn factor(&mut self, name: &str) -> Option<&mut f64> {
         let Scale { repeats, phases, width, length, serial } = self;
         let place = Scale::NAMES.iter().position(|known| *known == name)?;
         Some([repeats, phases, width, length, serial][place])
     }
 
-    /// Each factor with its name.
+    /// Returns each factor with its name.
     pub fn each(&self) -> [(&'static str, f64); 5] {
         let Scale { repeats, phases, width, length, serial } = *self;
         let factors = [repeats, phases, width, length, serial];
         std::array::from_fn(|place| (Scale::NAMES[place], factors[place]))
     }
 
-    /// The factors from a small input to this one, where both tell how much there is of each, in the same units.
+    /// Returns the factors from a small input to this one. Both contain the amounts of each kind, in the same units.
     pub fn over(&self, small: &Scale) -> Scale {
         Scale {
             repeats: self.repeats / small.repeats,
@@ -97,14 +97,14 @@ impl Scale {
     }
 }
 
-/// Makes whole numbers of broken ones, and keeps their sum.
+/// Rounds numbers to integers such that their sum is kept.
 #[derive(Default)]
 struct Rounding(f64);
 
 impl Rounding {
     fn whole(&mut self, more: f64) -> u64 {
         self.0 += more;
-        // A sum of thirds is a little less than a whole number.
+        // A sum of thirds may be slightly less than an integer.
         let whole = (self.0 + 1e-6).floor();
         self.0 -= whole;
         whole as u64
@@ -112,11 +112,11 @@ impl Rounding {
 }
 
 impl Graph {
-    /// The graph of an input that differs by these factors.
+    /// Returns the graph of an input that differs by these factors.
     ///
     /// # Errors
-    /// A factor is out of range, or the graph would be too large; or nothing recurs in it, or nothing is forked, and
-    /// that is to be scaled. Says so in a sentence.
+    /// A sentence: if a factor is out of range, if the graph would be too large, if `repeats` is set and nothing
+    /// recurs, or if `phases` is set and nothing is forked.
     pub fn scaled(&self, scale: Scale) -> Result<Graph, String> {
         scale.check()?;
         let root = &self.tasks()[self.root() as usize];
@@ -163,7 +163,7 @@ impl Graph {
         Graph::new(self.about.clone(), kept.into_tasks())
     }
 
-    /// Which tasks are in no forked one.
+    /// Returns for each task whether it is outside of all forked tasks.
     fn trunk(&self) -> Vec<bool> {
         let mut is_trunk = vec![false; self.tasks().len()];
         is_trunk[self.root() as usize] = true;
@@ -178,7 +178,7 @@ impl Graph {
         is_trunk
     }
 
-    /// Which tasks are forked somewhere.
+    /// Returns for each task whether it is forked anywhere.
     fn forked(&self) -> Vec<bool> {
         let mut is_forked = vec![false; self.tasks().len()];
         for step in self.tasks().iter().flat_map(|task| &task.0) {
@@ -194,13 +194,13 @@ fn times(length: u64, factor: f64) -> u64 {
     ((length as f64 * factor).round() as u64).max(1)
 }
 
-/// The tasks of a graph that is scaled.
+/// The tasks of a graph that is being scaled.
 struct Scaled {
     tasks: Vec<Task>,
     scale: Scale,
-    /// Those that leaves are yet to become.
+    /// The rounding of the number of leaves.
     leaves: Rounding,
-    /// Those that phases are yet to become.
+    /// The rounding of the number of phases.
     phases: Rounding,
 }
 
@@ -210,7 +210,7 @@ impl Scaled {
         self.tasks.len() as TaskId - 1
     }
 
-    /// What a leaf becomes.
+    /// Returns the task that replaces a leaf.
     fn leaf(&mut self, leaf: TaskId) -> TaskId {
         let leaves = self.leaves.whole(self.scale.width);
         self.halved(leaf, leaves)
@@ -221,18 +221,18 @@ impl Scaled {
             return leaf;
         }
         let left = self.halved(leaf, leaves / 2);
-        // One of its own draws other lengths.
+        // The second half is a separate task, so that its lengths are drawn separately.
         let right = self.tasks[leaf as usize].clone();
         let right = self.add(right);
         let right = self.halved(right, leaves - leaves / 2);
         self.add(Task(vec![Step::Run(Stretch::of(1, 0)), Step::Fork(vec![left, right])]))
     }
 
-    /// The root's steps with each phase as often as it is to occur.
+    /// Returns the root's steps, with each phase occurring as often as the factors say.
     fn phases(&mut self, steps: Vec<Step>) -> Vec<Step> {
         let Scale { repeats, phases, .. } = self.scale;
         let mut scaled: Vec<Step> = Vec::with_capacity(steps.len());
-        // The stretches since the last phase; none is before there was one.
+        // The stretches since the last phase. `None` before the first phase.
         let mut between: Option<Vec<Step>> = None;
         for step in steps {
             match step {
@@ -276,7 +276,7 @@ mod tests {
         Step::Run(Stretch::of(length, 0))
     }
 
-    /// Three phases of four leaves.
+    /// Returns a graph of three phases, each with four leaves.
     fn phases() -> Graph {
         let half = Task(vec![run(10), Step::Fork(vec![0, 0])]);
         let phase = Task(vec![run(50), Step::Fork(vec![1, 1])]);
@@ -295,17 +295,17 @@ mod tests {
         assert_eq!(work(Scale { serial: 3.0, ..plain }), 3_000 + 3 * (150 + 20 + 4 * 700));
         let wide = graph.scaled(Scale { width: 8.0, ..plain }).unwrap();
         assert_eq!(wide.leaves().count, 3 * 32);
-        // Each leaf is three levels of halvings, which take a nanosecond each.
+        // Three levels of halvings replace each leaf, and each level takes one nanosecond.
         assert_eq!(wide.measure(1).span, 1_000 + 3 * (50 + 10 + 3 + 700));
         let wider = graph.scaled(Scale { width: 1.5, ..plain }).unwrap();
         assert_eq!(wider.leaves().count, 3 * 6);
-        // What recurs is as many phases.
+        // Each repetition of a recurring part is a phase.
         let phases = |factor| graph.scaled(Scale { phases: factor, ..plain }).unwrap();
         assert_eq!(phases(2.0), graph.scaled(Scale { repeats: 2.0, ..plain }).unwrap());
         assert_eq!(phases(1.0 / 3.0).measure(1).work, 1_000 + 50 + 2 * 10 + 4 * 700);
     }
 
-    /// What each phase forks, one after another.
+    /// Returns the number of children of each phase, in order.
     fn widths(graph: &Graph) -> Vec<usize> {
         let width = |steps: &[Step]| {
             let children = steps.iter().find_map(|step| match step {

@@ -1,10 +1,10 @@
-//! What is recorded, what is kept of it, what is read back, and what unfolds are the same.
+//! Properties: what is recorded, kept, read back and unfolded agrees.
 
 use comity_graph::{About, Graph, Recorder, Scale, Step};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-/// A program that a recorder is told of.
+/// A part of a program that is told to a recorder.
 #[derive(Clone, Debug)]
 enum Part {
     Run(u64),
@@ -24,13 +24,13 @@ fn program() -> impl Strategy<Value = Vec<Part>> {
     })
 }
 
-/// Time that passes only while a stretch is told, and what unfolds by hand.
+/// A simulated run. Time passes only during its stretches. It also computes the expected measures.
 struct Teller {
     now: u64,
     recorder: Recorder,
     work: u64,
     tasks: u64,
-    /// By how much a stretch is longer each time it recurs.
+    /// The increase of a stretch's length with each repetition, in ns.
     drift: u64,
 }
 
@@ -39,7 +39,7 @@ impl Teller {
         Teller { now: 0, recorder: Recorder::new(0, merge_ns, 0, 0.0), work: 0, tasks: 1, drift }
     }
 
-    /// Its span.
+    /// Tells the parts to the recorder, and returns their span in ns.
     fn tell(&mut self, parts: &[Part], nth: u64) -> u64 {
         let mut span = 0;
         for part in parts {
@@ -85,7 +85,7 @@ fn is_exact(graph: &Graph) -> bool {
     steps.into_iter().all(|step| !matches!(step, Step::Run(stretch) if stretch.parts().len() > 1))
 }
 
-/// A task's first stretch has a nanosecond at least, for which there may have been none.
+/// True if `found` exceeds `wanted` only by rounding: each first stretch lasts at least 1 ns, even if it was empty.
 fn nearly(found: u64, wanted: u64, tasks: u128) -> bool {
     found >= wanted && u128::from(found - wanted) <= 2 * tasks
 }
@@ -102,7 +102,7 @@ proptest! {
         let found = graph.measure(seed);
         let steps = 10 * u128::from(tasks);
         prop_assert!(found.work.abs_diff(work) as u128 <= steps, "{found:?}, {work}");
-        // What is alike and of other lengths counts as one that recurs, with lengths that are drawn.
+        // Parts of equal structure and different lengths become a repetition, whose lengths are drawn.
         if is_exact(&graph) {
             prop_assert!(nearly(found.span, span, steps), "{found:?}, {span}");
         }
@@ -116,13 +116,13 @@ proptest! {
         let (work, tasks) = (teller.work, teller.tasks);
         let graph = teller.graph();
         let (found, slack) = (graph.measure(0), 10 * u128::from(tasks));
-        // Parts of distributions are rounded.
+        // Lengths of the parts of distributions are rounded.
         prop_assert!(u128::from(found.work.abs_diff(work)) <= slack, "{found:?}, {work}");
         prop_assert!(graph.count_tasks() <= tasks.into());
         if is_exact(&graph) {
             prop_assert!(u128::from(found.span) + slack >= span.into(), "{found:?}, {span}");
         }
-        // A task is short by the mean of its lengths, so one whose lengths are drawn may still be shorter than that.
+        // A task counts as short by its mean length, so a single drawn length may be below that.
         let leaves = graph.leaves();
         prop_assert!(leaves.count == 1 || leaves.tenth + 1 >= least / 2 || !is_exact(&graph), "{leaves:?}");
     }
@@ -137,7 +137,7 @@ proptest! {
         let read = Graph::read(&mut file.as_slice()).unwrap();
         prop_assert_eq!(&read, &graph);
         prop_assert_eq!(read.measure(seed), graph.measure(seed));
-        // The work is the same whatever is drawn.
+        // The work does not depend on the seed.
         prop_assert_eq!(graph.measure(seed).work, graph.measure(!seed).work);
     }
 
@@ -181,13 +181,13 @@ proptest! {
         let leaves: usize = widths.iter().sum();
         prop_assert_eq!(graph.leaves().count, leaves as u64);
         prop_assert_eq!(scaled.leaves().count, u64::from(phases) * leaves as u64);
-        // What is before the first phase and after the last stays once. Where all recurs, the first phase is taken to
-        // have the same stretch before it as the others.
+        // The parts before the first phase and after the last occur once. If everything recurs, the first phase gets
+        // the same stretch before it as the others.
         let (once, times, found) = (700 + between, u64::from(phases), scaled.measure(0));
         let slack = u128::from(times) * (2 * widths.len() as u128 + u128::from(between));
         prop_assert!(nearly(found.span, once + times * (span - once), slack), "{found:?}, {span}");
         prop_assert_eq!(found.work - found.span, times * 3_000 * (leaves - widths.len()) as u64);
-        // In two steps it is the same.
+        // Scaling in two steps gives the same result.
         let again = scaled.scaled(Scale { phases: 2.0, ..Scale::default() }).unwrap();
         prop_assert_eq!(again.leaves().count, 2 * scaled.leaves().count);
     }
@@ -236,7 +236,7 @@ fn a_large_graph_is_rounded_and_has_the_same_work() {
     let (work, tasks) = (teller.work, teller.tasks);
     let graph = teller.graph();
     assert_eq!(graph.count_tasks(), tasks.into());
-    // As they are, no two of them are equal.
+    // Without rounding, no two tasks would be equal.
     assert!(graph.tasks().len() < tasks as usize * 7 / 10, "{} of {tasks} are kept", graph.tasks().len());
     let found = graph.measure(0);
     assert!(found.work.abs_diff(work) < 100_000, "{found:?}, {work}");
@@ -245,7 +245,7 @@ fn a_large_graph_is_rounded_and_has_the_same_work() {
 
 #[test]
 fn many_short_tasks_of_one_fork_become_fewer_and_stay_beside_each_other() {
-    // Fewer than are kept until the end, and more, of which those at the end of a run are merged at once.
+    // The second count exceeds the number of tasks kept until the end, so its last tasks are merged during the run.
     for count in [10_000, 700_000] {
         let mut teller = Teller::new(2_000, 0);
         teller.tell(
@@ -260,7 +260,7 @@ fn many_short_tasks_of_one_fork_become_fewer_and_stay_beside_each_other() {
         let (found, leaves) = (graph.measure(0), graph.leaves());
         assert_eq!(found.work, 5_600 + 300 * count as u64);
         assert!(found.span <= 5_600 + 2 * 2_400, "{found:?}");
-        // Of seven each.
+        // Each leaf consists of seven tasks.
         assert!((leaves.count as i64 - count as i64 / 7).abs() < 2 && leaves.median == 2_100, "{leaves:?}");
         assert_eq!(u128::from(graph.merged_joins()) + graph.count_tasks(), 1 + 1 + count as u128);
     }
@@ -280,7 +280,7 @@ fn short_tasks_beside_long_ones_are_merged_alike_whether_at_once_or_at_the_end()
     let many = [Part::Run(5_000), Part::Fork(vec![of(300); 600_000])];
     let few = [Part::Run(5_000), Part::Fork(mixed)];
     let alone = told(&few);
-    // Seven are one, two are the parent's.
+    // Seven tasks become one, and the parent does two.
     assert_eq!(alone, [19_700, 5_600 + 7_000, 3, 3, 8]);
     let before = told(&many);
     let both = told(&[many, few].concat());
@@ -296,7 +296,7 @@ fn what_is_recorded_apart_is_as_if_it_was_told_in_one_fork() {
         let mut together = Teller::new(2_000, 0);
         together.tell(&[Part::Fork(tasks(count).collect())], 0);
         let mut apart = Teller::new(2_000, 0);
-        // One that does not end takes nothing along.
+        // A task that never ends adds nothing.
         let _endless = apart.recorder.apart();
         for task in tasks(count) {
             let other = apart.recorder.apart();

@@ -1,4 +1,4 @@
-//! `broadcast`: the same closure once for every thread that the pool would have.
+//! `broadcast`: calling a closure once for every thread that the pool claims to have.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::children::Children;
 use crate::{detached, pool};
 
-/// Which of how many a broadcast's call is.
+/// The context of one call of a broadcast: its index and the number of calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BroadcastContext {
     index: usize,
@@ -14,32 +14,32 @@ pub struct BroadcastContext {
 }
 
 impl BroadcastContext {
-    /// The call's index, from 0, which is the thread's as long as it runs.
+    /// Returns the call's index, from 0. It is also the thread's index during the call.
     pub fn index(&self) -> usize {
         self.index
     }
 
-    /// The number of calls.
+    /// Returns the number of calls.
     pub fn num_threads(&self) -> usize {
         self.num_threads
     }
 }
 
-/// The contexts of the calls, for so many threads.
+/// Returns the contexts of `num_threads` calls.
 pub(crate) fn contexts(num_threads: usize) -> impl Iterator<Item = BroadcastContext> {
     (0..num_threads).map(move |index| BroadcastContext { index, num_threads })
 }
 
-/// One call of `op`, under its index.
+/// Calls `op` with the thread's index set to that of the context.
 pub(crate) fn call<R>(context: BroadcastContext, op: impl FnOnce(BroadcastContext) -> R) -> R {
     pool::with_index(Some(context.index), || op(context))
 }
 
-/// Calls `op` for each thread that this thread's pool would have, or the global one outside of any. The calls run one
-/// after another on the pool's worker; returns the results in the order of the indices.
+/// Calls `op` for each thread that this thread's pool claims to have, or the global pool outside of any pool. The
+/// calls run one after another on the pool's worker. Returns the results in the order of the indices.
 ///
 /// # Panics
-/// With the first panic of `op`, after all calls have ended.
+/// If `op` panics, with the first panic, after all calls have ended.
 pub fn broadcast<F, R>(op: F) -> Vec<R>
 where
     F: Fn(BroadcastContext) -> R + Sync,
@@ -58,9 +58,9 @@ where
     })
 }
 
-/// As [`broadcast`], but does not wait.
+/// Calls `op` like [`broadcast`], but does not wait.
 ///
-/// A panic goes to the pool's panic handler; without one, the process aborts.
+/// A panic goes to the pool's panic handler. Without a handler, the process aborts.
 pub fn spawn_broadcast<F>(op: F)
 where
     F: Fn(BroadcastContext) + Send + Sync + 'static,
@@ -68,7 +68,7 @@ where
     each_detached(op, pool::current_num_threads(), detached::spawn);
 }
 
-/// Spawns each call by itself.
+/// Spawns each call as a separate task.
 pub(crate) fn each_detached<F>(op: F, num_threads: usize, spawn: impl Fn(Box<dyn FnOnce() + Send>))
 where
     F: Fn(BroadcastContext) + Send + Sync + 'static,

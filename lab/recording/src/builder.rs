@@ -1,4 +1,4 @@
-//! How a pool is built.
+//! Building a pool.
 
 use std::any::Any;
 use std::io;
@@ -8,44 +8,44 @@ use comity::{BuildError, MAX_THREADS, Policy, ThreadBuilder};
 use crate::pool::{self, ThreadPool};
 use crate::process;
 
-/// Returns a builder whose pools are lenient as those of [`comity::internal::lenient_builder`].
+/// Returns a builder whose pools are as lenient as those of [`comity::internal::lenient_builder`].
 pub fn lenient_builder() -> ThreadPoolBuilder {
     ThreadPoolBuilder { inner: comity::internal::lenient_builder(), ..ThreadPoolBuilder::new() }
 }
 
-/// What a pool is to be like: as in `comity`, but for the number of its threads, which is only told.
+/// The options of a pool, as in `comity`. The pool only claims to have the chosen number of threads.
 #[derive(Default)]
 pub struct ThreadPoolBuilder {
     inner: comity::ThreadPoolBuilder,
-    /// 0: not chosen.
+    /// The chosen number of threads, or 0.
     num_threads: usize,
     use_current_thread: bool,
     start_handler: Option<Box<dyn Fn(usize) + Send + Sync>>,
 }
 
 impl ThreadPoolBuilder {
-    /// All defaults.
+    /// Creates a builder with all defaults.
     pub fn new() -> ThreadPoolBuilder {
         ThreadPoolBuilder::default()
     }
 
-    /// How many threads the pool says that it has. 0, or not set: as in `comity`.
+    /// Sets the number of threads that the pool claims to have. For 0 and the default, see `comity`.
     pub fn num_threads(self, num_threads: usize) -> Self {
         ThreadPoolBuilder { num_threads, ..self }
     }
 
-    /// Makes the thread that builds the pool its first worker. A second takes what comes from other threads, where
-    /// more than one was asked for.
+    /// Makes the calling thread the pool's first worker. If more than one thread was requested, the pool has a second
+    /// worker for tasks from other threads.
     pub fn use_current_thread(self) -> Self {
         ThreadPoolBuilder { inner: self.inner.use_current_thread(), use_current_thread: true, ..self }
     }
 
-    /// Its worker takes the oldest of the tasks that it has spawned first.
+    /// Makes the worker run the oldest of the tasks that it has spawned first.
     pub fn breadth_first(self) -> Self {
         ThreadPoolBuilder { inner: self.inner.breadth_first(), ..self }
     }
 
-    /// Names the worker's thread by its index.
+    /// Sets the name of the worker's thread by its index.
     pub fn thread_name<F>(self, name: F) -> Self
     where
         F: FnMut(usize) -> String + 'static,
@@ -53,12 +53,12 @@ impl ThreadPoolBuilder {
         ThreadPoolBuilder { inner: self.inner.thread_name(name), ..self }
     }
 
-    /// Bytes of stack of the worker's thread.
+    /// Sets the stack size of the worker's thread, in bytes.
     pub fn stack_size(self, bytes: usize) -> Self {
         ThreadPoolBuilder { inner: self.inner.stack_size(bytes), ..self }
     }
 
-    /// Called with a panic that nothing waits for. Not set, or if it panics itself: the process aborts.
+    /// Sets the handler of panics that no caller waits for. Without a handler, or if it panics, the process aborts.
     pub fn panic_handler<F>(self, handler: F) -> Self
     where
         F: Fn(Box<dyn Any + Send>) + Send + Sync + 'static,
@@ -66,7 +66,7 @@ impl ThreadPoolBuilder {
         ThreadPoolBuilder { inner: self.inner.panic_handler(handler), ..self }
     }
 
-    /// Called by the worker's thread with its index, before anything else runs on it.
+    /// Sets a function that the worker's thread calls with its index before any other code runs on it.
     pub fn start_handler<F>(self, handler: F) -> Self
     where
         F: Fn(usize) + Send + Sync + 'static,
@@ -74,7 +74,7 @@ impl ThreadPoolBuilder {
         ThreadPoolBuilder { start_handler: Some(Box::new(handler)), ..self }
     }
 
-    /// Called by the worker's thread with its index, after everything else has run on it.
+    /// Sets a function that the worker's thread calls with its index after all other code has run.
     pub fn exit_handler<F>(self, handler: F) -> Self
     where
         F: Fn(usize) + Send + Sync + 'static,
@@ -105,10 +105,10 @@ impl ThreadPoolBuilder {
         pool::building_global(|| inner.build_global().map(|()| is_built()))
     }
 
-    /// [`ThreadPoolBuilder::build_global`] as in [`ThreadPoolBuilder::build_with`].
+    /// Builds the global pool like [`ThreadPoolBuilder::build_global`], on the thread that `spawn` provides.
     ///
     /// # Errors
-    /// As both.
+    /// As for [`ThreadPoolBuilder::build_global`] and [`ThreadPoolBuilder::build_with`].
     pub fn build_global_with<F>(self, spawn: F) -> Result<(), BuildError>
     where
         F: FnMut(ThreadBuilder) -> io::Result<()>,
@@ -117,7 +117,8 @@ impl ThreadPoolBuilder {
         pool::building_global(|| inner.build_global_with(spawn).map(|()| is_built()))
     }
 
-    /// What builds it, how many threads it says that it has, and what is to be done when it is built.
+    /// Returns the inner builder, the number of threads that the pool claims, and a function to call when the pool is
+    /// built.
     fn ready(self, is_global: bool) -> Result<(comity::ThreadPoolBuilder, usize, impl FnOnce()), BuildError> {
         let ThreadPoolBuilder { inner, num_threads, use_current_thread, start_handler } = self;
         let threads = match num_threads {
@@ -135,7 +136,7 @@ impl ThreadPoolBuilder {
             .policy(Policy::plain())
             .start_handler(move |index| {
                 pool::is_worker_of(threads);
-                // Before the handler, which may wait for a thread that asks.
+                // Publish the number before calling the handler, which may wait for a thread that asks for it.
                 tell();
                 if let Some(handler) = &start_handler {
                     handler(index);

@@ -1,18 +1,18 @@
-//! A fork of children that run one after another.
+//! A fork whose children run one after another.
 
 use crate::session::{self, Fork};
 
-/// The children of a fork. It begins with the first of them.
+/// The children of a fork. The first child begins the fork.
 #[derive(Debug, Default)]
 pub(crate) struct Children(Option<Fork>);
 
 impl Children {
-    /// Those of a fork that has its first child running already.
+    /// Creates the children of a fork whose first child already runs.
     pub(crate) fn of(fork: Option<Fork>) -> Children {
         Children(fork)
     }
 
-    /// The next child begins.
+    /// Begins the next child.
     pub(crate) fn next(&mut self) {
         match &self.0 {
             Some(fork) => session::next(fork),
@@ -20,7 +20,7 @@ impl Children {
         }
     }
 
-    /// All are over.
+    /// Ends the last child.
     pub(crate) fn join(self) {
         if let Some(fork) = self.0 {
             session::join(fork);

@@ -1,4 +1,4 @@
-//! What measuring costs.
+//! The cost of measuring.
 
 use std::hint::black_box;
 
@@ -7,17 +7,17 @@ use comity_os::stopwatch::Stopwatch;
 
 use crate::session::{fork_join, in_quiet, record};
 
-/// What measuring costs, which is subtracted.
+/// The costs of measuring, which are subtracted from the lengths.
 #[derive(Clone, Copy, Debug)]
 pub struct Costs {
-    /// What is measured of a stretch in which nothing is done, in nanoseconds.
+    /// The measured length of a stretch that does nothing, in ns.
     pub clock_ns: u64,
-    /// What a join costs that is counted and not measured, in nanoseconds.
+    /// The cost of a join that is counted and not measured, in ns.
     pub quiet_ns: f64,
 }
 
 impl Costs {
-    /// Measures them, in some milliseconds.
+    /// Measures the costs. Takes some milliseconds.
     pub fn calibrated() -> Costs {
         Costs { clock_ns: clock_ns(), quiet_ns: quiet_ns() }
     }
@@ -30,7 +30,7 @@ fn serially<RA, RB>(a: impl FnOnce() -> RA, b: impl FnOnce() -> RB) -> (RA, RB) 
     (a(), b())
 }
 
-/// A tree of joins that do nothing.
+/// Runs a tree of joins that do nothing.
 macro_rules! tree {
     ($join:path) => {{
         fn tree(levels: u32) -> u64 {
@@ -49,7 +49,7 @@ fn median(mut numbers: Vec<f64>) -> f64 {
     numbers[numbers.len() / 2]
 }
 
-/// What is measured of a stretch of such a tree, in the mean.
+/// Returns the mean measured length of a stretch of such a tree, in ns.
 fn clock_ns() -> u64 {
     let nothing = Costs { clock_ns: 0, quiet_ns: 0.0 };
     let stretches = 3 * ((1u64 << LEVELS) - 1) + 1;
@@ -60,7 +60,7 @@ fn clock_ns() -> u64 {
     median(each.collect()).round() as u64
 }
 
-/// By how much a tree of joins that do nothing takes longer in quiet than serially, per join.
+/// Returns the additional time per join, in ns, of a tree of empty joins in a quiet fork compared with serial calls.
 fn quiet_ns() -> f64 {
     let time = |body: &dyn Fn() -> u64| {
         let mut watch = Stopwatch::start();

@@ -1,12 +1,12 @@
-//! Tasks for which no other waits.
+//! Tasks that no other task waits for.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use crate::{pool, process, session};
 
-/// Runs `task` some time on the worker of this thread's pool, or of the global one outside of any.
+/// Runs `task` at some later time on the worker of this thread's pool, or of the global pool outside of any pool.
 ///
-/// A panic goes to the pool's panic handler; without one, the process aborts.
+/// A panic goes to the pool's panic handler. Without a handler, the process aborts.
 pub fn spawn<F>(task: F)
 where
     F: FnOnce() + Send + 'static,
@@ -15,7 +15,7 @@ where
     comity::spawn(|| run(task));
 }
 
-/// As [`spawn`], but the worker begins with the oldest of the tasks that it has spawned.
+/// Runs `task` like [`spawn`], but the worker runs the oldest of the tasks that it has spawned first.
 pub fn spawn_fifo<F>(task: F)
 where
     F: FnOnce() + Send + 'static,
@@ -24,7 +24,7 @@ where
     comity::spawn_fifo(|| run(task));
 }
 
-/// What spawns is a thread that forks; outside of any pool it needs the global one.
+/// Begins the session of a spawning thread. Outside of any pool, the thread also needs the global pool.
 fn begin() {
     if !pool::is_worker() {
         pool::global();
@@ -32,7 +32,7 @@ fn begin() {
     }
 }
 
-/// Runs a task on a worker, apart from the run that is there.
+/// Runs a task on a worker, separately from the run that it interrupts.
 pub(crate) fn run(task: impl FnOnce()) {
     let outer = session::take();
     match process::begin_detached() {

@@ -6,7 +6,7 @@ use crate::session::{fork_join, is_quiet};
 /// Runs `a` and then `b`, and returns both results.
 ///
 /// # Panics
-/// With the panic of `a` or of `b`, after both have ended. If both panic, with that of `a`.
+/// If `a` or `b` panics, with that panic, after both have ended. If both panic, with the panic of `a`.
 #[inline]
 pub fn join<A, B, RA, RB>(a: A, b: B) -> (RA, RB)
 where
@@ -18,10 +18,10 @@ where
     join_context(|_| a(), |_| b())
 }
 
-/// [`join`], with closures that are told whether they run on another thread than the one that called.
+/// Runs both closures like [`join`], and tells each whether it runs on another thread than the caller's.
 ///
 /// # Panics
-/// As [`join`].
+/// See [`join`].
 #[inline]
 pub fn join_context<A, B, RA, RB>(a: A, b: B) -> (RA, RB)
 where
@@ -30,14 +30,14 @@ where
     RA: Send,
     RB: Send,
 {
-    // What is quiet is on a worker.
+    // A quiet fork is always on a worker.
     if !is_quiet() && !pool::begin() {
         return outside(a, b);
     }
     fork_join(|| a(FnContext { migrated: false }), || b(FnContext { migrated: false }))
 }
 
-/// Both move to the global pool.
+/// Moves both closures to the global pool.
 #[cold]
 #[inline(never)]
 fn outside<A, B, RA, RB>(a: A, b: B) -> (RA, RB)
@@ -50,14 +50,14 @@ where
     pool::on_worker(|| fork_join(|| a(FnContext { migrated: true }), || b(FnContext { migrated: true })))
 }
 
-/// Where a closure of [`join_context`] runs.
+/// The context of a closure of [`join_context`].
 #[derive(Clone, Copy, Debug)]
 pub struct FnContext {
     migrated: bool,
 }
 
 impl FnContext {
-    /// Whether this is another thread than the one that called [`join_context`].
+    /// True if this thread is not the one that called [`join_context`].
     pub fn migrated(&self) -> bool {
         self.migrated
     }

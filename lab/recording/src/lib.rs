@@ -1,13 +1,13 @@
-//! The runtime's interface for a run that is recorded. Every pool has one worker, on which the program runs serially,
-//! and each stretch between its forks and joins is measured.
+//! The runtime's interface for recorded runs. Every pool has one worker, on which the program runs serially. Each
+//! stretch between two forks or joins is measured.
 //!
-//! What is public here has its namesake in `comity`. The drop-in for rayon-core is compiled against either of the two;
-//! `comity rayon enable --record` chooses this one, and `comity-lab record -- COMMAND` runs what was built.
+//! Each public item has a namesake in `comity`. The drop-in for rayon-core is compiled against one of the two crates;
+//! `comity rayon enable --record` chooses this one, and `comity-lab record -- COMMAND` runs the result.
 //!
-//! This crate schedules nothing and knows no policy: it says when a task begins and ends, and `comity_graph` makes a
-//! graph of that. The crate's `README.md` says which variables it obeys, what the graph has, and which programs stand
-//! still here. Begin with `session.rs`: a recorder and a thread's clock, which go along where a thread hands over to a
-//! pool.
+//! This crate schedules nothing and knows no policy. It reports the begin and end of each task, and `comity_graph`
+//! makes a graph of the reports. The crate's `README.md` describes its environment variables, the contents of the
+//! graph, and the programs that hang under this crate. Begin with `session.rs`: a recorder and a thread's clock,
+//! which move with a run from thread to pool.
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), warn(clippy::disallowed_methods, clippy::print_stderr))]
 

@@ -17,15 +17,15 @@ pub(crate) enum Place {
 }
 
 impl Place {
-    /// Finds the place that `path` names. A file is emptied: a file that stays empty says that the program has begun
-    /// and was ended from outside, or has aborted.
+    /// Finds the place that `path` names, and empties a file. A file that stays empty shows that the program has
+    /// started and was then killed or has aborted.
     ///
     /// # Errors
     /// Errors of the system; a pipe is refused.
     pub(crate) fn claim(path: &Path) -> io::Result<Place> {
         match fs::metadata(path) {
             Ok(found) if is_pipe(&found) => {
-                // Without a reader, the program would wait in its first fork.
+                // Without a reader, opening the pipe would block the program in its first fork.
                 Err(io::Error::other("it is a pipe; set the variable to the name of a file"))
             }
             Ok(found) if !found.is_file() && !found.is_dir() => {
@@ -45,7 +45,7 @@ impl Place {
         path
     }
 
-    /// Writes the recording. A file gets the whole of it at once, and keeps its permissions.
+    /// Writes the recording. A file is replaced in one step, and keeps its permissions.
     ///
     /// # Errors
     /// Errors of the system.
@@ -57,7 +57,8 @@ impl Place {
         part.push(format!(".{}.part", std::process::id()));
         let replaced = match prepare(path, part.as_ref()) {
             Ok(()) => to_file(&part, text).and_then(|()| fs::rename(&part, path)),
-            // The folder takes no other file. The recording's own is empty, so it has nothing to lose.
+            // The folder accepts no other file. The recording's own file is empty, so writing to it directly loses
+            // nothing.
             Err(_) => to_file(path, text),
         };
         if replaced.is_err() {
@@ -67,7 +68,7 @@ impl Place {
     }
 }
 
-/// Makes the file `part`, empty, with the owner and the permissions of the file at `path`.
+/// Creates the empty file `part`, with the owner and the permissions of the file at `path`.
 fn prepare(path: &Path, part: &Path) -> io::Result<()> {
     to_file(part, "")?;
     let Ok(old) = fs::metadata(path) else { return Ok(()) };
@@ -78,7 +79,7 @@ fn prepare(path: &Path, part: &Path) -> io::Result<()> {
     alike
 }
 
-/// The path with the process's number for each `%p`. Its other bytes may be no Unicode.
+/// Replaces each `%p` of the path by the process's number. The other bytes need not be Unicode.
 #[cfg(unix)]
 pub(crate) fn numbered(path: OsString, process: u32) -> PathBuf {
     use std::os::unix::ffi::OsStringExt;

@@ -1,4 +1,4 @@
-//! Pools of one worker, what they say of themselves, and how a run comes to one.
+//! Pools of one worker, the number of threads that they claim, and moving a run to a pool.
 
 use std::cell::Cell;
 use std::fmt;
@@ -13,29 +13,29 @@ use crate::scope::{self, Scope, ScopeFifo};
 use crate::{detached, join, session};
 
 thread_local! {
-    /// On a worker: how many threads its pool would have; elsewhere 0.
+    /// The number of threads that a worker's pool claims to have. 0 on threads that are no workers.
     static THREADS: Cell<usize> = const { Cell::new(0) };
-    /// Within a call of a broadcast: the index that it has.
+    /// During a call of a broadcast, the index of the call.
     static INDEX: Cell<Option<usize>> = const { Cell::new(None) };
 }
 
-/// How many threads the global pool would have. 0: it is not built.
+/// The number of threads that the global pool claims to have. 0 until the pool is built.
 static GLOBAL: AtomicUsize = AtomicUsize::new(0);
 
-/// How many threads are trying to build it.
+/// The number of threads that are trying to build the global pool.
 static BUILDERS: AtomicUsize = AtomicUsize::new(0);
 
-/// This thread is a worker of a pool that would have so many threads.
+/// Notes that this thread is a worker of a pool that claims to have this number of threads.
 pub(crate) fn is_worker_of(threads: usize) {
     THREADS.set(threads);
 }
 
-/// The global pool would have so many threads.
+/// Notes the number of threads that the global pool claims to have.
 pub(crate) fn is_global(threads: usize) {
     GLOBAL.store(threads, Ordering::Release);
 }
 
-/// Calls what builds the global pool.
+/// Calls `build`, which builds the global pool, and counts the builders meanwhile.
 pub(crate) fn building_global(build: impl FnOnce() -> Result<(), BuildError>) -> Result<(), BuildError> {
     BUILDERS.fetch_add(1, Ordering::Relaxed);
     let outcome = build();
@@ -43,7 +43,8 @@ pub(crate) fn building_global(build: impl FnOnce() -> Result<(), BuildError>) ->
     outcome
 }
 
-/// How many threads the global pool would have, which is built at its first use. For threads outside of any pool.
+/// Returns the number of threads that the global pool claims to have. Builds it at its first use. For threads of no
+/// pool.
 pub(crate) fn global() -> usize {
     match GLOBAL.load(Ordering::Acquire) {
         0 => build_global(),
@@ -57,7 +58,7 @@ fn build_global() -> usize {
         Ok(()) | Err(BuildError::GlobalPoolExists) => {}
         Err(error) => panic!("the global pool cannot be built: {error}"),
     }
-    // Where another thread has built it, its worker says the number as soon as it begins.
+    // If another thread has built the pool, the pool's worker publishes the number when it begins.
     loop {
         let builders = BUILDERS.load(Ordering::Acquire);
         let threads = GLOBAL.load(Ordering::Acquire);
@@ -72,13 +73,13 @@ fn build_global() -> usize {
     }
 }
 
-/// Whether this thread is a worker of some pool.
+/// True if this thread is a worker of a pool.
 #[inline]
 pub(crate) fn is_worker() -> bool {
     comity::current_thread_index().is_some()
 }
 
-/// Makes this thread ready to fork, if it is a worker; whether it is.
+/// Prepares this thread for a fork, if it is a worker. Returns true if it is one.
 pub(crate) fn begin() -> bool {
     let is_worker = is_worker();
     if is_worker {
@@ -87,7 +88,7 @@ pub(crate) fn begin() -> bool {
     is_worker
 }
 
-/// What `body` does under this index.
+/// Runs `body` with this index of a broadcast.
 pub(crate) fn with_index<R>(index: Option<usize>, body: impl FnOnce() -> R) -> R {
     let before = INDEX.replace(index);
     let result = catch_unwind(AssertUnwindSafe(body));
@@ -95,7 +96,8 @@ pub(crate) fn with_index<R>(index: Option<usize>, body: impl FnOnce() -> R) -> R
     result.unwrap_or_else(|payload| resume_unwind(payload))
 }
 
-/// Runs `body` on a worker of this thread's pool, or of the global one outside of any; this thread's run goes along.
+/// Runs `body` on a worker of this thread's pool, or of the global pool outside of any pool. This thread's run moves
+/// along.
 pub(crate) fn on_worker<R: Send>(body: impl FnOnce() -> R + Send) -> R {
     if begin() {
         return body();
@@ -104,7 +106,7 @@ pub(crate) fn on_worker<R: Send>(body: impl FnOnce() -> R + Send) -> R {
     hand_over(body, |run| comity::on_worker(|_| run()))
 }
 
-/// Has `there` run `body` on another thread, to which this thread's run goes and comes back.
+/// Lets `there` run `body` on another thread. This thread's session moves to that thread and back.
 fn hand_over<R: Send>(body: impl FnOnce() -> R + Send, there: impl FnOnce(&mut (dyn FnMut() + Send))) -> R {
     session::begin();
     let mut baggage = session::take();
@@ -114,7 +116,7 @@ fn hand_over<R: Send>(body: impl FnOnce() -> R + Send, there: impl FnOnce(&mut (
     there(&mut || {
         let outer = session::take();
         session::put(std::mem::take(moving));
-        // Nothing was taken along where nothing is measured, or from a thread that is ending.
+        // No session was moved if nothing is measured, or if the caller's thread is ending.
         session::count_only();
         let body = body.take().expect("a pool runs it once");
         outcome = Some(catch_unwind(AssertUnwindSafe(body)));
@@ -125,8 +127,8 @@ fn hand_over<R: Send>(body: impl FnOnce() -> R + Send, there: impl FnOnce(&mut (
     outcome.expect("a pool runs it before it returns").unwrap_or_else(|payload| resume_unwind(payload))
 }
 
-/// The number of threads that this thread's pool would have, or the global one outside of any: for so many a program
-/// divides its work.
+/// Returns the number of threads that this thread's pool claims to have, or the global pool outside of any pool. A
+/// program divides its work by this number.
 pub fn current_num_threads() -> usize {
     match THREADS.get() {
         0 => global(),
@@ -134,16 +136,16 @@ pub fn current_num_threads() -> usize {
     }
 }
 
-/// This thread's index in its pool, which is 0 but within a broadcast and on threads that [became a pool's
-/// first](crate::ThreadPoolBuilder::use_current_thread); `None` outside of any.
+/// Returns this thread's index in its pool, or `None` outside of any pool. The index is 0, except within a broadcast
+/// and on threads that [became a pool's first](crate::ThreadPoolBuilder::use_current_thread).
 #[inline]
 pub fn current_thread_index() -> Option<usize> {
     comity::current_thread_index().map(|own| INDEX.get().unwrap_or(own))
 }
 
-/// A pool of one worker.
+/// A pool with one worker.
 ///
-/// Dropping the handle ends the pool, as it does in `comity`.
+/// Dropping the handle ends the pool, as in `comity`.
 pub struct ThreadPool {
     inner: comity::ThreadPool,
     threads: usize,
@@ -157,7 +159,7 @@ impl ThreadPool {
     /// Runs `task` on the worker of this pool and returns its result.
     ///
     /// # Panics
-    /// With the panic of `task`.
+    /// If `task` panics, with that panic.
     pub fn install<F, R>(&self, task: F) -> R
     where
         F: FnOnce() -> R + Send,
@@ -169,7 +171,7 @@ impl ThreadPool {
         hand_over(task, |run| self.inner.install(run))
     }
 
-    /// [`join`](crate::join()) in this pool.
+    /// Runs both closures in this pool, like [`join`](crate::join()).
     pub fn join<A, B, RA, RB>(&self, a: A, b: B) -> (RA, RB)
     where
         A: FnOnce() -> RA + Send,
@@ -180,7 +182,7 @@ impl ThreadPool {
         self.install(|| join::join(a, b))
     }
 
-    /// [`scope`](crate::scope()) in this pool.
+    /// Calls `body` with a scope of this pool, like [`scope`](crate::scope()).
     pub fn scope<'scope, F, R>(&self, body: F) -> R
     where
         F: FnOnce(&Scope<'scope>) -> R + Send,
@@ -189,7 +191,7 @@ impl ThreadPool {
         self.install(|| scope::scope(body))
     }
 
-    /// [`scope_fifo`](crate::scope_fifo()) in this pool.
+    /// Calls `body` with a scope of this pool, like [`scope_fifo`](crate::scope_fifo()).
     pub fn scope_fifo<'scope, F, R>(&self, body: F) -> R
     where
         F: FnOnce(&ScopeFifo<'scope>) -> R + Send,
@@ -198,7 +200,7 @@ impl ThreadPool {
         self.install(|| scope::scope_fifo(body))
     }
 
-    /// [`in_place_scope`](crate::in_place_scope()): `body` runs on this thread, its tasks in this pool.
+    /// Calls `body` on this thread, and runs its tasks in this pool. See [`in_place_scope`](crate::in_place_scope()).
     pub fn in_place_scope<'scope, F, R>(&self, body: F) -> R
     where
         F: FnOnce(&Scope<'scope>) -> R,
@@ -206,7 +208,8 @@ impl ThreadPool {
         Scope::complete(Some(self), body)
     }
 
-    /// [`in_place_scope_fifo`](crate::in_place_scope_fifo()): `body` runs on this thread, its tasks in this pool.
+    /// Calls `body` on this thread, and runs its tasks in this pool. See
+    /// [`in_place_scope_fifo`](crate::in_place_scope_fifo()).
     pub fn in_place_scope_fifo<'scope, F, R>(&self, body: F) -> R
     where
         F: FnOnce(&ScopeFifo<'scope>) -> R,
@@ -214,7 +217,7 @@ impl ThreadPool {
         ScopeFifo::complete(Some(self), body)
     }
 
-    /// [`broadcast`](crate::broadcast()) to this pool.
+    /// Calls `op` for each thread that this pool claims to have, like [`broadcast`](crate::broadcast()).
     pub fn broadcast<F, R>(&self, op: F) -> Vec<R>
     where
         F: Fn(BroadcastContext) -> R + Sync,
@@ -223,7 +226,7 @@ impl ThreadPool {
         self.install(|| broadcast::broadcast(&op))
     }
 
-    /// [`spawn_broadcast`](crate::spawn_broadcast()) to this pool.
+    /// Calls `op` in this pool without waiting, like [`spawn_broadcast`](crate::spawn_broadcast()).
     pub fn spawn_broadcast<F>(&self, op: F)
     where
         F: Fn(BroadcastContext) + Send + Sync + 'static,
@@ -231,7 +234,7 @@ impl ThreadPool {
         broadcast::each_detached(op, self.threads, |call| self.spawn(call));
     }
 
-    /// [`spawn`](crate::spawn()) into this pool.
+    /// Spawns a task into this pool, like [`spawn`](crate::spawn()).
     pub fn spawn<F>(&self, task: F)
     where
         F: FnOnce() + Send + 'static,
@@ -240,7 +243,7 @@ impl ThreadPool {
         self.inner.spawn(|| detached::run(task));
     }
 
-    /// [`spawn_fifo`](crate::spawn_fifo()) into this pool.
+    /// Spawns a task into this pool, like [`spawn_fifo`](crate::spawn_fifo()).
     pub fn spawn_fifo<F>(&self, task: F)
     where
         F: FnOnce() + Send + 'static,
@@ -249,27 +252,27 @@ impl ThreadPool {
         self.inner.spawn_fifo(|| detached::run(task));
     }
 
-    /// The number of threads that it would have.
+    /// Returns the number of threads that this pool claims to have.
     pub fn current_num_threads(&self) -> usize {
         self.threads
     }
 
-    /// [`current_thread_index`], if this thread is a worker of this pool.
+    /// Returns the index of this thread, like [`current_thread_index`]. `None` if it is no worker of this pool.
     pub fn current_thread_index(&self) -> Option<usize> {
         self.inner.current_thread_index().map(|own| INDEX.get().unwrap_or(own))
     }
 
-    /// Whether this thread has tasks that have not begun, if it is a worker of this pool.
+    /// Returns true if this thread has tasks that have not begun. `None` if it is no worker of this pool.
     pub fn current_thread_has_pending_tasks(&self) -> Option<bool> {
         self.inner.current_thread_has_pending_tasks()
     }
 
-    /// [`yield_now`](crate::yield_now()), if this thread is a worker of this pool.
+    /// Runs a queued task like [`yield_now`](crate::yield_now()). `None` if this thread is no worker of this pool.
     pub fn yield_now(&self) -> Option<Yield> {
         self.inner.yield_now()
     }
 
-    /// [`yield_local`](crate::yield_local()), if this thread is a worker of this pool.
+    /// Runs a queued task like [`yield_local`](crate::yield_local()). `None` if this thread is no worker of this pool.
     pub fn yield_local(&self) -> Option<Yield> {
         self.inner.yield_local()
     }

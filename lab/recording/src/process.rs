@@ -1,4 +1,4 @@
-//! What the process is asked to record, and what is written when it ends.
+//! The request to record this process, and the file that is written when it ends.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -16,16 +16,16 @@ use crate::costs::Costs;
 use crate::place::{Place, numbered};
 use crate::session;
 
-/// The merge length where none is chosen: a steal costs less than a tenth of it.
+/// The default merge length, in ns. A steal costs less than a tenth of it.
 pub const MERGE_NS: u64 = 2_000;
 
-/// So long a program that ends waits for threads that are ending too.
+/// The maximum time that an ending program waits for threads that are ending too.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// What the environment asks for.
+/// The recording that the environment requests.
 #[derive(Debug)]
 struct Request {
-    /// A process that was forked from this one writes nothing.
+    /// The process that read the request. A process that was forked from it writes nothing.
     process: u32,
     wanted: Wanted,
 }
@@ -33,30 +33,30 @@ struct Request {
 #[derive(Debug)]
 enum Wanted {
     Nothing,
-    /// The processor time of the run that is not measured.
+    /// The processor time of the run, which is not measured otherwise.
     Time(Place),
     Graph {
         file: Place,
         merge_ns: u64,
         costs: Costs,
-        /// The processor time in which the costs were measured.
+        /// The processor time that measuring the costs took.
         calibrating: Duration,
     },
 }
 
 static REQUEST: OnceLock<Request> = OnceLock::new();
 
-/// The most threads that a pool of the process would have.
+/// The largest number of threads that any pool of the process claims to have.
 static THREADS: AtomicUsize = AtomicUsize::new(0);
 
-/// How many sessions have begun, in all, and how many of them are over.
+/// The number of sessions that have begun.
 static BEGUN: AtomicU64 = AtomicU64::new(0);
 static ENDED: AtomicU64 = AtomicU64::new(0);
 
-/// What threads have recorded that are over.
+/// The recordings of ended threads.
 static ENDED_THREADS: Mutex<Vec<Recorder>> = Mutex::new(Vec::new());
 
-/// What detached tasks have recorded that are over, as children of one fork.
+/// The recordings of ended detached tasks, as children of one fork.
 static DETACHED: Mutex<Option<Recorder>> = Mutex::new(None);
 
 fn wanted() -> &'static Wanted {
@@ -118,37 +118,37 @@ fn recorder() -> Option<Recorder> {
     Some(Recorder::new(0, *merge_ns, costs.clock_ns, costs.quiet_ns))
 }
 
-/// One more session begins: its number.
+/// Counts a new session, and returns its number.
 fn count() -> u64 {
     BEGUN.fetch_add(1, Ordering::Relaxed)
 }
 
-/// For a thread that forks for the first time: a recorder, what its clock says now, and its number. `None`: nothing is
-/// recorded.
+/// Begins the recording of a thread that forks for the first time. Returns a recorder, the thread's processor time in
+/// ns, and the session's number. `None` if nothing is recorded.
 pub(crate) fn begin() -> Option<(Recorder, u64, u64)> {
     if let Some(Request { wanted: Wanted::Nothing | Wanted::Time(_), .. }) = REQUEST.get() {
         return None;
     }
-    // Before the costs are measured, which the thread may have to do.
+    // Read the clock before `recorder`, which may measure the costs on this thread.
     let used = ThreadId::current().cpu_time().unwrap_or_default();
     Some((recorder()?, used.as_nanos() as u64, count()))
 }
 
-/// What a thread has recorded that is over.
+/// Keeps the recording of an ended thread.
 pub(crate) fn keep(recorder: Recorder) {
     lock(&ENDED_THREADS).push(recorder);
     ENDED.fetch_add(1, Ordering::Release);
 }
 
-/// A recorder of a detached task that begins, with its number. `None`: nothing is recorded.
+/// Returns a recorder and a number for a detached task that begins. `None` if nothing is recorded.
 pub(crate) fn begin_detached() -> Option<(Recorder, u64)> {
-    // Before the lock: the costs may have to be measured first.
+    // Create the recorder before taking the lock, because the costs may have to be measured first.
     let first = recorder()?;
     let recorder = lock(&DETACHED).get_or_insert(first).apart();
     Some((recorder, count()))
 }
 
-/// Such a task is over.
+/// Adds the recording of an ended detached task.
 pub(crate) fn keep_detached(recorder: Recorder) {
     if let Some(all) = &mut *lock(&DETACHED) {
         all.add(recorder);
@@ -156,7 +156,7 @@ pub(crate) fn keep_detached(recorder: Recorder) {
     ENDED.fetch_add(1, Ordering::Release);
 }
 
-/// A pool would have so many threads.
+/// Notes that a pool claims to have this number of threads.
 pub(crate) fn has_pool(threads: usize) {
     THREADS.fetch_max(threads, Ordering::Relaxed);
 }
@@ -171,7 +171,7 @@ extern "C" fn at_exit() {
         Wanted::Nothing => return,
         Wanted::Time(file) => (file, file.put(used.as_nanos().to_string().as_bytes())),
         Wanted::Graph { file, calibrating, .. } => {
-            // What panics here must not unwind into the C library.
+            // A panic here must not unwind into the C library.
             let graph = std::panic::catch_unwind(|| graph(used.saturating_sub(*calibrating)));
             match graph.unwrap_or_else(|_| Err("the recorder panicked, which is a bug in comity".into())) {
                 Ok(text) => (file, file.put(&text)),
@@ -184,17 +184,17 @@ extern "C" fn at_exit() {
     }
 }
 
-/// The file as it is written, of all that was recorded.
+/// Returns the contents of the file: the graph of everything that was recorded.
 fn graph(used: Duration) -> Result<Vec<u8>, String> {
     if let Some(recorder) = session::end() {
         keep(recorder);
     }
     let running = || {
-        // In this order: of each that has ended, it is seen that it had begun.
+        // Read in this order: if the end of a session is counted in `ended`, its begin is counted too.
         let ended = ENDED.load(Ordering::Acquire);
         BEGUN.load(Ordering::Relaxed) - ended
     };
-    // A scoped thread may be done with its closure and still be ending.
+    // A scoped thread may have finished its closure and still be ending.
     let began = Instant::now();
     while running() > 0 && began.elapsed() < PATIENCE {
         std::thread::sleep(Duration::from_millis(1));

@@ -1,4 +1,4 @@
-//! `scope`: any number of tasks that may borrow, all finished when it returns.
+//! `scope`: any number of tasks that may borrow, all of which have finished when it returns.
 
 use std::any::Any;
 use std::collections::VecDeque;
@@ -13,24 +13,24 @@ use crate::children::Children;
 use crate::pool::{self, ThreadPool};
 use crate::session::{self, Fork, Place};
 
-/// A scope: tasks that may borrow what outlives `'scope`, each of which gets it.
+/// A scope: tasks that may borrow data that outlives `'scope`. Each task receives the scope.
 pub struct Tasks<'scope, const FIFO: bool> {
     group: Group<Task<'scope, FIFO>>,
 }
 
-/// Spawns tasks that may borrow what outlives `'scope`. See [`scope()`].
+/// A scope, into which tasks are spawned that may borrow data that outlives `'scope`. See [`scope()`].
 pub type Scope<'scope> = Tasks<'scope, false>;
 
-/// A [`Scope`] that begins with the oldest of what a body has spawned. See [`scope_fifo()`].
+/// A [`Scope`] that runs the oldest task of a body first. See [`scope_fifo()`].
 pub type ScopeFifo<'scope> = Tasks<'scope, true>;
 
 type Task<'scope, const FIFO: bool> = Box<dyn FnOnce(&Tasks<'scope, FIFO>) + Send + 'scope>;
 
-/// Calls `body` with a scope to spawn tasks in, and returns after `body` and all tasks, those that tasks spawned
-/// included, have finished. Of what a body has spawned the newest begins.
+/// Calls `body` with a scope to spawn tasks in. Returns after `body` and all tasks have finished, including tasks
+/// that tasks spawned. The newest task of a body runs first.
 ///
 /// # Panics
-/// With the first panic of `body` or of a task, after all have ended.
+/// If `body` or a task panics, with the first panic, after all have ended.
 pub fn scope<'scope, F, R>(body: F) -> R
 where
     F: FnOnce(&Scope<'scope>) -> R + Send,
@@ -39,10 +39,10 @@ where
     pool::on_worker(|| in_place_scope(body))
 }
 
-/// As [`scope()`], but of what a body has spawned the oldest begins.
+/// Calls `body` like [`scope()`], but the oldest task of a body runs first.
 ///
 /// # Panics
-/// As [`scope()`].
+/// See [`scope()`].
 pub fn scope_fifo<'scope, F, R>(body: F) -> R
 where
     F: FnOnce(&ScopeFifo<'scope>) -> R + Send,
@@ -51,10 +51,10 @@ where
     pool::on_worker(|| in_place_scope_fifo(body))
 }
 
-/// As [`scope()`], but `body` runs on this thread, whether it is a worker or not.
+/// Calls `body` like [`scope()`], but always on this thread, even if it is no worker.
 ///
 /// # Panics
-/// As [`scope()`].
+/// See [`scope()`].
 pub fn in_place_scope<'scope, F, R>(body: F) -> R
 where
     F: FnOnce(&Scope<'scope>) -> R,
@@ -62,10 +62,10 @@ where
     Tasks::complete(None, body)
 }
 
-/// As [`scope_fifo()`], but `body` runs on this thread, whether it is a worker or not.
+/// Calls `body` like [`scope_fifo()`], but always on this thread, even if it is no worker.
 ///
 /// # Panics
-/// As [`scope()`].
+/// See [`scope()`].
 pub fn in_place_scope_fifo<'scope, F, R>(body: F) -> R
 where
     F: FnOnce(&ScopeFifo<'scope>) -> R,
@@ -74,7 +74,7 @@ where
 }
 
 impl<'scope> Scope<'scope> {
-    /// Runs `task` after the body that spawns it, and before the scope ends. It gets the scope, to spawn more.
+    /// Runs `task` after the body that spawns it, before the scope ends. Passes it the scope, to spawn more tasks.
     pub fn spawn<F>(&self, task: F)
     where
         F: FnOnce(&Scope<'scope>) + Send + 'scope,
@@ -84,7 +84,7 @@ impl<'scope> Scope<'scope> {
 }
 
 impl<'scope> ScopeFifo<'scope> {
-    /// Runs `task` after the body that spawns it, and before the scope ends. It gets the scope, to spawn more.
+    /// Runs `task` after the body that spawns it, before the scope ends. Passes it the scope, to spawn more tasks.
     pub fn spawn_fifo<F>(&self, task: F)
     where
         F: FnOnce(&ScopeFifo<'scope>) + Send + 'scope,
@@ -94,7 +94,7 @@ impl<'scope> ScopeFifo<'scope> {
 }
 
 impl<'scope, const FIFO: bool> Tasks<'scope, FIFO> {
-    /// Calls `op` for each thread that the scope's pool would have, before the scope ends.
+    /// Calls `op` for each thread that the scope's pool claims to have, before the scope ends.
     pub fn spawn_broadcast<F>(&self, op: F)
     where
         F: Fn(&Tasks<'scope, FIFO>, BroadcastContext) + Send + Sync + 'scope,
@@ -106,8 +106,8 @@ impl<'scope, const FIFO: bool> Tasks<'scope, FIFO> {
         }
     }
 
-    /// Runs `body` here, and what it spawns on the worker of `pool`; `None`: of this thread's, or of the global one
-    /// outside of any.
+    /// Runs `body` here, and its tasks on the worker of `pool`. `None` stands for this thread's pool, or the global
+    /// pool outside of any pool.
     pub(crate) fn complete<F, R>(pool: Option<&ThreadPool>, body: F) -> R
     where
         F: FnOnce(&Self) -> R,
@@ -135,25 +135,25 @@ impl<const FIFO: bool> fmt::Debug for Tasks<'_, FIFO> {
     }
 }
 
-/// Tasks of one scope. What a body spawns waits until the body is done.
+/// The tasks of one scope. Tasks that a body spawns wait until the body is done.
 struct Group<T> {
     open: Mutex<Open<T>>,
     panic: Mutex<Option<Box<dyn Any + Send>>>,
-    /// How many threads the scope's pool would have.
+    /// The number of threads that the scope's pool claims to have.
     threads: usize,
 }
 
 /// The body that runs.
 struct Open<T> {
     waiting: VecDeque<T>,
-    /// Where it began: what is spawned from there splits its stretch, or in quiet is taken to be. `None` between
-    /// bodies, and of what is not measured.
+    /// The place where the body began. A spawn at this place splits the body's stretch; in a quiet fork it is assumed
+    /// to do so. `None` between bodies, and if nothing is measured.
     place: Option<Place>,
-    /// The fork with the rest of the body as its first child.
+    /// The fork whose first child is the rest of the body.
     fork: Option<Fork>,
 }
 
-/// A body that is done, and what it has spawned.
+/// A finished body, and the tasks that it has spawned.
 struct Done<T> {
     waiting: VecDeque<T>,
     children: Children,
@@ -168,13 +168,13 @@ impl<T> Group<T> {
     fn push(&self, task: T) {
         let mut open = lock(&self.open);
         if open.fork.is_none() && open.place.is_some() && open.place == session::place() {
-            // What begins to be quiet stays on workers.
+            // A fork may become quiet only on a worker.
             open.fork = Some(session::fork(pool::is_worker()));
         }
         open.waiting.push_back(task);
     }
 
-    /// Runs a body. `None`: it has panicked.
+    /// Runs a body. Returns `None` instead of its result if it has panicked.
     fn body<R>(&self, body: impl FnOnce() -> R) -> (Option<R>, Done<T>) {
         lock(&self.open).place = session::place();
         let result = catch_unwind(AssertUnwindSafe(body)).map_err(|payload| self.keep_first(payload)).ok();
@@ -183,8 +183,8 @@ impl<T> Group<T> {
         (result, Done { waiting: std::mem::take(&mut open.waiting), children: Children::of(open.fork.take()) })
     }
 
-    /// Runs all that a body has spawned, each followed by what that spawns. However deep tasks spawn tasks, the stack
-    /// is no deeper.
+    /// Runs all tasks that a body has spawned, each followed by the tasks that it spawns. The stack stays flat,
+    /// however deep tasks spawn tasks.
     fn drain(&self, first: Done<T>, fifo: bool, run: impl Fn(T)) {
         let mut bodies = vec![first];
         while let Some(mut done) = bodies.pop() {
@@ -203,7 +203,7 @@ impl<T> Group<T> {
         let mut first = lock(&self.panic);
         match *first {
             None => *first = Some(payload),
-            // It may not be dropped, which could panic again.
+            // Forget the payload: dropping it could panic again.
             Some(_) => std::mem::forget(payload),
         }
     }

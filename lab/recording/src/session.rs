@@ -1,4 +1,4 @@
-//! What is measured on this thread.
+//! The measurement of this thread.
 
 use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -9,27 +9,27 @@ use comity_os::stopwatch::Stopwatch;
 use crate::costs::Costs;
 use crate::process;
 
-/// A recorder and the clock that it is told: that of the thread on which it is now.
+/// A recorder, and the clock of the thread on which it is at the moment.
 pub(crate) struct Session {
     watch: Stopwatch,
-    /// What the recorder is told beyond what the stopwatch says, modulo 2^64: its clock goes on where it stood on
-    /// another thread.
+    /// The difference between the recorder's clock and the stopwatch, modulo 2^64, in ns. With it, the recorder's
+    /// clock continues from its value on the previous thread.
     ahead: u64,
     recorder: Recorder,
-    /// No other session of the process has it.
+    /// A number that no other session of the process has.
     number: u64,
-    /// When the quiet fork began, if there is one.
+    /// The time at which the quiet fork began, in ns, if there is one.
     quiet_since: u64,
-    /// Whether the process gets it when the thread ends.
+    /// True if the session goes to the process when the thread ends.
     is_kept: bool,
 }
 
-/// The session of a thread, which goes to the process when the thread ends.
+/// The place for a thread's session, which goes to the process when the thread ends.
 struct Slot(RefCell<Option<Session>>);
 
 thread_local! {
     static SLOT: Slot = const { Slot(RefCell::new(None)) };
-    /// In a quiet fork, or where nothing is measured, one more than the joins that there were; elsewhere 0.
+    /// The number of joins so far plus one, in a quiet fork or if nothing is measured. Otherwise 0.
     static QUIET: Cell<u64> = const { Cell::new(0) };
 }
 
@@ -43,7 +43,7 @@ impl Drop for Slot {
     }
 }
 
-/// A session on its way from one thread to another, and whether it is quiet.
+/// A session that moves from one thread to another, with its quiet count.
 #[derive(Default)]
 pub(crate) struct MovedSession {
     packed: Option<Packed>,
@@ -58,26 +58,26 @@ struct Packed {
     is_kept: bool,
 }
 
-/// Where in a run a task is: in which session, and how many forks deep. `None`: in a quiet one.
+/// The place of a task in a run: the session and the depth in forks. The depth is `None` in a quiet fork.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
     session: u64,
     depth: Option<usize>,
 }
 
-/// What was begun with [`fork`].
+/// A fork that [`fork`] has begun.
 #[derive(Debug)]
 pub(crate) enum Fork {
-    /// It is in the graph.
+    /// The fork is in the graph.
     Loud,
-    /// It is the outermost of which only the joins are counted.
+    /// The fork is the outermost one of which only the joins are counted.
     Quiet,
-    /// It is within such a one, or nothing is measured.
+    /// The fork is within a quiet one, or nothing is measured.
     Silent,
 }
 
 impl Session {
-    /// One with a clock that says `at`, where `recorder` goes on.
+    /// Creates a session whose clock starts at `at` ns, and whose recorder continues there.
     fn new(recorder: Recorder, at: u64, number: u64, is_kept: bool) -> Session {
         let mut watch = Stopwatch::start();
         let ahead = at.wrapping_sub(watch.now());
@@ -103,7 +103,7 @@ impl Session {
         self.recorder.was_quiet(self.quiet_since, now, joins);
     }
 
-    /// What it has recorded; its last stretch is over.
+    /// Ends the last stretch and returns the recorder.
     fn end(mut self) -> Recorder {
         let joins = QUIET.try_with(|quiet| quiet.replace(0)).unwrap_or(0);
         if joins > 0 {
@@ -127,42 +127,42 @@ impl Packed {
     }
 }
 
-/// `None`: this thread has no session, or has ended.
+/// Runs `what` on this thread's session. `None` if the thread has no session, or has ended.
 fn with<R>(what: impl FnOnce(&mut Session) -> R) -> Option<R> {
     SLOT.try_with(|slot| slot.0.borrow_mut().as_mut().map(what)).ok().flatten()
 }
 
 impl MovedSession {
-    /// What is quiet without a session: nothing is measured.
+    /// Returns the quiet count if there is no session, so nothing is measured. Otherwise 0.
     pub(crate) fn is_quiet_alone(&self) -> u64 {
         if self.packed.is_none() { self.quiet } else { 0 }
     }
 
-    /// The same, which comes back to a thread that was so quiet, where there is no session.
+    /// Restores the quiet count of [`MovedSession::is_quiet_alone`], if there is no session.
     pub(crate) fn or_quiet(self, quiet: u64) -> MovedSession {
         if self.packed.is_none() { MovedSession { quiet, ..self } } else { self }
     }
 }
 
-/// This thread's session leaves it.
+/// Takes this thread's session away.
 pub(crate) fn take() -> MovedSession {
     let session = SLOT.try_with(|slot| slot.0.take()).ok().flatten();
     MovedSession { packed: session.map(Session::pack), quiet: QUIET.replace(0) }
 }
 
-/// A session goes on on this thread, which has none.
+/// Installs a moved session on this thread, which has none.
 pub(crate) fn put(baggage: MovedSession) {
     QUIET.set(baggage.quiet);
     place_here(baggage.packed.map(Packed::unpack));
 }
 
-/// A thread that is ending has no place for one.
+/// Installs a session. Does nothing on a thread that is ending, which has no place for one.
 fn place_here(session: Option<Session>) {
     let _ = SLOT.try_with(|slot| slot.0.replace(session));
 }
 
-/// Gives this thread a session if it has none and the run is recorded. Its graph begins when the thread did. A thread
-/// that is ending has no place for one.
+/// Gives this thread a session if it has none and the run is recorded. Its graph begins when the thread did. Does
+/// nothing on a thread that is ending, which has no place for a session.
 pub(crate) fn begin() {
     let has_place = SLOT.try_with(|slot| slot.0.borrow().is_none()).unwrap_or(false);
     if QUIET.get() > 0 || !has_place {
@@ -173,43 +173,43 @@ pub(crate) fn begin() {
     }
 }
 
-/// The same on a worker. Where nothing is measured, joins are only counted there.
+/// Begins a session like [`begin`], on a worker. If nothing is measured, only counts joins there.
 pub(crate) fn begin_on_worker() {
     begin();
     count_only();
 }
 
-/// This thread has a session of this recorder from now on.
+/// Gives this thread a session with this recorder.
 pub(crate) fn go_on(mut recorder: Recorder, number: u64) {
     QUIET.set(0);
     recorder.go(0);
     place_here(Some(Session::new(recorder, 0, number, false)));
 }
 
-/// Ends this thread's session; what it has recorded.
+/// Ends this thread's session and returns its recorder.
 pub(crate) fn end() -> Option<Recorder> {
     SLOT.try_with(|slot| slot.0.take()).ok().flatten().map(Session::end)
 }
 
-/// Counts joins on this thread and measures nothing, if its run is not measured.
+/// Starts only counting joins on this thread, if its run is not measured.
 pub(crate) fn count_only() {
     if QUIET.get() == 0 && with(|_| ()).is_none() {
         QUIET.set(1);
     }
 }
 
-/// Whether joins are only counted.
+/// True if joins are only counted.
 #[inline]
 pub(crate) fn is_quiet() -> bool {
     QUIET.get() > 0
 }
 
-/// Where this thread's run is, if it is measured.
+/// Returns the place of this thread's run, if the run is measured.
 pub(crate) fn place() -> Option<Place> {
     with(|session| Place { session: session.number, depth: (!is_quiet()).then(|| session.recorder.nesting()) })
 }
 
-/// The stretch is over, and the first child begins. With `may_be_quiet` all may be quiet from now on.
+/// Ends the stretch and begins the first child. With `may_be_quiet`, the fork becomes quiet if the recorder wants that.
 pub(crate) fn fork(may_be_quiet: bool) -> Fork {
     if is_quiet() {
         return Fork::Silent;
@@ -228,7 +228,7 @@ pub(crate) fn fork(may_be_quiet: bool) -> Fork {
     begun.unwrap_or(Fork::Silent)
 }
 
-/// The child is over, and the next begins.
+/// Ends a child and begins the next one.
 pub(crate) fn next(fork: &Fork) {
     match fork {
         Fork::Loud => {
@@ -243,7 +243,7 @@ pub(crate) fn next(fork: &Fork) {
     }
 }
 
-/// The last child is over, and the task goes on.
+/// Ends the last child. The parent task continues.
 pub(crate) fn join(fork: Fork) {
     match fork {
         Fork::Loud => {
@@ -264,10 +264,10 @@ pub(crate) fn join(fork: Fork) {
     }
 }
 
-/// `a` and then `b`, as two tasks of this thread's run.
+/// Runs `a` and then `b`, as two tasks of this thread's run.
 ///
 /// # Panics
-/// With the panic of `a` or of `b`, after both have ended. If both panic, with that of `a`.
+/// If `a` or `b` panics, with that panic, after both have ended. If both panic, with the panic of `a`.
 #[inline]
 pub fn fork_join<RA, RB>(a: impl FnOnce() -> RA, b: impl FnOnce() -> RB) -> (RA, RB) {
     let quiet = QUIET.get();
@@ -278,7 +278,7 @@ pub fn fork_join<RA, RB>(a: impl FnOnce() -> RA, b: impl FnOnce() -> RB) -> (RA,
     loud(a, b)
 }
 
-/// A join that is measured, or one that begins to be quiet.
+/// Runs a join that is measured, or that begins a quiet fork.
 #[inline(never)]
 fn loud<RA, RB>(a: impl FnOnce() -> RA, b: impl FnOnce() -> RB) -> (RA, RB) {
     let forked = fork(true);
@@ -296,7 +296,8 @@ fn serial<RA, RB>(a: impl FnOnce() -> RA, b: impl FnOnce() -> RB, between: impl 
         }
         Err(payload) => {
             between();
-            // Of two panics the first counts; what the other left may not be dropped, which could panic again.
+            // The first of two panics is resumed. The second payload is forgotten, because dropping it could panic
+            // again.
             if let Err(lost) = catch_unwind(AssertUnwindSafe(b)) {
                 std::mem::forget(lost);
             }
@@ -305,11 +306,11 @@ fn serial<RA, RB>(a: impl FnOnce() -> RA, b: impl FnOnce() -> RB, between: impl 
     }
 }
 
-/// Runs `body` on this thread, where each [`fork_join`] is recorded, and makes its graph. Of `about` it fills in what
-/// it knows. A panic of `body` reaches the caller.
+/// Runs `body` on this thread, records each [`fork_join`], and returns the result and the graph. Fills in the fields
+/// of `about` that it knows. A panic of `body` reaches the caller.
 ///
 /// # Errors
-/// The run has more tasks than a graph may have; says so in a sentence.
+/// If the run has more tasks than a graph may have: a sentence.
 pub fn record<R>(merge_ns: u64, costs: Costs, about: About, body: impl FnOnce() -> R) -> (R, Result<Graph, String>) {
     let outer = take();
     go_on(Recorder::new(0, merge_ns, costs.clock_ns, costs.quiet_ns), 0);
@@ -321,7 +322,7 @@ pub fn record<R>(merge_ns: u64, costs: Costs, about: About, body: impl FnOnce() 
     (result, recorder.finish(About { recorded_ns: now, ..about }))
 }
 
-/// As if this thread were in a quiet fork.
+/// Runs `body` as if this thread were in a quiet fork.
 pub(crate) fn in_quiet<R>(body: impl FnOnce() -> R) -> R {
     let before = QUIET.replace(1);
     let result = body();

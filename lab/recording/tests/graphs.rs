@@ -1,4 +1,4 @@
-//! Which graph each way of forking has, and that a program finds what it finds on a pool of one thread.
+//! The graph of each way of forking. The results must equal those on a pool with one thread.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
@@ -10,19 +10,19 @@ use comity_recording::{
     join_context, record, scope, scope_fifo, spawn, yield_now,
 };
 
-/// A join that returns nothing.
+/// Runs a join that returns nothing.
 fn both(a: impl FnOnce() + Send, b: impl FnOnce() + Send) {
     let ((), ()) = join(a, b);
 }
 
-/// What `body` returns, and its graph, in which every task is kept.
+/// Records `body` and keeps every task. Returns its result and its graph.
 fn recorded<R>(body: impl FnOnce() -> R) -> (R, Graph) {
     let nothing = Costs { clock_ns: 0, quiet_ns: 0.0 };
     let (result, graph) = record(0, nothing, About::default(), body);
     (result, graph.unwrap())
 }
 
-/// A dot for each stretch, parentheses around each fork, a bar between its children.
+/// Draws a graph: a dot for each stretch, parentheses around each fork, and a bar between its children.
 fn shape(graph: &Graph) -> String {
     fn of(graph: &Graph, task: TaskId, text: &mut String) {
         for step in &graph.tasks()[task as usize].0 {
@@ -42,7 +42,7 @@ fn shape(graph: &Graph) -> String {
     }
     let mut text = String::new();
     of(graph, graph.root(), &mut text);
-    // Where what recurs comes first, there is a stretch of nothing before it.
+    // A repetition at the start of a task follows an empty stretch.
     text.replace("..", ".")
 }
 
@@ -52,13 +52,13 @@ fn assert_shape(wanted: &str, body: impl FnOnce()) {
     assert_eq!(shape(&graph), wanted);
 }
 
-/// One that says that it has so many threads.
+/// Builds a pool that claims to have this number of threads.
 fn pool(threads: usize) -> ThreadPool {
     let builder = ThreadPoolBuilder::new().num_threads(threads);
     builder.build_with(|worker| worker.spawn(thread::Builder::new()).map(drop)).unwrap()
 }
 
-/// Computes for so many microseconds of processor time.
+/// Computes for `us` microseconds of processor time.
 fn compute(us: u64) {
     let mut watch = comity_os::stopwatch::Stopwatch::start();
     let began = watch.now();
@@ -85,7 +85,7 @@ fn a_scope_begins_to_fork_where_its_body_spawns() {
             scope.spawn(|_| ());
         });
     });
-    // What the body does before and between is where it did it.
+    // The graph keeps the order: the work of the body before and between its spawns stays in place.
     assert_shape(".(.|.).(.(.|.).|.).", || {
         scope(|scope| {
             both(|| (), || ());
@@ -183,7 +183,7 @@ fn a_run_goes_to_other_pools_and_comes_back() {
     });
     assert_eq!(shape(&graph), ".(.|.).");
     let found = graph.measure(0);
-    // All four parts are in it.
+    // The work of all four computations is in the graph.
     assert!(found.work >= 6_500_000 && found.work - found.span < 1_000_000, "{found:?}");
 }
 
@@ -196,7 +196,7 @@ fn what_is_quiet_stays_so_on_another_pool() {
             for _ in 0..600_000 {
                 both(|| (), || ());
             }
-            // The last of so many that were short, and as quiet as they.
+            // This fork is quiet because all forks before it were short.
             both(|| two.install(|| both(|| compute(20_000), || ())), || ());
         });
     });
@@ -217,7 +217,7 @@ fn a_quiet_scope_counts_as_many_joins_as_one_that_is_measured() {
             });
         }
     };
-    // A fork is a join less than it has children.
+    // A fork with n children counts n − 1 joins.
     let measured = shape(&recorded(|| both(scopes, scopes)).1);
     let joins = measured.matches('|').count() as u64;
     let ((), graph) = record(100_000_000, nothing, About::default(), || {
@@ -239,7 +239,7 @@ fn a_program_divides_its_work_as_for_the_threads_that_it_asked_for() {
         let (left, right) = join_context(|a| a.migrated(), |b| b.migrated());
         assert!(!left && !right);
     });
-    // From outside both halves move.
+    // Called from outside of any pool, both halves move to a worker.
     assert_eq!(join_context(|a| a.migrated(), |b| b.migrated()), (true, true));
 }
 
@@ -301,7 +301,7 @@ fn the_first_panic_comes_out_after_all_has_ended() {
             }))),
             "call"
         );
-        // What comes after is where it was.
+        // The graph is still correct after panics.
         both(|| (), || ());
     });
     assert_eq!(*ended.lock().unwrap(), ["right", "left", "task"]);

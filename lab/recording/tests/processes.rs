@@ -1,5 +1,5 @@
-//! What a process says of its pool, and what it writes when it ends. Each test runs itself again, in a process of its
-//! own.
+//! The number of threads that a recorded process reports, and the file that it writes when it ends. Each test runs
+//! itself again in a child process.
 
 use std::cell::Cell;
 use std::ffi::{OsStr, OsString};
@@ -16,14 +16,14 @@ use std::time::Duration;
 use comity_graph::Graph;
 use comity_recording::{ThreadPoolBuilder, current_num_threads, in_place_scope, join, spawn, spawn_fifo};
 
-/// In the process that is recorded.
+/// The variable that is set in the recorded process.
 const WITHIN: &str = "COMITY_TEST_WITHIN";
 
-/// For what never comes where something is wrong.
+/// The maximum wait for an event that never happens if the code is wrong.
 const PATIENCE: Duration = Duration::from_secs(100);
 
-/// The recording of a process that runs `body` and exits, in which every task is kept, and what it says on standard
-/// error. `test` is the caller.
+/// Runs `body` in a child process that records every task and exits. Returns the recording and its standard error.
+/// `test` is the name of the calling test.
 fn recorded(test: &str, body: impl FnOnce()) -> (Graph, String) {
     if std::env::var_os(WITHIN).is_some() {
         body();
@@ -63,7 +63,7 @@ fn a_recording_beyond_the_limit_of_file_sizes_ends_no_program() {
     }
 }
 
-/// This process again, as a program that begins in `folder` and records every task to `place`.
+/// Returns a command that runs this test again in `folder`, and records every task to `place`.
 fn forked(test: &str, folder: &Path, place: impl AsRef<OsStr>) -> Command {
     let mut command = Command::new("timeout");
     command.arg("60").arg(std::env::current_exe().unwrap()).args(["--exact", test, "--nocapture"]);
@@ -72,7 +72,7 @@ fn forked(test: &str, folder: &Path, place: impl AsRef<OsStr>) -> Command {
     command
 }
 
-/// Standard error of a program that succeeds.
+/// Runs a program that must succeed, and returns its standard error.
 fn said(command: &mut Command) -> String {
     let output = command.output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -80,12 +80,12 @@ fn said(command: &mut Command) -> String {
     said
 }
 
-/// The number of tasks of the recording in a file.
+/// Returns the number of tasks of the recording in a file.
 fn tasks(file: &Path) -> u128 {
     Graph::read(&mut fs::read(file).unwrap().as_slice()).unwrap().count_tasks()
 }
 
-/// The names of all files of a folder.
+/// Returns the names of all files in a folder.
 fn names(folder: &Path) -> Vec<OsString> {
     let mut names: Vec<_> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     names.sort();
@@ -104,7 +104,7 @@ fn a_recording_follows_links_and_replaces_no_device() {
     let path = |name: &str| folder.path().join(name);
     let record = |place: &str| said(&mut forked(TEST, folder.path(), place));
 
-    // A relative path is meant from the folder in which the program forks first. The mode of the file stays.
+    // A relative path is resolved in the folder in which the program forks first. The file keeps its mode.
     fs::write(path("private"), "").unwrap();
     fs::set_permissions(path("private"), Permissions::from_mode(0o600)).unwrap();
     assert_eq!(record("private"), "");
@@ -177,7 +177,7 @@ fn a_program_with_more_rights_than_its_caller_records_nothing() {
     }
     let folder = tempfile::tempdir().unwrap();
     let (program, private) = (folder.path().join("program"), folder.path().join("private"));
-    // Written by another process: see `copy` in the tests of the table's rights.
+    // Another process copies the file: see `copy` in the tests of the table's rights.
     let copied = Command::new("cp").arg(std::env::current_exe().unwrap()).arg(&program).status().unwrap();
     assert!(copied.success());
     fs::create_dir(&private).unwrap();
@@ -202,7 +202,7 @@ fn a_program_with_more_rights_than_its_caller_records_nothing() {
 
 #[test]
 fn a_detached_task_that_does_not_end_takes_no_other_along() {
-    // One begins before the others, and one after them.
+    // One endless task begins before the other tasks, and one after them.
     let (graph, said) = recorded("a_detached_task_that_does_not_end_takes_no_other_along", || {
         let (sender, receiver) = mpsc::channel();
         ThreadPoolBuilder::new().num_threads(2).build_global().unwrap();
@@ -221,11 +221,11 @@ fn a_detached_task_that_does_not_end_takes_no_other_along() {
         for _ in 0..100 {
             spawn(fork);
         }
-        // On one worker: the others have ended when it begins.
+        // The pool has one worker, so the other tasks have ended when this one begins.
         spawn_fifo(endless(sender));
         receiver.recv().unwrap();
     });
-    // A root, this thread, all detached ones, each of them, and its two.
+    // One root, this thread, the fork of all detached tasks, and each detached task with its two children.
     assert_eq!(graph.count_tasks(), 1 + 1 + 1 + 100 * 3, "{said}");
     assert!(said.contains("comity: 2 threads or tasks had not ended"), "{said}");
 }
@@ -244,7 +244,8 @@ fn a_thread_that_forks_while_it_is_ending_is_not_waited_for() {
     let (graph, said) = recorded("a_thread_that_forks_while_it_is_ending_is_not_waited_for", || {
         for is_before in [false, true] {
             let thread = thread::spawn(move || {
-                // What is used first is destroyed last, or the other way round: the recorder's is so once.
+                // The order of first use decides the order of destruction: once the recorder's is destroyed first,
+                // once `LAST`.
                 if is_before {
                     LAST.with(|last| last.0.set(true));
                 }
@@ -254,7 +255,7 @@ fn a_thread_that_forks_while_it_is_ending_is_not_waited_for() {
             thread.join().unwrap();
         }
     });
-    // A root, both threads, and what they fork: one of them twice.
+    // The root, both threads with their two children, and the second join of one of them.
     assert_eq!(graph.count_tasks(), 1 + 2 * 3 + 2, "{said}");
     assert!(!said.contains("had not ended"), "{said}");
 }
@@ -267,7 +268,7 @@ fn a_thread_outside_is_told_the_number_of_threads_while_the_worker_waits_for_it(
             thread::spawn(move || sender.send(current_num_threads()).unwrap());
             assert_eq!(receiver.recv_timeout(PATIENCE), Ok(5));
         };
-        // The handler too is on the worker.
+        // The handler runs on the worker too.
         ThreadPoolBuilder::new().num_threads(5).start_handler(move |_| ask()).build_global().unwrap();
         assert_eq!(current_num_threads(), 5);
         let (sender, receiver) = mpsc::channel();

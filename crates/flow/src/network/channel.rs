@@ -12,7 +12,7 @@ use tokio::sync::mpsc::error::{TryRecvError, TrySendError};
 
 use super::ledger::{Edge, Ledger, Process, Side};
 
-/// After so many values that it did not have to wait for, an end lets other tasks run.
+/// The number of values that an end sends or receives without waiting before it lets other tasks run.
 const BUDGET: u32 = 256;
 
 pub(super) fn channel<T: Send>(ledger: &mut Ledger, name: String, capacity: usize) -> (Sender<T>, Receiver<T>) {
@@ -22,15 +22,15 @@ pub(super) fn channel<T: Send>(ledger: &mut Ledger, name: String, capacity: usiz
     (Sender { values: sender, end: end.clone() }, Receiver { values: receiver, end })
 }
 
-/// What both ends have.
+/// The data that both ends of a channel have.
 #[derive(Clone)]
 struct End {
     edge: Arc<Edge>,
-    /// The process that owns this end, if one does.
+    /// The process that owns this end, if any.
     process: Option<Arc<Process>>,
-    /// Whether the network is being stopped.
+    /// True while the network is being stopped.
     stopped: Arc<AtomicBool>,
-    /// Values since this end last waited.
+    /// The number of values since this end last waited or yielded.
     spent: u32,
 }
 
@@ -39,7 +39,8 @@ impl End {
         End { edge, process: None, stopped, spent: 0 }
     }
 
-    /// An end that a process of another network gets is a link with that network, and of no process here.
+    /// Gives this end to `process`. An end that goes to a process of another network links the two networks, and has
+    /// no process here.
     fn bind(&mut self, process: &Arc<Process>, side: Side) {
         if !process.is_of(&self.stopped) {
             return;
@@ -48,14 +49,14 @@ impl End {
         self.process = Some(Arc::clone(process));
     }
 
-    /// Waits for `value`, with a word about it in the ledger.
+    /// Waits for `value`, and notes the wait in the ledger.
     async fn wait<V>(&mut self, side: Side, value: impl Future<Output = V>) -> V {
         self.spent = 0;
         let _waits = self.process.as_deref().map(|process| process.waits(&self.edge, side));
         value.await
     }
 
-    /// Before a value.
+    /// Counts a value before it is sent or received, and yields after each [`BUDGET`] values.
     async fn pay(&mut self) {
         self.spent += 1;
         if self.spent == BUDGET {
@@ -64,8 +65,8 @@ impl End {
         }
     }
 
-    /// The other end is closed. A process goes no further if that comes from a panic, or from the network's being
-    /// stopped.
+    /// Called when the other end is closed. Never returns to the process if a panic or the stop of the network closed
+    /// it.
     async fn unless_stopped(&self, side: Side) {
         if self.process.is_none() {
             return;
@@ -78,7 +79,8 @@ impl End {
         }
     }
 
-    /// Before an end is dropped: what a panic ends is no end of a stream.
+    /// Called before an end is dropped. Marks the process if it panics: the other end must not take that for an end
+    /// of stream.
     fn drop(&self) {
         if let Some(process) = self.process.as_deref().filter(|_| thread::panicking()) {
             process.breaks();
@@ -87,15 +89,15 @@ impl End {
     }
 }
 
-/// The end of a channel that is written to.
+/// The writing end of a channel.
 pub struct Sender<T> {
     values: mpsc::Sender<T>,
     end: End,
 }
 
 impl<T> Sender<T> {
-    /// Sends a value, after waiting while the channel is full. What is sent to a reader that has ended is lost: in a
-    /// Kahn network no process can tell whether a value was read.
+    /// Sends a value. Waits while the channel is full. Values sent to a reader that has ended are lost: in a Kahn
+    /// network, no process can tell whether a value was read.
     pub async fn send(&mut self, value: T) {
         self.end.pay().await;
         let sent = match self.values.try_send(value) {
@@ -117,15 +119,15 @@ impl<T> Drop for Sender<T> {
     }
 }
 
-/// The end of a channel that is read from.
+/// The reading end of a channel.
 pub struct Receiver<T> {
     values: mpsc::Receiver<T>,
     end: End,
 }
 
 impl<T> Receiver<T> {
-    /// The next value, after waiting while the channel is empty. `None`: the writer has ended, and all that it sent
-    /// has been received.
+    /// Receives the next value. Waits while the channel is empty. Returns `None` if the writer has ended and all of
+    /// its values were received.
     pub async fn recv(&mut self) -> Option<T> {
         self.end.pay().await;
         let value = match self.values.try_recv() {
@@ -161,7 +163,7 @@ impl<T> fmt::Debug for Receiver<T> {
 
 /// Ends of channels that a process can own.
 pub trait Ports {
-    /// Makes them the process's.
+    /// Gives these ends to `process`.
     #[doc(hidden)]
     fn bind(&mut self, process: &Arc<Process>);
 }

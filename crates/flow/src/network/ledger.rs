@@ -1,11 +1,10 @@
-//! Which process waits for which: what a network's processes note when they wait, and how a deadlock is read from
-//! that.
+//! The waits of a network's processes, and how a deadlock is found from them.
 //!
-//! Each process writes its own word, and only where it has to wait. A look at all words finds a cycle: a process that
-//! reads an empty channel waits for its writer, one that writes a full channel for its reader. The look is not one
-//! moment. So each word counts, and a cycle is a deadlock on two conditions. None of its words has moved between a
-//! first and a second reading, and each of its channels was empty, or full, in between. Then each process in it waited
-//! all the time, and only these processes could have ended each other's waits.
+//! Each process writes its own word, and only when it has to wait. A look at all words finds a cycle: a process that
+//! reads an empty channel waits for its writer, and a process that writes a full channel waits for its reader. The
+//! words are not read at one instant, so each word counts the waits. A cycle is a deadlock on two conditions: no word
+//! of it changed between a first and a second reading, and each channel of it was empty or full in between. Then each
+//! process of the cycle waited all the time, and only these processes could have ended each other's waits.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -13,10 +12,10 @@ use std::sync::{Arc, OnceLock};
 
 use tokio::sync::Notify;
 
-/// A process's number in its network.
+/// The number of a process in its network.
 pub(super) type ProcessId = usize;
 
-/// What a process does with a channel.
+/// The use that a process makes of a channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Side {
     Reads = 1,
@@ -31,28 +30,28 @@ pub(super) struct Ledger {
     stopped: Arc<AtomicBool>,
 }
 
-/// One process, as it is seen by others.
+/// A process as other threads see it.
 ///
 /// Public only because [`Ports`](super::Ports) names it.
 #[derive(Debug)]
 pub struct Process {
     id: ProcessId,
-    /// Its network, by what tells it to stop.
+    /// The flag that stops the process's network. It also identifies the network.
     network: Arc<AtomicBool>,
     name: String,
-    /// Twice the number of its waits, one less while it waits; see also `RUNS` and `HAS_ENDED`. Written by the thread
-    /// that polls the process.
+    /// Twice the number of the process's waits, minus one while it waits. [`HAS_ENDED`] after its end. Written by the
+    /// thread that polls the process.
     waits: AtomicU64,
-    /// Where it waits: the channel's number, and the side. Valid while it waits.
+    /// The channel's number times 4, plus the side, of the current wait. Valid only during a wait.
     at: AtomicU64,
-    /// Whether a panic drops its ends that the process may yet catch. Set by the thread that drops an end, before that
-    /// closes the channel; taken back by the thread that polls the process.
+    /// True while a panic drops ends of this process, which may still catch the panic. Set by the dropping thread
+    /// before it closes the channel; cleared by the thread that polls the process.
     breaks: AtomicBool,
-    /// Told when `breaks` is taken back.
+    /// Notified when `breaks` is cleared.
     survives: Notify,
 }
 
-/// `Process::waits` after its end.
+/// The value of `Process::waits` after the process has ended.
 const HAS_ENDED: u64 = u64::MAX - 1;
 
 impl Process {
@@ -64,11 +63,11 @@ impl Process {
         Arc::ptr_eq(&self.network, network)
     }
 
-    /// From here until the answer is dropped, the process waits.
+    /// Notes that the process waits, until the returned guard is dropped.
     pub(super) fn waits(&self, edge: &Edge, side: Side) -> impl Drop {
         let count = self.waits.load(Ordering::Relaxed);
         if count == HAS_ENDED {
-            // An end has outlived its process.
+            // The end has outlived its process.
             return Waits(None);
         }
         self.at.store(edge.id as u64 * 4 + side as u64, Ordering::Relaxed);
@@ -80,12 +79,12 @@ impl Process {
         self.waits.store(HAS_ENDED, Ordering::Release);
     }
 
-    /// A panic drops one of its ends, and may end the process.
+    /// Called when a panic drops one of the process's ends. The panic may end the process.
     pub(super) fn breaks(&self) {
         self.breaks.store(true, Ordering::Release);
     }
 
-    /// It has returned from a poll: if there was a panic, the process has caught it.
+    /// Called when the process has returned from a poll: if there was a panic, the process has caught it.
     pub(super) fn survives(&self) {
         if self.breaks.load(Ordering::Acquire) {
             self.breaks.store(false, Ordering::Release);
@@ -93,10 +92,10 @@ impl Process {
         }
     }
 
-    /// Waits until it has survived its panic, which may be for ever.
+    /// Waits until the process has survived its panic. Waits forever if the panic ends the process.
     pub(super) async fn unless_broken(&self) {
         while self.breaks.load(Ordering::Acquire) {
-            // Hears of what is told from here on.
+            // Register before the second check, so that no notification is missed.
             let survives = self.survives.notified();
             if self.breaks.load(Ordering::Acquire) {
                 survives.await;
@@ -117,7 +116,7 @@ impl Drop for Waits<'_> {
     }
 }
 
-/// One channel. Its counts are written by its ends, each by one.
+/// A channel. Each end writes its own count.
 #[derive(Debug)]
 pub(super) struct Edge {
     id: usize,
@@ -127,7 +126,7 @@ pub(super) struct Edge {
     reader: OnceLock<Arc<Process>>,
     sent: AtomicU64,
     received: AtomicU64,
-    /// Whether an end is gone: then no process waits at the other for ever. Set before it goes.
+    /// True if an end is gone, so that no process waits forever at the other end. Set before the end is dropped.
     closed: AtomicBool,
 }
 
@@ -156,7 +155,7 @@ impl Edge {
         self.closed.store(true, Ordering::Release);
     }
 
-    /// Whether a process that uses it so has to wait.
+    /// True if a process that uses this side has to wait.
     fn holds_up(&self, side: Side) -> bool {
         if self.closed.load(Ordering::Acquire) {
             return false;
@@ -169,7 +168,7 @@ impl Edge {
         }
     }
 
-    /// The process that ends such a wait.
+    /// Returns the process at the opposite end, which ends a wait on `side`.
     pub(super) fn other(&self, side: Side) -> Option<&Arc<Process>> {
         match side {
             Side::Reads => self.writer.get(),
@@ -217,7 +216,7 @@ impl Ledger {
         &self.processes[id].name
     }
 
-    /// Where the process waits, and for which, if it waits for another process of this network.
+    /// Returns the process's current wait and the process that it waits for, if that process is in this network.
     fn wait_of(&self, process: &Process) -> Option<(u64, &Edge, Side, ProcessId)> {
         let count = process.waits.load(Ordering::Acquire);
         if count == HAS_ENDED || count.is_multiple_of(2) {
@@ -229,7 +228,7 @@ impl Ledger {
         Some((count, edge, side, edge.other(side)?.id))
     }
 
-    /// A cycle of processes that wait for each other, if there is one.
+    /// Returns a cycle of processes that wait for each other, if there is one.
     pub(super) fn deadlock(&self) -> Option<Deadlock> {
         let waits: Vec<_> = self.processes.iter().map(|process| self.wait_of(process)).collect();
         let holds = |id: ProcessId| {
@@ -237,7 +236,7 @@ impl Ledger {
             edge.holds_up(side) && self.processes[id].waits.load(Ordering::Acquire) == count
         };
         let next = |id: ProcessId| waits[id].map(|(.., other)| other);
-        // Each process waits for one other at most: from where a walk meets its own track, it is in a cycle.
+        // Each process waits for at most one other. A walk that meets its own track is in a cycle from there on.
         let mut met = vec![usize::MAX; waits.len()];
         for start in 0..waits.len() {
             let mut at = Some(start);
@@ -265,19 +264,19 @@ impl Ledger {
     }
 }
 
-/// Processes that wait for each other.
+/// A cycle of processes that wait for each other.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Deadlock {
     cycle: Vec<Wait>,
 }
 
 impl Deadlock {
-    /// The processes that wait, each for the next, and the last for the first.
+    /// Returns the waits of the cycle: each process waits for the next one, and the last for the first.
     pub fn cycle(&self) -> &[Wait] {
         &self.cycle
     }
 
-    /// Whether it comes from a channel that is full: with more room there the network would go on.
+    /// True if a full channel is in the cycle. With more capacity, the network would continue.
     pub fn is_artificial(&self) -> bool {
         self.cycle.iter().any(|wait| wait.full.is_some())
     }
@@ -313,15 +312,15 @@ impl fmt::Display for Deadlock {
     }
 }
 
-/// One process of a deadlock.
+/// The wait of one process of a deadlock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wait {
     /// The process that waits.
     pub process: String,
-    /// Where.
+    /// The channel at which it waits.
     pub channel: String,
-    /// The process waits to write, and the channel holds as many values as it can; `None`: it waits to read, and the
-    /// channel is empty.
+    /// The channel's capacity if the process waits to write to the full channel. `None` if it waits to read from the
+    /// empty channel.
     pub full: Option<usize>,
     /// The process that would end the wait.
     pub other: String,

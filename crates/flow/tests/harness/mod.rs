@@ -1,14 +1,14 @@
-//! What the tests of tasks and of networks share.
+//! Helpers that the tests of tasks and of networks share.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Waits for what must come, and says what did not.
+/// The time that a test waits for an event before it fails.
 pub const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Waits until `holds`.
+/// Waits until `holds` returns true. Panics with `what` after [`PATIENCE`].
 pub fn eventually(what: &str, holds: impl Fn() -> bool) {
     let deadline = Instant::now() + PATIENCE;
     while !holds() {
@@ -17,12 +17,12 @@ pub fn eventually(what: &str, holds: impl Fn() -> bool) {
     }
 }
 
-/// Counts itself while it lives.
+/// A guard that counts the living guards of its kind.
 #[allow(dead_code, reason = "not every test program counts")]
 pub struct Alive(Arc<AtomicUsize>);
 
 impl Alive {
-    /// One more.
+    /// Creates a guard and increments `count` until the guard is dropped.
     #[allow(dead_code, reason = "not every test program counts")]
     pub fn new(count: &Arc<AtomicUsize>) -> Alive {
         count.fetch_add(1, Ordering::SeqCst);

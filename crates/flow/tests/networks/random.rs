@@ -1,5 +1,5 @@
-//! Random networks, against their meaning: a process is a function from streams to streams, so a network's streams are
-//! computed one after the other, without channels.
+//! Random networks, compared with their meaning: a process is a function from streams to streams, so the streams of a
+//! network can be computed one after the other, without channels.
 
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -13,7 +13,7 @@ use proptest::test_runner::{Config, TestRunner};
 
 use super::{pool, run};
 
-/// One more process of a random network. It reads open ends of what there is, and leaves open ends.
+/// The next process of a random network. It reads open ends of the network so far, and leaves open ends.
 #[derive(Clone, Debug)]
 struct Step {
     kind: Kind,
@@ -23,27 +23,27 @@ struct Step {
 
 #[derive(Clone, Debug)]
 enum Kind {
-    /// So many numbers.
+    /// Sends this many numbers.
     Source(u64),
     Map(u64),
-    /// Ends after so many values.
+    /// Ends after this many values.
     Take(usize),
-    /// So many zeros first.
+    /// Sends this many zeros first.
     Delay(usize),
-    /// One of each, until one has ended.
+    /// Pairs the values of both inputs, until one input has ended.
     Zip,
-    /// In turns, and the rest of the longer one.
+    /// Alternates between the inputs, and then sends the rest of the longer one.
     Alternate,
-    /// The smaller head first, and then its successor is read.
+    /// Sends the smaller head first, and then reads its successor.
     Merge,
-    /// For each odd value of the first, one of the second in its place, while it has any.
+    /// Replaces each odd value of the first input by a value of the second, until the second has ended.
     Choose,
-    /// In turns.
+    /// Alternates between the outputs.
     Deal,
-    /// By value.
+    /// Chooses the output by the value.
     Sort,
     Copy,
-    /// A loop over two processes with so many zeros in it at first.
+    /// A loop over two processes that initially contains this many zeros.
     Feedback(usize),
 }
 
@@ -71,7 +71,7 @@ fn mix(left: u64, right: u64) -> u64 {
     left.wrapping_mul(31).wrapping_add(right)
 }
 
-/// A network that is being built, and what each of its open ends will give.
+/// A network that is being built, and the expected stream of each of its open ends.
 struct Building {
     network: Network,
     open: Vec<(Receiver<u64>, Vec<u64>)>,
@@ -175,7 +175,7 @@ impl Building {
                 },
                 |left, right| {
                     let both = left.len().min(right.len());
-                    // The one that is first to end is read once more, and is the first one if they are equally long.
+                    // The input that ends first is read once more. If both are equally long, that is the first input.
                     let turns = left.iter().zip(&right).flat_map(|(left, right)| [*left, *right]);
                     turns.chain(left[both..].iter().copied()).chain(right[both..].iter().copied()).collect()
                 },
@@ -291,7 +291,7 @@ impl Building {
         self.open.push((open, meaning(left_values, right_values)));
     }
 
-    /// `goes(nth, value)`: into which of the outputs it goes.
+    /// Adds a process with two outputs. `goes(nth, value)` returns for each output whether it receives the value.
     fn one_to_two(
         &mut self,
         name: String,
@@ -321,15 +321,16 @@ impl Building {
     }
 }
 
-/// What reads an open end.
+/// The reader of an open end.
 enum Sink {
-    /// A task outside of the network: what it has received.
+    /// A task outside of the network, which returns its received values.
     Task(Task<Vec<u64>>),
-    /// A process, which notes the stream when it has ended.
+    /// A process, which notes the stream after its end.
     Process(Arc<Mutex<Option<Vec<u64>>>>),
 }
 
-/// Runs the network and compares its streams with what they mean. Whether it stopped for too little room.
+/// Runs the network and compares its streams with their meaning. Returns true if the network stopped because a
+/// channel was too small.
 fn stops(pool: &ThreadPool, steps: &[Step], scale: usize) -> bool {
     let Building { mut network, open, .. } = Building::new(steps, scale);
     let mut sinks = Vec::new();
@@ -380,15 +381,16 @@ fn stops(pool: &ThreadPool, steps: &[Step], scale: usize) -> bool {
     stops
 }
 
-/// With how little room it stops, each time four times as much as before; with the next it runs to its end.
+/// Returns the capacity scales with which the network stops. Each is four times the one before; with the next one,
+/// the network runs to its end.
 fn room(pool: &ThreadPool, steps: &[Step]) -> Vec<usize> {
     let scales = std::iter::successors(Some(1), |scale| Some(4 * scale));
     scales.take_while(|scale| stops(pool, steps, *scale)).collect()
 }
 
-/// Whether a network stops for too little room, too, depends on the network alone.
+/// A network that stops because of small channels also stops on every other pool: this depends on the network alone.
 ///
-/// `PROPTEST_CASES` asks for more: each pool has one for each 64.
+/// `PROPTEST_CASES` sets the number of cases. Each pool runs one for each 64 of them.
 #[test]
 fn a_random_network_gives_the_same_on_every_pool() {
     let reference = pool(1, "plain");

@@ -1,4 +1,4 @@
-//! Calls of Linux's C library that the other files use. Only [`groups`], [`access_list`] and [`name_file`] allocate.
+//! Calls of Linux's C library for the other files. Only [`groups`], [`access_list`] and [`name_file`] allocate.
 
 use std::ffi::CString;
 use std::fs::{DirBuilder, File, Metadata, OpenOptions, Permissions};
@@ -15,26 +15,27 @@ use crate::files::Owner;
 use crate::usage::Usage;
 use crate::{CORES, CoreSet};
 
-/// Affinity masks are exchanged with the kernel as its words: `CORES` bits of `unsigned long`.
+/// The number of words of an affinity mask. The kernel exchanges masks as arrays of `unsigned long`, `CORES` bits.
 const WORDS: usize = CORES / usize::BITS as usize;
 
 fn done(code: libc::c_int) -> io::Result<()> {
     if code == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// The calling thread's number.
+/// Returns the number of the calling thread.
 pub(crate) fn thread() -> i32 {
-    // SAFETY: it takes nothing and cannot fail.
+    // SAFETY: the call takes nothing and cannot fail.
     unsafe { libc::gettid() }
 }
 
-/// The cores that a thread may run on; 0 is the calling one.
+/// Returns the cores that a thread may run on. Thread 0 is the calling one.
 ///
 /// # Errors
-/// If there is no such thread, or the machine has more cores than fit.
+/// If the thread does not exist, or the machine has more cores than fit.
 pub(crate) fn affinity(thread: i32) -> io::Result<CoreSet> {
     let mut words = [0_usize; WORDS];
-    // SAFETY: `words` has the size that is said, and the kernel writes no more. Its alignment is that of the kernel's own words.
+    // SAFETY: `words` has the size given, and the kernel writes no more. Its alignment is that of the kernel's own
+    // words.
     done(unsafe { libc::sched_getaffinity(thread, size_of_val(&words), words.as_mut_ptr().cast()) })?;
     let mut cores = CoreSet::EMPTY;
     for (nth, word) in words.into_iter().enumerate() {
@@ -47,13 +48,13 @@ pub(crate) fn affinity(thread: i32) -> io::Result<CoreSet> {
     Ok(cores)
 }
 
-/// Confines a thread to `cores`; 0 is the calling one.
+/// Confines a thread to `cores`. Thread 0 is the calling one.
 pub(crate) fn set_affinity(thread: i32, cores: CoreSet) -> Result<(), NotSet> {
     let mut words = [0_usize; WORDS];
     for core in cores.iter() {
         words[core / usize::BITS as usize] |= 1 << (core % usize::BITS as usize);
     }
-    // SAFETY: `words` has the size that is said, and the kernel only reads it.
+    // SAFETY: `words` has the size given, and the kernel only reads it.
     let set = done(unsafe { libc::sched_setaffinity(thread, size_of_val(&words), words.as_ptr().cast()) });
     set.map_err(|error| match error.raw_os_error() {
         Some(libc::ESRCH) => NotSet::Gone,
@@ -62,58 +63,60 @@ pub(crate) fn set_affinity(thread: i32, cores: CoreSet) -> Result<(), NotSet> {
     })
 }
 
-/// The core that the calling thread is on.
+/// Returns the core that the calling thread is on.
 pub(crate) fn core() -> usize {
-    // SAFETY: it takes nothing.
+    // SAFETY: the call takes nothing.
     let core = unsafe { libc::sched_getcpu() };
     usize::try_from(core).unwrap_or(0)
 }
 
 /// Offers the core to another thread.
 pub(crate) fn yield_core() {
-    // SAFETY: it takes nothing, and does not fail on Linux.
+    // SAFETY: the call takes nothing, and does not fail on Linux.
     unsafe { libc::sched_yield() };
 }
 
-/// A clock of the kernel's.
+/// A clock of the kernel.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Clock(libc::clockid_t);
 
 impl Clock {
-    /// The same in all processes; stands while the machine is suspended.
+    /// The clock that is equal in all processes and stops while the machine is suspended.
     pub(crate) const MONOTONIC: Clock = Clock(libc::CLOCK_MONOTONIC);
-    /// It goes from one of the kernel's ticks to the next.
+    /// The clock that advances only at the kernel's ticks.
     pub(crate) const COARSE: Clock = Clock(libc::CLOCK_MONOTONIC_COARSE);
-    /// Since the machine began; goes on while it is suspended.
+    /// The clock since the machine started. It continues while the machine is suspended.
     pub(crate) const SINCE_BOOT: Clock = Clock(libc::CLOCK_BOOTTIME);
 
-    /// The processor time of a thread of this process: the kernel's `CPUCLOCK_PERTHREAD | CPUCLOCK_SCHED`.
+    /// Returns the clock of the processor time of a thread of this process: the kernel's `CPUCLOCK_PERTHREAD |
+    /// CPUCLOCK_SCHED`.
     pub(crate) fn of_thread(thread: i32) -> Clock {
         Clock((!thread << 3) | 6)
     }
 
-    /// The processor time of a process: the kernel's `CPUCLOCK_SCHED`.
+    /// Returns the clock of the processor time of a process: the kernel's `CPUCLOCK_SCHED`.
     pub(crate) fn of_process(process: i32) -> Clock {
         Clock((!process << 3) | 2)
     }
 
-    /// What it says. `None`: it is the clock of a thread or process that is gone.
+    /// Reads the clock. `None` if it is the clock of a thread or process that is gone.
     #[inline]
     pub(crate) fn read(self) -> Option<Duration> {
         let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-        // SAFETY: `time` is a valid timespec to write to; a clock of what is gone is refused with EINVAL.
+        // SAFETY: `time` is a valid timespec to write to. The clock of a thread or process that is gone is refused
+        // with EINVAL.
         (unsafe { libc::clock_gettime(self.0, &mut time) } == 0).then(|| duration(time))
     }
 
-    /// How far it goes in one step.
+    /// Returns the resolution of the clock.
     pub(crate) fn step(self) -> Duration {
         let mut step = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-        // SAFETY: as above.
+        // SAFETY: `step` is a valid timespec to write to.
         if unsafe { libc::clock_getres(self.0, &mut step) } == 0 { duration(step) } else { Duration::ZERO }
     }
 }
 
-/// The kernel's times are not negative, and their nanoseconds less than a second.
+/// Converts a time of the kernel, which is not negative and has less than 10⁹ ns.
 #[inline]
 fn duration(time: libc::timespec) -> Duration {
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
@@ -124,12 +127,12 @@ fn timespec(duration: Duration) -> libc::timespec {
     libc::timespec { tv_sec, tv_nsec: duration.subsec_nanos() as _ }
 }
 
-/// Which threads meet at a word.
+/// The threads that may wait on a word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reach {
-    /// Those of this process.
+    /// The threads of this process.
     Private,
-    /// Those of all processes that map it.
+    /// The threads of all processes that map the word.
     Shared,
 }
 
@@ -139,23 +142,24 @@ impl Reach {
     }
 }
 
-/// Ends that every caller expects: woken, no such value there, a signal, the timeout.
+/// True for results that every caller expects: the word has another value, a signal, the timeout.
 fn expected(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::EINTR | libc::ETIMEDOUT))
 }
 
-/// Sleeps while `word` holds `value`, until woken or `timeout`, or for no reason.
+/// Sleeps while `word` holds `value`, until woken or `timeout`. May return early without a reason.
 pub(crate) fn futex_wait(reach: Reach, word: &AtomicU32, value: u32, timeout: Option<Duration>) {
     let timeout = timeout.map(timespec);
     let timeout = timeout.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
     let operation = libc::FUTEX_WAIT | reach.flag();
-    // SAFETY: the word and the timeout live until the call returns, and the kernel reads them only.
+    // SAFETY: the word and the timeout live until the call returns, and the kernel only reads them.
     let code = unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), operation, value, timeout) };
     let error = io::Error::last_os_error();
     assert!(code == 0 || expected(&error), "futex wait: {error}");
 }
 
-/// Sleeps while both words hold their values, until either is woken or `timeout`, or for no reason. False: the kernel cannot do this.
+/// Sleeps while both words hold their values, until either is woken or `timeout`. May return early without a reason.
+/// Returns false if the kernel cannot wait on two words.
 pub(crate) fn futex_wait_either(
     private: (&AtomicU32, u32),
     shared: (&AtomicU32, u32),
@@ -168,10 +172,10 @@ pub(crate) fn futex_wait_either(
         reserved: 0,
     };
     let both = [on(private, Reach::Private), on(shared, Reach::Shared)];
-    // Until a moment of the clock, unlike the plain wait.
+    // This call takes a deadline, unlike `futex_wait`, which takes a duration.
     let until = timeout.and_then(|timeout| Clock::MONOTONIC.read()?.checked_add(timeout)).map(timespec);
     let until = until.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
-    // SAFETY: both entries, the words that they name, and the time live until the call returns; the kernel reads them only.
+    // SAFETY: both entries, their words, and the time live until the call returns. The kernel only reads them.
     let code =
         unsafe { libc::syscall(libc::SYS_futex_waitv, both.as_ptr(), both.len(), 0, until, libc::CLOCK_MONOTONIC) };
     code >= 0 || expected(&io::Error::last_os_error())
@@ -186,23 +190,23 @@ struct Waited {
     reserved: u32,
 }
 
-/// Of the same file: the word has 32 bits.
+/// The flag for a word of 32 bits, from the same file.
 const FUTEX2_SIZE_U32: u32 = 2;
 
-/// Wakes at most so many threads that wait on `word`.
+/// Wakes at most `most` threads that wait on `word`.
 pub(crate) fn futex_wake(reach: Reach, word: &AtomicU32, most: i32) {
     // SAFETY: the word lives until the call returns.
     let code = unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE | reach.flag(), most) };
     assert!(code >= 0, "futex wake: {}", io::Error::last_os_error());
 }
 
-/// Wakes one thread of this process that waits at an address, where no word need be any more.
+/// Wakes one thread of this process that waits at an address. The word may no longer exist.
 pub(crate) fn futex_wake_at(word: *const AtomicU32) {
-    // SAFETY: the kernel takes the address of a private word as a name and does not look there.
+    // SAFETY: the kernel uses the address of a private word only as a key and does not read the word.
     unsafe { libc::syscall(libc::SYS_futex, word.addr(), libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG, 1) };
 }
 
-/// Most processes and threads that the user may have. `None`: as many as there can be.
+/// Returns the maximum number of processes and threads of the user. `None`: there is no limit.
 pub(crate) fn thread_limit() -> Option<u64> {
     // SAFETY: `limit` is a valid rlimit to write to.
     soft_limit(|limit| unsafe { libc::getrlimit(libc::RLIMIT_NPROC, limit) })
@@ -225,17 +229,18 @@ fn soft_limit(get: impl FnOnce(&mut libc::rlimit) -> libc::c_int) -> Option<u64>
 pub(crate) fn without_write_signals<T>(write: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
     let signals = signal_set(&WRITE_SIGNALS);
     let (mut blocked, mut pending) = (signal_set(&[]), signal_set(&[]));
-    // SAFETY: all three are valid sets, two of them to write to.
+    // SAFETY: all three are valid sets. The call reads the first and writes the second.
     unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &signals, &mut blocked) };
-    // SAFETY: as above.
+    // SAFETY: `pending` is a valid set to write to.
     unsafe { libc::sigpending(&mut pending) };
     let written = write();
     if written.is_err() {
         for signal in WRITE_SIGNALS {
-            // SAFETY: a valid set to read. A signal that was pending before is the program's.
+            // SAFETY: a valid set to read. A signal that was pending before the write belongs to the program and is
+            // kept.
             if unsafe { libc::sigismember(&pending, signal) } == 0 {
                 let at_once = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-                // SAFETY: valid pointers to read, and none to write to.
+                // SAFETY: the pointers are valid to read, and the call writes to none.
                 unsafe { libc::sigtimedwait(&signal_set(&[signal]), std::ptr::null_mut(), &at_once) };
             }
         }
@@ -262,27 +267,27 @@ fn signal_set(signals: &[libc::c_int]) -> libc::sigset_t {
     set
 }
 
-/// In how many ticks a second `/proc` counts.
+/// Returns the number of ticks a second in which `/proc` counts.
 pub(crate) fn proc_ticks_per_second() -> u64 {
-    // SAFETY: it takes a number and returns one.
+    // SAFETY: the call takes a number and returns one.
     let ticks = unsafe { libc::sysconf(libc::_SC_CLK_TCK) };
     u64::try_from(ticks).unwrap_or(0).max(1)
 }
 
-/// The user that the calling process acts for.
+/// Returns the effective user of the calling process.
 pub(crate) fn user() -> u32 {
-    // SAFETY: it takes nothing and cannot fail.
+    // SAFETY: the call takes nothing and cannot fail.
     unsafe { libc::geteuid() }
 }
 
-/// All groups that the calling process acts for.
+/// Returns the effective group and all supplementary groups of the calling process.
 pub(crate) fn groups() -> Vec<u32> {
-    // SAFETY: it takes nothing and cannot fail.
+    // SAFETY: the call takes nothing and cannot fail.
     let own = unsafe { libc::getegid() };
-    // SAFETY: of no length, the list is not written to.
+    // SAFETY: a list of length 0 is not written to.
     let count = unsafe { libc::getgroups(0, std::ptr::null_mut()) };
     let mut groups = vec![0; usize::try_from(count).unwrap_or(0)];
-    // SAFETY: the list has room for so many.
+    // SAFETY: the list has room for `count` groups.
     let count = unsafe { libc::getgroups(count.max(0), groups.as_mut_ptr()) };
     groups.truncate(usize::try_from(count).unwrap_or(0));
     groups.push(own);
@@ -295,12 +300,12 @@ pub(crate) fn open_itself(path: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).write(true).custom_flags(flags).open(path)
 }
 
-/// Reads what fits in one call.
+/// Reads from the start of a file, with one call.
 pub(crate) fn read_from_start(file: &File, into: &mut [u8]) -> io::Result<usize> {
     file.read_at(into, 0)
 }
 
-/// Whether [`open_itself`] has found a symbolic link.
+/// True if [`open_itself`] failed because it found a symbolic link.
 pub(crate) fn is_link(error: &io::Error) -> bool {
     error.raw_os_error() == Some(libc::ELOOP)
 }
@@ -312,10 +317,10 @@ pub(crate) fn owner(metadata: &Metadata) -> Owner {
     Owner { user: metadata.uid(), group: metadata.gid(), mode: metadata.mode() & 0o7777 }
 }
 
-/// The access control list of a file, as the kernel stores it. `None`: the file has none.
+/// Returns the access control list of a file, in the kernel's format. `None` if the file has none.
 pub(crate) fn access_list(file: &File) -> Option<Vec<u8>> {
     let mut list = vec![0; 4096];
-    // SAFETY: the name has an end, and the kernel writes to `list` at most as many bytes as it has.
+    // SAFETY: the name is a C string, and the kernel writes at most `list.len()` bytes to `list`.
     let bytes = unsafe {
         let name = c"system.posix_acl_access".as_ptr();
         libc::fgetxattr(file.as_raw_fd(), name, list.as_mut_ptr().cast(), list.len())
@@ -336,26 +341,26 @@ pub(crate) fn set_mode(file: &File, mode: u32) -> io::Result<()> {
     file.set_permissions(Permissions::from_mode(mode))
 }
 
-/// Makes a file without a name in a folder.
+/// Creates a file without a name in a folder.
 pub(crate) fn unnamed_file(folder: &Path, mode: u32) -> io::Result<File> {
     OpenOptions::new().read(true).write(true).mode(mode).custom_flags(libc::O_TMPFILE).open(folder)
 }
 
-/// Gives a file a name, unless that is taken.
+/// Gives a file a name, unless the name is taken.
 pub(crate) fn name_file(file: &File, path: &Path) -> io::Result<()> {
     let unnamed = CString::new(format!("/proc/self/fd/{}", file.as_raw_fd()))?;
     let path = CString::new(path.as_os_str().as_bytes())?;
     let here = libc::AT_FDCWD;
-    // SAFETY: both are strings with an end.
+    // SAFETY: both paths are C strings.
     done(unsafe { libc::linkat(here, unnamed.as_ptr(), here, path.as_ptr(), libc::AT_SYMLINK_FOLLOW) })
 }
 
-/// What the calling process has used.
+/// Returns the resources that the calling process has used.
 pub(crate) fn usage_of_this_process() -> Usage {
     usage(libc::RUSAGE_SELF)
 }
 
-/// What those children have used that have ended and were waited for.
+/// Returns the resources that ended children have used, if they were waited for.
 pub(crate) fn usage_of_ended_children() -> Usage {
     usage(libc::RUSAGE_CHILDREN)
 }
@@ -383,23 +388,23 @@ impl From<libc::rusage> for Usage {
 
 /// Calls `hook` when the process ends by `exit`.
 pub(crate) fn at_exit(hook: extern "C" fn()) -> io::Result<()> {
-    // SAFETY: the C library keeps a pointer to a function that lives as long as the program, and calls it without arguments, as its
-    // type says.
+    // SAFETY: the C library keeps a pointer to a function that lives as long as the program, and calls it without
+    // arguments, as its type says.
     if unsafe { libc::atexit(hook) } == 0 { Ok(()) } else { Err(io::ErrorKind::OutOfMemory.into()) }
 }
 
-/// Whether the kernel has started the program as one that may do more than the process that started it.
+/// True if the kernel started the program with more rights than the process that started it.
 pub(crate) fn is_secure() -> bool {
-    // SAFETY: no pointers: it returns a number that the kernel left at the start.
+    // SAFETY: the call takes no pointers, and returns a number that the kernel stored at the start.
     unsafe { libc::getauxval(libc::AT_SECURE) != 0 }
 }
 
-/// Has [`fence_all`] reach the threads of this process. False: the kernel refuses.
+/// Registers this process for [`fence_all`]. Returns false if the kernel refuses.
 pub(crate) fn register_fences() -> bool {
     membarrier(libc::MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED)
 }
 
-/// A full fence on every running thread of this process. False: the kernel refuses.
+/// Executes a full fence on every running thread of this process. Returns false if the kernel refuses.
 pub(crate) fn fence_all() -> bool {
     membarrier(libc::MEMBARRIER_CMD_PRIVATE_EXPEDITED)
 }

@@ -1,16 +1,18 @@
-//! What this kernel offers this process, found by trying.
+//! The kernel services that this process can use, found by trying them.
 
 use crate::cpu_clock::ThreadId;
 use crate::{barrier, task_group};
 
-/// The services that Comity uses and whether they are there.
+/// The services that Comity uses, each true if it is available.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Capabilities {
-    /// `membarrier`: a sleeper can make every push visible. Without it sleepers look again every millisecond.
+    /// True if `membarrier` works, with which a sleeper makes every push visible. Without it, sleepers look every
+    /// millisecond.
     pub membarrier: bool,
-    /// Reading a peer thread's processor clock: run status. Without it a preempted worker is not noticed.
+    /// True if a peer thread's processor clock can be read: its run status. Without it, preempted workers are not
+    /// noticed.
     pub thread_cpu_clock: bool,
-    /// Autogroup: a session is a task group of its own.
+    /// True if autogroup is on: each session is a task group.
     pub autogroup: bool,
 }
 
@@ -24,7 +26,7 @@ impl Capabilities {
         }
     }
 
-    /// The tier of kernel support that results were taken with. 0: nothing but what every process may use.
+    /// Returns the tier of kernel support of the results. 0: only services that every process may use.
     pub fn tier(self) -> u8 {
         0
     }

@@ -1,4 +1,4 @@
-//! A process that is no child of the one that started it, which knows nothing of it and may end before it.
+//! Starting a process that is not a child of its starter. Neither affects the other, and either may end first.
 
 use std::ffi::CString;
 use std::fs::File;
@@ -12,18 +12,19 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity}
 
 use crate::census;
 
-/// Starts a copy of the calling process that does `work` and ends. It is no child of the caller and in a session of its own, its folder
-/// is `/`, and it has no descriptor of the caller's but `kept` and standard error. Its name, in `/proc/ID/comm`, are the first 15
-/// bytes of `name`.
+/// Starts a copy of the calling process that does `work` and ends. The copy is no child of the caller. It has its own
+/// session and the folder `/`, and of the caller's descriptors only `kept` and standard error. Its name in
+/// `/proc/ID/comm` is the first 15 bytes of `name`.
 ///
-/// 0.3 ms: without an `exec` nothing has to be loaded.
+/// Takes 0.3 ms, because without an `exec` nothing has to be loaded.
 ///
 /// # Errors
-/// If the caller has several threads, of which a copy would have one, or if the system gives no process.
+/// If the caller has several threads, of which a copy would have one, or if the system provides no process.
 pub fn start(name: &str, kept: BorrowedFd<'_>, work: impl FnOnce()) -> io::Result<()> {
     check_threads()?;
     let cores = sched_getaffinity(None)?;
-    // On this core the process between runs as soon as the caller waits for it; on another it would wait for its turn.
+    // The intermediate process runs on this core as soon as the caller waits for it. On another core it might have to
+    // wait.
     let _slower = stay_here();
     let started = start_by_another(&cores, || {
         stand_apart(name, &[kept]);
@@ -44,14 +45,14 @@ impl Drop for Beside {
     }
 }
 
-/// Starts a copy of the calling process, as its child, that does `work` and ends. The copy differs from that of [`start`] in two
-/// ways: it keeps several descriptors, and it writes nothing to standard error.
+/// Starts a copy of the calling process, as its child, that does `work` and ends. The copy differs from that of
+/// [`start`] in two ways: it keeps several descriptors, and it writes nothing to standard error.
 ///
 /// # Errors
-/// As there.
+/// See [`start`].
 pub fn start_child(name: &str, kept: &[BorrowedFd<'_>], work: impl FnOnce()) -> io::Result<Beside> {
     check_threads()?;
-    // SAFETY: there is one thread, so the copy finds no lock held and nothing half done.
+    // SAFETY: the process has one thread, so the copy finds no lock held and no data half changed.
     match unsafe { libc::fork() } {
         -1 => Err(io::Error::last_os_error()),
         0 => {
@@ -85,8 +86,8 @@ fn stay_here() -> io::Result<()> {
 /// Copies this process as fork(2) does, but the end of the child raises no SIGCHLD.
 ///
 /// # Safety
-/// The conditions of `fork` hold. Also, the child must not use the thread number that the C library stores, because only
-/// the library's `fork` updates that number.
+/// The conditions of `fork` hold. Also, the child must not use the thread number that the C library stores, because
+/// only the library's `fork` updates that number.
 unsafe fn fork_silently() -> libc::pid_t {
     // The order of the arguments differs between processors, but all are 0: there is no exit signal.
     // SAFETY: as the caller promises.
@@ -99,7 +100,7 @@ unsafe fn fork_silently() -> libc::pid_t {
     child
 }
 
-/// Has a child start the copy, which may use `cores`, and end, so that the copy is no child of the caller.
+/// Starts the copy, which may use `cores`, from a child that then ends. The copy is therefore no child of the caller.
 fn start_by_another(cores: &CpuSet, work: impl FnOnce()) -> io::Result<()> {
     // If this process has blocked SIGCHLD, the signal would stay pending in the program that this process becomes.
     // SAFETY: this process has one thread, so the child finds no lock held and no data half changed. The child does not
@@ -108,7 +109,7 @@ fn start_by_another(cores: &CpuSet, work: impl FnOnce()) -> io::Result<()> {
         -1 => return Err(io::Error::last_os_error()),
         0 => {
             let _stays = sched_setaffinity(None, cores);
-            // SAFETY: as above.
+            // SAFETY: this process has one thread, so the child finds no lock held and no data half changed.
             match unsafe { libc::fork() } {
                 -1 => end(io::Error::last_os_error().raw_os_error().unwrap_or(libc::EAGAIN)),
                 0 => end(i32::from(catch_unwind(AssertUnwindSafe(work)).is_err())),
@@ -132,7 +133,8 @@ fn start_by_another(cores: &CpuSet, work: impl FnOnce()) -> io::Result<()> {
     }
 }
 
-/// What fails here fails for want of what every system has; then the copy is a little less apart.
+/// Separates the copy from the caller. A failed step, which needs an unusual system, only leaves the copy less
+/// separate.
 fn stand_apart(name: &str, kept: &[BorrowedFd<'_>]) {
     let _stays = CString::new(name).is_ok_and(|name| rustix::thread::set_name(&name).is_ok());
     let _stays = rustix::process::setsid();
@@ -152,23 +154,24 @@ fn stand_apart(name: &str, kept: &[BorrowedFd<'_>]) {
 }
 
 fn close(first: RawFd, last: RawFd) {
-    // SAFETY: no pointers. The copy uses no descriptor of the caller's but those between the ranges.
+    // SAFETY: the call takes no pointers. The copy uses only those of the caller's descriptors that lie between the
+    // ranges.
     if first <= last && unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) } != 0 {
-        // Before Linux 5.9. A number that is no descriptor is refused, which is as good.
+        // Linux before 5.9 lacks the call. Closing a number that is no descriptor fails without harm.
         for descriptor in first..=last.min(4096) {
-            // SAFETY: as above.
+            // SAFETY: the call takes no pointers, and the copy does not use this descriptor.
             unsafe { libc::close(descriptor) };
         }
     }
 }
 
-/// Ends this process without what the copied program has registered for its own end.
+/// Ends this process without running the exit handlers of the copied program.
 fn end(code: i32) -> ! {
-    // SAFETY: it takes a number and does not return.
+    // SAFETY: the call takes a number and does not return.
     unsafe { libc::_exit(code) }
 }
 
-/// Has this process say nothing any more on standard error: a reader there waits until all writers have closed it.
+/// Silences this process on standard error, because a reader waits until all writers have closed it.
 pub fn fall_silent() {
     if let Ok(null) = File::options().write(true).open("/dev/null") {
         let _stays = rustix::stdio::dup2_stderr(&null);

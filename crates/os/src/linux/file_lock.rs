@@ -1,14 +1,17 @@
 //! Locks that end with their process: on the bytes of a file, through an open file description (`F_OFD_SETLK`).
 //!
-//! The kernel releases such a lock when the last descriptor of its description is closed, whatever the process died of, and
-//! answers across PID namespaces and reused process numbers. A forked child has the descriptor too and would keep the lock
-//! alive; so a lock has an `open` of its own, closed on `exec` and closed in the child after a fork. A mapping holds on to the
-//! description that it was made from, in children too; so nothing is mapped from this one.
+//! The kernel releases such a lock when the last descriptor of its description is closed, however the process ended.
+//! It answers across PID namespaces, and reused process numbers do not confuse it.
 //!
-//! A program may close descriptors that it does not know (as daemons do), and its next file then gets the number. So before a
-//! descriptor is locked, unlocked or closed it is compared with the file that was opened, and after a lock once more: a lock on
-//! another file counts for nothing. What remains is the moment between the comparison and the call, in which another thread would
-//! have to close the descriptor and open a file: that file would have a byte locked until it is closed, or be closed itself.
+//! A forked child has the descriptor too and would keep the lock. So each lock file has its own open file
+//! description, closed on `exec` and closed in the child after a fork. A mapping, also in a child, keeps the
+//! description from which it was made. So nothing is mapped from this one.
+//!
+//! Some programs, for example daemons, close descriptors that they do not know, and the next file gets the number. So
+//! before a descriptor is locked, unlocked or closed it is compared with the file that was opened, and once more
+//! after a lock. A lock on another file does not count. One race remains: between comparison and call, another thread
+//! may close the descriptor and open a file. A byte of that file would stay locked until it is closed, or the file
+//! would be closed itself.
 
 use std::ffi::CString;
 use std::io;
@@ -20,7 +23,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering}
 
 use crate::fork;
 
-/// How many lock files a process may have open at a time.
+/// The maximum number of lock files that a process may have open.
 const MOST: usize = 4096;
 
 const NONE: u64 = 0;
@@ -28,9 +31,10 @@ const NONE: u64 = 0;
 /// A descriptor that a forked child closes.
 #[derive(Debug)]
 struct Entry {
-    /// The descriptor, and the number of its opening above it: a child may get the same descriptor again for a file of its own.
+    /// The descriptor, and above it the number of its opening. A child may get the same descriptor again for a file
+    /// of its own.
     opened: AtomicU64,
-    /// Which file it is.
+    /// The device of the file. Together with the inode it identifies the file.
     device: AtomicU64,
     inode: AtomicU64,
 }
@@ -40,7 +44,7 @@ impl Entry {
         Entry { opened: AtomicU64::new(NONE), device: AtomicU64::new(0), inode: AtomicU64::new(0) }
     }
 
-    /// Whether the descriptor is still that of the file that was opened.
+    /// True if the descriptor still belongs to the file that was opened.
     fn is_of_its_file(&self, descriptor: RawFd) -> bool {
         let identity = (self.device.load(Ordering::Relaxed), self.inode.load(Ordering::Relaxed));
         status(descriptor).is_ok_and(|status| status == identity)
@@ -51,7 +55,7 @@ static OPEN: [Entry; MOST] = [const { Entry::new() }; MOST];
 
 static OPENINGS: AtomicU32 = AtomicU32::new(1);
 
-/// No entry from this one on was ever used.
+/// The end of the used entries: no entry from this index on was ever used.
 static USED: AtomicUsize = AtomicUsize::new(0);
 
 extern "C" fn in_child() {
@@ -59,18 +63,18 @@ extern "C" fn in_child() {
         let opened = entry.opened.swap(NONE, Ordering::Relaxed);
         let descriptor = opened as u32 as RawFd;
         if opened != NONE && entry.is_of_its_file(descriptor) {
-            // SAFETY: the descriptor is this process's copy of one that a `LockFile` owns; its entry is gone, so nothing uses
-            // or closes it any more.
+            // SAFETY: the descriptor is this process's copy of one that a `LockFile` owns. Its entry is removed, so
+            // no other code uses or closes it.
             unsafe { libc::close(descriptor) };
         }
     }
 }
 
-/// A file of its own description, on whose bytes this process can hold locks.
+/// A file with its own open file description, on whose bytes this process can hold locks.
 #[derive(Debug)]
 pub struct LockFile {
     descriptor: RawFd,
-    /// What its entry says as long as it is open.
+    /// The value of the entry while the file is open.
     opened: u64,
     entry: &'static Entry,
 }
@@ -79,9 +83,10 @@ impl LockFile {
     /// Opens the file at `path`, which must not be a symbolic link.
     ///
     /// # Errors
-    /// As the system says; also if this process has very many open.
+    /// Errors of the system. Also if this process has 4096 lock files open.
     pub fn open(path: &Path) -> io::Result<LockFile> {
-        // No `Once`, which a fork might leave half-way for ever. Two that come here at once are told of each fork twice.
+        // Not a `Once`, which a fork might leave half done forever. Two threads that register at once close each
+        // entry only once.
         static WATCHED: AtomicBool = AtomicBool::new(false);
         if !WATCHED.load(Ordering::Relaxed) {
             fork::call_in_children(in_child);
@@ -89,20 +94,20 @@ impl LockFile {
         }
         let name = CString::new(path.as_os_str().as_bytes())?;
         let flags = libc::O_RDWR | libc::O_CLOEXEC | libc::O_NOFOLLOW | libc::O_NONBLOCK;
-        // A child that came between the opening and its note would not know of it.
+        // A child that is forked between the opening and its note would not know the descriptor.
         let _no_fork = fork::hold_off();
-        // SAFETY: `name` is a string with an end.
+        // SAFETY: `name` is a C string.
         let descriptor = unsafe { libc::open(name.as_ptr(), flags) };
         if descriptor < 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: it was opened above, and nothing else knows of it.
+        // SAFETY: the descriptor was opened above, and no other code has it.
         let file = unsafe { OwnedFd::from_raw_fd(descriptor) };
         let (device, inode) = status(descriptor)?;
         let opened = u64::from(OPENINGS.fetch_add(1, Ordering::Relaxed)) << 32 | u64::from(descriptor as u32);
         let is_free =
             |entry: &&Entry| entry.opened.compare_exchange(NONE, opened, Ordering::Relaxed, Ordering::Relaxed).is_ok();
-        // The kernel gives a number out once: the entry that had it lost it to something that closed it, and must not close this.
+        // If another entry has this number, other code closed its descriptor. That entry must not close this one.
         for entry in &OPEN[..USED.load(Ordering::Relaxed)] {
             let before = entry.opened.load(Ordering::Relaxed);
             if before != NONE && before as u32 == descriptor as u32 {
@@ -112,16 +117,18 @@ impl LockFile {
         let found = OPEN.iter().enumerate().find(|(_, entry)| is_free(entry));
         let (nth, entry) = found.ok_or_else(|| io::Error::other(format!("this process has {MOST} lock files open")))?;
         USED.fetch_max(nth + 1, Ordering::Relaxed);
-        // No fork comes in between.
+        // `_no_fork` keeps a fork from seeing the entry half written.
         entry.device.store(device, Ordering::Relaxed);
         entry.inode.store(inode, Ordering::Relaxed);
         Ok(LockFile { descriptor: file.into_raw_fd(), opened, entry })
     }
 
-    /// Locks a byte for this process alone, if no other description has it locked. Does not wait.
+    /// Locks a byte exclusively, if no other description has it locked. Does not wait. Returns true if the byte is
+    /// locked.
     ///
     /// # Errors
-    /// As the system says, except that the byte is locked; and if the descriptor was closed, whatever file has its number since.
+    /// Errors of the system, except that another description has the lock. Also if other code closed the descriptor,
+    /// even if another file has its number now.
     pub fn try_lock(&self, byte: u64) -> io::Result<bool> {
         match self.control(libc::F_OFD_SETLK, libc::F_WRLCK, byte) {
             Ok(_) if self.is_open() => Ok(true),
@@ -131,26 +138,27 @@ impl LockFile {
         }
     }
 
-    /// Whether the descriptor is open and still that of this file. False in a forked child, for a value of its parent's.
+    /// True if the descriptor is open and still belongs to this file. False in a forked child, for a value of its
+    /// parent.
     pub fn is_open(&self) -> bool {
         self.entry.opened.load(Ordering::Relaxed) == self.opened && self.entry.is_of_its_file(self.descriptor)
     }
 
-    /// The file, told apart from all others: its device and its number there.
+    /// Returns the identity of the file: its device and its inode number.
     pub fn identity(&self) -> (u64, u64) {
         (self.entry.device.load(Ordering::Relaxed), self.entry.inode.load(Ordering::Relaxed))
     }
 
     /// Releases a byte.
     pub fn unlock(&self, byte: u64) {
-        // A descriptor without the lock loses nothing; nothing else can fail here.
+        // Without the lock, a descriptor loses nothing. No other error is possible here.
         let _ = self.control(libc::F_OFD_SETLK, libc::F_UNLCK, byte);
     }
 
-    /// Whether another description has the byte locked. Locks nothing.
+    /// True if another description has the byte locked. Does not lock it.
     ///
     /// # Errors
-    /// As the system says.
+    /// Errors of the system.
     pub fn is_locked_by_another(&self, byte: u64) -> io::Result<bool> {
         Ok(self.control(libc::F_OFD_GETLK, libc::F_WRLCK, byte)? != libc::F_UNLCK)
     }
@@ -177,12 +185,12 @@ impl LockFile {
 impl Drop for LockFile {
     fn drop(&mut self) {
         let _no_fork = fork::hold_off();
-        // In a forked child it is closed, and the number may be another's.
+        // In a forked child the descriptor is already closed, and its number may belong to another file.
         let is_open = self.is_open();
         if self.entry.opened.compare_exchange(self.opened, NONE, Ordering::Relaxed, Ordering::Relaxed).is_ok()
             && is_open
         {
-            // SAFETY: it is this value's own, and the entry was still there.
+            // SAFETY: the descriptor belongs to this value, because its entry was still there.
             drop(unsafe { OwnedFd::from_raw_fd(self.descriptor) });
         }
     }
@@ -192,14 +200,14 @@ fn was_closed() -> io::Error {
     io::Error::other("the descriptor was closed by something else in this process")
 }
 
-/// Which file a descriptor is of. May be called where only little may: in a child that a thread among several has forked.
+/// Returns the identity of a descriptor's file. Safe to call in a child forked by one of several threads.
 fn status(descriptor: RawFd) -> io::Result<(u64, u64)> {
     let mut status = MaybeUninit::<libc::stat>::uninit();
-    // SAFETY: `status` may be written to, and has its size by its type.
+    // SAFETY: `status` is valid to write to and has the size of its type.
     if unsafe { libc::fstat(descriptor, status.as_mut_ptr()) } != 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: the call succeeded, so it is written.
+    // SAFETY: the call succeeded, so `status` is initialized.
     let status = unsafe { status.assume_init() };
     Ok((status.st_dev, status.st_ino))
 }
@@ -245,11 +253,11 @@ mod tests {
         let path = temporary("closed");
         let (lost, witness) = (LockFile::open(&path).unwrap(), LockFile::open(&path).unwrap());
         assert!(lost.try_lock(1).unwrap());
-        // SAFETY: what is tested: something in this process closes a descriptor that is not its own.
+        // SAFETY: this is the case under test: code of this process closes a descriptor that it does not own.
         unsafe { libc::close(lost.descriptor) };
         let other = temporary("other");
         let number = lost.descriptor;
-        // The lowest free number is given out first; what other tests open may come in between.
+        // The lowest free number is used first. Other tests may open files in between.
         let files: Vec<_> =
             std::iter::repeat_with(|| std::fs::File::options().read(true).write(true).open(&other).unwrap())
                 .take(50)
@@ -273,7 +281,7 @@ mod tests {
         // SAFETY: the child calls nothing but `pause` and `_exit`.
         let child = unsafe { libc::fork() };
         if child == 0 {
-            // SAFETY: as above.
+            // SAFETY: these calls are allowed after a fork.
             unsafe {
                 libc::alarm(600);
                 libc::pause();
@@ -281,7 +289,7 @@ mod tests {
             }
         }
         drop(held);
-        // The child may not have run yet.
+        // The child may not have run yet, and then still has the descriptor.
         let other = LockFile::open(&path).unwrap();
         let free = (0..10_000).any(|_| {
             std::thread::sleep(std::time::Duration::from_millis(1));
@@ -308,7 +316,7 @@ mod tests {
                     let held = LockFile::open(&path).unwrap();
                     assert!(held.try_lock(0).unwrap());
                     drop(held);
-                    // The last child's copy may be there until it has run.
+                    // The last child keeps its copy until it has run.
                     while !other.try_lock(0).unwrap() && !end.load(Ordering::Relaxed) {
                         crate::yield_core();
                     }
@@ -319,7 +327,7 @@ mod tests {
                 // SAFETY: the child calls nothing but `alarm`, `pause` and `_exit`.
                 let child = unsafe { libc::fork() };
                 if child == 0 {
-                    // SAFETY: as above.
+                    // SAFETY: these calls are allowed after a fork.
                     unsafe {
                         libc::alarm(600);
                         libc::pause();

@@ -1,4 +1,4 @@
-//! Being told of forks, and holding them off.
+//! Notification of forks, and delaying them.
 
 use std::cell::Cell;
 use std::io;
@@ -6,11 +6,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
-/// Calls `hook` in every child that this process, or a child of it, forks from now on, on the thread that forked, before
-/// `fork` returns there.
+/// Calls `hook` in every child that this process, or a child of it, forks from now on. The forking thread calls it,
+/// before `fork` returns in the child.
 ///
-/// Other threads of the parent are not there in the child, but what they had locked is: `hook` must not lock, and calls
-/// only what a signal handler may. A fork that goes past the C library (a bare `clone`) is not seen.
+/// The child has no other threads of the parent, but it has the locks that they held. So `hook` must take no lock and
+/// call only functions that a signal handler may call. A fork that bypasses the C library (a bare `clone`) is not seen.
 pub fn call_in_children(hook: extern "C" fn()) {
     // SAFETY: `pthread_atfork` keeps a pointer to a function that lives as long as the program, and calls it without
     // arguments, as its type says.
@@ -18,33 +18,34 @@ pub fn call_in_children(hook: extern "C" fn()) {
     assert_eq!(refused, 0, "the C library has no memory for a pointer to a function");
 }
 
-/// The same with another, which is called before the fork, on the same thread, and in this process.
+/// Calls `hook` like [`call_in_children`], and `before` on the same thread before the fork, in this process.
 pub fn call_before_and_in_children(before: extern "C" fn(), hook: extern "C" fn()) {
-    // SAFETY: as above, twice.
+    // SAFETY: `pthread_atfork` keeps two pointers to functions that live as long as the program and take no arguments.
     let refused = unsafe { libc::pthread_atfork(Some(before), None, Some(hook)) };
     assert_eq!(refused, 0, "the C library has no memory for two pointers to functions");
 }
 
-/// How long a fork is held off. Who forks in a signal handler may have interrupted the very thread that it waits for.
+/// The maximum delay of a fork. A fork in a signal handler may have interrupted the very thread that it waits for.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Forks that have begun, times [`FORK`], and those who hold forks off.
+/// The number of forks that have begun, times [`FORK`], plus the number of guards that delay forks.
 static GATE: AtomicU64 = AtomicU64::new(0);
 
 const FORK: u64 = 1 << 32;
 
-/// While it is there, no fork of this process returns: for what a child must not find half done. Hold it briefly, and take no
-/// second one meanwhile.
+/// A guard that lets no fork of this process return while it exists, so that a child finds no data half changed. Hold
+/// it briefly, and do not take a second one while holding it.
 #[derive(Debug)]
 pub struct HoldOff(());
 
-/// Waits until the forks are over that have begun, and holds off those to come.
+/// Waits until the forks that have begun are over, and delays later forks until the guard is dropped.
 pub fn hold_off() -> HoldOff {
-    // No `Once`, which a fork might leave half-way for ever. Two that come here at once count each fork twice, both before it and
-    // after, which is no harm.
+    // Not a `Once`, which a fork might leave half done forever. Two threads that register at once count each fork
+    // twice, both before and after it, which is harmless.
     static WATCHED: AtomicBool = AtomicBool::new(false);
     if !WATCHED.load(Ordering::Relaxed) {
-        // SAFETY: as above, three times.
+        // SAFETY: `pthread_atfork` keeps three pointers to functions that live as long as the program and take no
+        // arguments.
         let refused = unsafe { libc::pthread_atfork(Some(before), Some(in_parent), Some(in_child)) };
         assert_eq!(refused, 0, "the C library has no memory for three pointers to functions");
         WATCHED.store(true, Ordering::Relaxed);
@@ -58,7 +59,7 @@ pub fn hold_off() -> HoldOff {
 
 impl Drop for HoldOff {
     fn drop(&mut self) {
-        // There may be nothing to take back in the child of a fork that lost its patience.
+        // In the child of a fork that did not wait long enough, the counter may already be 0.
         let leave = |gate: u64| (gate as u32 > 0).then(|| gate - 1);
         let _ = GATE.fetch_update(Ordering::Release, Ordering::Relaxed, leave);
     }
@@ -80,14 +81,15 @@ extern "C" fn in_child() {
     GATE.store(0, Ordering::Relaxed);
 }
 
-/// Starts a thread that runs `body`, such that no fork comes while the thread starts or ends: the standard library notes the
-/// stacks of its threads under a lock, and in a child that has it locked no thread would ever start.
+/// Starts a thread that runs `body`, and delays forks while the thread starts and ends. The standard library notes
+/// the stacks of its threads under a lock. A child that is forked while the lock is held could never start a thread.
 ///
 /// # Errors
-/// If the system gives no thread.
+/// If the system provides no thread.
 pub fn spawn(thread: Builder, body: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
     thread_local! {
-        /// Dropped after the standard library has done with the thread, and before what else is local to it.
+        /// The guard of the ending thread. Dropped after the standard library's end of the thread, before other
+        /// thread locals.
         static ENDING: Cell<Option<HoldOff>> = const { Cell::new(None) };
     }
     let starting = hold_off();

@@ -1,9 +1,9 @@
 //! The freezer of control groups of version 2: it halts processes so that neither they nor their parents notice.
 //!
-//! A frozen process is not in state T, and `waitpid` reports nothing of it. SIGKILL ends it at once. Other signals wait
-//! until it is thawed. Freezing takes 0.1 ms for a group with one process, and 0.2 ms for 30 processes. The first
-//! process that is moved into a group takes 9 to 15 ms, because the kernel waits for all cores, and each one after it
-//! 0.02 ms. A process that a member starts is a member.
+//! A frozen process is not in state T, and `waitpid` reports nothing about it. SIGKILL ends it at once. Other signals
+//! wait until it is thawed. Freezing takes 0.1 ms for a group with one process, and 0.2 ms for 30 processes. Moving
+//! the first process into a group takes 9 to 15 ms, because the kernel waits for all cores, and moving each further
+//! process 0.02 ms. The children of a member are members.
 
 use std::fs::{self, DirBuilder, File, Permissions};
 use std::io::{self, ErrorKind};
@@ -18,51 +18,50 @@ use crate::census::{self, Stat};
 use crate::cgroup::{self, Version};
 use crate::writes;
 
-/// The beginning of the name of each group that is made here. Two numbers follow it.
+/// The prefix of the name of each group that is created here. Two numbers follow it.
 const PREFIX: &str = "comity-run-";
 
-/// How often the removal of a group is tried, and how long after the last time. A process that ends stays a member until
-/// its memory is freed.
+/// The number of attempts to remove a group, and the time between them. A process that ends stays a member until its
+/// memory is freed.
 const TRIES: usize = 200;
 const TRY_AGAIN: Duration = Duration::from_millis(10);
 
-/// A control group for the processes of one command. Dropped, it thaws them, moves them back, and removes the group.
+/// A control group for the processes of one command. Dropping it thaws them, moves them back, and removes the group.
 #[derive(Debug)]
 pub struct Freezer {
     place: Place,
     /// `cgroup.freeze`, kept open so that no lack of descriptors or memory can keep a command frozen.
     switch: File,
-    /// Locked while this process lives, so that others can tell an abandoned group.
+    /// Locked while this process lives, so that other processes can recognize an abandoned group.
     _lock: File,
 }
 
-/// Where the group of a command is, or would be.
+/// The place of a command's group, which may not exist yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// The group around it, in which the processes begin.
+    /// The parent group, in which the processes begin.
     outside: PathBuf,
     folder: PathBuf,
 }
 
-/// Where a process is, relative to the group of a command.
+/// The position of a process relative to the group of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Membership {
-    /// In the group, or in a group that the command has made inside of it.
+    /// The process is in the group, or in a group that the command has created inside it.
     Inside,
-    /// In the group around it. The process can be moved into the group.
+    /// The process is in the parent group. It can be moved into the group.
     Beside,
-    /// In another group. The process stays there, because that group may have limits.
+    /// The process is in another group and stays there, because that group may have limits.
     Elsewhere,
 }
 
 impl Place {
-    /// Returns where the group of a command is made: inside of the group that its first `process` is in, before it is
-    /// moved. `start` is the start of that process, as in [`Stat::start`](crate::census::Stat::start).
+    /// Returns the place for the group of a command: inside the group that contains its first `process` before that
+    /// is moved. `start` is the start of that process, as in [`Stat::start`](crate::census::Stat::start).
     ///
-    /// `None` if there is no hierarchy of version 2, if this process may not make a group there, or if a group there
-    /// would change anything for the command. A new group changes something if the kernel applies a weight or a limit to
-    /// the groups inside of the group of `process`, or if that group has a limit that programs read from their own group
-    /// alone.
+    /// Returns `None` if there is no hierarchy of version 2, if this process may not create a group there, or if a new
+    /// group would change anything for the command. There are two such cases. The kernel applies weights or limits to
+    /// the children of the group of `process`. Or that group has a limit that programs read only from their own group.
     pub fn of(process: u32, start: u64) -> Option<Place> {
         let outside = group_of(process).filter(|group| is_indifferent(group))?;
         accessat(CWD, &outside, Access::WRITE_OK, AtFlags::EACCESS).ok()?;
@@ -70,13 +69,13 @@ impl Place {
         Some(Place { outside, folder })
     }
 
-    /// Makes the group, and frees the groups there that are abandoned.
+    /// Creates the group, and frees abandoned groups at the same place.
     ///
-    /// Other users cannot lock the group. Such a lock would keep the group from being freed after its maker was killed.
-    /// So the folder has mode 0700 until the maker holds the lock, and `cgroup.procs` keeps mode 0600.
+    /// Other users must not be able to lock the group, because the lock would keep it from being freed after its maker
+    /// was killed. So the folder has mode 0700 until the maker holds the lock, and `cgroup.procs` keeps mode 0600.
     ///
     /// # Errors
-    /// If this process may not make a group there. Only root and the owner of a delegated group may.
+    /// If this process may not create a group there. Only root and the owner of a delegated group may.
     pub fn make(&self) -> io::Result<Freezer> {
         self.free_abandoned();
         DirBuilder::new().mode(0o700).create(&self.folder)?;
@@ -90,7 +89,7 @@ impl Place {
         open().inspect_err(|_: &io::Error| remove(&self.folder, &self.outside, 1))
     }
 
-    /// Returns where the process is.
+    /// Returns the position of a process relative to the group.
     pub fn membership(&self, process: u32) -> Membership {
         match group_of(process) {
             Some(group) if group.starts_with(&self.folder) => Membership::Inside,
@@ -99,17 +98,17 @@ impl Place {
         }
     }
 
-    /// Thaws and removes the group, for a process that has not made it.
+    /// Thaws and removes the group. For a process that has not created it.
     pub fn clear(&self) {
         if self.folder.exists() {
-            // If the group is gone by now, no process is frozen.
+            // An error means that the group is gone, so no process is frozen.
             let _ = writes::to_file(self.folder.join("cgroup.freeze"), "0");
             remove(&self.folder, &self.outside, TRIES);
         }
     }
 
-    /// Thaws and removes the groups at the same place whose makers were killed, together with those that look after
-    /// them.
+    /// Thaws and removes the groups at the same place whose makers were killed, together with the processes that look
+    /// after them.
     pub fn free_abandoned(&self) {
         let Ok(entries) = fs::read_dir(&self.outside) else { return };
         let is_abandoned = |folder: &PathBuf| {
@@ -133,22 +132,22 @@ impl Place {
 }
 
 impl Freezer {
-    /// Returns where the group is.
+    /// Returns the place of the group.
     pub fn place(&self) -> &Place {
         &self.place
     }
 
-    /// Moves a process into the group, with all its threads. False if this process may not.
+    /// Moves a process into the group, with all its threads. Returns false if this process may not move it.
     pub fn take(&self, process: u32) -> bool {
         enter(&self.place.folder, process).is_ok()
     }
 
-    /// Freezes all processes of the group, and those that they start. False if the group is gone.
+    /// Freezes all processes of the group, and those that they start. Returns false if the group is gone.
     pub fn freeze(&self) -> bool {
         self.switch.write_all_at(b"1", 0).is_ok()
     }
 
-    /// Has all processes of the group go on. False if they may be frozen still.
+    /// Thaws all processes of the group. Returns false if they may still be frozen.
     pub fn thaw(&self) -> bool {
         self.switch.write_all_at(b"0", 0).is_ok() || !self.place.folder.exists()
     }
@@ -166,14 +165,14 @@ impl Drop for Freezer {
     }
 }
 
-/// True if this process can make a group for a command that it starts.
+/// True if this process can create a group for a command that it starts.
 pub fn can_freeze() -> bool {
-    // The number of no process.
+    // 0 is the start of no process, so this place is used by no command.
     let place = Place::of(std::process::id(), 0);
     place.is_some_and(|place| place.make().is_ok())
 }
 
-/// Removes a group and the groups inside of it, whose processes are moved to the group `outside`.
+/// Removes a group and the groups inside it. Their processes are moved to the group `outside`.
 fn remove(folder: &Path, outside: &Path, tries: usize) {
     for _ in 0..tries {
         let inside = fs::read_dir(folder).into_iter().flatten().flatten();
@@ -181,7 +180,7 @@ fn remove(folder: &Path, outside: &Path, tries: usize) {
             remove(&group.path(), outside, 1);
         }
         for process in members(folder) {
-            // It may have ended.
+            // The process may have ended.
             let _ = enter(outside, process);
         }
         match fs::remove_dir(folder) {
@@ -191,7 +190,7 @@ fn remove(folder: &Path, outside: &Path, tries: usize) {
     }
 }
 
-/// True if processes do not notice whether they are in this group or in a new group inside of it.
+/// True if processes cannot notice whether they are in this group or in a new group inside it.
 fn is_indifferent(group: &Path) -> bool {
     let has_no_weights =
         fs::read_to_string(group.join("cgroup.subtree_control")).is_ok_and(|list| list.trim().is_empty());
@@ -202,7 +201,7 @@ fn is_indifferent(group: &Path) -> bool {
     has_no_weights && has_no_limit("memory.max") && has_no_limit("cpu.max")
 }
 
-/// The folder of the control group of version 2 that has the process.
+/// Returns the folder of the control group of version 2 that contains the process.
 fn group_of(process: u32) -> Option<PathBuf> {
     let membership = census::control_groups(process)?;
     let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
@@ -223,7 +222,7 @@ fn members(group: &Path) -> Vec<u32> {
     list.lines().filter_map(|line| line.parse().ok()).collect()
 }
 
-/// Locks a group for as long as the file is open.
+/// Locks a group until the returned file is closed.
 ///
 /// # Errors
 /// If another process has locked it.
@@ -249,7 +248,7 @@ mod tests {
         let other = Place::of(process, 2).unwrap();
         other.free_abandoned();
         assert!(place.folder.exists(), "its maker lives");
-        // As if its maker was killed, with a group that the command has made inside of it.
+        // Simulate a killed maker, with a group that the command has created inside its group.
         fs::create_dir(place.folder.join("inside")).unwrap();
         flock(&freezer._lock, FlockOperation::Unlock).unwrap();
         other.free_abandoned();

@@ -1,4 +1,4 @@
-//! Linux on a machine of 64 bits.
+//! The implementation for Linux on 64-bit machines.
 
 pub(crate) mod calls;
 pub mod file_lock;

@@ -1,4 +1,4 @@
-//! The end of a process, told to others than its parent (Linux 5.3).
+//! Watching and signalling a process through a descriptor (Linux 5.3), also by processes other than its parent.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -10,54 +10,55 @@ use rustix::process::{Pid, PidfdFlags, Signal, getpid, pidfd_open, pidfd_send_si
 
 use crate::census::Stat;
 
-/// A process, whatever program it runs, and never another that has its number later.
+/// A process, independent of the program that it runs. Never refers to a later process with the same number.
 #[derive(Debug)]
 pub struct Pidfd(OwnedFd);
 
 impl Pidfd {
-    /// The calling process. Closed on `exec`.
+    /// Opens the calling process. The descriptor is closed on `exec`.
     ///
     /// # Errors
-    /// If the kernel is too old, or the process has too many files open.
+    /// If the kernel is too old, or the process has too many open files.
     pub fn of_this_process() -> io::Result<Pidfd> {
         Ok(Pidfd(pidfd_open(getpid(), PidfdFlags::empty())?))
     }
 
-    /// A child of the calling process that nothing has waited for yet. Closed on `exec`.
+    /// Opens a child of the calling process that was not waited for yet. The descriptor is closed on `exec`.
     ///
     /// # Errors
-    /// As with [`Pidfd::of_this_process`].
+    /// See [`Pidfd::of_this_process`].
     pub fn of_child(child: &Child) -> io::Result<Pidfd> {
         Ok(Pidfd(pidfd_open(Pid::from_child(child), PidfdFlags::empty())?))
     }
 
-    /// The process of this number that began at `start`, as [`Stat::start`] has it. `None`: it has ended, or the kernel is too old.
+    /// Opens the process with this number that began at `start`, as in [`Stat::start`]. `None` if it has ended, or if
+    /// the kernel is too old.
     pub fn of_process(id: u32, start: u64) -> Option<Pidfd> {
         let process = pidfd_open(Pid::from_raw(i32::try_from(id).ok()?)?, PidfdFlags::empty()).ok()?;
-        // Afterwards: if it is that one now, it was when it was opened.
+        // Check after opening: if the number belongs to that process now, it did when it was opened.
         Stat::of_process(id).filter(|stat| stat.start == start).map(|_| Pidfd(process))
     }
 
-    /// Stops the process (`SIGSTOP`); `false` if it has ended, or this one may not signal it.
+    /// Stops the process (`SIGSTOP`). Returns false if it has ended, or if this process may not signal it.
     pub fn stop(&self) -> bool {
         pidfd_send_signal(&self.0, Signal::STOP).is_ok()
     }
 
-    /// Has it go on (`SIGCONT`); `false` as with [`Pidfd::stop`].
+    /// Continues the process (`SIGCONT`). Returns false in the same cases as [`Pidfd::stop`].
     pub fn go_on(&self) -> bool {
         pidfd_send_signal(&self.0, Signal::CONT).is_ok()
     }
 
-    /// Sends the process HUP, INT, QUIT, USR1, USR2 or TERM, by its number, unless it has ended; `false` if it has, or if the signal is
-    /// another.
+    /// Sends the process the signal HUP, INT, QUIT, USR1, USR2 or TERM, given by its number. Returns false for other
+    /// signals and if the signal could not be sent, for example because the process has ended.
     pub fn send(&self, signal: i32) -> bool {
         let known = [Signal::HUP, Signal::INT, Signal::QUIT, Signal::USR1, Signal::USR2, Signal::TERM];
         let signal = known.into_iter().find(|known| known.as_raw() == signal);
         signal.is_some_and(|signal| pidfd_send_signal(&self.0, signal).is_ok())
     }
 
-    /// Waits until all threads of the process have ended, but for no longer than `bound` or until a signal comes. Whether they
-    /// have.
+    /// Waits until all threads of the process have ended, but at most for `bound` or until a signal arrives. Returns
+    /// true if all threads have ended.
     pub fn has_ended_within(&self, bound: Duration) -> bool {
         let bound = Timespec::try_from(bound).ok();
         let mut polled = [PollFd::new(&self.0, PollFlags::IN)];

@@ -1,8 +1,10 @@
-//! Child processes that never outlive their purpose: what they used, whom they die with, and how to end them all.
+//! Child processes that never outlive their purpose: their resource usage, their death with a parent, and ending all
+//! of them.
 //!
-//! A process group or a session can be left by a process that asks for a new one, so neither is a reliable way to find
-//! everything that a command started. Here a process adopts its orphaned descendants ([`adopt_orphans`]); then whatever
-//! it started is a child of it as soon as the generation between is gone, and [`end_children`] reaches all of it.
+//! A process can leave its process group or session by asking for a new one. So neither is a reliable way to find
+//! everything that a command started. Here a process adopts its orphaned descendants ([`adopt_orphans`]). Every
+//! descendant becomes its child as soon as the generations between have ended, and [`end_children`] reaches all of
+//! them.
 
 use std::fs;
 use std::io;
@@ -19,19 +21,20 @@ use crate::signals::{self, Signals};
 use crate::task_group;
 use crate::usage::Usage;
 
-/// How often a wait with a bound looks again.
+/// The interval between two checks of a wait with a bound.
 const LOOK_AGAIN: Duration = Duration::from_millis(2);
 
-/// How long [`end_children`] goes on killing: a killed process ends at its next return from the kernel, so one that is
-/// still there has hung inside the kernel.
+/// The maximum time for which [`end_children`] kills. A killed process ends when it next returns from the kernel, so
+/// a process that remains is stuck inside the kernel.
 const KILL_BOUND: Duration = Duration::from_secs(10);
 
-/// Whether the process that started this one wants it to ignore `signal`, as `nohup` and a shell's `&` do.
+/// True if the process that started this one made it ignore `signal`, as `nohup` and a shell's `&` do.
 pub fn ignores(signal: i32) -> bool {
     Signals::of_process(std::process::id()).is_some_and(|signals| Signals::has(signals.ignored, signal))
 }
 
-/// Raises the nice value of the program that `command` starts, or that this process becomes by it, to `nice` if the value is lower.
+/// Raises the nice value of the program that `command` starts to `nice`, if it is lower. Also applies if `command`
+/// replaces this process.
 pub fn start_nice(command: &mut Command, nice: i32) {
     let raise = move || {
         if rustix::process::getpriority_process(None)? < nice {
@@ -45,13 +48,13 @@ pub fn start_nice(command: &mut Command, nice: i32) {
     }
 }
 
-/// Makes the program that `command` starts the leader of a new session, and gives the session this nice value if it is a
-/// task group. This process must have one thread when it starts the command.
+/// Makes the program that `command` starts the leader of a new session, and gives the session this nice value if it
+/// is a task group. This process must have one thread when it starts the command.
 pub fn start_session(command: &mut Command, nice: i32) {
     let begin = move || {
         rustix::process::setsid()?;
         if nice != 0 {
-            // If it is refused, the command has the usual weight.
+            // If the kernel refuses, the command has the default weight.
             let _ = task_group::set_nice_of(std::process::id(), nice);
         }
         Ok(())
@@ -61,27 +64,27 @@ pub fn start_session(command: &mut Command, nice: i32) {
     unsafe { command.pre_exec(begin) };
 }
 
-/// True if the first process waits for orphans that end, as far as this process can see. The first process of a container can be
-/// any program. If it does not wait, ended orphans remain as zombies.
+/// True if the first process waits for ended orphans, as far as this process can see. The first process of a
+/// container can be any program. If it does not wait, ended orphans remain as zombies.
 pub fn orphans_are_waited_for() -> bool {
-    /// The programs that idle containers usually begin with.
+    /// The programs that often keep an idle container running.
     const IDLE: [&str; 3] = ["sleep", "tail", "cat"];
     let name = || fs::read_to_string("/proc/1/comm").unwrap_or_default();
     signals::waits_for_any_child(1).unwrap_or_else(|| !IDLE.contains(&name().trim()))
 }
 
-/// Has the kernel kill (`SIGKILL`) the calling process when the thread that started it ends.
+/// Lets the kernel kill (`SIGKILL`) the calling process when the thread that started it ends.
 ///
 /// # Errors
-/// If `parent` is not the parent any more, so that no signal would ever come.
+/// If `parent` is no longer the parent, so that no signal would ever come.
 pub fn die_with_parent(parent: u32) -> io::Result<()> {
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
     let now = rustix::process::getppid().map_or(0, |pid| pid.as_raw_nonzero().get());
     if u32::try_from(now) == Ok(parent) { Ok(()) } else { Err(io::Error::other("the parent process has ended")) }
 }
 
-/// Has the kernel kill the process that `command` will start when the thread that starts it ends. Lost if that process
-/// then executes a set-user-id program.
+/// Lets the kernel kill the process that `command` will start when the thread that starts it ends. Has no effect once
+/// that process executes a set-user-id program.
 pub fn die_with_this_thread(command: &mut Command) -> &mut Command {
     let parent = std::process::id();
     // SAFETY: between fork and exec the closure makes two system calls and builds an error without allocating.
@@ -97,13 +100,13 @@ pub fn die_with_this_thread(command: &mut Command) -> &mut Command {
 /// Makes this process the new parent of every descendant whose parent ends.
 ///
 /// # Errors
-/// If the kernel refuses, which none since Linux 3.4 does.
+/// If the kernel refuses. No kernel since Linux 3.4 does.
 pub fn adopt_orphans() -> io::Result<()> {
     rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
     Ok(())
 }
 
-/// Makes the calling process the leader of a new process group in its present session.
+/// Makes the calling process the leader of a new process group in its current session.
 ///
 /// # Errors
 /// If the process leads a session.
@@ -112,7 +115,7 @@ pub fn new_group() -> io::Result<()> {
     Ok(())
 }
 
-/// Keeps the calling thread, and the threads and processes that it starts from now on, on one core.
+/// Confines the calling thread, and the threads and processes that it starts from now on, to one core.
 ///
 /// # Errors
 /// If this process may not use that core.
@@ -126,14 +129,14 @@ pub fn pin_to_core(core: usize) -> io::Result<()> {
     Ok(())
 }
 
-/// Waits for the child `leader` to end, kills what it leaves behind in the process group that it leads, and says what
-/// it used, together with those of its descendants that it waited for.
+/// Waits for the child `leader` to end, kills the rest of the process group that it leads, and returns its resource
+/// usage. The usage includes the descendants that it waited for.
 ///
 /// # Errors
 /// If `leader` is not a child, or another thread has waited for it.
 pub fn wait_and_end_group(leader: u32) -> io::Result<(ExitStatus, Usage)> {
     let child = pid(leader).ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput))?;
-    // The first wait leaves the child its number, so that the group cannot be another one by the time it is killed.
+    // The first wait does not free the child's number, so the group that is killed next cannot be another one.
     while let Err(error) = rustix::process::waitid(WaitId::Pid(child), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT) {
         if error != rustix::io::Errno::INTR {
             return Err(error.into());
@@ -155,7 +158,7 @@ pub fn wait_and_end_group(leader: u32) -> io::Result<(ExitStatus, Usage)> {
     }
 }
 
-/// Waits at most `bound` for the child `id` to end. `None` if it has not, or is no child of this process.
+/// Waits at most `bound` for the child `id` to end. `None` if it has not ended, or is no child of this process.
 pub fn wait_at_most(id: u32, bound: Duration) -> Option<ExitStatus> {
     let pid = pid(id)?;
     let start = Instant::now();
@@ -168,30 +171,30 @@ pub fn wait_at_most(id: u32, bound: Duration) -> Option<ExitStatus> {
     }
 }
 
-/// Asks every process of the group that `leader` leads to end (`SIGTERM`). A group that is gone is no error.
+/// Asks every process of the group that `leader` leads to end (`SIGTERM`). Ignores a group that is gone.
 pub fn ask_group_to_end(leader: u32) {
     signal_group(leader, Signal::TERM);
 }
 
-/// Sends a signal to every process of the group that `leader` leads. A group that is gone is no error, nor is a number
-/// that is no signal. The caller must not have waited for `leader` yet, so that the number is not another group's.
+/// Sends a signal to every process of the group that `leader` leads. Ignores a group that is gone, and an unknown
+/// signal number. The caller must not have waited for `leader` yet, so that the number cannot belong to another group.
 pub fn send_to_group(leader: u32, signal: i32) {
     Signal::from_named_raw(signal).into_iter().for_each(|signal| signal_group(leader, signal));
 }
 
 fn signal_group(leader: u32, signal: Signal) {
-    // `kill` takes a group as its leader's number, negated, and −1 for every process there is.
+    // `kill` takes a group as its leader's number, negated. −1 stands for every process.
     if let Some(leader) = pid(leader).filter(|pid| !pid.is_init()) {
         let _gone = rustix::process::kill_process_group(leader, signal);
     }
 }
 
-/// Ends every child: asks each (`SIGTERM`), waits up to `grace` for them to go, then kills what is left and whatever is
-/// adopted meanwhile, until this process has no child. It takes their exit statuses, so no other thread may wait for a child
-/// afterwards.
+/// Ends every child. Asks each one to end (`SIGTERM`), waits up to `grace`, then kills the remaining children and
+/// newly adopted ones, until this process has no child. It takes their exit statuses, so no other thread may wait for
+/// a child afterwards.
 ///
 /// # Errors
-/// If a child is still there ten seconds after it was killed.
+/// If a child remains ten seconds after it was killed.
 pub fn end_children(grace: Duration) -> io::Result<()> {
     let start = Instant::now();
     for child in children() {
@@ -216,7 +219,7 @@ pub fn end_children(grace: Duration) -> io::Result<()> {
     Ok(())
 }
 
-/// Takes the statuses of all ended children; true if no child is left.
+/// Takes the exit statuses of all ended children. Returns true if no child is left.
 fn reap_children() -> bool {
     loop {
         match rustix::process::wait(WaitOptions::NOHANG) {
@@ -227,7 +230,7 @@ fn reap_children() -> bool {
     }
 }
 
-/// The children of this process. A number in the answer cannot be given to another process before it is waited for.
+/// Returns the children of this process. No returned number can be reused before this process waits for the child.
 fn children() -> Vec<Pid> {
     let me = std::process::id();
     let is_own = |id: &u32| Stat::of_process(*id).is_some_and(|stat| stat.parent == me);
@@ -242,7 +245,7 @@ fn pid(id: u32) -> Option<Pid> {
 mod tests {
     use super::*;
 
-    // One test for all, because `end_children` ends every child of the process that runs the tests.
+    // A single test, because `end_children` ends every child of the process that runs the tests.
     #[test]
     #[expect(clippy::zombie_processes, reason = "end_children waits for the sleeper")]
     fn children_are_measured_found_and_ended() {
@@ -252,7 +255,7 @@ mod tests {
         let (status, usage) = wait_and_end_group(busy.unwrap().id()).unwrap();
         assert_eq!(status.code(), Some(7));
         assert!(usage.cpu > Duration::ZERO);
-        // The sleep that it left behind was killed and adopted.
+        // The sleeper that the command left behind was killed and adopted.
         let start = Instant::now();
         while !reap_children() {
             assert!(start.elapsed() < KILL_BOUND);
@@ -262,7 +265,7 @@ mod tests {
         let mut sleeper = Command::new("sleep");
         let sleeper = die_with_this_thread(sleeper.arg("600")).spawn().unwrap();
         assert_eq!(wait_at_most(sleeper.id(), Duration::from_millis(5)), None);
-        // A grandchild that ignores the polite signal and whose own parent has ended.
+        // The shell starts a grandchild that ignores SIGTERM and whose own parent has ended.
         let shell = Command::new("sh").args(["-c", "trap '' TERM; (sleep 600 & sleep 600) & sleep 0.1"]).spawn();
         wait_and_end_group(shell.unwrap().id()).unwrap();
         assert!(children().len() >= 2);

@@ -4,8 +4,8 @@ use std::fs;
 
 use crate::census::{self, LINE, read_line};
 
-/// The signal sets and the tracer of a process, as `/proc/PID/status` has them for its first thread. Bit n − 1 of a set stands for
-/// signal n.
+/// The signal sets and the tracer of a process, as `/proc/PID/status` has them for its first thread. Bit n − 1 of a
+/// set stands for signal n.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Signals {
     /// The number of the process that traces this process (ptrace), or 0.
@@ -72,8 +72,8 @@ impl Watching {
     }
 }
 
-/// True if a process waits for any child that ends, or may do so later because it handles, blocks or ignores SIGCHLD. `None` if
-/// this process may not read what the threads wait for.
+/// True if a process waits for any child that ends, or may do so later because it handles, blocks or ignores SIGCHLD.
+/// `None` if this process may not read what the threads wait for.
 pub fn waits_for_any_child(process: u32) -> Option<bool> {
     let signals = Signals::of_process(process)?;
     let is_told =
@@ -97,8 +97,8 @@ enum Waits {
 }
 
 impl Waits {
-    /// Returns what the threads of a process wait for. Returns `None` if this process may not read it, for example because only a
-    /// parent may trace (Yama).
+    /// Returns what the threads of a process wait for. Returns `None` if this process may not read it, for example
+    /// because only a parent may trace (Yama).
     fn of_process(process: u32) -> Option<Vec<Waits>> {
         let of_thread = |thread: u32| {
             let mut line = [0; LINE];

@@ -1,10 +1,12 @@
-//! How long a thread runs before another of the same core may.
+//! Time slices: the time for which a thread runs before another thread on the same core may run.
 //!
-//! Under EEVDF, Linux 6.12 and later, a thread may ask for shorter slices than usual. It has them more often: woken, it
-//! comes before a thread with a longer slice, where it would else wait for that one's next tick (4 ms at 250 Hz). And what
-//! a yield forfeits is a slice. Its share of the time stays the same. Under earlier kernels no thread has its own.
+//! Under EEVDF (Linux 6.12 and later), a thread may request a shorter slice. It then runs more often for a shorter
+//! time. When woken, it precedes a thread with a longer slice, instead of waiting for that thread's next tick (4 ms
+//! at 250 Hz). A yield forfeits only the short slice. The thread's share of the time stays the same. Earlier kernels
+//! have no slices per thread.
 //!
-//! The call sets the nice value too. Each change therefore reads first what is there, and leaves all but the slice as it is.
+//! The system call also sets the nice value. Each change therefore reads the current attributes first, and changes
+//! only the slice.
 
 use std::time::Duration;
 
@@ -12,10 +14,11 @@ use crate::cpu_clock::ThreadId;
 
 /// The shortest slice that the kernel gives.
 pub const SHORTEST: Duration = Duration::from_micros(100);
-/// The longest one.
+/// The longest slice that the kernel gives.
 pub const LONGEST: Duration = Duration::from_millis(100);
 
-/// How a thread is scheduled. `None`: it has ended, or its policy is none of these, or the kernel does not tell.
+/// Reads the scheduling attributes of a thread. `None` if it has ended, if its policy is not in `policies`, or if the
+/// kernel does not report them.
 fn attributes(thread: libc::pid_t, policies: &[i32]) -> Option<libc::sched_attr> {
     let size = size_of::<libc::sched_attr>() as u32;
     let mut found = libc::sched_attr {
@@ -28,39 +31,40 @@ fn attributes(thread: libc::pid_t, policies: &[i32]) -> Option<libc::sched_attr>
         sched_deadline: 0,
         sched_period: 0,
     };
-    // SAFETY: the kernel writes at most `size` bytes, as many as there are.
+    // SAFETY: the kernel writes at most `size` bytes, which is the size of `found`.
     let known = unsafe { libc::syscall(libc::SYS_sched_getattr, thread, &mut found, size, 0_u32) } == 0;
     found.size = size;
     (known && policies.contains(&(found.sched_policy as i32))).then_some(found)
 }
 
-/// The calling thread, as the two calls have it.
+/// The number of the calling thread in the two calls.
 const THIS: libc::pid_t = 0;
 
-/// An ordinary thread.
+/// The policies of an ordinary thread.
 const ORDINARY: &[i32] = &[libc::SCHED_OTHER];
-/// A thread that has slices.
+/// The policies of threads that have slices.
 const FAIR: &[i32] = &[libc::SCHED_OTHER, libc::SCHED_BATCH, libc::SCHED_IDLE];
 
-/// False: the kernel refuses.
+/// Sets the attributes of the calling thread. Returns false if the kernel refuses.
 fn set_attributes(attributes: &libc::sched_attr) -> bool {
-    // SAFETY: the kernel reads `size` bytes, as many as there are.
+    // SAFETY: the kernel reads `size` bytes, which is the size of `attributes`.
     unsafe { libc::syscall(libc::SYS_sched_setattr, THIS, attributes, 0_u32) == 0 }
 }
 
-/// The slice of a thread. `None`: it has ended, or is no ordinary one, or the kernel has no slices of a thread's own.
+/// Returns the slice of a thread. `None` if it has ended, is not ordinary (`SCHED_OTHER`), or if the kernel has no
+/// slices per thread.
 pub fn of(thread: ThreadId) -> Option<Duration> {
     let found = attributes(thread.as_raw(), ORDINARY)?;
     (found.sched_runtime > 0).then(|| Duration::from_nanos(found.sched_runtime))
 }
 
-/// The calling thread has slices of this length from now on, [`SHORTEST`] to [`LONGEST`]. False: the kernel refuses or has
-/// none, or the thread is no ordinary one (`SCHED_OTHER`).
+/// Sets the slice of the calling thread, from [`SHORTEST`] to [`LONGEST`]. Returns false if the kernel refuses or has
+/// no slices per thread, or if the thread is not ordinary (`SCHED_OTHER`).
 pub fn set(length: Duration) -> bool {
     shorten(length).map(std::mem::forget).is_some()
 }
 
-/// The same until the value is dropped, on the same thread. `None`: no slice has been set.
+/// Sets the slice of the calling thread until the value is dropped on that thread. `None` if no slice was set.
 pub fn shorten(length: Duration) -> Option<Shortened> {
     let found = attributes(THIS, ORDINARY).filter(|found| found.sched_runtime > 0)?;
     let own = length.clamp(SHORTEST, LONGEST).as_nanos() as u64;
@@ -71,8 +75,8 @@ pub fn shorten(length: Duration) -> Option<Shortened> {
     })
 }
 
-/// A thread has slices of a length of its own. Dropped, those of before; a slice that has been set meanwhile stays, and so
-/// does this one if the thread has become a realtime one.
+/// A guard that restores the previous slice when dropped. If another slice was set meanwhile, or if the thread is now
+/// a realtime thread, the slice stays.
 #[derive(Debug)]
 #[must_use = "the slice is the one of before at once"]
 pub struct Shortened {
@@ -84,7 +88,8 @@ pub struct Shortened {
 impl Drop for Shortened {
     fn drop(&mut self) {
         let Some(found) = attributes(THIS, FAIR).filter(|found| found.sched_runtime == self.own) else { return };
-        // The kernel's own slice first, which goes on to change with its settings: the kernel does not tell whether it was that.
+        // Set the kernel's default slice first, which follows the kernel's settings. The kernel does not report
+        // whether the previous slice was this default.
         set_attributes(&libc::sched_attr { sched_runtime: 0, ..found });
         if let Some(found) = attributes(THIS, FAIR).filter(|found| found.sched_runtime != self.before) {
             set_attributes(&libc::sched_attr { sched_runtime: self.before, ..found });
@@ -96,7 +101,7 @@ impl Drop for Shortened {
 mod tests {
     use super::*;
 
-    /// On a thread of its own, which has such slices. Else this is said, and the test is skipped.
+    /// Runs `test` on a new thread, if threads have individual slices. Otherwise prints that the test is skipped.
     fn on_a_thread(test: impl FnOnce(Duration) + Send + 'static) {
         let run = move || match of(ThreadId::current()) {
             Some(usual) => test(usual),
@@ -121,7 +126,7 @@ mod tests {
             drop(shortened);
             assert_eq!(mine(), usual);
             assert_eq!(std::thread::spawn(mine).join().unwrap(), usual);
-            // What another party has set is what is there afterwards.
+            // A slice that other code has set meanwhile stays.
             assert!(set(Duration::from_millis(3)));
             drop(shorten(Duration::from_nanos(1)));
             assert_eq!(mine(), Duration::from_millis(3));
@@ -137,10 +142,10 @@ mod tests {
     fn a_nice_value_stays_also_one_that_is_set_meanwhile() {
         on_a_thread(|usual| {
             let renice = |value| {
-                // SAFETY: it takes three numbers; 0 is the calling thread.
+                // SAFETY: the call takes three numbers. 0 is the calling thread.
                 assert_eq!(unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, value) }, 0);
             };
-            // Without privileges it only grows.
+            // Without privileges, the nice value can only grow.
             let before = nice();
             if before > 17 {
                 println!("SKIPPED: the nice value is {before}");
@@ -160,12 +165,12 @@ mod tests {
         on_a_thread(|usual| {
             let batch = libc::sched_param { sched_priority: 0 };
             let shortened = shorten(SHORTEST).unwrap();
-            // SAFETY: it reads the structure, which lives.
+            // SAFETY: the call reads the structure, which lives until it returns.
             assert_eq!(unsafe { libc::sched_setscheduler(0, libc::SCHED_BATCH, &batch) }, 0);
             drop(shortened);
             assert_eq!(attributes(THIS, FAIR).unwrap().sched_runtime, usual.as_nanos() as u64);
             assert!(shorten(SHORTEST).is_none());
-            // SAFETY: it takes a number; 0 is the calling thread.
+            // SAFETY: the call takes a number. 0 is the calling thread.
             assert_eq!(unsafe { libc::sched_getscheduler(0) }, libc::SCHED_BATCH);
         });
     }

@@ -1,4 +1,4 @@
-//! The call stack of another thread of this process, for a report about a program that stands still.
+//! The call stack of another thread of this process, for a report about a program that makes no progress.
 
 use std::backtrace::Backtrace;
 use std::ptr;
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use crate::cpu_clock::ThreadId;
 
-/// What a thread has answered.
+/// The answer of a thread.
 struct Answer {
     thread: i32,
     frames: Backtrace,
@@ -16,19 +16,19 @@ struct Answer {
 
 static ANSWER: AtomicPtr<Answer> = AtomicPtr::new(ptr::null_mut());
 
-/// The thread that is asked, or 0: one that answers late, when no thread waits any more, keeps silent.
+/// The thread that is asked, or 0. A thread that reacts after the asker has stopped waiting does not answer.
 static ASKED: AtomicI32 = AtomicI32::new(0);
 
-/// The frames of a thread's stack, the innermost first, in the words of [`std::backtrace`]. `None` if the thread does not
-/// answer within `patience`, or no signal is free to ask it.
+/// Returns the frames of a thread's stack, the innermost first, in the format of [`std::backtrace`]. `None` if the
+/// thread does not answer within `patience`, or if no signal is free for the question.
 ///
-/// The thread is interrupted by a real-time signal that the program has no handler for, and looks at its own stack. That
-/// allocates, which is not safe in a handler: a thread that was interrupted in the allocator would not answer, and hang. So
-/// this is for threads that are known to be blocked in a system call; that call may end early (EINTR).
+/// A real-time signal for which the program has no handler interrupts the thread, which then captures its own stack.
+/// That allocates, which is not safe in a handler: a thread that was interrupted in the allocator would hang and not
+/// answer. So call this only for threads known to be blocked in a system call. That call may end early (EINTR).
 pub fn of_blocked_thread(thread: ThreadId, patience: Duration) -> Option<String> {
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
     let began = Instant::now();
-    // Not for ever: a fork may have left it locked.
+    // Wait only for a limited time: a fork may have left the lock held.
     let _one_at_a_time = loop {
         match ONE_AT_A_TIME.try_lock() {
             Ok(guard) => break guard,
@@ -38,13 +38,13 @@ pub fn of_blocked_thread(thread: ThreadId, patience: Duration) -> Option<String>
     };
     let signal = signal()?;
     ASKED.store(thread.as_raw(), Ordering::SeqCst);
-    // SAFETY: sends a signal to a thread of this process, which has a handler for it; a thread that is gone is refused.
+    // SAFETY: sends a signal to a thread of this process, which has a handler for it. A thread that is gone is refused.
     let sent = unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), thread.as_raw(), signal) } == 0;
     let asked_at = Instant::now();
     let mut answer = None;
     while sent && answer.is_none() && asked_at.elapsed() < patience {
         std::thread::sleep(Duration::from_millis(1));
-        // One of another thread came too late for the thread that asked it.
+        // An answer of another thread came too late for its own asker. Ignore it.
         answer = take_answer().filter(|answer| answer.thread == thread.as_raw());
     }
     ASKED.store(0, Ordering::SeqCst);
@@ -53,11 +53,11 @@ pub fn of_blocked_thread(thread: ThreadId, patience: Duration) -> Option<String>
 
 fn take_answer() -> Option<Box<Answer>> {
     let answer = ANSWER.swap(ptr::null_mut(), Ordering::SeqCst);
-    // SAFETY: the handler made it of a box, and the swap took it out once.
+    // SAFETY: the handler created the pointer from a box, and the swap took it out exactly once.
     (!answer.is_null()).then(|| unsafe { Box::from_raw(answer) })
 }
 
-/// Without our handler's frame, and the one that the kernel made to call it.
+/// Removes the frame of our handler, and the frame that the kernel made to call it.
 fn below_the_signal(frames: &str) -> String {
     let lines: Vec<&str> = frames.lines().collect();
     let is_frame = |line: &str| line.split_once(':').is_some_and(|(number, _)| number.trim().parse::<u32>().is_ok());
@@ -69,16 +69,16 @@ fn below_the_signal(frames: &str) -> String {
     lines[below.unwrap_or(0)..].join("\n")
 }
 
-/// The signal with our handler. Found once, among those that the program does not handle.
+/// Returns the signal of our handler. It is chosen once, among the signals that the program does not handle.
 fn signal() -> Option<libc::c_int> {
     static SIGNAL: OnceLock<Option<libc::c_int>> = OnceLock::new();
     *SIGNAL.get_or_init(|| (libc::SIGRTMIN()..=libc::SIGRTMAX()).rev().find(|signal| take(*signal)))
 }
 
-/// Sets our handler for `signal`, if it has none.
+/// Sets our handler for `signal`, if the signal has none. Returns true if it is set.
 fn take(signal: libc::c_int) -> bool {
-    // SAFETY: both structs are plain data, and all zeros is a valid value: no flags, an empty mask, the default action.
-    // `handler` is a function of the type that SA_SIGINFO asks for absent: it takes the signal's number.
+    // SAFETY: both structs are plain data, and all zeros is a valid value: no flags, an empty mask, the default
+    // action. `handler` has the type required without SA_SIGINFO: it takes the signal's number.
     unsafe {
         let mut old: libc::sigaction = std::mem::zeroed();
         if libc::sigaction(signal, ptr::null(), &mut old) != 0 || old.sa_sigaction != libc::SIG_DFL {
@@ -96,12 +96,12 @@ extern "C" fn handler(_signal: libc::c_int) {
     if ASKED.compare_exchange(me, 0, Ordering::SeqCst, Ordering::SeqCst).is_err() {
         return;
     }
-    // SAFETY: the C library's word for the thread's last error; the interrupted code must find it as it was.
+    // SAFETY: this is the C library's error number of the thread. The interrupted code must find it unchanged.
     let errno = unsafe { *libc::__errno_location() };
     drop(take_answer());
     let answer = Answer { thread: me, frames: Backtrace::force_capture() };
     ANSWER.store(Box::into_raw(Box::new(answer)), Ordering::SeqCst);
-    // SAFETY: as above.
+    // SAFETY: see above; this restores the error number.
     unsafe { *libc::__errno_location() = errno };
 }
 
@@ -125,7 +125,7 @@ mod tests {
             a_function_that_blocks(&ended);
         });
         let thread = thread.recv().unwrap();
-        // It says so before it blocks.
+        // The thread reports its number before it blocks.
         let mut used = None;
         while thread.cpu_time() != used {
             used = thread.cpu_time();

@@ -1,7 +1,7 @@
 //! Standard streams that were closed when this program began.
 //!
-//! The standard library opens `/dev/null` in place of a closed stream before `main` (`std::rt`). A program that this process
-//! starts would then write to `/dev/null` instead of failing.
+//! The standard library opens `/dev/null` in place of a closed stream before `main` (`std::rt`). A program that this
+//! process starts would then write to `/dev/null` instead of failing.
 
 use std::os::unix::process::CommandExt;
 use std::process::Command;
@@ -35,7 +35,8 @@ pub fn stay_closed(command: &mut Command) {
     }
     let close = move || {
         for stream in (0..3).filter(|stream| closed >> stream & 1 == 1) {
-            // SAFETY: the call takes a number only. No code uses this descriptor: it is `/dev/null`, opened by the library.
+            // SAFETY: the call takes a number only. No code uses this descriptor: it is `/dev/null`, opened by the
+            // library.
             unsafe { libc::close(stream) };
         }
         Ok(())

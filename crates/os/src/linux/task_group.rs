@@ -36,14 +36,13 @@ pub fn control_group() -> Option<PathBuf> {
     control_group_in(&groups(&membership, &mounts)).map(|(_, group)| group.clone())
 }
 
-/// All control groups that hold a process, as far as processor time goes, from its own up to the root that this process
-/// sees.
+/// Returns all control groups of a process for processor time, from its own up to the root that this process sees.
 fn groups(membership: &str, mounts: &str) -> Vec<(Version, PathBuf)> {
     cgroup::groups_in("cpu", membership, mounts)
 }
 
 fn control_group_in(groups: &[(Version, PathBuf)]) -> Option<&(Version, PathBuf)> {
-    // The last of a hierarchy is its root. Of version 2 only those have a weight in which the controller is on.
+    // The last group of a hierarchy is its root. In version 2, only groups in which the controller is on have a weight.
     let below = groups.windows(2).filter(|pair| pair[0].1.starts_with(&pair[1].1));
     let weighs = |version: Version, group: &PathBuf| version == Version::One || group.join("cpu.weight").exists();
     below.map(|pair| &pair[0]).find(|(version, group)| weighs(*version, group))
@@ -68,7 +67,7 @@ pub fn is_session(process: u32) -> bool {
     matches!(group_of(process), Some(Group::Session)) && autogroup(process).is_some()
 }
 
-/// The kind of the task group of a process.
+/// The task group of a process.
 enum Group {
     Control(Version, PathBuf),
     Session,
@@ -86,7 +85,7 @@ fn group_of(process: u32) -> Option<Group> {
     (sees_all && is_root_or_mounted(&membership, &mounts) && autogroup_enabled()).then_some(Group::Session)
 }
 
-/// True if each hierarchy that could give the process a weight is mounted, or has the process in its root.
+/// True if every hierarchy that could give the process a weight is mounted here, or has the process in its root.
 fn is_root_or_mounted(membership: &str, mounts: &str) -> bool {
     let is_root = |line: &str| {
         let path = line.splitn(3, ':').nth(2).unwrap_or("/");
@@ -189,7 +188,7 @@ mod tests {
         let one = format!("30 1 0:26 / {place} rw - cgroup cgroup rw,cpu");
         assert_eq!(place_of("1:cpu:/slice/scope\n", &one), Some(own.clone()));
         assert_eq!(place_of("1:cpu:/\n", &one), None);
-        // Its number and weight.
+        // Check the number and the weight of the group.
         let group = of_control_group(Version::Two, &root.join("slice")).unwrap();
         assert_eq!((group.id, group.milli), (fs::metadata(root.join("slice")).unwrap().ino() as u32, 9000));
         assert_eq!(of_control_group(Version::One, &own), None);
@@ -201,7 +200,7 @@ mod tests {
 
     #[test]
     fn a_session_is_as_nice_as_a_thread_can_be() {
-        // None where the kernel has no autogroups.
+        // `None` if the kernel has no autogroups.
         assert!(nice().is_none_or(|nice| (-20..=19).contains(&nice)));
     }
 }

@@ -1,4 +1,4 @@
-//! What Linux's `calls` are, or that this system has none.
+//! The portable counterparts of Linux's `calls`, or stubs where this system has no counterpart.
 
 use std::cell::Cell;
 use std::fs::{File, Metadata};
@@ -17,7 +17,7 @@ fn missing() -> io::Error {
     io::ErrorKind::Unsupported.into()
 }
 
-/// A number that no other thread of this process has had.
+/// Returns a number that no other thread of this process has had.
 pub(crate) fn thread() -> i32 {
     static LAST: AtomicI32 = AtomicI32::new(0);
     thread_local!(static OWN: Cell<i32> = const { Cell::new(0) });
@@ -43,7 +43,7 @@ pub(crate) fn yield_core() {
     std::thread::yield_now();
 }
 
-/// A clock; only one of them is there.
+/// A clock. Only the monotonic one exists here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Clock {
     Monotonic,
@@ -63,51 +63,51 @@ impl Clock {
         Clock::Missing
     }
 
-    /// The monotonic clock begins at its first reading.
+    /// Reads the clock. The monotonic clock begins at its first reading.
     pub(crate) fn read(self) -> Option<Duration> {
         static BEGAN: OnceLock<Instant> = OnceLock::new();
         (self == Clock::Monotonic).then(|| BEGAN.get_or_init(Instant::now).elapsed())
     }
 
-    /// Nothing ticks that could be asked; 4 ms are usual.
+    /// Returns 4 ms, a usual tick: this system does not report its own.
     pub(crate) fn step(self) -> Duration {
         Duration::from_millis(4)
     }
 }
 
-/// Which threads meet at a word.
+/// The threads that may wait on a word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reach {
     Private,
     Shared,
 }
 
-/// Where threads wait whose words have the same bucket.
+/// The place where threads wait whose words share a bucket.
 struct Bucket {
     gate: Mutex<()>,
     changed: Condvar,
 }
 
-/// Words that share one wake each other for no reason.
+/// The number of buckets. A wake-up of one word also wakes the waiters of other words in the same bucket.
 const BUCKETS: usize = 64;
 
-/// The bucket of the word at an address.
+/// Returns the bucket of the word at an address.
 fn bucket(address: usize) -> &'static Bucket {
     static ALL: [Bucket; BUCKETS] = [const { Bucket { gate: Mutex::new(()), changed: Condvar::new() } }; BUCKETS];
-    // Multiplied by 2⁶⁴ over the golden ratio, the upper bits depend on all lower ones.
+    // After multiplication by 2⁶⁴ over the golden ratio, the upper bits depend on all lower ones.
     let mixed = (address as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     &ALL[(mixed >> (u64::BITS - BUCKETS.ilog2())) as usize]
 }
 
-/// A waker changes the word first and then takes the gate. So either it takes the gate before the waiter does, which then finds the new
-/// value; or after the waiter has begun to wait, which gives the gate free, and is woken.
+/// Waits for a word. A waker changes the word and then takes the gate. If it takes the gate first, the waiter finds the
+/// new value. If it takes the gate after the waiter, the waiter already waits, with the gate released, and is woken.
 pub(crate) fn futex_wait(_reach: Reach, word: &AtomicU32, value: u32, timeout: Option<Duration>) {
     let bucket = bucket(word.as_ptr().addr());
     let gate = lock(&bucket.gate);
     if word.load(Ordering::SeqCst) != value {
         return;
     }
-    // A poisoned gate guards nothing, and an early return is expected.
+    // A poisoned gate protects no data, and callers expect early returns.
     match timeout {
         None => drop(bucket.changed.wait(gate)),
         Some(timeout) => drop(bucket.changed.wait_timeout(gate, timeout)),
@@ -122,7 +122,7 @@ pub(crate) fn futex_wait_either(
     false
 }
 
-/// Wakes all, for those of other words may be among them.
+/// Wakes all waiters of the bucket, because waiters of other words may be among them.
 pub(crate) fn futex_wake(_reach: Reach, word: &AtomicU32, _most: i32) {
     futex_wake_at(word);
 }

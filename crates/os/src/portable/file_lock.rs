@@ -1,9 +1,9 @@
-//! Locks that end with their process: this system has none that Comity knows of.
+//! Locks that end with their process. Comity knows no such locks on this system.
 
 use std::io;
 use std::path::Path;
 
-/// A file on whose bytes this process can hold locks. There is none.
+/// A file on whose bytes this process can hold locks. No value of this type exists.
 #[derive(Debug)]
 pub enum LockFile {}
 
@@ -11,7 +11,7 @@ impl LockFile {
     /// Opens a file.
     ///
     /// # Errors
-    /// Always.
+    /// Always fails.
     pub fn open(_path: &Path) -> io::Result<LockFile> {
         Err(io::ErrorKind::Unsupported.into())
     }
@@ -19,17 +19,17 @@ impl LockFile {
     /// Locks a byte.
     ///
     /// # Errors
-    /// None: there is no such file.
+    /// Never called: no `LockFile` exists.
     pub fn try_lock(&self, _byte: u64) -> io::Result<bool> {
         match *self {}
     }
 
-    /// Whether it is open.
+    /// True if the file is open.
     pub fn is_open(&self) -> bool {
         match *self {}
     }
 
-    /// Which file it is.
+    /// Returns the identity of the file.
     pub fn identity(&self) -> (u64, u64) {
         match *self {}
     }
@@ -39,10 +39,10 @@ impl LockFile {
         match *self {}
     }
 
-    /// Whether another has it locked.
+    /// True if another description has the byte locked.
     ///
     /// # Errors
-    /// None: there is no such file.
+    /// Never called: no `LockFile` exists.
     pub fn is_locked_by_another(&self, _byte: u64) -> io::Result<bool> {
         match *self {}
     }

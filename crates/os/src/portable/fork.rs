@@ -1,19 +1,19 @@
-//! Forks, of which the standard library does not tell: a child that is forked finds no pool that works.
+//! Forks. The standard library cannot report them, so a forked child finds no working pool.
 
 use std::io;
 use std::thread::{Builder, JoinHandle};
 
-/// It is not called.
+/// Does nothing: the hook is never called.
 pub fn call_in_children(_hook: extern "C" fn()) {}
 
-/// Neither is called.
+/// Does nothing: the hooks are never called.
 pub fn call_before_and_in_children(_before: extern "C" fn(), _hook: extern "C" fn()) {}
 
-/// It holds nothing off.
+/// A guard that delays no fork.
 #[derive(Debug)]
 pub struct HoldOff(());
 
-/// It waits for nothing.
+/// Returns a guard that delays no fork, without waiting.
 pub fn hold_off() -> HoldOff {
     HoldOff(())
 }
@@ -21,7 +21,7 @@ pub fn hold_off() -> HoldOff {
 /// Starts a thread that runs `body`.
 ///
 /// # Errors
-/// If the system gives no thread.
+/// If the system provides no thread.
 pub fn spawn(thread: Builder, body: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
     thread.spawn(body)
 }

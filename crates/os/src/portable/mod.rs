@@ -1,8 +1,8 @@
-//! Any system, by the standard library alone: a pool works, and that is all. A service that is missing degrades an action, never an
-//! outcome, as on a Linux that refuses it.
+//! The implementation for any system, with the standard library alone. A pool works; everything else is missing. A
+//! missing service makes Comity slower or coarser but changes no result, as on a Linux that refuses the service.
 //!
-//! Threads park on condition variables. There are no masks, no run status, no barrier on other cores, no slices, no quotas, and no core
-//! table; forks are not noticed, and `COMITY_WATCH` shows no call stacks.
+//! Threads park on condition variables. There are no affinity masks, no run status, no barrier on other cores, no
+//! slices, no quotas and no core table. Forks are not noticed, and `COMITY_WATCH` shows no call stacks.
 
 pub(crate) mod calls;
 pub mod file_lock;

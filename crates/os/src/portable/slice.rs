@@ -1,4 +1,4 @@
-//! Time slices, which threads have none of their own here.
+//! Time slices. Threads cannot have individual slices on this system.
 
 use std::time::Duration;
 
@@ -6,24 +6,24 @@ use crate::cpu_clock::ThreadId;
 
 /// The shortest slice that Linux gives.
 pub const SHORTEST: Duration = Duration::from_micros(100);
-/// The longest one.
+/// The longest slice that Linux gives.
 pub const LONGEST: Duration = Duration::from_millis(100);
 
-/// `None`.
+/// Returns `None`.
 pub fn of(_thread: ThreadId) -> Option<Duration> {
     None
 }
 
-/// False: nothing is set.
+/// Returns false: no slice is set.
 pub fn set(_length: Duration) -> bool {
     false
 }
 
-/// `None`: nothing is set.
+/// Returns `None`: no slice is set.
 pub fn shorten(_length: Duration) -> Option<Shortened> {
     None
 }
 
-/// A thread with slices of its own. There is none.
+/// A guard of a thread with individual slices. No value of this type exists.
 #[derive(Debug)]
 pub enum Shortened {}

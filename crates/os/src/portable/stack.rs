@@ -1,10 +1,10 @@
-//! The call stack of another thread, which no thread can be asked for here.
+//! The call stack of another thread, which this system does not provide.
 
 use std::time::Duration;
 
 use crate::cpu_clock::ThreadId;
 
-/// `None`.
+/// Returns `None`.
 pub fn of_blocked_thread(_thread: ThreadId, _patience: Duration) -> Option<String> {
     None
 }

@@ -1,4 +1,4 @@
-//! Task groups, which are not known here.
+//! Task groups, which this system does not have.
 
 use comity_values::TaskGroup;
 

@@ -1,6 +1,6 @@
-//! `rayon-core-api STOCK.json OURS.json`: whether the second crate offers all that the first does, trait
-//! implementations and automatic ones included. The files are rustdoc's. Exit code 2: of a compiler with a format that
-//! `public-api` does not know.
+//! `rayon-core-api STOCK.json OURS.json`: checks that the second crate has every public item of the first, including
+//! trait implementations and auto traits. The files are rustdoc JSON. Exit code 2: `public-api` does not know the
+//! format of the compiler that wrote them.
 
 use std::collections::BTreeSet;
 use std::error::Error;
@@ -28,11 +28,11 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
     Ok(if stock.is_subset(&ours) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Every public item in one line, with its whole type.
+/// Returns every public item as one line, with its full type.
 fn items(rustdoc_json: &str) -> Result<BTreeSet<String>, Box<dyn Error>> {
     let api = public_api::Builder::from_rustdoc_json(rustdoc_json)
         .build()
         .map_err(|error| format!("cannot read {rustdoc_json}: {error}"))?;
-    // How a struct lies in memory is private while its fields are.
+    // The memory layout of a struct is private if its fields are private.
     Ok(api.items().map(|item| item.to_string().replace("#[repr(transparent)] ", "")).collect())
 }

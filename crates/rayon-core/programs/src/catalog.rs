@@ -1,21 +1,21 @@
-//! Every program by name. Adding one is a file under `programs/` and a row here.
+//! The catalog of all programs by name. A new program needs a file under `programs/` and a row here.
 
 use crate::program::Program;
 use crate::programs::*;
 
-/// One program.
+/// The catalog row of a program.
 pub struct Row {
-    /// As in `rayon-programs run NAME`.
+    /// The name, as in `rayon-programs run NAME`.
     pub name: &'static str,
-    /// What it does, in one line.
+    /// A description in one line.
     pub summary: &'static str,
-    /// How large it is where no size is given: some 10 to 100 ms on two cores of 2 GHz.
+    /// The default size. A run takes about 10 to 100 ms on two cores of 2 GHz.
     pub size: usize,
-    /// Builds a program of a size.
+    /// Builds a program of a given size.
     pub prepare: fn(usize) -> Box<dyn Program>,
 }
 
-/// All programs but the papers' kernels.
+/// The rows of all programs except the papers' kernels.
 pub const ROWS: &[Row] = &[
     map_reduce::ROW,
     sort::STABLE,
@@ -33,10 +33,10 @@ pub const ROWS: &[Row] = &[
     nested_iter::ROW,
 ];
 
-/// What stands before the name of a kernel.
+/// The prefix of the names of kernels.
 const KERNEL: &str = "kernel ";
 
-/// The name and the summary of every program.
+/// Returns the name and the summary of every program.
 pub fn all() -> impl Iterator<Item = (String, String)> {
     let rows = ROWS.iter().map(|row| (row.name.to_owned(), row.summary.to_owned()));
     let kernels = kernel::SIZES.iter().map(|(name, sized)| (format!("{KERNEL}{name}"), format!("the kernel {sized}")));
@@ -72,7 +72,7 @@ mod tests {
         for row in ROWS {
             for size in [0, 1, 2, 3, 50, 701] {
                 let mut program = (row.prepare)(size);
-                // The second run finds its input as the first one did.
+                // The second run must find the same input as the first.
                 for round in 1..=2 {
                     program
                         .run(Duration::ZERO)

@@ -1,8 +1,8 @@
-//! Programs as users of rayon write them, to be compiled once with the stock rayon-core and once with a drop-in for it.
-//! Nothing here knows which one it got. `RAYON_NUM_THREADS` sets the number of threads, as for any such program.
+//! Programs as rayon's users write them, compiled once with the stock rayon-core and once with a drop-in for it. The
+//! code does not depend on which one it got. `RAYON_NUM_THREADS` sets the number of threads, as for any rayon program.
 //!
-//! Every run's result is checked, and a wrong one is an error. `comity-lab bench drop-in` starts
-//! `rayon-programs serve` and compares.
+//! Every run checks its result, and a wrong result is an error. `comity-lab bench drop-in` starts `rayon-programs
+//! serve` and compares the two.
 
 mod catalog;
 mod program;
@@ -17,9 +17,9 @@ use clap::{Parser, Subcommand};
 
 /// Run programs that are written with rayon, and check their results
 ///
-/// A run's time is the wall-clock time of its parallel part. Its processor time is that of the whole process, all
-/// threads, user and system, from just before the parallel part until 20 ms after it. So a thread that goes on looking
-/// for work after the job is paid for. Building the input and checking the result are in neither.
+/// The time of a run is the wall-clock time of its parallel part. The processor time is that of all threads of the
+/// process, user and system, from just before the parallel part until 20 ms after it. It includes threads that still
+/// look for work after the job. Neither includes building the input and checking the result.
 #[derive(Parser)]
 #[command(name = "rayon-programs", version, max_term_width = 120, arg_required_else_help = true)]
 struct Arguments {
@@ -32,23 +32,24 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Verb {
-    /// Run one program and print what each round took
+    /// Run one program and print the times of each round
     Run {
-        /// The program, as in `sort`, `sort:1000` with a size, `kernel cg` or `kernel cg:class=W`
+        /// Program to run: `sort`, `sort:1000` with a size, `kernel cg` or `kernel cg:class=W`
         #[arg(required = true, num_args = 1.., value_name = "NAME")]
         name: Vec<String>,
-        /// How often to run; the input is built once
+        /// Number of runs, from 1 to 1000000; the input is built once
         #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
         rounds: u32,
-        /// Do not wait after a run to count what its threads still use: for measurements of whole processes
+        /// Do not wait 20 ms after a run to count the time that its threads still use: for measurements of whole
+        /// processes
         #[arg(long)]
         no_aftermath: bool,
     },
-    /// Run the programs that are named on standard input, a line each, and answer each with a line of JSON
+    /// Run the programs that are named on standard input, one per line, and answer each with a line of JSON
     ///
-    /// {"program":…,"seconds":…,"cpu_seconds":…}, or {"program":…,"error":…}. The input of the last program is kept for
-    /// the next line. The line `list` is answered with {"programs":[…]}, and `idle SECONDS` with the processor time of
-    /// that long without work. The end of the input ends the process.
+    /// {"program":…,"seconds":…,"cpu_seconds":…}, or {"program":…,"error":…}. The input of the last program is kept
+    /// for the next line. The line `list` is answered with {"programs":[…]}, and `idle SECONDS` with the processor
+    /// time of that time without work. The end of the input ends the process.
     Serve,
 }
 
@@ -85,7 +86,7 @@ fn run(name: &str, rounds: u32, aftermath: Duration) -> Result<(), String> {
     Ok(())
 }
 
-/// A line on standard output, now.
+/// Writes a line to standard output and flushes it.
 fn say(line: &str) -> Result<(), String> {
     let mut out = io::stdout().lock();
     writeln!(out, "{line}")

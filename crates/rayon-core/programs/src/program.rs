@@ -1,4 +1,4 @@
-//! What every program is: an input, a parallel part that is measured, and a check.
+//! The structure of every program: an input, a parallel part that is measured, and a check.
 
 use std::fmt::Debug;
 use std::thread;
@@ -6,29 +6,30 @@ use std::time::{Duration, Instant};
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// How long after the parallel part processor time is still counted.
+/// The time after the parallel part in which processor time is still counted.
 pub const AFTERMATH: Duration = Duration::from_millis(20);
 
 /// A program with its input, ready to run any number of times.
 pub trait Program {
-    /// Runs once, and counts processor time until so long after it: [`AFTERMATH`], or none.
+    /// Runs once, and counts processor time until `aftermath` after the run: [`AFTERMATH`] or 0.
     ///
     /// # Errors
-    /// A sentence without the program's name, if the result is wrong.
+    /// If the result is wrong: a sentence without the program's name.
     fn run(&mut self, aftermath: Duration) -> Result<Took, String>;
 }
 
-/// What a run took.
+/// The times of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Took {
-    /// Wall-clock time of the parallel part.
+    /// The wall-clock time of the parallel part.
     pub wall: Duration,
-    /// Time of all threads, user and system, from just before the parallel part until the end of the aftermath.
+    /// The processor time of all threads, user and system, from just before the parallel part until the end of the
+    /// aftermath.
     pub cpu: Duration,
 }
 
-/// A program of three steps: `input` makes the input of one run, `run` is the parallel part, and `check` says what is
-/// wrong with its output.
+/// Creates a program of three steps: `input` creates the input of one run, `run` is the parallel part, and `check`
+/// returns an error for a wrong output.
 pub fn steps<I: 'static, O: 'static>(
     input: impl FnMut() -> I + 'static,
     run: impl FnMut(I) -> O + 'static,
@@ -65,24 +66,24 @@ pub fn measure<O>(aftermath: Duration, parallel_part: impl FnOnce() -> O) -> (O,
     (output, Took { wall, cpu: cpu_time().saturating_sub(used) })
 }
 
-/// What is used in this time without any work.
+/// Returns the times of an interval without work.
 pub fn idle(time: Duration) -> Took {
     let (used, start) = (cpu_time(), Instant::now());
     thread::sleep(time);
     Took { wall: start.elapsed(), cpu: cpu_time().saturating_sub(used) }
 }
 
-/// Time of all threads of this process, ended ones included.
+/// Returns the processor time of all threads of this process, including ended threads.
 fn cpu_time() -> Duration {
     clock_gettime(ClockId::ProcessCPUTime).try_into().expect("a process has used no less than nothing")
 }
 
-/// Whether `found` is what it should be.
+/// Returns an error if `found` is not `expected`.
 pub fn equal<T: PartialEq + Debug>(found: T, expected: T) -> Result<(), String> {
     if found == expected { Ok(()) } else { Err(format!("the result is {found:?} instead of {expected:?}")) }
 }
 
-/// Whether `found` holds what it should, in that order.
+/// Returns an error if `found` does not have the elements of `expected`, in the same order.
 pub fn same<T: PartialEq + Debug>(found: &[T], expected: &[T]) -> Result<(), String> {
     if found.len() != expected.len() {
         return Err(format!("the result has {} elements instead of {}", found.len(), expected.len()));
@@ -93,7 +94,7 @@ pub fn same<T: PartialEq + Debug>(found: &[T], expected: &[T]) -> Result<(), Str
     }
 }
 
-/// Whether `found` is what it should be, but for the rounding of a sum that was added in another order.
+/// Returns an error if `found` is not `expected`, apart from the rounding of a sum in another order.
 pub fn close(found: f64, expected: f64) -> Result<(), String> {
     let tolerance = 1e-9 * expected.abs().max(1.0);
     if (found - expected).abs() <= tolerance { Ok(()) } else { equal(found, expected) }

@@ -1,4 +1,4 @@
-//! The programs, one file each.
+//! The programs, one per file.
 
 pub mod bridge;
 pub mod chunks;
@@ -15,13 +15,13 @@ pub mod sort;
 pub mod spawns;
 pub mod trivial_loop;
 
-/// Random keys, the same at every start.
+/// Returns random keys, which are the same in every process.
 fn random_keys(number: usize) -> Vec<u64> {
     let mut random = fastrand::Rng::with_seed(1);
     (0..number).map(|_| random.u64(..)).collect()
 }
 
-/// Random numbers from 0 to 1, the same at every start.
+/// Returns random numbers from 0 to 1, which are the same in every process.
 fn random_numbers(number: usize) -> Vec<f64> {
     let mut random = fastrand::Rng::with_seed(1);
     (0..number).map(|_| random.f64()).collect()

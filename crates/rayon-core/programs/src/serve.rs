@@ -1,4 +1,4 @@
-//! Programs on demand: names in, measurements out.
+//! Runs programs on demand: names in, measurements out.
 
 use std::io;
 use std::time::Duration;
@@ -8,10 +8,10 @@ use serde::Serialize;
 use crate::program::{self, Program, Took};
 use crate::{catalog, say};
 
-/// The longest idleness that can be asked for, in seconds.
+/// The longest idle time that can be requested, in seconds.
 const LONGEST_IDLENESS: f64 = 3600.0;
 
-/// What is answered to a line.
+/// The answer to a line.
 #[derive(Serialize)]
 #[serde(untagged)]
 enum Answer<'line> {
@@ -20,13 +20,13 @@ enum Answer<'line> {
     List { programs: Vec<String> },
 }
 
-/// The program that ran last, by the line that asked for it. Only one input is kept: some are large.
+/// The program that ran last, with its request line. Only one input is kept, because some are large.
 #[derive(Default)]
 struct Last(Option<(String, Box<dyn Program>)>);
 
 /// Answers every line of standard input.
 pub fn run() -> Result<(), String> {
-    // The global pool starts here, not within the first measurement.
+    // Start the global pool here, so that the first measurement does not include it.
     rayon::broadcast(|_| ());
     let mut last = Last::default();
     for line in io::stdin().lines() {
@@ -51,7 +51,7 @@ impl Last {
             return Ok(program::idle(parse_idleness(seconds)?));
         }
         if self.0.as_ref().is_none_or(|(name, _)| name != line) {
-            // Two inputs at a time would be one too many.
+            // Drop the old input first, so that memory holds only one.
             self.0 = None;
             self.0 = Some((line.to_owned(), catalog::prepare(line)?));
         }

@@ -1,4 +1,4 @@
-//! A graph that is read, and what is said of a file that has none.
+//! Reading a graph file, and the messages about invalid files.
 
 use std::fmt;
 use std::io::{BufRead, Read};
@@ -9,7 +9,7 @@ use serde::{Deserialize, Deserializer};
 use super::{FORMAT, VERSION};
 use crate::graph::{About, Graph, Step, Stretch, Task};
 
-/// The longest line, in bytes.
+/// The maximum length of a line, in bytes.
 const LONGEST_LINE: u64 = 1 << 24;
 
 #[derive(Deserialize)]
@@ -18,16 +18,16 @@ struct Header {
     _format: String,
     #[serde(rename = "version")]
     _version: u64,
-    /// How many lines follow.
+    /// The number of lines that follow.
     tasks: u64,
-    /// How many tasks unfold,
+    /// The number of tasks that unfold.
     unfold: u64,
-    /// and T₁.
+    /// The work T₁, in ns.
     work_ns: u64,
     about: About,
 }
 
-/// What of a header is the same in all versions.
+/// The fields of a header that all versions have.
 #[derive(Deserialize)]
 struct Kind {
     format: String,
@@ -35,10 +35,11 @@ struct Kind {
 }
 
 impl Graph {
-    /// Reads what [`Graph::write`] has written.
+    /// Reads a graph that [`Graph::write`] has written. Its memory use is bounded by a small multiple of the file's
+    /// length.
     ///
     /// # Errors
-    /// Says in a sentence what is wrong with the file. Takes no more memory than the file is long, times some.
+    /// A sentence that says what is wrong with the file.
     pub fn read(from: &mut impl BufRead) -> Result<Graph, String> {
         let first = next_line(from)?.ok_or("it is empty, and so no recording; record the program again")?;
         let kind: Kind = serde_json::from_slice(&first).ok().filter(|kind: &Kind| kind.format == FORMAT).ok_or_else(|| {
@@ -75,7 +76,7 @@ impl Graph {
     }
 }
 
-/// The next line, without its end. `None`: there is none, or its end is missing.
+/// Reads the next line, without its end. `None` if there is no line, or if its end is missing.
 fn next_line(from: &mut impl BufRead) -> Result<Option<Vec<u8>>, String> {
     let mut line = Vec::new();
     from.take(LONGEST_LINE).read_until(b'\n', &mut line).map_err(|error| error.to_string())?;
@@ -88,7 +89,7 @@ fn next_line(from: &mut impl BufRead) -> Result<Option<Vec<u8>>, String> {
     Ok(None)
 }
 
-/// A length in a file.
+/// A length in a file, in ns.
 struct Length(u64);
 
 impl<'de> Deserialize<'de> for Length {
@@ -161,7 +162,7 @@ impl<'de> Visitor<'de> for Steps {
     }
 }
 
-/// One length or a list of them.
+/// A single length or a list of lengths.
 struct Lengths(Vec<u64>);
 
 impl<'de> Deserialize<'de> for Lengths {
@@ -206,7 +207,7 @@ mod tests {
         Graph::read(&mut text.as_bytes())
     }
 
-    /// A header, and these lines.
+    /// Returns a file with a header and these lines.
     fn file(tasks: u64, unfold: u64, work_ns: u64, lines: &[&str]) -> String {
         let names = ["workers", "merge_ns", "clock_ns", "plain_ns", "recorded_ns", "span_ns"];
         let about = format!("{{\"program\":\"\",{}}}", names.map(|name| format!("\"{name}\":0")).join(","));

@@ -1,4 +1,4 @@
-//! How many numbers below a bound are prime: a serial iterator with items that are tested in parallel.
+//! Counts the primes below a bound: a serial iterator whose items are tested in parallel.
 
 use rayon::prelude::*;
 
@@ -26,7 +26,7 @@ fn is_prime(number: usize) -> bool {
     number > 1 && (2..).take_while(|divisor| divisor * divisor <= number).all(|divisor| !number.is_multiple_of(divisor))
 }
 
-/// The primes below `bound`, counted in another way.
+/// Counts the primes below `bound` with another algorithm.
 fn sieve(bound: usize) -> usize {
     let mut prime = vec![true; bound];
     prime.iter_mut().take(2).for_each(|prime| *prime = false);

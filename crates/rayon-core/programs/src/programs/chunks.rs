@@ -1,4 +1,4 @@
-//! Heat that spreads over a square plate: a few sweeps of a stencil, the plate's rows in parallel.
+//! Heat that spreads over a square plate: some sweeps of a stencil, with the rows of the plate in parallel.
 
 use rayon::prelude::*;
 
@@ -34,7 +34,7 @@ fn spread(mut plate: Vec<f64>, sweep: impl Fn(&[f64], &mut [f64])) -> Vec<f64> {
     plate
 }
 
-/// The new row `y`: each place takes the mean of its neighbours, and the border stays as it is.
+/// Computes the new row `y`: each place takes the mean of its neighbours, and the border stays as it is.
 fn row(old: &[f64], new: &mut [f64], y: usize) {
     let side = new.len();
     if y == 0 || y + 1 == side {

@@ -1,4 +1,4 @@
-//! The paths of Collatz's problem, one after the other: inner iterators of lengths that are not known beforehand.
+//! The paths of Collatz's problem, one after the other: inner iterators of unknown lengths.
 
 use std::iter::successors;
 
@@ -21,7 +21,7 @@ fn prepare(size: usize) -> Box<dyn Program> {
     )
 }
 
-/// From `start` to 1: an odd number is followed by its triple and one, an even one by its half.
+/// Returns the path from `start` to 1. An odd number n is followed by 3n + 1, an even one by n/2.
 fn path(start: u64) -> impl Iterator<Item = u64> {
     successors(Some(start), |&step| match step {
         1 => None,

@@ -1,6 +1,6 @@
 //! The papers' kernels, written with `rayon::join` alone.
 //!
-//! They run in a pool of their own, which has as many threads as the global one.
+//! They run in a separate pool with the same number of threads as the global pool.
 
 use std::sync::LazyLock;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use comity_kernels::{Backend, catalog};
 
 use crate::program::{Program, Took, measure};
 
-/// Every kernel that joins, and the size that it has here.
+/// Every kernel that joins, with its size here.
 pub const SIZES: &[(&str, &str)] = &[
     ("fib", "fib:n=32"),
     ("bfs", "bfs:nodes=300000"),
@@ -31,7 +31,7 @@ pub const SIZES: &[(&str, &str)] = &[
     ("sor", "sor:class=medium"),
 ];
 
-/// One pool for all kernels, for they run one at a time.
+/// The pool of all kernels, which run one at a time.
 static POOL: LazyLock<Result<Backend, String>> = LazyLock::new(|| {
     let pool = rayon::ThreadPoolBuilder::new().build();
     pool.map(Backend::Rayon).map_err(|error| format!("cannot start the kernels' pool: {error}"))
@@ -42,7 +42,7 @@ struct Kernel {
     pool: &'static Backend,
 }
 
-/// Builds the input of the kernel `text`, its name alone or with parameters of its own.
+/// Builds the input of a kernel. `text` is its name, alone or with parameters.
 pub fn prepare(text: &str) -> Result<Box<dyn Program>, String> {
     let name = text.split(':').next().unwrap_or_default();
     let Some((_, sized)) = SIZES.iter().find(|(known, _)| *known == name) else {

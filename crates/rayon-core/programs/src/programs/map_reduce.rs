@@ -1,4 +1,4 @@
-//! A function of every number of a vector, and the sum.
+//! Applies a function to every number of a vector, and sums up.
 
 use rayon::prelude::*;
 

@@ -1,4 +1,4 @@
-//! Pairs of points that are close to each other: for each point in parallel, those before it in parallel.
+//! Counts pairs of points that are close to each other. Points run in parallel, and so do the earlier points of each.
 
 use rayon::prelude::*;
 

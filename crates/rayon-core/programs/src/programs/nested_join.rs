@@ -1,4 +1,4 @@
-//! Quicksort as the documentation of `rayon::join` has it: down to single keys, without a serial cut-off.
+//! Quicksort as in the documentation of `rayon::join`: down to single keys, without a serial cut-off.
 
 use super::random_keys;
 use crate::catalog::Row;
@@ -31,7 +31,7 @@ fn quicksort(keys: &mut [u64]) {
     rayon::join(|| quicksort(low), || quicksort(&mut high[1..]));
 }
 
-/// Moves the last key to its place, smaller ones before it, and says where that is.
+/// Moves the last key to its place, with smaller keys before it, and returns the place.
 fn partition(keys: &mut [u64]) -> usize {
     let last = keys.len() - 1;
     let pivot = keys[last];

@@ -1,4 +1,4 @@
-//! A pool for each job: what building one costs, and ending it.
+//! Builds and drops a pool for each job, which measures the cost of both.
 
 use rayon::ThreadPoolBuilder;
 use rayon::prelude::*;

@@ -6,7 +6,7 @@ use crate::program::{Program, same, steps};
 /// The catalog row.
 pub const ROW: Row = Row { name: "scope", summary: "many small spawns in a scope", size: 40_000, prepare };
 
-/// Steps of arithmetic in a task.
+/// The number of arithmetic steps of a task.
 const STEPS: u32 = 300;
 
 fn prepare(size: usize) -> Box<dyn Program> {
@@ -25,7 +25,7 @@ fn prepare(size: usize) -> Box<dyn Program> {
     )
 }
 
-/// Each step waits for the one before.
+/// Computes the result of a task. Each step depends on the one before.
 fn task(nth: usize) -> u32 {
     (0..STEPS).fold(nth as u32 | 1, |x, _| x.wrapping_mul(747_796_405).rotate_left(7))
 }

@@ -1,4 +1,4 @@
-//! Many short parallel iterators, one after the other, from outside of the pool: each waits to be heard.
+//! Many short parallel iterators, one after the other, from outside of the pool: each must wake the pool.
 
 use rayon::prelude::*;
 
@@ -10,7 +10,7 @@ use crate::program::{Program, close, steps};
 pub const ROW: Row =
     Row { name: "small-jobs", summary: "short sums one after the other, each of 20 to 100 µs", size: 200, prepare };
 
-/// Numbers in the shortest and in the longest job.
+/// The number of numbers in the shortest and in the longest job.
 const LEAST: usize = 2000;
 const MOST: usize = 10_000;
 
@@ -21,7 +21,7 @@ fn prepare(jobs: usize) -> Box<dyn Program> {
     steps(
         || (),
         move |()| -> Vec<f64> {
-            // Serially: the next job is not known before the last one is done.
+            // Run the jobs one after the other, as if each depended on the one before.
             jobs.iter().map(|job| job.par_iter().map(|number| number.sin()).sum()).collect()
         },
         move |sums| {

@@ -1,4 +1,4 @@
-//! Tasks that do nothing, each after a pause, as rayon-demo's `noop` has them: what waking a pool costs for next to no
+//! Empty tasks, each after a pause, like rayon-demo's `noop`. They measure the cost of waking a pool for almost no
 //! work.
 
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! A loop with a body that is next to nothing, three times over.
+//! A loop with a tiny body, run three times.
 
 use rayon::prelude::*;
 
@@ -17,7 +17,7 @@ const PASSES: u32 = 3;
 
 fn prepare(size: usize) -> Box<dyn Program> {
     steps(
-        // Ones, not zeros, which the system would hand out at the first touch, within the loop.
+        // Ones, not zeros: the system would provide zeroed pages only at the first access, inside the measured loop.
         move || vec![1_u32; size],
         |mut numbers| {
             for _ in 0..PASSES {
