@@ -122,7 +122,7 @@ pub(crate) fn accelerate<S: Scheduler>(
     Ok(())
 }
 
-/// What a CPU runs next.
+/// The entity that a CPU runs next, and for which slice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Next<E> {
     /// This entity, for a slice of its own.

@@ -29,11 +29,11 @@ pub enum Then {
     Send(usize),
     /// The process receives a message.
     Receive(usize),
-    /// The process receives a message. If there is none, the process keeps its worker, repeats this step from its
-    /// start, and looks again.
+    /// The process receives a message. If the channel is empty, the process keeps its worker, repeats this step from
+    /// its start, and looks again.
     Look(usize),
-    /// The process receives a message. If there is none, its thread waits in a system call and the process keeps its
-    /// worker, like a task that waits on a condition variable.
+    /// The process receives a message. If the channel is empty, its thread waits in a system call and the process
+    /// keeps its worker, like a task that waits on a condition variable.
     Wait(usize),
 }
 
@@ -47,7 +47,7 @@ impl Step {
     }
 }
 
-/// What a process does after a step.
+/// The state of a process after a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
     /// The process continues with this strand.
@@ -63,7 +63,7 @@ pub enum Next {
 /// The result of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Done {
-    /// What the process does next.
+    /// The state of the process that did the step.
     pub next: Next,
     /// The strand of another process that was blocked and can now continue.
     pub unblocked: Option<Strand>,
@@ -80,7 +80,7 @@ impl Done {
 #[derive(Clone, Debug)]
 struct Process {
     steps: Vec<Step>,
-    /// How often the process repeats all its steps.
+    /// The number of times that the process does all its steps.
     times: u32,
     past: u32,
     at: usize,

@@ -30,7 +30,7 @@ pub struct ThreadScheduler {
     pub feedback: Feedback,
 }
 
-/// How a job reports to the job scheduler how many processors it can use.
+/// The way in which a job reports to the job scheduler the number of processors that it can use.
 #[derive(Clone, Copy, Debug)]
 pub enum Feedback {
     /// No report: the job takes what it is given.
@@ -196,7 +196,7 @@ pub struct Server {
     /// L, the steps of a quantum.
     pub length: u64,
     clients: Vec<(u64, Client)>,
-    /// In the last quantum, the number of allotted processors (`allotted`) and of processors of the machine (`had`).
+    /// The number of allotted processors (`allotted`) and of the machine's processors (`had`) in the last quantum.
     allotted: u64,
     had: u32,
     /// The number of quanta that are over.
@@ -239,8 +239,8 @@ impl Server {
         self.clients.extract_if(.., |(name, _)| dies(*name)).map(|(name, _)| name).collect()
     }
 
-    /// Runs one quantum of all jobs on `processors` processors. With `equally`, desires are ignored. Calls `ended`
-    /// with the name of each job that ended, and the step at which it ended. Returns the cycles of each job's
+    /// Runs one quantum of all jobs on `processors` processors. With `equally`, each job's desire is ignored. Calls
+    /// `ended` with the name of each job that ended, and the step at which it ended. Returns the cycles of each job's
     /// processors.
     pub fn quantum(&mut self, processors: u32, equally: bool, mut ended: impl FnMut(u64, u64)) -> Vec<(u64, Cycles)> {
         let (all, length, now) = (self.processors, self.length, self.now());

@@ -72,7 +72,7 @@ pub struct Machine {
     /// L, the quantum in steps. The default is 200, or `steps` if that is less. Only for [`Model::ASteal`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub quantum: Option<u64>,
-    /// How processors are allotted. Only for [`Model::ASteal`].
+    /// The job scheduler, which allots processors. Only for [`Model::ASteal`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub allot: Option<Allot>,
     /// The costs of operations. Only for [`Model::Host`].
@@ -120,11 +120,11 @@ pub enum Allot {
     /// Dynamic equipartitioning: equal parts, but no program gets more than its desire.
     #[default]
     Deq,
-    /// Equipartitioning: equal parts, independent of the desires.
+    /// Equipartitioning: equal parts, independent of each desire.
     Eq,
 }
 
-/// One program, or several equal programs.
+/// A program, or several copies of it.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Submission {
@@ -160,7 +160,7 @@ pub struct Submission {
     /// The number of repetitions of the two phases; in scatter-gather the number of rounds.
     #[serde(default = "one_iteration")]
     pub iterations: u32,
-    /// How the strands of a parallel phase are created.
+    /// The way in which the strands of a parallel phase are created.
     #[serde(default)]
     pub fork: WrittenFork,
     /// The number of workers of each copy. The default is the number of processors, or of virtual CPUs of its
@@ -186,10 +186,10 @@ pub struct Submission {
     /// The recording. Only for [`Kind::Recorded`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
-    /// How much larger the input is than the recorded one.
+    /// The factor by which the input is larger than the recorded one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scale: Option<Scale>,
-    /// What a join costs the worker that forks, in steps.
+    /// The cost of a join for the worker that forks, in steps.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub join: Option<f64>,
 }
@@ -360,12 +360,12 @@ pub struct Scenario {
     guests: Vec<usize>,
 }
 
-/// How the programs run.
+/// The thread scheduler or policy of each program.
 #[derive(Clone, Debug)]
 enum Programs {
-    /// As jobs on the machine of the A-STEAL paper.
+    /// Thread schedulers of jobs on the machine of the A-STEAL paper.
     Jobs(Vec<ThreadScheduler>),
-    /// As pools on a host.
+    /// Policies of pools on a host.
     Pools(Vec<Policy>),
 }
 

@@ -24,10 +24,10 @@ pub(crate) struct State {
 pub struct Turns {
     per_node: usize,
     pub(crate) queues: Vec<VecDeque<Vcpu>>,
-    /// For each physical CPU the virtual CPU that runs, and the nanoseconds that are left of its slice.
+    /// The virtual CPU that runs on each physical CPU, and the nanoseconds that are left of its slice.
     pub(crate) running: Vec<Option<(Vcpu, u64)>>,
     pub(crate) states: Vec<(Vcpu, State)>,
-    /// For each physical CPU the virtual CPU that had it, slice by slice.
+    /// The virtual CPU that had each physical CPU, slice by slice.
     pub history: Vec<Vec<Option<Vcpu>>>,
 }
 

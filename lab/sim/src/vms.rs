@@ -74,8 +74,8 @@ impl Vms {
     }
 
     /// Handles events until `end`, or until every program of every guest has ended or died, as [`Host::run`] does.
-    /// After one in `check_every` events it checks the invariants of the hypervisor, and those of a whole guest after
-    /// one in as many of that guest's events.
+    /// Checks the invariants of the hypervisor after one in `check_every` events. Checks all invariants of a guest
+    /// after one in `check_every` of the guest's events.
     ///
     /// # Errors
     /// Names the invariant that did not hold, and when.

@@ -4,7 +4,7 @@ use std::num::NonZeroU64;
 
 use super::{Program, Strand};
 
-/// The program LOOP of BWS §5.1. It has as many tasks as workers, and no task forks or ends. Once each worker has a
+/// The program LOOP of BWS §5.1. It has one task for each worker, and no task forks or ends. Once each worker has a
 /// task, nothing can be stolen. The program runs until the simulation ends or the program is killed.
 #[derive(Clone, Debug)]
 pub struct Endless {

@@ -4,7 +4,7 @@ use std::num::NonZeroU64;
 
 use super::{Program, Strand};
 
-/// How the strands of a parallel phase are created. The paper does not say it.
+/// The way in which the strands of a parallel phase are created. The paper does not specify it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Fork {
     /// All strands are created at once, when the serial phase ends.

@@ -1,8 +1,8 @@
 //! The graph of a real run, unfolded.
 //!
 //! Each task that has begun and is not over has a frame, and at most one strand, whose identifier is the frame's
-//! number. Frames are reused, so a run needs as many frames as the most tasks that are open at a time. The end of a
-//! strand needs no search and, once there are enough frames, no allocation.
+//! number. Frames are reused, so the number of frames is the largest number of tasks that are open at a time. The end
+//! of a strand needs no search and, once there are enough frames, no allocation.
 
 use std::cell::OnceCell;
 use std::num::NonZeroU64;

@@ -23,12 +23,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::program::{Program, Strand};
 
-/// How many deques a job has, and what happens to a deque that loses its processor.
+/// The number of deques of a job, and the fate of a deque that loses its processor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Deques {
-    /// One deque for each allotted processor. The deque of a processor that leaves can be mugged (A-STEAL).
+    /// A deque for each allotted processor. The deque of a processor that leaves can be mugged (A-STEAL).
     PerAllotted,
-    /// One deque for each processor of the machine. Each quantum assigns the allotted processors to deques at random,
+    /// A deque for each processor of the machine. Each quantum assigns the allotted processors to deques at random,
     /// and thieves look at all deques (ABP).
     PerProcessor,
 }
@@ -109,7 +109,7 @@ impl Spell {
 #[derive(Default)]
 struct Queues {
     workers: Vec<Worker>,
-    /// For each worker, true if it has something to steal. Most attempts need to look no further.
+    /// True for each worker that has something to steal. Most attempts need to look no further.
     rich: Vec<bool>,
     /// The queues of workers that have lost their processor for good.
     muggable: Vec<Ready>,
@@ -455,8 +455,8 @@ impl Job {
                     *untold = Outcome::Took(Take::Nothing);
                     return false;
                 }
-                // A thief mugs only if there is a queue: the paper's structures tell it at once, without a cycle, if
-                // there is none.
+                // A thief mugs only if there is a queue. The paper's structures tell it at once, without a cycle, if
+                // there is no queue.
                 Effect::Mug(_) => {
                     cycles.mug += 1;
                     let strand = queues.mug(me);

@@ -46,15 +46,14 @@ pub struct Outcome {
     pub cycles: Cycles,
     /// The part of all cycles that was spent working. Cycles of lost processors do not count.
     pub utilization: f64,
-    /// On a host: the nanoseconds that cores idled while a thread waited for a core, or while a task was not begun
-    /// and workers rested for want of a core.
+    /// Nanoseconds that cores of a host idled while a thread waited for a core, or while a task was not begun and
+    /// workers rested for want of a core.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idle_beside_work: Option<u64>,
-    /// On a host: the number of switches of cores from one thread to another.
+    /// The number of switches of a host's cores from one thread to another.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub switches: Option<Switches>,
-    /// Under a hypervisor: the number of switches of physical CPUs from one virtual CPU to another, and of
-    /// accelerations.
+    /// The number of switches of a hypervisor's physical CPUs from one virtual CPU to another, and of accelerations.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vmm: Option<hypervisor::Counts>,
     /// The outcomes of the programs, in the order in which they began.
@@ -80,11 +79,11 @@ pub struct ProgramOutcome {
     /// The cycles of the program's processors. On a host: the nanoseconds that its workers had a task, looked for
     /// one, or mugged.
     pub cycles: Cycles,
-    /// On a host: the nanoseconds that the program's threads waited for a core, or for the next period of its quota,
+    /// Nanoseconds that the program's threads on a host waited for a core, or for the next period of its quota,
     /// summed over the threads.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waited: Option<u64>,
-    /// On a host: counts of what the program's threads did.
+    /// Counts of what the program's threads on a host did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub counts: Option<Counts>,
     /// The steps at which the executions of a repeating program ended. The first execution began when the program
