@@ -83,7 +83,7 @@ pub struct Costs {
     pub mug: u64,
     /// A look at a worker and whether it has a core; a count of roles; a claim of a wake-up.
     pub look: u64,
-    /// One spin-loop hint.
+    /// A spin-loop hint.
     pub hint: u64,
     /// A yield of the core to other threads.
     pub yield_core: u64,

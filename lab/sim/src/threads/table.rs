@@ -424,7 +424,8 @@ impl Seat for Part {
         Some(self.table.view(self.slot))
     }
 
-    /// Also removes dead programs. Asking for them costs nothing here, so each round asks about all programs.
+    /// Reports the round to the table, and removes dead programs. Asking for them costs nothing here, so each round
+    /// asks about all programs.
     fn round(&self, desire: u32, awake: u32) -> Standing {
         let Part { table, slot, .. } = self;
         let own = table.slot(*slot);
