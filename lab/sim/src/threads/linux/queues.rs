@@ -53,7 +53,7 @@ pub(in super::super) struct Queues {
     pub(super) loads: Vec<i64>,
     /// The memories, if their bandwidth is limited.
     memory: Option<Memory>,
-    /// For the first programs, the program whose task group each is in. Any later program has its own group.
+    /// The program whose task group each of the first programs is in. Any later program has its own group.
     owners: Rc<[u32]>,
 }
 
