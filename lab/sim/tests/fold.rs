@@ -34,7 +34,7 @@ enum Half {
 enum Does {
     /// Phases of 32 tasks of 2 ms.
     Phases,
-    /// One loop of 5,000 tasks of 200 µs.
+    /// A loop of 5,000 tasks of 200 µs.
     Loop,
     /// Phases of eight tasks of 200 µs.
     ShortPhases,
