@@ -6,12 +6,12 @@
 //! `acceleration.rs` with virtual CPUs as entities.
 //!
 //! ```text
-//! hypervisor.rs        virtual and physical CPUs, the clock, which runs where
-//! hypervisor/vmm.rs    how it is to be, and what things cost
-//! hypervisor/credit.rs the Credit scheduler of Xen 4.2; with siblings spread, balance scheduling
-//! hypervisor/dom0.rs   Domain 0, which wakes now and then
+//! hypervisor.rs        virtual and physical CPUs, the clock, switches between virtual CPUs
+//! hypervisor/vmm.rs    the parameters: scheduler and costs
+//! hypervisor/credit.rs the Credit scheduler of Xen 4.2; if siblings are spread, balance scheduling
+//! hypervisor/dom0.rs   Domain 0, whose virtual CPUs wake now and then
 //! hypervisor/gang.rs   co-scheduling: all virtual CPUs of a machine run at once
-//! hypervisor/check.rs  what must hold after every event
+//! hypervisor/check.rs  the invariants, checked after events
 //! ```
 
 mod check;

@@ -6,8 +6,8 @@
 //! ```text
 //! fork_join.rs  the jobs of A-STEAL: serial and parallel phases
 //! recorded.rs   the graph of a real run
-//! endless.rs    LOOP: each worker computes for itself, for ever
-//! requests.rs   a server: each worker answers requests, for ever
+//! endless.rs    LOOP: workers that compute without end
+//! requests.rs   a server: workers that answer requests without end
 //! ```
 
 mod endless;

@@ -7,24 +7,24 @@
 //! two steps, as on threads. [`Costs`] has what the steps cost; a coordinator's look and a push cost nothing.
 //!
 //! ```text
-//! threads.rs   the clock, what comes, what goes wrong
-//! kernel.rs    the cores: run queues, slices, yields, which thread is moved where
-//! linux.rs     the same as kernels of Linux do it
-//! accelerator.rs   the same as Robinhood's kernel does it: a thief's turn goes to another
+//! threads.rs   the clock, the events, submissions and faults
+//! kernel.rs    the cores: run queues, slices, yields, moves of threads
+//! linux.rs     the rules of Linux kernels for the cores
+//! accelerator.rs   Robinhood's kernel: a thief gives its turn to another thread
 //! guest.rs     a host that is a virtual machine
-//! pool.rs      a program: its tasks, its workers, what they do with a task
-//! spell.rs     what they do without one: the effects of a dialogue, and the steps of the protocol
-//! deferred.rs  what thieves do that find nothing, in bulk
-//! queue.rs     run queues of workers: their locks, and where unblocked tasks go
-//! quota.rs     programs that may use only so much time in a period
-//! worker.rs    a worker's state
-//! platform.rs  what the steps of the protocol run on, and what it counts
+//! pool.rs      a program: its tasks, its workers, and workers with a task
+//! spell.rs     workers without a task: the effects of a dialogue, and the steps of the protocol
+//! deferred.rs  attempts of thieves that find nothing, made in bulk
+//! queue.rs     run queues of workers: their locks, and the place of unblocked tasks
+//! quota.rs     limits of a program's processor time in a period
+//! worker.rs    the state of a worker
+//! platform.rs  the platform of the protocol's steps, and its counts
 //! table.rs     the core table, and a program's part in it
-//! coordinator.rs   what a program's quanta read and do
-//! orders.rs    what programs are asked from outside
-//! check.rs     what must hold after every event
-//! ledger.rs    the books of strands, kept a second time
-//! timeline.rs  what each thread was about, and where it ran
+//! coordinator.rs   the coordinator of a program: the inputs and effects of its quanta
+//! orders.rs    requests to programs from outside
+//! check.rs     the invariants, checked after events
+//! ledger.rs    a second account of all strands
+//! timeline.rs  the activities of each thread, and the cores on which it ran
 //! ```
 
 mod accelerator;

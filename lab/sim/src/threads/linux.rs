@@ -4,15 +4,15 @@
 //! when a thread is moved.
 //!
 //! ```text
-//! linux.rs      which kernel, and its constants
+//! linux.rs      kernel versions and their constants
 //! topology.rs   sockets, cores and hardware threads
-//! memory.rs     what a socket's cores get of its memory together
-//! entity.rs     how a thread, or a group of them, stands in a queue
-//! cfs.rs        the rules up to 6.5: the least virtual run time is next
-//! eevdf.rs      the rules from 6.6 on: of those that have not had their part the earliest deadline
-//! queues.rs     the queues of all cores, by either rules
-//! check.rs      what must hold of them
-//! moves.rs      where a thread goes that can run, and which is moved to which core
+//! memory.rs     the memory bandwidth that a socket's cores share
+//! entity.rs     the scheduling state of a thread, or of a group of threads
+//! cfs.rs        the rules up to 6.5: the least virtual run time runs next
+//! eevdf.rs      the rules from 6.6 on: the earliest deadline of all eligible entities runs next
+//! queues.rs     the queues of all cores, under either set of rules
+//! check.rs      the invariants of the queues
+//! moves.rs      the choice of a core, and moves of threads between cores
 //! ```
 //!
 //! Left out are loads that are averaged over time (a load is the number of threads here), and buddies except those of
