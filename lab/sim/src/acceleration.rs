@@ -37,7 +37,7 @@ pub(crate) trait Scheduler {
     /// Returns the acceleration state of an entity.
     fn part(&self, entity: Self::Entity) -> &Part<Self::Entity>;
 
-    /// Returns the acceleration state of an entity for changes.
+    /// Returns a mutable reference to the acceleration state of an entity.
     fn part_mut(&mut self, entity: Self::Entity) -> &mut Part<Self::Entity>;
 
     /// Returns the CPU on which the entity runs, or in whose queue it is, or on which it ran last.

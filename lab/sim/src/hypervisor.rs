@@ -103,7 +103,7 @@ enum Due {
     Slice { pcpu: usize, plan: u32 },
     /// The tick of a physical CPU.
     Tick(usize),
-    /// The time at which credits are handed out.
+    /// Credits are handed out.
     Account,
     /// The turn of a machine is over under co-scheduling, unless it was planned anew since.
     Turn(u32),

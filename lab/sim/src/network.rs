@@ -2,8 +2,8 @@
 //! network.
 //!
 //! A channel has one sender, one receiver and a fixed capacity. A process that sends into a full channel or receives
-//! from an empty one is blocked until the other end has received or sent. The values that the processes compute do
-//! not depend on the order in which the processes run (Kahn 1974); nor does it depend on that order whether they end.
+//! from an empty one is blocked until the other end has received or sent. The order in which the processes run
+//! changes neither the values that they compute (Kahn 1974) nor whether they end.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};

@@ -77,23 +77,23 @@ pub use timeline::{Activity, Stretch};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Costs {
-    /// An attempt to steal, successful or not.
+    /// The cost of an attempt to steal, successful or not.
     pub steal: u64,
-    /// A mugging: taking over a queue.
+    /// The cost of mugging: taking over a queue.
     pub mug: u64,
-    /// A look at a worker and whether it has a core; a count of roles; a claim of a wake-up.
+    /// The cost of a look at a worker and whether it has a core, of a count of roles, and of a claim of a wake-up.
     pub look: u64,
-    /// A spin-loop hint.
+    /// The cost of a spin-loop hint.
     pub hint: u64,
-    /// A yield of the core to other threads.
+    /// The cost of a yield of the core to other threads.
     pub yield_core: u64,
-    /// All steps of falling asleep, or all steps from waking up to asking the policy again.
+    /// The cost of all steps of falling asleep, or of all steps from waking up to asking the policy again.
     pub sleep: u64,
-    /// A wake-up of a worker, for the waker.
+    /// The cost of a wake-up for the waker.
     pub wake: u64,
     /// The time from a wake-up until the sleeper is in a run queue, or from a bell until the coordinator hears it.
     pub wake_latency: u64,
-    /// A switch of a core from one thread to another.
+    /// The cost of a switch of a core from one thread to another.
     pub switch: u64,
     /// The additional cost of a switch to a thread of another program: the new thread's data is fetched into the
     /// core's caches again.
@@ -108,9 +108,9 @@ pub struct Costs {
     /// The time from the release of such a lock until the next waiting worker has it. It is greater than 0 if waiting
     /// workers sleep.
     pub handover: u64,
-    /// A worker's switch from one task that can block to another.
+    /// The cost of a worker's switch from one task that can block to another.
     pub switch_task: u64,
-    /// A push that looks for sleepers, for the pusher. Under `bws-busy-wakes` each push does (BWS §5.5).
+    /// The cost, for the pusher, of a push that looks for sleepers. Under `bws-busy-wakes` each push does (BWS §5.5).
     pub bell: u64,
     /// The time that a thief holds its pool's lock to count the roles of the workers, as thieves under `wsgi` do.
     /// Thieves that arrive meanwhile wait in the order of arrival.
@@ -150,8 +150,8 @@ impl Costs {
         thread.into_iter().chain([refill, queue, removal, handover, switch_task, bell, count]).max().unwrap_or(0)
     }
 
-    /// Returns the costs with nothing free that a thief does. Otherwise a thief could hold a core at one instant for
-    /// ever.
+    /// Returns the costs with at least 1 ns for each operation of a thief. Otherwise a thief could hold a core at one
+    /// instant for ever.
     fn at_least_one(self) -> Costs {
         let Costs { steal, mug, look, hint, yield_core, sleep, wake, slice, .. } = self;
         let [steal, mug, look, hint, yield_core, sleep, wake, slice] =
@@ -429,8 +429,8 @@ impl Host {
         self.kernel.switches
     }
 
-    /// Returns the numbers of switches to a program's threads, and of those to its thieves. `between_programs` is the
-    /// number of switches from its threads to another program's.
+    /// Returns the switches of one program. `all` and `to_thieves` count switches to its threads; `between_programs`
+    /// counts switches from its threads to another program's.
     pub fn switches_of(&self, program: u32) -> Switches {
         self.pool(program).switches
     }
@@ -765,13 +765,13 @@ impl Host {
         }
     }
 
-    /// Plans that a coordinator hears its bell.
+    /// Plans the event that a coordinator hears its bell.
     fn ring(&mut self, program: u32) {
         let latency = self.wake_latency();
         self.plan(self.now + latency, Due::Rung(program));
     }
 
-    /// Plans for each program whose bell was rung in the table that its coordinator hears it.
+    /// Plans, for each program whose bell was rung in the table, the event that its coordinator hears the bell.
     fn deliver_bells(&mut self) {
         while let Some(program) = self.table.next_rung() {
             self.ring(program);

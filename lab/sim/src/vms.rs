@@ -1,9 +1,9 @@
 //! Virtual machines on a hypervisor. Each guest is a [`Host`] whose cores are virtual CPUs. Each guest has its own
 //! kernel, programs and core table.
 //!
-//! The hypervisor acts on an instant only after the guest has done everything that it does at that instant. It learns
-//! when a core of a guest gets a thread or has none any more, and it receives hypercalls. Nothing else passes between
-//! them.
+//! The hypervisor acts at an instant only after the guest has done everything that it does at that instant. The
+//! hypervisor learns when a core of a guest gets a thread or has none any more, and it receives hypercalls. Nothing
+//! else passes between them.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -42,7 +42,7 @@ impl Vms {
         &self.guests[vm]
     }
 
-    /// Returns a guest for changes, for example to submit programs to it.
+    /// Returns a mutable reference to a guest, for example to submit programs to it.
     pub fn guest_mut(&mut self, vm: usize) -> &mut Host {
         &mut self.guests[vm]
     }

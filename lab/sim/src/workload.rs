@@ -55,7 +55,7 @@ pub fn first_come_first_served(jobs: &mut [Rigid], machine: u32) {
 
 /// Returns the availability p_q as the paper defines it: the machine's processors minus those in use when the quantum
 /// begins. The profile has quanta of `seconds` for the length of the log. A value is at least 1, even where a log
-/// uses all processors or more; with none the job under test could not run.
+/// uses all processors or more, because with 0 the job under test could not run.
 ///
 /// # Panics
 /// Panics if `seconds` is zero.

@@ -226,7 +226,7 @@ pub struct Job {
     queues: Queues,
     /// The thief of each worker.
     spells: Vec<Spell>,
-    /// The workers in random order; the first `seated` of them have a processor.
+    /// The workers, of which the first `seated` have a processor. With [`Deques::PerProcessor`] the order is random.
     seats: Vec<u32>,
     seated: usize,
     /// Ends of the running strands: time, order, worker.

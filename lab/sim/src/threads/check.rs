@@ -71,7 +71,7 @@ impl Check<'_> {
         linux.check(&self.kernel.cores, self.pools, self.now)
     }
 
-    /// Checks the noted number of tasks that wait for want of a core. Idle time is compared with it.
+    /// Checks the noted number of tasks that wait for want of a core. The idle time beside work is computed from it.
     fn check_starved(&self) -> Result<(), String> {
         let starved: u64 = self.pools.0.iter().map(|pool| pool.starved).sum();
         if starved != self.starved {
@@ -329,12 +329,12 @@ fn twice_in(queue: &VecDeque<Thread>) -> Option<Thread> {
 /// Counts of what the workers of a pool do.
 #[derive(Default)]
 struct Tally {
-    /// Strands in the workers' queues, that workers run, have found, or carry to a queue.
+    /// The numbers of strands that are in the workers' queues, run, are found, or are carried to a queue.
     queued: u64,
     running: u64,
     in_hand: u64,
     carried: u64,
-    /// Workers that leave their spells as thieves, that rest in each way, or that are busy.
+    /// The numbers of workers that leave their spells as thieves, rest in each way, or are busy.
     leaving: u64,
     asleep: u32,
     retired: u32,

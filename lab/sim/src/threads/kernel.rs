@@ -59,7 +59,7 @@ impl Core {
     }
 }
 
-/// The nanoseconds of a thread since it began.
+/// The nanoseconds that a thread has spent since it began, by their use.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Times {
     pub(super) on_core: u64,

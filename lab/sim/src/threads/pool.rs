@@ -399,7 +399,8 @@ impl Host {
         }
     }
 
-    /// Does what is left to do for a program at the end of an event that concerned it.
+    /// Completes an event for a program that it concerned: removes a program that is over, or moves misplaced
+    /// threads.
     pub(super) fn settle(&mut self, program: u32) {
         let pool = self.pool_mut(program);
         if pool.is_over() && !pool.workers.is_empty() {

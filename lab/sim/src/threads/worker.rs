@@ -58,7 +58,7 @@ pub(super) struct Mind {
 }
 
 pub(super) struct Worker {
-    /// The thief. `None` while it is asked.
+    /// The thief and its dialogue. `None` while the thief is asked.
     pub(super) mind: Option<Box<Mind>>,
     /// True if the worker is a thief.
     pub(super) in_spell: bool,
@@ -80,7 +80,7 @@ pub(super) struct Worker {
     busy_time: u64,
     /// The number of tasks that the worker has begun.
     pub(super) begun: u64,
-    /// The nanoseconds of the worker's thread, by their use.
+    /// The nanoseconds that the worker's thread has spent, by their use.
     pub(super) times: Times,
     /// True if the worker was on its way to a task when its pool was closed.
     pub(super) may_begin: bool,

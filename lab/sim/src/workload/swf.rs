@@ -27,7 +27,8 @@ impl fmt::Display for SwfError {
 
 impl std::error::Error for SwfError {}
 
-/// Returns the jobs of a log. Jobs whose run time or number of processors is unknown or zero are left out.
+/// Returns the jobs of a log. Jobs are left out if their submission time is unknown, or if their run time or number
+/// of processors is unknown or zero.
 ///
 /// # Errors
 /// Names the first line with fewer than five fields, or with a field that is not a number. A log without jobs is an

@@ -63,8 +63,8 @@ pub(super) fn renew(entity: &mut Entity) -> bool {
     is_over || !is_protected(entity)
 }
 
-/// Begins the requests that began at the ticks of the last `ran` nanoseconds, in which the entity ran. Ticks are at
-/// multiples of `tick`.
+/// Renews the request of an entity that has run for the last `ran` nanoseconds, at the ticks in that time. Ticks are
+/// at multiples of `tick`.
 pub(super) fn renew_at_ticks(entity: &mut Entity, ran: u64, now: u64, tick: u64) {
     if entity.vruntime < entity.deadline {
         return;
