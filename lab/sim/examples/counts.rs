@@ -1,4 +1,4 @@
-//! What the sleep protocol costs on a large machine, counted per phase: `cargo run --release -p comity-sim
+//! Counts the operations of the sleep protocol on a large machine, per phase: `cargo run --release -p comity-sim
 //! --example counts`.
 //!
 //! Each program runs alone on a simulated host with a worker for each core. Between its phases it is serial for so
@@ -12,15 +12,15 @@ use comity_sim::threads::{Costs, Counts, Host};
 
 const WORKERS: [u32; 5] = [2, 8, 16, 32, 64];
 const PHASES: u32 = 20;
-/// Long enough for the thieves of 64 workers to lose patience.
+/// Nanoseconds of a serial stretch: long enough for all thieves of 64 workers to fall asleep.
 const SERIAL: u64 = 3_000_000;
 const SEEDS: u64 = 3;
 
-/// A program's name, and its shape for so many workers.
+/// A program's name, and a function that creates it for a number of workers.
 type Shape = (&'static str, fn(u32) -> ForkJoin);
 
 const PROGRAMS: [Shape; 3] = [
-    // 16 strands for each worker, which come into being by a binary tree.
+    // 16 strands for each worker, created by a binary tree.
     ("fork-join", |workers| ForkJoin::new(SERIAL, 10_000, 16 * workers, PHASES, Fork::Tree)),
     // A strand for each worker, all in one deque at once, with a barrier at the end.
     ("phases", |workers| ForkJoin::new(SERIAL, 50_000, workers, PHASES, Fork::AtOnce)),
@@ -28,7 +28,7 @@ const PROGRAMS: [Shape; 3] = [
     ("wake-ups", |_| ForkJoin::new(SERIAL, 50_000, 2, PHASES, Fork::AtOnce)),
 ];
 
-/// What is counted, by name.
+/// The name of a count, and a function that reads it.
 type Count = (&'static str, fn(&Counts) -> u64);
 
 const COUNTED: [Count; 4] = [
@@ -67,7 +67,7 @@ fn main() -> Result<(), Box<dyn Error>> {
                 let means: Vec<f64> = all.iter().map(mean).collect();
                 print!("| {name} | `{policy}` | {what} |");
                 means.iter().for_each(|mean| print!(" {mean:.1} |"));
-                // The exponent: 0 for what does not grow, 1 and 2 for what grows with w and w².
+                // The exponent of the growth: 0 if the count does not grow, 1 and 2 if it grows with w and w².
                 let exponent = (means[4] / means[1]).ln() / 8f64.ln();
                 if exponent.is_finite() { println!(" w^{exponent:.1} |") } else { println!(" - |") }
             }

@@ -1,8 +1,8 @@
-//! What each mechanism of a kernel does to the examples of BWS §2.3.2: pairs of programs by hand on 32 cores, under
-//! ABP. What `docs/results/kernel-model.md` quotes.
+//! Shows the effect of each kernel mechanism on the examples of BWS §2.3.2: pairs of hand-written programs on 32
+//! cores, under ABP. `docs/results/kernel-model.md` quotes the output.
 //!
-//! `cargo run --release -p comity-sim --example kernel_mechanisms [SEEDS [WORD…]]`: some minutes for each of the
-//! rows, or for those that have such a word in their name.
+//! `cargo run --release -p comity-sim --example kernel_mechanisms [SEEDS [WORD…]]` takes some minutes for each row.
+//! With words, it prints only the rows whose names contain one of them.
 
 use std::num::NonZeroU64;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use comity_sim::program::{Fork, ForkJoin, Program, Strand};
 use comity_sim::threads::linux::{Groups, Linux, Version};
 use comity_sim::threads::{Costs, Host};
 
-/// A serial stretch, then so many leaves, which come into being by a binary tree. Nanoseconds.
+/// A serial stretch, followed by leaves that a binary tree creates. Times are in nanoseconds.
 #[derive(Clone, Copy)]
 struct Phase {
     serial: u64,
@@ -20,7 +20,7 @@ struct Phase {
     leaf: u64,
 }
 
-/// Phases, again and again. Their lengths were tuned on the first model of `docs/results/kernel-model.md`.
+/// A program that repeats phases. Their lengths were tuned on the first model of `docs/results/kernel-model.md`.
 struct Phases {
     phases: Vec<Phase>,
     nth: usize,
@@ -28,7 +28,7 @@ struct Phases {
     rounds: Arc<AtomicU32>,
 }
 
-/// A fork of the tree.
+/// The length of a fork of the tree, in nanoseconds.
 const FORK: u64 = 200;
 
 impl Phases {
@@ -76,7 +76,7 @@ impl Program for Phases {
     }
 }
 
-/// By their names in the paper.
+/// Returns the phases of a program, by its name in the paper.
 fn phases(name: &str) -> Vec<Phase> {
     let alike = |count, serial: u64, work: u64, leaf: u64| {
         vec![Phase { serial: 1_000 * serial, leaves: (work / leaf) as u32, leaf: 1_000 * leaf }; count]
@@ -95,24 +95,25 @@ fn phases(name: &str) -> Vec<Phase> {
     }
 }
 
-/// How the machine differs.
+/// A variant of the machine.
 #[derive(Clone, Copy)]
 struct Variant {
     name: &'static str,
-    /// `None`: cores of equal turns.
+    /// The kernel. `None` stands for cores with equal turns.
     linux: Option<Linux>,
     refill: u64,
-    /// Whether short programs come and go meanwhile.
+    /// True if short programs come and go meanwhile.
     is_disturbed: bool,
 }
 
-/// So many rounds of each program are waited for, and for so long at most.
+/// The number of rounds of each program that a run waits for, and the longest time that it waits, in nanoseconds.
 const ROUNDS: u32 = 4;
 const LONGEST: u64 = 60_000_000_000;
-/// A result is read so often.
+/// The time between two looks at the number of rounds, in nanoseconds.
 const STEP: u64 = 5_000_000;
 
-/// Every 300 ms, six times, a program comes that has some threads compute for 7 leaves of 7.3 ms each.
+/// Submits six short programs, one every 300 ms. Each has a number of threads that compute for 7 leaves of 7.3 ms
+/// each.
 fn disturb(host: &mut Host) {
     for (nth, threads) in (0..).zip([7, 11, 5, 13, 3, 17]) {
         let program = ForkJoin::new(1, 7_300_000, 7 * threads, 1, Fork::Tree);
@@ -126,7 +127,7 @@ fn disturb(host: &mut Host) {
     }
 }
 
-/// Seconds of a round of each program.
+/// Returns the seconds of a round of each program.
 fn run(variant: Variant, policy: &str, seed: u64, programs: &[(&str, u32)]) -> Vec<f64> {
     let (mut host, rounds) = host(variant, policy, seed, programs);
     let mut last = vec![(0, 0); programs.len()];
@@ -142,7 +143,7 @@ fn run(variant: Variant, policy: &str, seed: u64, programs: &[(&str, u32)]) -> V
     last.iter().map(|(done, at)| *at as f64 / 1e9 / f64::from(*done)).collect()
 }
 
-/// A host with these programs, and their rounds.
+/// Creates a host with these programs. Returns it with the counters of their rounds.
 fn host(variant: Variant, policy: &str, seed: u64, programs: &[(&str, u32)]) -> (Host, Vec<Arc<AtomicU32>>) {
     let costs = Costs { steal: 500, yield_core: 700, refill: variant.refill, ..Costs::default() };
     let mut host = Host::new(32, costs, seed);
@@ -164,11 +165,11 @@ fn host(variant: Variant, policy: &str, seed: u64, programs: &[(&str, u32)]) -> 
     (host, rounds)
 }
 
-/// How many cores CG has beside MM in each of 400 ms, from three seconds on. It is told in how many ms at most one,
-/// at least 31, and the least and the most.
+/// Counts the cores that CG has while MM runs too, in each of 400 ms, from three seconds on. Returns the number of ms
+/// with at most one core and with at least 31, and the smallest and the largest number of cores.
 fn cores_of_cg(variant: Variant) -> (usize, usize, u64, u64) {
     let (mut host, _) = host(variant, NO_YIELDS, 1, &[("cg", 32), ("mm", 32)]);
-    // Those that disturb come first.
+    // The short programs are submitted first.
     let cg = if variant.is_disturbed { 6 } else { 0 };
     let mut used = |at: u64| {
         host.run(at, u64::MAX).unwrap_or_else(|what| panic!("please report it: {what}"));
@@ -183,7 +184,8 @@ fn cores_of_cg(variant: Variant) -> (usize, usize, u64, u64) {
     (count(|cores| *cores <= 1), count(|cores| *cores >= 31), *ends.0.unwrap_or(&0), *ends.1.unwrap_or(&0))
 }
 
-/// A thief that yields after 4096 failed steals a peer does so after a dozen slices: never.
+/// A policy without yields. A thief that yields after 4096 failed steals per peer would do so after a dozen slices,
+/// which is effectively never.
 const NO_YIELDS: &str = "delay-yield:failures_per_worker=4096";
 
 fn main() {
@@ -201,14 +203,14 @@ fn main() {
         with("the same, each program a task group", Linux { groups: Groups::Separate, ..bws }),
         Variant { refill: 20_000, ..with("the same, 20 µs to fill the caches", bws) },
         Variant { is_disturbed: true, ..with("the same, and short programs come and go", bws) },
-        // With that BFS has the paper's speedup of 21 alone.
+        // With this bandwidth BFS alone has the paper's speedup of 21.
         with("the same, memory for 5.7 of a socket's 8 cores", Linux { bandwidth: Some(5_700), ..bws }),
         with("2.6.32, `sched_compat_yield` = 1", Linux { version: Version::V2_6_32, ..bws }),
         with("3.9", Linux { version: Version::V3_9, compat_yield: false, ..bws }),
         with("6.18", Linux { version: Version::V6_18, compat_yield: false, ..bws }),
     ];
     println!("| kernel | BFS, EP | CG, MM | CG of 16, MM | CG, MM without yields |\n|---|---|---|---|---|");
-    // Of each row that has one of these words in its name.
+    // The words that choose rows.
     let chosen: Vec<String> = std::env::args().skip(2).collect();
     let is_chosen = |name: &str| chosen.is_empty() || chosen.iter().any(|word| name.contains(word.as_str()));
     for variant in variants.into_iter().filter(|variant| is_chosen(variant.name)) {

@@ -1,51 +1,55 @@
-//! How many processors a job may have in each quantum: the profiles of A-STEAL §3, and the trimmed availability of §1.
+//! The number of processors that a job may have in each quantum: the profiles of A-STEAL §3, and the trimmed
+//! availability of §1.
 
 use std::sync::Arc;
 
 use rand::{Rng, RngExt};
 use rand_distr::{Distribution, StandardNormal};
 
-/// The processors that a job scheduler offers to one job, quantum by quantum. After the last it starts again.
+/// The numbers of processors that a job scheduler offers to one job, quantum by quantum. The profile repeats after
+/// its last quantum.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Profile {
     availabilities: Arc<[u32]>,
-    /// The quantum with which the profile begins.
+    /// The quantum at which the profile begins.
     first: u64,
-    /// Never more than so many.
+    /// An upper limit for every availability.
     most: u32,
 }
 
 impl Profile {
-    /// These availabilities, one for each quantum.
+    /// Creates a profile of these availabilities, one for each quantum.
     ///
     /// # Panics
-    /// If there are none, or no processor is ever available: such a job would never end.
+    /// Panics if there are no quanta, or if no processor is ever available: such a job would never end.
     pub fn new(availabilities: Vec<u32>) -> Profile {
         assert!(availabilities.iter().any(|available| *available > 0), "a job that never has a processor never ends");
         Profile { availabilities: availabilities.into(), first: 0, most: u32::MAX }
     }
 
-    /// The same in all quanta.
+    /// Creates a profile with the same number of processors in all quanta.
     ///
     /// # Panics
-    /// If it is zero.
+    /// Panics if `processors` is zero.
     pub fn constant(processors: u32) -> Profile {
         Profile::new(vec![processors])
     }
 
-    /// Near-adversarial: each quantum uniformly from 1 to `processors`, whatever it was in the quantum before.
+    /// Creates a near-adversarial profile. The availability of each quantum is drawn uniformly from 1 to
+    /// `processors`, independent of the quantum before.
     ///
     /// # Panics
-    /// If there are no quanta or no processors.
+    /// Panics if there are no quanta or no processors.
     pub fn uniform(processors: u32, quanta: usize, random: &mut impl Rng) -> Profile {
         Profile::new((0..quanta).map(|_| random.random_range(1..=processors)).collect())
     }
 
-    /// The change from one quantum to the next follows a standard normal distribution, and the availability stays
-    /// between 1 and `processors`. Where it starts, the paper leaves unsaid: uniformly between both.
+    /// Creates a smooth profile. The change from one quantum to the next follows a standard normal distribution, and
+    /// the availability stays between 1 and `processors`. The paper does not say where it starts: it is drawn
+    /// uniformly from that range.
     ///
     /// # Panics
-    /// If there are no quanta or no processors.
+    /// Panics if there are no quanta or no processors.
     pub fn smooth(processors: u32, quanta: usize, random: &mut impl Rng) -> Profile {
         let mut available = f64::from(random.random_range(1..=processors));
         let next = |_| {
@@ -57,38 +61,38 @@ impl Profile {
         Profile::new((0..quanta).map(next).collect())
     }
 
-    /// The same profile, begun in this quantum, of those counted from 0.
+    /// Returns the profile that begins with quantum `quantum`, counted from 0, of this one.
     pub fn from(&self, quantum: u64) -> Profile {
         Profile { first: self.first + quantum, ..self.clone() }
     }
 
-    /// Never more than so many.
+    /// Returns the profile in which no availability is above `processors`.
     ///
     /// # Panics
-    /// If that is zero.
+    /// Panics if `processors` is zero.
     pub fn chopped(&self, processors: u32) -> Profile {
         assert!(processors > 0, "a job that never has a processor never ends");
         Profile { most: self.most.min(processors), ..self.clone() }
     }
 
-    /// After how many quanta it starts again.
+    /// The number of quanta after which the profile repeats.
     pub fn quanta(&self) -> u64 {
         self.availabilities.len() as u64
     }
 
-    /// p_q, for quanta counted from 0.
+    /// Returns p_q, for quanta counted from 0.
     pub fn in_quantum(&self, quantum: u64) -> u32 {
         self.most.min(self.availabilities[((self.first + quantum) % self.quanta()) as usize])
     }
 
-    /// The mean availability of the first `steps` time steps of quanta of `length` steps: P̄.
+    /// Returns P̄, the mean availability of the first `steps` time steps. A quantum has `length` steps.
     pub fn mean(&self, length: u64, steps: u64) -> f64 {
         self.trimmed_mean(length, steps, 0)
     }
 
-    /// The R-high-trimmed mean availability of the first `steps` time steps (§1). It is "the value obtained by
-    /// removing the R time steps with the highest availability and taking the arithmetic average of the remaining".
-    /// With no step left, the lowest availability.
+    /// Returns the R-high-trimmed mean availability of the first `steps` time steps (§1). It is "the value obtained
+    /// by removing the R time steps with the highest availability and taking the arithmetic average of the
+    /// remaining". If no step remains, it is the lowest availability.
     pub fn trimmed_mean(&self, length: u64, steps: u64, trimmed: u64) -> f64 {
         let quanta = steps.div_ceil(length);
         let steps_of = |quantum: u64| length.min(steps - quantum * length);
@@ -115,7 +119,7 @@ mod tests {
     #[test]
     fn trimming_removes_the_steps_with_the_highest_availability() {
         let profile = Profile::new(vec![8, 2, 4]);
-        // 25 steps of quanta of 10: 10 with 8, 10 with 2, 5 with 4.
+        // 25 steps in quanta of 10: 10 steps with 8 processors, 10 with 2, 5 with 4.
         assert_eq!(profile.mean(10, 25), (80.0 + 20.0 + 20.0) / 25.0);
         assert_eq!(profile.trimmed_mean(10, 25, 10), (20.0 + 20.0) / 15.0);
         assert_eq!(profile.trimmed_mean(10, 25, 12), (20.0 + 12.0) / 13.0);

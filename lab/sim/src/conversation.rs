@@ -1,49 +1,50 @@
-//! Conversations of thieves, written down and held again.
+//! Recordings of what thieves were told and answered, and their replay.
 //!
-//! A thief is pure: a new one of the same policy, place and seed, told the same events, gives the same actions. So
-//! what was recorded shows whether a policy still does what it did.
+//! A thief is a pure state machine. A new thief with the same policy, worker number and seed that receives the same
+//! events gives the same actions. So a recording shows whether a policy still behaves as it did.
 
 use std::collections::BTreeMap;
 
 use comity_policy::{Action, Event, Level, Policy, Role, RunStatus, SleepRefusal, Thief, Victim, WakeReason, WorkerId};
 use serde::{Deserialize, Serialize};
 
-/// A line of a record.
+/// A line of a recording.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "line")]
 pub enum Line {
-    /// A thief that has said nothing yet, instead of any that had its place.
+    /// A new thief. It replaces any earlier thief of the same program and worker.
     Thief {
-        /// Its program's number.
+        /// The program's number.
         program: u32,
-        /// Its worker's.
+        /// The worker's number.
         worker: u32,
-        /// As [`Policy`] parses it.
+        /// The policy, in the form that [`Policy`] parses.
         policy: String,
-        /// How many workers the program has.
+        /// The number of workers of the program.
         workers: u32,
-        /// What fixes its random choices.
+        /// The seed of the thief's random choices.
         seed: u64,
     },
-    /// It was told something, and answered.
+    /// A thief received an event and answered with an action.
     Turn {
-        /// Its program's number.
+        /// The program's number.
         program: u32,
-        /// Its worker's.
+        /// The worker's number.
         worker: u32,
-        /// What it was told.
+        /// The event that the thief received.
         #[serde(with = "EventText")]
         event: Event,
-        /// What it answered.
+        /// The action with which the thief answered.
         #[serde(with = "ActionText")]
         action: Action,
     },
 }
 
-/// Holds a record's conversations again; how many turns there were.
+/// Replays the conversations of a recording. Returns the number of turns.
 ///
 /// # Errors
-/// Says which turn, counted from 1, is not answered as it was, and how; or what is wrong with the record.
+/// Names the first turn, counted from 1, that is now answered differently, with both answers; or says what is invalid
+/// in the recording.
 pub fn replay(lines: impl IntoIterator<Item = Line>) -> Result<u64, String> {
     let mut thieves: BTreeMap<(u32, u32), Box<dyn Thief>> = BTreeMap::new();
     let mut turns = 0;
@@ -74,7 +75,7 @@ pub fn replay(lines: impl IntoIterator<Item = Line>) -> Result<u64, String> {
     Ok(turns)
 }
 
-// The types of `comity-policy`, which depends on nothing, as they are written down.
+// Serialized forms of the types of `comity-policy`, which has no dependencies and so cannot derive them itself.
 
 #[derive(Serialize, Deserialize)]
 #[serde(remote = "WorkerId")]

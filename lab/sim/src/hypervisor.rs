@@ -1,17 +1,17 @@
-//! A hypervisor: physical CPUs on which the virtual ones of several virtual machines take turns. Time is in
+//! A hypervisor: physical CPUs on which the virtual CPUs of several virtual machines take turns. Time is in
 //! nanoseconds.
 //!
-//! It knows nothing of what runs in its guests but whether a virtual CPU has something to do, which [`crate::vms`]
-//! tells it. To the guests that module tells which of their CPUs have a physical one. Robinhood's vCPU Accelerator
-//! is `acceleration.rs` with virtual CPUs as entities.
+//! The hypervisor knows of its guests only whether a virtual CPU has something to do, which [`crate::vms`] tells it.
+//! That module tells the guests which of their CPUs have a physical CPU. Robinhood's vCPU Accelerator is
+//! `acceleration.rs` with virtual CPUs as entities.
 //!
 //! ```text
-//! hypervisor.rs        virtual and physical CPUs, the clock, which runs where
-//! hypervisor/vmm.rs    how it is to be, and what things cost
-//! hypervisor/credit.rs the Credit scheduler of Xen 4.2; with siblings spread, balance scheduling
-//! hypervisor/dom0.rs   Domain 0, which wakes now and then
+//! hypervisor.rs        virtual and physical CPUs, the clock, switches between virtual CPUs
+//! hypervisor/vmm.rs    the parameters: scheduler and costs
+//! hypervisor/credit.rs the Credit scheduler of Xen 4.2; if siblings are spread, balance scheduling
+//! hypervisor/dom0.rs   Domain 0, whose virtual CPUs wake now and then
 //! hypervisor/gang.rs   co-scheduling: all virtual CPUs of a machine run at once
-//! hypervisor/check.rs  what must hold after every event
+//! hypervisor/check.rs  the invariants, checked after events
 //! ```
 
 mod check;
@@ -35,14 +35,15 @@ use credit::{Accounts, Priority};
 use gang::Gang;
 pub use vmm::{Scheduling, Vmm, WeightOf};
 
-/// The part of a machine that is a virtual machine's.
+/// A virtual machine's share of the physical machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Share {
-    /// Virtual CPUs.
+    /// The number of virtual CPUs.
     pub vcpus: usize,
-    /// How much it counts: Xen's default is 256.
+    /// The weight relative to other machines. Xen's default is 256.
     pub weight: u32,
-    /// The most of its time that each virtual CPU may have a physical one, in hundredths, even where others idle.
+    /// The largest part of its time in which each virtual CPU may have a physical one, in hundredths. It holds even
+    /// where physical CPUs idle.
     pub cap: Option<u32>,
 }
 
@@ -50,29 +51,30 @@ pub struct Share {
 #[derive(Debug)]
 struct Vcpu {
     vm: usize,
-    /// Its guest has a thread for it.
+    /// True if the guest has a thread for the virtual CPU.
     wants: bool,
-    /// Its machine has used what it may.
+    /// True if the virtual CPU has used what its machine's cap allows.
     parked: bool,
-    /// The physical CPU that it has.
+    /// The physical CPU on which the virtual CPU runs.
     on: Option<usize>,
-    /// The physical CPU that has its place in a queue. One that is accelerated has both.
+    /// The physical CPU in whose queue the virtual CPU has its place. An accelerated virtual CPU that runs has a
+    /// place, too.
     queued: Option<usize>,
-    /// Where it runs, or waits, or was last.
+    /// The physical CPU on which the virtual CPU runs, waits, or was last.
     cpu: usize,
-    /// Where it ran last.
+    /// The physical CPU on which the virtual CPU ran last.
     ran_on: Option<usize>,
     part: Part<usize>,
     priority: Priority,
-    /// Nanoseconds of a physical CPU.
+    /// The credit, in nanoseconds of a physical CPU.
     credit: i64,
-    /// Whether it gets credits.
+    /// True if the virtual CPU gets credits.
     active: bool,
-    /// Since when it has wanted a physical CPU in vain,
+    /// The time since which the virtual CPU has wanted a physical CPU without having one.
     waits_since: Option<u64>,
-    /// and for how long it did before.
+    /// Nanoseconds that earlier waits for a physical CPU lasted.
     waited: u64,
-    /// How long it has had one.
+    /// Nanoseconds that the virtual CPU has had a physical CPU.
     ran: u64,
 }
 
@@ -84,22 +86,22 @@ struct Pcpu {
     queue: VecDeque<usize>,
     /// The virtual CPU that ran last.
     last: Option<usize>,
-    /// When the slice began, and when it is over.
+    /// The times at which the slice began (`began`) and at which it is over (`slice_end`).
     began: u64,
     slice_end: u64,
-    /// Until when its time is paid for.
+    /// The time until which the virtual CPU's run time is accounted for.
     charged: u64,
-    /// Its timer has been set once.
+    /// True once the timer of the physical CPU has been set.
     has_begun: bool,
     plan: u32,
 }
 
-/// What happens at a time.
+/// An event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Due {
-    /// A slice is over, unless it was planned anew since.
+    /// The slice of a physical CPU is over, unless the CPU was planned anew since.
     Slice { pcpu: usize, plan: u32 },
-    /// A physical CPU's tick.
+    /// The tick of a physical CPU.
     Tick(usize),
     /// Credits are handed out.
     Account,
@@ -107,11 +109,12 @@ enum Due {
     Turn(u32),
     /// A virtual CPU of Domain 0 has something to do, or has done it.
     Dom0 { vcpu: usize, wakes: bool },
-    /// So many physical CPUs are there from now on.
+    /// The number of online physical CPUs changes to this number.
     Online(usize),
 }
 
-/// A guest's CPU has a physical one from now on, after so many nanoseconds, or has none any more.
+/// A guest's CPU gets a physical CPU, on which its thread continues after `runs_after` nanoseconds, or loses it
+/// (`None`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Change {
     pub(crate) vm: usize,
@@ -119,33 +122,33 @@ pub(crate) struct Change {
     pub(crate) runs_after: Option<u64>,
 }
 
-/// How often physical CPUs went from one virtual CPU to another, and how these were accelerated.
+/// Counts of switches of physical CPUs between virtual CPUs, and of accelerations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
     /// Switches from one virtual CPU to another.
     pub switches: u64,
-    /// Virtual CPUs that came to another physical one of their node,
+    /// Moves of virtual CPUs to another physical CPU of their node.
     pub moves_within: u64,
-    /// and of another.
+    /// Moves of virtual CPUs to a physical CPU of another node.
     pub moves_across: u64,
-    /// Decisions which virtual CPU runs next on a physical one,
+    /// Decisions about the virtual CPU that runs next on a physical CPU.
     pub decisions: u64,
-    /// and virtual CPUs that were passed over then, for they were accelerated elsewhere.
+    /// Virtual CPUs that such decisions passed over because they were accelerated elsewhere.
     pub passed_over: u64,
-    /// Requests to accelerate one that were granted,
+    /// Requests for an acceleration that were granted.
     pub accelerations: u64,
-    /// and that were not.
+    /// Requests for an acceleration that were refused.
     pub refusals: u64,
 }
 
-/// A hypervisor, with its physical CPUs and the virtual ones of its machines.
+/// A hypervisor, with its physical CPUs and the virtual CPUs of its machines.
 pub struct Hypervisor {
     vmm: Vmm,
     now: u64,
     planned: u64,
     due: BinaryHeap<Reverse<(u64, u64, Due)>>,
     shares: Vec<Share>,
-    /// Which of the machines is Domain 0.
+    /// The index of Domain 0 among the machines, if there is a Domain 0.
     dom0: Option<usize>,
     /// The first virtual CPU of each machine.
     firsts: Vec<usize>,
@@ -155,10 +158,11 @@ pub struct Hypervisor {
     gang: Gang,
     changes: Vec<Change>,
     counts: Counts,
-    /// Time that physical CPUs had a virtual one, and that they had none while one waited, summed over them.
+    /// Time summed over the physical CPUs: in `used` they had a virtual CPU, in `idle_beside_work` they had none
+    /// while one waited.
     used: u64,
     idle_beside_work: u64,
-    /// Whether an acceleration may cross nodes has been asked with yes (Robinhood-u).
+    /// True once an acceleration across nodes was allowed (Robinhood-u).
     crosses_nodes: bool,
     random: ChaCha8Rng,
 }
@@ -190,7 +194,7 @@ impl Hypervisor {
             crosses_nodes: false,
             random: stream(seed, u64::MAX - 1),
         };
-        // Each physical CPU was started at a time of its own.
+        // The ticks of the physical CPUs begin at different times, as if each was started at a time of its own.
         if vmm.scheduler != Scheduling::CoScheduling {
             for pcpu in 0..pcpus {
                 let at = hypervisor.random.random_range(0..hypervisor.tick());
@@ -212,12 +216,12 @@ impl Hypervisor {
         self.due.push(Reverse((at, self.planned, due)));
     }
 
-    /// When the next event is.
+    /// The time of the next event.
     pub(crate) fn next_at(&self) -> Option<u64> {
         self.due.peek().map(|Reverse((at, ..))| *at)
     }
 
-    /// Handles it.
+    /// Handles the next event.
     pub(crate) fn step(&mut self) {
         let Some(Reverse((at, _, due))) = self.due.pop() else { return };
         self.pass(at);
@@ -232,7 +236,7 @@ impl Hypervisor {
         }
     }
 
-    /// It is `at` from now on.
+    /// Advances the clock to `at`, and accounts for the time that has passed.
     pub(crate) fn pass(&mut self, at: u64) {
         let lasted = at - self.now;
         if lasted > 0 {
@@ -246,38 +250,40 @@ impl Hypervisor {
         }
     }
 
-    /// From then on so many physical CPUs are there, at least one: those with the lowest numbers.
+    /// Sets the number of online physical CPUs from the time `at` on. The minimum is one; those with the lowest
+    /// numbers stay.
     pub(crate) fn resize(&mut self, at: u64, pcpus: usize) {
         self.plan(at, Due::Online(pcpus.clamp(1, self.pcpus.len())));
     }
 
-    /// What guests are to be told, in its order.
+    /// Takes the changes that guests must be told, in the order in which they happened.
     pub(crate) fn take_changes(&mut self) -> Vec<Change> {
         std::mem::take(&mut self.changes)
     }
 
-    /// A hypercall of a guest takes so long.
+    /// The nanoseconds that a hypercall of a guest takes.
     pub(crate) fn hypercall(&self) -> u64 {
         self.vmm.hypercall
     }
 
-    /// What has been counted so far.
+    /// The counts so far.
     pub fn counts(&self) -> Counts {
         self.counts
     }
 
-    /// Nanoseconds that physical CPUs idled while a virtual one waited, summed over them.
+    /// Nanoseconds that physical CPUs idled while a virtual CPU waited, summed over the physical CPUs.
     pub fn idle_beside_work(&self) -> u64 {
         self.idle_beside_work
     }
 
-    /// Nanoseconds that they had one.
+    /// Nanoseconds that physical CPUs had a virtual CPU, summed over the physical CPUs.
     pub fn used(&self) -> u64 {
         self.used
     }
 
-    /// How long the virtual CPUs of a machine have had physical ones, and have wanted one in vain, in nanoseconds,
-    /// summed over them. A guest is told this as its run time and its steal time.
+    /// Returns two times of a machine's virtual CPUs, in nanoseconds, summed over them. In the first they had
+    /// physical CPUs; in the second they wanted one and had none. A guest sees these as its run time and its steal
+    /// time.
     pub fn run_and_steal_time(&self, vm: usize) -> (u64, u64) {
         let first = self.firsts[vm];
         let own = &self.vcpus[first..first + self.shares[vm].vcpus];
@@ -287,7 +293,8 @@ impl Hypervisor {
         (ran, own.iter().map(|vcpu| vcpu.waited + waits(vcpu)).sum())
     }
 
-    /// Whether a guest's CPU has something to do, by what was heard of it, and whether it has a physical one.
+    /// Returns two facts about a guest's CPU as the hypervisor knows them: whether it has something to do, and
+    /// whether it has a physical CPU.
     pub(crate) fn is(&self, vm: usize, core: usize) -> (bool, bool) {
         let vcpu = &self.vcpus[self.firsts[vm] + core];
         (vcpu.wants, vcpu.on.is_some())
@@ -297,7 +304,7 @@ impl Hypervisor {
         pcpu / (self.pcpus.len() / self.vmm.nodes as usize)
     }
 
-    /// Whether a guest's CPU has something to do has changed.
+    /// Notes whether a guest's CPU has something to do.
     pub(crate) fn set_wants(&mut self, vm: usize, core: usize, wants: bool) {
         let vcpu = self.firsts[vm] + core;
         if self.vcpus[vcpu].wants == wants {
@@ -336,7 +343,7 @@ impl Hypervisor {
         one.waited += one.waits_since.take().map_or(0, |since| now - since);
     }
 
-    /// One that waits does so no longer. A decision to accelerate it comes to nothing.
+    /// Removes a waiting virtual CPU from its queue. If an acceleration of it was decided, that is cancelled.
     fn leave_queue(&mut self, vcpu: usize) {
         if let Some(pcpu) = self.vcpus[vcpu].queued.take() {
             self.pcpus[pcpu].queue.retain(|other| *other != vcpu);
@@ -344,8 +351,8 @@ impl Hypervisor {
         self.vcpus[vcpu].part.initiator = None;
     }
 
-    /// The hypercall of Algorithm 1, line 7: whether what is left of one virtual CPU's slice goes to another of its
-    /// machine. If so its physical CPU switches at once.
+    /// The hypercall of Algorithm 1, line 7: gives the rest of one virtual CPU's slice to another virtual CPU of its
+    /// machine. Returns true if that is granted; then the physical CPU switches at once.
     pub(crate) fn accelerate(&mut self, vm: usize, from: usize, to: usize, across_nodes: bool) -> bool {
         let first = self.firsts[vm];
         let done = self.decide(first + from, first + to, across_nodes);
@@ -366,7 +373,7 @@ impl Hypervisor {
         Ok(())
     }
 
-    /// The virtual CPU that runs there pays until now, or the giver of its slice.
+    /// Charges the run time until now to the virtual CPU that runs on `pcpu`, or to the giver of its slice.
     fn charge(&mut self, pcpu: usize) {
         if let Some(vcpu) = self.pcpus[pcpu].running {
             let time = self.unpaid(pcpu);
@@ -374,7 +381,7 @@ impl Hypervisor {
         }
     }
 
-    /// For how long the one that runs there has not paid. It is from now on taken to have.
+    /// Returns the run time that the virtual CPU on `pcpu` has not paid for, and marks it as paid.
     fn unpaid(&mut self, pcpu: usize) -> u64 {
         let now = self.now;
         let one = &mut self.pcpus[pcpu];
@@ -385,7 +392,7 @@ impl Hypervisor {
         time
     }
 
-    /// The physical CPU's virtual one has had its turn, or there is none: the next runs.
+    /// Ends the turn of the virtual CPU on `pcpu`, if there is one, and runs the next.
     fn schedule(&mut self, pcpu: usize) {
         self.counts.decisions += 1;
         let time = self.unpaid(pcpu);
@@ -416,14 +423,14 @@ impl Hypervisor {
             Some(next) => self.run(pcpu, next, slice, before),
             None => self.pcpus[pcpu].plan += 1,
         }
-        // One that was pushed back, or has had its turn, may find a physical CPU idle.
+        // A virtual CPU that was pushed back, or has had its turn, may find a physical CPU idle.
         self.attend(home);
         if let Some(before) = before {
             self.offer(before);
         }
     }
 
-    /// An idle physical CPU takes one that waits, if it may.
+    /// Lets an idle physical CPU take a waiting virtual CPU, if the virtual CPU may run there.
     fn offer(&mut self, vcpu: usize) {
         let Some(pcpu) = self.vcpus[vcpu].queued.filter(|_| self.vcpus[vcpu].part.initiator.is_none()) else { return };
         let is_idle = |other: &usize| self.pcpus[*other].running.is_none() && !self.pcpus[*other].offline;
@@ -434,14 +441,15 @@ impl Hypervisor {
         }
     }
 
-    /// Its queue may have one to run.
+    /// Lets an idle physical CPU run a virtual CPU of its queue, if there is one.
     fn attend(&mut self, pcpu: Option<usize>) {
         if let Some(pcpu) = pcpu.filter(|pcpu| self.pcpus[*pcpu].running.is_none() && !self.pcpus[*pcpu].offline) {
             self.schedule(pcpu);
         }
     }
 
-    /// A slice of its own. The first of a physical CPU is shorter: its timer has begun before.
+    /// Returns the length of a slice. The first slice of a physical CPU is shorter, because its timer has begun
+    /// before.
     fn new_slice(&mut self, pcpu: usize) -> u64 {
         if std::mem::replace(&mut self.pcpus[pcpu].has_begun, true) {
             return self.vmm.slice;
@@ -486,7 +494,7 @@ impl Hypervisor {
         self.changes.push(Change { vm, core: vcpu - self.firsts[vm], runs_after });
     }
 
-    /// So many physical CPUs are there from now on.
+    /// Sets the number of online physical CPUs.
     fn go_online(&mut self, pcpus: usize) {
         for pcpu in 0..self.pcpus.len() {
             self.pcpus[pcpu].offline = pcpu >= pcpus;
@@ -495,7 +503,7 @@ impl Hypervisor {
             if self.pcpus[pcpu].running.is_some() {
                 self.schedule(pcpu);
             }
-            // One that is accelerated elsewhere goes on there, and has its place in another queue.
+            // A virtual CPU that is accelerated elsewhere continues there, and gets its place in another queue.
             for vcpu in std::mem::take(&mut self.pcpus[pcpu].queue) {
                 self.vcpus[vcpu].queued = None;
                 let home = self.fallback_pcpu(vcpu, pcpus);
@@ -506,7 +514,7 @@ impl Hypervisor {
                 }
             }
         }
-        // A slice is over if the giver's node is gone.
+        // A given slice ends if it now crosses nodes because the virtual CPU's new home is on another node.
         for pcpu in 0..pcpus {
             let home = self.pcpus[pcpu].running.and_then(|vcpu| self.vcpus[vcpu].part.home);
             if home.is_some_and(|home| self.node_of(home) != self.node_of(pcpu)) && !self.crosses_nodes {
@@ -516,8 +524,8 @@ impl Hypervisor {
         }
     }
 
-    /// Where a virtual CPU goes if its physical one is gone: to one of its node, if one is left. Of those, to one
-    /// without a sibling, if there is one, and where the fewest wait.
+    /// Returns the physical CPU to which a virtual CPU moves when its own goes offline. It prefers a physical CPU of
+    /// the same node, then one without a sibling, then the one where the fewest wait or run.
     fn fallback_pcpu(&self, vcpu: usize, pcpus: usize) -> usize {
         let node = self.node_of(self.vcpus[vcpu].part.home.unwrap_or(self.vcpus[vcpu].cpu));
         let worse = |pcpu: &usize| {
@@ -528,7 +536,7 @@ impl Hypervisor {
         (0..pcpus).min_by_key(worse).expect("one is left")
     }
 
-    /// Whether another virtual CPU of its machine runs there, or has its place there.
+    /// True if another virtual CPU of the same machine runs on `pcpu` or has its place there.
     fn has_sibling(&self, vcpu: usize, pcpu: usize) -> bool {
         let vm = self.vcpus[vcpu].vm;
         let is_sibling = |other: &usize| *other != vcpu && self.vcpus[*other].vm == vm;

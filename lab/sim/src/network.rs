@@ -1,9 +1,9 @@
 //! Programs with tasks that wait for each other: processes that send messages over channels, as in a Kahn process
 //! network.
 //!
-//! A channel has one sender, one receiver and room for so many messages. A process that sends into a full one or
-//! receives from an empty one is blocked until the other end has done its part. What the processes compute does not
-//! depend on which of them runs when (Kahn 1974), and neither does whether they end.
+//! A channel has one sender, one receiver and a fixed capacity. A process that sends into a full channel or receives
+//! from an empty one is blocked until the other end has received or sent. The order in which the processes run
+//! changes neither the values that they compute (Kahn 1974) nor whether they end.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -11,63 +11,63 @@ use std::num::NonZeroU64;
 
 use crate::program::Strand;
 
-/// A part of a process: so many instructions, and what comes after them.
+/// A part of a process: a number of instructions, then one operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Step {
-    /// How many instructions, and so nanoseconds.
+    /// The number of instructions, which is also the number of nanoseconds.
     pub work: NonZeroU64,
-    /// What it does then, at one instant.
+    /// The operation that follows the instructions. It takes no time.
     pub then: Then,
 }
 
-/// What a process does at the end of a step. Channels are numbered from 0.
+/// The operation at the end of a step. Channels are numbered from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Then {
-    /// It goes on with the next.
+    /// The process continues with its next step.
     GoOn,
-    /// It sends a message.
+    /// The process sends a message.
     Send(usize),
-    /// It receives one.
+    /// The process receives a message.
     Receive(usize),
-    /// It receives one; if there is none, it looks again, with this step from the start, and keeps its worker
-    /// meanwhile.
+    /// The process receives a message. If the channel is empty, the process keeps its worker, repeats this step from
+    /// its start, and looks again.
     Look(usize),
-    /// It receives one; if there is none, its thread waits for it in a system call, and the process keeps its worker
-    /// meanwhile, as a task does that waits on a condition variable.
+    /// The process receives a message. If the channel is empty, its thread waits in a system call and the process
+    /// keeps its worker, like a task that waits on a condition variable.
     Wait(usize),
 }
 
 impl Step {
-    /// A step.
+    /// Creates a step.
     ///
     /// # Panics
-    /// Without work.
+    /// Panics if `work` is zero.
     pub fn new(work: u64, then: Then) -> Step {
         Step { work: NonZeroU64::new(work).expect("a step has work"), then }
     }
 }
 
-/// What comes of a process' step.
+/// The state of a process after a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// It goes on with this.
+    /// The process continues with this strand.
     GoesOn(Strand),
-    /// It waits for the other end of a channel, and leaves its worker.
+    /// The process waits for the other end of a channel, and releases its worker.
     Blocks,
-    /// It waits for the other end of a channel, and keeps its worker, whose thread waits in a system call.
+    /// The process waits for the other end of a channel, and keeps its worker, whose thread waits in a system call.
     Waits,
-    /// It has ended.
+    /// The process has ended.
     Ends,
 }
 
-/// What comes of a step.
+/// The result of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Done {
-    /// What the process does next.
+    /// The state of the process that did the step.
     pub next: Next,
-    /// Another, which was blocked, can go on with this.
+    /// The strand of another process that was blocked and can now continue.
     pub unblocked: Option<Strand>,
-    /// Another, whose thread waits, goes on with this there.
+    /// The strand of another process whose thread waited. It continues on that thread.
     pub woken: Option<Strand>,
 }
 
@@ -80,12 +80,12 @@ impl Done {
 #[derive(Clone, Debug)]
 struct Process {
     steps: Vec<Step>,
-    /// How often it does them all.
+    /// The number of times that the process does all its steps.
     times: u32,
     past: u32,
     at: usize,
     blocked_on: Option<usize>,
-    /// Of all that it has received, in order.
+    /// A digest of all received messages, in order.
     digest: u64,
 }
 
@@ -118,7 +118,7 @@ struct Channel {
     received: u64,
 }
 
-/// Processes and their channels. Each process' strands are named by its number, from 0.
+/// Processes and their channels. The strands of each process have the process' number, from 0, as their identifier.
 #[derive(Clone, Debug)]
 pub struct Network {
     processes: Vec<Process>,
@@ -128,10 +128,11 @@ pub struct Network {
 }
 
 impl Network {
-    /// Processes, each of which does its steps so many times; and the capacities of the channels that they name.
+    /// Creates a network. `processes` has the steps of each process and how often it repeats them; `capacities` has
+    /// the number of messages that each channel can hold.
     ///
     /// # Panics
-    /// If a process has no step, or a channel no room, or not one sender and one receiver.
+    /// Panics if a process has no step, or if a channel has no capacity, or not exactly one sender and one receiver.
     pub fn new(processes: Vec<(Vec<Step>, u32)>, capacities: &[usize]) -> Network {
         let mut ends = vec![(None, None); capacities.len()];
         for (nth, (steps, _)) in processes.iter().enumerate() {
@@ -168,12 +169,12 @@ impl Network {
         }
     }
 
-    /// WS-LAST §4, figure 2: in each round process 0 sends a message to each worker, and then receives one from
-    /// each, in the same order. Upon receipt a worker works for so long, and replies. Sending and receiving take
-    /// `message` each.
+    /// Creates the scatter-gather program of WS-LAST §4, figure 2. In each round process 0 sends a message to each
+    /// worker, and then receives one from each, in the same order. A worker that receives a message works for `work`
+    /// ns and replies. Sending and receiving take `message` ns each.
     ///
     /// # Panics
-    /// Without workers, or if a message takes no time.
+    /// Panics if there are no workers, or if a message takes no time.
     pub fn scatter_gather(workers: usize, rounds: u32, work: u64, message: u64) -> Network {
         let there = (0..workers).map(|worker| Step::new(message, Then::Send(worker)));
         let back = (0..workers).map(|worker| Step::new(message, Then::Receive(workers + worker)));
@@ -185,12 +186,12 @@ impl Network {
         Network::new(processes, &vec![1; 2 * workers])
     }
 
-    /// A wavefront, as the sweeps of NAS's LU: each of `tasks` processes works for so long on each of `strips`,
-    /// once the one before it has done its own. It looks for that again and again, as a thread that spins on a
-    /// flag; a look takes `look`.
+    /// Creates a wavefront, like the sweeps of NAS's LU. Each of `tasks` processes works for `work` ns on each of
+    /// `strips`, once the process before it has finished that strip. A process that waits looks for that again and
+    /// again, like a thread that spins on a flag. A look takes `look` ns.
     ///
     /// # Panics
-    /// Without tasks, or if the work or a look takes no time.
+    /// Panics if there are no tasks, or if the work or a look takes no time.
     pub fn wavefront(tasks: usize, strips: u32, work: u64, look: u64) -> Network {
         assert!(tasks > 0, "a wavefront has tasks");
         let task = |nth: usize| {
@@ -198,43 +199,43 @@ impl Network {
             let then = if nth + 1 < tasks { Then::Send(nth) } else { Then::GoOn };
             (waits.into_iter().chain([Step::new(work, then)]).collect(), strips)
         };
-        // A flag is set, whether or not it was seen that it was before.
+        // A flag can be set again before the next task has seen it, so a channel holds all strips.
         Network::new((0..tasks).map(task).collect(), &vec![strips as usize; tasks - 1])
     }
 
-    /// A ring of tasks that hold their workers while they wait. In each round a task works, sets a flag for the next
-    /// task, and waits asleep for the flag of the one before it, as on a condition variable. `lock` is what a look at
-    /// the flag takes.
+    /// Creates a ring of tasks that hold their workers while they wait. In each round a task works for `work` ns and
+    /// sets a flag for the next task. It then sleeps until the flag of the task before it is set, as on a condition
+    /// variable. A look at the flag takes `lock` ns.
     ///
     /// # Panics
-    /// With less than two tasks, or if the work or the lock takes no time.
+    /// Panics if there are fewer than two tasks, or if the work or the lock takes no time.
     pub fn ring(tasks: usize, rounds: u32, work: u64, lock: u64) -> Network {
         assert!(tasks > 1, "a ring has two tasks");
         let task = |nth: usize| {
             let before = (nth + tasks - 1) % tasks;
             (vec![Step::new(work, Then::Send(nth)), Step::new(lock, Then::Wait(before))], rounds)
         };
-        // A task is ahead of another by less than one round for each task between them, so no flag is set in vain.
+        // A task is ahead of another by less than one round for each task between them, so no channel is ever full.
         Network::new((0..tasks).map(task).collect(), &vec![tasks + 1; tasks])
     }
 
-    /// How many processes it has.
+    /// The number of processes.
     pub fn processes(&self) -> usize {
         self.processes.len()
     }
 
-    /// The first strand of each process.
+    /// Returns the first strand of each process.
     pub fn start(&self) -> Vec<Strand> {
         (0..self.processes.len()).map(|process| self.strand(process)).collect()
     }
 
-    /// What a process does next; at last it ends, by an instruction of its own.
+    /// Returns the next strand of a process. The last strand, with which the process ends, is one instruction.
     fn strand(&self, process: usize) -> Strand {
         let length = self.processes[process].step().map_or(NonZeroU64::MIN, |step| step.work);
         Strand { id: process as u32, length }
     }
 
-    /// The process' strand is done.
+    /// Ends the current strand of the process, and returns the result of the step.
     pub fn done(&mut self, process: u32) -> Done {
         let process = process as usize;
         let Some(step) = self.processes[process].step() else { return Done::of(Next::Ends) };
@@ -268,7 +269,7 @@ impl Network {
         Done { next: Next::GoesOn(self.strand(process)), unblocked, woken }
     }
 
-    /// Sends or receives. False: there is no room, or no message.
+    /// Sends or receives. Returns false if the channel is full or has no message.
     fn operate(&mut self, process: usize, then: Then) -> bool {
         let state = &mut self.processes[process];
         match then {
@@ -296,25 +297,25 @@ impl Network {
         true
     }
 
-    /// Nanoseconds of looks that found no message.
+    /// The nanoseconds of looks that found no message.
     pub fn looked(&self) -> u64 {
         self.looked
     }
 
-    /// Whether a process waits for the other end of a channel, and has left its worker.
+    /// True if a process waits for the other end of a channel, and has released its worker.
     pub fn is_blocked(&self, process: u32) -> bool {
         let process = &self.processes[process as usize];
         let keeps_worker = process.step().is_some_and(|step| matches!(step.then, Then::Wait(_)));
         process.blocked_on.is_some() && !keeps_worker
     }
 
-    /// For each process a digest of all messages that it has received, and of their senders' then: the same
-    /// whichever ran when.
+    /// Returns for each process a digest of all messages that it has received, and of the digests that their senders
+    /// had then. The digests do not depend on the order in which processes run.
     pub fn digests(&self) -> Vec<u64> {
         self.processes.iter().map(|process| process.digest).collect()
     }
 
-    /// T₁: the nanoseconds of all steps, each look counted once.
+    /// Returns T₁: the nanoseconds of all steps, with one look for each message.
     pub fn work(&self) -> u64 {
         let of = |process: &Process| {
             let steps: u64 = process.steps.iter().map(|step| step.work.get()).sum();
@@ -323,8 +324,8 @@ impl Network {
         self.processes.iter().map(of).sum()
     }
 
-    /// T∞: how long it takes from the start if each process that is not blocked runs. If it comes to a standstill,
-    /// until then.
+    /// Returns T∞: the nanoseconds from start to end if each process that is not blocked runs. If the network comes
+    /// to a standstill, the nanoseconds until then.
     pub fn critical_path(&self) -> u64 {
         let mut network = self.clone();
         let mut running: BinaryHeap<Reverse<(u64, u32)>> =
@@ -340,11 +341,11 @@ impl Network {
         now
     }
 
-    /// Looks whether what must hold of channels does: no message more than there is room for, none out of order,
-    /// and no process blocked that could go on.
+    /// Checks the channels' invariants: no channel holds more messages than its capacity, all messages are in order,
+    /// and no blocked process could continue.
     ///
     /// # Errors
-    /// Says what does not.
+    /// Names the invariant that does not hold.
     pub fn check(&self) -> Result<(), String> {
         if let Some(wrong) = &self.wrong {
             return Err(wrong.clone());
@@ -371,7 +372,7 @@ impl Network {
     }
 }
 
-/// Depends on both, and on which is which (FNV's prime).
+/// Mixes a value into a digest. The result depends on both, and on their order (FNV's prime).
 fn mixed(digest: u64, value: u64) -> u64 {
     (digest.rotate_left(23) ^ value).wrapping_mul(0x0100_0000_01b3)
 }
@@ -380,7 +381,7 @@ fn mixed(digest: u64, value: u64) -> u64 {
 mod tests {
     use super::*;
 
-    /// Lets all that can go on do so in turns, the last or the first each time.
+    /// Runs all processes that can continue in turns, each time the last of them or the first.
     fn played(mut network: Network, last: bool) -> Network {
         let mut ready: VecDeque<u32> = network.start().iter().map(|strand| strand.id).collect();
         while let Some(process) = if last { ready.pop_back() } else { ready.pop_front() } {
@@ -398,7 +399,8 @@ mod tests {
     fn a_round_is_a_barrier() {
         let network = Network::scatter_gather(3, 5, 100, 10);
         assert_eq!(network.work(), 5 * (3 * 2 * 10 + 3 * 120) + 4);
-        // The last reply comes 110 after the last message was sent, to a process that waits; and at the end it ends.
+        // The last reply arrives 110 ns after the last message was sent, and process 0 waits for it. The last ns is
+        // its end.
         assert_eq!(network.critical_path(), 5 * (3 * 10 + 110) + 1);
     }
 
@@ -415,11 +417,11 @@ mod tests {
     fn a_wavefront_goes_from_task_to_task() {
         let network = Network::wavefront(3, 4, 100, 10);
         assert_eq!(network.work(), 4 * (100 + 2 * 110) + 3);
-        // The second looks every 10, and ends its strips at 200, 310, 420 and 530; the third 110 later, but its
-        // last look is at 530 too.
+        // The second task looks every 10 ns, and ends its strips at 200, 310, 420 and 530 ns. The third ends each 110
+        // ns later, but its last look is at 530 ns too.
         assert_eq!(network.critical_path(), 631);
         assert_eq!(network.looked(), 0);
-        // Where all take turns, those that look and find nothing among them.
+        // Here all tasks take turns, and some look and find nothing.
         let done = played(network, false);
         assert!(done.looked() > 0);
     }

@@ -1,13 +1,13 @@
 //! Programs: task graphs that unfold while they are run.
 //!
-//! A node of the graph takes one time step. A chain of nodes in which nothing else is enabled is a [`Strand`]: it
-//! runs on one processor from end to end, however often it is interrupted.
+//! A node of the graph takes one time step. A chain of nodes in which nothing else is enabled is a [`Strand`]. One
+//! processor at a time runs a strand; an interrupted strand continues later, possibly on another processor.
 //!
 //! ```text
 //! fork_join.rs  the jobs of A-STEAL: serial and parallel phases
 //! recorded.rs   the graph of a real run
-//! endless.rs    LOOP: each worker computes for itself, for ever
-//! requests.rs   a server: each worker answers requests, for ever
+//! endless.rs    LOOP: workers that compute without end
+//! requests.rs   a server: workers that answer requests without end
 //! ```
 
 mod endless;
@@ -25,43 +25,44 @@ pub use requests::Requests;
 /// A chain of unit-time instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Strand {
-    /// The program's own name for it.
+    /// The program's own identifier of the strand.
     pub id: u32,
-    /// How many instructions, and so time steps, it has.
+    /// The number of instructions, which is also the number of time steps.
     pub length: NonZeroU64,
 }
 
-/// A task graph that unfolds: what is ready shows when strands are done.
+/// A task graph that unfolds: strands that end make other strands ready.
 pub trait Program: Send {
-    /// It starts: for the first time or, when it has ended, again. The strand that is ready then.
+    /// Starts the program, for the first time or again after it has ended. Returns the strand that is ready first.
     fn root(&mut self) -> Strand;
 
-    /// Strands beside the root that are ready at the start, each for another worker.
+    /// Returns the strands that are ready at the start in addition to the root. Each is for another worker.
     fn others(&mut self) -> Vec<Strand> {
         Vec::new()
     }
 
-    /// Whether it never ends.
+    /// True if the program never ends.
     fn is_endless(&self) -> bool {
         false
     }
 
-    /// `strand` is done: what this makes ready goes to `ready`, in the order in which the program spawns it.
-    /// Nothing, and nothing ready elsewhere: the program has ended.
+    /// Ends `strand`: appends the strands that it makes ready to `ready`, in the order in which the program spawns
+    /// them. The program has ended if nothing is added and no other strand is ready or runs.
     fn done(&mut self, strand: u32, ready: &mut Vec<Strand>);
 
-    /// How long a strand's thread waits in a system call before its first instruction, on a machine that has threads.
+    /// Returns the time steps that a strand's thread waits in a system call before the strand's first instruction.
+    /// Only machines with threads use it.
     fn sleep(&self, _strand: u32) -> u64 {
         0
     }
 
-    /// T₁: the number of instructions.
+    /// Returns T₁: the number of instructions.
     fn work(&self) -> u64;
 
-    /// T∞: the length of the longest chain of instructions, and of the waits between them.
+    /// Returns T∞: the length of the longest chain of instructions, and of the waits between them.
     fn critical_path(&self) -> u64;
 
-    /// T₁/T∞: the average parallelism.
+    /// Returns T₁/T∞: the average parallelism.
     fn parallelism(&self) -> f64 {
         self.work() as f64 / self.critical_path() as f64
     }
@@ -72,7 +73,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Runs it with as many processors as it likes: the work that was done, and the time.
+    /// Runs the program with unlimited processors. Returns the work that was done and the time.
     pub(super) fn unfold(program: &mut dyn Program) -> (u64, u64) {
         let root = program.root();
         let mut running = vec![(root.length.get(), root)];
@@ -94,7 +95,7 @@ mod tests {
         ) {
             let mut program = ForkJoin::new(serial, parallel, width, iterations, fork);
             let told = (program.work(), program.critical_path());
-            // It starts again when it has ended.
+            // The program starts again when it has ended.
             for _ in 0..2 {
                 prop_assert_eq!(unfold(&mut program), told);
             }

@@ -1,11 +1,11 @@
 //! The two levels of A-STEAL §1: a job scheduler allots processors to jobs for a quantum at a time, and each job's
 //! thread scheduler runs the job on them.
 //!
-//! What a job desires is decided by its policy's coordinator, and how processors are shared out by
-//! `comity_policy::allotment`: both are what runs on threads too. `comity_protocol::quantum` is not driven here,
-//! for none of its decisions comes up. It decides what a program claims, takes back and releases in a table without
-//! a job scheduler, and which workers it wakes. The paper has that scheduler, and a job holds what it was allotted.
-//! So an account has what a quantum brought, and of the orders only the desire is read.
+//! A job's desire comes from its policy's coordinator, and `comity_policy::allotment` divides the processors. Both
+//! are the code that runs on threads. `comity_protocol::quantum` is not driven here. It decides what a program
+//! claims, takes back and releases in a table without a job scheduler, and which workers it wakes. The paper has a
+//! job scheduler, and a job holds what it was allotted, so none of these decisions arises. The account therefore
+//! describes a quantum's result, and only the desire of the orders is read.
 
 pub mod job;
 
@@ -19,60 +19,61 @@ use crate::availability::Profile;
 use crate::program::Program;
 use crate::quanta::job::{Cycles, Deques, Job};
 
-/// A thread scheduler: how a job runs on its processors, and what it tells the job scheduler.
+/// A thread scheduler: how a job runs on its processors, and what it reports to the job scheduler.
 #[derive(Clone, Copy, Debug)]
 pub struct ThreadScheduler {
     /// The policy of the thieves and, with feedback, of the coordinator.
     pub policy: Policy,
-    /// How many deques there are.
+    /// The number of deques.
     pub deques: Deques,
-    /// What the job scheduler is told.
+    /// The job's reports to the job scheduler.
     pub feedback: Feedback,
 }
 
-/// What a job tells the job scheduler of the processors that it can use.
+/// The way in which a job reports to the job scheduler the number of processors that it can use.
 #[derive(Clone, Copy, Debug)]
 pub enum Feedback {
-    /// Nothing: the job takes what it is given.
+    /// No report: the job takes what it is given.
     None,
-    /// What the policy's coordinator makes of the cycles that were counted.
+    /// The desire that the policy's coordinator derives from the counted cycles.
     Counted,
-    /// What it makes of so many cycles of the quantum, drawn at random: the estimate that A-STEAL §9 asks for.
+    /// The desire that the policy's coordinator derives from a random sample of the quantum's cycles. This is the
+    /// estimate that A-STEAL §9 asks for.
     Sampled {
-        /// How many cycles are sampled, at least one.
+        /// The number of sampled cycles, at least one.
         cycles: u32,
     },
-    /// What another coordinator makes of them.
+    /// The desire that another coordinator derives from the counted cycles.
     Other(fn() -> Box<dyn Coordinator>),
 }
 
 impl ThreadScheduler {
-    /// A-STEAL with its δ and ρ in hundredths.
+    /// Creates A-STEAL with its δ and ρ in hundredths.
     ///
     /// # Panics
-    /// If the policy does not take these values.
+    /// Panics if the policy does not accept these values.
     pub fn a_steal(delta_percent: u32, rho_percent: u32) -> ThreadScheduler {
         let policy = format!("a-steal:delta_percent={delta_percent},rho_percent={rho_percent}");
         let policy = policy.parse().unwrap_or_else(|error| panic!("{error}"));
         ThreadScheduler { policy, deques: Deques::PerAllotted, feedback: Feedback::Counted }
     }
 
-    /// ABP: a deque for each processor of the machine, and no feedback.
+    /// Creates ABP: a deque for each processor of the machine, and no feedback.
     pub fn abp() -> ThreadScheduler {
         let policy = Policy::of(&comity_policy::policies::abp::ROW);
         ThreadScheduler { policy, deques: Deques::PerProcessor, feedback: Feedback::None }
     }
 
-    /// ABP with mugging (A-STEAL §9): a deque for each allotted processor, and no feedback.
+    /// Creates ABP with mugging (A-STEAL §9): a deque for each allotted processor, and no feedback.
     pub fn abp_mug() -> ThreadScheduler {
         let policy = Policy::of(&comity_policy::policies::abp_mug::ROW);
         ThreadScheduler { policy, deques: Deques::PerAllotted, feedback: Feedback::None }
     }
 
-    /// A job that begins with the next quantum, on a machine of `processors`.
+    /// Creates a job that begins with the next quantum, on a machine of `processors`.
     ///
     /// # Panics
-    /// If the job is to give feedback under a policy that has none.
+    /// Panics if the scheduler has feedback, but its policy has no coordinator.
     pub fn submit(&self, program: Box<dyn Program>, processors: u32, mut random: ChaCha8Rng) -> Client {
         let coordinator = || self.policy.coordinator().unwrap_or_else(|| panic!("{} has no feedback", self.policy));
         let feedback: Option<Box<dyn Coordinator>> = match self.feedback {
@@ -91,7 +92,7 @@ impl ThreadScheduler {
     }
 }
 
-/// Sees a few of the quantum's cycles only.
+/// A coordinator that sees only a random sample of the quantum's cycles.
 struct Sampled {
     cycles: u32,
     coordinator: Box<dyn Coordinator>,
@@ -104,7 +105,7 @@ impl Coordinator for Sampled {
         if allotted_ns == 0 {
             return self.coordinator.quantum(account);
         }
-        // How many of so many cycles, each drawn from all, were used.
+        // The number of sampled cycles that were used. Each sample is drawn from all cycles.
         let part = usage_ns as f64 / allotted_ns as f64;
         let used = Binomial::new(self.cycles.into(), part).expect("a part of a whole").sample(&mut self.random);
         let allotted_ns = u64::from(self.cycles);
@@ -112,7 +113,7 @@ impl Coordinator for Sampled {
     }
 }
 
-/// A job, and what it tells the job scheduler.
+/// A job, with the coordinator that reports its desire to the job scheduler.
 pub struct Client {
     /// The job.
     pub job: Job,
@@ -123,16 +124,16 @@ pub struct Client {
 /// A quantum of a job that is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Quantum {
-    /// d_q, as it was reported.
+    /// d_q, the reported desire.
     pub desire: u32,
-    /// a_q.
+    /// a_q, the allotment.
     pub allotment: u32,
-    /// What the processors did.
+    /// The cycles of the job's processors.
     pub cycles: Cycles,
 }
 
 impl Client {
-    /// d_q, the desire for the next quantum, of `processors` at the most.
+    /// Returns d_q, the desire for the next quantum, at most `processors`.
     pub fn desire(&mut self, processors: u32, length: u64) -> u32 {
         let Some(feedback) = &mut self.feedback else { return processors };
         let last = self.last;
@@ -158,8 +159,9 @@ impl Client {
     }
 }
 
-/// Runs a job alone, on what `profile` says is available in each quantum of `length` steps, a_q = min(d_q, p_q)
-/// (§1), for at most so many steps. Calls `see` with each quantum. The time at which the job ended.
+/// Runs a job alone for at most `at_most` steps, in quanta of `length` steps. The allotment is a_q = min(d_q, p_q)
+/// (§1), and `profile` has the availability p_q. Calls `see` with each quantum. Returns the step at which the job
+/// ended.
 pub fn run_alone(
     client: &mut Client,
     processors: u32,
@@ -179,8 +181,8 @@ pub fn run_alone(
     client.job.ended_at()
 }
 
-/// Dynamic equipartitioning of `processors` among jobs that desire so many: equal shares, and none more than it
-/// desires. Jobs without feedback desire all: for them it is equipartitioning.
+/// Divides `processors` among jobs by dynamic equipartitioning: equal shares, but no job gets more than its desire.
+/// Jobs without feedback request all processors; if no job has feedback, this is equipartitioning.
 pub fn allot(processors: u32, desires: &[u32], turn: u64) -> Vec<u32> {
     let claim = |(program, desire): (usize, &u32)| Claim { program: program as u64, weight: 1, desire: *desire };
     let claims: Vec<Claim> = desires.iter().enumerate().map(claim).collect();
@@ -189,56 +191,57 @@ pub fn allot(processors: u32, desires: &[u32], turn: u64) -> Vec<u32> {
 
 /// A machine with many jobs that come and go.
 pub struct Server {
-    /// P.
+    /// P, the number of processors.
     pub processors: u32,
-    /// L.
+    /// L, the steps of a quantum.
     pub length: u64,
     clients: Vec<(u64, Client)>,
-    /// In the last quantum, of so many.
+    /// The number of allotted processors (`allotted`) and of the machine's processors (`had`) in the last quantum.
     allotted: u64,
     had: u32,
-    /// Quanta that are over.
+    /// The number of quanta that are over.
     quanta: u64,
 }
 
 impl Server {
-    /// A machine without jobs.
+    /// Creates a machine without jobs.
     pub fn new(processors: u32, length: u64) -> Server {
         Server { processors, length, clients: Vec::new(), allotted: 0, had: processors, quanta: 0 }
     }
 
-    /// When the next quantum begins.
+    /// The step at which the next quantum begins.
     pub fn now(&self) -> u64 {
         self.quanta * self.length
     }
 
-    /// The jobs that have not ended.
+    /// The number of jobs that have not ended.
     pub fn jobs(&self) -> usize {
         self.clients.len()
     }
 
-    /// A job, by a name of the caller's, that takes part from the next quantum on.
+    /// Adds a job, which runs from the next quantum on. The caller chooses its name.
     pub fn admit(&mut self, name: u64, client: Client) {
         self.clients.push((name, client));
     }
 
-    /// Lets the quanta pass that begin before `at`, in which there are no jobs; the time then.
+    /// Skips the quanta that begin before `at`. There must be no jobs. Returns the time after that.
     ///
     /// # Panics
-    /// If there are jobs.
+    /// Panics if there are jobs.
     pub fn skip_to(&mut self, at: u64) -> u64 {
         assert!(self.clients.is_empty(), "jobs would miss their quanta");
         self.quanta = self.quanta.max(at.div_ceil(self.length));
         self.now()
     }
 
-    /// Takes out the jobs with names for which `dies` is true, with all that they have not done; their names.
+    /// Removes the jobs for whose names `dies` returns true, with all their unfinished work. Returns their names.
     pub fn kill(&mut self, mut dies: impl FnMut(u64) -> bool) -> Vec<u64> {
         self.clients.extract_if(.., |(name, _)| dies(*name)).map(|(name, _)| name).collect()
     }
 
-    /// One quantum of all jobs, on `processors` of the machine's; `equally`: whatever they desire. Calls `ended`
-    /// with the name of each job that ended, and when; returns what the processors of each did.
+    /// Runs one quantum of all jobs on `processors` processors. With `equally`, each job's desire is ignored. Calls
+    /// `ended` with the name of each job that ended, and the step at which it ended. Returns the cycles of each job's
+    /// processors.
     pub fn quantum(&mut self, processors: u32, equally: bool, mut ended: impl FnMut(u64, u64)) -> Vec<(u64, Cycles)> {
         let (all, length, now) = (self.processors, self.length, self.now());
         let desires = self.clients.iter_mut().map(|(_, client)| {
@@ -264,7 +267,8 @@ impl Server {
         each
     }
 
-    /// What must hold at any time; the sentence says what does not.
+    /// Checks the invariants of the machine and its jobs. The error is a sentence that names the one that does not
+    /// hold.
     pub fn check(&self) -> Result<(), String> {
         if self.allotted > self.had.into() {
             return Err(format!("{} processors are allotted, and the machine had {}", self.allotted, self.had));

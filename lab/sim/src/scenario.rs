@@ -1,8 +1,8 @@
-//! A machine, its programs and what goes wrong, as a user writes it down; and what comes of it.
+//! A scenario: a machine, its programs and the faults, as a user writes them; and the result of running it.
 //!
-//! `lab/scenarios/README.md` documents each key. The machine is that of the A-STEAL paper ([`crate::quanta`]) or a host
-//! ([`crate::threads`]). The first has no sleepers, and so takes only policies under which thieves never sleep; a
-//! host takes all.
+//! `lab/scenarios/README.md` documents each key. The machine is that of the A-STEAL paper ([`crate::quanta`]) or a
+//! host ([`crate::threads`]). The first has no sleepers, so it accepts only policies under which thieves never sleep.
+//! A host accepts all policies.
 
 mod recording;
 mod run;
@@ -27,27 +27,27 @@ use crate::quanta::{Feedback, ThreadScheduler};
 use crate::threads::linux::Linux;
 use crate::threads::{Costs, Host};
 
-/// A scenario as it is written. [`Scenario::new`] looks whether it makes sense.
+/// A scenario as it is written. [`Scenario::new`] validates it.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Written {
-    /// Of all that is drawn.
+    /// The seed of all random numbers.
     #[serde(default = "one")]
     pub seed: u64,
-    /// So many runs, with this seed and those that follow.
+    /// The number of runs. They use this seed and the seeds that follow it.
     #[serde(default = "one")]
     pub runs: u64,
     /// The machine.
     pub machine: Machine,
-    /// The virtual machines on it, where it has a hypervisor.
+    /// The virtual machines, if the machine has a hypervisor.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub vms: Vec<WrittenVm>,
-    /// The programs that come to it.
+    /// The programs, with the times at which they begin.
     pub programs: Vec<Submission>,
-    /// What goes wrong.
+    /// The faults.
     #[serde(default)]
     pub faults: Vec<Fault>,
-    /// What programs are asked while they run.
+    /// The requests that programs receive while they run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub orders: Vec<WrittenOrder>,
 }
@@ -56,39 +56,41 @@ fn one() -> u64 {
     1
 }
 
-/// The machine.
+/// The machine of a scenario.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Machine {
-    /// What kind it is.
+    /// The kind of machine.
     #[serde(default)]
     pub model: Model,
-    /// P.
+    /// P, the number of processors.
     #[serde(alias = "cores")]
     pub processors: u32,
-    /// After so many steps the run ends, whichever programs have ended by then; where there are quanta, rounded up
-    /// to whole ones. On a host a step is a nanosecond.
+    /// The number of steps after which the run ends, even if programs have not ended. A machine with quanta rounds it
+    /// up to whole quanta. On a host a step is a nanosecond.
     pub steps: u64,
-    /// L, in steps, 200 unless told. Only of [`Model::ASteal`].
+    /// L, the quantum in steps. The default is 200, or `steps` if that is less. Only for [`Model::ASteal`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub quantum: Option<u64>,
-    /// How processors are allotted. Only of [`Model::ASteal`].
+    /// The job scheduler, which allots processors. Only for [`Model::ASteal`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub allot: Option<Allot>,
-    /// What things cost. Only of [`Model::Host`].
+    /// The costs of operations. Only for [`Model::Host`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub costs: Option<Costs>,
-    /// The kernel that decides which thread runs where, in place of equal turns. Only of [`Model::Host`].
+    /// The kernel that decides which thread runs where. Without it, threads take equal turns. Only for
+    /// [`Model::Host`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub linux: Option<Linux>,
-    /// The hypervisor, under which each program runs in one of [`Written::vms`]; P are then the physical CPUs. Only
-    /// of [`Model::Host`].
+    /// The hypervisor, under which each program runs in one of [`Written::vms`]. With it, `processors` is the number
+    /// of physical CPUs. Only for [`Model::Host`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vmm: Option<Vmm>,
-    /// Whether a yield to a preempted peer gives it the core's next turn, or is a plain one. Only of [`Model::Host`].
+    /// True if a yield to a preempted peer gives the peer the core's next turn. Otherwise it is a plain yield. Only
+    /// for [`Model::Host`].
     #[serde(default)]
     pub directed_yield: bool,
-    /// Whether programs share cores by the table, if their policies do. Only [`Model::Host`] has one.
+    /// True if programs whose policies share cores do so by the core table. Only [`Model::Host`] has a table.
     #[serde(default = "yes")]
     pub table: bool,
 }
@@ -108,84 +110,86 @@ pub enum Model {
     Host,
 }
 
-/// L where none is written.
+/// The default of L, in steps.
 const QUANTUM: u64 = 200;
 
 /// A job scheduler.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Allot {
-    /// Dynamic equipartitioning: equal parts, but no program gets more than it desires.
+    /// Dynamic equipartitioning: equal parts, but no program gets more than its desire.
     #[default]
     Deq,
-    /// Equipartitioning: equal parts, whatever is desired.
+    /// Equipartitioning: equal parts, independent of each desire.
     Eq,
 }
 
-/// One program, or several alike.
+/// A program, or several copies of it.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Submission {
-    /// What it is called.
+    /// The name of the program.
     pub name: String,
-    /// As in `--policy`.
+    /// The policy, in the syntax of `--policy`.
     pub policy: String,
-    /// In which virtual machine it runs, under a hypervisor.
+    /// The name of the virtual machine in which the program runs. Required with a hypervisor, invalid without one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vm: Option<String>,
-    /// What it does.
+    /// The kind of program.
     #[serde(default)]
     pub kind: Kind,
-    /// When the first comes.
+    /// The step at which the first copy begins.
     #[serde(default)]
     pub at: u64,
-    /// How many come,
+    /// The number of copies.
     #[serde(default = "one")]
     pub count: u64,
-    /// one after so many steps.
+    /// The number of steps between the beginnings of two copies.
     #[serde(default)]
     pub every: u64,
-    /// w₁; or what sending and receiving a message take. Not of a recorded program or a loop, as the four that follow.
+    /// w₁ in steps; in scatter-gather what sending or receiving a message takes. Like the next four keys, not for a
+    /// recorded program or a loop.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub serial: u64,
-    /// w₂; or what a worker does upon a message.
+    /// w₂ in steps; in scatter-gather how long a worker works on a message.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub parallel: u64,
-    /// h; or how many workers there are.
+    /// h; in scatter-gather the number of workers.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub width: u32,
-    /// How often both phases follow each other; or how many rounds there are.
+    /// The number of repetitions of the two phases; in scatter-gather the number of rounds.
     #[serde(default = "one_iteration")]
     pub iterations: u32,
-    /// How the strands of a parallel phase come into being.
+    /// The way in which the strands of a parallel phase are created.
     #[serde(default)]
     pub fork: WrittenFork,
-    /// How many workers each has, as many as there are processors, or virtual CPUs of its machine, unless told.
-    /// Only on a host.
+    /// The number of workers of each copy. The default is the number of processors, or of virtual CPUs of its
+    /// machine. Only on a host.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub workers: Option<u32>,
-    /// How long each strand of a parallel phase waits in a system call before its work. Only on a host.
+    /// The steps that each strand of a parallel phase waits in a system call before its work. Only on a host.
     #[serde(default)]
     pub sleep: u64,
-    /// How many cores' worth of time each may use in a period of 100 ms. Only on a host.
+    /// The processor time that each copy may use in a period of 100 ms, in cores. Only on a host.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub quota: Option<f64>,
-    /// The nice value of its threads, −20 to 19. Only on a host with a kernel of Linux.
+    /// The nice value of the threads, −20 to 19. Only on a host with a Linux kernel.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub nice: i8,
-    /// The part of its strands' time alone that they wait for memory, in thousandths. Only where that has bounds.
+    /// The part of the time alone in which strands wait for memory, in thousandths. Only where memory bandwidth is
+    /// limited.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub memory: u32,
-    /// Whether each starts again when it has ended. Only on a host.
+    /// True if each copy starts again when it has ended. Only on a host.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub repeat: bool,
-    /// The recording. Only of [`Kind::Recorded`].
+    /// The recording. Only for [`Kind::Recorded`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
-    /// Of how much larger an input it is to be.
+    /// The factor by which the input is larger than the recorded one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scale: Option<Scale>,
-    /// What a join costs the worker that forks, in steps.
+    /// The cost of a join for the worker that forks, in steps.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub join: Option<f64>,
 }
@@ -208,98 +212,98 @@ pub enum Kind {
     ForkJoin,
     /// Tasks that block: [`Network::scatter_gather`](crate::network::Network::scatter_gather). Only on a host.
     ScatterGather,
-    /// What a real run did: [`Recorded`](crate::program::Recorded). Only on a host.
+    /// The tasks of a recorded run: [`Recorded`](crate::program::Recorded). Only on a host.
     Recorded,
-    /// Each worker computes for itself, for ever: [`Endless`](crate::program::Endless). Only on a host.
+    /// Workers that compute without end: [`Endless`](crate::program::Endless). Only on a host.
     Loop,
 }
 
-/// [`Fork`](crate::program::Fork).
+/// The written form of [`Fork`](crate::program::Fork).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum WrittenFork {
-    /// All at once.
+    /// All strands are created at once.
     #[default]
     AtOnce,
-    /// By a binary tree.
+    /// A binary tree creates the strands.
     Tree,
 }
 
-/// Something that goes wrong.
+/// A fault.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", tag = "kind")]
 #[non_exhaustive]
 pub enum Fault {
-    /// The machine has fewer processors for a time.
+    /// The machine has fewer processors for some time.
     LostProcessors {
-        /// From the first quantum that begins then or later,
+        /// The fault begins at this step; where there are quanta, with the first quantum that begins then or later.
         at: u64,
-        /// to before the first that begins then or later.
+        /// The fault ends at this step; where there are quanta, with the first quantum that begins then or later.
         until: u64,
-        /// How many processors are left.
+        /// The number of processors that are lost.
         processors: u32,
     },
-    /// A program dies, with all its work undone and its processors free from the next quantum on.
+    /// A program dies: its unfinished work is lost, and its processors are free from the next quantum on.
     Death {
-        /// In the first quantum that begins then or later.
+        /// The step at which the program dies; where there are quanta, the first quantum that begins then or later.
         at: u64,
-        /// All that have this name and have come by then.
+        /// The name of the program. All programs of that name that have begun by then die.
         program: String,
     },
-    /// Wake-ups come late, for a time. Only on a host.
+    /// Wake-ups are late for some time. Only on a host.
     LateWakeUps {
-        /// Those that are sent from then on,
+        /// The first step at which wake-ups are late.
         at: u64,
-        /// to before then.
+        /// The step from which on wake-ups are no longer late.
         until: u64,
-        /// By so many steps at the most, each by a number that is drawn.
+        /// The largest delay, in steps. The delay of each wake-up is drawn.
         by: u64,
     },
 }
 
-/// What the programs of one name are asked from outside, those that have come by then: [`Request`]. Only on a host.
+/// A request from outside ([`Request`]) to all programs of one name that have begun by then. Only on a host.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", tag = "kind")]
 #[non_exhaustive]
 pub enum WrittenOrder {
-    /// To count so much.
+    /// Sets the weight.
     Weight {
-        /// When it is asked.
+        /// The step of the request.
         at: u64,
-        /// The programs that are asked, by name.
+        /// The name of the programs.
         program: String,
-        /// As usual, if none is written.
+        /// The new weight, or `None` for the default.
         weight: Option<u32>,
     },
-    /// To use so many cores at most.
+    /// Limits the number of cores.
     Cores {
-        /// When it is asked.
+        /// The step of the request.
         at: u64,
-        /// The programs that are asked, by name.
+        /// The name of the programs.
         program: String,
-        /// As many as it can, if none are written.
+        /// The largest number of cores, or `None` for no limit.
         cores: Option<u32>,
     },
-    /// To rest.
+    /// Pauses the programs.
     Pause {
-        /// From when on.
+        /// The step at which the pause begins.
         at: u64,
-        /// The programs that are asked, by name.
+        /// The name of the programs.
         program: String,
-        /// For so many steps, rounded up to whole milliseconds.
+        /// The length of the pause in steps, rounded up to whole milliseconds.
         steps: u64,
     },
-    /// To rest no longer.
+    /// Resumes the programs.
     Resume {
-        /// When it is asked.
+        /// The step of the request.
         at: u64,
-        /// The programs that are asked, by name.
+        /// The name of the programs.
         program: String,
     },
 }
 
 impl WrittenOrder {
-    /// When, and what which program is asked.
+    /// Returns the step of the request, the name of the programs, and the request.
     fn parts(&self) -> (u64, &str, Request) {
         match self {
             WrittenOrder::Weight { at, program, weight } => (*at, program, Request::Weight(*weight)),
@@ -309,7 +313,7 @@ impl WrittenOrder {
         }
     }
 
-    /// Looks whether the programs can be asked this.
+    /// Checks that the programs can receive this request.
     fn check(
         &self,
         hosts: &[Machine],
@@ -345,39 +349,39 @@ fn listed(programs: &[Submission]) -> String {
     names.join(", ")
 }
 
-/// A scenario that makes sense.
+/// A valid scenario.
 #[derive(Clone, Debug)]
 pub struct Scenario {
     written: Written,
     programs: Programs,
-    /// Of each program, if it is recorded.
+    /// The graph of each program that is recorded.
     graphs: Vec<Option<Arc<Graph>>>,
-    /// Of each program, on which of [`Written::guests`] it runs.
+    /// The index in [`Written::guests`] of the machine on which each program runs.
     guests: Vec<usize>,
 }
 
-/// How each of the programs runs.
+/// The thread scheduler or policy of each program.
 #[derive(Clone, Debug)]
 enum Programs {
-    /// On the machine of the A-STEAL paper.
+    /// Thread schedulers of jobs on the machine of the A-STEAL paper.
     Jobs(Vec<ThreadScheduler>),
-    /// On a host.
+    /// Policies of pools on a host.
     Pools(Vec<Policy>),
 }
 
 impl Scenario {
-    /// Looks whether what is written makes sense, where no program is recorded.
+    /// Validates a scenario without recorded programs.
     ///
     /// # Errors
-    /// Says in a sentence what does not, and what can be written instead.
+    /// Says in a sentence what is invalid, and what can be written instead.
     pub fn new(written: Written) -> Result<Scenario, String> {
         Scenario::with_recordings(written, &mut |_| Err("recordings are not read here".into()))
     }
 
-    /// The same, where `read` reads the recordings.
+    /// Validates a scenario in which `read` reads the recordings.
     ///
     /// # Errors
-    /// Says in a sentence what makes no sense, or why a recording cannot be read, and what can be written instead.
+    /// Says in a sentence what is invalid, or why a recording cannot be read, and what can be written instead.
     pub fn with_recordings(
         written: Written,
         read: &mut dyn FnMut(&str) -> Result<Arc<Graph>, String>,
@@ -421,7 +425,7 @@ impl Scenario {
             }
             program.check_waits(machine, &place)?;
             if machine.model == Model::Host {
-                // Some 500 bytes each.
+                // A thread needs some 500 bytes.
                 let at_once = if program.every == 0 { program.count } else { 1 };
                 let threads = at_once * u64::from(program.workers.unwrap_or(*processors));
                 bounded(&place("the number of threads that come at once"), threads, 1, 1 << 24)?;
@@ -458,19 +462,19 @@ impl Scenario {
         Ok(Scenario { written, programs: programs_run, graphs, guests })
     }
 
-    /// How many runs it asks for.
+    /// The number of runs.
     pub fn runs(&self) -> u64 {
         self.written.runs
     }
 
-    /// What was written.
+    /// Returns the scenario as it was written.
     pub fn written(&self) -> &Written {
         &self.written
     }
 }
 
 impl Submission {
-    /// Looks at its phases, or its rounds.
+    /// Checks the keys of phases or rounds.
     fn check_phases(&self, machine: &Machine, place: &dyn Fn(&str) -> String) -> Result<(), String> {
         bounded(&place("serial"), self.serial, 1, 1 << 40)?;
         bounded(&place("parallel"), self.parallel, 1, 1 << 40)?;
@@ -490,7 +494,7 @@ impl Submission {
         bounded(&place("the work"), work, 1, 1 << 60)
     }
 
-    /// Looks at what keeps its threads from cores.
+    /// Checks the keys that keep threads from cores: `nice`, `memory`, `sleep` and `quota`.
     fn check_waits(&self, machine: &Machine, place: &dyn Fn(&str) -> String) -> Result<(), String> {
         if self.nice != 0 && machine.linux.is_none() {
             return Err(format!(
@@ -524,11 +528,11 @@ impl Submission {
     }
 }
 
-/// Of a period of 100 ms this is a millisecond, the least that Linux takes.
+/// The smallest quota, in cores. In a period of 100 ms it is a millisecond, the smallest that Linux accepts.
 const LEAST_QUOTA: f64 = 0.01;
 
 impl Machine {
-    /// L.
+    /// Returns L, the quantum in steps.
     fn quantum(&self) -> u64 {
         self.quantum.unwrap_or(QUANTUM.min(self.steps))
     }
@@ -538,10 +542,10 @@ impl Machine {
         bounded("machine.steps", *steps, 1, 1 << 40)?;
         match model {
             Model::ASteal => {
-                // Strands are told apart by 32 bits, and so are workers.
+                // Strands and workers have numbers of 32 bits.
                 bounded("machine.processors", (*processors).into(), 1, 1 << 20)?;
                 let quantum = self.quantum();
-                // Of so many cycles 64 bits can keep account.
+                // The account of this many cycles fits into 64 bits.
                 bounded("machine.quantum", quantum, 1, *steps)?;
                 bounded("machine.steps over machine.quantum", steps.div_ceil(quantum), 1, 1 << 30)?;
                 if *directed_yield {
@@ -585,7 +589,8 @@ impl Machine {
     }
 }
 
-/// The thread schedulers of policies: those with thieves that mug have a deque for each allotted processor.
+/// Returns the thread schedulers of policies. Policies with thieves that mug have a deque for each allotted
+/// processor.
 fn schedulers(policies: &[Policy], programs: &[Submission], processors: u32) -> Result<Vec<ThreadScheduler>, String> {
     let known: BTreeMap<&str, ThreadScheduler> = [
         ("a-steal", ThreadScheduler::a_steal(80, 150)),
@@ -612,7 +617,7 @@ fn schedulers(policies: &[Policy], programs: &[Submission], processors: u32) -> 
         }
         schedulers.push(ThreadScheduler { policy, ..like });
     }
-    // Some 200 bytes each.
+    // A deque needs some 200 bytes.
     bounded("deques, a program without mugging having one for each processor, the number", deques, 0, 1 << 25)?;
     Ok(schedulers)
 }

@@ -1,30 +1,30 @@
 //! A host: cores with run queues, on which the worker threads of several programs take turns. Time is in nanoseconds.
 //!
-//! Here every policy of the catalog runs: thieves sleep and are woken, and programs share cores by the core table.
-//! All that decides is the code that runs on threads too, `comity_policy` and `comity_protocol`. They have a
-//! worker's spell as a thief, the sleep protocol, which worker is awake on which core, and the quantum. This is
-//! their driver: it has tasks, time and cores. A step of a protocol takes one instant, and between two of them
-//! others come, as on threads. What it costs is in [`Costs`]; a coordinator's look and a push cost nothing.
+//! Every policy of the catalog runs here: thieves sleep and are woken, and programs share cores by the core table.
+//! All decisions are made by the code that runs on threads too, `comity_policy` and `comity_protocol`: a worker's
+//! spell as a thief, the sleep protocol, which worker is awake on which core, and the quantum. This module drives
+//! them: it has tasks, time and cores. A step of a protocol takes one instant, and other events can happen between
+//! two steps, as on threads. [`Costs`] has what the steps cost; a coordinator's look and a push cost nothing.
 //!
 //! ```text
-//! threads.rs   the clock, what comes, what goes wrong
-//! kernel.rs    the cores: run queues, slices, yields, which thread is moved where
-//! linux.rs     the same as kernels of Linux do it
-//! accelerator.rs   the same as Robinhood's kernel does it: a thief's turn goes to another
+//! threads.rs   the clock, the events, submissions and faults
+//! kernel.rs    the cores: run queues, slices, yields, moves of threads
+//! linux.rs     the rules of Linux kernels for the cores
+//! accelerator.rs   Robinhood's kernel: a thief gives its turn to another thread
 //! guest.rs     a host that is a virtual machine
-//! pool.rs      a program: its tasks, its workers, what they do with a task
-//! spell.rs     what they do without one: the effects of a dialogue, and the steps of the protocol
-//! deferred.rs  what thieves do that find nothing, in bulk
-//! queue.rs     run queues of workers: their locks, and where unblocked tasks go
-//! quota.rs     programs that may use only so much time in a period
-//! worker.rs    a worker's state
-//! platform.rs  what the steps of the protocol run on, and what it counts
+//! pool.rs      a program: its tasks, its workers, and workers with a task
+//! spell.rs     workers without a task: the effects of a dialogue, and the steps of the protocol
+//! deferred.rs  attempts of thieves that find nothing, made in bulk
+//! queue.rs     run queues of workers: their locks, and the place of unblocked tasks
+//! quota.rs     limits of a program's processor time in a period
+//! worker.rs    the state of a worker
+//! platform.rs  the platform of the protocol's steps, and its counts
 //! table.rs     the core table, and a program's part in it
-//! coordinator.rs   what a program's quanta read and do
-//! orders.rs    what programs are asked from outside
-//! check.rs     what must hold after every event
-//! ledger.rs    the books of strands, kept a second time
-//! timeline.rs  what each thread was about, and where it ran
+//! coordinator.rs   the coordinator of a program: the inputs and effects of its quanta
+//! orders.rs    requests to programs from outside
+//! check.rs     the invariants, checked after events
+//! ledger.rs    a second account of all strands
+//! timeline.rs  the activities of each thread, and the cores on which it ran
 //! ```
 
 mod accelerator;
@@ -72,48 +72,48 @@ use table::Table;
 use timeline::Timeline;
 pub use timeline::{Activity, Stretch};
 
-/// What things cost, in nanoseconds. The defaults are round numbers, fitted to no machine
+/// The costs of operations, in nanoseconds. The defaults are round numbers that are not fitted to a machine
 /// (`docs/decisions/0018-the-host.md`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Costs {
-    /// A steal, with success or without.
+    /// The cost of an attempt to steal, successful or not.
     pub steal: u64,
-    /// Taking over a queue.
+    /// The cost of mugging: taking over a queue.
     pub mug: u64,
-    /// Looking at a worker and whether it has a core; counting roles; claiming a wake-up.
+    /// The cost of a look at a worker and whether it has a core, of a count of roles, and of a claim of a wake-up.
     pub look: u64,
-    /// One spin-loop hint.
+    /// The cost of a spin-loop hint.
     pub hint: u64,
-    /// Offering the core to others.
+    /// The cost of a yield of the core to other threads.
     pub yield_core: u64,
-    /// Falling asleep, or coming back to the policy after it, step by step.
+    /// The cost of all steps of falling asleep, or of all steps from waking up to asking the policy again.
     pub sleep: u64,
-    /// Waking a worker, for the waker.
+    /// The cost of a wake-up for the waker.
     pub wake: u64,
-    /// From there until the sleeper is in a run queue, or a coordinator has heard its bell.
+    /// The time from a wake-up until the sleeper is in a run queue, or from a bell until the coordinator hears it.
     pub wake_latency: u64,
-    /// From one thread to another on a core.
+    /// The cost of a switch of a core from one thread to another.
     pub switch: u64,
-    /// From one thread to another of another program, on top of that: what the first had in the core's caches is
-    /// fetched again.
+    /// The additional cost of a switch to a thread of another program: the new thread's data is fetched into the
+    /// core's caches again.
     pub refill: u64,
-    /// How long a thread runs while others wait for its core. Only where the host has none of Linux's kernels.
+    /// The time that a thread runs while others wait for its core. Only for a host without a Linux kernel.
     pub slice: u64,
-    /// How long the lock of a worker's run queue is held, by each worker that puts a task there or looks for one.
-    /// Those that come meanwhile wait, in the order in which they came. 0: queues have no lock.
+    /// The time that a worker holds the lock of a run queue to put a task there or to look for one. Workers that
+    /// arrive meanwhile wait in the order of arrival. With 0, queues have no lock.
     pub queue: u64,
-    /// How much longer a thief that takes a task needs, and holds that lock, than one that finds none.
+    /// The additional time that a thief needs, and holds that lock, if it takes a task.
     pub removal: u64,
-    /// From when such a lock is given back until the next that waits for it has it. More than nothing where those
-    /// that wait sleep.
+    /// The time from the release of such a lock until the next waiting worker has it. It is greater than 0 if waiting
+    /// workers sleep.
     pub handover: u64,
-    /// From one task that can block to another, on a worker.
+    /// The cost of a worker's switch from one task that can block to another.
     pub switch_task: u64,
-    /// A push that looks for sleepers, for the pusher: under `bws-busy-wakes` each does (BWS §5.5).
+    /// The cost, for the pusher, of a push that looks for sleepers. Under `bws-busy-wakes` each push does (BWS §5.5).
     pub bell: u64,
-    /// How long the lock of a pool is held by one that counts the roles of its workers, as thieves under `wsgi` do.
-    /// Those that come meanwhile wait, in the order in which they came.
+    /// The time that a thief holds its pool's lock to count the roles of the workers, as thieves under `wsgi` do.
+    /// Thieves that arrive meanwhile wait in the order of arrival.
     pub count: u64,
 }
 
@@ -142,7 +142,7 @@ impl Default for Costs {
 }
 
 impl Costs {
-    /// The largest.
+    /// Returns the largest cost.
     pub fn most(&self) -> u64 {
         let Costs { steal, mug, look, hint, yield_core, sleep, wake, wake_latency, switch, slice, .. } = *self;
         let Costs { refill, queue, removal, handover, switch_task, bell, count, .. } = *self;
@@ -150,7 +150,8 @@ impl Costs {
         thread.into_iter().chain([refill, queue, removal, handover, switch_task, bell, count]).max().unwrap_or(0)
     }
 
-    /// With nothing that a thief does free: time must pass, or it could hold a core at one instant for ever.
+    /// Returns the costs with at least 1 ns for each operation of a thief. Otherwise a thief could hold a core at one
+    /// instant for ever.
     fn at_least_one(self) -> Costs {
         let Costs { steal, mug, look, hint, yield_core, sleep, wake, slice, .. } = self;
         let [steal, mug, look, hint, yield_core, sleep, wake, slice] =
@@ -159,14 +160,14 @@ impl Costs {
     }
 }
 
-/// A worker of a program, as the kernel knows it.
+/// A worker's thread, as the kernel knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Thread {
     program: u32,
     worker: u32,
 }
 
-/// An event. Of two at the same time that comes first which was planned first.
+/// A planned event. Of two events at the same time, the one that was planned first comes first.
 #[derive(Clone, Copy)]
 struct Planned {
     at: u64,
@@ -175,13 +176,13 @@ struct Planned {
 }
 
 impl Planned {
-    /// One number, which is compared for less than two.
+    /// Returns time and order as one number, because comparing one number is faster than comparing two.
     fn key(&self) -> u128 {
         u128::from(self.at) << 64 | u128::from(self.nth)
     }
 }
 
-/// The earliest is the greatest, for the heap.
+/// The earliest event is the greatest, because the heap's top is the greatest.
 impl Ord for Planned {
     fn cmp(&self, other: &Planned) -> Ordering {
         other.key().cmp(&self.key())
@@ -202,61 +203,63 @@ impl PartialEq for Planned {
 
 impl Eq for Planned {}
 
-/// What happens at a time.
+/// An event.
 #[derive(Clone, Copy, Debug)]
 enum Due {
-    /// What the core's thread does is over, or its slice is; unless it was planned anew since.
+    /// The core's thread has finished what it does, or its slice is over, unless the core was planned anew since.
     Core { core: u32, plan: u32 },
-    /// A wake-up arrives, or what a thread waited for in a system call.
+    /// A wake-up of the thread arrives, or the thread's system call is over.
     Up(Thread),
-    /// A program with a quota may use so much time again.
+    /// The next period of a program's quota begins.
     Period(u32),
-    /// A coordinator's look, unless it was planned anew since.
+    /// A coordinator's look is due, unless it was planned anew since.
     Quantum { program: u32, plan: u32 },
-    /// A coordinator has heard its bell.
+    /// A coordinator hears its bell.
     Rung(u32),
-    /// A program comes.
+    /// A program begins.
     Comes(u32),
-    /// It takes part in the core table from now on.
+    /// A program becomes a member of the core table.
     TakesPart(u32),
-    /// A setter looks for its program, or asks it.
+    /// A setter looks for its program, or sends its request.
     Asks(u32),
     /// A program dies, in the middle of whatever it does.
     Dies(u32),
-    /// So many cores are there from now on.
+    /// The number of online cores changes to this number.
     Online(u32),
-    /// Threads may be moved to other cores.
+    /// A tick of load balancing: threads may be moved to other cores.
     Balance,
 }
 
-/// How much a program's threads used their cores and the kernel.
+/// Counts of how a program's threads used their cores and the kernel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
-    /// Sleeps of its workers, those without a core among them.
+    /// Sleeps of the program's workers, including those without a core.
     pub sleeps: u64,
-    /// Threads taken off their core while they could have gone on.
+    /// Times that a thread was taken off its core although it could have continued.
     pub preemptions: u64,
-    /// Cores that it lost to their owners.
+    /// Cores that the program lost to their owners.
     pub lost: u64,
-    /// 1: the table was full, and it went on as without one.
+    /// 1 if the table was full, so that the program ran without it.
     pub unshared: u64,
     /// Attempts to steal from another worker.
     pub attempts: u64,
-    /// Unblocked tasks that went to another worker than the one that unblocked them.
+    /// Unblocked tasks that were placed at another worker than the one that unblocked them.
     pub placed: u64,
-    /// Barriers on all its threads: on threads `membarrier`, an interrupt to each core that runs one.
+    /// Barriers on all threads of the program. On threads this is `membarrier`, an interrupt to each core that runs
+    /// one.
     #[serde(default)]
     pub barriers: u64,
     /// Full fences of one thread.
     #[serde(default)]
     pub fences: u64,
-    /// Calls of the kernel that wake a thread.
+    /// System calls that wake a thread.
     #[serde(default)]
     pub wakeups: u64,
-    /// Writes of the sleep protocol, failed exchanges among them, to another worker's word or to one that all write.
+    /// Writes of the sleep protocol to another worker's word or to a word that all write. Failed exchanges are
+    /// included.
     #[serde(default)]
     pub shared_writes: u64,
-    /// Turns, and slices of virtual CPUs, that its thieves gave to its workers.
+    /// Turns, and slices of virtual CPUs, that the program's thieves gave to its workers.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub accelerations: u64,
 }
@@ -265,29 +268,29 @@ fn is_zero(number: &u64) -> bool {
     *number == 0
 }
 
-/// How a program fared.
+/// The outcome of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fate {
-    /// When it ended.
+    /// The time at which the program ended.
     pub ended: Option<u64>,
-    /// When it died.
+    /// The time at which the program died.
     pub died: Option<u64>,
-    /// When one of its workers first had a core and a task.
+    /// The time at which one of the program's workers first had a core and a task.
     pub began: Option<u64>,
-    /// Nanoseconds on a core in which its workers had a task, looked for one, or mugged.
+    /// Nanoseconds on a core in which the program's workers had a task, looked for one, or mugged.
     pub spent: Cycles,
-    /// How its threads used their cores and the kernel.
+    /// Counts of how the program's threads used their cores and the kernel.
     pub counts: Counts,
 }
 
-/// Between two times, wake-ups are late by up to so much.
+/// A fault: wake-ups between two times are late.
 #[derive(Clone, Copy, Debug)]
 pub struct Lateness {
-    /// From then on,
+    /// The time from which on wake-ups are late.
     pub from: u64,
-    /// to before then.
+    /// The time from which on wake-ups are no longer late.
     pub until: u64,
-    /// At most; each by an amount that is drawn.
+    /// The largest delay. The delay of each wake-up is drawn.
     pub most: u64,
 }
 
@@ -295,61 +298,62 @@ pub struct Lateness {
 pub struct Host {
     costs: Costs,
     now: u64,
-    /// Breaks ties of time: what was planned first comes first.
+    /// The number of events planned so far. It orders events at the same time.
     planned: u64,
     due: BinaryHeap<Planned>,
-    /// The first of them is the event that is handled: the first that is planned meanwhile takes its place.
+    /// True if the first event of `due` is the one that is handled. The first event that is planned meanwhile
+    /// replaces it.
     is_handled: bool,
     kernel: Kernel,
     table: Rc<Table>,
     pools: Pools,
     /// Programs that have not ended or died.
     left: usize,
-    /// Those of them that do not end by themselves.
+    /// Programs that have not ended or died, and never end.
     endless: usize,
-    /// One of them ended or died with the last event.
+    /// True if a program ended or died with the last event.
     lost_one: bool,
-    /// The thread that caused the event; `None`: no worker did.
+    /// The thread that caused the event. `None` if no worker did.
     acting: Option<Thread>,
-    /// Programs that the event has to do with.
+    /// Programs that the event concerns.
     touched: Vec<u32>,
     late: Vec<Lateness>,
-    /// What programs are asked from outside.
+    /// The requests to programs from outside.
     setters: Vec<Setter>,
-    /// If it is a virtual machine.
+    /// The hypervisor, if the host is a virtual machine.
     calls: Option<Calls>,
-    /// Its kernel tells steal time.
+    /// True if the kernel tells programs the steal time.
     tells_steal: bool,
     directed_yield: bool,
-    /// Attempts of thieves that find nothing are made in bulk.
+    /// True if attempts of thieves that find nothing are made in bulk.
     defers: bool,
-    /// Programs share cores by the table, if their policies do.
+    /// True if programs share cores by the table, if their policies do.
     has_table: bool,
-    /// Tasks not begun while workers rest for want of a core, over all programs.
+    /// Tasks that are not begun while workers rest for want of a core, over all programs.
     starved: u64,
     idle_beside_work: u64,
     /// Processor time that cores have idled, summed over the cores.
     idled: u64,
-    /// The same in which they had a thread.
+    /// Processor time that cores had a thread, summed over the cores.
     used: u64,
     random: ChaCha8Rng,
     record: Option<Box<dyn FnMut(Line)>>,
     timeline: Option<Timeline>,
-    /// What was wrong first.
+    /// The first error that was found.
     wrong: Option<String>,
     handled: u64,
 }
 
 impl Host {
-    /// The most cores that the table has.
+    /// The largest number of cores that the table can have.
     pub const MOST_CORES: usize = CORES;
-    /// The most programs that the table has room for.
+    /// The largest number of programs that the table can have.
     pub const MOST_SHARING: usize = SLOTS;
 
-    /// A host without programs.
+    /// Creates a host without programs.
     ///
     /// # Panics
-    /// Without cores, or with more than [`Host::MOST_CORES`].
+    /// Panics with no cores, or with more than [`Host::MOST_CORES`].
     pub fn new(cores: usize, costs: Costs, seed: u64) -> Host {
         assert!((1..=CORES).contains(&cores), "{cores} cores");
         Host {
@@ -385,21 +389,21 @@ impl Host {
         }
     }
 
-    /// From now on `record` is told every conversation of a thief.
+    /// Makes `record` receive every conversation of a thief from now on.
     pub fn record(&mut self, record: impl FnMut(Line) + 'static) {
         self.record = Some(Box::new(record));
     }
 
-    /// Whether a yield to a preempted peer gives it this core's next turn, as in the kernel of the BWS paper.
-    /// Otherwise, and unless told, it is a plain one, as on threads.
+    /// Sets whether a yield to a preempted peer gives the peer this core's next turn, as in the kernel of the BWS
+    /// paper. By default it is a plain yield, as on threads.
     pub fn yield_to_peers(&mut self, directed: bool) {
         self.directed_yield = directed;
     }
 
-    /// The host has this kernel. Before any program comes.
+    /// Gives the host a Linux kernel. Called before any program begins.
     ///
     /// # Panics
-    /// If the host cannot be so ([`Linux::check`]).
+    /// Panics if the host cannot have this kernel ([`Linux::check`]).
     pub fn use_linux(&mut self, linux: Linux) {
         let cores = self.kernel.len();
         if let Err(what) = linux.check(cores as u32) {
@@ -409,68 +413,68 @@ impl Host {
         self.plan(0, Due::Balance);
     }
 
-    /// How many cores it has, those that are offline included.
+    /// Returns the number of cores, including offline ones.
     pub fn cores(&self) -> usize {
         self.kernel.len()
     }
 
-    /// Whether what runs on one processor may slow what runs on another: they are hardware threads of a core, or
-    /// their memory has bounds.
+    /// True if a thread on one processor may slow a thread on another, because the processors are hardware threads of
+    /// a core or their memory bandwidth is limited.
     pub fn shares_speed(&self) -> bool {
         self.kernel.linux.as_ref().is_some_and(|linux| linux.sibling(0).is_some() || linux.demand(0).is_some())
     }
 
-    /// How often cores went from one thread to another.
+    /// Returns the numbers of switches of cores from one thread to another.
     pub fn switches(&self) -> Switches {
         self.kernel.switches
     }
 
-    /// The same of the switches to a program's threads, of which some are to thieves; and of those from its threads
-    /// to another program's.
+    /// Returns the switches of one program. `all` and `to_thieves` count switches to its threads; `between_programs`
+    /// counts switches from its threads to another program's.
     pub fn switches_of(&self, program: u32) -> Switches {
         self.pool(program).switches
     }
 
-    /// Nanoseconds in which the program's workers have had a task, on a core or not, summed over them.
+    /// Nanoseconds in which the program's workers had a task, on a core or not, summed over the workers.
     pub fn busy_time(&self, program: u32) -> u64 {
         self.pool(program).busy_time(self.now)
     }
 
-    /// From now on no program that comes shares cores, whatever its policy: as on threads with `COMITY_TABLE=off`.
+    /// Makes all programs that begin from now on run without the table, like programs with `COMITY_TABLE=off`.
     pub fn without_table(&mut self) {
         self.has_table = false;
     }
 
-    /// The program, which has not come yet, may use so many cores' worth of time in each period of 100 ms.
+    /// Limits a program that has not begun to `cores` cores' worth of processor time in each period of 100 ms.
     ///
     /// # Panics
-    /// If that is not a positive number.
+    /// Panics if `cores` is not a positive number.
     pub fn limit(&mut self, program: u32, cores: f64) {
         assert!(cores > 0.0, "a quota of {cores} cores");
         self.pools.0[program as usize].quota = Some(Quota::new(cores));
     }
 
-    /// The threads of the program, which has not come yet, have this nice value, −20 to 19, on a host with a kernel
-    /// of Linux.
+    /// Sets the nice value, −20 to 19, of the threads of a program that has not begun. It has an effect only on a
+    /// host with a Linux kernel.
     pub fn set_nice(&mut self, program: u32, nice: i8) {
         self.pools.0[program as usize].nice = nice;
     }
 
-    /// The strands of the program wait for memory for so many thousandths of their time alone, on a host with
-    /// bounded memory.
+    /// Sets the part of their time alone in which the program's strands wait for memory, in thousandths. It has an
+    /// effect only on a host with limited memory bandwidth.
     ///
     /// # Panics
-    /// If that is more than 1000.
+    /// Panics if `thousandths` is more than 1000.
     pub fn set_memory(&mut self, program: u32, thousandths: u32) {
         assert!(thousandths <= 1_000, "{thousandths} thousandths of the time");
         self.pools.0[program as usize].memory = thousandths;
     }
 
-    /// All memory of the program, which has not come yet, lies at that socket, where a program's lies at one
-    /// ([`Linux::first_touch`]).
+    /// Places all memory of a program that has not begun at `socket`, if the host places a program's memory at one
+    /// socket ([`Linux::first_touch`]).
     ///
     /// # Panics
-    /// If there is no such socket, or that was said before.
+    /// Panics if there is no such socket, or if the program has a socket already.
     pub fn set_first_touch(&mut self, program: u32, socket: usize) {
         let sockets = self.kernel.linux.as_ref().map_or(1, |linux| linux.sockets());
         assert!(socket < sockets, "socket {socket} of {sockets}");
@@ -478,8 +482,8 @@ impl Host {
         began.set(socket).expect("a program begins on one socket");
     }
 
-    /// The program, which has not come yet, starts again whenever it has ended. A program with tasks that block
-    /// does not.
+    /// Makes a program that has not begun start again whenever it has ended. Ignored for a program with tasks that
+    /// block.
     pub fn repeat(&mut self, program: u32) {
         let pool = &mut self.pools.0[program as usize];
         if let Work::Graph(_) = pool.work {
@@ -488,12 +492,12 @@ impl Host {
         }
     }
 
-    /// Two programs that come at one time take turns, again and again: an execution of the first, one of the
-    /// second, and so on. While one runs, the other's pool has no work. They are of one task group: the second is
-    /// what the process of the first does on other threads between two executions.
+    /// Makes two programs that begin at one time alternate: an execution of the first, one of the second, and so on.
+    /// While one runs, the other's pool has no work. Both are in one task group: the second stands for what the
+    /// process of the first does on other threads between two executions.
     ///
     /// # Panics
-    /// If one's tasks block.
+    /// Panics if the tasks of one program block.
     pub fn alternate(&mut self, first: u32, second: u32) {
         for (program, next) in [(first, second), (second, first)] {
             self.repeat(program);
@@ -506,8 +510,8 @@ impl Host {
         }
     }
 
-    /// When the executions of a program that starts again have ended, in order. One that has begun and not ended is
-    /// not there.
+    /// Returns the times at which the executions of a repeating program ended, in order. An execution that has not
+    /// ended is not included.
     pub fn executions(&self, program: u32) -> &[u64] {
         &self.pools.0[program as usize].executions
     }
@@ -518,20 +522,20 @@ impl Host {
         }
     }
 
-    /// A program that comes at a time that is not over yet, with so many workers; its number, from 0 in the order
-    /// of the calls.
+    /// Submits a program that begins at `at`, which must not be in the past, with `workers` workers. Returns the
+    /// program's number; programs are numbered from 0 in the order of the calls.
     ///
     /// # Panics
-    /// Without workers.
+    /// Panics if `workers` is zero.
     pub fn submit(&mut self, at: u64, program: Box<dyn Program>, policy: Policy, workers: u32, seed: u64) -> u32 {
         self.add(at, Work::Graph(program), policy, workers, seed)
     }
 
-    /// The same of a program with tasks that block. Where one goes that is unblocked the policy says
-    /// ([`Policy::place`]).
+    /// Submits a program with tasks that block, like [`Host::submit`]. The policy decides at which worker an
+    /// unblocked task is placed ([`Policy::place`]).
     ///
     /// # Panics
-    /// Without workers.
+    /// Panics if `workers` is zero.
     pub fn submit_network(&mut self, at: u64, network: Network, policy: Policy, workers: u32, seed: u64) -> u32 {
         self.add(at, Work::Network(network), policy, workers, seed)
     }
@@ -547,48 +551,48 @@ impl Host {
         number
     }
 
-    /// The program dies then, if it is there.
+    /// Kills the program at the time `at`, if it is there.
     pub fn kill(&mut self, at: u64, program: u32) {
         self.plan(at, Due::Dies(program));
     }
 
-    /// From now on the program, which is in the table, publishes this correction of its weight, whatever is true:
-    /// in thousandths.
+    /// Makes the program, which is in the table, publish a false correction of its weight from now on, in
+    /// thousandths.
     pub fn lie(&mut self, program: u32, correction: u32) {
         if let Some(share) = &self.pool(program).share {
             self.table.lie(share.slot, correction);
         }
     }
 
-    /// From then on so many cores are there, at least one: those with the lowest numbers.
+    /// Sets the number of online cores from the time `at` on. The minimum is one; those with the lowest numbers stay.
     pub fn resize(&mut self, at: u64, cores: usize) {
         self.plan(at, Due::Online(cores.clamp(1, self.kernel.len()) as u32));
     }
 
-    /// Wake-ups will be late.
+    /// Adds a fault of late wake-ups.
     pub fn delay(&mut self, lateness: Lateness) {
         self.late.push(lateness);
     }
 
-    /// Handles what happens until `end`, or until every program that was submitted has ended or died. For programs
-    /// that do not end by themselves it waits only where there were no others. Looks at what must hold after every
-    /// event as far as that costs little, and at everything after one in `check_every`.
+    /// Handles events until `end`, or until every program has ended or died. Programs that never end are waited for
+    /// only if all programs are endless. Runs the cheap checks after every event, and all checks after one in
+    /// `check_every`.
     ///
     /// # Errors
-    /// Names what did not hold, and when: a mistake of the shell, or of the policy.
+    /// Names the invariant that did not hold, and when. This is a bug of the shell or of the policy.
     pub fn run(&mut self, end: u64, check_every: u64) -> Result<(), String> {
         self.run_down_to(0, end, check_every)
     }
 
-    /// The same, but until one of the programs ends or dies at the latest.
+    /// Handles events as [`Host::run`] does, but stops as soon as one of the programs ends or dies.
     ///
     /// # Errors
-    /// As [`Host::run`].
+    /// See [`Host::run`].
     pub fn run_to_next_end(&mut self, end: u64, check_every: u64) -> Result<(), String> {
         self.run_down_to(self.left.saturating_sub(1), end, check_every)
     }
 
-    /// The same, until so many programs are left.
+    /// Handles events until `end`, or until only `left` programs are left.
     fn run_down_to(&mut self, left: usize, end: u64, check_every: u64) -> Result<(), String> {
         let left = left.max(if self.is_endless() { 0 } else { self.endless });
         while self.left > left && self.next_at().is_some_and(|at| at <= end) {
@@ -598,27 +602,27 @@ impl Host {
         self.stop(now)
     }
 
-    /// Whether none of its programs ends by itself.
+    /// True if all programs are endless.
     pub(crate) fn is_endless(&self) -> bool {
         self.pools.0.iter().all(Pool::is_endless)
     }
 
-    /// How many programs have not ended or died, and how many of them do not end by themselves.
+    /// Returns the number of programs that have not ended or died, and how many of them never end.
     pub(crate) fn left(&self) -> (usize, usize) {
         (self.left, self.endless)
     }
 
-    /// Whether a program has ended or died with the last event.
+    /// True if a program ended or died with the last event.
     pub(crate) fn lost_one(&self) -> bool {
         self.lost_one
     }
 
-    /// When the next event is.
+    /// The time of the next event.
     pub(crate) fn next_at(&self) -> Option<u64> {
         self.due.peek().map(|planned| planned.at)
     }
 
-    /// Handles the next event, and looks at what must hold.
+    /// Handles the next event, and checks the invariants.
     pub(crate) fn handle_next(&mut self, check_every: u64) -> Result<(), String> {
         let Some(Planned { at, due, .. }) = self.due.peek().copied() else { return Ok(()) };
         self.is_handled = true;
@@ -648,7 +652,7 @@ impl Host {
         Ok(())
     }
 
-    /// All is accounted for until then.
+    /// Accounts for all time until `at`.
     pub(crate) fn stop(&mut self, at: u64) -> Result<(), String> {
         self.pass(at);
         self.catch_up_all();
@@ -664,7 +668,7 @@ impl Host {
         Check { now: *now, kernel, table, pools, touched, starved: *starved, used: *used }.look(whole)
     }
 
-    /// It is `at` from now on.
+    /// Advances the clock to `at`.
     fn pass(&mut self, at: u64) {
         let (lasted, idle) = (at - self.now, u64::from(self.kernel.idling()));
         let waiting = self.kernel.queued as u64 + self.starved;
@@ -675,7 +679,7 @@ impl Host {
         self.table.set_now(at);
     }
 
-    /// How many of the program's tasks could be run if it had more cores.
+    /// Updates the number of the program's tasks that could run if it had more cores.
     fn note_starved(&mut self, program: u32) {
         let pool = self.pool(program);
         let is_served = !pool.is_there() || pool.is_paused() || pool.is_throttled();
@@ -684,34 +688,34 @@ impl Host {
         self.pool_mut(program).starved = starved;
     }
 
-    /// Processor time that cores have idled beside work, summed over the cores. There is work while a thread waits
-    /// for a core, or a task is not begun while workers of its program rest for want of one.
+    /// Processor time that cores have idled although there was work, summed over the cores. There is work while a
+    /// thread waits for a core, or while a task is not begun and workers of its program rest for want of a core.
     pub fn idle_beside_work(&self) -> u64 {
         self.idle_beside_work
     }
 
-    /// What time it is.
+    /// The current time, in nanoseconds.
     pub fn now(&self) -> u64 {
         self.now
     }
 
-    /// How many events there were.
+    /// The number of events so far.
     pub fn events(&self) -> u64 {
         self.handled
     }
 
-    /// How a program fared until now.
+    /// Returns the outcome of a program until now.
     pub fn fate(&self, program: u32) -> Fate {
         self.pools.0[program as usize].fate()
     }
 
-    /// Nanoseconds that the program's threads waited for a core, or for the next period of its quota, summed over
-    /// them. A wait that is not over is not in it.
+    /// Nanoseconds that the program's threads waited for a core, or for the next period of its quota, summed over the
+    /// threads. A wait that is not over is not included.
     pub fn waited(&self, program: u32) -> u64 {
         self.pool(program).waited()
     }
 
-    /// A program with tasks that block, as it is now.
+    /// Returns the current state of a program with tasks that block.
     pub fn network(&self, program: u32) -> Option<&Network> {
         match &self.pools.0[program as usize].work {
             Work::Graph(_) => None,
@@ -761,33 +765,33 @@ impl Host {
         }
     }
 
-    /// A coordinator hears its bell after a while.
+    /// Plans the event that a coordinator hears its bell.
     fn ring(&mut self, program: u32) {
         let latency = self.wake_latency();
         self.plan(self.now + latency, Due::Rung(program));
     }
 
-    /// Those with bells that were rung in the table.
+    /// Plans, for each program whose bell was rung in the table, the event that its coordinator hears the bell.
     fn deliver_bells(&mut self) {
         while let Some(program) = self.table.next_rung() {
             self.ring(program);
         }
     }
 
-    /// How long a wake-up takes that is sent now.
+    /// Returns the latency of a wake-up that is sent now.
     fn wake_latency(&mut self) -> u64 {
         let most = self.most_lateness();
         let late = if most == 0 { 0 } else { self.random.random_range(0..=most) };
         self.costs.wake_latency + late
     }
 
-    /// How late a wake-up can be that is sent now.
+    /// Returns the largest delay of a wake-up that is sent now.
     fn most_lateness(&self) -> u64 {
         let is_late = |late: &&Lateness| (late.from..late.until).contains(&self.now);
         self.late.iter().filter(is_late).map(|late| late.most).sum()
     }
 
-    /// How long it can take.
+    /// Returns the largest latency of a wake-up that is sent now.
     fn most_latency(&self) -> u64 {
         self.costs.wake_latency + self.most_lateness()
     }

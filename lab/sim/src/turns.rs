@@ -1,33 +1,33 @@
-//! CPUs that take turns in equal slices, in the order of their queues, with nothing between: the smallest machine on
-//! which an entity gives its slice to another.
+//! CPUs that take turns in equal slices, in the order of their queues, with no time between slices: the smallest
+//! machine on which an entity gives its slice to another.
 
 use std::collections::VecDeque;
 
 use crate::acceleration::{Next, Part, Scheduler, accelerate, switch};
 
-/// A virtual CPU: the VM, and which of it.
+/// A virtual CPU: the number of its virtual machine, and its number in that machine.
 pub type Vcpu = (u32, usize);
 
-/// What one of them does.
+/// The state of one virtual CPU.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct State {
     pub(crate) part: Part<Vcpu>,
     pub(crate) cpu: usize,
     pub(crate) is_blocked: bool,
-    /// Slices that it has paid for, and in which it ran, in nanoseconds.
+    /// Nanoseconds of slices that the virtual CPU has paid for (`paid`) and nanoseconds that it has run (`ran`).
     pub(crate) paid: u64,
     pub(crate) ran: u64,
 }
 
-/// The machine: virtual CPUs on physical ones.
+/// A machine with virtual CPUs on physical ones.
 #[derive(Clone, Debug)]
 pub struct Turns {
     per_node: usize,
     pub(crate) queues: Vec<VecDeque<Vcpu>>,
-    /// Which runs, and how much of the slice is left.
+    /// The virtual CPU that runs on each physical CPU, and the nanoseconds that are left of its slice.
     pub(crate) running: Vec<Option<(Vcpu, u64)>>,
     pub(crate) states: Vec<(Vcpu, State)>,
-    /// Which virtual CPU had each physical one, slice by slice.
+    /// The virtual CPU that had each physical CPU, slice by slice.
     pub history: Vec<Vec<Option<Vcpu>>>,
 }
 
@@ -35,8 +35,8 @@ pub struct Turns {
 pub const SLICE: u64 = 30_000_000;
 
 impl Turns {
-    /// A machine on which a queue of virtual CPUs waits for each physical CPU. Each NUMA node has `per_node` of the
-    /// physical ones.
+    /// Creates a machine in which a queue of virtual CPUs waits for each physical CPU. Each NUMA node has `per_node`
+    /// physical CPUs.
     pub fn new(per_node: usize, queues: &[&[Vcpu]]) -> Turns {
         let of = |(cpu, queue): (usize, &&[Vcpu])| {
             queue.iter().map(|entity| (*entity, State { cpu, ..State::default() })).collect::<Vec<_>>()
@@ -58,34 +58,34 @@ impl Turns {
         &mut self.states.iter_mut().find(|(known, _)| *known == entity).expect("it is there").1
     }
 
-    /// True if the virtual CPU is on a physical one.
+    /// True if the virtual CPU has a physical CPU.
     pub fn is_on_cpu(&self, entity: Vcpu) -> bool {
         self.is_running(entity)
     }
 
-    /// For how long the virtual CPU has run, in nanoseconds.
+    /// The time that the virtual CPU has run, in nanoseconds.
     pub fn ran(&self, entity: Vcpu) -> u64 {
         self.state(entity).ran
     }
 
-    /// The slices that the virtual CPU has paid for, in nanoseconds.
+    /// The time that the virtual CPU has paid for, in nanoseconds.
     pub fn paid(&self, entity: Vcpu) -> u64 {
         self.state(entity).paid
     }
 
-    /// Makes the virtual CPU block at the end of its slice, or not.
+    /// Sets whether the virtual CPU blocks at the end of its slice.
     pub fn set_blocked(&mut self, entity: Vcpu, is_blocked: bool) {
         self.state_mut(entity).is_blocked = is_blocked;
     }
 
-    /// The virtual CPU `from`, which runs, gives its slice at the next switch to `to`, in the same NUMA node. Returns
-    /// whether it may.
+    /// Lets the running virtual CPU `from` give its slice at the next switch to `to`. Returns false, and changes
+    /// nothing, if that is refused, for example because `to` is in another NUMA node.
     pub fn accelerate(&mut self, from: Vcpu, to: Vcpu) -> bool {
         accelerate(self, from, to, false).is_ok()
     }
 
-    /// Gives a physical CPU to the next: it is free, or the virtual CPU that ran there leaves it after `ran`
-    /// nanoseconds.
+    /// Gives a physical CPU to the next virtual CPU. Either the physical CPU is free, or its virtual CPU leaves it
+    /// after running for `ran` nanoseconds.
     pub fn next(&mut self, cpu: usize, ran: u64) {
         let next = match self.running[cpu] {
             Some((current, left)) => {
@@ -102,7 +102,7 @@ impl Turns {
         };
     }
 
-    /// All CPUs run until their slices are over.
+    /// Runs all CPUs until their current slices are over.
     pub fn pass_slice(&mut self) {
         for cpu in 0..self.queues.len() {
             let running = self.running[cpu];
@@ -114,13 +114,13 @@ impl Turns {
         self.check();
     }
 
-    /// What holds at any time.
+    /// Asserts the invariants of the machine.
     pub(crate) fn check(&self) {
         for (entity, State { part, cpu, is_blocked, .. }) in &self.states {
             let places = self.queues.iter().flatten().filter(|other| *other == entity).count();
             let runs = self.running.iter().flatten().filter(|(other, _)| other == entity).count();
             assert!(runs <= 1 && places <= 1, "{entity:?} runs on {runs} and has {places} places");
-            // It has its place while it is accelerated, in the queue of its home.
+            // An accelerated virtual CPU keeps its place in the queue of its home.
             let home = part.home.unwrap_or(*cpu);
             let has_place = self.queues[home].contains(entity);
             assert_eq!(has_place, !is_blocked && (runs == 0 || part.initiator.is_some()), "{entity:?}");

@@ -1,8 +1,9 @@
-//! Virtual machines on a hypervisor. Each guest is a [`Host`] by itself: its cores are virtual CPUs, and its
-//! kernel, its programs and its core table are its own.
+//! Virtual machines on a hypervisor. Each guest is a [`Host`] whose cores are virtual CPUs. Each guest has its own
+//! kernel, programs and core table.
 //!
-//! What a guest does at one instant is done before the hypervisor acts on it. The hypervisor learns that one of its
-//! cores has a thread, or none any more, and of hypercalls. Nothing else passes between them.
+//! The hypervisor acts at an instant only after the guest has done everything that it does at that instant. The
+//! hypervisor learns when a core of a guest gets a thread or has none any more, and it receives hypercalls. Nothing
+//! else passes between them.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -19,10 +20,10 @@ pub struct Vms {
 }
 
 impl Vms {
-    /// A machine of so many physical CPUs with these guests, to which no program has come yet.
+    /// Creates a machine of `pcpus` physical CPUs with these guests, in which no program has begun.
     ///
     /// # Panics
-    /// Without guests, or if the hypervisor cannot be so ([`Vmm::check`]).
+    /// Panics if there are no guests, or if the hypervisor's parameters are invalid ([`Vmm::check`]).
     pub fn new(vmm: Vmm, pcpus: usize, guests: Vec<(Host, Share)>, seed: u64) -> Vms {
         assert!(!guests.is_empty(), "no guests");
         if let Err(what) = vmm.check(pcpus as u32) {
@@ -36,60 +37,62 @@ impl Vms {
         Vms { hypervisor, guests, now: 0, handled: 0 }
     }
 
-    /// A guest, by its number from 0.
+    /// Returns a guest, by its number from 0.
     pub fn guest(&self, vm: usize) -> &Host {
         &self.guests[vm]
     }
 
-    /// The same, to submit programs to it.
+    /// Returns a mutable reference to a guest, for example to submit programs to it.
     pub fn guest_mut(&mut self, vm: usize) -> &mut Host {
         &mut self.guests[vm]
     }
 
-    /// The guests as they are.
+    /// Returns the guests in their current state.
     pub fn into_guests(self) -> Vec<Host> {
         self.guests
     }
 
-    /// From then on so many physical CPUs are there, at least one: those with the lowest numbers.
+    /// Sets the number of online physical CPUs from the time `at` on. The minimum is one; those with the lowest
+    /// numbers stay.
     pub fn resize(&mut self, at: u64, pcpus: usize) {
         self.hypervisor.borrow_mut().resize(at, pcpus);
     }
 
-    /// What time it is.
+    /// The current time, in nanoseconds.
     pub fn now(&self) -> u64 {
         self.now
     }
 
-    /// How often physical CPUs went from one virtual CPU to another.
+    /// Returns how often physical CPUs switched between virtual CPUs.
     pub fn counts(&self) -> Counts {
         self.hypervisor.borrow().counts()
     }
 
-    /// Nanoseconds that physical CPUs idled while a virtual one waited, summed over them.
+    /// Nanoseconds that physical CPUs idled while a virtual CPU waited, summed over the physical CPUs.
     pub fn idle_beside_work(&self) -> u64 {
         self.hypervisor.borrow().idle_beside_work()
     }
 
-    /// Handles what happens until `end`, or until every program of every guest has ended or died, as [`Host::run`]
-    /// does. What must hold of the hypervisor is looked at whenever a guest's programs are wholly: after one in
-    /// `check_every` events.
+    /// Handles events until `end`, or until every program of every guest has ended or died, as [`Host::run`] does.
+    /// Checks the invariants of the hypervisor after one in `check_every` events. Checks all invariants of a guest
+    /// after one in `check_every` of the guest's events.
     ///
     /// # Errors
-    /// Names what did not hold, and when.
+    /// Names the invariant that did not hold, and when.
     pub fn run(&mut self, end: u64, check_every: u64) -> Result<(), String> {
         self.run_down_to(0, end, check_every)
     }
 
-    /// The same, but until one of the programs ends or dies at the latest.
+    /// Handles events as [`Vms::run`] does, but stops as soon as one of the programs ends or dies.
     ///
     /// # Errors
-    /// As [`Vms::run`].
+    /// See [`Vms::run`].
     pub fn run_to_next_end(&mut self, end: u64, check_every: u64) -> Result<(), String> {
         self.run_down_to(self.left().saturating_sub(1), end, check_every)
     }
 
-    /// Programs that have not ended, and end by themselves; all, if none of them does.
+    /// Returns the number of programs that have not ended or died. Endless programs count only if all programs are
+    /// endless.
     fn left(&self) -> usize {
         self.count_left(self.is_endless())
     }
@@ -120,8 +123,8 @@ impl Vms {
                 self.look(check_every)?;
                 continue;
             }
-            // A guest goes on by itself until something comes before its next event, or the hypervisor is to hear
-            // of one.
+            // A guest runs until an event of another guest or of the hypervisor precedes its next one, or until the
+            // hypervisor must hear of an event.
             let others = self.guests.iter().enumerate().filter(|(other, _)| *other != vm);
             let next =
                 others.filter_map(|(other, guest)| Some((guest.next_at()?, other))).min().unwrap_or((u64::MAX, 0));
@@ -150,7 +153,7 @@ impl Vms {
         self.check().map_err(|what| format!("at {}: {what}", self.now))
     }
 
-    /// Looks at what must hold of the hypervisor after one in `check_every` events.
+    /// Checks the invariants of the hypervisor after one in `check_every` events.
     fn look(&mut self, check_every: u64) -> Result<(), String> {
         self.handled += 1;
         if self.handled.is_multiple_of(check_every) {
@@ -159,7 +162,8 @@ impl Vms {
         Ok(())
     }
 
-    /// Which of a guest's cores have come to have something to do, or nothing. False: none has.
+    /// Tells the hypervisor which cores of a guest now have something to do, or nothing any more. Returns false if no
+    /// core has changed.
     fn hear(&mut self, vm: usize) -> bool {
         let turned = self.guests[vm].take_turned();
         if turned.is_empty() {
@@ -173,7 +177,8 @@ impl Vms {
         true
     }
 
-    /// Which of the guests' cores have come to have a physical CPU, or none. False: none has.
+    /// Tells the guests which of their cores now have a physical CPU, or none any more. Returns false if no core has
+    /// changed.
     fn tell(&mut self) -> bool {
         let changes = self.hypervisor.borrow_mut().take_changes();
         let is_told = !changes.is_empty();

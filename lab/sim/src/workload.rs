@@ -1,4 +1,4 @@
-//! What ran on parallel machines, or might have: the source of practical availability profiles (A-STEAL §3).
+//! Jobs that ran on parallel machines, or might have: the source of practical availability profiles (A-STEAL §3).
 
 pub mod lublin;
 pub mod swf;
@@ -8,31 +8,31 @@ use std::collections::{BinaryHeap, VecDeque};
 
 use crate::availability::Profile;
 
-/// A rigid job: so many processors for so long.
+/// A rigid job, which uses a fixed number of processors for a fixed time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rigid {
-    /// Seconds from the log's beginning to its submission.
+    /// Seconds from the log's beginning to the job's submission.
     pub submitted: u64,
-    /// Seconds that it waited.
+    /// Seconds that the job waited for its processors.
     pub waited: u64,
-    /// Seconds that it ran.
+    /// Seconds that the job ran.
     pub ran: u64,
-    /// Processors that it had.
+    /// The number of processors that the job had.
     pub processors: u32,
 }
 
 impl Rigid {
-    /// Seconds from the log's beginning to its start.
+    /// Returns the seconds from the log's beginning to the job's start.
     pub fn started(&self) -> u64 {
         self.submitted.saturating_add(self.waited)
     }
 }
 
-/// Has each job wait for its processors, first come, first served: for workloads that say when jobs come, and not
-/// when they start. In the order of submission.
+/// Sets how long each job waits for its processors, first come, first served, and sorts the jobs by submission. Used
+/// for workloads that have submission times but no start times.
 ///
 /// # Panics
-/// If a job wants more processors than the machine has.
+/// Panics if a job needs more processors than the machine has.
 pub fn first_come_first_served(jobs: &mut [Rigid], machine: u32) {
     jobs.sort_by_key(|job| job.submitted);
     let mut ends: BinaryHeap<Reverse<(u64, u32)>> = BinaryHeap::new();
@@ -53,12 +53,12 @@ pub fn first_come_first_served(jobs: &mut [Rigid], machine: u32) {
     }
 }
 
-/// p_q as the paper has it: the machine's processors less those that were in use when the quantum began. There are
-/// as many quanta of `seconds` as the log is long. At least one: where a log uses all processors of the machine, or
-/// more than it has, the job under test could not run.
+/// Returns the availability p_q as the paper defines it: the machine's processors minus those in use when the quantum
+/// begins. The profile has quanta of `seconds` for the length of the log. A value is at least 1, even where a log
+/// uses all processors or more, because with 0 the job under test could not run.
 ///
 /// # Panics
-/// If `seconds` is zero.
+/// Panics if `seconds` is zero.
 pub fn availability(jobs: &[Rigid], machine: u32, seconds: u64) -> Profile {
     let mut changes: Vec<(u64, i64)> = Vec::with_capacity(2 * jobs.len());
     for job in jobs.iter().filter(|job| job.ran > 0) {
@@ -95,7 +95,7 @@ mod tests {
     fn what_is_not_in_use_when_a_quantum_begins_is_available() {
         let profile = availability(&[job(100, 25, 3), job(110, 5, 5), job(119, 30, 1)], 8, 10);
         let seen: Vec<u32> = (0..6).map(|quantum| profile.in_quantum(quantum)).collect();
-        // 3 in use; 3 and 5, which is all; 3 and 1; 1; 1; none.
+        // Processors in use: 3; 3 and 5, which are all; 3 and 1; 1; 1. The sixth quantum repeats the first.
         assert_eq!(seen, [5, 1, 4, 7, 7, 5]);
     }
 

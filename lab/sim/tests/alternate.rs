@@ -6,7 +6,8 @@ use comity_sim::threads::{Costs, Host};
 
 const MILLISECOND: u64 = 1_000_000;
 
-/// A program of ten workers' work, on two cores, and what follows each of its executions; the ends of both.
+/// Runs a program of ten tasks on two cores, and a serial program that follows each of its executions. Returns the
+/// ends of the executions of both, and the host. With `beside`, a third program runs too.
 fn host(policy: &str, groups: Groups, beside: bool) -> (Vec<u64>, Vec<u64>, Host) {
     let mut host = Host::new(2, Costs::default(), 1);
     host.use_linux(Linux { groups, ..Linux::new(Version::V6_18) });
@@ -40,7 +41,7 @@ fn each_execution_follows_one_of_the_other() {
     }
 }
 
-/// While the other runs, the pool has no work, in which no worker looks for any.
+/// Checks that the workers of a pool without work sleep while the other program runs, instead of looking for work.
 #[test]
 fn the_pool_rests_while_the_other_runs() {
     let (first, second, host) = host("abp", Groups::Same, false);
@@ -50,12 +51,13 @@ fn the_pool_rests_while_the_other_runs() {
     assert!(looked < checks / 4, "thieves looked for {looked} ns, and checks took {checks}");
 }
 
-/// What runs between is of the first program's task group: beside a third they have half of the machine together.
+/// Checks that the two programs are in one task group: together they get at most half of the machine while a third
+/// runs.
 #[test]
 fn both_are_one_task_group() {
     let (first, second, host) = host("abp", Groups::Separate, true);
     let used = host.fate(0).spent.work + host.fate(1).spent.work;
     let other = host.fate(2).spent.work;
-    // While one core's worth of threads is all that the pair has, the third has the other core.
+    // While the pair has only one core's worth of threads, the third program has the other core.
     assert!(other > used && used > 250 * MILLISECOND, "{used} {other}, {} {}", first.len(), second.len());
 }

@@ -1,6 +1,6 @@
-//! No core idles while a member has work: each of the scenarios of `lab/scenarios/` in which programs wait uses what it
-//! does without a core table. Under `dws`, which counts the workers that are awake and not the time that they use,
-//! the same scenarios lose up to two cores.
+//! Checks that no core idles while a member has work. Each of the scenarios of `lab/scenarios/` in which programs
+//! wait uses the same time as without a core table. `dws` counts the workers that are awake and not the time that
+//! they use. Under `dws` the same scenarios lose up to two cores.
 
 use std::fs;
 use std::path::PathBuf;
@@ -14,7 +14,7 @@ fn written(name: &str, policy: &str) -> Written {
     for program in &mut written.programs {
         program.policy = policy.to_owned();
     }
-    // Long enough that not the first tries of a policy alone are seen.
+    // This is long enough to measure more than a policy's first tries.
     written.machine.steps = written.machine.steps.max(2_000_000_000);
     written
 }
@@ -23,23 +23,24 @@ fn outcome(written: Written) -> Outcome {
     Scenario::new(written).unwrap().run(0, 10_000, None).unwrap()
 }
 
-/// The cores that all programs used, and those that idled while one had work, in the mean.
+/// Returns the mean number of cores that all programs used, and of cores that idled while a program had work.
 fn cores(outcome: &Outcome) -> (f64, f64) {
     let mean = |time: u64| time as f64 / outcome.steps as f64;
     (mean(outcome.cycles.total()), mean(outcome.idle_beside_work.unwrap()))
 }
 
-/// The scenario uses all that it could; not so, if workers that are awake are counted: so many cores at least are
-/// lost.
+/// Checks that the scenario uses all time that it could under `comity`. Checks that under `dws`, which counts the
+/// workers that are awake, it loses at least `lost` cores.
 fn is_used(name: &str, lost: f64) {
     let mut without_table = written(name, "comity");
     without_table.machine.table = false;
     let (possible, _) = cores(&outcome(without_table));
     let (used, idle) = cores(&outcome(written(name, "comity")));
     println!("{name}: {used:.3} cores used, {possible:.3} without a table, {idle:.3} idle");
-    // What is lost is lost while a program that waits tries to hold cores, two quanta each time, and each time
-    // after twice as many looks. The first look of a try cannot tell: a wait for a core counts when it ends, as in
-    // the kernel's account, and one that ends then began before. The first two tries, in half a second, lose 4 %.
+    // Time is lost while a program that waits tries to hold cores, for two quanta per try. The number of looks
+    // between two tries doubles each time. The first look of a try cannot detect the wait. A wait for a core counts
+    // when it ends, as in the kernel's account, and a wait that ends then began before. The first two tries, in half
+    // a second, lose 4 %.
     assert!(used > 0.97 * possible && idle < 0.03 * possible, "{name}: {used} of {possible} used, {idle} idle");
     let (used, idle) = cores(&outcome(written(name, "dws")));
     println!("{name}: {used:.3} cores used under dws, {idle:.3} idle");
@@ -76,7 +77,7 @@ fn tasks_that_sleep_take_no_longer_beside_a_neighbour_than_without_a_table() {
 fn programs_that_compute_hold_equal_parts() {
     let mut written = written("quota.toml", "comity");
     written.programs[0].quota = None;
-    // A worker retires between two phases, for it has tasks within one.
+    // Workers do not retire within a phase, because they have tasks; they retire between two phases.
     for program in &mut written.programs {
         (program.width, program.iterations) = (100, 2_000);
     }
@@ -87,6 +88,6 @@ fn programs_that_compute_hold_equal_parts() {
     let preemptions: u64 = outcome.programs.iter().map(|program| program.counts.unwrap().preemptions).sum();
     println!("{each:?} cores, {idle} idle, {preemptions} preemptions");
     assert!(used > 1.94 && idle < 0.06 && each.iter().all(|cores| (0.95..1.05).contains(cores)), "{each:?}, {idle}");
-    // Each on its own core: in turns of a slice there would be two thousand.
+    // Each program is on its own core. With turns of a slice there would be two thousand preemptions.
     assert!(preemptions < 500, "{preemptions} preemptions");
 }

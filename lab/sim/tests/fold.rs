@@ -1,4 +1,4 @@
-//! A guest with eight virtual CPUs, of which the host grants half: what `comity` makes of its steal time.
+//! Folding in a guest with eight virtual CPUs, of which the host grants half: how `comity` reacts to the steal time.
 //!
 //! `cargo test -p comity-sim --test fold -- --ignored --nocapture` prints the tables of `docs/decisions/0039`, in
 //! some ten minutes of one core.
@@ -14,26 +14,27 @@ use rand::RngExt;
 
 const MS: u64 = 1_000_000;
 
-/// How long a run is: twice as long as it takes until a program folds.
+/// The length of a run in nanoseconds: twice the time that a program takes to fold.
 const LENGTH: u64 = 40_000 * MS;
 
 const CPUS: usize = 8;
 
-/// What takes half of the host's time.
+/// The reason why the guest gets only half of the host's time.
 #[derive(Clone, Copy, PartialEq)]
 enum Half {
-    /// There are four physical CPUs.
+    /// The host has only four physical CPUs.
     Missing,
-    /// Of eight, a machine of the same weight with seven busy virtual CPUs; weights are of that.
+    /// The host has eight physical CPUs, and a second machine of the same weight with seven busy virtual CPUs. The
+    /// parameter says to which entity a weight applies.
     Used(WeightOf),
 }
 
-/// Programs of some 250 ms on four CPUs.
+/// Programs that take some 250 ms on four CPUs.
 #[derive(Clone, Copy, Debug)]
 enum Does {
     /// Phases of 32 tasks of 2 ms.
     Phases,
-    /// One loop of 5,000 tasks of 200 µs.
+    /// A loop of 5,000 tasks of 200 µs.
     Loop,
     /// Phases of eight tasks of 200 µs.
     ShortPhases,
@@ -50,18 +51,18 @@ impl Does {
     }
 }
 
-/// What came of programs in the guest.
+/// The outcome of the programs in the guest.
 #[derive(Debug)]
 struct Outcome {
-    /// How long an execution of each took in the mean, in seconds.
+    /// The mean time of an execution of each program, in seconds.
     times: Vec<f64>,
-    /// On how many cores their thieves searched, in the mean.
+    /// The mean number of cores on which the programs' thieves searched.
     searched: f64,
-    /// How many of the guest's virtual CPUs wanted a physical one in vain, in the mean.
+    /// The mean number of the guest's virtual CPUs that wanted a physical CPU and had none.
     in_vain: f64,
 }
 
-/// Runs programs in the guest, each again and again. It is told its steal time.
+/// Runs programs in the guest, which is told its steal time. Each program repeats.
 fn run(policy: &str, half: Half, programs: &[Does], seed: u64) -> Outcome {
     let mut random = stream(seed, 0);
     let mut guest = || {
@@ -73,7 +74,7 @@ fn run(policy: &str, half: Half, programs: &[Does], seed: u64) -> Outcome {
         Half::Missing => (WeightOf::default(), CPUS / 2, vec![guest()]),
         Half::Used(weight_of) => (weight_of, CPUS, vec![guest(), guest()]),
     };
-    // Without Domain 0 machines may change places all at once for ever.
+    // Without Domain 0, the machines could change places in lockstep for ever.
     let vmm = Vmm { weight_of, dom0_every: 10 * MS, ..Vmm::default() };
     let mut vms = Vms::new(vmm, pcpus, guests, seed);
     if half != Half::Missing {
@@ -106,7 +107,7 @@ fn run(policy: &str, half: Half, programs: &[Does], seed: u64) -> Outcome {
     }
 }
 
-/// With and without folding.
+/// Runs the programs with folding and without.
 fn both(half: Half, programs: &[Does], seed: u64) -> [Outcome; 2] {
     ["comity", "comity:fold=off"].map(|policy| run(policy, half, programs, seed))
 }
@@ -141,7 +142,8 @@ const HALVES: [(&str, Half); 3] = [
 
 const SEEDS: std::ops::RangeInclusive<u64> = 1..=5;
 
-/// One number for each seed, with so many digits after its point: the median, and from which to which they are.
+/// Returns the median of one number for each seed, and a text with the median and the range. The text has `digits`
+/// digits after the point.
 fn spread(digits: usize, each: impl Iterator<Item = f64>) -> (f64, String) {
     let mut each: Vec<f64> = each.collect();
     each.sort_by(f64::total_cmp);
@@ -149,7 +151,7 @@ fn spread(digits: usize, each: impl Iterator<Item = f64>) -> (f64, String) {
     (median, format!("{median:.digits$} ({least:.digits$} to {most:.digits$})"))
 }
 
-/// The same with folding and without.
+/// Returns the texts of [`spread`] with folding and without.
 fn spreads(digits: usize, runs: &[[Outcome; 2]], of: impl Fn(&Outcome) -> f64) -> String {
     [0, 1].map(|nth| spread(digits, runs.iter().map(|both| of(&both[nth]))).1).join(", ")
 }

@@ -1,4 +1,4 @@
-//! What programs get from the kernels of Linux that a host can have.
+//! Checks of the processor time that programs get from the Linux kernels that a host can have.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -11,7 +11,7 @@ const SECOND: u64 = 1_000_000_000;
 const MILLISECOND: u64 = 1_000_000;
 const VERSIONS: [Version; 4] = [Version::V2_6_32, Version::V2_6_36, Version::V3_9, Version::V6_18];
 
-/// One thread that computes, and others that look for tasks.
+/// Submits a program with one thread that computes, and other threads that look for tasks.
 fn hog(host: &mut Host, workers: u32, policy: &str) -> u32 {
     let program = ForkJoin::new(100 * SECOND, 1, 1, 1, Fork::AtOnce);
     host.submit(0, Box::new(program), policy.parse().unwrap(), workers, 1)
@@ -24,13 +24,13 @@ fn host(linux: Linux) -> Host {
     host
 }
 
-/// The parts of the core in which the program's workers had a task, and looked for one.
+/// Returns the parts of the core's time in which the program's workers had a task, and looked for one.
 fn shares(host: &Host, program: u32) -> (f64, f64) {
     let spent = host.fate(program).spent;
     (spent.work as f64 / host.now() as f64, spent.steal as f64 / host.now() as f64)
 }
 
-/// Threads that compute have equal parts, and how long each has the core at a time, in ticks.
+/// Checks that computing threads have equal parts. Returns the mean length of a turn, in ticks.
 fn ticks_at_a_time(linux: Linux, count: u32) -> f64 {
     let mut host = host(linux);
     let programs: Vec<u32> = (0..count).map(|_| hog(&mut host, 1, "plain")).collect();
@@ -47,8 +47,8 @@ fn ticks_at_a_time(linux: Linux, count: u32) -> f64 {
 #[test]
 fn turns_end_at_the_first_tick_after_they_are_over() {
     let counts = [2, 3, 5];
-    // On one processor turns are 3 ms or less. Where constants are of eight, CFS has a part of the latency or its
-    // granularity, beyond which a turn must be. These are 20 and 4 ms, 24 and 8, and 24 and 3. EEVDF has a request
+    // With constants for one processor, turns are 3 ms or less. With constants for eight, a CFS turn is longer than a
+    // part of the latency or than the granularity. These are 20 and 4 ms, 24 and 8, and 24 and 3. EEVDF has a request
     // of 2.8 ms.
     let of_eight = [
         (Version::V2_6_32, [3, 2, 2]),
@@ -65,7 +65,7 @@ fn turns_end_at_the_first_tick_after_they_are_over() {
             }
         }
     }
-    // A kernel with short ticks ends a request in the second.
+    // A kernel with short ticks ends a request at the second tick.
     let found = ticks_at_a_time(Linux { hz: 1_000, scaled_for: Some(2), ..Linux::new(Version::V6_18) }, 2);
     assert!((found - 2.0).abs() < 0.02, "{found}");
 }
@@ -77,13 +77,13 @@ fn a_nice_thread_has_a_part_by_its_weight() {
         let programs = [hog(&mut host, 1, "plain"), hog(&mut host, 1, "plain")];
         host.set_nice(programs[1], 5);
         host.run(20 * SECOND, 1_000).unwrap();
-        // 1024 : 335.
+        // The weights are 1024 : 335.
         let ratio = shares(&host, programs[0]).0 / shares(&host, programs[1]).0;
         assert!((2.8..3.3).contains(&ratio), "{version:?}: {ratio}");
     }
 }
 
-/// A thief that yields before each attempt and a worker of its program, beside another program's thread.
+/// Runs a thief that yields before each attempt, a worker of the same program, and a thread of another program.
 #[test]
 fn a_yield_gives_the_core_away_where_the_kernel_has_it() {
     for version in VERSIONS {
@@ -111,8 +111,8 @@ fn a_yield_gives_the_core_away_where_the_kernel_has_it() {
     }
 }
 
-/// How late a thread runs that sleeps 5 ms and computes 50 µs, beside so many that compute, in nanoseconds, the
-/// least first.
+/// Returns the delays of a thread that sleeps 5 ms and computes 50 µs, while `hogs` other threads compute. The delays
+/// are in nanoseconds and in ascending order.
 fn lateness(linux: Linux, hogs: u32) -> Vec<u64> {
     let mut host = host(linux);
     let program = ForkJoin::new(1, 50_000, 1, 2_000, Fork::AtOnce).sleeping(5 * MILLISECOND);
@@ -141,9 +141,9 @@ fn lateness(linux: Linux, hogs: u32) -> Vec<u64> {
     lateness
 }
 
-/// EEVDF: a thread that wakes has the core at once if its deadline is the earliest of those that are eligible. The
-/// one that runs must also have had what it asked for, or more than its part. Else it waits for the tick at which
-/// that is over, as rarely happens here.
+/// Checks EEVDF: a thread that wakes gets the core at once if it has the earliest deadline of the eligible threads.
+/// The running thread must also have had its request, or more than its part. Otherwise the woken thread waits for the
+/// tick at which that is over, which rarely happens here.
 #[test]
 fn one_that_wakes_seldom_waits_and_then_for_a_tick() {
     let linux = Linux { scaled_for: Some(2), ..Linux::new(Version::V6_18) };
@@ -160,7 +160,7 @@ fn one_that_wakes_seldom_waits_and_then_for_a_tick() {
     }
 }
 
-/// How long a phase of eight strands of 10 ms takes on eight cores, over what it takes alone.
+/// Returns the time of a phase of eight strands of 10 ms on eight cores, relative to the time without a memory limit.
 fn slowed(sockets: u32, bandwidth: u32, memory: u32) -> f64 {
     let mut host = Host::new(8, Costs::default(), 1);
     host.use_linux(Linux { sockets, bandwidth: Some(bandwidth), ..Linux::new(Version::V6_18) });
@@ -175,10 +175,11 @@ fn slowed(sockets: u32, bandwidth: u32, memory: u32) -> f64 {
 #[test]
 fn cores_that_wait_for_memory_share_that_of_their_socket() {
     let near = |value: f64, expected: f64| assert!((value / expected - 1.0).abs() < 0.05, "{value}, not {expected}");
-    // Two cores' worth for eight, and for each four.
+    // The memory serves two cores of eight, then two of each four.
     near(slowed(1, 2_000, 1_000), 4.0);
     near(slowed(2, 2_000, 1_000), 2.0);
-    // A program that waits half of the time asks for half as much, and needs a half of twice as long for it.
+    // A program that waits half of the time demands the memory of four cores. At half its speed it demands that of
+    // two.
     near(slowed(1, 2_000, 500), 2.0);
     near(slowed(1, 4_000, 500), 1.0);
     near(slowed(1, 2_000, 0), 1.0);

@@ -1,5 +1,5 @@
-//! Small random scenarios with faults, under every policy that the machine takes: what must hold is looked at in
-//! every quantum. `COMITY_SCENARIOS` is how many, 2000 otherwise.
+//! Small random scenarios with faults, under every policy that the machine accepts. The invariants are checked in
+//! every quantum. `COMITY_SCENARIOS` sets the number of scenarios; the default is 2000.
 
 use comity_sim::random::stream;
 use comity_sim::scenario::{
@@ -139,7 +139,7 @@ fn rests(program: &str, steps: u64) -> WrittenOrder {
     WrittenOrder::Pause { at: 0, program: program.into(), steps }
 }
 
-/// `lab/scenarios/orders.toml` up to a time: how long the workers of both programs have worked by then.
+/// Runs `lab/scenarios/orders.toml` until a time. Returns how long the workers of both programs have worked.
 fn worked(until: u64) -> [u64; 2] {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../scenarios/orders.toml");
     let mut written: Written = toml_edit::de::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
@@ -151,7 +151,7 @@ fn worked(until: u64) -> [u64; 2] {
 #[test]
 fn programs_do_as_they_are_asked() {
     const MS: u64 = 1_000_000;
-    // What each works between two times, in cores.
+    // Returns the mean number of cores on which each program works between two times.
     let between = |from: u64, to: u64| {
         let (before, after) = (worked(from * MS), worked(to * MS));
         [0, 1].map(|nth| (after[nth] - before[nth]) as f64 / ((to - from) * MS) as f64)
@@ -160,8 +160,8 @@ fn programs_do_as_they_are_asked() {
         assert!(what.iter().zip(like).all(|(what, like)| (what - like).abs() < 0.15), "{what:?}, and not {like:?}");
     };
     is(between(40, 100), [2.0, 2.0]);
-    // One is to count three times as much, to use a single core, and to rest. From the end of its lease on it is
-    // asked for nothing more than the single core.
+    // The requests to the first program are: the triple weight, a single core, and a pause. After the pause only the
+    // limit to a single core is in force.
     is(between(120, 200), [3.0, 1.0]);
     is(between(220, 300), [1.0, 3.0]);
     is(between(320, 390), [0.0, 4.0]);

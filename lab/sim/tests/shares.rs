@@ -1,6 +1,6 @@
-//! What programs that compute get of a simulated host, by weight: the same coordinators, table and books as on
-//! threads, on machines of 2 to 128 cores. `cargo test --release -p comity-sim --test shares -- --ignored
-//! --nocapture` has the largest, and ten thousand deaths.
+//! The parts of a simulated host that computing programs get, by weight. The coordinators, the table and the books
+//! are the same as on threads, and the machines have 2 to 128 cores. `cargo test --release -p comity-sim --test
+//! shares -- --ignored --nocapture` runs the largest machines, and ten thousand deaths.
 
 use comity_policy::Policy;
 use comity_protocol::TURN;
@@ -14,25 +14,25 @@ use rand::RngExt;
 
 const MS: u64 = 1_000_000;
 
-/// When shares begin to count.
+/// The time from which on shares are measured, in nanoseconds.
 const BEGINS: u64 = 1_500 * MS;
 
-/// Processor time is looked at so often.
+/// The time between two looks at the processor time, in nanoseconds.
 const SAMPLE: u64 = 5 * MS;
 
-/// What became of some programs.
+/// The outcome of some programs.
 #[derive(Debug)]
 struct Got {
-    /// What each got, as a part of the machine.
+    /// The part of the machine that each program got.
     parts: Vec<f64>,
-    /// The longest time in which one had no processor time.
+    /// The longest time in which a program had no processor time, in nanoseconds.
     longest_wait: u64,
-    /// Cores that were taken back, each second.
+    /// The number of cores that were taken back, per second.
     taken_back: f64,
 }
 
 impl Got {
-    /// The most that one of these weights is off its due.
+    /// Returns the largest difference between a program's part and the part that is its due by weight.
     fn error(&self, weights: &[u32]) -> f64 {
         let all: u32 = weights.iter().sum();
         let due = weights.iter().map(|weight| f64::from(*weight) / f64::from(all));
@@ -40,13 +40,13 @@ impl Got {
     }
 }
 
-/// It computes for ever, and forks into so many tasks of 50 µs.
+/// Creates a program that computes for ever, in phases of 200 tasks of 50 µs for each core.
 fn endless(cores: usize) -> Box<ForkJoin> {
     Box::new(ForkJoin::new(1_000, 50_000, 200 * cores as u32, u32::MAX, Fork::AtOnce))
 }
 
-/// Programs of these weights, each with a worker for each core, `late` of which come in the middle of the first
-/// second.
+/// Creates programs of these weights, each with a worker for each core. The first `late` of them begin in the middle
+/// of the first second.
 fn beside(cores: usize, weights: &[u32], late: usize, seed: u64) -> (Host, Vec<u32>) {
     let mut host = Host::new(cores, Costs::default(), seed);
     let programs = weights.iter().enumerate().map(|(nth, weight)| {
@@ -59,7 +59,7 @@ fn beside(cores: usize, weights: &[u32], late: usize, seed: u64) -> (Host, Vec<u
     (host, programs)
 }
 
-/// For so long.
+/// Measures the programs for `lasts` nanoseconds.
 fn measure(host: &mut Host, cores: usize, programs: &[u32], lasts: u64) -> Got {
     let had = |host: &Host| -> Vec<u64> { programs.iter().map(|id| host.fate(*id).spent.total()).collect() };
     let lost = |host: &Host| programs.iter().map(|id| host.fate(*id).counts.lost).sum::<u64>();
@@ -80,7 +80,7 @@ fn measure(host: &mut Host, cores: usize, programs: &[u32], lasts: u64) -> Got {
     Got { parts, longest_wait, taken_back: (lost(host) - lost_before) as f64 * 1e9 / lasts as f64 }
 }
 
-/// They get what is their due, and none waits longer for a turn than a frame.
+/// Checks that programs get their due, and that no program waits longer than a frame for its turn.
 fn holds(cores: usize, weights: &[u32], late: usize, seconds: u64) {
     let (mut host, programs) = beside(cores, weights, late, 1);
     let got = measure(&mut host, cores, &programs, seconds * 1_000 * MS);
@@ -117,7 +117,7 @@ fn larger_machines_are_shared_by_weight() {
     }
 }
 
-/// So many programs of random weights.
+/// Checks many programs of random weights.
 fn many(cores: usize, programs: usize) {
     let mut random = stream(programs as u64, 7);
     let weights: Vec<u32> = (0..programs).map(|_| random.random_range(1..=30) * 10).collect();
@@ -164,9 +164,10 @@ fn one_that_publishes_a_false_number_has_no_more_than_twice_its_part_and_leaves_
     }
 }
 
-/// Programs die at any moment of their turns, and others come, so often. No core may be lost, nor held by two,
-/// which the host looks at. Ten quanta later all have what is their due by then, but where one is paid back what it
-/// was owed before. Returns how often one was off by more than a twentieth of the machine.
+/// Kills programs at random moments of their turns while others come. The host checks that no core is lost, and that
+/// no core is held by two programs. Ten quanta after a death all programs must have their present due. An exception
+/// is a program that is paid back an earlier debt. Returns the number of parts that are off by more than a twentieth
+/// of the machine.
 fn die(deaths: u32, seed: u64) -> u32 {
     const QUANTA: u64 = 100 * MS;
     let mut random = stream(seed, 8);
@@ -178,13 +179,13 @@ fn die(deaths: u32, seed: u64) -> u32 {
         let (mut host, mut ids) = beside(cores, &weights, 0, u64::from(nth) + seed);
         let mut now = 400 * MS;
         for _ in 0..8 {
-            // Somewhere in a frame of three programs.
+            // The moment is anywhere in a frame of three programs.
             now += random.random_range(0..300 * MS);
             let dies = random.random_range(0..3);
             host.run(now, 10_000).unwrap();
             host.kill(now, ids.remove(dies));
             weights.remove(dies);
-            // Two frames of two programs.
+            // Two frames of two programs pass.
             host.run(now + QUANTA, 10_000).unwrap();
             let had = |host: &Host| -> Vec<u64> { ids.iter().map(|id| host.fate(*id).spent.total()).collect() };
             let before = had(&host);
@@ -211,7 +212,7 @@ fn die(deaths: u32, seed: u64) -> u32 {
 
 #[test]
 fn shares_are_right_ten_quanta_after_a_death() {
-    // Of 160 parts, one in a hundred, as after ten thousand.
+    // Of 160 parts, one in a hundred may be off, as after ten thousand deaths.
     assert!(die(80, 1) <= 2);
 }
 
@@ -232,8 +233,8 @@ fn programs_that_come_later_are_given_their_due_and_one_that_dies_leaves_its() {
     assert!(got.error(&weights[..2]) <= 0.03, "{got:?}");
 }
 
-/// How many times as long as alone a program of phases takes beside one that computes for ever, on so many cores.
-/// Each phase has four tasks of `task` for each core, after `gap` in which it is serial. Times are in nanoseconds.
+/// Returns the slowdown factor of a program of phases while a program that computes for ever runs too, on `cores`
+/// cores. Each phase has a serial part of `gap` ns, and then four tasks of `task` ns for each core.
 fn slowdown(cores: usize, gap: u64, task: u64) -> f64 {
     const BESIDE: u64 = 100 * MS;
     let workers = cores as u32;
@@ -255,7 +256,7 @@ fn slowdown(cores: usize, gap: u64, task: u64) -> f64 {
 fn phases_have_their_share_on_many_cores_however_short_the_gaps() {
     for (cores, gap_us, task_us) in [(8, 5, 40), (8, 60, 10), (8, 60, 40), (8, 200, 40), (8, 600, 10), (16, 60, 40)] {
         let slowdown = slowdown(cores, gap_us * 1_000, task_us * 1_000);
-        // Half of the cores: each phase takes twice as long.
+        // With half of the cores, the parallel part of each phase takes twice as long.
         let due = (gap_us + 8 * task_us) as f64 / (gap_us + 4 * task_us) as f64;
         println!("{cores} cores, gaps of {gap_us} µs, phases of {}: {slowdown:.2}, due {due:.2}", 4 * task_us);
         assert!(slowdown <= 1.2 * due, "{slowdown:.2}");
@@ -264,25 +265,24 @@ fn phases_have_their_share_on_many_cores_however_short_the_gaps() {
 
 #[test]
 fn what_a_gap_has_lent_is_back_for_the_next_phase() {
-    // Longer than a core is left to its owner.
+    // The gap is longer than the time for which an unused core is left to its owner.
     let slowdown = slowdown(8, 2_000_000, 200_000);
     let due = (2_000.0 + 8.0 * 200.0) / (2_000.0 + 4.0 * 200.0);
     println!("{slowdown:.2}, due {due:.2}");
     assert!(slowdown <= 1.1 * due);
 }
 
-/// When the second of two programs begins.
+/// The time at which the second of two programs begins.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Begins {
-    /// Once the first was alone for a while.
+    /// The second begins after the first has been alone for a while.
     Later,
-    /// With the first: neither is ever alone.
+    /// Both begin at once, so neither is ever alone.
     AtOnce,
 }
 
-/// How many times as long as alone each of two programs takes for its work, where both are under this policy. One
-/// has phases, with a serial gap and four tasks for each core; the other computes for ever. Times are in
-/// nanoseconds.
+/// Returns the slowdown factors of two programs under one policy. One has phases, with a serial part of `gap` ns and
+/// four tasks of `task` ns for each core; the other computes for ever.
 fn slowdowns(begins: Begins, cores: usize, policy: &str, gap: u64, task: u64) -> [f64; 2] {
     let (policy, workers): (Policy, _) = (policy.parse().unwrap(), cores as u32);
     let phases = || Box::new(ForkJoin::new(gap, task, 4 * workers, u32::MAX, Fork::Tree));
@@ -297,13 +297,13 @@ fn slowdowns(begins: Begins, cores: usize, policy: &str, gap: u64, task: u64) ->
     let one = host.submit(0, phases(), policy, workers, 1);
     host.run(100 * MS, 10_000).unwrap();
     let alone = rates(&mut host, &[one], 700 * MS)[0];
-    // From one probe of two programs to the next.
+    // The time from one probe of two programs to the next.
     const PERIOD: u64 = PROBES_EVERY * 2 * TURN.as_nanos() as u64;
     let (one, at, wait, lasts) = match begins {
         Begins::Later => (one, host.now(), 1_000 * MS, 2_000 * MS),
         Begins::AtOnce => {
             host = Host::new(cores, Costs::default(), 1);
-            // Later than the first probe, which begins with the clock.
+            // This is later than the first probe, which begins with the clock.
             let at = 400 * MS;
             (host.submit(at, phases(), policy, workers, 1), at, PERIOD, PERIOD)
         }
@@ -314,7 +314,7 @@ fn slowdowns(begins: Begins, cores: usize, policy: &str, gap: u64, task: u64) ->
     [alone / beside[0], cores as f64 / beside[1]]
 }
 
-/// By how much the slowdowns are apart under equal shares, and under equal slowdown.
+/// Checks that the slowdowns of two programs differ less under equal slowdown than under equal shares.
 fn apart(machines: &[(usize, u64, u64)]) {
     for (cores, gap_us, task_us) in machines.iter().copied() {
         let [equal, slowdown, time] = ["equal", "slowdown", "time"].map(|share| {
@@ -325,10 +325,10 @@ fn apart(machines: &[(usize, u64, u64)]) {
         );
         let apart = |[one, other]: [f64; 2]| (one - other).abs();
         assert!(apart(slowdown) <= apart(equal) / 2.0, "{cores} cores");
-        // Of longer gaps the cores are lent; with many cores more of a turn goes before all are handed over.
+        // The cores of longer gaps are lent, and with many cores handing them over takes more of a turn.
         let is_gang = apart(time) <= 0.2 || gap_us > 500 || cores > 16;
         assert!(is_gang, "{cores} cores: a gang has all cores, for as long as any other");
-        // Together they do as much for each other.
+        // The weighted speedup must not suffer.
         let speedup = |[one, other]: [f64; 2]| 1.0 / one + 1.0 / other;
         assert!(speedup(slowdown) >= 0.97 * speedup(equal), "{cores} cores");
     }
@@ -376,7 +376,8 @@ fn tasks_that_block_hold_no_cores_that_others_could_use() {
     }
 }
 
-/// Tasks that wait for each other beside a program that computes, in times of the time that it takes on one core of its own.
+/// Returns the time of tasks that wait for each other while a program computes, relative to their time on a core of
+/// their own.
 fn waits_beside(tasks: &Network, workers: u32, seed: u64) -> f64 {
     let time = |cores: usize, beside: bool| {
         let mut host = Host::new(cores, Costs::default(), seed);
@@ -393,7 +394,7 @@ fn waits_beside(tasks: &Network, workers: u32, seed: u64) -> f64 {
 #[test]
 fn tasks_that_wait_for_each_other_beside_another_program_take_no_longer_than_on_a_core_of_their_own() {
     for tasks in [2, 4, 8, 16] {
-        // For a second, and for less than the coordinator needs to find a task that does not move.
+        // The runs take one second, or less than the coordinator needs to find a task that does not move.
         for strips in [10_000 / tasks as u32, 1_000 / tasks as u32] {
             let ring = Network::ring(tasks, strips, 100_000, 100);
             let wave = Network::wavefront(tasks, strips, 100_000, 1_000);

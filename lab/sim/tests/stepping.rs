@@ -1,4 +1,4 @@
-//! The job of `comity_sim::quanta::job` against one that looks at every processor in every step.
+//! Compares the job of `comity_sim::quanta::job` with a job that looks at every processor in every step.
 
 use std::collections::VecDeque;
 
@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
-/// A strand that runs: its name, the steps that are left, and when it started among all others.
+/// A running strand: its identifier, the steps that are left, and its number in the order of all starts.
 type Running = (u32, u64, u64);
 
 struct Worker {
@@ -20,7 +20,7 @@ struct Worker {
     event: Event,
 }
 
-/// One job, written down as the paper tells it, and as slow as that is.
+/// A job that follows the paper's description literally, and is slow.
 struct Slow {
     program: ForkJoin,
     policy: Policy,
@@ -89,7 +89,7 @@ impl Slow {
         (0..allotment).collect()
     }
 
-    /// What each seated processor does in each step; the time of the end, if it came.
+    /// Runs each seated processor step by step. Returns the cycles, and the step at which the job ended, if it did.
     fn run(&mut self, from: u64, to: u64, allotment: u32) -> (Cycles, Option<u64>) {
         let seats = self.seats(allotment as usize);
         let (mut cycles, mut thieves) = (Cycles::default(), Vec::new());
@@ -119,7 +119,7 @@ impl Slow {
             if now == to {
                 break;
             }
-            // A thief that finds something now works from the next step on.
+            // A thief that finds a strand now works from the next step on.
             let works: Vec<usize> =
                 seats.iter().copied().filter(|worker| self.workers[*worker].running.is_some()).collect();
             thieves.retain(|thief| !self.steal_or_mug(*thief, &mut cycles));

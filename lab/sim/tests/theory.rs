@@ -1,4 +1,5 @@
-//! What is proved of work stealing, as an oracle: bounds that no schedule passes, and those that a good one keeps.
+//! Proved bounds of work stealing as an oracle: bounds that no schedule passes, and bounds that a good schedule
+//! keeps.
 
 use comity_sim::availability::Profile;
 use comity_sim::program::{Fork, ForkJoin, Program};
@@ -19,8 +20,7 @@ fn schedulers() -> impl Strategy<Value = ThreadScheduler> {
 }
 
 proptest! {
-    /// max(T₁/P̄, T∞) ≤ T, whatever is available and whichever thread scheduler runs; and no cycle is lost or
-    /// counted twice.
+    /// Checks max(T₁/P̄, T∞) ≤ T for any availability and any thread scheduler. No cycle is lost or counted twice.
     #[test]
     fn no_schedule_is_shorter_than_the_work_or_the_critical_path(
         program in programs(),
@@ -43,8 +43,8 @@ proptest! {
     }
 }
 
-/// T ≤ T₁/P + c·T∞ in expectation on P processors (Blumofe and Leiserson 1999). The proof gives a constant of some
-/// tens.
+/// Checks T ≤ T₁/P + c·T∞ in expectation on P processors (Blumofe and Leiserson 1999). The proof gives a constant c
+/// of some tens.
 #[test]
 fn on_a_fixed_number_of_processors_time_is_work_over_them_and_a_few_critical_paths() {
     let mut worst = (0.0, String::new());

@@ -1,5 +1,6 @@
-//! Small random hosts with faults, under every row of the catalog: what must hold is looked at after every event.
-//! `COMITY_HOSTS` is how many for each row, 150 otherwise.
+//! Small random hosts with faults, under every row of the catalog. The cheap invariants are checked after every
+//! event, all of them after one in `COMITY_CHECK_EVERY`. `COMITY_HOSTS` sets the number of hosts for each row; the
+//! default is 150.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -50,8 +51,9 @@ impl Work {
     }
 }
 
-/// Processes that do their parts of a row of messages between any two of them. The row has an end: no process waits
-/// for a message that comes later in it. So they come to that end, whichever runs when.
+/// Creates processes that send messages to each other. A random sequence of messages is divided among them, so no
+/// process waits for a message that comes later in the sequence. All processes therefore end, in whatever order they
+/// run.
 fn network(random: &mut impl Rng) -> Network {
     let processes = random.random_range(2..12usize);
     let mut steps = vec![Vec::new(); processes];
@@ -76,7 +78,7 @@ fn network(random: &mut impl Rng) -> Network {
     Network::new(steps, &capacities)
 }
 
-/// The policy with a quantum that small programs live to see.
+/// Gives the policy a quantum short enough for small programs.
 fn hasty(policy: Policy, random: &mut impl Rng) -> Policy {
     let has_quantum = Row::of(&policy).parameters.iter().any(|parameter| parameter.key == "quantum_us");
     if !has_quantum || random.random_range(0..8) == 0 {
@@ -86,7 +88,7 @@ fn hasty(policy: Policy, random: &mut impl Rng) -> Policy {
     format!("{policy}{separator}quantum_us={}", random.random_range(100..2_000)).parse().unwrap()
 }
 
-/// One host: its first program is under `policy`, others under any.
+/// Creates a host. Its first program is under `policy`, the others under any policy.
 fn host(policy: Policy, seed: u64) -> (Host, Vec<Submitted>) {
     let mut random = stream(seed, 0);
     let all: Vec<Policy> = Policy::all().collect();
@@ -130,7 +132,7 @@ fn break_things(host: &mut Host, cores: usize, programs: usize, random: &mut imp
     host.yield_to_peers(random.random());
 }
 
-/// What programs are asked while they run, also such as have ended, or share no cores.
+/// Sends requests to programs while they run. Some of the programs have ended or share no cores.
 fn ask_programs(host: &mut Host, programs: usize, random: &mut impl Rng) {
     for _ in 0..random.random_range(0..6) {
         let request = match random.random_range(0..6) {
@@ -143,7 +145,7 @@ fn ask_programs(host: &mut Host, programs: usize, random: &mut impl Rng) {
         };
         let (at, program) = (random.random_range(0..20_000_000), random.random_range(0..programs as u32));
         host.order(at, program, request);
-        // Some rest is cut short, or made longer.
+        // Some pauses are cut short, or made longer.
         if let Request::Pause(length) = request
             && random.random()
         {
@@ -156,7 +158,7 @@ fn ask_programs(host: &mut Host, programs: usize, random: &mut impl Rng) {
     }
 }
 
-/// The same, of networks of tasks that block, with the locks of queues and without.
+/// Creates a host with networks of tasks that block, with the locks of queues and without.
 fn host_of_networks(policy: Policy, seed: u64) -> (Host, Vec<Submitted>) {
     let mut random = stream(seed, 1);
     let all: Vec<Policy> = Policy::all().collect();
@@ -191,7 +193,7 @@ fn host_of_networks(policy: Policy, seed: u64) -> (Host, Vec<Submitted>) {
     (host, submitted)
 }
 
-/// The same, of programs with threads that wait in system calls, or are throttled.
+/// Creates a host with programs whose threads wait in system calls, or are throttled.
 fn host_that_waits(policy: Policy, seed: u64) -> (Host, Vec<Submitted>) {
     let mut random = stream(seed, 2);
     let all: Vec<Policy> = Policy::all().collect();
@@ -234,7 +236,7 @@ fn sound_with_waits(policy: Policy, seed: u64) -> Result<Vec<Fate>, String> {
     outcome(host, submitted)
 }
 
-/// A kernel for a host of so many cores: any version, with any task groups, ticks, sockets, hardware threads,
+/// Draws a kernel for a host of `cores` cores: any version, with any task groups, ticks, sockets, hardware threads,
 /// bandwidth and places of memory.
 fn linux(cores: usize, seed: u64) -> Linux {
     let mut random = stream(seed, 3);
@@ -253,7 +255,7 @@ fn linux(cores: usize, seed: u64) -> Linux {
     }
 }
 
-/// The three kinds of hosts in turn, with such a kernel.
+/// Creates one of the three kinds of hosts in turn, with a Linux kernel.
 fn host_on_linux(policy: Policy, seed: u64) -> (Host, Vec<Submitted>, Linux) {
     let (mut host, submitted) = match seed % 3 {
         0 => host(policy, seed),
@@ -272,7 +274,7 @@ fn sound_on_linux(policy: Policy, seed: u64) -> Result<Vec<Fate>, String> {
     outcome(host, submitted).map_err(|what| format!("{linux:?}: {what}"))
 }
 
-/// What the processes have received, if they run one at a time.
+/// Returns what the processes receive if they run one at a time.
 fn received(mut network: Network) -> Vec<u64> {
     let mut ready: Vec<u32> = network.start().iter().map(|strand| strand.id).collect();
     while let Some(process) = ready.pop() {
@@ -285,7 +287,7 @@ fn received(mut network: Network) -> Vec<u64> {
     network.digests()
 }
 
-/// Everything that must hold is looked at after one event of so many: `COMITY_CHECK_EVERY`.
+/// The number of events between two complete checks: `COMITY_CHECK_EVERY`.
 fn check_every() -> u64 {
     std::env::var("COMITY_CHECK_EVERY").map_or(16, |every| every.parse().expect("a number of events"))
 }
@@ -301,7 +303,8 @@ fn outcome(mut host: Host, submitted: Vec<Submitted>) -> Result<Vec<Fate>, Strin
         let expect =
             |holds: bool, what: &str| if holds { Ok(()) } else { Err(format!("{what}: {fate:?}, {program:?}")) };
         let (spent, work) = (fate.spent.work, program.work());
-        // Beside a hardware thread in use, or with memory that others use, the same work takes longer.
+        // The same work takes longer while the core's other hardware thread is in use, or while others use the
+        // memory.
         let is_done = spent == work || is_slowed && spent > work && spent < 24 * work;
         expect(fate.ended.is_none() || is_done, "a program that ended has done its work, once")?;
         expect(fate.ended.is_some() || spent < work || is_slowed, "a program that has not ended has work left")?;
@@ -315,17 +318,17 @@ fn outcome(mut host: Host, submitted: Vec<Submitted>) -> Result<Vec<Fate>, Strin
     Ok(fates)
 }
 
-/// Whether its workers ever rest.
+/// True if the policy's workers ever rest.
 fn sleeps(policy: Policy) -> bool {
     Row::of(&policy).waking != Waking::AlwaysAwake || policy.shares_cores()
 }
 
-/// How many hosts there are for each row of the catalog.
+/// The number of hosts for each row of the catalog.
 fn hosts() -> u64 {
     std::env::var("COMITY_HOSTS").map_or(150, |count| count.parse().expect("a number of hosts"))
 }
 
-/// Runs as many hosts under each policy. Some programs must end in time, and some must not.
+/// Runs that number of hosts under each policy. Some programs must end in time, and some must not.
 fn run_hosts_of_every_policy(host: impl Fn(Policy, u64) -> Result<Vec<Fate>, String>) {
     let count = hosts();
     let (mut ended, mut left) = (0, 0);
@@ -361,7 +364,7 @@ fn what_must_hold_holds_under_every_row_of_the_catalog() {
         }
         println!("{policy}: {counts:?}");
         assert!(counts.preemptions > count, "{policy}: the hosts are too much alike");
-        // A worker under DWS retires, and sleeps only where its program is alone: about once on a host.
+        // A worker under DWS retires, and sleeps only if its program is alone: about once on a host.
         assert_eq!(counts.sleeps > count / 2, sleeps(policy), "{policy}: {counts:?}");
         assert!(counts.lost == 0 || policy.shares_cores(), "{policy}: {counts:?}");
         lost += counts.lost;
@@ -425,7 +428,7 @@ fn what_is_deferred_comes_out_as_if_it_were_stepped_through() {
         }
     }
     println!("{alike} of {compared} alike, {events} events in place of {stepped}, attempts {attempts:?}");
-    // The others met an attempt and a push at the very same nanosecond, and went on differently.
+    // The other runs met an attempt and a push at the very same nanosecond, and continued differently.
     assert!(alike * 20 >= compared * 19, "{alike} of {compared}");
     assert!(attempts[0].abs_diff(attempts[1]) < attempts[1] / 1_000, "{attempts:?}");
     assert!(events * 20 < stepped * 19, "{events} events, {stepped} one by one");
@@ -437,13 +440,13 @@ fn one_seed_gives_one_outcome() {
         let all = || Policy::all().flat_map(move |policy| (0..20).map(move |seed| fates(policy, seed).unwrap()));
         let outcome: Vec<Vec<Fate>> = all().collect();
         assert!(outcome.iter().eq(all().collect::<Vec<_>>().iter()));
-        // FNV-1a. The same everywhere: see `lab/papers/tests/determinism.rs`.
+        // FNV-1a gives the same value on all machines: see `lab/papers/tests/determinism.rs`.
         let digest = format!("{outcome:?}")
             .bytes()
             .fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
         format!("{digest:016x}")
     };
-    // A row more in the catalog changes all: the programs beside the first are under any.
+    // A new row in the catalog changes all digests: the programs after the first are under any policy.
     let digests = [sound, sound_with_networks, sound_with_waits, sound_on_linux].map(digest);
     assert_eq!(digests, ["ce2dbb4ea7c89ae1", "339f49aeae91b073", "b509b93d4d2e81ce", "0e5869f9eface8dd"]);
 }
@@ -458,7 +461,7 @@ fn a_record_is_answered_again_and_by_another_policy_is_not() {
         host.run(10_000_000, 1_000).unwrap();
         drop(host);
         let lines = Rc::into_inner(lines).unwrap().into_inner();
-        // As it lies in a file.
+        // The lines take the form that they have in a file.
         let written: Vec<String> = lines.iter().map(|line| serde_json::to_string(line).unwrap()).collect();
         let read: Vec<Line> = written.iter().map(|line| serde_json::from_str(line).unwrap()).collect();
         assert_eq!(read, lines);
@@ -485,7 +488,7 @@ fn a_program_that_finds_the_table_full_goes_on_without_it() {
         let program = ForkJoin::new(1_000, 10_000, 4, 1, Fork::AtOnce);
         host.submit(0, Box::new(program), Policy::default(), 1, nth);
     }
-    // The places of the dead can be had again.
+    // The slots of dead programs can be taken again.
     for nth in 0..10 {
         host.kill(10, nth);
         host.submit(20 + u64::from(nth), Box::new(ForkJoin::new(1, 1, 1, 1, Fork::AtOnce)), Policy::default(), 1, 7);
@@ -497,8 +500,9 @@ fn a_program_that_finds_the_table_full_goes_on_without_it() {
     assert_eq!(fates.iter().map(|fate| fate.counts.unshared).sum::<u64>(), 1);
 }
 
-/// Tasks that spin on flags hold their workers, on fewer cores than there are tasks, and beside a program of the
-/// same policy. As each task looks for the one before it, and those begin in order, all end under every policy.
+/// Checks that tasks that spin on flags end under every policy. The tasks hold their workers, on fewer cores than
+/// tasks, while a program of the same policy runs. Each task looks for the one before it, and they begin in order, so
+/// all end.
 #[test]
 fn a_wavefront_ends_under_every_policy_on_any_number_of_workers() {
     let mut in_vain = 0;
@@ -516,12 +520,12 @@ fn a_wavefront_ends_under_every_policy_on_any_number_of_workers() {
             assert_eq!(fate.spent.work, work + looked, "{policy}: what was looked for in vain is in no other sum");
         }
     }
-    // Not where each program has one core.
+    // No look is in vain if each program has one core.
     assert!(in_vain >= 20, "{in_vain}");
 }
 
-/// Tasks that sleep in their workers until another task wakes them, beside a program of the same policy. All end where
-/// each task has a worker.
+/// Checks tasks that sleep in their workers until another task wakes them, while a program of the same policy runs.
+/// All end if each task has a worker.
 #[test]
 fn a_ring_of_tasks_that_keep_their_workers_ends_under_every_policy() {
     for policy in Policy::all() {

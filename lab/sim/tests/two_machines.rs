@@ -1,21 +1,21 @@
-//! The two simulated machines side by side: the same policy, the same program and unit costs.
+//! Compares the two simulated machines: they run the same policy and program, with unit costs.
 //!
 //! A unit is a step of A-STEAL's machine, and [`UNIT`] nanoseconds of a host with a core for each worker. An
-//! instruction costs one, and so does an attempt to steal, with all that the policy does before it. Nothing else
-//! costs anything.
+//! instruction costs one unit. An attempt to steal costs one unit, including everything that the policy does before
+//! it. Nothing else costs anything.
 //!
 //! # Where the two agree exactly
 //!
-//! A thief that starts an attempt at `t` looks at its victim at once on A-STEAL's machine, after all strands that
-//! end at `t`. On the host it looks at the end of the attempt, at `t + 1`. Either way it begins what it finds at `t +
-//! 1`. So the two differ only where a strand ends at `t + 1` and the look comes after that. A serial strand is
-//! therefore a little longer on the host than its units ([`Units::late`]), by more than all that came before: the
-//! looks of that unit come first. What remains is that an owner may take the last strand of its queue in the unit
-//! of the look; the programs below leave no room for that. Then time, work and attempts are equal, and so is what
-//! each thief is told: the seeds of the thieves are the same.
+//! A thief that starts an attempt at `t` looks at its victim at once on A-STEAL's machine, after all strands that end
+//! at `t`. On the host it looks at the end of the attempt, at `t + 1`. On both it begins the strand that it finds at
+//! `t + 1`. So the two differ only where a strand ends at `t + 1` and the look comes after that. A serial strand is
+//! therefore a little longer on the host than its units ([`Units::late`]), by more than all earlier delays together:
+//! then the looks of that unit come first. One difference remains: an owner may take the last strand of its queue in
+//! the unit of the look. The programs below leave no room for that. Then time, work and attempts are equal, and each
+//! thief is told the same, because the seeds of the thieves are the same.
 //!
-//! On a host all workers begin as thieves, and the first look finds the root. There a thief's first attempt is not
-//! its policy's ([`First`]), and what is compared begins after it.
+//! On a host all workers begin as thieves, and the first look finds the root. There a thief's first attempt does not
+//! follow its policy ([`First`]), and the comparison begins after that attempt.
 
 use std::sync::{Arc, Mutex};
 
@@ -32,22 +32,22 @@ use rand::RngExt;
 /// Nanoseconds of a unit on the host.
 const UNIT: u64 = 1 << 32;
 
-/// More than the nanoseconds by which a thief is behind its units: those of its yields and looks that are not in
-/// [`Costs::steal`].
+/// An upper bound of the nanoseconds by which a thief is behind its units. They come from those of its yields and
+/// looks that are not part of [`Costs::steal`].
 const DRIFT: u64 = 1 << 14;
 
-/// Nothing is to end a turn.
+/// A length in nanoseconds that no turn reaches.
 const FOR_EVER: u64 = 1 << 60;
 
-/// A policy, the same with a first attempt of its own, and what an attempt costs beside the steal: a yield, a look
-/// for a queue, or both.
+/// A policy for A-STEAL's machine, its variant for a host with another first attempt, and the nanoseconds of an
+/// attempt in addition to the steal: for a yield, a look for a queue, or both.
 struct Same {
     policy: &'static Row,
     on_a_host: &'static Row,
     beside: u64,
 }
 
-/// Looks outside once, and is then its policy's thief.
+/// A thief that looks outside once, and then follows its policy.
 struct First {
     policy: Box<dyn Thief>,
     looks: bool,
@@ -59,7 +59,7 @@ impl Thief for First {
             return self.policy.next(event);
         }
         match event {
-            // A worker's attempt to rob itself looks outside only. That of worker 0 is the first of all to be over.
+            // A worker's attempt to rob itself only looks outside. Worker 0 completes such an attempt first.
             Event::DequeEmpty { .. } => Action::StealFrom(WorkerId(0)),
             Event::Injected => {
                 self.looks = false;
@@ -88,20 +88,20 @@ static A_STEAL_ON_A_HOST: Row =
 static PLAIN: Row = plain::ROW;
 static PLAIN_ON_A_HOST: Row = Row { rest: |victims, values| first((plain::ROW.rest)(victims, values)), ..plain::ROW };
 
-/// Those under which thieves never sleep, and `plain`, where they find something before they do in the programs
-/// below.
+/// The policies under which thieves never sleep, and `plain`. In the programs below, the thieves of `plain` find
+/// something before they sleep.
 static ALL: [Same; 4] = [
     Same { policy: &ABP, on_a_host: &ABP_ON_A_HOST, beside: 1 },
     Same { policy: &ABP_MUG, on_a_host: &ABP_MUG_ON_A_HOST, beside: 2 },
     Same { policy: &A_STEAL, on_a_host: &A_STEAL_ON_A_HOST, beside: 1 },
-    // It yields after a round.
+    // The thieves of `plain` yield after a round.
     Same { policy: &PLAIN, on_a_host: &PLAIN_ON_A_HOST, beside: 0 },
 ];
 
-/// How many instructions the last strand has, which follows all others.
+/// The number of instructions of the last strand, which follows all others.
 const LAST: u64 = 1;
 
-/// Phases, in each of which the oldest strand, the one that is robbed first, is by so many units longer than the
+/// A program of phases. In each phase the oldest strand, which is stolen first, is `longer` units longer than the
 /// others.
 #[derive(Clone, Debug)]
 struct Phases {
@@ -115,15 +115,15 @@ impl From<ForkJoin> for Phases {
     }
 }
 
-/// A program in units of so many nanoseconds, which ends with a serial strand.
+/// A program in units of `unit` nanoseconds, which ends with a serial strand.
 struct Units {
     program: ForkJoin,
     unit: u64,
-    /// By how much the next serial strand is longer: more than all before together, and [`DRIFT`].
+    /// The additional length of the next serial strand, in nanoseconds: more than all before together, and [`DRIFT`].
     late: u64,
-    /// By how many units the oldest strand of a parallel phase is longer than the others.
+    /// The units by which the oldest strand of a parallel phase is longer than the others.
     longer: u64,
-    /// Strands that are ready or run.
+    /// The number of strands that are ready or run.
     left: u64,
     is_last: bool,
 }
@@ -134,7 +134,7 @@ impl Units {
         Units { program, unit, late, longer, left: 1, is_last: false }
     }
 
-    /// Serial strands are number 0.
+    /// Scales a strand to nanoseconds. Serial strands have the number 0.
     fn scaled(&mut self, strand: Strand) -> Strand {
         let late = if strand.id == 0 { self.late } else { 0 };
         self.late += late;
@@ -178,7 +178,7 @@ impl Program for Units {
     }
 }
 
-/// In units.
+/// The outcome of a run, in units.
 #[derive(Debug, PartialEq)]
 struct Run {
     time: u64,
@@ -188,7 +188,8 @@ struct Run {
 
 fn on_quanta(same: &Same, program: &Phases, processors: u32, seed: u64) -> Run {
     let program = Units::new(program, 1);
-    // As many deques as processors, and all of these the job's: the thieves keep their seeds, and nothing is mugged.
+    // There is a deque for each processor, and all processors are the job's. So the thieves keep their seeds, and
+    // nothing is mugged.
     let (policy, random) = (Policy::of(same.policy), stream(seed, 0));
     let mut job = Job::new(Box::new(program), policy, Deques::PerProcessor, processors, random);
     let cycles = job.run(0, FOR_EVER, processors);
@@ -210,17 +211,17 @@ fn on_threads(same: &Same, program: &Phases, processors: u32, seed: u64) -> Run 
     };
     let mut host = Host::new(processors as usize, costs, 1);
     host.without_table();
-    // What the job draws for its thieves.
+    // This is the seed that the job draws for its thieves.
     let seed = stream(seed, 0).random();
     let program = Units::new(program, UNIT);
     host.submit(0, Box::new(program), Policy::of(same.on_a_host), processors, seed);
     host.run(u64::MAX, 100_000).unwrap();
     let fate = host.fate(0);
     let ended = fate.ended.expect("it ends");
-    // So is every nanosecond of every core.
+    // Every nanosecond of every core is counted once.
     assert_eq!(fate.spent.total(), ended * u64::from(processors), "{fate:?}");
     assert_eq!(fate.counts.sleeps, 0);
-    // All but worker 0 have tried to rob that once before.
+    // All workers but worker 0 have tried to rob worker 0 once before.
     let first = u64::from(processors) - 1;
     let in_units = |nanoseconds: u64| (nanoseconds + UNIT / 2) / UNIT;
     Run { time: in_units(ended - costs.steal), work: in_units(fate.spent.work), attempts: fate.counts.attempts - first }
@@ -241,7 +242,7 @@ fn forks() -> impl Strategy<Value = Fork> {
 }
 
 proptest! {
-    /// One processor never steals: time is work.
+    /// Checks that one processor never steals: time is work.
     #[test]
     fn alone_a_processor_takes_as_long_as_the_work_on_both(
         (serial, parallel, width, iterations, fork) in (1..30u64, 1..30u64, 1..40u32, 1..6u32, forks()),
@@ -252,7 +253,7 @@ proptest! {
         prop_assert_eq!(on_quanta(&ALL[0], &program.clone().into(), 1, seed).time, program.work() + LAST);
     }
 
-    /// All but one processor try to steal in every unit: time is the critical path.
+    /// Checks that all but one processor try to steal in every unit: time is the critical path.
     #[test]
     fn a_chain_takes_its_length_on_both((serial, parallel) in (1..14u64, 1..14u64), processors in 2..12u32, seed: u64) {
         let program = ForkJoin::new(serial, parallel, 1, 1, Fork::AtOnce);
@@ -262,9 +263,9 @@ proptest! {
         prop_assert_eq!(on_quanta(&ALL[0], &program.into(), processors, seed), chain);
     }
 
-    /// A strand for each processor, in one deque: each thief finds one with its first draw of that deque's owner,
-    /// whichever thief comes first. The strands are long enough that all have begun before one ends: a thief draws
-    /// 40 P times in vain once in e⁴⁰.
+    /// Checks programs with one strand for each processor, all in one deque. Each thief finds one with its first draw
+    /// of that deque's owner, in any order of the thieves. The strands are long enough that all have begun before one
+    /// ends: that a thief draws 40 P times in vain has a probability of about e⁻⁴⁰.
     #[test]
     fn as_many_strands_as_processors_are_found_after_as_many_attempts_on_both(
         serial in 1..20u64,
@@ -275,9 +276,9 @@ proptest! {
         agree(ForkJoin::new(serial, parallel, processors, 1, Fork::AtOnce), processors, seed)?;
     }
 
-    /// Of two processors each has one victim, and nothing is left to chance. The owner ends strands w₂ apart, the
-    /// thief w₂ + 1. So one ends a unit after the other when they have had 2w₂ − 1 strands, and not in a phase that
-    /// has fewer.
+    /// Checks two processors: each has one victim, and nothing is left to chance. The owner ends strands w₂ apart,
+    /// the thief w₂ + 1. So one ends a unit after the other when they have had 2w₂ − 1 strands, which a phase with
+    /// fewer strands does not reach.
     #[test]
     fn two_processors_share_phases_alike_on_both(
         (serial, parallel) in (1..12u64, 2..12u64),
@@ -289,8 +290,8 @@ proptest! {
         agree(ForkJoin::new(serial, parallel, width, iterations, Fork::AtOnce), 2, seed)?;
     }
 
-    /// Of three strands the owner begins the newest and the thief the oldest, which is the longest; then the owner
-    /// takes the third.
+    /// Checks phases of three strands. The owner begins the newest and the thief the oldest, which is the longest;
+    /// then the owner takes the third.
     #[test]
     fn a_thief_takes_the_oldest_on_both(
         (serial, parallel, longer) in (1..9u64, 2..9u64, 1..9u64),
@@ -304,11 +305,11 @@ proptest! {
     }
 }
 
-/// With more processors the order in which those come that come in the same unit is not the same on both. It moves
-/// a strand's begin by at most a unit, and a strand of the critical path that begins a unit later delays the end by
-/// a unit. What else differs is chance: which thief robs which victim. So the means are within one unit for each
-/// strand of the critical path, and the error of a mean: here four times its estimate. The attempts follow, for P·T
-/// is work and attempts on both.
+/// Checks that the mean times on both machines are close. With more processors, the order of thieves that come in the
+/// same unit differs. It moves the begin of a strand by at most a unit, and each such strand of the critical path
+/// delays the end by a unit. All other differences are chance: which thief robs which victim. So the means differ by
+/// at most one unit for each strand of the critical path, plus the error of a mean, here four times its estimate. The
+/// attempts follow, because P·T is the sum of work and attempts on both.
 #[test]
 fn any_program_takes_as_long_on_both_in_the_mean() {
     const SEEDS: u64 = 40;
@@ -335,7 +336,7 @@ fn any_program_takes_as_long_on_both_in_the_mean() {
                 assert!((one - other).abs() <= bound, "{setting}: {one} and {other}, within {bound}");
                 for Run { time, work, attempts } in quanta.iter().chain(&threads) {
                     let (total, counted) = (time * u64::from(processors), work + attempts);
-                    // On the host an attempt is counted when it is over.
+                    // The host counts an attempt when it is over.
                     assert!(total.abs_diff(counted) <= u64::from(processors), "{setting}: {total} and {counted}");
                 }
             }
@@ -343,7 +344,7 @@ fn any_program_takes_as_long_on_both_in_the_mean() {
     }
 }
 
-/// The mean time, and the error of that.
+/// Returns the mean time, and its standard error.
 fn time(runs: &[Run]) -> (f64, f64) {
     let count = runs.len() as f64;
     let mean = runs.iter().map(|run| run.time as f64).sum::<f64>() / count;
@@ -351,7 +352,7 @@ fn time(runs: &[Run]) -> (f64, f64) {
     (mean, (variance / count).sqrt())
 }
 
-/// Notes which strands end, in order.
+/// A program that notes which strands end, in order.
 struct Noted {
     program: ForkJoin,
     ended: Arc<Mutex<Vec<u32>>>,
@@ -376,11 +377,11 @@ impl Program for Noted {
     }
 }
 
-/// Notes that its program has come.
+/// The note that the third program has begun.
 const CAME: u32 = u32::MAX;
 
 impl Noted {
-    /// A phase of twelve strands of so many steps; and where their ends will be noted.
+    /// Creates a phase of twelve strands of `length` steps. Returns it with the list in which the ends will be noted.
     fn phase(length: u64) -> (Noted, Arc<Mutex<Vec<u32>>>) {
         let ended = Arc::default();
         let program = ForkJoin::new(1, length, 12, 1, Fork::AtOnce);
@@ -388,10 +389,11 @@ impl Noted {
     }
 }
 
-/// Of two workers, the owner of the queue has lost its core before these strands ended. The other ends its own, the
-/// oldest of all then, and mugs: it begins the oldest that waits, and goes on with the newest. The owner's own
-/// strand, the newest of all, does not end at the same time. On A-STEAL's machine it is in the queue, and on the
-/// host a thread goes on with it.
+/// True if the strands ended in the order of a mugger. There are two workers, and the owner of the queue lost its
+/// core before these strands ended. The other worker ends its own strand, the oldest of all, and mugs: it begins the
+/// oldest that waits, and then continues with the newest. The owner's own strand is the newest of all. Its end is
+/// ignored, because it differs: on A-STEAL's machine the strand is in the queue, and on the host a thread continues
+/// with it.
 fn is_order_of_a_mugger(ended: &[u32]) -> bool {
     let mut waiting = ended.to_vec();
     waiting.sort_unstable();
@@ -405,7 +407,7 @@ fn is_order_of_a_mugger(ended: &[u32]) -> bool {
 fn a_mugger_begins_the_oldest_strand_on_both() {
     let policy = Policy::of(&a_steal::ROW);
     for before in [25, 31, 44] {
-        // Which processor goes is drawn: here those runs in which it is the owner's.
+        // The processor that leaves is drawn. Only the runs in which it is the owner's count.
         let mut muggings = 0;
         for seed in 0..10 {
             let (program, ended) = Noted::phase(10);
@@ -422,8 +424,8 @@ fn a_mugger_begins_the_oldest_strand_on_both() {
         }
         assert!(muggings > 0);
 
-        // Another program has the first core, and ends. A third takes a core, and the owner's is the one that is
-        // not the program's own.
+        // Another program has the first core, and ends. A third program then takes a core. It takes the one that the
+        // second program only borrowed, on which the queue's owner runs.
         let mut host = Host::new(2, Costs { slice: FOR_EVER, ..Costs::default() }, 1);
         let milliseconds = |count: u64| 1_000_000 * count;
         let serial = |length| ForkJoin::new(milliseconds(length), 1, 1, 1, Fork::AtOnce);
@@ -440,7 +442,7 @@ fn a_mugger_begins_the_oldest_strand_on_both() {
     }
 }
 
-/// Notes when it comes, and no ends before long.
+/// A program that notes its beginning, and has no strand that ends soon.
 struct Third(Noted);
 
 impl Program for Third {

@@ -1,5 +1,5 @@
-//! Virtual machines: small random scenarios with deaths and lost physical CPUs, in which everything that must hold
-//! is looked at after every event. `COMITY_SCENARIOS` is how many, 2000 otherwise.
+//! Small random scenarios of virtual machines with deaths and lost physical CPUs. All invariants are checked after
+//! every event. `COMITY_SCENARIOS` sets the number of scenarios; the default is 2000.
 
 use comity_policy::Policy;
 use comity_sim::hypervisor::{Scheduling, Vmm};
@@ -13,7 +13,7 @@ use rand_chacha::ChaCha8Rng;
 
 const SCHEDULERS: [Scheduling; 3] = [Scheduling::Credit, Scheduling::Balance, Scheduling::CoScheduling];
 
-/// Two in three are policies that ask for accelerations.
+/// Draws a policy. Two in three are policies that ask for accelerations.
 fn policy(random: &mut ChaCha8Rng) -> String {
     let accelerates: Vec<Policy> = Policy::all().filter(|policy| policy.accelerates().is_some()).collect();
     let all: Vec<Policy> = Policy::all().collect();
@@ -131,7 +131,7 @@ fn sound(written: &Written) -> Result<Outcome, String> {
     Ok(outcome)
 }
 
-/// Every second of the scenarios, from this one on.
+/// Runs every second scenario, beginning with number `first`.
 fn what_must_hold_holds_from(first: u64) {
     let count = std::env::var("COMITY_SCENARIOS").map_or(2_000, |count| count.parse().expect("a number of scenarios"));
     let (mut ended, mut left, mut vcpus, mut threads, mut moves) = (0, 0, 0, 0, [0; 2]);
@@ -165,19 +165,19 @@ fn what_must_hold_holds_in_random_scenarios_with_virtual_machines() {
     what_must_hold_holds_from(0);
 }
 
-/// Two tests, for two cores.
+/// The scenarios are divided between two tests, so that they can use two cores.
 #[test]
 fn what_must_hold_holds_in_the_other_half_of_them() {
     what_must_hold_holds_from(1);
 }
 
-/// Two machines with a program each, of which nothing is wrong.
+/// Returns a valid scenario of two machines with a program each.
 fn fine() -> Written {
     let text = include_str!("../../scenarios/vms.toml");
     toml_edit::de::from_str(text).unwrap()
 }
 
-/// What is answered to a scenario after a change.
+/// Returns the error that a changed scenario gets.
 fn refused(change: impl FnOnce(&mut Written)) -> String {
     let mut written = fine();
     change(&mut written);
@@ -276,7 +276,7 @@ fn a_guest_has_a_core_table_of_its_own_if_it_is_written() {
         outcome.programs.iter().find(|one| one.name == "other").unwrap().cycles.work
     };
     let unasked = worked(&written);
-    // It is in the table, so it can be asked to rest.
+    // The program is in the table, so it can be paused.
     written.orders = vec![WrittenOrder::Pause { at: 1_000_000, program: "other".into(), steps: 400_000_000 }];
     let paused = worked(&written);
     assert!(
@@ -312,7 +312,8 @@ fn a_guest_is_told_its_steal_time_if_it_is_written() {
     let untold = outcome("comity", "");
     assert_eq!(outcome("comity", ", steal_time = false"), untold);
     assert_eq!(outcome("comity:fold=off", ", steal_time = true"), untold);
-    // The program has folded: the host has no more virtual CPUs than physical ones to switch between.
+    // The program has folded: the guest uses no more virtual CPUs than there are physical ones, so the host switches
+    // less.
     let switches = |outcome: &Outcome| outcome.vmm.unwrap().switches;
     let told = outcome("comity", ", steal_time = true");
     assert!(switches(&told) * 10 < switches(&untold) * 9, "{told:?}, {untold:?}");

@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::turns::{SLICE, State, Turns, Vcpu};
 
-/// Two nodes of one CPU each and three entities on each, the first of them running.
+/// Creates a machine of two nodes with one CPU each. Each node has three entities, of which the first runs.
 fn machine() -> Turns {
     let mut machine = Turns::new(1, &[&[(0, 0), (0, 1), (0, 2)], &[(1, 0), (1, 1), (1, 2)]]);
     machine.next(0, 0);
@@ -39,7 +39,7 @@ fn a_slice_that_was_given_is_given_on_and_the_first_giver_pays() {
     machine.next(0, 5_000_000);
     machine.check();
     assert_eq!([0, 1, 2].map(|nth| machine.state((0, nth)).paid), [30_000_000, 0, 0]);
-    // All have their places, and the giver comes last.
+    // All entities have their places, and the giver comes last.
     assert_eq!(machine.running[0], Some(((0, 1), SLICE)));
     assert_eq!(machine.queues[0], [(0, 2), (0, 0)]);
 }
@@ -96,16 +96,16 @@ fn a_slice_that_is_over_before_the_switch_is_not_given() {
     assert_eq!(machine.state((0, 2)).part, Part::default());
 }
 
-/// What may happen on a machine of four CPUs and twelve entities.
+/// An event on a machine of four CPUs and twelve entities.
 #[derive(Clone, Copy, Debug)]
 enum Step {
-    /// The one that runs on a CPU gives its slice to another, if it may.
+    /// The entity that runs on a CPU gives its slice to another, if that is allowed.
     Gives(usize, usize, bool),
-    /// It leaves after so much of what it had left, in per cent.
+    /// The entity that runs on a CPU leaves after this percentage of its remaining slice.
     Leaves(usize, u64),
-    /// It blocks, and leaves.
+    /// The entity that runs on a CPU blocks after this percentage of its remaining slice.
     Blocks(usize, u64),
-    /// One that is blocked goes on.
+    /// A blocked entity wakes.
     Wakes(usize),
 }
 
@@ -119,8 +119,8 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 proptest! {
-    /// An entity is on one CPU, is accelerated by one at most, keeps its place, and leaves its node under
-    /// Robinhood-u alone. All time is paid for.
+    /// Checks that an entity is on one CPU, is accelerated by one entity at most, keeps its place, and leaves its
+    /// node only under Robinhood-u. All time is paid for.
     #[test]
     fn whatever_happens_all_keep_their_places_and_all_time_is_paid_for(
         steps in prop::collection::vec(step(), 1..200),
@@ -136,7 +136,7 @@ proptest! {
                     let candidate = (nth as u32 / 3, nth % 3);
                     let Some((current, _)) = machine.running[cpu] else { continue };
                     let payer = machine.part(current).initiator.unwrap_or(current);
-                    // Until the CPU switches, which is at once, no other decision is made there.
+                    // The CPU switches at once, so no second decision is made there before the switch.
                     if machine.part(current).candidate.is_none()
                         && accelerate(&mut machine, current, candidate, across_nodes).is_ok()
                     {

@@ -1,10 +1,10 @@
-//! What must hold after every event.
+//! The hypervisor's invariants, which must hold after every event.
 
 use super::{Hypervisor, Scheduling, Vcpu};
 use crate::acceleration::Part;
 
 impl Hypervisor {
-    /// Looks whether every virtual CPU is where it may be, and all credits are accounted for.
+    /// Checks that every virtual CPU is where it may be, and that all credits are accounted for.
     pub(crate) fn check(&self) -> Result<(), String> {
         self.vcpus.iter().enumerate().try_for_each(|(nth, vcpu)| {
             let wrong = |what| format!("virtual CPU {nth}: {what}: {vcpu:?}");
@@ -30,7 +30,8 @@ impl Hypervisor {
         if may_run != (on.is_some() || queued.is_some()) {
             return Err("it has something to do and no place, or a place and nothing to do");
         }
-        // It keeps its place while it is accelerated, and has none while it runs on its own slice.
+        // A virtual CPU keeps its place in a queue while it is accelerated, and has none while it runs on its own
+        // slice.
         if on.is_some() && (queued.is_some() != initiator.is_some() || queued != home) {
             return Err("it runs, and its place is not that which it was to keep");
         }

@@ -1,37 +1,38 @@
-//! The Credit scheduler, as Xen 4.2 has it (`xen/common/sched_credit.c`), from memory of its rules. A credit is a
-//! nanosecond here.
+//! The Credit scheduler of Xen 4.2 (`xen/common/sched_credit.c`), from memory of its rules. A credit is a nanosecond
+//! here.
 //!
-//! Every slice, each machine gets its part of all physical CPUs' time: by its weight, or by that times the number
-//! of its virtual CPUs that were seen running. These get equal parts of that. One that has credits is *under*, else
-//! *over*; one that wakes while it is under is *boosted* until a tick finds it running. The first of the highest
-//! priority runs next, for a slice. A physical CPU looks for a better one in the others' queues if its own first is
-//! over, or if it has none. A machine with a cap is parked while its virtual CPUs have used more than that.
+//! In every slice, each machine gets its part of all physical CPUs' time: by its weight, or by its weight times the
+//! number of its virtual CPUs that were seen running. These virtual CPUs get equal parts of that. A virtual CPU that
+//! has credits is *under*, else *over*. A virtual CPU that wakes while it is under is *boosted* until a tick finds it
+//! running. The first of the highest priority runs next, for a slice. If its own first virtual CPU is over, or its
+//! queue is empty, a physical CPU looks for a better one in the other queues. A virtual CPU with a cap is parked
+//! while it has used more than the cap allows.
 //!
-//! Left out: `vcpu_migration_delay` and the search for a better physical CPU at a tick (no physical CPU idles while
-//! one waits), yields, affinity.
+//! Left out: `vcpu_migration_delay` and the search for a better physical CPU at a tick (no physical CPU idles while a
+//! virtual CPU waits), yields, affinity.
 
 use super::{Due, Hypervisor, Scheduling, Vcpu, WeightOf};
 use crate::acceleration::Scheduler;
 
-/// Which virtual CPU comes before which.
+/// The priority of a virtual CPU, in ascending order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Priority {
-    /// It has used more than it has got.
+    /// The virtual CPU has used more credits than it has received.
     Over,
-    /// It has credits.
+    /// The virtual CPU has credits.
     Under,
-    /// It has woken, and had credits.
+    /// The virtual CPU has woken, and had credits.
     Boost,
 }
 
-/// What became of all credits.
+/// The account of all credits.
 #[derive(Debug, Default)]
 pub(super) struct Accounts {
-    /// Handed out, paid for time, and lost beyond the bounds of an account.
+    /// Credits that were handed out, paid for time, and lost beyond the bounds of an account.
     granted: i128,
     burnt: i128,
     forfeited: i128,
-    /// The sum of all active accounts after the last time.
+    /// The sum of all active accounts after credits were last handed out.
     balance: i64,
     /// Machines with active virtual CPUs, in the order in which they are served.
     active: Vec<usize>,
@@ -42,7 +43,7 @@ impl Accounts {
         self.burnt += i128::from(time);
     }
 
-    /// An account has so much from now on, as if it had come to that.
+    /// Sets an account to `credit`, as if it had reached that in the usual way.
     #[cfg(test)]
     pub(super) fn give(&mut self, vcpu: &mut Vcpu, credit: i64) {
         self.granted += i128::from(credit - vcpu.credit);
@@ -50,14 +51,14 @@ impl Accounts {
         vcpu.priority = if credit < 0 { Priority::Over } else { Priority::Under };
     }
 
-    /// What there must be in all accounts.
+    /// The sum that all accounts must have.
     pub(super) fn sum(&self) -> i128 {
         self.granted - self.burnt - self.forfeited
     }
 }
 
 impl Hypervisor {
-    /// The one that a physical CPU runs next; it is still in its queue.
+    /// Returns the virtual CPU that a physical CPU runs next. It stays in its queue.
     pub(super) fn first_by_credit(&self, pcpu: usize) -> Option<usize> {
         if self.pcpus[pcpu].offline {
             return None;
@@ -75,12 +76,12 @@ impl Hypervisor {
         found.find(|vcpu| self.may_come(**vcpu, pcpu)).copied().or(own)
     }
 
-    /// Whether one may come from another queue.
+    /// True if a virtual CPU may move to `pcpu` from another queue.
     pub(super) fn may_come(&self, vcpu: usize, pcpu: usize) -> bool {
         self.vmm.scheduler != Scheduling::Balance || !self.has_sibling(vcpu, pcpu)
     }
 
-    /// Puts one that wakes into its queue.
+    /// Puts a virtual CPU that wakes into its queue.
     pub(super) fn insert_woken(&mut self, vcpu: usize) {
         let one = &mut self.vcpus[vcpu];
         if one.priority == Priority::Under {
@@ -89,7 +90,8 @@ impl Hypervisor {
         self.insert(vcpu);
     }
 
-    /// One has come to a queue: an idle physical CPU takes it, or it takes the place of one of lower priority.
+    /// Called when a virtual CPU has come to a queue. An idle physical CPU takes it, or it preempts a virtual CPU of
+    /// lower priority.
     pub(super) fn tickle(&mut self, vcpu: usize) {
         let Some(pcpu) = self.vcpus[vcpu].queued else { return };
         self.offer(vcpu);
@@ -109,12 +111,13 @@ impl Hypervisor {
         }
     }
 
-    /// Of one that runs on another's slice, that one's.
+    /// Returns the priority of a virtual CPU. If it runs on another's slice, that is the priority of the slice's
+    /// giver.
     fn priority_of(&self, vcpu: usize) -> Priority {
         self.vcpus[self.vcpus[vcpu].part.initiator.unwrap_or(vcpu)].priority
     }
 
-    /// A tick: the one that runs pays, is not boosted any more, and gets credits from now on.
+    /// Handles a tick: the virtual CPU that runs pays, is no longer boosted, and gets credits from now on.
     pub(super) fn ticks(&mut self, pcpu: usize) {
         let tick = self.tick();
         self.plan(self.now + tick, Due::Tick(pcpu));
@@ -132,7 +135,7 @@ impl Hypervisor {
         }
     }
 
-    /// Credits are handed out (`csched_acct`).
+    /// Hands out credits (`csched_acct`).
     pub(super) fn account(&mut self) {
         self.plan(self.now + self.vmm.slice, Due::Account);
         (0..self.pcpus.len()).for_each(|pcpu| self.charge(pcpu));
@@ -152,7 +155,8 @@ impl Hypervisor {
             let most = (count * self.vmm.slice + part(owed)).min(cap.map_or(u64::MAX, |cap| cap * count));
             let mut fair = part(total);
             if fair < most {
-                // Its share is less than it could use: it comes first while others have more than they can.
+                // This machine's share is less than it could use: it is served first while others have more than they
+                // can use.
                 has_less = true;
                 order.push(vm);
             } else {
@@ -174,7 +178,8 @@ impl Hypervisor {
             let priority = |vcpu: &usize| std::cmp::Reverse(vcpus[*vcpu].priority);
             pcpus[pcpu].queue.make_contiguous().sort_by_key(priority);
         }
-        // A parked one's place is free; one that is not parked any more has one again.
+        // A parked virtual CPU releases its physical CPU. A virtual CPU that is no longer parked has a place in a
+        // queue again.
         (0..self.pcpus.len()).for_each(|pcpu| {
             let is_parked = |vcpu: usize| self.vcpus[vcpu].parked;
             if self.pcpus[pcpu].running.is_some_and(is_parked) {
@@ -197,7 +202,7 @@ impl Hypervisor {
         (first..first + self.shares[vm].vcpus).filter(|vcpu| self.vcpus[*vcpu].active)
     }
 
-    /// Gives a virtual CPU its credits; what it has then.
+    /// Gives a virtual CPU its credits. Returns its balance after that.
     fn pay_out(&mut self, vcpu: usize, credits: u64, cap: Option<u64>) -> i64 {
         let most = self.vmm.slice as i64;
         let one = &mut self.vcpus[vcpu];
@@ -215,7 +220,7 @@ impl Hypervisor {
             }
             unparked = std::mem::take(&mut one.parked);
             if one.credit > most {
-                // It was not there for long: it is left out until a tick sees it again.
+                // The virtual CPU has not run for long: it gets no credits until a tick finds it running again.
                 one.active = false;
                 one.credit /= 2;
             }

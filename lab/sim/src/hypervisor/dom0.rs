@@ -1,15 +1,15 @@
-//! Domain 0: the machine from which the others are managed. Each of its virtual CPUs wakes now and then, boosted,
-//! for a short while.
+//! Domain 0: the machine from which the others are managed. Each of its virtual CPUs wakes now and then, boosted, for
+//! a short while.
 //!
-//! What counts is that it interrupts: a virtual CPU that is interrupted goes behind the others of its priority. So
-//! the machines' slices, which begin in step on all physical CPUs, do not stay so.
+//! Its effect is that it interrupts: a virtual CPU that is interrupted goes behind the others of its priority.
+//! Therefore the machines' slices, which begin in step on all physical CPUs, do not stay in step.
 
 use rand::RngExt;
 
 use super::{Due, Hypervisor, Share};
 
 impl Hypervisor {
-    /// Its part of the machine.
+    /// Returns Domain 0's share of the machine.
     pub(super) fn dom0_share(pcpus: usize) -> Share {
         Share { vcpus: pcpus, weight: 256, cap: None }
     }
@@ -20,13 +20,14 @@ impl Hypervisor {
         (first..first + self.shares[vm].vcpus).for_each(|vcpu| self.sleep_in_dom0(vcpu));
     }
 
-    /// A virtual CPU of Domain 0 has nothing to do for a while.
+    /// Plans the next wake-up of a virtual CPU of Domain 0, which has nothing to do until then.
     fn sleep_in_dom0(&mut self, vcpu: usize) {
         let after = self.random.random_range(1..=2 * self.vmm.dom0_every);
         self.plan(self.now + after, Due::Dom0 { vcpu, wakes: true });
     }
 
-    /// It has something to do, or has done it. One that was interrupted does it again.
+    /// A virtual CPU of Domain 0 wakes, or has finished its work. If it was interrupted, it repeats the work when it
+    /// runs again.
     pub(super) fn dom0(&mut self, vcpu: usize, wakes: bool) {
         let is_done = !wakes && self.vcpus[vcpu].on.is_some();
         if !wakes && !is_done {
@@ -40,7 +41,7 @@ impl Hypervisor {
         self.sleep_in_dom0(vcpu);
     }
 
-    /// It runs, if it is one of Domain 0.
+    /// Plans the end of the work of a virtual CPU that begins to run, if it belongs to Domain 0.
     pub(super) fn runs_in_dom0(&mut self, vcpu: usize) {
         if Some(self.vcpus[vcpu].vm) == self.dom0 {
             self.plan(self.now + self.vmm.switch + self.vmm.dom0_work, Due::Dom0 { vcpu, wakes: false });

@@ -1,13 +1,13 @@
 //! Co-scheduling: the machines take turns, each with all of its virtual CPUs at once (Ousterhout's gang scheduling,
 //! without alternates).
 //!
-//! A turn lasts a slice for a machine of the usual weight, and in proportion to that; it ends early if nothing in
-//! the machine has anything to do. The nth virtual CPU of a machine runs on the nth physical one, so a machine has
-//! no more of them than there are.
+//! A machine of the default weight has a turn of one slice; other turns are in proportion to the weight. A turn ends
+//! early if no virtual CPU of the machine has anything to do. The nth virtual CPU of a machine runs on the nth
+//! physical CPU, so a machine has at most one virtual CPU for each physical CPU.
 
 use super::{Due, Hypervisor};
 
-/// The machine that has its turn, and its turns so far.
+/// The machine that has its turn, and the number of turns so far.
 #[derive(Debug, Default)]
 pub(super) struct Gang {
     current: Option<usize>,
@@ -16,7 +16,7 @@ pub(super) struct Gang {
     plan: u32,
 }
 
-/// Xen's usual weight.
+/// Xen's default weight.
 const USUAL: u64 = 256;
 
 impl Hypervisor {
@@ -51,7 +51,7 @@ impl Hypervisor {
         }
     }
 
-    /// The turn of the next machine that has something to do.
+    /// Begins the turn of the next machine that has something to do.
     fn next_turn(&mut self) {
         let count = self.shares.len();
         let next = (1..=count).map(|away| (self.gang.last + away) % count).find(|vm| self.is_awake(*vm));
@@ -64,7 +64,7 @@ impl Hypervisor {
             self.plan(self.now + turn, Due::Turn(plan));
         }
         for pcpu in 0..self.pcpus.len() {
-            // With fewer physical CPUs than there were, two of a machine may take turns.
+            // With fewer physical CPUs than before, two virtual CPUs of a machine may take turns on one.
             let is_over = |vcpu: usize| Some(self.vcpus[vcpu].vm) != next || self.first_of_gang(pcpu).is_some();
             if self.pcpus[pcpu].running.is_some_and(is_over) {
                 self.schedule(pcpu);

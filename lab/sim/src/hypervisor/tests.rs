@@ -6,7 +6,7 @@ fn share(vcpus: usize, weight: u32) -> Share {
     Share { vcpus, weight, cap: None }
 }
 
-/// A machine in which all virtual CPUs want to run from the start.
+/// Creates a machine in which all virtual CPUs want to run from the start.
 fn machine(vmm: Vmm, pcpus: usize, shares: &[Share]) -> Hypervisor {
     let mut hypervisor = Hypervisor::new(vmm, pcpus, shares, 1);
     for (vm, share) in shares.iter().enumerate() {
@@ -23,7 +23,7 @@ fn run(hypervisor: &mut Hypervisor, end: u64) {
     hypervisor.pass(end);
 }
 
-/// The parts of all time on physical CPUs that machines had.
+/// Returns each machine's part of the time in which physical CPUs were used.
 fn parts(hypervisor: &Hypervisor) -> Vec<f64> {
     let ran = |vm| hypervisor.run_and_steal_time(vm).0 as f64;
     (0..hypervisor.shares.len()).map(|vm| ran(vm) / hypervisor.used() as f64).collect()
@@ -37,7 +37,7 @@ fn machines_get_time_by_their_weight_and_a_cap_holds_where_others_idle() {
         let part = parts(&hypervisor)[0];
         assert!((0.22..0.28).contains(&part), "{scheduler:?}: {part}");
         assert_eq!(hypervisor.used(), 4 * hypervisor.now, "{scheduler:?}");
-        // What it did not have, it wanted.
+        // The machine waited whenever it did not run.
         let (ran, waited) = hypervisor.run_and_steal_time(0);
         assert_eq!(ran + waited, 4 * hypervisor.now);
     }
@@ -60,13 +60,13 @@ fn a_slice_is_30_ms_and_the_first_of_a_physical_cpu_is_shorter() {
         }
     }
     assert!(switches[0] <= 30 * MILLISECOND);
-    // One with credits comes first, and may have two slices in a row.
+    // A virtual CPU with credits comes first, and may have two slices in a row.
     assert!(switches.windows(2).all(|two| (two[1] - two[0]).is_multiple_of(30 * MILLISECOND)), "{switches:?}");
 }
 
 #[test]
 fn one_that_wakes_with_credits_is_boosted_and_one_without_waits() {
-    // The third sleeps, and wakes in the midst of another's slice.
+    // The third virtual CPU sleeps, and wakes in the middle of another's slice.
     let woken = |credit: i64| {
         let mut hypervisor = machine(Vmm::default(), 1, &[share(1, 256), share(1, 256), share(1, 256)]);
         hypervisor.set_wants(2, 0, false);
@@ -96,7 +96,7 @@ fn under_co_scheduling_all_of_a_machine_run_at_once() {
         assert!(running.iter().all(|vcpu| hypervisor.vcpus[*vcpu].vm == vm), "{running:?}");
         assert_eq!(running.len(), hypervisor.shares[vm].vcpus);
     }
-    // A turn ends early if nothing of the machine wants to run; a part of it may.
+    // A turn ends early if no virtual CPU of the machine wants to run, but not if some of them do.
     (0..4).for_each(|core| hypervisor.set_wants(0, core, false));
     (1..4).for_each(|core| hypervisor.set_wants(2, core, false));
     let end = hypervisor.now + 1_000 * MILLISECOND;
@@ -114,7 +114,7 @@ fn balance_scheduling_spreads_siblings_and_credit_stacks_them() {
         while hypervisor.now < 5_000 * MILLISECOND {
             hypervisor.step();
             hypervisor.check().unwrap();
-            // Of the two machines, not of Domain 0.
+            // Only the two machines count, not Domain 0.
             let is_stacked = |vcpu: usize| {
                 let one = &hypervisor.vcpus[vcpu];
                 let at = one.on.or(one.queued);
@@ -128,8 +128,8 @@ fn balance_scheduling_spreads_siblings_and_credit_stacks_them() {
     assert!(stacked(Scheduling::Credit) > 0);
 }
 
-/// Two physical CPUs of a node and two of another, and two machines of four. Of the first only its first virtual
-/// CPU runs.
+/// Creates two machines of four virtual CPUs on two nodes of two physical CPUs, in the middle of a slice. Only the
+/// first virtual CPU of the first machine runs.
 fn in_midst_of_a_slice() -> Hypervisor {
     let vmm = Vmm { nodes: 2, scheduler: Scheduling::Balance, near: 1_000, far: 9_000, ..Vmm::default() };
     let mut hypervisor = machine(vmm, 4, &[share(4, 256), share(4, 256)]);
@@ -162,7 +162,7 @@ fn a_virtual_cpu_runs_on_the_rest_of_another_s_slice_and_has_its_place_after_it(
     let change = |core, runs_after| Change { vm: 0, core, runs_after };
     let cost = hypervisor.vmm.switch + hypervisor.vmm.near;
     assert_eq!(hypervisor.take_changes(), [change(0, None), change(1, Some(cost))]);
-    // Another gets no such slice meanwhile, nor does one that runs.
+    // While a virtual CPU is accelerated it gets no other slice, nor does a virtual CPU that runs.
     assert!(!hypervisor.accelerate(0, 1, 1, false));
     let credits = |hypervisor: &Hypervisor| [0, 1].map(|vcpu: usize| hypervisor.vcpus[vcpu].credit);
     let [giver, accelerated] = credits(&hypervisor);
@@ -247,7 +247,7 @@ fn domain_0_interrupts_for_a_short_while() {
     let mut hypervisor = machine(vmm, 2, &[share(2, 256), share(2, 256)]);
     run(&mut hypervisor, 10_000 * MILLISECOND);
     let parts = parts(&hypervisor);
-    // 52 µs of each 10 ms or so.
+    // Domain 0 runs for 52 µs in about each 10 ms.
     assert!((0.002..0.008).contains(&parts[2]), "{parts:?}");
     assert!(hypervisor.take_changes().iter().all(|change| change.vm < 2), "its guest is not simulated");
 }

@@ -1,59 +1,61 @@
-//! How a hypervisor is to be, and what things cost there.
+//! The parameters of a hypervisor: its scheduler, and the costs of its operations.
 
 use serde::{Deserialize, Serialize};
 
-/// How virtual CPUs take turns.
+/// The rule by which virtual CPUs take turns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Scheduling {
     /// Xen's Credit scheduler.
     #[default]
     Credit,
-    /// The same, and no physical CPU has two virtual ones of a machine in its queue (Sukwong and Kim, EuroSys 2011).
+    /// Xen's Credit scheduler, with at most one virtual CPU of a machine in the queue of each physical CPU (Sukwong
+    /// and Kim, EuroSys 2011).
     Balance,
-    /// All virtual CPUs of a machine have physical ones at the same time, or none has (Robinhood §6.2, its
-    /// reference 24). A physical CPU idles if its virtual one has nothing to do.
+    /// Co-scheduling: all virtual CPUs of a machine have physical CPUs at the same time, or none has (Robinhood §6.2,
+    /// its reference 24). A physical CPU idles if its virtual CPU has nothing to do.
     CoScheduling,
 }
 
-/// What a weight is of, among those that want credits.
+/// The entity to which a weight applies, among those that get credits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum WeightOf {
-    /// Each active virtual CPU counts as much as its machine's weight.
+    /// The weight applies to each active virtual CPU of the machine.
     #[default]
     Vcpu,
-    /// A machine counts so much, however few of its virtual CPUs are active.
+    /// The weight applies to the machine, independent of the number of its active virtual CPUs.
     Machine,
 }
 
-/// A hypervisor, and what things cost there, in nanoseconds.
+/// A hypervisor, and the costs of its operations in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Vmm {
-    /// How virtual CPUs take turns.
+    /// The rule by which virtual CPUs take turns.
     pub scheduler: Scheduling,
-    /// What a weight is of.
+    /// The entity to which a weight applies.
     pub weight_of: WeightOf,
-    /// NUMA nodes, among which the physical CPUs are divided evenly.
+    /// The number of NUMA nodes, among which the physical CPUs are divided evenly.
     pub nodes: u32,
-    /// A time slice; credits are handed out as often. Three ticks are one slice.
+    /// The time slice. Credits are handed out once in each slice, and three ticks are one slice.
     pub slice: u64,
-    /// For so long a virtual CPU is left alone, whichever wakes (`sched_ratelimit_us`).
+    /// The time for which a virtual CPU is not preempted when another wakes (`sched_ratelimit_us`).
     pub ratelimit: u64,
-    /// A hypercall, for the thread that makes it.
+    /// The cost of a hypercall, for the thread that makes it.
     pub hypercall: u64,
-    /// From one virtual CPU to another on a physical one.
+    /// The cost of a switch from one virtual CPU to another on a physical CPU.
     pub switch: u64,
-    /// More than that where a virtual CPU ran on another physical one of the node last: what it had in the core's
-    /// caches is fetched again.
+    /// The additional cost if the virtual CPU ran on another physical CPU of the node last: the core's caches are
+    /// filled again.
     pub near: u64,
-    /// The same where it ran on another node: what it had in the node's caches and memory, too.
+    /// The additional cost if the virtual CPU ran on another node last: its data in the node's caches and memory is
+    /// fetched again, too.
     pub far: u64,
-    /// From one time to the next in the mean that each virtual CPU of Domain 0 has something to do; 0: there is no
-    /// Domain 0. Under co-scheduling there is none.
+    /// The mean time between two wake-ups of each virtual CPU of Domain 0. With 0, or under co-scheduling, there is
+    /// no Domain 0.
     pub dom0_every: u64,
-    /// How long that takes.
+    /// The time for which a virtual CPU of Domain 0 runs after a wake-up.
     pub dom0_work: u64,
 }
 
@@ -76,10 +78,10 @@ impl Default for Vmm {
 }
 
 impl Vmm {
-    /// Looks whether a machine of so many physical CPUs can have it.
+    /// Checks that a machine of `pcpus` physical CPUs can have this hypervisor.
     ///
     /// # Errors
-    /// Says in a sentence what cannot be.
+    /// Says in a sentence what is invalid.
     pub fn check(&self, pcpus: u32) -> Result<(), String> {
         let Vmm { nodes, slice, ratelimit, hypercall, switch, near, far, dom0_every, dom0_work, .. } = *self;
         if nodes == 0 || !pcpus.is_multiple_of(nodes) {

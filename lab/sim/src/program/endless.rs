@@ -1,25 +1,24 @@
-//! LOOP: each worker computes for itself, for ever.
+//! LOOP: each worker computes without end, and shares nothing with the others.
 
 use std::num::NonZeroU64;
 
 use super::{Program, Strand};
 
-/// The program LOOP of BWS §5.1: as many tasks as workers, none of which forks or ends. So nothing is stolen once
-/// each worker has its own, and the program runs until it is told to stop: until the simulation ends, or it is
-/// killed.
+/// The program LOOP of BWS §5.1. It has one task for each worker, and no task forks or ends. Once each worker has a
+/// task, nothing can be stolen. The program runs until the simulation ends or the program is killed.
 #[derive(Clone, Debug)]
 pub struct Endless {
     workers: u32,
 }
 
-/// Longer than any run: a simulation ends before 2⁴¹ ns.
+/// The length of a strand in instructions. It is longer than any run: a simulation ends before 2⁴¹ ns.
 const FOR_EVER: NonZeroU64 = NonZeroU64::new(1 << 50).expect("it is not zero");
 
 impl Endless {
-    /// One of so many workers.
+    /// Creates the program for this many workers.
     ///
     /// # Panics
-    /// Without workers.
+    /// Panics if `workers` is zero.
     pub fn new(workers: u32) -> Endless {
         assert!(workers > 0, "a program has workers");
         Endless { workers }

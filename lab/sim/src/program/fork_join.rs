@@ -4,17 +4,17 @@ use std::num::NonZeroU64;
 
 use super::{Program, Strand};
 
-/// How the strands of a parallel phase come into being, which the paper leaves unsaid.
+/// The way in which the strands of a parallel phase are created. The paper does not specify it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Fork {
-    /// All at once, when the serial phase ends.
+    /// All strands are created at once, when the serial phase ends.
     #[default]
     AtOnce,
-    /// By a binary tree of unit-time instructions, each of which enables two others.
+    /// A binary tree of unit-time instructions creates the strands. Each instruction enables two others.
     Tree,
 }
 
-/// The jobs of A-STEAL §3, figure 2: a serial phase, then a parallel one, and so on.
+/// A job of A-STEAL §3, figure 2: serial and parallel phases in turn.
 #[derive(Clone, Debug)]
 pub struct ForkJoin {
     serial: NonZeroU64,
@@ -22,26 +22,26 @@ pub struct ForkJoin {
     width: u32,
     iterations: u32,
     fork: Fork,
-    /// How long each strand of the parallel phase waits before its work,
+    /// The time that each strand of a parallel phase waits before its work, in steps.
     sleep: u64,
-    /// and that of the serial phase.
+    /// The time that the strand of a serial phase waits before its work, in steps.
     idle: u64,
-    /// Iterations that are over.
+    /// The number of iterations that are over.
     past: u32,
-    /// Strands of the parallel phase that are not done yet.
+    /// The number of strands of the current parallel phase that are not done.
     left: u32,
 }
 
-/// The strand of a serial phase. Those of a parallel phase are numbered from 1, as nodes of a binary tree: node k
-/// enables 2k and 2k + 1. The leaves, which are the strands of the phase, come after all others.
+/// The strand of a serial phase. The strands of a parallel phase are numbered from 1, as nodes of a binary tree: node
+/// k enables 2k and 2k + 1. The leaves, which are the phase's parallel strands, come after all other nodes.
 const SERIAL: u32 = 0;
 
 impl ForkJoin {
-    /// `iterations` times a serial phase of `serial` instructions and a parallel one of `width` strands, each of
-    /// `parallel` instructions.
+    /// Creates a job that repeats two phases `iterations` times: a serial phase of `serial` instructions, and a
+    /// parallel phase of `width` strands with `parallel` instructions each.
     ///
     /// # Panics
-    /// If a phase has no instruction or no strand, if there is no iteration, or with more than 2³⁰ strands.
+    /// Panics if a phase has no instruction or no strand, if there is no iteration, or with more than 2³⁰ strands.
     pub fn new(serial: u64, parallel: u64, width: u32, iterations: u32, fork: Fork) -> ForkJoin {
         let phase = |length| NonZeroU64::new(length).expect("a phase has at least one instruction");
         assert!((1..=1 << 30).contains(&width) && iterations > 0, "{width} strands, {iterations} iterations");
@@ -58,13 +58,13 @@ impl ForkJoin {
         }
     }
 
-    /// The same, but each strand of the parallel phase first waits for so long, as for a disk or a network.
+    /// Makes each strand of a parallel phase wait for `sleep` steps before its work, as for a disk or a network.
     pub fn sleeping(self, sleep: u64) -> ForkJoin {
         ForkJoin { sleep, ..self }
     }
 
-    /// The same, but each serial phase first waits for so long: a server that has nothing to do until the next
-    /// requests come.
+    /// Makes each serial phase wait for `idle` steps before its work, like a server that has nothing to do until the
+    /// next requests arrive.
     pub fn idling(self, idle: u64) -> ForkJoin {
         ForkJoin { idle, ..self }
     }

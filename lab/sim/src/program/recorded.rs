@@ -1,8 +1,8 @@
 //! The graph of a real run, unfolded.
 //!
-//! Each task that has begun and is not over has a frame, and at most one strand, which is named by the frame's
-//! number. Frames are used again, so a run needs as many as tasks are open at a time. A strand that ends costs no
-//! search and, once there are frames enough, no allocation.
+//! Each task that has begun and is not over has a frame, and at most one strand, whose identifier is the frame's
+//! number. Frames are reused, so the number of frames is the largest number of tasks that are open at a time. The end
+//! of a strand needs no search and, once there are enough frames, no allocation.
 
 use std::cell::OnceCell;
 use std::num::NonZeroU64;
@@ -12,19 +12,19 @@ use comity_graph::{Graph, Step, TaskId};
 
 use super::{Program, Strand};
 
-/// A program that does what a run did that was recorded. Each execution draws its own lengths, where a stretch has
-/// a distribution.
+/// A program that repeats a recorded run. If the length of a stretch has a distribution, each execution draws its own
+/// lengths.
 #[derive(Clone, Debug)]
 pub struct Recorded {
     graph: Arc<Graph>,
-    /// What a fork costs the worker that forks, and a merged join.
+    /// Nanoseconds that each fork, and each merged join, costs the worker that forks.
     join_ns: f64,
     seed: u64,
-    /// Executions that have begun.
+    /// The number of executions that have begun.
     begun: u64,
     frames: Vec<Frame>,
     free: Vec<u32>,
-    /// T₁ and T∞ of the first execution, once they are asked for.
+    /// T₁ and T∞ of the first execution, once they have been computed.
     measured: OnceCell<(u64, u64)>,
 }
 
@@ -32,44 +32,45 @@ pub struct Recorded {
 #[derive(Clone, Copy, Debug)]
 struct Frame {
     task: TaskId,
-    /// The step that comes next; while it waits for others, that for which it does.
+    /// The next step of the task. While the task waits for children, the step that it waits for.
     step: u32,
-    /// The task that waits for this one; the root has itself.
+    /// The frame of the task that waits for this one. The root has its own number here.
     parent: u32,
-    /// Children that are not over.
+    /// The number of children that are not over.
     waits: u32,
-    /// Of a repetition, how many are over.
+    /// If the step is a repetition, the number of repetitions that are over.
     over: u32,
-    /// Which repetition this is, and of how many.
+    /// The number of this repetition (`instance`), and the number of all repetitions (`of`).
     instance: u64,
     of: u64,
 }
 
 impl Recorded {
-    /// A program with joins that cost nothing.
+    /// Creates a program with joins that cost nothing.
     pub fn new(graph: Arc<Graph>, seed: u64) -> Recorded {
         Recorded::with_joins(graph, 0.0, seed)
     }
 
-    /// A program with joins that cost the worker that forks so many nanoseconds each, also those that were merged.
+    /// Creates a program whose joins cost the worker that forks `join_ns` nanoseconds each. Merged joins cost as
+    /// much.
     ///
     /// # Panics
-    /// If that is no number from 0 to a million.
+    /// Panics if `join_ns` is not a number from 0 to a million.
     pub fn with_joins(graph: Arc<Graph>, join_ns: f64, seed: u64) -> Recorded {
         assert!((0.0..=1e6).contains(&join_ns), "a join costs {join_ns} ns");
         Recorded { graph, join_ns, seed, begun: 0, frames: Vec::new(), free: Vec::new(), measured: OnceCell::new() }
     }
 
-    /// T₁ and T∞ of the first execution.
+    /// Computes T₁ and T∞ of the first execution.
     fn measure(&self) -> (u64, u64) {
         if self.join_ns == 0.0 {
             let found = self.graph.measure(self.seed_of(0));
             return (found.work, found.span);
         }
-        // With what joins cost it is run, each strand as soon as it is ready.
+        // With the costs of joins, a copy is run in which each strand begins as soon as it is ready.
         let mut copy = Recorded { begun: 0, frames: Vec::new(), free: Vec::new(), ..self.clone() };
         let (mut work, mut latest, mut ready) = (0, 0, Vec::new());
-        // When each frame's strand began.
+        // The time at which each frame's strand began.
         let mut began: Vec<u64> = Vec::new();
         let root = copy.root();
         ready.push(root);
@@ -102,7 +103,7 @@ impl Recorded {
         self.frames.len() as u32 - 1
     }
 
-    /// The strand of the stretch that comes next in a frame, which there is.
+    /// Returns the strand of a frame's next stretch, and advances the frame. The next step must be a stretch.
     fn run(&mut self, number: u32) -> Strand {
         let Frame { task, step, instance, of, .. } = self.frames[number as usize];
         let steps = &self.graph.tasks()[task as usize].0;
@@ -140,7 +141,7 @@ impl Program for Recorded {
                 Some(Step::Run(_)) => return ready.push(self.run(number)),
                 Some(Step::Fork(children)) => {
                     self.frames[number as usize].waits = children.len() as u32;
-                    // The first is the newest, and goes on where its parent was.
+                    // The first child is the newest strand. The worker of its parent continues with it.
                     for child in children.iter().rev() {
                         let child = Frame { task: *child, step: 0, parent: number, waits: 0, over: 0, ..frame };
                         let child = self.open(child);
@@ -195,7 +196,7 @@ mod tests {
     use proptest::collection::vec;
     use proptest::prelude::*;
 
-    /// A graph, each task of which refers to those before it by numbers that are drawn.
+    /// Draws a graph in which each task refers to earlier tasks by drawn numbers.
     fn graph() -> impl Strategy<Value = Option<Graph>> {
         let run = (vec(1..9_000u64, 1..40), 0..3u64).prop_map(|(lengths, joins)| (0, lengths, joins));
         let fork = vec(0..1_000u64, 1..4).prop_map(|children| (1, children, 0));
@@ -225,7 +226,7 @@ mod tests {
             prop_assert_eq!(unfold(&mut program), (found.work, found.span));
             let frames = program.frames.len();
             prop_assert_eq!(program.free.len() + 1, frames);
-            // Again, with other lengths and the same work.
+            // A second execution has other lengths and the same work.
             prop_assert_eq!(unfold(&mut program).0, found.work);
         }
 

@@ -1,12 +1,12 @@
-//! A server: each worker answers requests, one after the other, for ever.
+//! A server: each worker answers requests, one after the other, without end.
 
 use std::num::NonZeroU64;
 
 use super::{Program, Strand};
 
-/// As many tasks as workers, each of which waits for a request in a system call, computes the answer, and begins
-/// again. None of them forks, so nothing is stolen once each worker has its own: as the threads of SPECjbb, one for
-/// each warehouse.
+/// A server with one task for each worker. Each task waits for a request in a system call, computes the answer, and
+/// begins again. No task forks, so nothing is stolen once each worker has a task. It resembles the threads of
+/// SPECjbb, one for each warehouse.
 #[derive(Clone, Debug)]
 pub struct Requests {
     workers: u32,
@@ -15,10 +15,11 @@ pub struct Requests {
 }
 
 impl Requests {
-    /// One of so many workers, which compute for `length` nanoseconds upon each request and wait for `wait` before it.
+    /// Creates a server with this many workers. Before each request a worker waits for `wait` nanoseconds, and it
+    /// computes the answer for `length` nanoseconds.
     ///
     /// # Panics
-    /// Without workers, or if nothing is computed.
+    /// Panics if there are no workers, or if an answer takes no time.
     pub fn new(workers: u32, length: u64, wait: u64) -> Requests {
         assert!(workers > 0, "a program has workers");
         Requests { workers, length: NonZeroU64::new(length).expect("an answer takes time"), wait }

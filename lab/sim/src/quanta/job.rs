@@ -1,11 +1,12 @@
-//! One job on the machine of A-STEAL §3: a program, its deques, and the processors that it was allotted for a quantum.
+//! One job on the machine of A-STEAL §3: a program, its deques, and the processors that it is allotted for a quantum.
 //!
-//! Time goes in steps. In each step a processor does one cycle: it works, tries to steal, or mugs. Reallocation
-//! costs nothing, as in the paper. The thieves are the catalog's own, and their spells are those of
-//! `comity_protocol::dialogue`, which this file drives: it says which effect takes a cycle, and does it.
+//! Time passes in steps. In each step a processor does one cycle: it works, tries to steal, or mugs. Reallocation
+//! costs nothing, as in the paper. The thieves are those of the policy catalog, and their spells come from
+//! `comity_protocol::dialogue`. This file drives the dialogue: it carries out each effect and decides which take a
+//! cycle.
 //!
-//! Processors that work are passed over until a strand ends; those that steal are asked step by step, since each
-//! attempt may find something else. What comes of it is the same as when every processor is looked at in every step
+//! Processors that work are skipped until a strand ends. Processors that steal are asked step by step, since each
+//! attempt may find something else. The outcome equals that of a look at every processor in every step
 //! (`tests/stepping.rs`).
 
 use std::cmp::Reverse;
@@ -22,29 +23,29 @@ use serde::{Deserialize, Serialize};
 
 use crate::program::{Program, Strand};
 
-/// How many deques a job has, and what becomes of one that loses its processor.
+/// The number of deques of a job, and the fate of a deque that loses its processor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Deques {
-    /// One for each allotted processor. That of a processor that goes can be mugged (A-STEAL).
+    /// A deque for each allotted processor. The deque of a processor that leaves can be mugged (A-STEAL).
     PerAllotted,
-    /// One for each processor of the machine, for ever. Each quantum seats the allotted processors on some of them,
-    /// drawn at random; thieves look at all (ABP).
+    /// A deque for each processor of the machine. Each quantum assigns the allotted processors to deques at random,
+    /// and thieves look at all deques (ABP).
     PerProcessor,
 }
 
-/// What the processors of a job did, in processor cycles.
+/// Counts of what the processors of a job did, in processor cycles.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cycles {
-    /// Working.
+    /// Cycles spent working.
     pub work: u64,
-    /// Trying to steal, with success or without.
+    /// Cycles spent on attempts to steal, successful or not.
     pub steal: u64,
-    /// Mugging.
+    /// Cycles spent mugging.
     pub mug: u64,
 }
 
 impl Cycles {
-    /// All cycles.
+    /// The sum of all cycles.
     pub fn total(&self) -> u64 {
         self.work + self.steal + self.mug
     }
@@ -54,7 +55,7 @@ impl Cycles {
         self.work + self.mug
     }
 
-    /// Cycles that bring the job no further.
+    /// Cycles that do not advance the job.
     pub fn waste(&self) -> u64 {
         self.steal + self.mug
     }
@@ -68,18 +69,19 @@ impl AddAssign for Cycles {
     }
 }
 
-/// A deque, and what its processor does with it.
+/// A worker: its deque, and what its processor does.
 #[derive(Default)]
 struct Worker {
-    /// The strand that is run; it ends at a time that `ends` knows.
+    /// The strand that runs. The time at which it ends is in `Job::ends`.
     running: Option<u32>,
-    /// Ready strands, the oldest first.
+    /// The ready strands, the oldest first.
     ready: Ready,
     wakeups_owed: u32,
 }
 
 impl Worker {
-    /// One that has lost its processor has the strand that was interrupted, which is in its queue.
+    /// True if the worker runs a strand, or has one in its queue. A worker without a processor has its interrupted
+    /// strand there.
     fn has_task(&self) -> bool {
         self.running.is_some() || !self.ready.is_empty()
     }
@@ -87,12 +89,12 @@ impl Worker {
 
 type Ready = VecDeque<Strand>;
 
-/// A worker's part as a thief.
+/// The thief of a worker, and its current dialogue.
 struct Spell {
     thief: Box<dyn Thief>,
-    /// While the worker is a thief and has had a cycle for it.
+    /// The dialogue, from the first cycle of the worker as a thief until it begins a strand.
     dialogue: Option<Dialogue>,
-    /// What the dialogue has not been told yet.
+    /// The outcome that the dialogue has not received yet.
     outcome: Outcome,
 }
 
@@ -102,25 +104,25 @@ impl Spell {
     }
 }
 
-/// The workers of a job with their deques, and the queues of workers that have lost their processors: what a thief
-/// finds around it.
+/// The workers of a job with their deques, and the queues of workers that have lost their processors. These are the
+/// surroundings of a thief.
 #[derive(Default)]
 struct Queues {
     workers: Vec<Worker>,
-    /// Which of them have something to steal: most attempts look no further.
+    /// True for each worker that has something to steal. Most attempts need to look no further.
     rich: Vec<bool>,
     /// The queues of workers that have lost their processor for good.
     muggable: Vec<Ready>,
 }
 
 impl Queues {
-    /// One more worker.
+    /// Adds a worker.
     fn hire(&mut self) {
         self.workers.push(Worker::default());
         self.rich.push(false);
     }
 
-    /// A worker has lost its processor for good.
+    /// Removes a worker that has lost its processor for good.
     fn dismiss(&mut self, worker: usize) {
         self.rich.swap_remove(worker);
         let ready = self.workers.swap_remove(worker).ready;
@@ -134,7 +136,7 @@ impl Queues {
         self.rich[worker as usize] = !self.workers[worker as usize].ready.is_empty();
     }
 
-    /// The oldest strand of `victim`.
+    /// Takes the oldest strand of `victim`.
     fn steal(&mut self, victim: WorkerId) -> Option<Strand> {
         if !self.rich[victim.index()] {
             return None;
@@ -144,7 +146,7 @@ impl Queues {
         stolen
     }
 
-    /// Takes over a queue. As on threads, its oldest strand is begun.
+    /// Takes over a muggable queue and returns its oldest strand. Workers on threads begin with that one too.
     fn mug(&mut self, me: u32) -> Strand {
         let mut ready = self.muggable.pop().expect("the dialogue was told of it");
         let strand = ready.pop_front().expect("an empty queue is not muggable");
@@ -175,14 +177,14 @@ impl Queues {
         Victim { id: victim, role, run_status, wakeups_owed: worker.wakeups_owed }
     }
 
-    /// Does what takes no cycle. Inlined, as [`Dialogue::next`] is: between them an effect need not be written to
-    /// memory.
+    /// Carries out an effect that takes no cycle. Inlined, like [`Dialogue::next`], so that an effect that passes
+    /// between them need not be written to memory.
     #[inline(always)]
     fn without_cycle(&mut self, effect: Effect) -> Outcome {
         match effect {
-            // A processor is the job's for the whole quantum.
+            // A processor belongs to the job for the whole quantum.
             Effect::Yield(_) | Effect::Step(_) => Outcome::Done,
-            // Nothing comes from outside, and nothing is accelerated.
+            // No task comes from outside, and nothing is accelerated.
             Effect::TakeInjected | Effect::Accelerate { .. } => Outcome::Took(Take::Nothing),
             Effect::Inspect(victim) => Outcome::Seen(self.inspect(victim)),
             Effect::ClaimWakeup(from) => self.claim_wakeup(from),
@@ -192,13 +194,13 @@ impl Queues {
     }
 }
 
-/// No worker rests, for a processor is the job's for the whole quantum.
+/// A processor belongs to the job for the whole quantum, so no worker rests.
 impl Surroundings for Queues {
     fn workers(&self) -> u32 {
         self.workers.len() as u32
     }
 
-    /// A job that has not ended has a strand that runs, or one that was interrupted.
+    /// A job that has not ended has a strand that runs, or a strand that was interrupted.
     fn any_busy(&self) -> bool {
         true
     }
@@ -208,47 +210,48 @@ impl Surroundings for Queues {
         Roles { busy, thieves: self.workers() - busy, sleepers: 0 }
     }
 
-    /// A worker that has lost its processor for good has no number any more: its queue is that of one after all
-    /// others.
+    /// A worker that has lost its processor for good has no number any more. Its queue has the number after the last
+    /// worker's.
     fn next_without_core(&self, _: WorkerId, last: Option<WorkerId>) -> Option<WorkerId> {
         (last.is_none() && !self.muggable.is_empty()).then_some(WorkerId(self.workers()))
     }
 }
 
-/// One job: a program, its workers with their deques, and what they do in each step.
+/// A job: a program, its workers with their deques, and what they do in each step.
 pub struct Job {
     program: Box<dyn Program>,
     deques: Deques,
     policy: Policy,
     random: ChaCha8Rng,
     queues: Queues,
-    /// One for each of its workers.
+    /// The thief of each worker.
     spells: Vec<Spell>,
-    /// The workers that have a processor: the first so many of this order.
+    /// The workers, of which the first `seated` have a processor. With [`Deques::PerProcessor`] the order is random.
     seats: Vec<u32>,
     seated: usize,
     /// Ends of the running strands: time, order, worker.
     ends: BinaryHeap<Reverse<(u64, u64, u32)>>,
     order: u64,
-    /// Workers that are thieves, in the order in which they became such.
+    /// The workers that are thieves, in the order in which they became thieves.
     thieves: Vec<u32>,
     spent: Cycles,
     created: u64,
     done: u64,
     ended_at: Option<u64>,
-    /// Room for what a strand makes ready.
+    /// A buffer for the strands that a strand makes ready.
     made_ready: Vec<Strand>,
 }
 
-/// Effects without a cycle that a thief may have in a row: with so many its cycle counts as a failed steal.
+/// The largest number of effects without a cycle that a thief may have in a row. After that many, its cycle counts as
+/// a failed steal.
 const FREE_EFFECTS: u32 = 16;
 
 impl Job {
-    /// `program` under the thieves of `policy`, on a machine of `processors`. `random` draws all that is left to
-    /// chance.
+    /// Creates a job that runs `program` with the thieves of `policy`, on a machine of `processors`. `random` draws
+    /// everything that is left to chance.
     ///
     /// # Panics
-    /// If there are no processors.
+    /// Panics if `processors` is zero.
     pub fn new(
         mut program: Box<dyn Program>,
         policy: Policy,
@@ -287,23 +290,23 @@ impl Job {
         job
     }
 
-    /// What the processors have done so far.
+    /// The cycles of the job's processors so far.
     pub fn spent(&self) -> Cycles {
         self.spent
     }
 
-    /// How many strands have ended and cycles of thieves there were: what was looked at.
+    /// The number of strands that have ended plus the number of cycles of thieves: the events of the simulation.
     pub fn events(&self) -> u64 {
         self.done + self.spent.waste()
     }
 
-    /// When the last strand ended.
+    /// The step at which the last strand ended.
     pub fn ended_at(&self) -> Option<u64> {
         self.ended_at
     }
 
-    /// Runs the steps from `from` to before `to` on `allotment` processors, and returns what these did until then,
-    /// or until the job ended.
+    /// Runs the steps from `from` to before `to` on `allotment` processors. Returns the cycles of the processors
+    /// until `to`, or until the job ended.
     pub fn run(&mut self, from: u64, to: u64, allotment: u32) -> Cycles {
         self.seat(from, allotment);
         let mut cycles = Cycles::default();
@@ -336,7 +339,7 @@ impl Job {
         cycles
     }
 
-    /// Brings the number of workers to `count`.
+    /// Adds workers until there are `count`.
     fn hire(&mut self, count: u32) {
         let seed = self.random.random();
         for me in self.queues.workers()..count {
@@ -361,7 +364,7 @@ impl Job {
         }
     }
 
-    /// As many workers as processors. Which processors go, the paper leaves unsaid: drawn at random.
+    /// Adjusts the number of workers to the allotment. The paper does not say which processors leave: they are drawn.
     fn resize(&mut self, allotment: u32) {
         if self.queues.workers() == allotment {
             return;
@@ -371,7 +374,7 @@ impl Job {
             self.spells.swap_remove(leaves);
             self.queues.dismiss(leaves);
         }
-        // All that stay have other victims now.
+        // All workers that stay have other victims now.
         let seed = self.random.random();
         for (me, spell) in self.spells.iter_mut().enumerate() {
             *spell = Spell::of(self.policy.thief(WorkerId(me as u32), allotment, seed));
@@ -381,7 +384,7 @@ impl Job {
         self.seats = (0..allotment).collect();
     }
 
-    /// The quantum is over. A strand that is interrupted is the newest of its queue.
+    /// Ends the quantum. An interrupted strand becomes the newest of its queue.
     fn unseat(&mut self, now: u64) {
         let mut ends = std::mem::take(&mut self.ends);
         for Reverse((end, _, worker)) in ends.drain() {
@@ -401,7 +404,7 @@ impl Job {
         self.ends.push(Reverse((now + strand.length.get(), self.order, worker)));
     }
 
-    /// The newest of its own strands, or else it becomes a thief.
+    /// The worker takes the newest of its own strands, or becomes a thief.
     fn take_next(&mut self, worker: u32, now: u64) {
         match self.queues.workers[worker as usize].ready.pop_back() {
             Some(strand) => {
@@ -412,7 +415,7 @@ impl Job {
         }
     }
 
-    /// The strand that `worker` runs is done.
+    /// Ends the strand that `worker` runs.
     fn finish(&mut self, worker: u32, now: u64) {
         let finished = &mut self.queues.workers[worker as usize];
         let strand = finished.running.take().expect("it ran");
@@ -426,13 +429,13 @@ impl Job {
         self.take_next(worker, now);
     }
 
-    /// One step of every thief.
+    /// Runs one step of every thief.
     fn step(&mut self, now: u64, cycles: &mut Cycles) {
         let thieves = std::mem::take(&mut self.thieves).into_iter();
         self.thieves = thieves.filter(|thief| !self.act(*thief, now, cycles)).collect();
     }
 
-    /// One cycle of a thief. True: it has found work, and begins in the next step.
+    /// Runs one cycle of a thief. Returns true if the thief has found work, which it begins in the next step.
     fn act(&mut self, me: u32, now: u64, cycles: &mut Cycles) -> bool {
         let queues = &mut self.queues;
         let Spell { thief, dialogue, outcome: untold } = &mut self.spells[me as usize];
@@ -452,7 +455,8 @@ impl Job {
                     *untold = Outcome::Took(Take::Nothing);
                     return false;
                 }
-                // The paper's structures tell at once that there is none: that took no cycle.
+                // A thief mugs only if there is a queue. The paper's structures tell it at once, without a cycle, if
+                // there is no queue.
                 Effect::Mug(_) => {
                     cycles.mug += 1;
                     let strand = queues.mug(me);
@@ -472,7 +476,8 @@ impl Job {
         false
     }
 
-    /// A thief has this strand: what it says before it begins takes no cycle, and is bounded by the dialogue.
+    /// The thief begins this strand. Its dialogue until then takes no cycle, and its length is bounded by the
+    /// dialogue.
     #[cold]
     fn begin(&mut self, me: u32, strand: Strand, at: u64) {
         let Spell { thief, dialogue, outcome: untold } = &mut self.spells[me as usize];
@@ -490,9 +495,9 @@ impl Job {
         self.start(me, strand, at);
     }
 
-    /// What must hold at any time; the sentence says what does not.
+    /// Checks the invariants of the job. The error is a sentence that names the one that does not hold.
     ///
-    /// Looks at every queue: for tests, and now and then in long runs.
+    /// This looks at every queue, so it is meant for tests, and for occasional use in long runs.
     pub fn check(&self) -> Result<(), String> {
         let Queues { workers, rich, muggable } = &self.queues;
         let queues = || workers.iter().map(|worker| &worker.ready).chain(muggable);

@@ -1,4 +1,4 @@
-//! Programs of a scenario that are recorded, or never end.
+//! Recorded and endless programs of a scenario.
 
 use std::sync::Arc;
 
@@ -6,15 +6,15 @@ use comity_graph::Graph;
 
 use super::{Kind, Machine, Submission, WrittenFork};
 
-/// Reads a recording, by its name in the scenario.
+/// A function that reads a recording, by its name in the scenario.
 pub(super) type Read<'a> = dyn FnMut(&str) -> Result<Arc<Graph>, String> + 'a;
 
-/// The most that a join can cost.
+/// The largest cost of a join, in nanoseconds.
 const MOST_JOIN: f64 = 1e6;
 
 impl Submission {
-    /// The graph of a program that is recorded, at the size that is asked for; otherwise looks whether it is one
-    /// without.
+    /// Returns the graph of a recorded program, scaled as the scenario says. For other kinds, checks that no key of a
+    /// recorded program is given.
     pub(super) fn recording(
         &self,
         machine: &Machine,
@@ -57,7 +57,7 @@ impl Submission {
         }
     }
 
-    /// What a program of phases has, and this has not.
+    /// Checks that no key of a program with phases is given.
     fn has_no_phases(&self, place: &dyn Fn(&str) -> String, kind: &str) -> Result<(), String> {
         let given = [
             ("serial", self.serial > 0),
@@ -74,7 +74,7 @@ impl Submission {
         }
     }
 
-    /// Looks whether it can start again.
+    /// Checks that the program can start again.
     pub(super) fn check_repeat(&self, machine: &Machine, place: &dyn Fn(&str) -> String) -> Result<(), String> {
         if !self.repeat {
             return Ok(());

@@ -1,4 +1,4 @@
-//! Runs of a scenario, and what comes of them.
+//! Runs of a scenario, and their outcomes.
 
 use comity_policy::Policy;
 use rand::RngExt;
@@ -16,15 +16,15 @@ use crate::random::stream;
 use crate::threads::{Counts, Host, Lateness, Stretch, Switches};
 use crate::vms::Vms;
 
-/// Is told what thieves are told and answer.
+/// A function that receives what thieves are told and answer.
 pub type Recorder = Box<dyn FnMut(Line)>;
 
-/// The functions that are told what happens in a run on a host.
+/// The functions that receive what happens in a run on a host.
 #[derive(Default)]
 pub struct Observers {
-    /// What thieves are told and answer.
+    /// Receives what thieves are told and answer.
     pub conversations: Option<Recorder>,
-    /// What each thread is about, and where it runs. Programs are numbered as in [`Outcome::programs`].
+    /// Receives what each thread does, and where it runs. Programs are numbered as in [`Outcome::programs`].
     pub timeline: Option<Box<dyn FnMut(Stretch)>>,
 }
 
@@ -34,67 +34,67 @@ impl Observers {
     }
 }
 
-/// What came of one run.
+/// The outcome of one run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Outcome {
-    /// Its seed.
+    /// The seed of the run.
     pub seed: u64,
-    /// When it ended: all programs had, or the steps were over.
+    /// The step at which the run ended: all programs had ended, or the steps of the scenario were over.
     pub steps: u64,
-    /// What all processors did.
+    /// The cycles of all processors.
     pub cycles: Cycles,
-    /// Of the cycles that there were on processors that were not lost, the part that was spent working.
+    /// The part of all cycles that was spent working. Cycles of lost processors do not count.
     pub utilization: f64,
-    /// On a host: cycles that processors idled while a thread waited for one, or a task was not begun while workers
-    /// rested for want of one.
+    /// Nanoseconds that cores of a host idled while a thread waited for a core, or while a task was not begun and
+    /// workers rested for want of a core.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idle_beside_work: Option<u64>,
-    /// On a host: how often cores went from one thread to another.
+    /// The number of switches of a host's cores from one thread to another.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub switches: Option<Switches>,
-    /// Under a hypervisor: how often physical CPUs went from one virtual CPU to another, and how these were
-    /// accelerated.
+    /// The number of switches of a hypervisor's physical CPUs from one virtual CPU to another, and of accelerations.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vmm: Option<hypervisor::Counts>,
-    /// In the order in which they came.
+    /// The outcomes of the programs, in the order in which they began.
     pub programs: Vec<ProgramOutcome>,
 }
 
-/// What came of one program.
+/// The outcome of one program.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct ProgramOutcome {
-    /// Its name.
+    /// The program's name.
     pub name: String,
-    /// T₁.
+    /// T₁, the work.
     pub work: u64,
-    /// T∞.
+    /// T∞, the critical path.
     pub critical_path: u64,
-    /// When it came.
+    /// The step at which the program began.
     pub came: u64,
-    /// When it ended.
+    /// The step at which the program ended.
     pub ended: Option<u64>,
-    /// When it died.
+    /// The step at which the program died.
     pub died: Option<u64>,
-    /// What its processors did; on a host, the nanoseconds that its workers had a task, looked for one, and mugged.
+    /// The cycles of the program's processors. On a host: the nanoseconds that its workers had a task, looked for
+    /// one, or mugged.
     pub cycles: Cycles,
-    /// On a host: nanoseconds that its threads waited for a core, or for the next period of its quota, summed over
-    /// them.
+    /// Nanoseconds that the program's threads on a host waited for a core, or for the next period of its quota,
+    /// summed over the threads.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waited: Option<u64>,
-    /// On a host.
+    /// Counts of what the program's threads on a host did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub counts: Option<Counts>,
-    /// Of one that starts again whenever it has ended, when it has. The first began when it came, each other when
-    /// the one before ended.
+    /// The steps at which the executions of a repeating program ended. The first execution began when the program
+    /// began, and each other when the execution before it ended.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub executions: Vec<u64>,
 }
 
 impl ProgramOutcome {
-    /// How long it took from when it came to when it ended; of one that starts again, a whole execution in the
-    /// mean. `None`: none has ended.
+    /// Returns the steps from the program's beginning to its end. For a repeating program it is the mean time of an
+    /// execution. `None` if no execution has ended.
     pub fn time(&self) -> Option<f64> {
         match (self.executions.as_slice(), self.ended) {
             ([.., last], _) => Some((last - self.came) as f64 / self.executions.len() as f64),
@@ -114,7 +114,7 @@ impl Outcome {
 }
 
 impl Machine {
-    /// A host like it, without programs.
+    /// Creates a host with these parameters and no programs.
     fn host(&self, seed: u64) -> Host {
         let Machine { processors, costs, linux, directed_yield, table, .. } = *self;
         let mut host = Host::new(processors as usize, costs.unwrap_or_default(), seed);
@@ -130,20 +130,20 @@ impl Machine {
 }
 
 impl Scenario {
-    /// One of its runs, by its number from 0. Everything that must hold at any time is looked at in one of so many
-    /// quanta, or on a host after one of so many events. There, what costs little is looked at after every one.
-    /// With `record`, which only a host takes, it is told the conversations of all thieves.
+    /// Runs the scenario for the `nth` time, counted from 0. The invariants are checked in one of `check_every`
+    /// quanta, on a host after one of `check_every` events. A host also runs the cheap checks after every event.
+    /// `record`, which is only for a host, receives the conversations of all thieves.
     ///
     /// # Errors
-    /// Names what did not hold, and when: a mistake of the simulator.
+    /// Names the invariant that did not hold, and when. This is a bug of the simulator.
     pub fn run(&self, nth: u64, check_every: u64, record: Option<Recorder>) -> Result<Outcome, String> {
         self.observed(nth, check_every, Observers { conversations: record, ..Observers::default() })
     }
 
-    /// The same with whatever can be observed, on a host.
+    /// Runs the scenario like [`Scenario::run`], with all observers. Only a host can be observed.
     ///
     /// # Errors
-    /// As [`Scenario::run`].
+    /// See [`Scenario::run`].
     pub fn observed(&self, nth: u64, check_every: u64, observers: Observers) -> Result<Outcome, String> {
         let seed = self.written.seed.wrapping_add(nth);
         let outcome = match &self.programs {
@@ -176,7 +176,7 @@ impl Scenario {
         if let Some(tell) = timeline {
             hosts[0].trace(tell);
         }
-        // Of each program, on which host it is, and its number there.
+        // For each program the index of its host, and its number there.
         let mut places: Vec<(usize, u32)> = Vec::new();
         let mut outcome = Outcome::new(seed);
         for (at, submission) in self.arrivals().into_iter().rev() {
@@ -219,7 +219,7 @@ impl Scenario {
             places.push((guest, number));
             outcome.programs.push(what);
         }
-        // When physical CPUs come and go, and how many are left.
+        // The times at which physical CPUs come or go, and how many are left then.
         let mut resizes = Vec::new();
         for fault in &self.written.faults {
             match fault {
@@ -277,7 +277,7 @@ impl Scenario {
         Ok(outcome)
     }
 
-    /// The time until `end` of all cores that were there.
+    /// Returns the time until `end` of all cores that were online, summed over the cores.
     fn core_time(&self, end: u64) -> u64 {
         let mut changes = vec![0, end];
         for fault in &self.written.faults {
@@ -333,7 +333,7 @@ impl Scenario {
         Ok(outcome)
     }
 
-    /// When each comes and which of the programs it is, the first last.
+    /// Returns the step at which each program begins and the index of its submission. The first is at the end.
     fn arrivals(&self) -> Vec<(u64, usize)> {
         let each = self.written.programs.iter().enumerate();
         let mut arrivals: Vec<(u64, usize)> =
@@ -369,7 +369,7 @@ impl Scenario {
         }
     }
 
-    /// The cycles of the quanta from one time to before another, on processors that are not lost.
+    /// Returns the cycles of the quanta from `from` to before `to`, on processors that are not lost.
     fn available(&self, from: u64, to: u64) -> u64 {
         let Machine { processors, .. } = self.written.machine;
         let quantum = self.written.machine.quantum();

@@ -1,4 +1,4 @@
-//! Virtual machines, as they are written down.
+//! Virtual machines of a scenario, as they are written.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,31 +11,31 @@ use crate::threads::linux::Linux;
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct WrittenVm {
-    /// What it is called.
+    /// The name of the virtual machine.
     pub name: String,
-    /// Virtual CPUs.
+    /// The number of virtual CPUs.
     pub cpus: u32,
-    /// How much it counts.
+    /// The weight of the virtual machine relative to others.
     #[serde(default = "usual")]
     pub weight: u32,
-    /// The most of its time that each virtual CPU may have a physical one, in hundredths.
+    /// The largest part of its time in which a virtual CPU may have a physical one, in hundredths.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cap: Option<u32>,
-    /// The guest's kernel, in place of equal turns.
+    /// The guest's kernel. Without it, threads take equal turns.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub linux: Option<Linux>,
-    /// As [`Machine::directed_yield`], in the guest.
+    /// The guest's [`Machine::directed_yield`].
     #[serde(default)]
     pub directed_yield: bool,
-    /// Whether the guest is told its steal time.
+    /// True if the guest is told its steal time.
     #[serde(default)]
     pub steal_time: bool,
-    /// Whether the guest has a core table of its own.
+    /// True if the guest has a core table of its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub table: Option<bool>,
 }
 
-/// Xen's usual weight.
+/// Xen's default weight.
 fn usual() -> u32 {
     256
 }
@@ -76,7 +76,8 @@ impl WrittenVm {
 }
 
 impl Written {
-    /// The machines on which programs run: the virtual ones, or the one that there is.
+    /// Returns the machines on which programs run: the virtual machines, or the only machine if there is no
+    /// hypervisor.
     pub(super) fn guests(&self) -> Vec<Machine> {
         if self.machine.vmm.is_none() {
             return vec![self.machine.clone()];
@@ -91,10 +92,10 @@ impl Written {
         self.vms.iter().map(guest).collect()
     }
 
-    /// On which of them a program runs.
+    /// Returns the index in [`Written::guests`] of the machine on which a program runs.
     ///
     /// # Errors
-    /// Says in a sentence why on none.
+    /// Says in a sentence why the program runs on no machine.
     pub(super) fn guest_of(&self, program: &Submission) -> Result<usize, String> {
         let known = || self.vms.iter().map(|vm| vm.name.as_str()).collect::<Vec<_>>().join(", ");
         match (&self.machine.vmm, &program.vm) {
@@ -149,7 +150,7 @@ impl Written {
         Ok(())
     }
 
-    /// Of a policy that shares cores by the table it must be written whether a guest has one.
+    /// Checks that a guest says whether it has a core table, if a program's policy shares cores by the table.
     pub(super) fn check_table(&self, guest: usize, program: &Submission) -> Result<(), String> {
         let Some(vm) = self.vms.get(guest).filter(|vm| vm.table.is_none()) else { return Ok(()) };
         Err(format!(

@@ -1,9 +1,8 @@
 //! Robinhood's Thread Accelerator: the guest's kernel gives the rest of a thief's turn to a preempted worker
 //! ([`crate::acceleration`]).
 //!
-//! A thread that is accelerated runs on the giver's core, and keeps its place in its own queue. It is in
-//! [`Core::away`] there, and as an entity of that queue it neither moves nor pays. The giver of the turn pays when
-//! that is over.
+//! An accelerated thread runs on the giver's core and keeps its place in its own queue. It is in [`Core::away`] of
+//! that queue's core, and as an entity of that queue it neither moves nor pays. The giver pays when the turn is over.
 
 use super::kernel::{Core, Place};
 use super::{Host, Thread};
@@ -30,12 +29,12 @@ impl Scheduler for Host {
     fn set_cpu(&mut self, thread: Thread, core: usize) {
         let now = self.now;
         match self.worker(thread).place {
-            // First migrate.
+            // This is the step "first migrate".
             Place::Queued(home) => {
                 self.kernel.remove(home, thread);
                 self.kernel.cores[home].away.push(thread);
             }
-            // Then push back.
+            // This is the step "then push back".
             place => {
                 self.kernel.cores[core].away.retain(|other| *other != thread);
                 if let Place::On(_) = place {
@@ -103,15 +102,16 @@ impl Scheduler for Host {
 }
 
 impl Core {
-    /// For how long an accelerated thread has run here, which is paid for when it leaves.
+    /// Returns the nanoseconds for which an accelerated thread has run here. They are paid for when the thread
+    /// leaves.
     fn unpaid(&self, now: u64) -> u64 {
         now - self.came
     }
 }
 
 impl Host {
-    /// The system call of Algorithm 1, line 5: whether the thief's turn goes to the victim. If so the core switches
-    /// at once.
+    /// The system call of Algorithm 1, line 5: gives the rest of the thief's turn to the victim. If it is granted,
+    /// the core switches at once.
     pub(super) fn accelerate_thread(
         &mut self,
         thief: Thread,
@@ -127,20 +127,20 @@ impl Host {
         Ok(())
     }
 
-    /// The core's next choice is made as soon as it can be.
+    /// Makes the core choose its next thread as soon as possible.
     pub(super) fn resched(&mut self, core: usize) {
         if let Some(linux) = &mut self.kernel.linux {
             linux.resched(core);
         }
     }
 
-    /// The thread gives its turn away, or has been given it.
+    /// True if the thread gives its turn away, or runs on a given turn.
     pub(super) fn is_of_acceleration(&self, thread: Thread) -> bool {
         let Part { initiator, candidate, .. } = self.worker(thread).part;
         initiator.is_some() || candidate.is_some()
     }
 
-    /// The core's thread has been accelerated, or gives the rest of its turn to another: Algorithm 3.
+    /// Algorithm 3: ends the turn of the core's thread, which is accelerated or gives the rest of its turn away.
     pub(super) fn switch_by_acceleration(&mut self, core: usize, current: Thread) {
         self.charge(core);
         self.charge_sibling(core);
@@ -161,7 +161,7 @@ impl Host {
                 self.plan_sibling(core);
             }
         }
-        // The queue of one that was pushed back, or to which no turn was left to give, may have been idle.
+        // A core may have been idle because its queue held only the pushed-back thread, or a thread that got no turn.
         for core in [Some(self.cpu(current)), waited].into_iter().flatten() {
             self.attend(core);
         }
@@ -173,7 +173,7 @@ impl Host {
         }
     }
 
-    /// The thread is taken off its core or out of its queue: it neither gives a turn nor has one.
+    /// Ends the accelerations of a thread that leaves its core or queue: it neither gives a turn nor has a given one.
     pub(super) fn ends_acceleration(&mut self, thread: Thread) {
         let Part { initiator, candidate, home } = self.worker(thread).part;
         if let (Some(home), Place::On(core)) = (home, self.worker(thread).place) {
@@ -200,7 +200,7 @@ mod tests {
     use crate::threads::Costs;
     use crate::threads::linux::{Linux, Version};
 
-    /// A program that steals beside loops, on four cores in two nodes.
+    /// Creates a program that steals, together with a LOOP program, on four cores in two nodes.
     fn host(policy: &str, accelerates: bool) -> Host {
         let mut host = Host::new(4, Costs::default(), 1);
         host.use_linux(Linux { sockets: 2, accelerates, ..Linux::new(Version::V3_9) });
@@ -210,7 +210,7 @@ mod tests {
         host
     }
 
-    /// One that runs on another's turn, the core on which it does, and that to which it goes back.
+    /// Returns a thread that runs on a given turn, the core on which it runs, and the core to which it returns.
     fn accelerated(host: &Host) -> Option<(Thread, usize, usize)> {
         host.kernel.cores.iter().enumerate().find_map(|(core, state)| {
             let thread = state.running?;
@@ -236,7 +236,7 @@ mod tests {
             }
             seen += 1;
             let lasted = host.now - began;
-            // If it has not slept since, it is as far behind the others of its queue as it was.
+            // If the thread has not slept since, it is as far behind the others of its queue as it was.
             if host.worker(thread).place == Place::Queued(home) {
                 assert_eq!(vruntime(&host, thread), before[0]);
                 ran += lasted;

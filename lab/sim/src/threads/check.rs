@@ -1,4 +1,4 @@
-//! What must hold after every event.
+//! The host's invariants, which must hold after every event.
 
 use std::collections::{HashSet, VecDeque};
 
@@ -21,16 +21,16 @@ pub(super) struct Check<'a> {
     pub(super) kernel: &'a Kernel,
     pub(super) table: &'a Table,
     pub(super) pools: &'a Pools,
-    /// Programs that the event had to do with.
+    /// The programs that the event concerned.
     pub(super) touched: &'a [u32],
-    /// Tasks that wait for want of a core, as the host has noted it.
+    /// The tasks that wait for want of a core, as the host has noted it.
     pub(super) starved: u64,
-    /// Core time until now in which a core had a thread.
+    /// The core time until now in which cores had a thread.
     pub(super) used: u64,
 }
 
 impl Check<'_> {
-    /// Looks at the programs that the event has touched; `whole`: at all programs, and at every worker and core.
+    /// Checks the programs that the event concerned. With `whole`, checks all programs, and every worker and core.
     pub(super) fn look(&self, whole: bool) -> Result<(), String> {
         let all: Vec<u32>;
         let programs = if whole {
@@ -58,7 +58,7 @@ impl Check<'_> {
         Ok(())
     }
 
-    /// All time of a core that is not idle is some thread's, and each thread is served as the kernel's rules have it.
+    /// Checks that all time of busy cores is some thread's, and that each thread is served by the kernel's rules.
     fn check_linux(&self) -> Result<(), String> {
         let Some(linux) = &self.kernel.linux else { return Ok(()) };
         let served = self.kernel.served(self.now);
@@ -71,7 +71,7 @@ impl Check<'_> {
         linux.check(&self.kernel.cores, self.pools, self.now)
     }
 
-    /// What idle cores are held against is what there is.
+    /// Checks the noted number of tasks that wait for want of a core. The idle time beside work is computed from it.
     fn check_starved(&self) -> Result<(), String> {
         let starved: u64 = self.pools.0.iter().map(|pool| pool.starved).sum();
         if starved != self.starved {
@@ -101,7 +101,7 @@ impl Check<'_> {
         self.check_share(pool)
     }
 
-    /// What the worker does is what its words say, and it is where it does that.
+    /// Checks that what the worker does agrees with its words and with its place.
     fn check_worker(&self, pool: &Pool, nth: usize) -> Result<(), String> {
         let (worker, own, sleep) = (&pool.workers[nth], WorkerId(nth as u32), pool.sleep());
         let Worker { doing, place, rest, .. } = worker;
@@ -137,8 +137,8 @@ impl Check<'_> {
         Ok(())
     }
 
-    /// The cores that workers were given are the program's, one each. It knows of those that the table says it
-    /// holds. The books say of each worker what it does.
+    /// Checks that each core that was given to a worker is the program's, and was given to one worker only. The
+    /// program must know of all cores that it holds in the table. The books must agree with what each worker does.
     fn check_share(&self, pool: &Pool) -> Result<(), String> {
         let Some(share) = pool.share.as_ref().filter(|share| share.activation.member().is_some()) else {
             return Ok(());
@@ -152,7 +152,7 @@ impl Check<'_> {
             |worker| [State::Awake, State::Asleep, State::Retired].into_iter().find(|state| books.is(worker, *state));
         let (mut given, mut twice) = (CoreSet::EMPTY, None);
         for (own, worker) in (0..).map(WorkerId).zip(&pool.workers) {
-            // The books learn of it later: of one that was woken when it is up.
+            // The books are updated later. If a worker was woken, they are updated when it is awake.
             let is_on_its_way = || {
                 matches!(
                     worker.doing,
@@ -188,7 +188,8 @@ impl Check<'_> {
         }
         let lends = activation.sharing.sleeper == Sleeper::LendsCore && !activation.is_free();
         let none_sleeps = books.retired() > 0 && books.awake() + books.retired() == activation.workers();
-        // Out of turn it waits for one where a task does.
+        // Out of turn, a program must wait for a core only if a worker rests in the middle of a task or with tasks
+        // queued.
         let waits = !pool.is_closed() || books.midway() > 0;
         if lends && none_sleeps && waits && books.held() < activation.most() && !self.table.waits(share.slot) {
             return Err("some have retired for want of a core, and the program does not wait for one".into());
@@ -199,9 +200,9 @@ impl Check<'_> {
         Ok(())
     }
 
-    /// Within two quanta after its bell a program obeys what it is asked, and a pause ends when its lease does. A
-    /// pool that is closed, and not for that, is out of turn: it holds no core, and has its turn within a frame, or
-    /// is open. That a closed pool begins no task is looked at where a task begins.
+    /// Checks that a program follows its requests within two quanta after its bell, and that a pause ends in time. A
+    /// pool that is closed, but not for a pause, is out of turn: it holds no core, and gets its turn or opens within
+    /// a frame. A closed pool begins no task; that is checked where a task begins.
     fn check_orders(&self, pool: &Pool) -> Result<(), String> {
         let Some(share) = &pool.share else { return Ok(()) };
         let (now, closed) = (self.now, pool.is_closed());
@@ -209,8 +210,8 @@ impl Check<'_> {
         if closed && !is_told && share.activation.books().held() > 0 {
             return Err(format!("the pool is closed and holds cores, and is told {:?}", share.told));
         }
-        // Where another program has left meanwhile, frames have become shorter, and its turn may come later than it
-        // was to. Then it is open from a frame of before on, at its next look, four quanta later at most.
+        // When another program has left, frames become shorter, and the turn may come later than planned. Then the
+        // pool opens when a frame of the old length is over, at its next look, which is at most four quanta later.
         if let Some(since) = share.out_since.filter(|_| !is_told) {
             let frame = TURN.as_nanos() as u64 * share.among.max(self.table.population()) as u64;
             let most = if self.table.may_probe() { 2 * frame } else { frame };
@@ -237,7 +238,7 @@ impl Check<'_> {
         Ok(())
     }
 
-    /// A thread is on one core or in one queue, and a core in use is some program's that is there.
+    /// Checks that a thread is on one core or in one queue, and that a busy core belongs to a program that is there.
     fn check_cores(&self) -> Result<(), String> {
         let queued: usize = self.kernel.cores.iter().map(|core| core.queue.len()).sum();
         if queued != self.kernel.queued {
@@ -257,11 +258,11 @@ impl Check<'_> {
                 }
                 found += 1;
             }
-            // A place is one core's, so a thread that is found twice is twice in a queue.
+            // A thread has one place, so a thread that is found twice is twice in the same queue.
             if let Some(thread) = twice_in(&core.queue) {
                 return Err(format!("core {nth} has {thread:?} twice"));
             }
-            // One that is to be accelerated waits for another core.
+            // A thread that is about to be accelerated waits for another core.
             let waits = |thread: &Thread| self.pools.worker(*thread).part.initiator.is_none();
             if core.running.is_none() && core.queue.iter().any(waits) {
                 return Err(format!("core {nth} is idle, and threads wait for it"));
@@ -285,8 +286,8 @@ impl Check<'_> {
         Ok(())
     }
 
-    /// One that is accelerated runs on another's turn, in its node, and keeps its place; one that is not has a
-    /// single place.
+    /// Checks that an accelerated thread runs on another's turn, in its node, and keeps its place. Any other thread
+    /// has a single place.
     fn check_accelerated(&self, nth: usize, away: &[Thread], running: Option<Thread>) -> Result<(), String> {
         for thread in away {
             let worker = self.pools.worker(*thread);
@@ -325,15 +326,15 @@ fn twice_in(queue: &VecDeque<Thread>) -> Option<Thread> {
     threads.windows(2).find(|pair| pair[0] == pair[1]).map(|pair| pair[0])
 }
 
-/// What the workers of a pool do, counted.
+/// Counts of what the workers of a pool do.
 #[derive(Default)]
 struct Tally {
-    /// Strands in their queues, that they run, have found, or carry to a queue.
+    /// The numbers of strands that are in the workers' queues, run, are found, or are carried to a queue.
     queued: u64,
     running: u64,
     in_hand: u64,
     carried: u64,
-    /// Workers that leave their spells as thieves, and how many rest in each way or are busy.
+    /// The numbers of workers that leave their spells as thieves, rest in each way, or are busy.
     leaving: u64,
     asleep: u32,
     retired: u32,
@@ -366,7 +367,8 @@ impl Tally {
     }
 }
 
-/// Of tasks that can block each is in one place: in a queue, with a worker, or blocked, as the channels have it too.
+/// Checks that each task that can block is in one place: in a queue, with a worker, or blocked. The channels must
+/// agree.
 fn check_tasks(pool: &Pool) -> Result<(), String> {
     let Work::Network(network) = &pool.work else { return Ok(()) };
     network.check()?;
@@ -395,12 +397,14 @@ fn check_tasks(pool: &Pool) -> Result<(), String> {
     Ok(())
 }
 
-/// No ready strand waits unless a worker is awake, or a wake-up is on its way. While a worker sleeps that a task
-/// should wake, a thief looks for the task, or is on its way. Or it has just found one, and not handed its duty
-/// over yet. One that has announced its sleep has yet to look. And what pushes leave to a searching worker is left
-/// to one that searches.
+/// Checks that the program makes progress:
+///
+/// - A ready strand waits only while a worker is awake or a wake-up is on its way.
+/// - While a worker sleeps that a task should wake, a thief looks for the task or is about to; or it has just found
+///   one and not handed over its duty. A worker that has announced its sleep has yet to look.
+/// - Pushes leave work to a searching worker only if a worker searches.
 fn is_alive(pool: &Pool) -> Result<(), String> {
-    // All that is queued waits until it is open.
+    // Everything that is queued waits until the pool is open.
     if pool.is_closed() {
         return Ok(());
     }
@@ -435,14 +439,14 @@ mod tests {
     use crate::threads::coordinator::Share;
     use crate::threads::spell::Queues;
 
-    /// Two programs in the middle of a parallel phase, on four cores that they share by the table.
+    /// Creates two programs in the middle of a parallel phase, on four cores that they share by the table.
     fn host() -> Host {
         let mut host = Host::new(4, Costs::default(), 1);
         for program in 0..2 {
             let work = ForkJoin::new(1_000, 100_000, 600, 1, Fork::AtOnce);
             host.submit(0, Box::new(work), "dws:quantum_us=200".parse().unwrap(), 6, program);
         }
-        // Each core has a thread, and none waits for one.
+        // Each core has a thread, and no thread waits for a core.
         let is_right =
             |host: &Host| host.kernel.cores.iter().all(|core| core.running.is_some() && core.queue.is_empty());
         for end in (10_000_000..20_000_000).step_by(10_000) {
@@ -456,7 +460,7 @@ mod tests {
         host
     }
 
-    /// What a change of a host that is as it should be is answered.
+    /// Returns the error that the checks report after a change of a correct host.
     fn noticed(change: impl FnOnce(&mut Host)) -> String {
         let mut host = host();
         change(&mut host);
@@ -471,7 +475,7 @@ mod tests {
         pool.share.as_ref().unwrap()
     }
 
-    /// A setter asks the first program.
+    /// Sends a request to the first program.
     fn asks(host: &mut Host, request: Request) {
         let slot = share(rich(host)).slot;
         assert!(host.table.ask(slot, 1, 0, request));
@@ -514,7 +518,7 @@ mod tests {
             ),
             (
                 |host| {
-                    // A push has claimed one of those that wait, and its wake-up is lost.
+                    // A push has claimed one of the sleepers, and its wake-up is lost.
                     let pool = rich(host);
                     let thieves = thieves(pool);
                     thieves.iter().for_each(|thief| pool.sleep().announce(WorkerId(*thief)));
@@ -602,7 +606,7 @@ mod tests {
             ),
             (
                 |host| {
-                    // A thief retires, and goes on as it was.
+                    // A thief retires, but continues as if it had not.
                     let pool = rich(host);
                     let is_up = |worker: &u32| pool.workers[*worker as usize].rest == Rest::Awake;
                     let up = WorkerId((0..6).find(is_up).unwrap());
@@ -614,7 +618,8 @@ mod tests {
             ),
             (
                 |host| {
-                    // All thieves retire as under a policy that lends cores, and take back that they wait for one.
+                    // All thieves retire as under a policy that lends cores, but the program withdraws its wait for a
+                    // core.
                     let pool = rich(host);
                     let share = pool.share.as_mut().unwrap();
                     share.activation.sharing.sleeper = Sleeper::LendsCore;
@@ -634,7 +639,7 @@ mod tests {
             ),
             (
                 |host| {
-                    // They learn that their cores are gone, and what follows from that is left undone.
+                    // The pools learn that their cores are gone, but do not act on it.
                     host.table.clear();
                     for share in host.pools.0.iter().map(share) {
                         share.activation.note_losses(&mut share.activation.books(), share.part());
@@ -685,7 +690,8 @@ mod tests {
         }
     }
 
-    /// Tasks that block, in the middle of their rounds.
+    /// Returns the error that the checks report after a change of a program with tasks that block, in the middle of
+    /// its rounds.
     fn noticed_of_tasks(change: impl FnOnce(&mut Pool)) -> String {
         let mut host = Host::new(4, Costs::default(), 1);
         let network = Network::scatter_gather(40, 1_000, 20_000, 500);
@@ -757,7 +763,7 @@ mod tests {
 
     #[test]
     fn a_standstill_is_noticed() {
-        // Each waits for the other's message.
+        // Each task waits for the other's message.
         let process = |from, to| (vec![Step::new(5, Then::Receive(from)), Step::new(5, Then::Send(to))], 1);
         for policy in ["ws-last", "comity"] {
             let mut host = Host::new(2, Costs::default(), 1);

@@ -1,4 +1,4 @@
-//! The coordinator of one program: reads what `comity_protocol::quantum` asks for, and does what it says.
+//! The coordinator of one program: reads what `comity_protocol::quantum` asks for, and carries out its decisions.
 
 use std::cell::Cell;
 
@@ -20,30 +20,30 @@ use super::spell::Queues;
 use super::table::{Part, Table};
 use super::{Due, Host};
 
-/// What a program that shares cores has beside its pool.
+/// The state of a program that shares cores, in addition to its pool.
 pub(super) struct Share {
     pub(super) activation: Activation<Cells, Part>,
     pub(super) slot: SlotId,
-    /// The most cores that it can use.
+    /// The largest number of cores that the program can use.
     usable: u32,
-    /// Nanoseconds of a quantum.
+    /// The length of a quantum, in nanoseconds.
     pub(super) quantum: u64,
-    /// Since when its pool is closed and it is not told to rest.
+    /// The time since which the pool is closed although the program is not paused.
     pub(super) out_since: Option<u64>,
-    /// How many programs there were at the looks since then, at most.
+    /// The largest number of programs at the looks since then.
     pub(super) among: usize,
-    /// Not while it looks, and not before the program takes part.
+    /// The coordinator's state. `None` during a look, and before the program is a member of the table.
     coordination: Option<Coordination>,
-    /// It has left off, for there was no work: a worker that is up pokes it.
+    /// True if the coordinator sleeps because there was no work. A worker that becomes awake then wakes it.
     is_dormant: Cell<bool>,
     is_poked: Cell<bool>,
-    /// It was woken, and is to begin anew.
+    /// True if the coordinator was woken and will begin anew.
     begins: Cell<bool>,
-    /// How often its next look was planned.
+    /// The number of times that the next look was planned. Only the newest plan is valid.
     plan: u32,
-    /// What held at its last visit, of what is asked from outside.
+    /// The requests from outside that were in force at the last visit.
     pub(super) told: InForce,
-    /// From when on it must obey all that it is asked.
+    /// The time from which on all requests so far must be in force.
     obeys_from: Cell<u64>,
 }
 
@@ -58,22 +58,22 @@ impl Share {
         }
     }
 
-    /// It is asked something, and hears its bell then at the latest.
+    /// Notes a request. The program hears its bell at `heard` at the latest.
     pub(super) fn is_asked(&self, heard: u64) {
         self.obeys_from.set(self.obeys_from.get().max(heard + 2 * self.quantum));
     }
 
-    /// Whether all that it was asked until now is in force.
+    /// True if all requests so far must be in force.
     pub(super) fn obeys(&self, now: u64) -> bool {
         now > self.obeys_from.get()
     }
 
-    /// Whether its coordinator sleeps, or is about to begin anew.
+    /// True if the coordinator sleeps, or is about to begin anew.
     pub(super) fn is_off(&self) -> bool {
         self.is_dormant.get() || self.is_poked.get() || self.begins.get()
     }
 
-    /// The coordinator is to be woken.
+    /// True, once, if the coordinator must be woken.
     pub(super) fn take_poke(&self) -> bool {
         self.is_poked.take() && !self.begins.replace(true)
     }
@@ -114,14 +114,14 @@ impl Host {
             obeys_from: Cell::new(0),
         });
         if sharing.sleeper == Sleeper::LendsCore {
-            // What ends within a quantum has nothing to share.
+            // A program that ends within a quantum has nothing to share.
             self.plan(self.now + quantum, Due::TakesPart(program));
         } else {
             self.enter(program);
         }
     }
 
-    /// From now on cores count.
+    /// Makes the program a member of the table: from now on its cores count.
     fn enter(&mut self, program: u32) {
         let (table, population) = (self.table.clone(), self.table.population());
         let pool = self.pool_mut(program);
@@ -132,7 +132,7 @@ impl Host {
         share.coordination = Some(Coordination::new(coordinator, share.quantum, spent, population));
     }
 
-    /// A program that lends cores has been there for a quantum.
+    /// Called when a program that lends cores has been there for a quantum.
     pub(super) fn takes_part(&mut self, program: u32) {
         if !self.pool(program).is_there() {
             return;
@@ -148,7 +148,7 @@ impl Host {
         }
     }
 
-    /// The program's pool has its workers: the coordinator begins.
+    /// Starts the coordinator. Called when the program's pool has its workers.
     pub(super) fn begin_to_share(&mut self, program: u32) {
         self.coordinate(program, |coordination, driver, now| {
             coordination.begin(driver, now);
@@ -156,15 +156,15 @@ impl Host {
         });
     }
 
-    /// A look is due, unless it was planned anew since.
+    /// Handles a look that is due, unless it was planned anew since.
     pub(super) fn quantum(&mut self, program: u32, plan: u32) {
         if self.pool(program).share.as_ref().is_some_and(|share| share.plan == plan) {
             self.coordinate(program, |coordination, driver, now| coordination.come_by(driver, now));
         }
     }
 
-    /// The bell was rung. A core was taken back, one is to be had, another program has come, a worker is up again,
-    /// or the program is asked something.
+    /// Handles the bell. It was rung because a core was taken back or is free, another program has come, a worker is
+    /// awake again, or there is a request.
     pub(super) fn rung(&mut self, program: u32) {
         let Some(share) = &self.pool(program).share else { return };
         if share.begins.take() {
@@ -172,7 +172,7 @@ impl Host {
         }
         if share.is_dormant.get() {
             let told = self.obey(program);
-            // A program without work is closed before it has some.
+            // The pool of a paused program is closed before the program has work.
             if told.is_some_and(|told| told.paused_until.is_some()) {
                 self.pool(program).share.iter().for_each(|share| share.is_dormant.set(false));
                 self.begin_to_share(program);
@@ -224,8 +224,9 @@ impl Host {
 }
 
 impl Host {
-    /// Tells the table how much the program counts by now, and returns what else holds of it. Of a program that is
-    /// to rest the table learns later: there a new weight says that its pools are closed.
+    /// Publishes the program's present weight in the table, and returns all settings that are in force. For a paused
+    /// program the table gets the weight later, since in the table a new weight implies that the program's pools are
+    /// closed.
     fn obey(&self, program: u32) -> Option<InForce> {
         let slot = self.pool(program).share.as_ref().filter(|_| self.pool(program).is_there())?.slot;
         let told = self.table.in_force(slot);
@@ -243,7 +244,7 @@ struct Driver<'a> {
     now: u64,
     /// Processor time that cores have idled.
     idled: u64,
-    /// What its cores had of a host, if that is told.
+    /// The run time and steal time of the guest's cores, if the guest is told.
     stolen: Option<Reading>,
 }
 
@@ -290,7 +291,7 @@ impl Looked for Driver<'_> {
         Some(Times { on_core: times.on_core, for_core: times.for_core })
     }
 
-    /// One that its program's quota stops is not: it waits for a core.
+    /// A worker that its program's quota stops is not blocked: it waits for a core.
     fn is_blocked(&self, worker: WorkerId) -> Option<bool> {
         Some(matches!(self.pool.workers[worker.index()].place, Place::Blocked | Place::Nowhere))
     }

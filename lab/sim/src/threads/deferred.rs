@@ -1,9 +1,9 @@
-//! Thieves that find nothing: their attempts are made in bulk.
+//! Deferred attempts of thieves: attempts that find nothing are made in bulk.
 //!
-//! A thief that never sleeps, alone on its core, in a program without a task that could be stolen, only repeats
-//! itself: it makes no event. Its attempts are made up for, all at once and each as it would have been, before
-//! anything changes that they could meet. That is: a task is pushed, a thread comes to the core, or the thief
-//! leaves it. So the outcome is that of stepping through them, but for what happens at the very same nanosecond.
+//! A thief that never sleeps only repeats itself if it is alone on its core and its program has no task to steal.
+//! Then it causes no events. Its attempts are made later, all at once and each as it would have been, before anything
+//! changes that they could meet: a task is pushed, a thread comes to the core, or the thief leaves the core. So the
+//! outcome is that of stepping through them, except for what happens at the very same nanosecond.
 
 use comity_policy::Waking;
 use comity_policy::row::Row;
@@ -13,33 +13,33 @@ use super::kernel::Place;
 use super::worker::Doing;
 use super::{Host, Thread};
 
-/// What a worker has left to do while its attempts are deferred: more than a simulation lasts.
+/// The nanoseconds that a worker has left to do while its attempts are deferred: more than a simulation lasts.
 const FAR: u64 = 1 << 50;
-/// So many effects in a row that concern only the thief itself come before its attempts are deferred.
+/// The number of successive effects that concern only the thief itself, before its attempts are deferred.
 const ENOUGH: u32 = 16;
 
-/// Whether the effect concerns no other thread while no task can be stolen and none waits for the core.
+/// True if the effect concerns no other thread while no task can be stolen and no thread waits for the core.
 fn is_local(effect: Effect) -> bool {
     matches!(effect, Effect::StealFrom(_) | Effect::Yield(None) | Effect::Pause { .. })
 }
 
 impl Host {
-    /// From now on each attempt of a thief is an event of its own.
+    /// Makes each attempt of a thief an event from now on.
     pub fn step_through(&mut self) {
         self.defers = false;
     }
 
-    /// The thief has done something, and goes on.
+    /// Counts the successive effects of a thief that concern no other thread.
     pub(super) fn note_local(&mut self, thread: Thread, effect: Effect) {
         let local = &mut self.worker_mut(thread).local;
         *local = if is_local(effect) { *local + 1 } else { 0 };
     }
 
-    /// Defers what a thief does from now on, if it only repeats itself.
+    /// Defers the thief's attempts from now on, if it only repeats itself.
     pub(super) fn defer(&mut self, thread: Thread) {
         let worker = self.worker(thread);
         let (Doing::Acting(effect), Place::On(core)) = (worker.doing, worker.place) else { return };
-        // Hosts of equal turns keep their outcomes to the nanosecond.
+        // Hosts with equal turns are excluded, so that their outcomes stay the same to the nanosecond.
         let may_defer = self.defers && self.kernel.linux.is_some() && self.record.is_none() && self.costs.queue == 0;
         if worker.local < ENOUGH || !is_local(effect) || !may_defer {
             return;
@@ -61,7 +61,7 @@ impl Host {
         worker.left = FAR;
     }
 
-    /// Makes up for what the program's thieves have deferred.
+    /// Makes the attempts that the program's thieves have deferred.
     pub(super) fn catch_up(&mut self, program: u32) {
         if self.pool(program).deferred > 0 {
             for worker in 0..self.pool(program).workers.len() as u32 {
@@ -70,12 +70,12 @@ impl Host {
         }
     }
 
-    /// The same of all programs.
+    /// Makes the attempts that the thieves of all programs have deferred.
     pub(super) fn catch_up_all(&mut self) {
         (0..self.pools.0.len() as u32).for_each(|program| self.catch_up(program));
     }
 
-    /// The same of one thief, if it has deferred anything.
+    /// Makes the attempts that one thief has deferred, if there are any.
     pub(super) fn catch_up_with(&mut self, thread: Thread) {
         let worker = self.worker(thread);
         let (Doing::Deferred(effect, left), Place::On(core)) = (worker.doing, worker.place) else { return };

@@ -1,6 +1,6 @@
-//! A host that is a virtual machine: its cores are virtual CPUs, which have a physical one or none. What a kernel
-//! counts goes on meanwhile, as in one that is told no steal time (Xen's guests until Linux 4.8); a tick that was
-//! missed comes late.
+//! A host that is a virtual machine: its cores are virtual CPUs, which have a physical CPU or none. The kernel's
+//! clocks continue while a core has none, as in a kernel that is not told the steal time (Xen's guests until Linux
+//! 4.8). A missed tick comes late.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -13,17 +13,17 @@ use super::{Host, Thread};
 use crate::acceleration::Scheduler;
 use crate::hypervisor::Hypervisor;
 
-/// The hypervisor of a guest, and which of its machines this is.
+/// The hypervisor of a guest, and the guest's number there.
 pub(super) struct Calls {
     hypervisor: Rc<RefCell<Hypervisor>>,
     vm: usize,
-    /// What a hypercall takes.
+    /// The cost of a hypercall, in nanoseconds.
     pub(super) cost: u64,
 }
 
 impl Host {
-    /// From now on the host is a virtual machine, and none of its cores runs until it is told to. Before any
-    /// program comes.
+    /// Makes the host a virtual machine, none of whose cores runs until it is resumed. Called before any program
+    /// begins.
     pub(crate) fn virtualize(&mut self, hypervisor: Rc<RefCell<Hypervisor>>, vm: usize) {
         let cost = hypervisor.borrow().hypercall();
         self.calls = Some(Calls { hypervisor, vm, cost });
@@ -31,22 +31,22 @@ impl Host {
         self.kernel.turned = Some(Vec::new());
     }
 
-    /// The cores that have come to have a thread, or to have none.
+    /// Takes the cores that got a thread, or lost their thread, since the last call.
     pub(crate) fn take_turned(&mut self) -> Vec<usize> {
         self.kernel.turned.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
-    /// Whether a core has a thread.
+    /// True if a core has a thread.
     pub(crate) fn wants(&self, core: usize) -> bool {
         self.kernel.cores[core].running.is_some()
     }
 
-    /// Whether it has a physical CPU.
+    /// True if a core has a physical CPU.
     pub(crate) fn runs(&self, core: usize) -> bool {
         !self.kernel.cores[core].suspended
     }
 
-    /// At that time the core has no physical CPU any more.
+    /// Takes the core's physical CPU away at the time `at`.
     pub(crate) fn suspend(&mut self, at: u64, core: usize) {
         self.pass(at);
         self.charge(core);
@@ -54,7 +54,7 @@ impl Host {
         self.plan_core(core);
     }
 
-    /// At that time it has one; its thread gets on after so many nanoseconds.
+    /// Gives the core a physical CPU at the time `at`. Its thread continues `after` nanoseconds later.
     pub(crate) fn resume(&mut self, at: u64, core: usize, after: u64) {
         self.pass(at);
         self.charge(core);
@@ -67,28 +67,29 @@ impl Host {
         self.plan_core(core);
     }
 
-    /// Of a guest, how long its virtual CPUs ran and how long they wanted to in vain, in nanoseconds, summed over
-    /// them: its run time and its steal time.
+    /// Returns the run time and the steal time of a guest in nanoseconds, summed over its virtual CPUs. In the first
+    /// they ran; in the second they wanted to run and had no physical CPU.
     pub fn run_and_steal_time(&self) -> Option<(u64, u64)> {
         let Calls { hypervisor, vm, .. } = self.calls.as_ref()?;
         Some(hypervisor.borrow().run_and_steal_time(*vm))
     }
 
-    /// From now on the kernel tells the programs of a guest how much of its virtual CPUs' time was taken away, as
-    /// Linux does under KVM.
+    /// Makes the kernel tell a guest's programs how much time was taken from its virtual CPUs, as Linux does under
+    /// KVM.
     pub fn tell_steal_time(&mut self) {
         self.tells_steal = true;
     }
 
-    /// What its cores have had of the hypervisor, if it is told.
+    /// Returns the run time and the steal time of the guest's cores, if the programs are told.
     pub(super) fn stolen(&self) -> Option<Reading> {
         let Calls { hypervisor, .. } = self.calls.as_ref().filter(|_| self.tells_steal)?;
         hypervisor.borrow_mut().pass(self.now);
         self.run_and_steal_time().map(|(run_ns, steal_ns)| Reading { run_ns, steal_ns })
     }
 
-    /// The request of Algorithm 1, lines 4 to 7. The rest of a thief's turn goes to the victim, or the rest of its
-    /// virtual CPU's slice to the victim's virtual CPU. True: it does, and the thief's core switches at once.
+    /// The request of Algorithm 1, lines 4 to 7: gives the rest of a thief's turn to the victim, or the rest of its
+    /// virtual CPU's slice to the victim's virtual CPU. Returns true if it is granted; then the thief's core switches
+    /// at once.
     pub(super) fn accelerate(&mut self, thief: Thread, victim: Thread, level: Level) -> bool {
         let Some(Accelerates { threads, vcpus }) = self.pool(thief.program).policy.accelerates() else { return false };
         let across_nodes = threads.is_some_and(|pull| pull.across_nodes);
@@ -110,7 +111,7 @@ impl Host {
         granted
     }
 
-    /// What such a request takes: a system call, or a hypercall.
+    /// Returns the cost of such a request: that of a system call, or of a hypercall.
     pub(super) fn cost_of_acceleration(&self, level: Level) -> u64 {
         match level {
             Level::Thread if self.accelerates() => self.costs.yield_core,
@@ -119,7 +120,7 @@ impl Host {
         }
     }
 
-    /// Whether the kernel has Robinhood's Thread Accelerator.
+    /// True if the kernel has Robinhood's Thread Accelerator.
     fn accelerates(&self) -> bool {
         self.kernel.linux.as_ref().is_some_and(|linux| linux.accelerates())
     }

@@ -1,10 +1,10 @@
 //! The kernel: each core has a queue of threads that take turns.
 //!
-//! [`super::linux`] says which thread has its turn, for how long, and which is moved where, if the host has one of
-//! its kernels. Else it is the simplest there is: a turn is one slice, and a queue is served in its order. A thread
-//! that wakes goes to an idle core, the one it ran on, if that is idle; or else to the shortest queue. A thread may
-//! be confined to some cores. An idle core takes a thread from the longest queue. A newcomer waits until the slice
-//! of the thread that runs is over, which is at once if that began long ago.
+//! If the host has a Linux kernel, [`super::linux`] decides which thread has its turn, for how long, and which thread
+//! is moved where. Otherwise the kernel is the simplest possible. A turn is one slice, and a queue is served in its
+//! order. A thread that wakes goes to an idle core, preferably the one it ran on, else to the shortest queue. A
+//! thread may be confined to some cores. An idle core takes a thread from the longest queue. A newcomer waits until
+//! the slice of the running thread is over, which is at once if that slice began long ago.
 
 use std::collections::VecDeque;
 use std::iter::Sum;
@@ -18,30 +18,31 @@ use super::pool::Pools;
 use super::worker::{Doing, Worker};
 use super::{Due, Host, Thread};
 
-/// The speed of a core with hardware that is not shared, in thousandths.
+/// The full speed of a core, in thousandths: the core shares no hardware.
 pub(super) const WHOLE: u64 = 1_000;
 
-/// One core.
+/// A core.
 #[derive(Default)]
 pub(super) struct Core {
     pub(super) running: Option<Thread>,
     pub(super) queue: VecDeque<Thread>,
-    /// Threads that have their place here, and run on another's turn.
+    /// Threads that have their place here, and run elsewhere on another thread's turn.
     pub(super) away: Vec<Thread>,
     offline: bool,
-    /// A virtual CPU that has no physical one: its thread gets no further.
+    /// True if the core is a virtual CPU without a physical one: its thread makes no progress.
     pub(super) suspended: bool,
-    /// Until when the running thread's time is accounted for; later than now while the core switches to it.
+    /// The time until which the running thread's work is accounted for. It is later than now during a switch to the
+    /// thread.
     since: u64,
-    /// Until when its turn is accounted for, which is from the switch on.
+    /// The time until which the running thread's turn is accounted for. The turn includes the switch.
     charged: u64,
-    /// When the running thread came.
+    /// The time at which the running thread came.
     pub(super) came: u64,
-    /// When its turn is over, if others wait.
+    /// The time at which the running thread's turn is over, if others wait.
     pub(super) slice_end: u64,
-    /// The last thread.
+    /// The thread that ran last.
     last: Option<Thread>,
-    /// Plans that were made for it: only the newest counts.
+    /// The number of plans that were made for the core. Only the newest plan is valid.
     plan: u32,
 }
 
@@ -58,22 +59,23 @@ impl Core {
     }
 }
 
-/// Where a thread's time went since it began, in nanoseconds.
+/// The nanoseconds that a thread has spent since it began, by their use.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Times {
     pub(super) on_core: u64,
-    /// Waiting for a core or the next period. A wait that is not over is not in it, as in the kernel's own.
+    /// The time that the thread waited for a core or for its quota's next period. A wait that is not over is not
+    /// included, as in the kernel's own count.
     pub(super) for_core: u64,
     waits_since: Option<u64>,
 }
 
 impl Times {
-    /// Goes on waiting, if it does.
+    /// Begins a wait, unless the thread waits already.
     pub(super) fn begin_to_wait(&mut self, now: u64) {
         self.waits_since.get_or_insert(now);
     }
 
-    /// Since when it waits.
+    /// The time since which the thread waits.
     pub(super) fn waits_since(&self) -> Option<u64> {
         self.waits_since
     }
@@ -83,51 +85,51 @@ impl Times {
     }
 }
 
-/// Where a thread is.
+/// The place of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Place {
-    /// It sleeps, or is not there.
+    /// The thread sleeps, or does not exist.
     Nowhere,
-    /// It has a task, and waits in a system call.
+    /// The thread has a task, and waits in a system call.
     Blocked,
-    /// It could run, but its program has used its quota.
+    /// The thread could run, but its program has used its quota.
     Throttled,
-    /// It waits for this core.
+    /// The thread waits for this core.
     Queued(usize),
-    /// It runs.
+    /// The thread runs on this core.
     On(usize),
 }
 
 /// The cores, and the threads that wait for them.
 pub(super) struct Kernel {
     pub(super) cores: Vec<Core>,
-    /// Those that are there and have no thread,
+    /// The online cores without a thread.
     idle: CoreSet,
-    /// and how many.
+    /// The number of online cores without a thread.
     idling: u32,
-    /// and how many have one.
+    /// The number of cores with a thread.
     running: u64,
-    /// Threads that wait for a core.
+    /// The number of threads that wait for a core.
     pub(super) queued: usize,
-    /// If turns are those of Linux.
+    /// The queues of the Linux kernel, if the host has one.
     pub(super) linux: Option<Box<Queues>>,
     pub(super) balance: Balance,
-    /// Nanoseconds that Linux's queues have accounted for.
+    /// Nanoseconds of turns that Linux's queues have accounted for, summed over the cores.
     served: u64,
-    /// Switches from one thread to another.
+    /// The switches from one thread to another.
     pub(super) switches: Switches,
-    /// Of a guest: the cores that have come to have a thread, or to have none.
+    /// The cores that got a thread, or lost their thread, since they were last taken. Only for a guest.
     pub(super) turned: Option<Vec<usize>>,
 }
 
-/// How often a core went from one thread to another, idleness between them or not.
+/// Counts of switches of cores from one thread to another, with or without idle time between them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Switches {
     /// All switches.
     pub all: u64,
-    /// To a thread without a task.
+    /// Switches to a thread without a task.
     pub to_thieves: u64,
-    /// From a thread of another program.
+    /// Switches from a thread of another program.
     pub between_programs: u64,
 }
 
@@ -157,17 +159,17 @@ impl Kernel {
         }
     }
 
-    /// How many cores there are, those that are offline included.
+    /// The number of cores, including offline ones.
     pub(super) fn len(&self) -> usize {
         self.cores.len()
     }
 
-    /// How many are there and have no thread.
+    /// The number of online cores without a thread.
     pub(super) fn idling(&self) -> u32 {
         self.idling
     }
 
-    /// How many have one.
+    /// The number of cores with a thread.
     pub(super) fn running(&self) -> u64 {
         self.running
     }
@@ -180,14 +182,15 @@ impl Kernel {
         !self.cores[core].offline
     }
 
-    /// Where the worker's thread may run. If all of that is offline, anywhere.
+    /// Returns a predicate for the cores on which the worker's thread may run. If all its cores are offline, it may
+    /// run on any.
     pub(super) fn cores_of(&self, worker: &Worker) -> impl Fn(&Kernel, usize) -> bool + use<> {
         let confined = worker.confined.get();
         let confined = confined.filter(|cores| cores.iter().any(|core| core < self.len() && self.is_online(core)));
         move |kernel, core| kernel.is_online(core) && confined.is_none_or(|cores| cores.contains(core))
     }
 
-    /// The core to the queue of which a thread goes that can run.
+    /// Returns the core to whose queue a thread goes that can run.
     pub(super) fn choose_core(&self, worker: &Worker) -> usize {
         let may_run = self.cores_of(worker);
         let cores = self.len();
@@ -200,7 +203,7 @@ impl Kernel {
         found.expect("there is always a core")
     }
 
-    /// How fast the core's thread is, in thousandths of its speed alone.
+    /// Returns the speed of the core's thread, in thousandths of its speed alone.
     fn speed(&self, core: usize) -> u64 {
         let Some(linux) = &self.linux else { return WHOLE };
         (self.smt_speed(linux, core) * linux.memory_speed(core) / WHOLE).max(1)
@@ -210,7 +213,7 @@ impl Kernel {
         linux.smt_speed(core, |sibling| self.cores[sibling].running.is_some())
     }
 
-    /// What the core's thread asks of memory.
+    /// Returns the memory demand of the core's thread.
     pub(super) fn demand(&self, core: usize, pools: &Pools) -> Demand {
         let Core { running, suspended, .. } = &self.cores[core];
         let (Some(linux), Some(thread), false) = (&self.linux, *running, *suspended) else { return Demand::default() };
@@ -218,7 +221,7 @@ impl Kernel {
         let part = u64::from(pool.memory);
         match pools.worker(thread).doing {
             Doing::Strand(_) if part > 0 => {
-                // Its first task is the first that asks.
+                // The first task that asks for memory decides the socket on which the program's memory lies.
                 let began = |own: usize| *pool.began.get_or_init(|| own);
                 Demand { part, speed: self.smt_speed(linux, core), of: linux.asks(core, began) }
             }
@@ -226,8 +229,8 @@ impl Kernel {
         }
     }
 
-    /// Core time in which a thread ran, with turns that are not accounted for yet. Only where the kernel is one of
-    /// Linux.
+    /// Returns the core time in which a thread ran, including turns that are not accounted for yet. Only with a Linux
+    /// kernel.
     pub(super) fn served(&self, now: u64) -> u64 {
         let turns = self.cores.iter().filter(|core| core.running.is_some()).map(|core| now - core.charged);
         self.served + turns.sum::<u64>()
@@ -257,7 +260,7 @@ impl Kernel {
         before
     }
 
-    /// The core's thread gets on so much later.
+    /// Delays the core's thread by `time` nanoseconds.
     pub(super) fn delay(&mut self, core: usize, time: u64) {
         self.cores[core].since += time;
     }
@@ -272,7 +275,7 @@ impl Kernel {
         self.queued -= 1;
     }
 
-    /// The thread that runs next on a core.
+    /// Takes the thread that runs next on a core out of its queue.
     pub(super) fn take_next(&mut self, core: usize, pools: &Pools) -> Option<Thread> {
         let thread = match &mut self.linux {
             None => self.cores[core].queue.pop_front().or_else(|| self.pull(core, pools))?,
@@ -296,14 +299,14 @@ impl Kernel {
             let nth = queue.position(|thread| self.cores_of(pools.worker(*thread))(self, core))?;
             Some((self.cores[other].queue.len(), other, nth))
         };
-        // Of equally long ones the one with the highest number.
+        // Of equally long queues, the one with the highest number is chosen.
         let (_, other, nth) = (0..self.len()).filter_map(found).max_by_key(|(length, ..)| *length)?;
         self.cores[other].queue.remove(nth)
     }
 }
 
 impl Host {
-    /// The thread waits for this core from now on.
+    /// Makes the thread wait for this core.
     pub(super) fn push_back(&mut self, core: usize, thread: Thread) {
         if let Some(running) = self.kernel.cores[core].running {
             self.catch_up_with(running);
@@ -321,7 +324,7 @@ impl Host {
         worker.times.begin_to_wait(now);
     }
 
-    /// A thread can run: it gets a core now, or waits for one.
+    /// Gives a core to a thread that can run, or puts it into a core's queue.
     pub(super) fn enqueue(&mut self, thread: Thread) {
         if self.pool(thread.program).is_throttled() {
             return self.throttle(thread);
@@ -337,7 +340,7 @@ impl Host {
         self.attend(core);
     }
 
-    /// One that has come may take the place of the one that runs.
+    /// Lets a thread that has come preempt the one that runs, if the kernel's rules allow it.
     fn preempt_for(&mut self, core: usize, thread: Thread) {
         let Host { kernel, pools, .. } = self;
         if let Some(linux) = &mut kernel.linux
@@ -347,7 +350,7 @@ impl Host {
         }
     }
 
-    /// Gives an idle core a thread; or has the one that runs there end its turn in time for those that wait.
+    /// Gives an idle core a thread; on a busy core, plans the end of the turn for those that wait.
     pub(super) fn attend(&mut self, core: usize) {
         if self.kernel.cores[core].running.is_none() {
             self.dispatch(core);
@@ -357,7 +360,7 @@ impl Host {
         }
     }
 
-    /// Gives a core without a thread the next.
+    /// Gives a core without a thread the next thread of its queue.
     pub(super) fn dispatch(&mut self, core: usize) {
         if self.kernel.cores[core].offline || self.kernel.cores[core].running.is_some() {
             return;
@@ -370,7 +373,7 @@ impl Host {
         }
     }
 
-    /// The core runs a thread from now on, which is in no queue.
+    /// Switches the core to a thread, which must be in no queue.
     pub(super) fn switch_to(&mut self, core: usize, thread: Thread) {
         self.charge_sibling(core);
         self.kernel.set_running(core, Some(thread));
@@ -411,7 +414,7 @@ impl Host {
         self.plan_sibling(core);
     }
 
-    /// The thread is in the kernel for so long before it goes on, if it has a core.
+    /// Keeps the thread in the kernel for `time` nanoseconds before it continues, if it has a core.
     pub(super) fn keep_in_kernel(&mut self, thread: Thread, time: u64) {
         if let Place::On(core) = self.worker(thread).place {
             self.charge(core);
@@ -419,7 +422,8 @@ impl Host {
         }
     }
 
-    /// The thread waits in a system call for so long, without a core. What the kernel keeps it for comes first.
+    /// Makes the thread wait in a system call for `time` nanoseconds, without a core. Pending kernel time comes
+    /// first.
     pub(super) fn block(&mut self, thread: Thread, time: u64) {
         let Place::On(core) = self.worker(thread).place else { return };
         let from = self.kernel.cores[core].since.max(self.now);
@@ -433,7 +437,7 @@ impl Host {
         (0..self.kernel.len()).for_each(|core| self.charge(core));
     }
 
-    /// Brings the time of the thread that runs up to date.
+    /// Accounts for the time of the core's running thread until now.
     pub(super) fn charge(&mut self, core: usize) {
         let speed = self.kernel.speed(core);
         let now = self.now;
@@ -455,8 +459,8 @@ impl Host {
         }
     }
 
-    /// The core's thread may ask another share of its socket's memory. What the others have done until now was done
-    /// at the old speed then, and what follows takes as long as it does now.
+    /// Updates the memory demand of the core's thread. If this changes the speed of other cores, accounts for their
+    /// work until now at the old speed, and plans the rest at the new speed.
     pub(super) fn share_memory(&mut self, core: usize) {
         let Host { kernel, pools, .. } = self;
         let demand = kernel.demand(core, pools);
@@ -479,20 +483,20 @@ impl Host {
         }
     }
 
-    /// The other hardware thread of the core, if it is in use.
+    /// Returns the other hardware thread of the core, if it is in use.
     fn sibling(&self, core: usize) -> Option<usize> {
         let sibling = self.kernel.linux.as_ref()?.sibling(core)?;
         self.kernel.cores[sibling].running.is_some().then_some(sibling)
     }
 
-    /// The core's use changes: what its sibling has done until now was done at the old speed,
+    /// Accounts for the work of the core's sibling at the old speed, before the core's use changes.
     pub(super) fn charge_sibling(&mut self, core: usize) {
         if let Some(sibling) = self.sibling(core) {
             self.charge(sibling);
         }
     }
 
-    /// and what follows takes as long as it does now.
+    /// Plans the end of the work of the core's sibling at the new speed, after the core's use has changed.
     pub(super) fn plan_sibling(&mut self, core: usize) {
         if let Some(sibling) = self.sibling(core) {
             self.plan_core(sibling);
@@ -532,7 +536,8 @@ impl Host {
         }
         self.charge(core);
         let Some(thread) = self.kernel.cores[core].running else { return };
-        // The equal turns of old end what takes no time with the turn, even within a switch.
+        // With equal turns, an action that takes no time ends with the turn, even within a switch. Old outcomes
+        // depend on it.
         let has_begun = self.kernel.linux.is_none() || self.kernel.cores[core].since <= self.now;
         if self.worker(thread).left == 0 && has_begun {
             self.complete(thread);
@@ -555,7 +560,7 @@ impl Host {
         }
     }
 
-    /// The turn of the core's thread may be over: another runs, or that goes on.
+    /// Handles a possible end of the turn of the core's thread: another thread runs, or the same one continues.
     fn look_at_turn(&mut self, core: usize, thread: Thread) {
         let Host { kernel, pools, now, .. } = self;
         let Some(linux) = &mut kernel.linux else { return };
@@ -576,7 +581,7 @@ impl Host {
         self.plan_core(core);
     }
 
-    /// The thread's turn is over: it waits at the end of the queue.
+    /// Ends the thread's turn: it waits at the end of the queue.
     fn preempt(&mut self, core: usize) {
         self.charge_sibling(core);
         let Some(thread) = self.kernel.set_running(core, None) else { return };
@@ -584,7 +589,7 @@ impl Host {
         self.push_back(core, thread);
     }
 
-    /// Takes a thread from wherever it is. What it did on a core until now is accounted for.
+    /// Takes a thread from wherever it is. Its time on a core until now is accounted for.
     pub(super) fn deactivate(&mut self, thread: Thread) {
         self.catch_up_with(thread);
         self.ends_acceleration(thread);
@@ -609,13 +614,13 @@ impl Host {
         }
     }
 
-    /// Moves the threads of a program that are where they may not run.
+    /// Moves the threads of a program that are on cores where they may not run.
     pub(super) fn migrate_misplaced(&mut self, program: u32) {
         self.move_led(program);
         for worker in 0..self.pool(program).workers.len() as u32 {
             let thread = Thread { program, worker };
             let (Place::Queued(core) | Place::On(core)) = self.worker(thread).place else { continue };
-            // One that is about to wait needs no core for long.
+            // A thread that is about to wait needs no core for long.
             if matches!(self.worker(thread).doing, Doing::Acting(Effect::Step(Step::PassOn) | Effect::Wait { .. })) {
                 continue;
             }
@@ -643,7 +648,7 @@ impl Host {
         }
     }
 
-    /// The thread offers its core to those that wait, or to `peer` (BWS's yield to a preempted worker), if that
+    /// Offers the thread's core to the threads that wait, or to `peer` (BWS's yield to a preempted worker), if that
     /// waits and may run here.
     pub(super) fn yield_core(&mut self, core: usize, peer: Option<Thread>) {
         let peer = peer.filter(|peer| {
@@ -665,7 +670,7 @@ impl Host {
         }
         self.charge(core);
         if self.kernel.cores[core].running.is_some_and(|thread| self.worker(thread).part.home.is_some()) {
-            // What it has been given is over.
+            // The rest of the turn that it was given ends.
             return self.resched(core);
         }
         if let Some(peer) = peer
@@ -693,7 +698,7 @@ impl Host {
             let away = self.kernel.cores[core].away.clone();
             let all: Vec<Thread> = running.into_iter().chain(queue).chain(away).collect();
             all.iter().for_each(|thread| self.deactivate(*thread));
-            // It is not idle any more.
+            // The offline core is not idle any more.
             self.kernel.set_running(core, None);
             all.iter().for_each(|thread| self.enqueue(*thread));
         }
@@ -703,7 +708,7 @@ impl Host {
             }
             self.dispatch(core);
         }
-        // A thread that could run nowhere else may have been on any core.
+        // A thread whose cores were all offline may have been on any core.
         (0..self.pools.0.len() as u32).for_each(|program| self.migrate_misplaced(program));
     }
 }

@@ -1,11 +1,11 @@
-//! The books of strands, kept a second time, by their names, from what is said of each: created, begun, done.
+//! A second account of all strands, by their names, from the events of each strand: created, begun, done.
 
 use std::collections::HashMap;
 
 /// The strands of one program.
 #[derive(Clone, Default)]
 pub(super) struct Ledger {
-    /// Those that are not done.
+    /// The strands that are not done.
     live: HashMap<u32, Stage>,
     created: u64,
     pub(super) running: u64,
@@ -13,7 +13,7 @@ pub(super) struct Ledger {
     pub(super) done: u64,
 }
 
-/// What a strand does; of tasks that can block, all strands of one have its name.
+/// The state of a strand. All strands of a task that can block have the task's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
     Waits,
@@ -49,7 +49,7 @@ impl Ledger {
         }
     }
 
-    /// A task goes on with its next strand.
+    /// Checks that a task that continues with its next strand is running.
     pub(super) fn goes_on(&self, task: u32) -> Result<(), String> {
         match self.live.get(&task) {
             Some(Stage::Runs) => Ok(()),
@@ -78,7 +78,8 @@ impl Ledger {
         self.live.is_empty()
     }
 
-    /// Created = done + running + blocked + waiting; and while a task is blocked, another runs or is ready.
+    /// Checks that created = done + running + blocked + waiting, and that another task runs or is ready while one is
+    /// blocked.
     pub(super) fn balances(&self, waiting: u64) -> Result<(), String> {
         let Ledger { created, running, blocked, done, .. } = *self;
         if created != done + running + blocked + waiting {
@@ -98,7 +99,7 @@ impl Ledger {
 
 #[cfg(test)]
 impl Ledger {
-    /// What is blocked waits, and the books are not told.
+    /// Makes a blocked task wait, without counting that it is unblocked.
     pub(super) fn waits_untold(&mut self, task: u32) {
         self.live.insert(task, Stage::Waits);
     }

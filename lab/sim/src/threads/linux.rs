@@ -1,22 +1,23 @@
 //! Linux's fair scheduler, as far as it decides for programs that share cores.
 //!
-//! It decides which thread of a core runs next and for how long, what becomes of one that yields, where one goes
-//! that wakes, and when one is moved.
+//! It decides which thread a core runs next and for how long, what a yield does, where a thread goes that wakes, and
+//! when a thread is moved.
 //!
 //! ```text
-//! linux.rs      which kernel, and its constants
+//! linux.rs      kernel versions and their constants
 //! topology.rs   sockets, cores and hardware threads
-//! memory.rs     what a socket's cores get of its memory together
-//! entity.rs     how a thread, or a group of them, stands in a queue
-//! cfs.rs        the rules up to 6.5: the least virtual run time is next
-//! eevdf.rs      the rules from 6.6 on: of those that have not had their part the earliest deadline
-//! queues.rs     the queues of all cores, by either rules
-//! check.rs      what must hold of them
-//! moves.rs      where a thread goes that can run, and which is moved to which core
+//! memory.rs     the memory bandwidth that a socket's cores share
+//! entity.rs     the scheduling state of a thread, or of a group of threads
+//! cfs.rs        the rules up to 6.5: the least virtual run time runs next
+//! eevdf.rs      the rules from 6.6 on: the earliest deadline of all eligible entities runs next
+//! queues.rs     the queues of all cores, under either set of rules
+//! check.rs      the invariants of the queues
+//! moves.rs      the choice of a core, and moves of threads between cores
 //! ```
 //!
-//! Left out: loads that are averaged over time (a load is the number of threads here), and buddies that are not
-//! asked for by a yield. So are bandwidth control but for a quota of the whole program, and all other classes.
+//! Left out are loads that are averaged over time (a load is the number of threads here), and buddies except those of
+//! a yield. Also left out are bandwidth control except for a quota of the whole program, and all other scheduling
+//! classes.
 
 mod cfs;
 mod check;
@@ -34,78 +35,80 @@ pub(super) use memory::Demand;
 pub(super) use moves::Balance;
 pub(super) use queues::{Joins, Queues};
 
-/// A kernel with rules that are modelled.
+/// A kernel version whose rules are modelled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
 pub enum Version {
-    /// Of 2009: the kernel of the DWS paper.
+    /// The kernel of the DWS paper, of 2009.
     #[serde(rename = "2.6.32")]
     V2_6_32,
-    /// Of 2010: that of the BWS paper.
+    /// The kernel of the BWS paper, of 2010.
     #[serde(rename = "2.6.36")]
     V2_6_36,
-    /// Of 2013: that of the guests of the Robinhood paper.
+    /// The kernel of the guests in the Robinhood paper, of 2013.
     #[serde(rename = "3.9")]
     V3_9,
-    /// Of 2025: EEVDF.
+    /// A kernel with EEVDF, of 2025.
     #[serde(rename = "6.18")]
     V6_18,
 }
 
-/// Which threads are a task group, which gets a part of each core by itself.
+/// The division of threads into task groups. Each task group has its own share of each core.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Groups {
-    /// All threads are of one.
+    /// All threads are in one group.
     #[default]
     Same,
-    /// The threads of each program are one, as where each has its own session under autogroup, or its own cgroup.
+    /// The threads of each program are a group, as with autogroup where each program has its own session, or with a
+    /// cgroup for each program.
     Separate,
 }
 
-/// A host's kernel, and the cores that it knows.
+/// The kernel of a host, and the cores that it knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Linux {
-    /// Which kernel's rules.
+    /// The version, which determines the rules.
     pub version: Version,
-    /// `sched_compat_yield`, which 2.6.32 and 2.6.36 have: whether a thread that yields goes behind all others of
-    /// its queue, or stays where its virtual run time has it.
+    /// The sysctl `sched_compat_yield` of 2.6.32 and 2.6.36. True if a thread that yields goes behind all others of
+    /// its queue. Otherwise it stays where its virtual run time places it.
     #[serde(default)]
     pub compat_yield: bool,
-    /// Timer ticks a second, at which time slices end.
+    /// The number of timer ticks per second. Time slices end at ticks.
     #[serde(default = "ticks")]
     pub hz: u32,
-    /// Which threads are a task group.
+    /// The division of threads into task groups.
     #[serde(default)]
     pub groups: Groups,
-    /// Sockets, among which the cores are divided evenly. Threads are moved within one first.
+    /// The number of sockets, among which the cores are divided evenly. The kernel prefers to move threads within a
+    /// socket.
     #[serde(default = "one")]
     pub sockets: u32,
-    /// Hardware threads of a core, 1 or 2. With 2 the machine's processors are hardware threads, and two neighbours
-    /// are a core.
+    /// The number of hardware threads of a core, 1 or 2. With 2 the machine's processors are hardware threads, and
+    /// two neighbours are a core.
     #[serde(default = "one")]
     pub threads_per_core: u32,
-    /// How fast a hardware thread is while the other of its core runs too, in thousandths of its speed alone.
+    /// The speed of a hardware thread while the other thread of its core runs, in thousandths of its speed alone.
     #[serde(default = "smt_speed")]
     pub smt_speed: u32,
-    /// How many cores a socket's memory serves that do nothing but wait for it, in thousandths; without, all that
-    /// there are.
+    /// The number of cores, in thousandths, that a socket's memory can serve if they do nothing but wait for it.
+    /// `None` means no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bandwidth: Option<u32>,
-    /// Whether a program asks the memory of the socket on which its first task ran, as where one thread touches all
-    /// pages first. Otherwise it asks those of the sockets on which its threads run.
+    /// True if a program uses the memory of the socket on which its first task ran, as when one thread touches all
+    /// pages first. Otherwise each thread uses the memory of the socket on which it runs.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub first_touch: bool,
-    /// Whether it has Robinhood's Thread Accelerator: a thief's turn goes to a preempted worker.
+    /// True if the kernel has Robinhood's Thread Accelerator: a thief's turn can go to a preempted worker.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub accelerates: bool,
-    /// For how many processors its constants are, if not for those of the host: as where a program is confined to a
-    /// part of a machine.
+    /// The number of processors for which the kernel's constants are scaled, if it differs from the host's. Used
+    /// where a program is confined to a part of a machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scaled_for: Option<u32>,
 }
 
-/// Debian's and Ubuntu's kernels of all four versions are built with 250.
+/// The tick rate of Debian's and Ubuntu's kernels of all four versions.
 fn ticks() -> u32 {
     250
 }
@@ -114,14 +117,15 @@ fn one() -> u32 {
     1
 }
 
-/// Two hardware threads together do 1.25 times what one does alone: assumed (figures of 1.1 to 1.4 are common).
+/// Two hardware threads together do 1.25 times the work of one alone. This is an assumption (figures of 1.1 to 1.4
+/// are common).
 fn smt_speed() -> u32 {
     625
 }
 
 impl Linux {
-    /// A kernel of this version with 250 ticks a second, one task group, one socket, and cores with one hardware
-    /// thread.
+    /// Creates a kernel of this version with 250 ticks per second, one task group, one socket, and cores with one
+    /// hardware thread.
     pub fn new(version: Version) -> Linux {
         Linux {
             version,
@@ -138,10 +142,10 @@ impl Linux {
         }
     }
 
-    /// Looks whether a machine of so many processors can be so.
+    /// Checks that a machine of `processors` processors can have this kernel.
     ///
     /// # Errors
-    /// Says in a sentence what cannot.
+    /// Says in a sentence what is invalid.
     pub fn check(&self, processors: u32) -> Result<(), String> {
         let Linux { version, compat_yield, hz, sockets, threads_per_core, smt_speed, bandwidth, scaled_for, .. } =
             *self;
@@ -177,7 +181,7 @@ impl Linux {
             ));
         }
         if let Some(cores) = bandwidth {
-            // Below, speeds of whole thousandths are too coarse.
+            // With a smaller bandwidth, speeds in whole thousandths are too coarse.
             let least = (10 * processors / sockets).max(100);
             if !(least..=1_024_000).contains(&cores) {
                 return Err(format!(
@@ -189,7 +193,7 @@ impl Linux {
         Ok(())
     }
 
-    /// Nanoseconds from one tick to the next.
+    /// The nanoseconds from one tick to the next.
     fn tick(&self) -> u64 {
         1_000_000_000 / u64::from(self.hz)
     }
@@ -202,29 +206,29 @@ impl Linux {
 /// The tunables of a kernel, in nanoseconds, scaled for its machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Constants {
-    /// In which each thread of a queue runs once, if there are not too many (`sysctl_sched_latency`),
+    /// The period in which each thread of a queue runs once, if there are few threads (`sysctl_sched_latency`).
     latency: u64,
-    /// how long each runs at least otherwise (`sysctl_sched_min_granularity`),
+    /// The time that each thread runs at least, if there are more than `few` (`sysctl_sched_min_granularity`).
     granularity: u64,
-    /// and how many are not too many (`sched_nr_latency`).
+    /// The largest number of threads that counts as few (`sched_nr_latency`).
     few: u64,
-    /// By how much a thread that wakes must be behind the running one to take its place
+    /// The virtual time by which a thread that wakes must be behind the running thread to preempt it
     /// (`sysctl_sched_wakeup_granularity`).
     wakeup_granularity: u64,
-    /// How long a thread's request is (EEVDF's `sysctl_sched_base_slice`).
+    /// The length of a thread's request (EEVDF's `sysctl_sched_base_slice`).
     base_slice: u64,
-    /// A thread that ran so recently is thought to have its data in the cache, and is not moved
-    /// (`sysctl_sched_migration_cost`).
+    /// The time since a thread's last run within which its data is assumed to be in the cache, so that it is not
+    /// moved (`sysctl_sched_migration_cost`).
     migration_cost: u64,
 }
 
 const MILLISECOND: u64 = 1_000_000;
 
 impl Constants {
-    /// Of the sources: `kernel/sched_fair.c` of 2.6.33 (2.6.32 has the same values) and 2.6.36,
-    /// `kernel/sched/fair.c` of 3.9 and 6.18. Each is multiplied by 1 + log₂ of the processors, of eight at most
-    /// (`get_update_sysctl_factor`). In 2.6.32 it is that of all of them, up to a latency of 200 ms
-    /// (`sched_init_granularity` of `kernel/sched.c`).
+    /// Returns the constants from the kernel sources: `kernel/sched_fair.c` of 2.6.33 (2.6.32 has the same values)
+    /// and 2.6.36, `kernel/sched/fair.c` of 3.9 and 6.18. Each constant is multiplied by 1 + log₂ of the number of
+    /// processors, up to eight processors (`get_update_sysctl_factor`). In 2.6.32 all processors count, up to a
+    /// latency of 200 ms (`sched_init_granularity` of `kernel/sched.c`).
     fn of(version: Version, processors: u32) -> Constants {
         let (latency, granularity, few) = match version {
             Version::V2_6_32 => (5 * MILLISECOND, MILLISECOND, 5),
@@ -243,7 +247,7 @@ impl Constants {
         }
     }
 
-    /// In which each of so many threads runs once (`__sched_period`).
+    /// The period in which each of `threads` threads runs once (`__sched_period`).
     fn period(&self, threads: u64) -> u64 {
         if threads > self.few { threads * self.granularity } else { self.latency }
     }
@@ -253,8 +257,8 @@ impl Constants {
 mod tests {
     use super::*;
 
-    /// `/proc/sys/kernel/sched_*` of such machines, as they are often quoted: 24 ms and 8 ms (2.6.36), 24, 3 and 4
-    /// ms (3.x).
+    /// Checks the values of `/proc/sys/kernel/sched_*` that are often quoted for such machines: 24 ms and 8 ms
+    /// (2.6.36); 24, 3 and 4 ms (3.x).
     #[test]
     fn constants_grow_with_the_machine_as_each_kernel_has_it() {
         let of = |version, processors| Constants::of(version, processors);

@@ -1,32 +1,32 @@
-//! What programs are asked from outside while they run, as `comity set` asks them.
+//! Requests to running programs from outside, like those of `comity set`.
 //!
-//! A setter looks which place of the table a program has and what it is asked there, and asks a moment later. By
-//! then another program may have the place. What a program obeys, and when, is decided by `comity_protocol`;
-//! `check.rs` looks whether it has come to that.
+//! A setter looks up the program's slot and the present request there, and sends its request a moment later. By then
+//! another program may have the slot. `comity_protocol` decides which requests a program follows, and when;
+//! `check.rs` checks the result.
 
 use comity_protocol::SlotId;
 use comity_protocol::orders::Request;
 
 use super::{Due, Host};
 
-/// A process that asks a program once.
+/// A process that sends one request to a program.
 #[derive(Clone, Copy)]
 pub(super) struct Setter {
     pub(super) program: u32,
     request: Request,
-    /// Once it has looked: the place of the program that it means, that place's tenure, and what stands where it
-    /// would ask.
+    /// The result of the setter's look: the slot of the program, the slot's tenure, and the value of the request
+    /// word.
     meant: Option<(SlotId, u64, u64)>,
 }
 
 impl Host {
-    /// From then on the program is asked this, if it is there and in the table.
+    /// Sends this request to the program at the time `at`, if the program is there and in the table.
     pub fn order(&mut self, at: u64, program: u32, request: Request) {
         self.plan(at, Due::Asks(self.setters.len() as u32));
         self.setters.push(Setter { program, request, meant: None });
     }
 
-    /// The setter looks for its program; or it has found it, and asks.
+    /// The setter looks up its program or, if it has done that, sends the request.
     pub(super) fn asks(&mut self, setter: u32) {
         let Setter { program, request, meant } = self.setters[setter as usize];
         let Some((slot, tenure, before)) = meant else {
@@ -42,7 +42,7 @@ impl Host {
         if !self.table.ask(slot, tenure, before, request) {
             return;
         }
-        // The program that has the place by now hears its bell, whether it is meant or not.
+        // The program that now has the slot hears its bell, even if the request is for another.
         let heard = self.now + self.most_latency();
         if let Some(share) = self.table.program_of(slot).and_then(|program| self.pool(program).share.as_ref()) {
             share.is_asked(heard);

@@ -1,8 +1,8 @@
-//! What the protocol's steps run on here: plain cells, which count what is done to them.
+//! The simulated platform of the protocol's steps: plain cells, which count the operations on them.
 //!
 //! A step is one instant of the simulation, so a fence orders nothing and a barrier is never refused. Both are
-//! counted, for on a large machine they are what a step costs. So is each write to a word that another worker's
-//! core has in its cache.
+//! counted, because on a large machine they are the cost of a step. A write to a word that another worker's core has
+//! in its cache is counted for the same reason.
 
 use std::cell::{Cell, OnceCell, RefCell, RefMut};
 use std::collections::VecDeque;
@@ -12,22 +12,22 @@ use std::sync::atomic::Ordering;
 use comity_policy::WorkerId;
 use comity_protocol::platform::{Counter, Lock, Once, Parker, Platform, Waker, Word};
 
-/// What the steps of one pool did: shared by its words.
+/// Counts of what the steps of one pool did. The words of the pool share it.
 #[derive(Default)]
 pub(super) struct Traffic {
-    /// A step is taken: what is read otherwise is the simulation's own.
+    /// True during a step. Accesses at other times are the simulator's own, and do not count.
     counts: Cell<bool>,
-    /// The worker that takes the step; `None`: a thread that is none of the pool's.
+    /// The worker that takes the step. `None` if a thread outside the pool takes it.
     current: Cell<Option<WorkerId>>,
     barriers: Cell<u64>,
     fences: Cell<u64>,
     shared_writes: Cell<u64>,
     wakeups: Cell<u64>,
-    /// One of the two that follow has grown.
+    /// True if `woken` or `changed` has grown.
     has_news: Cell<bool>,
-    /// Workers that the step woke, in order,
+    /// The workers that the step woke, in order.
     woken: RefCell<VecDeque<WorkerId>>,
-    /// and those that had their rest words changed.
+    /// The workers whose rest words the step changed.
     changed: RefCell<Vec<WorkerId>>,
 }
 
@@ -36,19 +36,19 @@ fn add(count: &Cell<u64>, summand: u64) {
 }
 
 impl Traffic {
-    /// A step begins.
+    /// Begins a step.
     pub(super) fn begin(&self, current: Option<WorkerId>) {
         self.counts.set(true);
         self.current.set(current);
     }
 
-    /// It is over. Whether it woke a worker, or changed a rest word.
+    /// Ends the step. Returns true if the step woke a worker or changed a rest word.
     pub(super) fn end(&self) -> bool {
         self.counts.set(false);
         self.has_news.take()
     }
 
-    /// A word of `owner`'s is written; without one, a word that all write.
+    /// Counts a write to a word of `owner`. Without an owner, it is a word that all workers write.
     pub(super) fn write(&self, owner: Option<WorkerId>) {
         if self.counts.get() && (owner.is_none() || owner != self.current.get()) {
             add(&self.shared_writes, 1);
@@ -59,12 +59,12 @@ impl Traffic {
         add(&self.fences, 1);
     }
 
-    /// The next worker that the step woke.
+    /// Takes the next worker that the step woke.
     pub(super) fn next_woken(&self) -> Option<WorkerId> {
         self.woken.borrow_mut().pop_front()
     }
 
-    /// A worker that had its rest word changed by the step.
+    /// Takes a worker whose rest word the step changed.
     pub(super) fn next_changed(&self) -> Option<WorkerId> {
         self.changed.borrow_mut().pop()
     }
@@ -187,7 +187,7 @@ impl Counter for Shared<i32> {
     }
 }
 
-/// A worker's rest word. Each change of it is noted, and so is each wake-up.
+/// A worker's rest word. Each change and each wake-up is noted.
 pub(super) struct Rest {
     word: Shared<u32>,
     owner: WorkerId,
@@ -220,7 +220,7 @@ impl Word<u32> for Rest {
 }
 
 impl Parker for Rest {
-    /// Where the kernel puts the worker does not depend on what its waker does next.
+    /// The simulated kernel ignores what the waker does next when it chooses a core for the worker.
     fn wake(&self, _: Waker) {
         add(&self.word.traffic.wakeups, 1);
         self.word.traffic.has_news.set(true);
@@ -228,7 +228,7 @@ impl Parker for Rest {
     }
 }
 
-/// A lock around a value: to take it is to write a word that all write.
+/// A lock around a value. Taking the lock counts as writing a word that all workers write.
 pub(super) struct Locked<T> {
     value: RefCell<T>,
     traffic: Rc<Traffic>,
@@ -246,7 +246,7 @@ impl<T> Lock<T> for Locked<T> {
     }
 }
 
-/// A place for a value that comes later.
+/// A place for a value that is set later.
 pub(super) struct Later<T>(OnceCell<T>);
 
 impl<T> Once<T> for Later<T> {

@@ -1,4 +1,5 @@
-//! A program: its tasks, its workers, and what these do with a task. Without one they are thieves (`spell.rs`).
+//! A program: its tasks, its workers, and what workers do with a task. Workers without a task are thieves
+//! (`spell.rs`).
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::VecDeque;
@@ -21,83 +22,84 @@ use crate::network::{Done, Network, Next};
 use crate::program::{Program, Strand};
 use crate::quanta::job::Cycles;
 
-/// What a program is.
+/// The tasks of a program.
 pub(super) enum Work {
-    /// Its tasks run until they are done.
+    /// A graph of tasks that run until they are done.
     Graph(Box<dyn Program>),
-    /// Its tasks block.
+    /// Tasks that block.
     Network(Network),
 }
 
-/// One program.
+/// A program.
 pub(super) struct Pool {
     pub(super) policy: Policy,
     pub(super) work: Work,
     seed: u64,
-    /// How many workers it has while it is there.
+    /// The number of workers while the program is there.
     size: u32,
     pub(super) workers: Vec<Worker>,
-    /// While it is there.
+    /// The sleep protocol, while the program is there.
     sleep: Option<Box<Sleep<Cells>>>,
     pub(super) cells: Cells,
-    /// Whether each worker's next push looks for sleepers.
+    /// True for each worker whose next push looks for sleepers.
     pub(super) bells: Vec<Cell<bool>>,
-    /// Handed in from outside.
+    /// Strands that were handed in from outside.
     pub(super) injected: VecDeque<Strand>,
-    /// Strands in the workers' deques.
+    /// The number of strands in the workers' deques.
     pub(super) queued: u64,
-    /// Those that are found and not begun.
+    /// The number of strands that workers have found and not begun.
     pub(super) in_hand: u64,
-    /// Workers that have work again, and have not handed their duties over or taken up their own business.
+    /// The number of workers that have work again, but have not yet handed over their duties or begun their own
+    /// business.
     pub(super) leaving: u64,
-    /// Those that are unblocked and in no queue yet.
+    /// The number of strands that are unblocked and in no queue yet.
     pub(super) carried: u64,
-    /// On which worker each task that can block ran last.
+    /// The worker on which each task that can block ran last.
     pub(super) ran_on: Vec<u32>,
-    /// Thieves with deferred attempts.
+    /// The number of thieves with deferred attempts.
     pub(super) deferred: u32,
     pub(super) busy: u32,
-    /// Nanoseconds in which workers had a task, on a core or not, up to a time.
+    /// Nanoseconds in which workers had a task, on a core or not, and the time until which they are counted.
     busy_time: (u64, u64),
-    /// How many rest in each way.
+    /// The number of workers that rest in each way.
     pub(super) asleep: u32,
     pub(super) retired: u32,
     pub(super) rising: u32,
     pub(super) share: Option<Share>,
     pub(super) quota: Option<Quota>,
-    /// The nice value of its threads.
+    /// The nice value of the threads.
     pub(super) nice: i8,
-    /// The part of a strand's time alone that it waits for memory, in thousandths.
+    /// The part of its time alone in which a strand waits for memory, in thousandths.
     pub(super) memory: u32,
-    /// The socket on which its first task ran.
+    /// The socket on which the first task ran.
     pub(super) began: OnceCell<usize>,
-    /// Tasks not begun while as many workers rest for want of a core, as after the last event.
+    /// The number of tasks that are not begun while workers rest for want of a core, after the last event.
     pub(super) starved: u64,
     pub(super) ledger: Ledger,
     spent: Cycles,
-    /// How long the threads waited for a core that are gone.
+    /// The nanoseconds that former threads waited for a core.
     waited: u64,
     pub(super) counts: Counts,
-    /// To its threads, and from them to another program's.
+    /// Switches to the program's threads, and from them to another program's.
     pub(super) switches: Switches,
-    /// When its lock will have been given back by all that have come.
+    /// The time at which all workers that have come to the pool's lock will have released it.
     pub(super) lock_free_at: u64,
     came: bool,
-    /// It starts again when it has ended.
+    /// True if the program starts again when it has ended.
     pub(super) repeats: bool,
-    /// Which program's execution begins when one of it has ended, if not its own.
+    /// The program whose execution begins when an execution of this one has ended, if it is another.
     pub(super) next: Option<u32>,
-    /// It comes with nothing to do.
+    /// True if the program begins without work.
     pub(super) waits: bool,
-    /// When it has ended before it started again.
+    /// The times at which executions ended, if the program repeats.
     pub(super) executions: Vec<u64>,
     pub(super) ended: Option<u64>,
     pub(super) died: Option<u64>,
-    /// When its first task was begun.
+    /// The time at which the first task was begun.
     pub(super) began_at: Option<u64>,
-    /// Its threads may be where they may not run.
+    /// True if threads of the program may be on cores where they may not run.
     pub(super) is_misplaced: Cell<bool>,
-    /// Workers with threads that go to the core that they were given.
+    /// Workers whose threads move to the core that the worker was given, with that core.
     pub(super) led: RefCell<Vec<(u32, usize)>>,
 }
 
@@ -157,27 +159,27 @@ impl Pool {
         self.came && !self.is_over()
     }
 
-    /// It does not end by itself.
+    /// True if the program never ends.
     pub(super) fn is_endless(&self) -> bool {
         self.repeats || matches!(&self.work, Work::Graph(program) if program.is_endless())
     }
 
-    /// Its quota is used, and its threads stop.
+    /// True if the quota is used up, so that the program's threads stop.
     pub(super) fn is_throttled(&self) -> bool {
         self.quota.as_ref().is_some_and(Quota::is_throttled)
     }
 
-    /// Whether it is closed because its program is to rest, and not because that is out of turn.
+    /// True if the pool is closed because the program is paused, and not because it is out of turn.
     pub(super) fn is_paused(&self) -> bool {
         self.share.as_ref().is_some_and(|share| share.activation.is_closed() && share.told.paused_until.is_some())
     }
 
-    /// Its program rests: no worker begins a task.
+    /// True if the pool is closed: no worker begins a task.
     pub(super) fn is_closed(&self) -> bool {
         self.share.as_ref().is_some_and(|share| share.activation.is_closed())
     }
 
-    /// It was closed just now: a worker that is on its way to a task may still begin that.
+    /// Called when the pool was closed. A worker that is on its way to a task may still begin that task.
     pub(super) fn has_closed(&mut self) {
         for worker in &mut self.workers {
             let looks = worker.in_spell || matches!(worker.doing, Doing::Taking { .. });
@@ -185,17 +187,17 @@ impl Pool {
         }
     }
 
-    /// Strands that are ready and not begun.
+    /// The number of strands that are ready and not begun.
     pub(super) fn waiting(&self) -> u64 {
         self.queued + self.injected.len() as u64 + self.in_hand + self.carried
     }
 
-    /// Strands that a thief could take.
+    /// True if there is a strand that a thief could take.
     pub(super) fn shows_task(&self) -> bool {
         self.queued > 0 || !self.injected.is_empty()
     }
 
-    /// How many.
+    /// The number of strands that a thief could take.
     pub(super) fn shown(&self) -> u64 {
         self.queued + self.injected.len() as u64
     }
@@ -204,7 +206,7 @@ impl Pool {
         self.sleep.as_deref().expect("a program that is there has workers")
     }
 
-    /// Workers that are up.
+    /// The number of workers that are awake.
     pub(super) fn awake(&self) -> u32 {
         self.workers.len() as u32 - self.asleep - self.retired - self.rising
     }
@@ -215,13 +217,13 @@ impl Pool {
         self.workers[worker as usize].set_busy(now, busy);
     }
 
-    /// What A-STEAL's usage is on threads: the time that workers have had a task, preempted or not.
+    /// A-STEAL's usage on threads: the nanoseconds that workers had a task, preempted or not.
     pub(super) fn busy_time(&self, now: u64) -> u64 {
         let (sum, until) = self.busy_time;
         sum + u64::from(self.busy) * (now - until)
     }
 
-    /// A worker has used its core, of that speed, for so long, unless what it does was over before.
+    /// Accounts for `elapsed` nanoseconds of a worker on a core of this speed, but not beyond the end of what it did.
     pub(super) fn spend(&mut self, worker: u32, elapsed: u64, speed: u64) {
         let worker = &mut self.workers[worker as usize];
         let elapsed = worker.advance(elapsed, speed);
@@ -240,7 +242,7 @@ impl Pool {
         self.spent
     }
 
-    /// How long its threads have waited for a core, those that are gone too.
+    /// Nanoseconds that the program's threads waited for a core, including former threads.
     pub(super) fn waited(&self) -> u64 {
         self.waited + self.workers.iter().map(|worker| worker.times.for_core).sum::<u64>()
     }
@@ -270,7 +272,7 @@ impl Pool {
         )
     }
 
-    /// Whether the worker rests, as its word and its doing have it now.
+    /// Returns the rest state of the worker that follows from its word and what it does.
     pub(super) fn rest_of(&self, worker: u32) -> Rest {
         let me = WorkerId(worker);
         match self.workers[worker as usize].doing {
@@ -282,7 +284,7 @@ impl Pool {
         }
     }
 
-    /// The worker's word or its doing has changed.
+    /// Updates the rest state of a worker whose word or action has changed, and the counts.
     pub(super) fn note_rest(&mut self, worker: u32) {
         let rest = self.rest_of(worker);
         let before = std::mem::replace(&mut self.workers[worker as usize].rest, rest);
@@ -357,7 +359,7 @@ impl Host {
         self.expect(created);
         let Pool { policy, seed, size, nice, .. } = *self.pool(program);
         let cores = self.kernel.len();
-        // They start all over the machine.
+        // The workers start on different cores.
         let worker = |nth| Worker::new(policy.thief(WorkerId(nth), size, seed), nth as usize % cores, nice);
         let pool = self.pool_mut(program);
         pool.workers = (0..size).map(worker).collect();
@@ -397,7 +399,8 @@ impl Host {
         }
     }
 
-    /// What is left to do at the end of an event, for a program that it has touched.
+    /// Completes an event for a program that it concerned: removes a program that is over, or moves misplaced
+    /// threads.
     pub(super) fn settle(&mut self, program: u32) {
         let pool = self.pool_mut(program);
         if pool.is_over() && !pool.workers.is_empty() {
@@ -411,7 +414,7 @@ impl Host {
             pool.waited = pool.waited();
             (pool.workers, pool.sleep, pool.bells) = (Vec::new(), None, Vec::new());
             (0..self.kernel.len()).for_each(|core| self.dispatch(core));
-            // A program that has died does not leave the table: others bury it.
+            // A program that has died does not leave the table: other programs remove it.
             if let Some(share) = self.pool(program).share.as_ref().filter(|_| self.pool(program).ended.is_some()) {
                 self.table.leave(share.slot);
                 self.deliver_bells();
@@ -422,7 +425,7 @@ impl Host {
         self.note_starved(program);
     }
 
-    /// The worker begins a task that it has found, or taken from its queue.
+    /// Begins a task that the worker has found, or taken from its queue.
     pub(super) fn begin_anew(&mut self, thread: Thread, strand: Strand) {
         if self.pool(thread.program).is_closed() && !std::mem::take(&mut self.worker_mut(thread).may_begin) {
             self.expect(Err(format!("{thread:?} begins strand {} in a closed pool", strand.id)));
@@ -475,7 +478,7 @@ impl Host {
             self.expect(noted);
             return self.has_ended(thread);
         }
-        // It goes on with the newest, which no thief sees.
+        // The worker continues with the newest strand, which no thief sees.
         let next = made.pop();
         let pushed = made.len() as u64;
         if pushed > 0 {
@@ -503,8 +506,8 @@ impl Host {
         }
     }
 
-    /// The worker has done the last of its program, which ends, or starts again, as if that were handed in from
-    /// outside; or another does.
+    /// Handles the end of the program's last strand. The program ends or repeats, as if the next execution were
+    /// handed in from outside. If it alternates, the other program's execution begins.
     fn has_ended(&mut self, thread: Thread) {
         self.catch_up(thread.program);
         let now = self.now;
@@ -524,7 +527,7 @@ impl Host {
         self.take_own(thread, false);
     }
 
-    /// The next execution of a program that repeats is handed in, if it is there.
+    /// Hands in the next execution of a repeating program, if the program is there.
     pub(super) fn begins_again(&mut self, program: u32) {
         let pool = self.pool_mut(program);
         if !pool.is_there() {
@@ -538,7 +541,7 @@ impl Host {
         self.injected(program);
     }
 
-    /// A task that can block has come to the end of a step.
+    /// Handles the end of a step of a task that can block.
     fn step_is_done(&mut self, thread: Thread, task: u32, Done { next, unblocked, woken }: Done) {
         let now = self.now;
         let pool = self.pool_mut(thread.program);
@@ -568,14 +571,14 @@ impl Host {
         }
     }
 
-    /// The thread waits in a system call, with the task in hand, until another task wakes it.
+    /// Makes the thread wait in a system call, with the task in hand, until another task wakes it.
     fn wait_for_peer(&mut self, thread: Thread, task: u32) {
         self.worker_mut(thread).doing = Doing::Strand(task);
         self.deactivate(thread);
         self.worker_mut(thread).place = Place::Blocked;
     }
 
-    /// The thread that waits with this task goes on with it.
+    /// Wakes the thread that waits with this task. It continues with the task.
     fn wake_waiting(&mut self, program: u32, strand: Strand) {
         let waits = |worker: &Worker| worker.doing == Doing::Strand(strand.id) && worker.place == Place::Blocked;
         let found = self.pool(program).workers.iter().position(waits);
@@ -588,7 +591,7 @@ impl Host {
         self.plan(self.now + latency, Due::Up(thread));
     }
 
-    /// With its task, or with the newest of its queue.
+    /// The worker continues with its task or, without one, with the newest task of its queue.
     pub(super) fn go_on(&mut self, thread: Thread, next: Option<Strand>) {
         match next {
             Some(strand) => self.run_strand(thread, strand),
@@ -596,7 +599,7 @@ impl Host {
         }
     }
 
-    /// What the worker did is over.
+    /// Handles the end of what the worker did.
     pub(super) fn complete(&mut self, thread: Thread) {
         self.acting = Some(thread);
         let worker = self.worker_mut(thread);

@@ -1,8 +1,8 @@
-//! Run queues of workers: what it costs to reach one, and where unblocked tasks go.
+//! Run queues of workers: the cost of accessing a queue, and the place of unblocked tasks.
 //!
-//! A queue has a lock ([`super::Costs::queue`]), which is given to those that want it in the order in which they
-//! come. What an owner or an unblocker does there shows when it gives the lock back; a thief's attempt a little
-//! later, when it is over.
+//! A queue has a lock ([`super::Costs::queue`]), which workers get in the order in which they come. The changes of an
+//! owner or an unblocker become visible when it releases the lock. Those of a thief become visible a little later,
+//! when its attempt is over.
 
 use comity_policy::{Unblocked, WorkerId};
 
@@ -11,7 +11,8 @@ use super::{Host, Thread};
 use crate::program::Strand;
 
 impl Host {
-    /// How long it takes to get the lock of `owner`'s queue, hold it for so many accesses and give it back.
+    /// Returns the time that a worker needs to get the lock of `owner`'s queue, hold it for `accesses` accesses, and
+    /// release it.
     pub(super) fn lock_queue(&mut self, owner: Thread, accesses: u64) -> u64 {
         let held = self.costs.queue * accesses;
         if held == 0 {
@@ -24,8 +25,8 @@ impl Host {
         *free - now
     }
 
-    /// A thief has taken a task from `victim`'s queue, and gives the lock back later than if it had found none. A
-    /// worker that waits for the lock by then has it when it was told; one that comes later waits.
+    /// Delays the release of the lock of `victim`'s queue because the thief has taken a task. A worker that waits for
+    /// the lock already gets it at the predicted time; a worker that comes later waits longer.
     pub(super) fn remove(&mut self, thief: Thread, victim: WorkerId) {
         let removal = self.costs.removal;
         if removal == 0 {
@@ -37,7 +38,7 @@ impl Host {
         self.keep_in_kernel(thief, removal);
     }
 
-    /// How long it takes to get the lock of a pool, count the roles of its workers and give it back.
+    /// Returns the time that a thief needs to get the lock of a pool, count the roles of its workers, and release it.
     pub(super) fn lock_pool(&mut self, program: u32) -> u64 {
         let (now, held) = (self.now, self.costs.count);
         let free = &mut self.pool_mut(program).lock_free_at;
@@ -54,7 +55,7 @@ impl Host {
         }
     }
 
-    /// The worker takes the newest task of its own queue, unless the pool is closed.
+    /// Makes the worker take the newest task of its own queue, unless the pool is closed.
     pub(super) fn take_own(&mut self, me: Thread, leaves: bool) {
         let pool = self.pool_mut(me.program);
         if pool.is_closed() {
@@ -70,12 +71,13 @@ impl Host {
         self.pool_mut(me.program).queued -= u64::from(newest.is_some());
         match newest {
             Some(strand) => self.begin_anew(me, strand),
-            // A thief was faster, or there was none.
+            // The queue was empty, or a thief was faster.
             None => self.becomes_thief(me),
         }
     }
 
-    /// The worker's task has unblocked `task`: it goes where the policy says. Then the worker goes on with `next`.
+    /// Places `task`, which the worker's task has unblocked, where the policy says. Then the worker continues with
+    /// `next`.
     pub(super) fn carry(&mut self, me: Thread, task: Strand, next: Option<Strand>) {
         let pool = self.pool(me.program);
         let last = WorkerId(pool.ran_on[task.id as usize]);
@@ -83,7 +85,7 @@ impl Host {
             last_is_up: !pool.sleep().is_asleep(last),
             current_has_more: !self.worker(me).ready.is_empty(),
         };
-        // One without a core is brought up for its own business alone.
+        // A retired worker has no core and would wake only for this task, so the task is not placed there.
         let goes_to_last = pool.policy.place().goes_to_last(unblocked) && !pool.sleep().is_retired(last);
         let at = if goes_to_last { last.0 } else { me.worker };
         self.pool_mut(me.program).carried += 1;
@@ -150,7 +152,7 @@ mod tests {
         let (free, dear) = (Costs::default(), Costs { count: 20_000, bell: 5_000, ..Costs::default() });
         assert!(ended("wsgi", dear) > ended("wsgi", free) + 10_000);
         assert_eq!(ended("abp", Costs { bell: 0, ..dear }), ended("abp", free));
-        // The one worker pushes 39 strands of each of the five phases.
+        // The only worker pushes 39 strands in each of the five phases.
         let tax = with("bws-busy-wakes", 1, Costs { count: 0, ..dear }) - with("bws-busy-wakes", 1, free);
         assert_eq!(tax, 5 * 39 * 5_000);
     }

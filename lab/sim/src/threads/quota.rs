@@ -1,33 +1,33 @@
-//! Quotas: a program may use so much processor time in each period. Once it has, all its threads stop until the
-//! next, as those of a group of Linux do that has used its `cpu.max`.
+//! Quotas: limits of the processor time that a program may use in each period. When it is used up, all threads of the
+//! program stop until the next period, like those of a Linux cgroup that has used its `cpu.max`.
 
 use super::kernel::Place;
 use super::{Due, Host, Thread};
 
-/// How long a period is, in nanoseconds: Linux's default.
+/// The length of a period in nanoseconds: Linux's default.
 pub(super) const PERIOD: u64 = 100_000_000;
 
 /// A program's quota.
 pub(super) struct Quota {
-    /// Nanoseconds on a core in each period,
+    /// Nanoseconds on a core in each period.
     each: u64,
-    /// and those that are left of this one.
+    /// Nanoseconds that are left of this period's.
     left: u64,
-    /// Its threads stop.
+    /// True if the program's threads are stopped.
     throttled: bool,
-    /// When they stopped last.
+    /// The time at which the threads stopped last.
     last: Option<u64>,
 }
 
 impl Quota {
-    /// So many cores' worth of time.
+    /// Creates a quota of `cores` cores' worth of time.
     pub(super) fn new(cores: f64) -> Quota {
         let each = ((cores * PERIOD as f64) as u64).max(1);
         Quota { each, left: each, throttled: false, last: None }
     }
 
-    /// The most time that the program can use in so long, if it was stopped within the last second, as
-    /// `comity_os::throttle` has it.
+    /// Returns the largest time that the program can use in `lasted` ns, if it was stopped within the last second.
+    /// This is the rule of `comity_os::throttle`.
     pub(super) fn most(&self, lasted: u64, now: u64) -> Option<u64> {
         let is_active = self.last.is_some_and(|last| now - last < 10 * PERIOD);
         is_active.then(|| (u128::from(lasted) * u128::from(self.each) / u128::from(PERIOD)) as u64)
@@ -37,7 +37,7 @@ impl Quota {
         self.left = self.left.saturating_sub(elapsed);
     }
 
-    /// For how long so many threads may run on beside each other.
+    /// Returns the nanoseconds for which `threads` threads may continue to run at the same time.
     fn left_for(&self, threads: usize) -> u64 {
         self.left.div_ceil(threads.max(1) as u64)
     }
@@ -46,25 +46,25 @@ impl Quota {
         self.throttled
     }
 
-    /// The next period begins. True: the threads had stopped.
+    /// Begins the next period. Returns true if the threads were stopped.
     fn begin_period(&mut self) -> bool {
         self.left = self.each;
         std::mem::take(&mut self.throttled)
     }
 
-    /// All is used: the threads stop.
+    /// Notes that the quota is used up: the threads stop.
     fn stop(&mut self, now: u64) {
         (self.throttled, self.last) = (true, Some(now));
     }
 
-    /// How many cores it makes sense to use, as `comity_os::cores` counts.
+    /// The number of cores that the program can make use of, as `comity_os::cores` counts.
     pub(super) fn usable(&self) -> u32 {
         self.each.div_ceil(PERIOD) as u32
     }
 }
 
 impl Host {
-    /// A program with a quota comes, or its next period begins.
+    /// Begins the first period of a program with a quota, or its next one.
     pub(super) fn begin_period(&mut self, program: u32) {
         self.charge_all();
         let now = self.now;
@@ -78,7 +78,8 @@ impl Host {
         self.plan(now + PERIOD, Due::Period(program));
     }
 
-    /// For how long the program's threads may run on, if there is a limit to it: as many as run now.
+    /// Returns the time for which the program's threads may continue to run, if it has a quota and the number of
+    /// running threads stays the same.
     pub(super) fn time_left(&mut self, program: u32) -> Option<u64> {
         self.pool(program).quota.as_ref()?;
         self.charge_all();
@@ -87,7 +88,7 @@ impl Host {
         Some(self.pool(program).quota.as_ref()?.left_for(running))
     }
 
-    /// If the program has used all that it may, its threads stop.
+    /// Stops the program's threads if the quota is used up.
     pub(super) fn throttle_if_spent(&mut self, program: u32) {
         if self.time_left(program) != Some(0) || self.pool(program).is_throttled() {
             return;
@@ -105,7 +106,7 @@ impl Host {
         (0..self.kernel.len()).for_each(|core| self.dispatch(core));
     }
 
-    /// The thread could run, and stops until the next period.
+    /// Makes a thread that could run stop until the next period.
     pub(super) fn throttle(&mut self, thread: Thread) {
         let now = self.now;
         let worker = self.worker_mut(thread);
@@ -136,7 +137,7 @@ mod tests {
                 host.run(period * PERIOD - 1, 100).unwrap();
                 let used =
                     host.fate(program).spent.total() - std::mem::replace(&mut had, host.fate(program).spent.total());
-                // A switch in the middle shifts what the others have by its length.
+                // A switch in the middle shifts the time of the other threads by its length.
                 assert!(used.abs_diff(each) < 10_000, "{used} of {each} in period {period}");
                 assert!(host.pool(program).is_throttled());
             }
@@ -150,7 +151,7 @@ mod tests {
         let program = host.submit(0, Box::new(work), "comity".parse().unwrap(), 3, 1);
         host.limit(program, 0.25);
         host.run(u64::MAX, 1).unwrap();
-        // 100 ms of work, in the first 25 ms of four periods; thieves look for a little.
+        // 100 ms of work is done in the first 25 ms of four periods; thieves need a little more.
         let ended = host.fate(program).ended.unwrap();
         assert!((3 * PERIOD + 25_000_000..4 * PERIOD + 25_000_000).contains(&ended), "{ended}");
         assert_eq!(host.fate(program).spent.work, 100_001_000);

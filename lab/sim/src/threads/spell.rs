@@ -1,5 +1,5 @@
-//! A worker's spell as a thief: does what `comity_protocol::dialogue` says. Each effect takes its time, and each
-//! step of the protocol is an event: others come between two.
+//! A worker's spell as a thief: carries out the effects of `comity_protocol::dialogue`. Each effect takes its time,
+//! and each step of the protocol is an event, so that other events can happen between two steps.
 //!
 //! ```text
 //!   a thief ──▶ Acting(effect) ──▶ … ──▶ Acting(Wait) ──▶ Waiting ──▶ Rising ──▶ Acting(…) ──▶ Acting(Begin) ──▶ its task
@@ -39,7 +39,7 @@ impl Work for Queues<'_> {
     }
 
     fn has_business(&self, worker: WorkerId) -> bool {
-        // In a closed pool what is queued there waits as any task does.
+        // A task that is queued at a worker waits like any other while the pool is closed.
         !self.0.workers[worker.index()].ready.is_empty() && !self.0.is_closed()
     }
 
@@ -127,13 +127,14 @@ impl Pool {
         }
     }
 
-    /// The worker has found a strand, and has yet to begin it.
+    /// Notes that the worker has found a strand, which it will begin.
     pub(super) fn find(&mut self, worker: u32, strand: Strand) {
         self.in_hand += 1;
         self.workers[worker as usize].found = Some(strand);
     }
 
-    /// The worker takes the oldest strand of another, or makes that one's next push look for sleepers.
+    /// Takes the oldest strand of another worker. If its queue is empty, makes that worker's next push look for
+    /// sleepers.
     fn steal(&mut self, worker: u32, victim: WorkerId) -> bool {
         self.counts.attempts += 1;
         let Some(strand) = self.workers[victim.index()].ready.pop_front() else {
@@ -147,13 +148,13 @@ impl Pool {
         true
     }
 
-    /// The worker takes over the queue of one without a core. `None`: that is empty. True: it has others now beside
-    /// the one in hand.
+    /// Takes over the queue of a worker without a core. Returns `None` if that is empty, and true if the worker now
+    /// has other strands in addition to the one in hand.
     fn mug(&mut self, worker: u32, victim: WorkerId) -> Option<bool> {
         let mut queue = std::mem::take(&mut self.workers[victim.index()].ready);
         let strand = queue.pop_front()?;
         self.queued -= 1;
-        // What was placed here meanwhile is newer.
+        // Strands that were placed here meanwhile are newer.
         let own = &mut self.workers[worker as usize].ready;
         queue.append(own);
         *own = queue;
@@ -162,7 +163,7 @@ impl Pool {
         Some(carried)
     }
 
-    /// What a thief sees of a worker.
+    /// Returns what a thief sees of a worker.
     fn inspect(&self, victim: WorkerId) -> Victim {
         let (worker, sleep) = (&self.workers[victim.index()], self.sleep());
         let role = if sleep.is_asleep(victim) {
@@ -184,7 +185,7 @@ impl Pool {
     }
 }
 
-/// A thief with a conversation that is written down.
+/// A thief whose conversation is recorded.
 struct Heard<'a> {
     thief: &'a mut dyn Thief,
     said: Vec<(Event, Action)>,
@@ -198,7 +199,7 @@ impl Thief for Heard<'_> {
     }
 }
 
-/// What a thief does on the host.
+/// Carries out the effects of a thief on the host.
 struct OnHost<'a> {
     host: &'a mut Host,
     thread: Thread,
@@ -249,13 +250,14 @@ impl Hands for OnHost<'_> {
         self.host.accelerate(self.thread, Thread { worker: candidate.0, ..self.thread }, level)
     }
 
-    /// Its time is over by now.
+    /// Nothing is left to do: the time of the pause is over when the effect is carried out.
     fn pause(&mut self, _: u32) {}
 
-    /// The comparison and the beginning of the wait are one instant.
+    /// Comparing the word and beginning to wait are one instant.
     fn wait(&mut self, at_rest: u32, timeout: Option<Duration>, _: bool) -> bool {
         let Thread { program, worker } = self.thread;
-        // No barrier is refused here, and no pool keeps a core for a thread outside, so no worker waits with a timeout.
+        // No barrier is refused here, and no pool keeps a core for an outside thread, so no worker waits with a
+        // timeout.
         debug_assert!(timeout.is_none());
         if self.host.pool(program).sleep().parker(WorkerId(worker)).load(Ordering::Relaxed) != at_rest {
             return true;
@@ -270,16 +272,16 @@ impl Hands for OnHost<'_> {
     }
 }
 
-/// How a spell goes on.
+/// The next step of a spell.
 enum Turn {
-    /// The worker does what its dialogue said.
+    /// The worker carries out the effect that its dialogue returned.
     Does(Effect),
-    /// Its dialogue is told what came of it.
+    /// The dialogue receives the outcome of the effect.
     Told(Outcome),
 }
 
 impl Host {
-    /// Takes a step of the program's protocol, and carries out what comes of it.
+    /// Takes a step of the program's protocol, and carries out its consequences.
     pub(super) fn step<R>(&mut self, program: u32, step: impl FnOnce(&Sleep<Cells>, &Queues<'_>) -> R) -> R {
         let me = self.acting.filter(|thread| thread.program == program);
         let pool = self.pool(program);
@@ -299,7 +301,7 @@ impl Host {
         outcome
     }
 
-    /// What may have come of a step of a program that shares cores.
+    /// Carries out the possible consequences of a step for a program that shares cores.
     fn has_shared(&mut self, program: u32) {
         self.deliver_bells();
         let pool = self.pool(program);
@@ -312,8 +314,8 @@ impl Host {
         }
     }
 
-    /// Sends a wake-up. The waker, if it is a worker, is busy with it for a while; one that is only about to wait
-    /// sees its word.
+    /// Sends a wake-up. If the waker is a worker, the kernel call keeps it busy. A thread that is only about to wait
+    /// needs no event, since it will see its word.
     fn wake(&mut self, thread: Thread, waker: Option<Thread>) {
         if let Some(waker) = waker {
             self.keep_in_kernel(waker, self.costs.wake);
@@ -325,19 +327,19 @@ impl Host {
         }
     }
 
-    /// The worker does what its dialogue said from now on.
+    /// Makes the worker carry out an effect that takes `left` nanoseconds.
     fn set_acting(&mut self, thread: Thread, effect: Effect, left: u64) {
         let pool = self.pool_mut(thread.program);
         let worker = &mut pool.workers[thread.worker as usize];
         worker.doing = Doing::Acting(effect);
         worker.left = left;
-        // One that is up goes on being so, unless it is about to wait.
+        // A worker that is awake stays so, unless it is about to wait.
         if worker.rest != Rest::Awake || matches!(effect, Effect::Wait { .. }) {
             pool.note_rest(thread.worker);
         }
     }
 
-    /// In some pools every push looks for sleepers.
+    /// Rings all bells in pools in which every push looks for sleepers.
     pub(super) fn begin_to_rest(&mut self, program: u32) {
         self.step(program, |sleep, queues| {
             if !sleep.bell_may_stop() {
@@ -346,13 +348,13 @@ impl Host {
         });
     }
 
-    /// A task was handed in from outside.
+    /// Called when a task was handed in from outside.
     pub(super) fn injected(&mut self, program: u32) {
         self.step(program, |sleep, queues| sleep.after_injection(Waker::GoesOn, queues));
     }
 
-    /// So many strands were pushed, one after the other: a push that meets the bell looks for sleepers. False: none
-    /// met it.
+    /// Called when `strands` strands were pushed, one after the other. A push that meets the bell looks for sleepers.
+    /// Returns false if no push met the bell.
     pub(super) fn pushed(&mut self, me: Thread, strands: u64) -> bool {
         for nth in 0..strands {
             if !self.pool(me.program).bells[me.worker as usize].get() {
@@ -369,14 +371,14 @@ impl Host {
         true
     }
 
-    /// The worker has no task any more.
+    /// Called when the worker has no task any more.
     pub(super) fn becomes_thief(&mut self, thread: Thread) {
         let owed = std::mem::take(&mut self.worker_mut(thread).wakeups_owed);
         self.begin_spell(thread, |queues| Dialogue::begin(WorkerId(thread.worker), owed, queues));
     }
 
-    /// The pool is closed: the worker rests, with all that is queued at it and what it has in hand, until it is
-    /// open again. What it owes stays.
+    /// Makes the worker of a closed pool rest until the pool is open again. The worker keeps its queue, the strand in
+    /// hand, and the wake-ups that it owes.
     pub(super) fn rests(&mut self, thread: Thread) {
         self.begin_spell(thread, |queues| Dialogue::begin_to_rest(WorkerId(thread.worker), queues));
     }
@@ -390,7 +392,7 @@ impl Host {
         self.converse(thread, Turn::Told(Outcome::Done));
     }
 
-    /// Goes on with the spell, up to an effect that takes time.
+    /// Continues the spell until the next effect that takes time.
     fn converse(&mut self, thread: Thread, turn: Turn) {
         let mut turn = turn;
         loop {
@@ -410,7 +412,7 @@ impl Host {
         }
     }
 
-    /// In its caller, for an outcome and an effect that are passed in memory are slow to read.
+    /// Inlined, because an outcome and an effect that are passed in memory are slow to read.
     #[inline(always)]
     fn next_effect(&mut self, thread: Thread, outcome: Outcome) -> Effect {
         let mut mind = self.worker_mut(thread).mind.take().expect("it is put back");
@@ -435,7 +437,7 @@ impl Host {
         effect
     }
 
-    /// How long an effect takes.
+    /// Returns the nanoseconds that an effect takes.
     fn cost(&mut self, thread: Thread, effect: Effect) -> u64 {
         let costs = &self.costs;
         match effect {
@@ -444,7 +446,7 @@ impl Host {
                 steal + self.lock_queue(Thread { worker: victim.0, ..thread }, 1)
             }
             Effect::StealFrom(_) => costs.steal,
-            // What comes after a steal, or after the look for a queue, is in their costs.
+            // These are included in the costs of the steal, or of the look for a queue, before them.
             Effect::TakeInjected | Effect::Mug(_) | Effect::Begin { .. } => 0,
             Effect::Accelerate { level, .. } => self.cost_of_acceleration(level),
             Effect::Inspect(_) | Effect::ClaimWakeup(_) | Effect::Wake { .. } => costs.look,
@@ -461,7 +463,7 @@ impl Host {
         }
     }
 
-    /// The effect's time is over.
+    /// Called when the effect's time is over.
     pub(super) fn acted(&mut self, thread: Thread, effect: Effect) {
         let pool = self.pool_mut(thread.program);
         if let Some(share) = &pool.share {
@@ -472,12 +474,12 @@ impl Host {
         self.converse(thread, Turn::Does(effect));
     }
 
-    /// A wake-up has come, and the worker has a core.
+    /// Called when a wake-up has arrived and the worker has a core.
     pub(super) fn rises(&mut self, thread: Thread) {
         self.converse(thread, Turn::Told(Outcome::Waited { has_timeout: false }));
     }
 
-    /// Does what the dialogue said. `None`: the worker waits, or its spell is over.
+    /// Carries out an effect. Returns `None` if the worker waits, or if its spell is over.
     #[inline(always)]
     fn perform(&mut self, thread: Thread, effect: Effect) -> Option<Outcome> {
         if let Effect::Begin { wakeups_owed } = effect {
@@ -487,7 +489,7 @@ impl Host {
         effect.carry_out(WorkerId(thread.worker), &mut OnHost { host: self, thread })
     }
 
-    /// The spell is over: begins with what was found, or with the worker's own business.
+    /// Ends the spell. The worker begins the strand that was found, or its own business.
     fn begins(&mut self, thread: Thread, wakeups_owed: u32) {
         if self.pool(thread.program).policy.slice().is_some() {
             self.set_slice(thread, None);
@@ -506,7 +508,7 @@ impl Host {
         }
     }
 
-    /// A wake-up has arrived, or a system call is over: the worker wants a core.
+    /// Called when a wake-up has arrived or a system call is over: the worker wants a core.
     pub(super) fn arrives(&mut self, thread: Thread) {
         if self.pool(thread.program).is_there() {
             if self.worker(thread).doing == Doing::Rising {
@@ -520,7 +522,7 @@ impl Host {
     fn mug(&mut self, thread: Thread, victim: WorkerId) -> bool {
         let Some(carried) = self.pool_mut(thread.program).mug(thread.worker, victim) else { return false };
         if carried {
-            // A worker that looked while they were on their way has not seen them.
+            // A worker that looked for tasks while these were moved has not seen them.
             self.step(thread.program, |sleep, queues| {
                 queues.fence();
                 sleep.after_spawn(WorkerId(thread.worker), queues);
@@ -529,7 +531,7 @@ impl Host {
         true
     }
 
-    /// The thread's time slices are so long from now on, or as the kernel has them, where a kernel lets it.
+    /// Sets the length of the thread's time slices, if the kernel allows it. `None` is the kernel's default.
     fn set_slice(&mut self, thread: Thread, slice: Option<Duration>) {
         let Host { kernel, pools, .. } = self;
         if let Some(linux) = &kernel.linux {

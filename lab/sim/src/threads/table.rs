@@ -1,8 +1,9 @@
-//! The core table, and a program's part in it: what `comity_table::Member` does on a mapped file.
+//! The core table, and a program's part in it: the counterpart of `comity_table::Member`, which works on a mapped
+//! file.
 //!
-//! What a program claims, releases and tells there is decided by `comity_protocol::table`; this is its driver. It
-//! has the words, and the programs that are there: which place each takes, when it was heard of last, how the dead
-//! are buried.
+//! `comity_protocol::table` decides what a program claims, releases and tells there; this file is its driver. It
+//! holds the words and the programs: which slot each program takes, when each program's heartbeat was, and how dead
+//! programs are removed.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -15,35 +16,35 @@ use comity_protocol::orders::{InForce, Own, Request, Requests, Words};
 use comity_protocol::table::{self, Gain, Report, Seat, Table as _};
 use comity_protocol::{CoreSet, CoreWord, Party, SLOTS, STOPPED_AFTER, SlotId, Standing, Way};
 
-/// A program's place.
+/// A program's slot.
 #[derive(Default)]
 struct Slot {
     program: Cell<Option<u32>>,
-    /// Which of the programs that have had the place this is.
+    /// The number of the program among those that have had the slot.
     tenure: Cell<u64>,
-    /// What it is asked from outside: weight, cores, pause.
+    /// The requests from outside: weight, cores, pause.
     asked: [Cell<u64>; 3],
-    /// It has died, and no other program has noticed.
+    /// True if the program has died, and no other program has noticed.
     is_dead: Cell<bool>,
-    /// How much it counts.
+    /// The program's weight.
     weight: Cell<u32>,
-    /// How much it counts beside that, in thousandths.
+    /// The correction of the weight, in thousandths.
     correction: Cell<u32>,
-    /// How it proposes that cores are divided.
+    /// The program's proposal for the division of cores.
     proposal: Cell<Proposal>,
-    /// It publishes this, whatever is true.
+    /// A false correction that the program publishes.
     false_correction: Cell<Option<u32>>,
-    /// When it was heard of last.
+    /// The time of the last heartbeat.
     heartbeat: Cell<u64>,
-    /// As the program's last round has it.
+    /// The desire (`desire`) and the number of awake workers (`awake`) as of the program's last round.
     desire: Cell<u32>,
     awake: Cell<u32>,
-    /// It is told when a core becomes free.
+    /// True if the program is told when a core becomes free.
     wants: Cell<bool>,
-    /// It waits for that, and watches one that is free.
+    /// True if the program waits for a core (`waits`), and if it watches one that is free (`watches`).
     waits: Cell<bool>,
     watches: Cell<bool>,
-    /// A core that another program owns is claimed once it has been free for so long.
+    /// The time in nanoseconds that a core of another program must have been free before this program claims it.
     lend_after: Cell<u64>,
 }
 
@@ -53,17 +54,17 @@ impl Slot {
     }
 }
 
-/// The core table. All programs have it in common.
+/// The core table. All programs share it.
 pub(super) struct Table {
     words: Vec<Cell<CoreWord>>,
-    /// Since when each core has its holder, or none.
+    /// The time since which each core has its holder, or none.
     since: Vec<Cell<u64>>,
-    /// All that there are: each program may use each.
+    /// All cores. Each program may use each.
     cores: CoreSet,
     slots: Vec<Slot>,
-    /// How many places wait for a core.
+    /// The number of slots whose programs are to be told of a free core.
     wanting: Cell<u32>,
-    /// Programs that had their bells rung, in order.
+    /// Programs whose bells were rung, in order.
     rung: RefCell<VecDeque<u32>>,
     now: Cell<u64>,
 }
@@ -101,7 +102,7 @@ impl Table {
         self.slot(slot).desire.get()
     }
 
-    /// The places that are taken.
+    /// Returns the slots that are taken.
     fn members(&self) -> impl Iterator<Item = SlotId> {
         (0..SLOTS).filter_map(SlotId::new).filter(|slot| self.program_of(*slot).is_some())
     }
@@ -110,7 +111,7 @@ impl Table {
         self.members().count()
     }
 
-    /// The next program that had its bell rung.
+    /// Takes the next program whose bell was rung.
     pub(super) fn next_rung(&self) -> Option<u32> {
         self.rung.borrow_mut().pop_front()
     }
@@ -119,13 +120,13 @@ impl Table {
         self.rung.borrow_mut().extend(self.program_of(slot));
     }
 
-    /// The table, to the program at this place.
+    /// Returns the table as the program in this slot sees it.
     fn view(&self, me: SlotId) -> View<'_> {
         View { table: self, me }
     }
 
-    /// The program takes a place; a core of others is claimed after it was free for so long. `None`: the table is
-    /// full.
+    /// Gives the program a slot. The program claims cores of others only after they were free for `lend_after` ns.
+    /// Returns `None` if the table is full.
     pub(super) fn join(&self, program: u32, lend_after: u64) -> Option<SlotId> {
         let can_be_had = |slot: &&Slot| slot.program.get().is_none() || slot.is_dead.get();
         let free = SlotId::new(self.slots.iter().position(|slot| can_be_had(&slot))?)?;
@@ -145,14 +146,15 @@ impl Table {
         Some(free)
     }
 
-    /// The program has ended: it releases its cores, one after the other.
+    /// Removes a program that has ended. It releases its cores, one after the other.
     pub(super) fn leave(&self, slot: SlotId) {
         self.slot(slot).desire.set(0);
         while table::release(&self.view(slot), None).is_some() {}
         self.bury(slot);
     }
 
-    /// Nothing of the program's is left. If it used a core, all that wait for one are told.
+    /// Removes everything of the program from the table. If the program used a core, all programs that wait for one
+    /// are told.
     fn bury(&self, slot: SlotId) {
         let Slot { program, is_dead, desire, awake, .. } = self.slot(slot);
         if program.take().is_none() {
@@ -178,13 +180,13 @@ impl Table {
         self.slot(slot).is_dead.set(true);
     }
 
-    /// No program holds or owns a core any more.
+    /// Clears the holder and owner of every core.
     #[cfg(test)]
     pub(super) fn clear(&self) {
         self.words.iter().for_each(|word| word.set(CoreWord::UNUSED));
     }
 
-    /// Holds all cores from now on, behind its program's back.
+    /// Makes the program of this slot hold all cores, without its knowledge.
     #[cfg(test)]
     pub(super) fn claims_all(&self, slot: SlotId) {
         self.clear();
@@ -200,13 +202,14 @@ impl Table {
         self.slot(slot).tenure.get()
     }
 
-    /// What stands where the program at this place would be asked.
+    /// Returns the value that a setter sees in the request word of the program in this slot.
     pub(super) fn seen(&self, slot: SlotId, request: Request) -> u64 {
         self.slot(slot).words().seen(request)
     }
 
-    /// Asks the program of this tenure, where a setter has seen it and what stood there `before`. Rings the bell of
-    /// the program that has the place by now. False: something else stands there, and the program has left.
+    /// Sends a request to the program of this tenure. `before` is the value that the setter saw in the request word.
+    /// Rings the bell of the program that has the slot now. Returns false if the word has changed and the program has
+    /// left.
     pub(super) fn ask(&self, slot: SlotId, tenure: u64, before: u64, request: Request) -> bool {
         let (place, now) = (self.slot(slot), self.now.get());
         let words = place.words();
@@ -218,17 +221,18 @@ impl Table {
         asked
     }
 
-    /// What the program at this place is asked, a pause that is over included.
+    /// Returns the requests to the program in this slot, including a pause that is over.
     pub(super) fn asked(&self, slot: SlotId) -> Requests {
         let Slot { asked, tenure, .. } = self.slot(slot);
-        // Looked at after every event.
+        // This is called after every event, so the usual case must be fast.
         if asked.iter().all(|word| word.get() == 0) {
             return Requests::default();
         }
         self.slot(slot).words().read(tenure.get())
     }
 
-    /// What holds of it by now. Of its own accord each program counts as usual, and uses what it can.
+    /// Returns the settings that hold for the program now. Without a request each program has the default weight, and
+    /// uses all cores that it can.
     pub(super) fn in_force(&self, slot: SlotId) -> InForce {
         match self.asked(slot) {
             nothing if nothing == Requests::default() => InForce::default(),
@@ -240,17 +244,17 @@ impl Table {
         self.slot(slot).weight.get()
     }
 
-    /// From now on the program counts so much.
+    /// Sets the program's weight.
     pub(super) fn set_weight(&self, slot: SlotId, weight: u32) {
         self.slot(slot).weight.set(weight);
     }
 
-    /// Whether a frame may be a probe, between two of a program's turns.
+    /// True if a frame may be a probe, between two of a program's turns.
     pub(super) fn may_probe(&self) -> bool {
         self.slots.iter().any(|slot| matches!(slot.proposal.get(), Proposal::Slowdown { .. }))
     }
 
-    /// From now on it publishes this correction, whatever is true.
+    /// Makes the program publish this correction from now on, whatever is true.
     pub(super) fn lie(&self, slot: SlotId, correction: u32) {
         self.slot(slot).false_correction.set(Some(correction));
         self.slot(slot).correction.set(correction);
@@ -264,7 +268,7 @@ impl Table {
         self.slot(slot).wants.get()
     }
 
-    /// Whether the program at this place waits for a core, and is told of the next, or comes by for one.
+    /// True if the program in this slot waits for a core, and is told of the next free one or watches for one.
     pub(super) fn waits(&self, slot: SlotId) -> bool {
         let Slot { waits, wants, watches, .. } = self.slot(slot);
         waits.get() && (wants.get() || watches.get())
@@ -274,7 +278,7 @@ impl Table {
         self.now.get() - self.slot(slot).heartbeat.get() > STOPPED_AFTER.as_nanos() as u64
     }
 
-    /// What the programs say that are there and not stopped.
+    /// Returns the reports of all programs that are not stopped.
     fn reports(&self) -> Vec<Report> {
         let report = |id: SlotId| {
             let slot = self.slot(id);
@@ -295,8 +299,8 @@ impl Table {
     }
 }
 
-/// The table, as the steps of the protocol see and change it. A step takes one instant, so no other program is ever
-/// faster.
+/// The table as the steps of the protocol see and change it. A step takes one instant, so no other program can
+/// interfere.
 pub(super) struct View<'a> {
     table: &'a Table,
     me: SlotId,
@@ -379,15 +383,16 @@ impl table::Table for View<'_> {
     }
 }
 
-/// A program's part of the table, as its pool has it.
+/// A program's part of the table, as its pool uses it.
 pub(super) struct Part {
     table: Rc<Table>,
     slot: SlotId,
-    /// The cores that the program holds, as far as it knows,
+    /// The cores that the program holds, as far as it knows.
     held: Cell<CoreSet>,
-    /// and for how many nanoseconds it held them, summed over the cores, up to a time.
+    /// Nanoseconds for which the program held cores, summed over the cores, and the time until which they are
+    /// counted.
     held_time: Cell<(u64, u64)>,
-    /// Cores that it lost to their owners.
+    /// Cores that the program lost to their owners.
     lost: Cell<u64>,
 }
 
@@ -419,7 +424,8 @@ impl Seat for Part {
         Some(self.table.view(self.slot))
     }
 
-    /// Buries the dead, too. To ask for them costs nothing here, so each round asks for all.
+    /// Reports the round to the table, and removes dead programs. Asking for them costs nothing here, so each round
+    /// asks about all programs.
     fn round(&self, desire: u32, awake: u32) -> Standing {
         let Part { table, slot, .. } = self;
         let own = table.slot(*slot);
@@ -433,7 +439,7 @@ impl Seat for Part {
         table::round(&view, program.into(), own.weight.get(), &table.reports(), table.now.get())
     }
 
-    /// Some programs do not tell the truth.
+    /// Publishes the correction, or the false correction of a program that lies.
     fn correct(&self, correction: u32) {
         let Slot { correction: published, false_correction, .. } = self.table.slot(self.slot);
         published.set(false_correction.get().unwrap_or(correction));

@@ -1,55 +1,56 @@
-//! What each thread was about and where it ran, from when to when.
+//! The timeline: what each thread did and where it ran, from when to when.
 //!
-//! The threads that an event can have changed are looked at after it, and a stretch is told when it is over.
-//! Nothing else in the host knows of it.
+//! After each event, the timeline looks at the threads that the event can have changed, and reports a stretch when it
+//! is over. Nothing else in the host depends on the timeline.
 
 use super::kernel::{Kernel, Place};
 use super::pool::Pools;
 use super::worker::Rest;
 use super::{Host, Thread};
 
-/// What a thread was about for a while.
+/// The activity of a thread for a while.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Activity {
-    /// It ran, and had a task.
+    /// The thread ran, and had a task.
     Task,
-    /// It ran, and looked for one; or woke, or fell asleep.
+    /// The thread ran and looked for a task, or woke, or fell asleep.
     Thief,
-    /// It could have run, and waited for a core.
+    /// The thread could have run, and waited for a core.
     Preempted,
-    /// It had a task, and waited in a system call.
+    /// The thread had a task, and waited in a system call.
     Blocked,
-    /// It could have run, but its program had used its quota.
+    /// The thread could have run, but its program had used its quota.
     Throttled,
-    /// It rested for want of a core.
+    /// The thread rested for want of a core.
     Retired,
-    /// It slept for want of work, or a wake-up was on its way.
+    /// The thread slept for want of work, or a wake-up was on its way.
     Asleep,
 }
 
-/// A while in which a thread was about one thing, in one place. Those of a thread follow each other without a gap,
-/// from when its program comes to when that ends or dies. Where two are alike, something else was for an instant
-/// between them.
+/// An interval in which a thread did one thing, in one place. The stretches of a thread follow each other without a
+/// gap, from the program's beginning to its end or death. Between two equal stretches the thread did something else
+/// for an instant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stretch {
-    /// As [`Host::submit`] numbers it.
+    /// The program, as [`Host::submit`] numbers it.
     pub program: u32,
     /// The worker, from 0.
     pub worker: u32,
-    /// In nanoseconds,
+    /// The beginning, in nanoseconds.
     pub from: u64,
-    /// and later than that.
+    /// The end, in nanoseconds; later than `from`.
     pub until: u64,
-    /// What it was about.
+    /// The activity of the thread.
     pub activity: Activity,
-    /// Where it ran, if it did; the switch to it included. One thread at a time runs on a core.
+    /// The core on which the thread ran, if it did. The switch to the thread is included. A core runs one thread at a
+    /// time.
     pub core: Option<u32>,
 }
 
-/// Is told each stretch when it is over.
+/// Reports each stretch when it is over.
 pub(super) struct Timeline {
     tell: Box<dyn FnMut(Stretch)>,
-    /// Those that are not over, by program and worker. They end now.
+    /// The stretches that are not over, by program and worker. Their `until` equals `from`.
     open: Vec<Vec<Stretch>>,
     /// The thread that each core had after the last event.
     ran: Vec<Option<Thread>>,
@@ -60,8 +61,8 @@ impl Timeline {
         Timeline { tell, open: Vec::new(), ran: vec![None; cores] }
     }
 
-    /// An event is over that had to do with these programs. Of others it has at most given cores to threads, or
-    /// taken them away.
+    /// Looks at the threads after an event that concerned the programs `touched`. The event may have given cores to
+    /// threads of other programs, or taken them away, but has not changed these threads otherwise.
     pub(super) fn look(&mut self, now: u64, kernel: &Kernel, pools: &Pools, touched: &[u32]) {
         for core in 0..kernel.len() {
             let runs = kernel.cores[core].running;
@@ -79,7 +80,7 @@ impl Timeline {
         }
     }
 
-    /// Nothing happens any more.
+    /// Ends all stretches at the end of the simulation.
     pub(super) fn end(&mut self, now: u64) {
         (0..self.open.len() as u32).for_each(|program| self.close(now, program));
     }
@@ -92,7 +93,7 @@ impl Timeline {
     fn look_at(&mut self, now: u64, pools: &Pools, thread: Thread) {
         let nth = thread.program as usize;
         let workers = &pools.of(thread.program).workers;
-        // A program that is over has none.
+        // A program that is over has no workers.
         if workers.is_empty() {
             return;
         }
@@ -101,7 +102,7 @@ impl Timeline {
         }
         let stretch = |worker| begun(now, pools, Thread { worker, ..thread });
         if self.open[nth].is_empty() {
-            // All of a program's threads come at once.
+            // All threads of a program begin at once.
             self.open[nth] = (0..workers.len() as u32).map(stretch).collect();
         }
         let new = stretch(thread.worker);
@@ -112,7 +113,7 @@ impl Timeline {
         }
     }
 
-    /// What lasted for an instant is not told.
+    /// Reports a stretch, unless it lasted for an instant only.
     fn tell(&mut self, stretch: Stretch, until: u64) {
         if stretch.from < until {
             (self.tell)(Stretch { until, ..stretch });
@@ -120,7 +121,7 @@ impl Timeline {
     }
 }
 
-/// The stretch that begins now.
+/// Returns the stretch that begins now.
 fn begun(now: u64, pools: &Pools, thread: Thread) -> Stretch {
     let worker = pools.worker(thread);
     let (activity, core) = match worker.place {
@@ -136,7 +137,7 @@ fn begun(now: u64, pools: &Pools, thread: Thread) -> Stretch {
 }
 
 impl Host {
-    /// From now on `tell` is told what each thread is about, and where.
+    /// Makes `tell` receive what each thread does, and where, from now on.
     pub fn trace(&mut self, tell: impl FnMut(Stretch) + 'static) {
         self.timeline = Some(Timeline::new(self.kernel.len(), Box::new(tell)));
     }

@@ -13,89 +13,92 @@ use super::linux::Entity;
 use crate::acceleration::Part;
 use crate::program::Strand;
 
-/// What a worker does with its time.
+/// The action of a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Doing {
-    /// It is between two things, or not there.
+    /// The worker is between two actions, or not there.
     Nothing,
-    /// It runs a strand.
+    /// The worker runs a strand.
     Strand(u32),
-    /// A thief does this; what comes of it shows when its time is over.
+    /// The worker is a thief and carries out this effect. The outcome is visible when the effect's time is over.
     Acting(Effect),
-    /// It puts an unblocked task into a worker's queue, and then goes on with its own, if it has one.
+    /// The worker puts an unblocked task into the queue of worker `at`, and then continues with its own task, if it
+    /// has one.
     Placing { task: Strand, at: u32, next: Option<Strand> },
-    /// It takes a task from its own queue; with `leaves`, one for which it has just ended its spell as a thief.
+    /// The worker takes a task from its own queue. With `leaves`, it has just ended its spell as a thief for that
+    /// task.
     Taking { leaves: bool },
-    /// A thief that finds nothing: what it did then, and for how long it was still to do that.
+    /// The worker is a thief that finds nothing. The fields are its effect when deferral began, and the nanoseconds
+    /// that were left of that effect.
     Deferred(Effect, u64),
-    /// It waits for its parker.
+    /// The worker waits for its parker.
     Waiting,
-    /// It was woken while it waited, and learns what for.
+    /// The worker was woken while it waited, and is about to learn the reason.
     Rising,
 }
 
-/// Whether a worker rests, as its rest word and its doing have it.
+/// The rest state of a worker, which follows from its rest word and its action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Rest {
-    /// It does not, or it is yet to look whether it may.
+    /// The worker is awake, or has yet to look whether it may rest.
     Awake,
-    /// Until a task or a peer wakes it.
+    /// The worker sleeps until a task or a peer wakes it.
     Asleep,
-    /// Without a core, until the coordinator has one.
+    /// The worker has no core, and rests until the coordinator has one.
     Retired,
-    /// It was woken while it waited, and has not learnt what for.
+    /// The worker was woken while it waited, and has not learnt the reason.
     Rising,
 }
 
-/// What decides for a worker without a task.
+/// The part of a worker that decides while it has no task.
 pub(super) struct Mind {
     pub(super) thief: Box<dyn Thief>,
-    /// While it is a thief.
+    /// The dialogue, while the worker is a thief.
     pub(super) dialogue: Option<Dialogue>,
 }
 
 pub(super) struct Worker {
-    /// Not while it is asked.
+    /// The thief and its dialogue. `None` while the thief is asked.
     pub(super) mind: Option<Box<Mind>>,
-    /// It is a thief.
+    /// True if the worker is a thief.
     pub(super) in_spell: bool,
-    /// Ready strands, the oldest first.
+    /// The ready strands, the oldest first.
     pub(super) ready: VecDeque<Strand>,
-    /// When the lock of that queue will have been given back by all that have come.
+    /// The time at which all workers that have come to the lock of that queue will have released it.
     pub(super) queue_free_at: u64,
     pub(super) place: Place,
     pub(super) doing: Doing,
-    /// Nanoseconds of its doing that are left, at full speed,
+    /// The nanoseconds at full speed that are left of the worker's action.
     pub(super) left: u64,
-    /// and thousandths of them that are done of the next.
+    /// The thousandths that are done of the next of these nanoseconds.
     done: u64,
-    /// As the pool counts it.
+    /// The rest state as the pool counts it.
     pub(super) rest: Rest,
-    /// When it got the task that it has,
+    /// The time at which the worker got its present task.
     busy_since: Option<u64>,
-    /// and for how many nanoseconds it had had one by then, on a core or not.
+    /// The nanoseconds that the worker had had a task by then, on a core or not.
     busy_time: u64,
-    /// Tasks that it has begun.
+    /// The number of tasks that the worker has begun.
     pub(super) begun: u64,
-    /// Where its thread's time went.
+    /// The nanoseconds that the worker's thread has spent, by their use.
     pub(super) times: Times,
-    /// It was on its way to a task when its pool was closed.
+    /// True if the worker was on its way to a task when its pool was closed.
     pub(super) may_begin: bool,
-    /// What it has done as a thief since there have been more workers awake than there is room for.
+    /// The number of effects as a thief since more workers have been awake than there is room for.
     pub(super) beyond: u32,
-    /// What it has done as a thief in a row that concerned no other thread.
+    /// The number of successive effects as a thief that concerned no other thread.
     pub(super) local: u32,
-    /// A strand that it has found and not begun.
+    /// The strand that the worker has found and not begun.
     pub(super) found: Option<Strand>,
     pub(super) wakeups_owed: u32,
-    /// It has offered its core.
+    /// True if the worker has offered its core.
     pub(super) gives_way: bool,
     pub(super) last_core: usize,
-    /// How its thread stands in a queue of Linux.
+    /// The state of the worker's thread in a Linux queue.
     pub(super) entity: Entity,
-    /// What it has to do with accelerations.
+    /// The acceleration state of the worker's thread.
     pub(super) part: Part<Thread>,
-    /// Where its thread may run, if not everywhere.
+    /// The cores on which the worker's thread may run. `None` means all cores.
     pub(super) confined: Cell<Option<CoreSet>>,
 }
 
@@ -128,7 +131,8 @@ impl Worker {
         }
     }
 
-    /// It has been on a core of that speed for so long, in thousandths; how much of that it has done something.
+    /// Accounts for `elapsed` nanoseconds on a core of `speed` thousandths. Returns the part in which the worker did
+    /// something.
     pub(super) fn advance(&mut self, elapsed: u64, speed: u64) -> u64 {
         if speed == WHOLE {
             let elapsed = elapsed.min(self.left);
@@ -141,7 +145,7 @@ impl Worker {
         elapsed
     }
 
-    /// How long a core of that speed needs for what is left.
+    /// Returns the nanoseconds that a core of this speed needs for the rest of the action.
     pub(super) fn time_left(&self, speed: u64) -> u64 {
         if speed == WHOLE { self.left } else { (self.left * WHOLE).saturating_sub(self.done).div_ceil(speed) }
     }
@@ -151,7 +155,7 @@ impl Worker {
         self.busy_since = busy.then_some(now);
     }
 
-    /// A spell as a thief begins, or ends.
+    /// Begins a spell as a thief, or ends it. Returns the former dialogue.
     pub(super) fn set_dialogue(&mut self, dialogue: Option<Dialogue>) -> Option<Dialogue> {
         self.in_spell = dialogue.is_some();
         let mind = self.mind.as_mut().expect("no worker is asked while its spell begins or ends");

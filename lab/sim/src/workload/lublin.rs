@@ -8,43 +8,45 @@ use statrs::distribution::ContinuousCDF;
 
 use super::Rigid;
 
-/// Jobs on one processor, and on a power of two of them.
+/// The part of jobs on one processor (`SERIAL`), and on a power of two of them (`POWER_OF_TWO`).
 const SERIAL: f64 = 0.244;
 const POWER_OF_TWO: f64 = 0.576;
 
-/// log₂ of the processors of a parallel job: from the least to the medium with this probability, and to the
-/// machine's size else. The medium is so much below the machine's size.
+/// log₂ of the processors of a parallel job. It lies between `LEAST` and the medium with probability `SMALL`, else
+/// between the medium and log₂ of the machine's size. The medium is `MEDIUM_BELOW_MOST` below that size's log₂.
 const LEAST: f64 = 0.8;
 const MEDIUM_BELOW_MOST: f64 = 2.5;
 const SMALL: f64 = 0.86;
 
-/// The logarithm of the run time in seconds: one of two gamma distributions (shape, scale).
+/// The natural logarithm of the run time in seconds, from one of two gamma distributions (shape, scale).
 const SHORT: (f64, f64) = (4.2, 0.94);
 const LONG: (f64, f64) = (312.0, 0.03);
 
-/// The probability of the short one falls with the processors.
+/// The probability of the short distribution, which falls linearly with the number of processors.
 const SHORT_PER_PROCESSOR: f64 = -0.0054;
 const SHORT_AT_NONE: f64 = 0.78;
 
-/// The logarithm of the seconds between two arrivals in a mean half hour.
+/// The natural logarithm of the seconds between two arrivals in a half hour of average load (gamma: shape, scale).
 const BETWEEN: (f64, f64) = (10.2303 * 1.0225, 0.4871);
 
-/// How many jobs come in each half hour of the day.
+/// The distribution of arrivals over the half hours of the day (gamma: shape, scale).
 const DAY: (f64, f64) = (8.1737, 3.9631);
 const HALF_HOURS: usize = 48;
 const HALF_HOUR: f64 = 1800.0;
 
-/// The half hour with which the day of [`DAY`] begins.
+/// The half hour of the day at which the day of [`DAY`] begins.
 const DAY_BEGINS: usize = 11;
 
-/// What is beyond is drawn again: two days of run time, five between arrivals, as logarithms of seconds.
+/// Upper limits for logarithms of seconds: two days of run time, five days between arrivals. Larger values are drawn
+/// again.
 const LONGEST: f64 = 12.0;
 const LONGEST_BETWEEN: f64 = 13.0;
 
-/// The first `count` jobs that come to a machine of `processors` from a midnight on. None has started.
+/// Returns the first `count` jobs that are submitted to a machine of `processors`, from a midnight on. No job has a
+/// wait yet.
 ///
 /// # Panics
-/// If the machine has fewer than eight processors: the model is of parallel machines.
+/// Panics if the machine has fewer than eight processors: the model describes parallel machines.
 pub fn jobs(processors: u32, count: usize, random: &mut impl Rng) -> Vec<Rigid> {
     assert!(processors >= 8, "the model is of machines with eight processors and more");
     let mut arrivals = Arrivals::new();
@@ -85,10 +87,10 @@ fn draw((shape, scale): (f64, f64), random: &mut impl Rng) -> f64 {
     Gamma::new(shape, scale).expect("the parameters are positive").sample(random)
 }
 
-/// When jobs come: the time between two of them is paid for in points, of which a busy half hour takes many.
+/// Generates arrival times. Time between two jobs is measured in points, and a busy half hour has many of them.
 struct Arrivals {
     points: [f64; HALF_HOURS],
-    /// What the half hour of the last arrival has had.
+    /// Points of the current half hour that are used up.
     paid: f64,
     /// Half hours since the beginning.
     now: u64,
@@ -107,7 +109,7 @@ impl Arrivals {
         Arrivals { points: points.map(|points| points / mean), paid: 0.0, now: 0 }
     }
 
-    /// Seconds from the beginning.
+    /// Returns the next arrival, in seconds from the beginning.
     fn next(&mut self, random: &mut impl Rng) -> u64 {
         let logarithm = loop {
             let logarithm = draw(BETWEEN, random);
@@ -133,7 +135,7 @@ mod tests {
     use super::*;
     use crate::random::stream;
 
-    /// The means that the model's parameters give.
+    /// Checks the means that follow from the model's parameters.
     #[test]
     fn sizes_run_times_and_arrivals_are_the_models() {
         let jobs = jobs(128, 40_000, &mut stream(1, 0));
@@ -143,7 +145,8 @@ mod tests {
         assert!(jobs.iter().all(|job| (1..=128).contains(&job.processors)));
         let logarithms = || jobs.iter().filter(|job| job.ran > 0).map(|job| (job.ran as f64).ln());
         let mean = logarithms().sum::<f64>() / logarithms().count() as f64;
-        // About three quarters short: 4.2 · 0.94 = 3.9; the others 312 · 0.03 = 9.4.
+        // About three quarters are short, with a mean of 4.2 · 0.94 = 3.9; the mean of the others is 312 · 0.03 =
+        // 9.4.
         assert!((4.8..6.0).contains(&mean), "{mean}");
         assert!(jobs.is_sorted_by_key(|job| job.submitted));
         let noon = part(&|job| (10..18).contains(&(job.submitted / 3600 % 24)));

@@ -1,17 +1,17 @@
 //! The Standard Workload Format of the Parallel Workloads Archive, version 2.2.
 //!
-//! One line per job, 18 fields; a line that begins with a semicolon is a comment. Of the fields the second to fifth
-//! are read: submission, wait, run time and processors. −1 stands for what is not known.
+//! A log has one line per job with 18 fields; a line that begins with a semicolon is a comment. The reader uses the
+//! second to fifth field: submission, wait, run time and processors. A value of −1 means unknown.
 
 use std::fmt;
 use std::io::{self, BufRead};
 
 use super::Rigid;
 
-/// Why a log cannot be read.
+/// The reason why a log cannot be read.
 #[derive(Debug)]
 pub struct SwfError {
-    /// The line, from 1; 0: the log as a whole.
+    /// The line's number, from 1. 0 stands for the log as a whole.
     line: usize,
     what: String,
 }
@@ -27,10 +27,12 @@ impl fmt::Display for SwfError {
 
 impl std::error::Error for SwfError {}
 
-/// The jobs of a log that ran. Those with an unknown run time or number of processors, or with none, are left out.
+/// Returns the jobs of a log. Jobs are left out if their submission time is unknown, or if their run time or number
+/// of processors is unknown or zero.
 ///
 /// # Errors
-/// Names the first line with fewer than five fields, or with one that is no number; and a log without any job.
+/// Names the first line with fewer than five fields, or with a field that is not a number. A log without jobs is an
+/// error too.
 pub fn read(log: impl BufRead) -> Result<Vec<Rigid>, SwfError> {
     let mut jobs = Vec::new();
     for (nth, line) in log.lines().enumerate() {

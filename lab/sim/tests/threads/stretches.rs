@@ -1,4 +1,4 @@
-//! What must hold of a host's timeline.
+//! Checks of a host's timeline.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -17,7 +17,7 @@ impl Stretches {
         Stretches(stretches)
     }
 
-    /// Looks at what must hold after the run of programs that came at these times.
+    /// Checks the invariants of the timeline after a run of programs that began at these times.
     pub fn check(&self, host: &Host, came: &[u64]) -> Result<(), String> {
         let fates: Vec<Fate> = (0..came.len() as u32).map(|program| host.fate(program)).collect();
         let stretches = self.0.borrow();
@@ -52,7 +52,7 @@ impl Stretches {
                 own.map(|stretch| stretch.until - stretch.from).sum()
             };
             let waits = |stretch: &Stretch| matches!(stretch.activity, Activity::Preempted | Activity::Throttled);
-            // Since when each thread waits that does.
+            // The time since which each waiting thread waits.
             let mut waiting = BTreeMap::new();
             for stretch in stretches.iter().filter(|stretch| stretch.program == nth) {
                 match waits(stretch) {

@@ -1,60 +1,60 @@
-//! The rules of the completely fair scheduler, 2.6.23 to 6.5: the entity with the least virtual run time is next.
+//! The rules of the completely fair scheduler, 2.6.23 to 6.5: the entity with the least virtual run time runs next.
 
 use super::entity::{Entity, UNIT};
 use super::{Constants, Version};
 
-/// The one with the least virtual run time; of equals the one that came first (`__pick_first_entity`).
+/// Returns the entity with the least virtual run time. Of equal ones, it is the first (`__pick_first_entity`).
 pub(super) fn first<'a, K>(entities: impl Iterator<Item = (K, &'a Entity)>) -> Option<(K, &'a Entity)> {
     entities.min_by_key(|(_, entity)| entity.vruntime)
 }
 
-/// After how much more time on its core the running entity has had its turn. Then its ideal time is over, or
-/// another is behind it by more than that (`check_preempt_tick`). It is looked at in ticks.
+/// Returns the time on its core after which the running entity's turn is over. That is when its ideal time is over,
+/// or another entity is behind it by more than that (`check_preempt_tick`). The caller rounds to ticks.
 pub(super) fn left_of_turn(constants: &Constants, current: &Entity, first: i64, ideal: u64) -> u64 {
     let over = (ideal + 1).saturating_sub(current.turn());
     let too_far = current.as_real(first + ideal as i64 + 1 - current.vruntime);
     over.min(too_far.max(constants.granularity.saturating_sub(current.turn())))
 }
 
-/// Whether one that wakes takes the place of the running one (`wakeup_preempt_entity`).
+/// True if an entity that wakes preempts the running one (`wakeup_preempt_entity`).
 pub(super) fn preempts(constants: &Constants, woken: &Entity, current: &Entity) -> bool {
     current.vruntime - woken.vruntime > woken.as_virtual(constants.wakeup_granularity as i64)
 }
 
-/// The least virtual time at which one that has slept is placed: half a latency before the others (`place_entity` with
-/// `GENTLE_FAIR_SLEEPERS`, which all of 2.6.32 to 6.5 have on).
+/// Returns the least virtual run time that an entity gets after a sleep: half a latency before the others
+/// (`place_entity` with `GENTLE_FAIR_SLEEPERS`, which is on in all of 2.6.32 to 6.5).
 pub(super) fn sleeper_credit(constants: &Constants, floor: i64) -> i64 {
     floor - constants.latency as i64 / 2
 }
 
-/// A part of the period as large as the entity's part of the load, in nanoseconds (`sched_slice`).
+/// Returns the entity's part of the period, in nanoseconds, in proportion to its part of the load (`sched_slice`).
 pub(super) fn slice(constants: &Constants, threads: u64, parts: &[(i64, i64)]) -> u64 {
     let whole = u128::from(constants.period(threads));
     let part = |time: u128, (weight, load): &(i64, i64)| time * *weight as u128 / (*load).max(1) as u128;
     parts.iter().fold(whole, part) as u64
 }
 
-/// What a yield does to the entity that yields, the furthest of the queue being there. With `sched_compat_yield` it
-/// goes behind all others (`yield_task_fair` of 2.6.32 to 2.6.38); else it stays where it is. From 2.6.39 on the
-/// next choice skips it, if another is not too far ahead ([`second`]).
+/// Applies a yield to the entity. `furthest` is the largest virtual run time of the queue. With `sched_compat_yield`
+/// the entity goes behind all others (`yield_task_fair` of 2.6.32 to 2.6.38); else it keeps its place. From 2.6.39 on
+/// the next choice skips it, unless the other entity is too far ahead ([`second`]).
 pub(super) fn yields(compat: bool, entity: &mut Entity, furthest: i64) {
     if compat && furthest >= entity.vruntime {
         entity.vruntime = furthest + 1;
     }
 }
 
-/// Whether a yield marks the yielder as one to skip.
+/// True if a yield marks the yielding entity to be skipped.
 pub(super) fn skips(version: Version) -> bool {
     version == Version::V3_9
 }
 
-/// Whether another may run in place of the first, which is to be skipped (`pick_next_entity`).
+/// True if another entity may run in place of the first, which is to be skipped (`pick_next_entity`).
 pub(super) fn second(constants: &Constants, first: &Entity, other: &Entity) -> bool {
     other.vruntime - first.vruntime <= other.as_virtual(constants.wakeup_granularity as i64)
 }
 
-/// The weight of a group's entity on a core: of the group's share as much as its load there is of its load everywhere
-/// (`calc_cfs_shares`).
+/// Returns the weight of a group's entity on a core. Its part of the group's share is the part of the group's load
+/// that is on this core (`calc_cfs_shares`).
 pub(super) fn group_weight(here: i64, everywhere: i64) -> i64 {
     (UNIT * here / everywhere.max(1)).clamp(2, UNIT)
 }
@@ -80,7 +80,7 @@ mod tests {
         let mut current = at(0);
         current.charge(2_000_000, 0);
         assert_eq!(left_of_turn(&constants(), &current, 0, ideal), 10_000_001);
-        // One that is far behind comes after the least granularity.
+        // If another entity is far behind, the turn ends after the minimum granularity.
         assert_eq!(left_of_turn(&constants(), &current, -50_000_000, ideal), 6_000_000);
     }
 

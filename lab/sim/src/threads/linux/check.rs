@@ -1,4 +1,4 @@
-//! What must hold of the queues at any time.
+//! The invariants of the queues, which must hold at any time.
 
 use super::super::Thread;
 use super::super::kernel::Core;
@@ -8,8 +8,8 @@ use super::entity::Entity;
 use super::queues::Queues;
 
 impl Queues {
-    /// What must hold at any time: the queues know the threads that are there and their weights, and none is far
-    /// from its part or waits for ever.
+    /// Checks that the queues know the present threads and their weights, and that no thread is far from its part or
+    /// waits for ever.
     pub(in super::super) fn check(&self, cores: &[Core], pools: &Pools, now: u64) -> Result<(), String> {
         let mut loads = vec![0; self.loads.len()];
         for (nth, (root, core)) in self.roots.iter().zip(cores).enumerate() {
@@ -63,8 +63,8 @@ impl Queues {
         Ok(())
     }
 
-    /// For how long a thread may wait at most. It is a turn of each, to the tick, as often as the others of its
-    /// core together weigh more than it. As much again is for what it was ahead.
+    /// Returns the longest time that a thread may wait: 16 turns, each with two ticks, per thread of its core and per
+    /// multiple of its weight in the core's load. The margin also covers what the thread was ahead.
     fn longest_wait(&self, core: usize, thread: Thread, entity: &Entity) -> u64 {
         let root = &self.roots[core];
         let group = self.group_of(thread);
@@ -79,7 +79,7 @@ impl Queues {
         16 * turn * (others + heavier as u64)
     }
 
-    /// The lags of a queue's threads are within bounds, and add up to nothing.
+    /// Checks that the lags of a queue's threads are within bounds.
     fn check_lags(&self, nth: usize, threads: &[(Thread, &Entity)]) -> Result<(), String> {
         let Some(average) = eevdf::Average::of(threads.iter().copied()) else { return Ok(()) };
         let longest = threads.iter().map(|(_, entity)| entity.slice).max().unwrap_or(0).max(self.linux.tick() as i64);
@@ -101,7 +101,7 @@ mod tests {
     use crate::threads::kernel::Place;
     use crate::threads::{Costs, Host, Thread};
 
-    /// Two programs of three threads each on two cores.
+    /// Creates two programs of three threads each on two cores.
     fn host(groups: Groups) -> Host {
         let mut host = Host::new(2, Costs::default(), 1);
         host.use_linux(Linux { groups, ..Linux::new(Version::V6_18) });
@@ -113,7 +113,7 @@ mod tests {
         host
     }
 
-    /// The first thread that waits.
+    /// Returns the first thread that waits.
     fn waiting(host: &Host) -> Thread {
         host.kernel.cores.iter().find_map(|core| core.queue.front().copied()).expect("six threads are on two cores")
     }
@@ -153,7 +153,7 @@ mod tests {
             ),
             (
                 |host| {
-                    // As if it had been there all along.
+                    // The thread seems to have waited all the time.
                     let lasted = 100_000_000_000;
                     host.now += lasted;
                     host.used += 2 * lasted;

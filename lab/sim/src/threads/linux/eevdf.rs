@@ -1,6 +1,7 @@
-//! The rules of EEVDF, from 6.6 on, as 6.18 has them.
+//! The rules of EEVDF, which Linux uses from 6.6 on, as of 6.18.
 //!
-//! Of the entities that have not had more than their part, the one with the earliest virtual deadline is next.
+//! The entity that runs next has the earliest virtual deadline of the eligible entities: those that have not had more
+//! than their part.
 
 use super::entity::Entity;
 
@@ -13,7 +14,7 @@ pub(super) struct Average {
 }
 
 impl Average {
-    /// `None`: there are none.
+    /// Computes the average. Returns `None` if there are no entities.
     pub(super) fn of<'a, K>(mut entities: impl Iterator<Item = (K, &'a Entity)>) -> Option<Average> {
         let (_, first) = entities.next()?;
         let mut average = Average { base: first.vruntime, sum: 0, load: first.weight.into() };
@@ -24,36 +25,36 @@ impl Average {
         Some(average)
     }
 
-    /// Rounded down (`avg_vruntime`).
+    /// Returns the average, rounded down (`avg_vruntime`).
     pub(super) fn value(&self) -> i64 {
         self.base + self.sum.div_euclid(self.load) as i64
     }
 
-    /// Whether one of that virtual run time has had no more than its part (`entity_eligible`).
+    /// True if an entity of this virtual run time has had no more than its part (`entity_eligible`).
     pub(super) fn is_eligible(&self, vruntime: i64) -> bool {
         i128::from(vruntime - self.base) * self.load <= self.sum
     }
 
-    /// The weights of all.
+    /// Returns the sum of all weights.
     pub(super) fn load(&self) -> i64 {
         self.load as i64
     }
 }
 
-/// Of the eligible the one with the earliest deadline; of equals the one that came first (`pick_eevdf`).
+/// Returns the eligible entity with the earliest deadline. Of equal ones, it is the first (`pick_eevdf`).
 pub(super) fn first<'a, K>(entities: impl Iterator<Item = (K, &'a Entity)> + Clone) -> Option<(K, &'a Entity)> {
     let average = Average::of(entities.clone())?;
     entities.filter(|(_, entity)| average.is_eligible(entity.vruntime)).min_by_key(|(_, entity)| entity.deadline)
 }
 
-/// After how much more time on its core the running entity has had its turn: it has had what it asked for, or is no
-/// longer left alone (`update_curr`). It is looked at in ticks.
+/// Returns the time on its core after which the running entity's turn is over: its request is served, or its
+/// protection from preemption ends (`update_curr`). The caller rounds to ticks.
 pub(super) fn left_of_turn(current: &Entity) -> u64 {
     current.as_real(current.deadline.min(current.protected) - current.vruntime)
 }
 
-/// One that has had what it asked for asks for as much again (`update_deadline`). Whether it has, or is no longer
-/// left alone, so that another may run if there is one (`update_curr`).
+/// Begins the entity's next request, if the present one is served (`update_deadline`). Returns true if it is served,
+/// or if the entity is no longer protected: then another entity may run (`update_curr`).
 pub(super) fn renew(entity: &mut Entity) -> bool {
     let is_over = entity.vruntime >= entity.deadline;
     if is_over {
@@ -62,7 +63,8 @@ pub(super) fn renew(entity: &mut Entity) -> bool {
     is_over || !is_protected(entity)
 }
 
-/// The same at the ticks that came while it ran the last so many nanoseconds: they are at multiples of `tick`.
+/// Renews the request of an entity that has run for the last `ran` nanoseconds, at the ticks in that time. Ticks are
+/// at multiples of `tick`.
 pub(super) fn renew_at_ticks(entity: &mut Entity, ran: u64, now: u64, tick: u64) {
     if entity.vruntime < entity.deadline {
         return;
@@ -70,20 +72,22 @@ pub(super) fn renew_at_ticks(entity: &mut Entity, ran: u64, now: u64, tick: u64)
     let since = entity.as_real(entity.vruntime - entity.deadline).min(ran.saturating_sub(1));
     let last = now / tick * tick;
     let Some(room) = last.checked_sub(now - since) else { return };
-    // As many ticks after the first as are whole requests, each of which ends at one.
+    // After the first such tick, every `each` ticks a request ends and the next begins. `after` is the time since
+    // then.
     let each = (entity.slice as u64).div_ceil(tick).max(1);
     let after = room / tick % each * tick;
     entity.deadline =
         entity.vruntime - entity.as_virtual((now - last + after) as i64) + entity.as_virtual(entity.slice);
 }
 
-/// It is left alone for the shortest of its queue's slices (`set_protect_slice` with `RUN_TO_PARITY`).
+/// Protects the entity for the shortest slice of its queue (`set_protect_slice` with `RUN_TO_PARITY`).
 pub(super) fn protect(entity: &mut Entity, shortest: i64) {
     entity.protected = if shortest < entity.slice { entity.vruntime + entity.as_virtual(shortest) } else { i64::MAX }
         .min(entity.deadline);
 }
 
-/// One that wakes with a shorter slice ends that, if it is eligible and its deadline is earlier (`do_preempt_short`).
+/// True if an entity that wakes ends the protection of the current one. It must have a shorter slice and be eligible.
+/// It must have an earlier deadline, unless the current entity is not eligible (`do_preempt_short`).
 pub(super) fn ends_protection(woken: &Entity, current: &Entity, average: &Average) -> bool {
     woken.slice < current.slice
         && average.is_eligible(woken.vruntime)
@@ -94,14 +98,16 @@ pub(super) fn is_protected(entity: &Entity) -> bool {
     entity.vruntime < entity.protected
 }
 
-/// How far one that leaves is behind the average, within bounds (`update_entity_lag`).
+/// Returns the virtual time by which an entity that leaves is behind the average, within bounds
+/// (`update_entity_lag`).
 pub(super) fn lag(entity: &Entity, average: i64, tick: u64) -> i64 {
     let limit = entity.as_virtual((2 * entity.slice).max(tick as i64));
     (average - entity.vruntime).clamp(-limit, limit)
 }
 
-/// Places one that comes: as far behind the average as it is to be once it is in it (`place_entity` with
-/// `PLACE_LAG`). Its deadline is a slice later, of a new one half a slice (`PLACE_DEADLINE_INITIAL`).
+/// Places an entity that comes. It is as far behind the average, which then includes it, as `lag` says
+/// (`place_entity` with `PLACE_LAG`). Its deadline is a slice later, for a new entity half a slice
+/// (`PLACE_DEADLINE_INITIAL`).
 pub(super) fn place(entity: &mut Entity, lag: i64, average: Option<&Average>, floor: i64, is_new: bool) {
     entity.vruntime = match average {
         None => floor,
@@ -115,8 +121,8 @@ pub(super) fn place(entity: &mut Entity, lag: i64, average: Option<&Average>, fl
     entity.deadline = entity.vruntime + entity.as_virtual(slice);
 }
 
-/// A yield gives away what is left of the request, and asks for the next (`yield_task_fair` since 6.18: of an
-/// eligible entity alone).
+/// Applies a yield: the entity gives up the rest of its request, and begins the next one (`yield_task_fair` since
+/// 6.18, only for an eligible entity).
 pub(super) fn yields(entity: &mut Entity, average: &Average) {
     if average.is_eligible(entity.vruntime) {
         entity.vruntime = entity.deadline;
@@ -164,18 +170,18 @@ mod tests {
 
     #[test]
     fn requests_end_at_ticks() {
-        // It has run for 10,500 of which 10,000 were asked for in requests of 1,000; ticks are at 4,000, 8,000 and
-        // so on.
+        // The entity has run for 10,500, of which 10,000 were asked for in requests of 1,000. Ticks are at 4,000,
+        // 8,000 and so on.
         let mut entity = at(10_500, 1_000);
         renew_at_ticks(&mut entity, 10_500, 10_500, 4_000);
         assert_eq!(entity.deadline, 9_000);
-        // There was no tick since it had what it asked for,
+        // Here no tick came since the request was served.
         let mut entity = at(1_500, 1_000);
         renew_at_ticks(&mut entity, 1_500, 10_500, 4_000);
         assert_eq!(entity.deadline, 1_000);
         assert!(renew(&mut entity));
         assert_eq!(entity.deadline, 2_500);
-        // and of requests of more than a tick each ends at the second.
+        // A request that is longer than a tick ends at the second tick.
         let mut entity = Entity { slice: 5_000, ..at(13_500, 5_000) };
         renew_at_ticks(&mut entity, 13_500, 13_500, 4_000);
         assert_eq!(entity.deadline, 13_000);

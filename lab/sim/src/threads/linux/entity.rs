@@ -1,4 +1,4 @@
-//! How a thread, or a group of them, stands in a queue.
+//! The scheduling state of a thread, or of a group of threads, in a queue.
 
 /// The weight of a thread of nice 0, and of a group.
 pub(in super::super) const UNIT: i64 = 1_024;
@@ -10,34 +10,34 @@ const WEIGHTS: [i64; 40] = [
     23, 18, 15,
 ];
 
-/// A `sched_entity`. Times are in nanoseconds, virtual ones in those of a thread of nice 0.
+/// A `sched_entity`. Times are in nanoseconds. Virtual times are in nanoseconds of a thread of nice 0.
 #[derive(Clone, Copy, Debug)]
 pub(in super::super) struct Entity {
     pub(super) weight: i64,
-    /// How long it has run, divided by its weight.
+    /// The virtual run time: the run time divided by the weight.
     pub(super) vruntime: i64,
-    /// How long it has run,
+    /// The run time.
     pub(super) ran: u64,
-    /// and how long it had when it was chosen last.
+    /// The run time at the moment when the entity was chosen last.
     pub(super) ran_before: u64,
-    /// When it was on a core last.
+    /// The time at which the entity was on a core last.
     pub(super) seen: u64,
-    /// The core that has it in its queue, or had it last.
+    /// The core whose queue has the entity, or had it last.
     pub(super) home: usize,
-    /// It is in that queue, or runs there.
+    /// True if the entity is in that queue, or runs there.
     pub(super) queued: bool,
-    /// How long it wants to run at a time (EEVDF);
+    /// The length of the entity's requests (EEVDF).
     pub(super) slice: i64,
-    /// by which virtual time,
+    /// The virtual deadline of the request.
     pub(super) deadline: i64,
-    /// and until which it is left alone once it runs.
+    /// The virtual time until which the entity is not preempted once it runs.
     pub(super) protected: i64,
-    /// How far behind the average of its queue it was when it left that.
+    /// The virtual time by which the entity was behind its queue's average when it left that queue.
     pub(super) lag: i64,
 }
 
 impl Entity {
-    /// One of that nice value, −20 to 19, that was nowhere yet.
+    /// Creates an entity of this nice value, −20 to 19, that was in no queue yet.
     pub(in super::super) fn new(nice: i8) -> Entity {
         let weight = WEIGHTS[(i32::from(nice).clamp(-20, 19) + 20) as usize];
         Entity {
@@ -55,22 +55,22 @@ impl Entity {
         }
     }
 
-    /// One that has never been in a queue.
+    /// True if the entity has never been in a queue.
     pub(super) fn is_new(&self) -> bool {
         self.home == usize::MAX
     }
 
-    /// It is in a queue, or runs.
+    /// True if the entity is in a queue, or runs.
     pub(in super::super) fn is_in_queue(&self) -> bool {
         self.queued
     }
 
-    /// So much time on a core, as virtual time (`calc_delta_fair`).
+    /// Converts time on a core to virtual time (`calc_delta_fair`).
     pub(super) fn as_virtual(&self, time: i64) -> i64 {
         if self.weight == UNIT { time } else { (i128::from(time) * i128::from(UNIT) / i128::from(self.weight)) as i64 }
     }
 
-    /// After how much time on a core so much virtual time has passed.
+    /// Converts virtual time to time on a core.
     pub(super) fn as_real(&self, time: i64) -> u64 {
         if time <= 0 {
             return 0;
@@ -81,7 +81,7 @@ impl Entity {
         (time as u128 * self.weight as u128).div_ceil(UNIT as u128) as u64
     }
 
-    /// It has run for so long.
+    /// Adds `time` nanoseconds to the entity's run time.
     pub(super) fn charge(&mut self, time: u64, now: u64) {
         self.ran += time;
         self.vruntime += self.as_virtual(time as i64);
@@ -93,7 +93,7 @@ impl Entity {
         self.vruntime
     }
 
-    /// How long it has run since it was chosen.
+    /// Returns the entity's run time since it was chosen.
     pub(super) fn turn(&self) -> u64 {
         self.ran - self.ran_before
     }

@@ -1,38 +1,38 @@
-//! The memory of a socket, which serves its cores together so fast and no faster.
+//! The memory of a socket, whose bandwidth the socket's cores share.
 //!
-//! Of a strand's time alone a part is spent waiting for memory. Where the cores of a socket ask for more than its
-//! memory serves, that part takes longer for all by one factor. It is the least with which they ask for no more.
-//! That is the bound of a roofline at its slope (Williams, Waterman and Patterson, 2009), for cores that share it.
-//! A core asks its own socket's memory or, where pages lie where they were first touched, that of the socket on
-//! which its program began.
+//! A strand spends a part of its time alone waiting for memory. If the cores of a socket demand more than its memory
+//! serves, that part takes longer for all cores by one factor. It is the least factor with which the demand can be
+//! served. This is the bound of a roofline at its slope (Williams, Waterman and Patterson, 2009), for cores that
+//! share it. A core uses its own socket's memory. If pages lie where they were first touched, it uses the memory of
+//! the socket on which its program began.
 
 use super::super::kernel::WHOLE;
 
-/// What a core's thread asks of memory.
+/// The memory demand of a core's thread.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in super::super) struct Demand {
-    /// The part of its time alone that it waits for memory, in thousandths.
+    /// The part of its time alone in which the thread waits for memory, in thousandths.
     pub(in super::super) part: u64,
-    /// How fast its core is otherwise, in thousandths.
+    /// The speed of the core without limits of memory, in thousandths.
     pub(in super::super) speed: u64,
-    /// The socket that has the memory it asks.
+    /// The socket whose memory the thread uses.
     pub(in super::super) of: usize,
 }
 
 /// The memories of all sockets.
 pub(super) struct Memory {
-    /// How many cores one serves that do nothing but wait for it, in thousandths.
+    /// The number of cores, in thousandths, that a socket's memory can serve if they do nothing but wait for it.
     capacity: u64,
-    /// What each core's thread asks.
+    /// The demand of each core's thread.
     demands: Vec<Demand>,
     per_socket: usize,
-    /// Cores ask memories of other sockets, too.
+    /// True if cores use memories of other sockets, too.
     crosses: bool,
-    /// By which factor waiting for each takes longer, in thousandths.
+    /// The factor by which waiting for each socket's memory takes longer, in thousandths.
     factors: Vec<u64>,
 }
 
-/// Memories for which waiting takes longer by another factor from now on: the socket and the factor.
+/// The sockets whose factor has changed, with the new factor.
 pub(in super::super) type Changed = [Option<(usize, u64)>; 2];
 
 impl Memory {
@@ -50,13 +50,13 @@ impl Memory {
         self.demands[core]
     }
 
-    /// What memory leaves of a core's speed, in thousandths.
+    /// Returns the speed of a core under the limits of memory, in thousandths of its speed without them.
     pub(super) fn speed(&self, core: usize) -> u64 {
         let Demand { part, of, .. } = self.demands[core];
         speed(part, self.factors[of])
     }
 
-    /// From now on the core asks for that: which factors are others from now on.
+    /// Notes the core's demand. Returns the factors that change.
     pub(super) fn note(&mut self, core: usize, demand: Demand) -> Changed {
         let before = std::mem::replace(&mut self.demands[core], demand);
         let changed = |socket: usize| {
@@ -73,7 +73,7 @@ impl Memory {
         self.factors[socket] = factor;
     }
 
-    /// The least factor with which those that ask a socket's memory ask for no more than there is.
+    /// Returns the least factor with which the demand for a socket's memory does not exceed its capacity.
     fn factor(&self, socket: usize) -> u64 {
         let near =
             if self.crosses { 0..self.demands.len() } else { socket * self.per_socket..(socket + 1) * self.per_socket };
@@ -85,7 +85,7 @@ impl Memory {
         if fits(WHOLE) {
             return WHOLE;
         }
-        // Waiting for memory alone, all would be as much slower as they ask for more; then they fit.
+        // If the demand were all waiting, the factor would be the demand over the capacity; with that it fits.
         let all: u64 = demands.clone().map(|demand| demand.part * demand.speed).sum();
         let (mut too_low, mut enough) = (WHOLE, 2 * all / self.capacity + 1);
         while !fits(enough) {
@@ -98,7 +98,7 @@ impl Memory {
         enough
     }
 
-    /// Whether what is noted is what there is.
+    /// Checks that the noted demand and factor are correct.
     pub(super) fn check(&self, core: usize, demand: Demand) -> Result<(), String> {
         if self.demands[core] != demand {
             return Err(format!("core {core} asks memory for {demand:?}, and {:?} is noted", self.demands[core]));
@@ -111,7 +111,8 @@ impl Memory {
     }
 }
 
-/// The speed of what waits for so many thousandths of its time, if these take so many thousandths as long.
+/// Returns the speed of a thread that waits for `part` thousandths of its time, if waiting takes `factor` thousandths
+/// as long.
 fn speed(part: u64, factor: u64) -> u64 {
     WHOLE * WHOLE / (WHOLE - part + part * factor / WHOLE)
 }
@@ -130,7 +131,7 @@ mod tests {
         }
     }
 
-    /// Has this many cores, the first ones, ask the first socket for that.
+    /// Makes the first `cores` cores use the first socket's memory for `part` thousandths of their time.
     fn with(memory: &mut Memory, cores: usize, part: u64) {
         (0..cores).for_each(|core| note(memory, core, asking(part, 0)));
     }
@@ -149,7 +150,8 @@ mod tests {
     fn what_waits_less_is_slowed_less() {
         let mut memory = Memory::new(2_000, 8, 8, false);
         with(&mut memory, 8, 500);
-        // 8 cores that wait for half of their time ask for 4: at half their speed for 2.
+        // Eight cores that wait half of their time demand the memory of four. At half their speed they demand that of
+        // two.
         assert!((498..=500).contains(&memory.speed(0)), "{}", memory.speed(0));
         assert!(matches!(memory.note(7, Demand::default()), [Some((0, ..3_000)), None]));
         assert_eq!(memory.speed(7), 1_000);
@@ -160,7 +162,7 @@ mod tests {
         let mut memory = Memory::new(2_000, 16, 8, true);
         with(&mut memory, 16, 1_000);
         assert_eq!((memory.speed(0), memory.speed(15), memory.factor(1)), (125, 125, 1_000));
-        // What asks the other from now on has that for itself, and leaves more to the rest.
+        // A core that changes to the other memory has that for itself, and leaves more to the other cores.
         note(&mut memory, 15, asking(1_000, 1));
         assert_eq!((memory.speed(15), memory.speed(0)), (1_000, 133));
         memory.check(15, asking(1_000, 1)).unwrap();

@@ -1,4 +1,4 @@
-//! Where a thread goes that can run, and which thread is moved to which core.
+//! Choices of a core for a thread that can run, and moves of threads between cores.
 
 use std::ops::Range;
 
@@ -8,30 +8,31 @@ use super::super::{Due, Host, Thread};
 use super::queues::{Joins, Queues};
 use super::{MILLISECOND, Version};
 
-/// By how much the busiest must be busier than the one that pulls, in hundredths (`imbalance_pct` of cores and
-/// sockets).
+/// The load above which a core is busy enough to be pulled from, in hundredths of the pulling core's load
+/// (`imbalance_pct` of cores and sockets).
 const IMBALANCE: u32 = 125;
-/// So often only threads with data in the cache were found before one of them is moved (`cache_nice_tries`).
+/// The number of attempts that find only threads with data in the cache, before one of them is moved
+/// (`cache_nice_tries`).
 const TRIES: u32 = 1;
 
-/// What balancing remembers.
+/// The state of load balancing.
 #[derive(Default)]
 pub(in super::super) struct Balance {
-    /// Ticks until now.
+    /// The number of ticks until now.
     ticks: u64,
-    /// How often in a row each core found only threads that ran just now.
+    /// The number of successive attempts in which each core found only threads that had just run.
     failed: Vec<u32>,
 }
 
 impl Kernel {
-    /// Threads that run or wait on a core.
+    /// Returns the number of threads that run or wait on a core.
     fn threads_on(&self, core: usize) -> u32 {
         self.cores[core].queue.len() as u32 + u32::from(self.cores[core].running.is_some())
     }
 
-    /// The core to the queue of which a thread goes that can run (`select_task_rq_fair`). A new one goes to the
-    /// least loaded. One that wakes goes to its last core or, where that is more loaded, to the waker's, or to an
-    /// idle one that shares the last cache with that.
+    /// Returns the core to whose queue a thread goes that can run (`select_task_rq_fair`). A new thread goes to the
+    /// least loaded core. A thread that wakes goes to its last core or, if that is more loaded, to the waker's. If
+    /// that core is busy, it prefers an idle core with the same last-level cache.
     pub(in super::super) fn choose_core_as(&self, linux: &Queues, worker: &Worker, waker: Option<usize>) -> usize {
         let may_run = self.cores_of(worker);
         let (topology, last) = (&linux.topology, worker.last_core);
@@ -59,7 +60,7 @@ impl Kernel {
         if may_run(self, target) { target } else { self.choose_core(worker) }
     }
 
-    /// An idle core of those, if there is one with both hardware threads idle that (`select_idle_sibling`).
+    /// Returns an idle core of `near`, preferably one with both hardware threads idle (`select_idle_sibling`).
     fn idle_near(
         &self,
         linux: &Queues,
@@ -71,7 +72,7 @@ impl Kernel {
             return None;
         }
         let (first, count) = (near.start, near.len());
-        // The old kernels take the lowest number; newer ones look on from the target.
+        // The old kernels take the lowest number; newer kernels search from the target on.
         let begin = if linux.linux.version == Version::V6_18 { target - first } else { 0 };
         let idle = (0..count).map(|nth| first + (begin + nth) % count).filter(|core| self.is_idle(*core));
         let mut free = idle.filter(|core| may_run(self, *core)).peekable();
@@ -81,15 +82,15 @@ impl Kernel {
     }
 }
 
-/// What balancing found.
+/// The result of a search for a thread to pull.
 struct Pull {
     thread: Option<Thread>,
-    /// Only such as ran just now.
+    /// True if a core had only threads that had just run.
     hot: bool,
 }
 
 impl Host {
-    /// The core on which the thread runs that does what happens.
+    /// Returns the core of the thread that causes the event.
     pub(in super::super) fn waker_core(&self) -> Option<usize> {
         match self.worker(self.acting?).place {
             Place::On(core) => Some(core),
@@ -97,7 +98,7 @@ impl Host {
         }
     }
 
-    /// A core without a thread takes one that waits elsewhere, from as near as there is one (`newidle_balance`).
+    /// Pulls a waiting thread to a core without one, from as near as possible (`newidle_balance`).
     pub(in super::super) fn pull_to_idle(&mut self, core: usize) {
         let Some(linux) = &self.kernel.linux else { return };
         if self.kernel.queued == 0 {
@@ -111,8 +112,8 @@ impl Host {
         }
     }
 
-    /// The busiest of some cores from which a thread can be pulled, and that thread: the one that waits longest,
-    /// unless it ran just now.
+    /// Finds a thread to pull: the longest-waiting thread of the busiest core that has one to pull. Threads that have
+    /// just run are left out.
     fn pullable(&self, linux: &Queues, core: usize, from: impl Iterator<Item = usize>) -> Pull {
         let kernel = &self.kernel;
         let own = kernel.threads_on(core);
@@ -139,7 +140,7 @@ impl Host {
         Pull { thread: best.map(|(_, thread)| thread), hot }
     }
 
-    /// Whether a thread was pulled to the core from the busiest of those.
+    /// Pulls a thread to the core from the busiest core of `from`. Returns true if there was one.
     fn pull(&mut self, core: usize, from: Range<usize>) -> bool {
         let Some(linux) = &self.kernel.linux else { return false };
         let Pull { thread, hot } = self.pullable(linux, core, from);
@@ -153,7 +154,7 @@ impl Host {
         true
     }
 
-    /// Moves a thread that waits to another core's queue.
+    /// Moves a waiting thread to another core's queue.
     pub(in super::super) fn move_to(&mut self, core: usize, thread: Thread) {
         let Place::Queued(from) = self.worker(thread).place else { return };
         self.charge(from);
@@ -171,7 +172,7 @@ impl Host {
         self.plan_core(from);
     }
 
-    /// A tick of balancing, on all cores: idle ones take threads that wait, and now and then busy ones do
+    /// Handles a tick of load balancing, on all cores. Idle cores pull threads that wait; busy cores do so less often
     /// (`rebalance_domains`).
     pub(in super::super) fn balance(&mut self) {
         let Some(linux) = &self.kernel.linux else { return };
@@ -182,7 +183,7 @@ impl Host {
             return;
         }
         for core in 0..self.kernel.len() {
-            // A virtual CPU without a physical one has no ticks; one that idles has none of its own.
+            // A virtual CPU without a physical one has no ticks. Other CPUs do the ticks of an idle one.
             let has_ticks = self.kernel.cores[core].running.is_none() || !self.kernel.cores[core].suspended;
             if self.kernel.is_online(core) && has_ticks {
                 self.balance_core(core, tick);
@@ -201,11 +202,11 @@ impl Host {
         for domain in domains {
             let spans = domain.len() > socket.len();
             let every = (busy_interval(version, domain.len(), spans) / tick).max(1);
-            // Each core has a turn of its own.
+            // The cores have their turns at different ticks.
             if !(self.kernel.balance.ticks + core as u64).is_multiple_of(every) {
                 continue;
             }
-            // Between sockets the first core of each pulls, if its socket is the less loaded one.
+            // Between sockets, only the first core of each socket pulls, and only if its socket has less to do.
             if spans && (core != socket.start || !self.is_socket_behind(&domain, &socket)) {
                 continue;
             }
@@ -216,7 +217,7 @@ impl Host {
         }
     }
 
-    /// Whether the socket has less to do than the busiest of the domain.
+    /// True if the socket has less to do than the busiest socket of the domain.
     fn is_socket_behind(&self, domain: &Range<usize>, socket: &Range<usize>) -> bool {
         let load = |cores: Range<usize>| cores.map(|core| self.kernel.threads_on(core)).sum::<u32>();
         let (own, size) = (load(socket.clone()), socket.len());
@@ -225,9 +226,9 @@ impl Host {
     }
 }
 
-/// How often a busy core looks in a domain, in nanoseconds: `min_interval` times `busy_factor`. In 2.6.32 to 3.9
-/// these are 1 ms and 64 within a socket, 8 ms and 32 between them. In 6.18 they are a millisecond for each
-/// processor of the domain, and 16. The doubling of intervals while all is balanced is left out.
+/// Returns the nanoseconds between two looks of a busy core in a domain: `min_interval` times `busy_factor`. In
+/// 2.6.32 to 3.9 these are 1 ms and 64 within a socket, 8 ms and 32 between sockets. In 6.18 they are a millisecond
+/// for each processor of the domain, and 16. The doubling of intervals while the load is balanced is left out.
 fn busy_interval(version: Version, processors: usize, spans_sockets: bool) -> u64 {
     match (version, spans_sockets) {
         (Version::V6_18, _) => 16 * processors as u64 * MILLISECOND,

@@ -1,4 +1,4 @@
-//! The queues of all cores: of each the threads, and where programs are task groups the groups that they are in.
+//! The queues of all cores. A core's queue has threads and, if programs are task groups, the groups of the threads.
 
 use std::rc::Rc;
 
@@ -12,12 +12,12 @@ use super::{Constants, Groups, Linux, cfs, eevdf};
 
 /// A group's queue on a core.
 pub(super) struct Group {
-    /// How the group stands among those of its core.
+    /// The scheduling state of the group among the groups of its core.
     pub(super) own: Entity,
-    /// Threads that wait or run here, and their weights.
+    /// The number of threads that wait or run here (`members`), and the sum of their weights (`load`).
     pub(super) members: u32,
     pub(super) load: i64,
-    /// From where those that come are placed (`min_vruntime`).
+    /// The virtual run time from which arriving threads are placed (`min_vruntime`).
     pub(super) floor: i64,
     /// The thread that the next choice skips.
     pub(super) skip: Option<Thread>,
@@ -34,12 +34,12 @@ impl Group {
 #[derive(Default)]
 pub(super) struct Root {
     pub(super) groups: Vec<Group>,
-    /// Those that have threads here, in the order in which they came.
+    /// The groups that have threads here, in the order in which they came.
     pub(super) present: Vec<usize>,
     pub(super) floor: i64,
-    /// The thread that was given the rest of a turn, and when that ends.
+    /// The thread that was given the rest of a turn, and the time at which that ends.
     pub(super) granted: Option<(Thread, u64)>,
-    /// The next choice is made before the turn is over.
+    /// True if the next choice must be made before the turn is over.
     pub(super) resched: bool,
 }
 
@@ -49,25 +49,25 @@ pub(in super::super) struct Queues {
     pub(super) topology: Topology,
     pub(super) constants: Constants,
     pub(super) roots: Vec<Root>,
-    /// The weights of each group's threads, on all cores.
+    /// The sum of the weights of each group's threads, on all cores.
     pub(super) loads: Vec<i64>,
-    /// If it has bounds.
+    /// The memories, if their bandwidth is limited.
     memory: Option<Memory>,
-    /// Of the first programs, the program that has each in its task group; each of the others has its own.
+    /// The program whose task group each of the first programs is in. Any later program has its own group.
     owners: Rc<[u32]>,
 }
 
-/// The program that has a thread in its task group.
+/// Returns the program whose task group the thread is in.
 fn owner(owners: &[u32], thread: Thread) -> u32 {
     owners.get(thread.program as usize).copied().unwrap_or(thread.program)
 }
 
-/// How a thread comes to a queue.
+/// The way in which a thread comes to a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in super::super) enum Joins {
-    /// It has slept, or is new.
+    /// The thread has slept, or is new.
     Wakes,
-    /// It comes from another queue.
+    /// The thread comes from another queue.
     Moves,
 }
 
@@ -93,7 +93,7 @@ impl Queues {
         }
     }
 
-    /// The threads of a program that has not come yet are in the task group of another.
+    /// Puts the threads of a program that has not begun into the task group of another.
     pub(in super::super) fn join_group(&mut self, program: u32, of: u32) {
         let known = self.owners.len().max(program as usize + 1) as u32;
         let owner =
@@ -105,28 +105,29 @@ impl Queues {
         self.linux.sockets as usize
     }
 
-    /// The other hardware thread of a core.
+    /// Returns the other hardware thread of a core.
     pub(in super::super) fn sibling(&self, core: usize) -> Option<usize> {
         self.topology.sibling(core)
     }
 
-    /// How fast a core's thread is beside that of the other hardware thread, in thousandths of its speed alone.
+    /// Returns the speed of a core's thread, given the use of the core's other hardware thread, in thousandths of its
+    /// speed alone.
     pub(in super::super) fn smt_speed(&self, core: usize, is_used: impl Fn(usize) -> bool) -> u64 {
         let is_shared = self.topology.sibling(core).is_some_and(is_used);
         if is_shared { self.linux.smt_speed.into() } else { WHOLE }
     }
 
-    /// What memory leaves of a core's speed, in thousandths.
+    /// Returns the speed of a core under the limits of memory, in thousandths of its speed without them.
     pub(in super::super) fn memory_speed(&self, core: usize) -> u64 {
         self.memory.as_ref().map_or(WHOLE, |memory| memory.speed(core))
     }
 
-    /// What is noted that the core asks of memory, if that has bounds.
+    /// Returns the noted memory demand of the core, if memory bandwidth is limited.
     pub(in super::super) fn demand(&self, core: usize) -> Option<Demand> {
         self.memory.as_ref().map(|memory| memory.demand(core))
     }
 
-    /// From now on the core asks for that. The factors by which waiting takes longer that are others from now on.
+    /// Notes the core's memory demand. Returns the factors for waiting that change.
     pub(in super::super) fn note_demand(&mut self, core: usize, demand: Demand) -> Changed {
         self.memory.as_mut().map_or([None, None], |memory| memory.note(core, demand))
     }
@@ -141,7 +142,7 @@ impl Queues {
         self.memory.as_ref().map_or(Ok(()), |memory| memory.check(core, demand))
     }
 
-    /// The socket that a core asks for memory, for a program that began on such a socket.
+    /// Returns the socket whose memory a core uses. `began` gives the socket on which its program began.
     pub(in super::super) fn asks(&self, core: usize, began: impl FnOnce(usize) -> usize) -> usize {
         let own = self.topology.socket_of(core);
         if self.linux.first_touch { began(own) } else { own }
@@ -151,7 +152,7 @@ impl Queues {
         self.linux.groups == Groups::Separate
     }
 
-    /// A core's queue of that group, which is there from now on.
+    /// Returns a core's queue of this group. Creates it if necessary.
     fn open(&mut self, core: usize, group: usize) -> &mut Group {
         let slice = self.constants.base_slice;
         if self.loads.len() <= group {
@@ -164,7 +165,7 @@ impl Queues {
         &mut groups[group]
     }
 
-    /// The threads of a group on a core: those that wait, in their order, then the one that runs.
+    /// Returns the threads of a group on a core: those that wait, in their order, then the one that runs.
     pub(super) fn threads<'a>(
         &self,
         core: &'a Core,
@@ -172,20 +173,20 @@ impl Queues {
         pools: &'a Pools,
     ) -> impl Iterator<Item = (Thread, &'a Entity)> + Clone + use<'a> {
         let (groups, group, owners) = (self.linux.groups, group as u32, Rc::clone(&self.owners));
-        // One that is accelerated is in the queue from which it came.
+        // An accelerated thread is in the queue from which it came.
         let own = core.running.iter().filter(|thread| pools.worker(**thread).part.home.is_none());
         let all = core.queue.iter().chain(&core.away).chain(own).copied();
         let are = all.filter(move |thread| groups == Groups::Same || owner(&owners, *thread) == group);
         are.map(|thread| (thread, &pools.worker(thread).entity))
     }
 
-    /// The groups of a core.
+    /// Returns the groups that have threads on a core.
     fn groups(&self, core: usize) -> impl Iterator<Item = (usize, &Entity)> + Clone {
         let root = &self.roots[core];
         root.present.iter().map(|group| (*group, &root.groups[*group].own))
     }
 
-    /// The thread comes to a core's queue, in which it is not yet.
+    /// Adds a thread to a core's queue, in which it is not yet.
     pub(in super::super) fn join(
         &mut self,
         core: usize,
@@ -239,8 +240,8 @@ impl Queues {
         }
     }
 
-    /// Before a thread of that group comes to a core's queue or leaves it: what runs may have had what it asked for
-    /// (`update_curr`).
+    /// Called before a thread of this group comes to a core's queue or leaves it. Renews the request of the running
+    /// thread, which may have been served (`update_curr`).
     fn update(&mut self, nth: usize, core: &Core, pools: &mut Pools, group: usize) {
         let Some(running) = core.running else { return };
         if !self.linux.is_eevdf() {
@@ -256,7 +257,7 @@ impl Queues {
         }
     }
 
-    /// The same of the groups.
+    /// Renews the request of the running thread's group.
     fn update_groups(&mut self, nth: usize, running: Thread) {
         let group = self.group_of(running);
         let root = &mut self.roots[nth];
@@ -264,8 +265,8 @@ impl Queues {
         root.resched |= is_over && root.present.len() > 1;
     }
 
-    /// How far behind one is that left its queue: what it was ahead is forgotten as the others go on
-    /// (`DELAY_DEQUEUE`).
+    /// Returns the lag with which an entity joins a queue. What it was ahead is forgotten as the other entities
+    /// progress (`DELAY_DEQUEUE`).
     fn lag_by_now(entity: &Entity, at_home: Option<&eevdf::Average>, joins: Joins) -> i64 {
         if entity.lag >= 0 || joins == Joins::Moves {
             return entity.lag;
@@ -273,7 +274,7 @@ impl Queues {
         at_home.map_or(0, |average| (average.value() - entity.vruntime).clamp(entity.lag, 0))
     }
 
-    /// A group's first thread has come to a core.
+    /// Called when a group's first thread has come to a core.
     fn group_joins(&mut self, core: usize, group: usize) {
         let weight = self.weight(core, group);
         let root = &self.roots[core];
@@ -292,12 +293,13 @@ impl Queues {
         root.present.push(group);
     }
 
-    /// A group's weight on a core now.
+    /// Returns a group's present weight on a core.
     fn weight(&self, core: usize, group: usize) -> i64 {
         if self.has_groups() { cfs::group_weight(self.roots[core].groups[group].load, self.loads[group]) } else { UNIT }
     }
 
-    /// Gives the group the weight that its threads there have by now. How far behind it is stays the same.
+    /// Updates the group's weight on a core to the threads that it has there. Its lag stays the same, scaled by the
+    /// weight.
     fn reweigh(&mut self, core: usize, group: usize) {
         let weight = self.weight(core, group);
         let own = self.roots[core].groups[group].own;
@@ -322,7 +324,7 @@ impl Queues {
         self.roots[core].groups[group].own = own;
     }
 
-    /// The thread leaves the queue in which it is, or the core.
+    /// Removes a thread from its queue or core.
     pub(in super::super) fn leave(&mut self, cores: &[Core], pools: &mut Pools, thread: Thread) {
         let (mut entity, group) = (pools.worker(thread).entity, self.group_of(thread));
         if !entity.queued {
@@ -374,7 +376,7 @@ impl Queues {
         }
     }
 
-    /// From where those that come are placed.
+    /// Returns the virtual run time from which arriving entities are placed.
     fn floor<'a, K>(&self, entities: impl Iterator<Item = (K, &'a Entity)>) -> Option<i64> {
         if self.linux.is_eevdf() {
             eevdf::Average::of(entities).map(|average| average.value())
@@ -383,9 +385,9 @@ impl Queues {
         }
     }
 
-    /// The core's thread has run for so long.
+    /// Accounts for `time` nanoseconds of the core's thread.
     pub(in super::super) fn charge(&mut self, nth: usize, core: &Core, pools: &mut Pools, time: u64, now: u64) {
-        // The giver of its turn pays when that is over.
+        // An accelerated thread does not pay: the giver of its turn pays when the turn is over.
         let Some(thread) = core.running.filter(|thread| pools.worker(*thread).part.home.is_none()) else { return };
         pools.worker_mut(thread).entity.charge(time, now);
         let group = self.group_of(thread);
@@ -396,7 +398,8 @@ impl Queues {
             eevdf::renew_at_ticks(&mut self.roots[nth].groups[group].own, time, now, tick);
             return;
         }
-        // As [`Queues::floor`] would, but it stops at the first that is not above the floor, which then stays.
+        // This equals [`Queues::floor`], but stops at the first entity that is not above the floor. Then the floor
+        // stays.
         let floor = self.roots[nth].groups[group].floor;
         let above = |(_, entity): (Thread, &Entity)| (entity.vruntime > floor).then_some(entity.vruntime);
         if above((thread, &pools.worker(thread).entity)).is_some()
@@ -412,7 +415,7 @@ impl Queues {
         }
     }
 
-    /// The thread that runs next on a core: of those that wait, and the one that runs.
+    /// Chooses the thread that runs next on a core, of those that wait and the one that runs.
     pub(in super::super) fn choose(&mut self, nth: usize, core: &Core, pools: &Pools) -> Option<Thread> {
         if let Some((thread, _)) = self.roots[nth].granted {
             let waits = core.queue.contains(&thread) && pools.worker(thread).part.initiator.is_none();
@@ -446,7 +449,7 @@ impl Queues {
         Some(chosen)
     }
 
-    /// The running one and its group are left alone for a while.
+    /// Chooses by EEVDF's rules. The running thread and its group are protected for a while.
     fn choose_by_deadline(&mut self, nth: usize, core: &Core, pools: &Pools) -> Option<Thread> {
         let running = core.running.map(|thread| (thread, self.group_of(thread)));
         let kept = running.filter(|(_, group)| {
@@ -471,7 +474,7 @@ impl Queues {
         eevdf::Average::of(entities).is_some_and(|average| average.is_eligible(entity.vruntime))
     }
 
-    /// The thread was chosen for a core, which ran `before` until now, if it ran any.
+    /// Begins the turn of a thread that was chosen for a core. `before` is the thread that ran there until now.
     pub(in super::super) fn begin_turn(
         &mut self,
         nth: usize,
@@ -503,12 +506,12 @@ impl Queues {
         }
     }
 
-    /// The thread that is given a turn on the core, and until when.
+    /// Sets the thread that is given a turn on the core, and the time at which that ends.
     pub(in super::super) fn grant(&mut self, core: usize, granted: Option<(Thread, u64)>) {
         self.roots[core].granted = granted;
     }
 
-    /// The turn of another was the thread's, which pays for so much (`burn_runtime` of Robinhood's Algorithm 3).
+    /// Charges a thread for the turn that it gave to another (`burn_runtime` of Robinhood's Algorithm 3).
     pub(in super::super) fn pays(&mut self, pools: &mut Pools, thread: Thread, time: u64) {
         let entity = &mut pools.worker_mut(thread).entity;
         entity.vruntime += entity.as_virtual(time as i64);
@@ -517,7 +520,7 @@ impl Queues {
         own.vruntime += own.as_virtual(time as i64);
     }
 
-    /// How much is left of what the core's thread may run.
+    /// Returns the rest of the turn of the core's thread, in nanoseconds.
     pub(in super::super) fn left_of_slice(
         &self,
         nth: usize,
@@ -532,7 +535,7 @@ impl Queues {
         }
     }
 
-    /// A tick that a virtual CPU has missed comes as soon as it runs.
+    /// Makes up for a tick that a virtual CPU has missed: the tick comes as soon as the virtual CPU runs.
     pub(in super::super) fn tick_is_late(&mut self, nth: usize, core: &Core, pools: &Pools) {
         let is_granted = self.roots[nth].granted.is_some();
         self.roots[nth].resched |= !core.queue.is_empty() && !is_granted && self.left_of_turn(nth, core, pools) == 0;
@@ -546,13 +549,13 @@ impl Queues {
         self.topology.socket_of(core)
     }
 
-    /// The next choice is made as soon as it can be.
+    /// Makes the core choose its next thread as soon as possible.
     pub(in super::super) fn resched(&mut self, core: usize) {
         self.roots[core].resched = true;
     }
 
-    /// When the thread's turn on the core may be over, if others wait there: at a tick, or now. What is not before
-    /// `at` may be any time that is not.
+    /// Returns the time at which the turn of the core's thread may be over, if others wait there: a tick, or now. If
+    /// that is not before `at`, the result may be any time that is not before `at`.
     pub(in super::super) fn turn_end(&self, nth: usize, core: &Core, pools: &Pools, now: u64, at: u64) -> u64 {
         let root = &self.roots[nth];
         if root.resched {
@@ -572,7 +575,7 @@ impl Queues {
         self.tick_from(nth, now + left.max(1))
     }
 
-    /// The first tick of the core then or later.
+    /// Returns the core's first tick at `at` or later.
     fn tick_from(&self, core: usize, at: u64) -> u64 {
         let tick = self.linux.tick();
         // Up to 2.6.38 the ticks of the processors are spread over half a period (`tick_setup_sched_timer`).
@@ -612,7 +615,7 @@ impl Queues {
         least
     }
 
-    /// Its turn may be over now: whether another choice is made.
+    /// True if another choice must be made now, because the turn of the core's thread may be over.
     pub(in super::super) fn is_over(&mut self, nth: usize, core: &Core, pools: &mut Pools, now: u64) -> bool {
         let forced = std::mem::take(&mut self.roots[nth].resched);
         let granted = self.roots[nth].granted.filter(|(_, until)| *until > now);
@@ -632,7 +635,7 @@ impl Queues {
         forced || over || had_grant
     }
 
-    /// Whether one that has come to the queue takes the place of the one that runs.
+    /// True if a thread that has come to the queue preempts the one that runs.
     pub(in super::super) fn preempts(&mut self, nth: usize, core: &Core, pools: &mut Pools, thread: Thread) -> bool {
         let Some(running) = core.running else { return false };
         if self.roots[nth].granted.is_some() {
@@ -665,7 +668,7 @@ impl Queues {
         self.choose_by_deadline(nth, core, pools) == Some(thread)
     }
 
-    /// The core's thread yields. With `to`, which waits there, that one runs next, for the rest of the turn.
+    /// Makes the core's thread yield. If `to`, which waits there, is given, it runs next, for the rest of the turn.
     pub(in super::super) fn yields(
         &mut self,
         nth: usize,
@@ -700,7 +703,7 @@ impl Queues {
         root.granted = to.map(|to| (to, now + rest));
     }
 
-    /// How much of the thread's turn is left, were it to share the core from now on. Nothing more than a turn.
+    /// Returns the rest of the thread's turn, if it shared the core from now on. The rest is at most a turn.
     fn rest_of_turn(&self, nth: usize, core: &Core, pools: &Pools, thread: Thread) -> u64 {
         let entity = pools.worker(thread).entity;
         if self.linux.is_eevdf() {
@@ -712,7 +715,7 @@ impl Queues {
         cfs::slice(&self.constants, threads, &[(entity.weight, load)]).saturating_sub(entity.turn())
     }
 
-    /// From now on the thread asks for so long at a time, where a kernel lets it.
+    /// Sets the length of the thread's requests, if the kernel allows it.
     pub(in super::super) fn set_slice(&self, entity: &mut Entity, slice: Option<u64>) {
         if self.linux.is_eevdf() {
             entity.slice = slice.unwrap_or(self.constants.base_slice) as i64;

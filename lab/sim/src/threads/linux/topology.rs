@@ -1,9 +1,9 @@
-//! Sockets, cores and hardware threads, and what is near what.
+//! Sockets, cores and hardware threads, and their distances.
 
 use super::Linux;
 
-/// How the processors of a machine lie: of each socket the cores, of each core the hardware threads, one after the
-/// other.
+/// The order of a machine's processors: socket by socket, in a socket core by core, in a core one hardware thread
+/// after the other.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Topology {
     processors: usize,
@@ -17,13 +17,13 @@ impl Topology {
         Topology { processors, per_core: linux.threads_per_core as usize, per_socket }
     }
 
-    /// The other hardware thread of its core.
+    /// Returns the other hardware thread of the processor's core.
     pub(super) fn sibling(&self, processor: usize) -> Option<usize> {
         (self.per_core == 2).then_some(processor ^ 1)
     }
 
-    /// The processors of its core, of its socket and of the machine, from the nearest on; only what is larger than
-    /// what comes before.
+    /// Returns the processors of the processor's core, of its socket and of the machine, nearest first. A range is
+    /// left out if it is not larger than the one before.
     pub(super) fn domains(&self, processor: usize) -> impl Iterator<Item = std::ops::Range<usize>> + use<> {
         let sizes = [self.per_core, self.per_socket, self.processors];
         let mut before = 1;
@@ -34,12 +34,12 @@ impl Topology {
         })
     }
 
-    /// Its socket.
+    /// Returns the socket of the processor.
     pub(super) fn socket_of(&self, processor: usize) -> usize {
         processor / self.per_socket
     }
 
-    /// Those that share the last cache with it.
+    /// Returns the processors of the same socket, which share the last-level cache.
     pub(super) fn socket(&self, processor: usize) -> std::ops::Range<usize> {
         let first = processor / self.per_socket * self.per_socket;
         first..first + self.per_socket
