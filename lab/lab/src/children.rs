@@ -18,7 +18,7 @@ use crate::descendants;
 
 /// The time that a process that has closed its output has to end, and its last words to arrive.
 const LAST_WORDS: Duration = Duration::from_secs(1);
-/// The number of bytes of a process's standard error that are kept. The next constant is the number of lines shown.
+/// The part of a process's standard error in an error message: at most 4096 bytes are kept, and 5 lines are shown.
 const LAST_BYTES: usize = 4096;
 const LAST_LINES: usize = 5;
 

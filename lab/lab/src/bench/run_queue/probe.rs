@@ -9,7 +9,7 @@ pub enum Part {
     Computes(u32),
     /// Two threads: one computes, the other yields all the time.
     Yields,
-    /// One thread that repeatedly sleeps for [`SLEEP_US`] and computes for [`WORK_US`].
+    /// A thread that repeatedly sleeps for [`SLEEP_US`] and computes for [`WORK_US`].
     Sleeps,
 }
 

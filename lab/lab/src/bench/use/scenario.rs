@@ -21,7 +21,7 @@ pub struct Row {
     pub events: &'static [Event],
 }
 
-/// One of the programs of a scenario.
+/// A program that takes part in a scenario.
 pub struct Member {
     /// The program that the member runs.
     pub program: Program,
@@ -31,7 +31,7 @@ pub struct Member {
 
 /// A program that a member runs.
 pub enum Program {
-    /// Only joins, on twice as many workers as there are cores.
+    /// Only joins, with two workers per core.
     Fib,
     /// Tasks that sleep for 1 ms and then work.
     Sleepers {
