@@ -7,7 +7,7 @@ use comity_kernels::catalog;
 
 use crate::kernel;
 
-/// One program of a co-run.
+/// A program of a co-run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Program {
     /// A program of the kernels' catalog with its parameters, which have been checked.

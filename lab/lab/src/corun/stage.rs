@@ -22,7 +22,7 @@ pub struct Launch<'a> {
     pub workers: u16,
     /// The only core on which it may run, if set.
     pub core: Option<usize>,
-    /// Its task group.
+    /// The task group of the program.
     pub grouping: Grouping,
 }
 
