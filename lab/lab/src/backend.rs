@@ -39,7 +39,7 @@ pub enum Backend {
     Comity(Policy),
     /// Stock rayon.
     Rayon,
-    /// One thread.
+    /// A single thread without a pool.
     Serial,
 }
 

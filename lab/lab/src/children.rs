@@ -18,11 +18,12 @@ use crate::descendants;
 
 /// The time that a process that has closed its output has to end, and its last words to arrive.
 const LAST_WORDS: Duration = Duration::from_secs(1);
-/// The part of a process's standard error in an error message: at most 4096 bytes are kept, and 5 lines are shown.
+/// The limits on the part of a process's standard error in an error message: bytes that are kept, lines that are
+/// shown.
 const LAST_BYTES: usize = 4096;
 const LAST_LINES: usize = 5;
 
-/// Child processes that answer with an `A`. Dropping the value ends all of them and whatever they started.
+/// Child processes that answer with an `A`. Dropping the value ends all of them and all processes that they started.
 pub struct Children<A> {
     processes: Vec<Process>,
     sender: Sender<(usize, Message<A>)>,
@@ -117,7 +118,7 @@ impl<A: DeserializeOwned + Send + 'static> Children<A> {
         self.trouble(index, Trouble::Failed(how))
     }
 
-    /// Ends all processes and whatever they started.
+    /// Ends all processes and all processes that they started.
     pub fn close(mut self) -> Result<(), Failure> {
         self.processes.clear();
         descendants::end_all()

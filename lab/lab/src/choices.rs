@@ -18,7 +18,7 @@ pub fn tell_apart(what: &str) {
     detail(|| format!("{what}\ncore table: one of the programs' own\n{}", cores()));
 }
 
-/// Prints a backend and what chose it.
+/// Prints a backend, and the setting that chose it.
 pub fn tell_policy(backend: &Backend, is_asked_for: bool) {
     let source = match (backend, is_asked_for) {
         (Backend::Comity(_), false) => variable(&["COMITY", "COMITY_POLICY"], "the default"),
@@ -30,7 +30,7 @@ pub fn tell_policy(backend: &Backend, is_asked_for: bool) {
     }
 }
 
-/// Prints a number of workers and what chose it.
+/// Prints a number of workers, and the setting that chose it.
 pub fn tell_workers(workers: u16, is_asked_for: bool) {
     let source = match is_asked_for {
         true => "the command line".to_owned(),
@@ -58,7 +58,7 @@ fn cannot(policy: Policy) -> Option<String> {
     (vcpus || cores.len() == 1).then(|| format!("{policy}: {hypervisor}{moves}"))
 }
 
-/// Prints what the simulated machines do not do for a policy that accelerates.
+/// Warns that the simulated machines refuse all accelerations, if the policy accelerates.
 pub fn tell_simulated(policy: Policy) {
     if policy.accelerates().is_some() {
         hint(format!(

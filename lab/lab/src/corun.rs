@@ -35,7 +35,7 @@ use program::Program;
 use report::{Baseline, Corun, CorunReport};
 use schedule::{Place, Plan, Record, Samples};
 
-/// The schema of what `--json` writes.
+/// The schema of the JSON report.
 pub const SCHEMA: &str = "comity-corun/1";
 
 /// The largest number of programs of a co-run.
@@ -364,7 +364,7 @@ fn what(plans: &[Plan]) -> String {
     )
 }
 
-/// Reads what `--json` wrote.
+/// Reads a report that `--json` wrote.
 pub fn read(path: &Path) -> Result<CorunReport, Failure> {
     let refuse = |why: &dyn std::fmt::Display| {
         let what = "name a file that `comity-lab corun --json` wrote";
@@ -379,10 +379,10 @@ pub fn read(path: &Path) -> Result<CorunReport, Failure> {
     }
 }
 
-/// Parses what `--json` wrote, if it can be drawn.
+/// Parses a report that `--json` wrote, and checks that it can be drawn.
 ///
 /// # Errors
-/// If the JSON is no report, has a co-run without programs, or has a slowdown that is not above -1.
+/// If the JSON is no report, has no co-run, has a co-run without programs, or has a slowdown out of range.
 pub fn of_json(value: serde_json::Value) -> Result<CorunReport, String> {
     let report: CorunReport = serde_json::from_value(value).map_err(|error| error.to_string())?;
     let is_empty = report.coruns.is_empty() || report.coruns.iter().any(|corun| corun.programs.is_empty());

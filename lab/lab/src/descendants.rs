@@ -1,4 +1,4 @@
-//! Ends every process that this command starts before the command ends, whichever way it ends.
+//! Ends every process that this command has started, before the command itself ends for any reason.
 //!
 //! This process adopts descendants when their own parents end. Ending children until there are none thus ends all
 //! descendants. One lock orders starts and ends: once the final end has begun, nothing is started.

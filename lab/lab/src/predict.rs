@@ -39,7 +39,7 @@ use programs::Program;
 use report::PredictReport;
 use twin::Twin;
 
-/// The schema of what `--json` writes.
+/// The schema of the JSON report.
 const SCHEMA: &str = "comity-predict/1";
 
 const EXAMPLES: &str = "A PROGRAM is

@@ -8,7 +8,7 @@ use std::fmt;
 use comity_console::loudness;
 use indicatif::{HumanDuration, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 
-/// A counter of what is done.
+/// A display of the steps that are done.
 pub struct Progress {
     bar: ProgressBar,
     unit: &'static str,
@@ -38,7 +38,7 @@ impl Progress {
         Progress { bar, unit }
     }
 
-    /// Says what is measured from here on.
+    /// Shows the name of the current measurement.
     pub fn doing(&self, what: impl FnOnce() -> String) {
         let what = what();
         if self.bar.is_hidden() {

@@ -235,7 +235,7 @@ fn table(graph: &Graph, scale: Option<Scale>, found: Measures, leaves: Leaves, r
         }
     };
     row("work T₁", in_words(found.work) + &ranged(rounds.map(|rounds| &rounds.work)));
-    // These times are those of the recorded input, so they do not apply to a scaled graph.
+    // These times belong to the recorded input, so they do not apply to a scaled graph.
     let is_as_it_ran = scale.is_none();
     if about.plain_ns > 0 && is_as_it_ran {
         row("the serial run, not recorded", in_words(about.plain_ns) + &ranged(rounds.map(|rounds| &rounds.plain)));
@@ -291,7 +291,7 @@ struct RecordReport {
     name: String,
     /// The number of workers that the program was recorded for.
     workers: u32,
-    /// The factors by which the graph was scaled, if it was. Times of plain runs are those of the recorded input.
+    /// The factors by which the graph was scaled, if it was. Times of plain runs belong to the recorded input.
     scale: Option<Scale>,
     /// The merge length in nanoseconds. Tasks shorter than this are part of their parents, or several of one fork are
     /// one.

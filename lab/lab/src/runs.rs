@@ -243,7 +243,7 @@ impl Sweep {
     }
 }
 
-/// Takes the outcomes in a folder's files: the file of the whole sweep, and those of shards.
+/// Takes the outcomes in a folder's files: the file of the whole sweep, and the files of shards.
 fn read<R: DeserializeOwned>(
     folder: &Path,
     name: &str,

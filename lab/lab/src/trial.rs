@@ -49,14 +49,14 @@ impl Trial {
     }
 }
 
-/// One execution of a program. The processes of a co-run send it to the command.
+/// An execution of a program. The processes of a co-run send it to the command.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Round {
     /// Wall-clock seconds: of a kernel's computation alone, or of a command from its start to its end.
     pub seconds: f64,
     /// True if the result was right.
     pub verified: bool,
-    /// The result, and what it was compared with.
+    /// The result, and the expected result.
     pub detail: String,
     /// Processor seconds of all threads, without the check of a kernel's result.
     pub cpu_s: f64,

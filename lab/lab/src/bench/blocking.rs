@@ -100,7 +100,7 @@ struct Row {
     is_control: bool,
     /// Wall-clock time divided by the ideal time of the same point.
     over_ideal: Quartiles,
-    /// Wall-clock time divided by that of the first backend in the same round.
+    /// Wall-clock time divided by the first backend's time in the same round.
     over_first: Ratio,
     /// Context switches of the process per thousand messages.
     switches_per_1000: Quartiles,

@@ -97,7 +97,7 @@ struct ProgramReport {
     ratios: Vec<Ratios>,
 }
 
-/// The times of a backend divided by those of the stock backend.
+/// The times of a backend divided by the times of the stock backend.
 #[derive(Serialize)]
 struct Ratios {
     backend: String,

@@ -106,7 +106,7 @@ fn burn(backend: Backend, threads: u16, arguments: &Arguments) -> Result<Row, Fa
         Started::Rayon(pool) => pool.install(|| beside(task)),
         Started::Serial => beside(task),
     };
-    // Waits for the end of the pool's threads, so that they do not disturb the next pool. Rayon's pool has no such
+    // Waits for the end of the pool's threads, so that they do not disturb the next pool. A rayon pool ends without a
     // wait.
     if let Started::Comity(pool) = pool {
         pool.shutdown();

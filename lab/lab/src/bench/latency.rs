@@ -97,7 +97,7 @@ impl Role {
 /// The number of tasks of a request.
 const PIECES: u32 = 16;
 
-/// The number of tasks that the batch runs before it checks again if it must stop. They are as long as those of a
+/// The number of tasks that the batch runs before it checks again if it must stop. They are as long as the tasks of a
 /// request.
 const BATCH: usize = 64;
 

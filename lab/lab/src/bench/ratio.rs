@@ -1,4 +1,4 @@
-//! The ratio of a backend's figures to those of another backend in the same rounds.
+//! The ratio of a backend's figures to another backend's figures in the same rounds.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::quartiles::Quartiles;
 
-/// The ratio of a backend's figures to those of a base.
+/// The ratio of a backend's figures to the figures of a base.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Ratio {
     /// The quartiles of the ratios, round by round.

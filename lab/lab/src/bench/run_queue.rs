@@ -2,9 +2,9 @@
 //! this machine and in the simulator.
 //!
 //! ```text
-//! probe.rs       what is probed
-//! threads.rs     on threads
-//! simulated.rs   on a simulated host
+//! probe.rs       the probes
+//! threads.rs     a probe on threads
+//! simulated.rs   a probe on a simulated host
 //! ```
 
 mod probe;

@@ -65,7 +65,7 @@ struct BackendRatio {
     over_rayon: Ratio,
 }
 
-/// The pause between two runs, after which the previous pool has looked at the table for the last time: five quanta
+/// The pause between two runs, during which the coordinator of the previous pool looks for the last time: five quanta
 /// of 10 ms under `comity`, and a margin.
 const SETTLE: Duration = Duration::from_millis(70);
 

@@ -109,7 +109,7 @@ struct Measured {
     rounds: usize,
     table: Side,
     off: Side,
-    /// The processor time with a table divided by that without, round by round.
+    /// The processor time with a table divided by the processor time without one, round by round.
     used_of_what_could_be: Ratio,
 }
 

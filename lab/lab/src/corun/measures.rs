@@ -1,8 +1,9 @@
 //! The measures of a co-run, as formulas over means.
 //!
 //! Slowdown, unfairness and weighted speedup are defined in Ding et al., EuroSys 2012, section 5.1. Response time,
-//! slow-down ratio and its difference are defined in Chen, Zheng, Guo, Concurrency and Computation 28, 2016, section
-//! 4. The bound, the efficiency, the unfairness in processor time and the switches per second are this project's own.
+//! slow-down ratio and its difference are defined in section 4 of Chen, Zheng, Guo, Concurrency and Computation 28,
+//! 2016. The bound, the efficiency, the unfairness in processor time and the switches per second are this project's
+//! own.
 
 use statrs::statistics::Statistics;
 

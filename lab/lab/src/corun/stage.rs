@@ -26,7 +26,7 @@ pub struct Launch<'a> {
     pub grouping: Grouping,
 }
 
-/// The processes of one stage. Dropping the stage ends all of them and whatever they started.
+/// The processes of one stage. Dropping the stage ends all of them and all processes that they started.
 pub struct Stage {
     processes: Children<Event>,
     number: usize,
@@ -73,7 +73,7 @@ impl Stage {
         }
     }
 
-    /// Ends every process and whatever it started.
+    /// Ends every process and all processes that they started.
     pub fn close(self) -> Result<(), Failure> {
         self.processes.close()
     }

@@ -266,7 +266,7 @@ pub fn percent(ratio: f64) -> String {
     format!("{:.1} %", 100.0 * ratio)
 }
 
-/// Shortens a name to one line of at most [`NAME_LETTERS`] letters.
+/// Shortens a name to one line of at most `NAME_LETTERS` letters.
 pub fn shorten(name: &str) -> String {
     let one_line = name.replace(char::is_whitespace, " ");
     match one_line.char_indices().nth(NAME_LETTERS) {

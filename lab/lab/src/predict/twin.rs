@@ -35,10 +35,10 @@ struct Found {
 }
 
 impl Twin {
-    /// Makes the host for this machine, from what the kernel reports to this command.
+    /// Makes the host for this machine, from the properties that the kernel reports to this command.
     ///
     /// # Errors
-    /// If the simulator has no such machine.
+    /// If the simulator cannot model this machine.
     pub fn of_this_machine(grouping: Grouping) -> Result<Twin, Failure> {
         let cores = cores::allowed();
         let siblings = cores.iter().map(|core| siblings(core.id)).collect();

@@ -75,7 +75,7 @@ impl Program<'_> {
         Failure::Run(format!("{} {why}", self.name))
     }
 
-    /// Runs the program once and returns what it wrote.
+    /// Runs the program once and returns its output file.
     fn run(&self, wanted: Wanted, is_loud: bool) -> Result<Vec<u8>, Failure> {
         let no_place = |error: io::Error| Failure::Run(format!("cannot make a temporary folder or file: {error}"));
         let folder = tempfile::tempdir().map_err(no_place)?;
@@ -120,7 +120,7 @@ impl Program<'_> {
         outcome
     }
 
-    /// Returns what a run has written, after the run has ended.
+    /// Returns the output file of a run that has ended.
     fn outcome(&self, program: &OsString, status: ExitStatus, folder: &Path) -> Result<Vec<u8>, Failure> {
         let written = written(folder).map_err(|error| self.failed(&format!("wrote what cannot be read: {error}")))?;
         match written.as_slice() {
@@ -182,7 +182,7 @@ fn pass_on(mut said: File, all: bool) -> io::Result<()> {
     Ok(())
 }
 
-/// Reads what the processes of a run have written.
+/// Reads the files that the processes of a run have written.
 fn written(folder: &Path) -> io::Result<Vec<Vec<u8>>> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder)? {

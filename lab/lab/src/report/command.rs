@@ -47,7 +47,7 @@ impl CommandReport {
     /// Checks that the numbers are possible.
     ///
     /// # Errors
-    /// If a number is negative, infinite or too large; the error names it.
+    /// If a number is negative or too large; the error names it.
     pub fn check(&self) -> Result<(), String> {
         let whole = [("wall_s", self.wall_s), ("cpu_s", self.cpu_s)];
         let shared = self.shared.iter().flat_map(|shared| {

@@ -56,7 +56,7 @@ const KINDS: &str = "name what `comity-lab corun --json`, `simulate --json`, `re
 /// The advice for a damaged file of a known kind.
 const ANEW: &str = "have it written anew, or leave it out";
 
-/// Reads a file of any kind. An error says what is wrong and where.
+/// Reads a file of any kind. The error names the place and the fault.
 pub fn read(path: &Path) -> Result<Input, Failure> {
     let refuse = |Refusal { why, what }| Failure::Usage(format!("cannot read '{}': {why}; {what}", path.display()));
     recognise(path).map_err(refuse)

@@ -87,7 +87,7 @@ struct Worker {
     refusals: BTreeMap<String, u64>,
 }
 
-/// One end of an interval.
+/// An end of an interval.
 #[derive(Clone, Copy, Debug)]
 struct End {
     at: Nanos,

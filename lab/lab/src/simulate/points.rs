@@ -95,7 +95,7 @@ pub struct Points {
     pub axes: Vec<Axis>,
     /// The points; a single point if no key is varied.
     pub all: Vec<Point>,
-    /// For each point, the number of its runs and of all runs before them.
+    /// The number of runs up to and including each point.
     ends: Vec<u64>,
 }
 

@@ -214,7 +214,7 @@ pub struct Distribution {
     /// The mean of the runs' means. The half-width of its 95 % confidence interval is taken over the runs, because
     /// only runs are independent.
     pub mean: f64,
-    /// The half-width of the 95 % confidence interval of `mean`; 0 if there is none.
+    /// The half-width of the 95 % confidence interval of `mean`; 0 if fewer than two runs have a value.
     pub half_width: f64,
     /// The median. Percentiles are interpolated between two values (Hyndman and Fan's definition 8).
     pub p50: f64,

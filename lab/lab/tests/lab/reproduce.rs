@@ -10,7 +10,7 @@ use crate::{json, lab};
 
 const QUICK: [&str; 4] = ["reproduce", "a-steal", "--one-in", "60"];
 
-/// Returns every file in a folder. Runs are in a subfolder, because they are filed in the order in which they end.
+/// Returns every file in a folder. The runs in its subfolder are left out, because their order varies.
 fn files(folder: &Path) -> Vec<(String, Vec<u8>)> {
     let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap());
     let files = entries.filter(|entry| entry.file_type().unwrap().is_file());

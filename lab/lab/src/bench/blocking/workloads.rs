@@ -39,7 +39,7 @@ impl Workload {
 #[derive(Clone, Copy)]
 pub struct Plan {
     pub workload: Workload,
-    /// The number of tasks, or what else the workload calls n.
+    /// The number of tasks, or another quantity that the workload calls n.
     pub n: u32,
     /// Steps of arithmetic per message.
     pub steps: u64,
@@ -273,7 +273,7 @@ impl Plan {
         f64::from(self.rounds) / f64::from(self.rounds + self.warm_up())
     }
 
-    /// Returns the number of rounds before those that are measured.
+    /// Returns the number of warm-up rounds, which are not measured.
     fn warm_up(self) -> u32 {
         (self.rounds / 5).max(3)
     }

@@ -36,7 +36,7 @@ pub enum Sharing {
 /// Programs that run together. Dropping the party ends them.
 pub struct Party {
     members: Vec<Started>,
-    /// The folder of the table, and of what the members wrote to standard error.
+    /// The folder of the table, and of the files with the members' standard error.
     folder: TempDir,
     ended: bool,
 }
@@ -176,7 +176,7 @@ impl Drop for Party {
 }
 
 impl Look {
-    /// Returns what was used from an earlier look to this one.
+    /// Returns the cores that were used between an earlier look and this one.
     pub fn since(&self, earlier: &Look) -> Used {
         let seconds = (self.at - earlier.at).as_secs_f64();
         let by = self.used_s.iter().zip(&earlier.used_s).map(|(now, then)| (now - then) / seconds).collect();

@@ -40,7 +40,7 @@ pub enum Program {
         /// Workers per core.
         per_core: usize,
     },
-    /// A wavefront: tasks that wait for each other on condition variables, with two workers per core.
+    /// A wavefront: tasks that wait for each other on condition variables, with two tasks and two workers per core.
     Wavefront,
     /// A command of `comity run`, for the shell.
     Command(&'static str),
