@@ -1,8 +1,8 @@
 //! Many independent runs: on all cores, filed one by one, divided among machines.
 //!
-//! With a folder, each completed run is a line of a file there, so an interrupted sweep can continue. With `--shard
-//! i/n` only every n-th run is done; `--merge` takes the files of all shards, from one folder or several. The results
-//! are the same, whichever command did which runs on how many threads.
+//! With a folder, each completed run is a line of a file there, so an interrupted sweep can continue. With
+//! `--shard i/n` only every n-th run is done; `--merge` takes the files of all shards, from one folder or several.
+//! The results are the same, whichever command did which runs on how many threads.
 
 use std::fmt;
 use std::fs;
