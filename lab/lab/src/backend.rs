@@ -1,4 +1,4 @@
-//! What a program can be run under: Comity with one of its policies, stock rayon, or one thread.
+//! The backends that can run a program: Comity with one of its policies, stock rayon, or one thread.
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,13 +10,13 @@ use comity_console::parse::whole;
 use comity_kernels::Backend as Started;
 use comity_policy::Policy;
 
-/// The most workers that a verb lets a pool have. More threads than this say nothing about scheduling on any machine
-/// of today, and a slip of the finger should not start them.
+/// The largest number of workers that a verb accepts for a pool. On today's machines, more threads show nothing about
+/// scheduling, and a typing error must not start them.
 pub const MAX_WORKERS: u16 = 1024;
 
 const _: () = assert!(MAX_WORKERS as usize <= comity::MAX_THREADS);
 
-/// The parser of every `--workers`.
+/// Returns the value parser of every `--workers` option.
 pub fn workers_range() -> impl Fn(&str) -> Result<u16, String> + Clone {
     whole::<u16>(1..=u64::from(MAX_WORKERS))
 }
@@ -32,19 +32,20 @@ pub enum BackendName {
     Serial,
 }
 
-/// A backend with all its settings but the number of workers.
+/// A backend with all its settings except the number of workers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Backend {
     /// Comity under a policy.
     Comity(Policy),
     /// Stock rayon.
     Rayon,
-    /// One thread.
+    /// A single thread without a pool.
     Serial,
 }
 
 impl Backend {
-    /// A backend and, for Comity only, its policy (or that of the environment, or the default one).
+    /// Makes a backend. `policy` is for Comity only; without it, Comity gets the policy of the environment, or else
+    /// the default one.
     pub fn new(name: BackendName, policy: Option<Policy>) -> Result<Backend, Failure> {
         match (name, policy) {
             (BackendName::Comity, Some(policy)) => Ok(Backend::Comity(policy)),
@@ -60,7 +61,7 @@ impl Backend {
         }
     }
 
-    /// What runs the tasks, as in `--backend`.
+    /// Returns the backend's name, as in `--backend`.
     pub fn name(&self) -> &'static str {
         match self {
             Backend::Comity(_) => "comity",
@@ -69,7 +70,7 @@ impl Backend {
         }
     }
 
-    /// The policy, where the backend takes one.
+    /// Returns the policy, if the backend has one.
     pub fn policy(&self) -> Option<Policy> {
         match self {
             Backend::Comity(policy) => Some(*policy),
@@ -77,12 +78,13 @@ impl Backend {
         }
     }
 
-    /// How many workers this backend has when `asked` for are wanted.
+    /// Returns the number of workers of this backend if the user asked for `asked` workers: always 1 for
+    /// [`Backend::Serial`].
     pub fn workers(&self, asked: u16) -> u16 {
         if *self == Backend::Serial { 1 } else { asked }
     }
 
-    /// Starts the pool.
+    /// Starts the backend's pool with `workers` workers.
     pub fn start(&self, workers: u16) -> Result<Started, Failure> {
         let cannot =
             |error: &dyn fmt::Display| Failure::Run(format!("cannot start {workers} workers of {self}: {error}"));
@@ -104,7 +106,7 @@ impl Backend {
     }
 }
 
-/// The policy, or the backend's name where it has no policy: what a table and a `--baseline` call it.
+/// Formats the policy, or the backend's name if it has no policy. Tables and `--baseline` use this form.
 impl fmt::Display for Backend {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.policy() {
@@ -114,10 +116,10 @@ impl fmt::Display for Backend {
     }
 }
 
-/// A list of policies as in `abp,bws:sleep_threshold=128,comity`.
+/// A list of policies, for example `abp,bws:sleep_threshold=128,comity`.
 ///
-/// The comma separates policies and a policy's parameters alike. A piece with a `=` and no `:` cannot begin a policy,
-/// so it continues the parameters of the one before.
+/// The comma separates both policies and the parameters of one policy. A piece with a `=` and no `:` cannot begin a
+/// policy, so it is a parameter of the preceding policy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PolicyList(pub Vec<Policy>);
 
@@ -144,12 +146,13 @@ impl FromStr for PolicyList {
     }
 }
 
-/// The policy of a pool if its builder is told none: `COMITY_POLICY` counts, and `COMITY=off`.
+/// Returns the policy of a pool whose builder sets no policy: it follows `COMITY_POLICY` and `COMITY=off`.
 fn default_policy() -> Result<Policy, Failure> {
     comity::internal::default_policy(&ThreadPoolBuilder::new()).map_err(|error| Failure::Usage(error.to_string()))
 }
 
-/// The workers of a pool if its builder is told no number: `COMITY_NUM_THREADS` counts, and rayon's variables.
+/// Returns the number of workers of a pool whose builder sets no number: it follows `COMITY_NUM_THREADS` and rayon's
+/// variables.
 pub fn default_workers() -> Result<u16, Failure> {
     let number = comity::internal::default_num_threads(&ThreadPoolBuilder::new())
         .map_err(|error| Failure::Usage(error.to_string()))?;
@@ -158,8 +161,8 @@ pub fn default_workers() -> Result<u16, Failure> {
     })
 }
 
-/// All that take part in a co-run: the given policies, and each given backend. Comity's default policy takes part
-/// if neither is given, and also where Comity is asked for by name without a policy.
+/// Returns the backends of a co-run: the given policies, and each backend in `names`. Comity's default policy is
+/// added if both lists are empty, or if `names` contains Comity and no policy is given.
 pub fn backends(policies: &[PolicyList], names: &[BackendName]) -> Result<Vec<Backend>, Failure> {
     let mut policies: Vec<Policy> = policies.iter().flat_map(|list| list.0.iter().copied()).collect();
     if policies.is_empty() && (names.is_empty() || names.contains(&BackendName::Comity)) {

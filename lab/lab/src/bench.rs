@@ -1,7 +1,7 @@
-//! `comity-lab bench`: what the runtime costs, side by side with stock rayon in the same run.
+//! `comity-lab bench`: measures what the runtime costs, compared with stock rayon in the same run.
 //!
-//! One file per bench. Backends take turns, so that a drift of the machine hits all alike. Stock rayon runs twice,
-//! as itself and as a control, so that a difference can be told from noise.
+//! There is one file per bench. Backends take turns, so that a drift of the machine affects them all alike. Stock
+//! rayon runs twice, the second time as a control, so that a difference can be told from noise.
 
 mod accelerate;
 pub mod blocking;
@@ -79,7 +79,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
 }
 
-/// Says which peers are missing where this command was built without the feature `peers`.
+/// Warns that `peers` are missing if this command was built without the feature `peers`.
 fn say_without_peers(peers: &str) {
     if !cfg!(feature = "peers") {
         hint(format!("warning: {peers} take no part: build comity-lab with --features peers to compare with them"));

@@ -1,7 +1,8 @@
-//! The processes that this command speaks with: orders to their standard input, a line each, and answers from their
-//! standard output, a JSON object per line.
+//! Child processes that this command talks to: it writes orders to their standard input, one per line, and reads
+//! answers from their standard output, one JSON object per line.
 //!
-//! A process that dies, hangs or talks nonsense becomes one sentence with the end of what it wrote to standard error.
+//! If a process dies, hangs or writes anything else, the error has one sentence and the end of the process's standard
+//! error.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::process::{ChildStderr, ChildStdin, ChildStdout, Command, Stdio};
@@ -15,13 +16,14 @@ use serde::de::DeserializeOwned;
 
 use crate::descendants;
 
-/// How long a process that has closed its output may take to end, and its last words to arrive.
+/// The time that a process that has closed its output has to end, and its last words to arrive.
 const LAST_WORDS: Duration = Duration::from_secs(1);
-/// How much of a process's standard error is kept, and how many lines of it are shown.
+/// The limits on the part of a process's standard error in an error message: bytes that are kept, lines that are
+/// shown.
 const LAST_BYTES: usize = 4096;
 const LAST_LINES: usize = 5;
 
-/// Processes that answer with an `A`. All of them, and whatever they started, have ended when it is gone.
+/// Child processes that answer with an `A`. Dropping the value ends all of them and all processes that they started.
 pub struct Children<A> {
     processes: Vec<Process>,
     sender: Sender<(usize, Message<A>)>,
@@ -31,24 +33,24 @@ pub struct Children<A> {
 
 struct Process {
     id: u32,
-    /// What it is called in sentences.
+    /// The name of the process in error messages.
     name: String,
-    /// Open as long as the process should live.
+    /// The standard input of the process, which stays open as long as the process is to live.
     orders: ChildStdin,
     last_words: Receiver<Vec<u8>>,
-    /// When it must have said something, if that is expected of it.
+    /// The time by which the process must answer, if an answer is expected.
     deadline: Option<Instant>,
 }
 
 enum Message<A> {
     Answer(A),
-    /// Something else than an answer.
+    /// A line that is not an answer.
     Garbage(String),
-    /// The end of its output.
+    /// The end of the process's output.
     Closed,
 }
 
-/// What went wrong with a process.
+/// The reason why a process failed.
 enum Trouble {
     Failed(String),
     Ended,
@@ -56,13 +58,13 @@ enum Trouble {
 }
 
 impl<A: DeserializeOwned + Send + 'static> Children<A> {
-    /// No process yet. One that is expected to say something may take `timeout` for it.
+    /// Makes an empty set. A process that is expected to answer may take `timeout` for it.
     pub fn new(timeout: Duration) -> Children<A> {
         let (sender, messages) = mpsc::channel();
         Children { processes: Vec::new(), sender, messages, timeout }
     }
 
-    /// Starts a process, which sentences call `name`. They are numbered from 0.
+    /// Starts a process, which error messages call `name`. Processes are numbered from 0.
     pub fn start(&mut self, name: String, command: &mut Command) -> Result<(), Failure> {
         let cannot = |error: io::Error| Failure::Run(format!("cannot start {name}: {error}"));
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -78,24 +80,24 @@ impl<A: DeserializeOwned + Send + 'static> Children<A> {
         Ok(())
     }
 
-    /// From now on `index` has the timeout to say something.
+    /// Expects an answer of process `index` within the timeout from now.
     pub fn expect(&mut self, index: usize) {
         self.processes[index].deadline = Some(Instant::now() + self.timeout);
     }
 
-    /// From now on `index` may be silent.
+    /// Expects no answer of process `index` any more.
     pub fn excuse(&mut self, index: usize) {
         self.processes[index].deadline = None;
     }
 
-    /// Gives `index` an order, a line, and expects an answer.
+    /// Sends process `index` an order, as one line, and expects an answer.
     pub fn tell(&mut self, index: usize, order: &str) -> Result<(), Failure> {
         self.expect(index);
         let line = format!("{order}\n");
         self.processes[index].orders.write_all(line.as_bytes()).map_err(|_gone| self.trouble(index, Trouble::Ended))
     }
 
-    /// Waits for the next answer of any process, of which no further one is expected then.
+    /// Waits for the next answer of any process. No further answer is then expected of that process.
     pub fn hear(&mut self) -> Result<(usize, A), Failure> {
         let deadlines =
             self.processes.iter().enumerate().filter_map(|(index, process)| Some((process.deadline?, index)));
@@ -111,12 +113,12 @@ impl<A: DeserializeOwned + Send + 'static> Children<A> {
         }
     }
 
-    /// Ends everything; the sentence says that `index` is at fault, and how.
+    /// Ends all processes. Returns an error that names process `index` as the cause and says how it failed.
     pub fn fail(&mut self, index: usize, how: String) -> Failure {
         self.trouble(index, Trouble::Failed(how))
     }
 
-    /// Ends every process and whatever it started.
+    /// Ends all processes and all processes that they started.
     pub fn close(mut self) -> Result<(), Failure> {
         self.processes.clear();
         descendants::end_all()
@@ -147,7 +149,7 @@ impl<A: DeserializeOwned + Send + 'static> Children<A> {
 
 impl<A> Drop for Children<A> {
     fn drop(&mut self) {
-        // After `close` or `fail` there is nothing left to do, and on the way out of an error no caller to tell.
+        // After `close` or `fail` nothing is left to end. After another error, the caller already returns that error.
         let _best = descendants::end_all();
     }
 }

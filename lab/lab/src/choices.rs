@@ -1,4 +1,4 @@
-//! What a measurement depends on, told with `-v`.
+//! Prints the choices that a measurement depends on, with `-v`.
 
 use comity_console::choices::{cores, table, variable};
 use comity_console::loudness::{detail, hint};
@@ -8,17 +8,17 @@ use comity_policy::row::{Accelerates, Pull};
 
 use crate::backend::Backend;
 
-/// That of a measurement called `what`.
+/// Prints the choices of a measurement called `what`.
 pub fn tell(what: &str) {
     detail(|| format!("{what}\n{}\n{}", table(), cores()));
 }
 
-/// That of a measurement of programs with a core table of their own.
+/// Prints the choices of a measurement whose programs have a core table of their own.
 pub fn tell_apart(what: &str) {
     detail(|| format!("{what}\ncore table: one of the programs' own\n{}", cores()));
 }
 
-/// A backend, and what chose it.
+/// Prints a backend, and the setting that chose it.
 pub fn tell_policy(backend: &Backend, is_asked_for: bool) {
     let source = match (backend, is_asked_for) {
         (Backend::Comity(_), false) => variable(&["COMITY", "COMITY_POLICY"], "the default"),
@@ -30,7 +30,7 @@ pub fn tell_policy(backend: &Backend, is_asked_for: bool) {
     }
 }
 
-/// A number of workers, and what chose it.
+/// Prints a number of workers, and the setting that chose it.
 pub fn tell_workers(workers: u16, is_asked_for: bool) {
     let source = match is_asked_for {
         true => "the command line".to_owned(),
@@ -42,7 +42,7 @@ pub fn tell_workers(workers: u16, is_asked_for: bool) {
     detail(|| format!("workers: {workers} ({source})"));
 }
 
-/// What a policy that accelerates cannot do on this machine.
+/// Describes what a policy that accelerates cannot do on this machine.
 fn cannot(policy: Policy) -> Option<String> {
     let yields_to = || policy.yield_to().map(|pull| Accelerates { threads: Some(pull), vcpus: false });
     let Accelerates { threads, vcpus } = policy.accelerates().or_else(yields_to)?;
@@ -58,7 +58,7 @@ fn cannot(policy: Policy) -> Option<String> {
     (vcpus || cores.len() == 1).then(|| format!("{policy}: {hypervisor}{moves}"))
 }
 
-/// What the simulated machines do not do for a policy that accelerates.
+/// Warns that the simulated machines refuse all accelerations, if the policy accelerates.
 pub fn tell_simulated(policy: Policy) {
     if policy.accelerates().is_some() {
         hint(format!(

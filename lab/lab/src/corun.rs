@@ -1,8 +1,8 @@
-//! `comity-lab corun`: what sharing the machine costs each of several programs.
+//! `comity-lab corun`: measures what sharing the machine costs each of several programs.
 //!
-//! As in BWS (Ding et al., EuroSys 2012, section 5.1): each program runs alone, then all run together, over and
-//! over so that their executions overlap fully. Here each also runs alone with one worker on one core, which gives
-//! the bound that a weighted speedup should be read against.
+//! The method is that of BWS (Ding et al., EuroSys 2012, section 5.1). Each program runs alone; then all run
+//! together, repeatedly, so that their executions overlap fully. Here each program also runs alone with one worker on
+//! one core. This gives the upper bound of the weighted speedup.
 
 pub mod chart;
 mod csv;
@@ -35,10 +35,10 @@ use program::Program;
 use report::{Baseline, Corun, CorunReport};
 use schedule::{Place, Plan, Record, Samples};
 
-/// Of what `--json` writes.
+/// The schema of the JSON report.
 pub const SCHEMA: &str = "comity-corun/1";
 
-/// The most programs of a co-run.
+/// The largest number of programs of a co-run.
 const MAX_PROGRAMS: usize = 64;
 
 const EXAMPLES: &str = "A PROGRAM is
@@ -171,7 +171,7 @@ pub enum Grouping {
 
 /// Runs the verb.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
-    // Everything that can be wrong with the command line comes first: nothing has run and no file has changed.
+    // All checks of the command line come first, before a program has run or a file has changed.
     let programs = programs(&arguments.programs, arguments.pairs)?;
     let backends = backends(&arguments.policy, &arguments.backend)?;
     let baseline = Baseline::choose(&arguments.baseline, &backends)?;
@@ -222,10 +222,10 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     job.plans.iter().zip(&job.records).try_for_each(|(plan, record)| wrong_result(plan, &record.samples()))
 }
 
-/// What is measured, and how it is told.
+/// The plans of the command, their measurements, and the form of the output.
 struct Job {
     plans: Vec<Plan>,
-    /// One for each plan.
+    /// The measurements, one record per plan.
     records: Vec<Record>,
     baseline: Baseline,
     baseline_name: String,
@@ -237,13 +237,13 @@ struct Job {
 }
 
 impl Job {
-    /// Writes what was asked for.
+    /// Writes the requested files.
     fn file(&self, report: &CorunReport) -> Result<(), Failure> {
         let files = self.files.iter().filter(|(file, _)| *file != ResultFile::Standard);
         files.map(|(file, form)| file.write(&form(report))).fold(Ok(()), Result::and)
     }
 
-    /// Prints the form that was asked for, or else the tables.
+    /// Prints the requested form, or else the tables.
     fn print(&self, report: &CorunReport) -> Result<(), Failure> {
         match self.files.iter().find(|(file, _)| *file == ResultFile::Standard) {
             Some((_, form)) => output::print(&form(report)),
@@ -251,7 +251,7 @@ impl Job {
         }
     }
 
-    /// A partial one is of what has been measured by now.
+    /// Reports what has been measured by now; `partial` marks a report of an interrupted command.
     fn report(&self, partial: bool) -> CorunReport {
         let measured = self.plans.iter().zip(&self.records);
         let coruns: Vec<Vec<Corun>> = measured
@@ -276,7 +276,7 @@ impl Job {
         }
     }
 
-    /// When a signal ends the command.
+    /// Files and prints the measurements so far when a signal ends the command.
     fn tell_what_there_is(&self) {
         let [measured, all] =
             self.plans.iter().zip(&self.records).fold([0, 0], |[measured, all], (plan, record)| {
@@ -290,10 +290,10 @@ impl Job {
     }
 }
 
-/// What says the same as the tables, to be written to a file.
+/// A function that formats the report for a file.
 type Form = fn(&CorunReport) -> String;
 
-/// The files that were asked for.
+/// Checks the requested files.
 fn files(arguments: &Arguments) -> Result<Vec<(ResultFile, Form)>, Failure> {
     let forms: [(&Option<PathBuf>, &str, Form); 3] = [
         (&arguments.json, "--json", |report| output::to_json(report)),
@@ -323,7 +323,7 @@ fn files(arguments: &Arguments) -> Result<Vec<(ResultFile, Form)>, Failure> {
     Ok(files)
 }
 
-/// Where blocks are filed. The records take what is.
+/// Opens the file of blocks, and adds the blocks that it contains to the records.
 fn filed(out: &Path, plans: &[Plan], records: &[Record]) -> Result<Filing, Failure> {
     let blocks = plans.iter().map(|plan| Place::all(plan).count()).sum();
     let mut outcomes: Vec<OnceLock<Vec<Samples>>> = Vec::new();
@@ -348,7 +348,7 @@ fn filed(out: &Path, plans: &[Plan], records: &[Record]) -> Result<Filing, Failu
     Ok(filing)
 }
 
-/// What blocks depend on.
+/// Describes everything that the blocks depend on.
 fn what(plans: &[Plan]) -> String {
     let programs = |plan: &Plan| plan.programs.iter().map(Program::text).collect::<Vec<_>>().join(" + ");
     let programs: Vec<String> = plans.iter().map(programs).collect();
@@ -364,7 +364,7 @@ fn what(plans: &[Plan]) -> String {
     )
 }
 
-/// What `--json` wrote.
+/// Reads a report that `--json` wrote.
 pub fn read(path: &Path) -> Result<CorunReport, Failure> {
     let refuse = |why: &dyn std::fmt::Display| {
         let what = "name a file that `comity-lab corun --json` wrote";
@@ -379,10 +379,10 @@ pub fn read(path: &Path) -> Result<CorunReport, Failure> {
     }
 }
 
-/// What `--json` wrote, if that can be drawn.
+/// Parses a report that `--json` wrote, and checks that it can be drawn.
 ///
 /// # Errors
-/// Says what is wrong with it.
+/// If the JSON is no report, has no co-run, has a co-run without programs, or has a slowdown out of range.
 pub fn of_json(value: serde_json::Value) -> Result<CorunReport, String> {
     let report: CorunReport = serde_json::from_value(value).map_err(|error| error.to_string())?;
     let is_empty = report.coruns.is_empty() || report.coruns.iter().any(|corun| corun.programs.is_empty());
@@ -408,7 +408,7 @@ fn programs(texts: &[String], pairs: Option<Pairs>) -> Result<Vec<Program>, Fail
     }
 }
 
-/// What the task groups of the programs are, in reports. Warns where sessions do not make any.
+/// Returns the reports' name for the task groups of the programs. Warns if separate sessions do not make task groups.
 pub fn task_grouping(grouping: Grouping) -> &'static str {
     match grouping {
         Grouping::Same => "same",
@@ -420,7 +420,7 @@ pub fn task_grouping(grouping: Grouping) -> &'static str {
     }
 }
 
-/// What came of a plan that has been measured, one entry per backend, each its own baseline.
+/// Returns the results of a measured plan, one entry per backend. Each backend is its own baseline.
 pub fn outcome(plan: &Plan, record: &Record) -> Result<Vec<Corun>, Failure> {
     let samples = record.samples();
     wrong_result(plan, &samples)?;

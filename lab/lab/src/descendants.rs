@@ -1,7 +1,7 @@
-//! Every process that this command starts ends before it does, whichever way it ends.
+//! Ends every process that this command has started, before the command itself ends for any reason.
 //!
-//! Descendants are adopted when their own parents end, so ending children until there are none ends them all. One lock
-//! orders starting and ending: once the ending is final, nothing is started any more.
+//! This process adopts descendants when their own parents end. Ending children until there are none thus ends all
+//! descendants. One lock orders starts and ends: once the final end has begun, nothing is started.
 
 use std::io;
 use std::process::{Child, Command};
@@ -16,8 +16,8 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag;
 use signal_hook::iterator::Signals;
 
-/// How long a process has to end of its own accord. A process of a co-run passes the wish on to its command and gives
-/// that [`serve::COMMAND_GRACE`](crate::serve::COMMAND_GRACE), which is shorter.
+/// The time that a process has to end after it was asked to. A process of a co-run forwards the request to its
+/// command, and gives that command [`serve::COMMAND_GRACE`](crate::serve::COMMAND_GRACE), which is shorter.
 const GRACE: Duration = Duration::from_secs(3);
 
 static LOCK: Mutex<()> = Mutex::new(());
@@ -32,7 +32,7 @@ pub fn start(command: &mut Command) -> io::Result<Child> {
     command.spawn()
 }
 
-/// Ends every process that was started and every descendant of it. It takes their exit statuses.
+/// Ends every process that was started and all their descendants, and takes their exit statuses.
 pub fn end_all() -> Result<(), Failure> {
     let _ending = lock();
     process::end_children(GRACE).map_err(|error| {
@@ -40,43 +40,43 @@ pub fn end_all() -> Result<(), Failure> {
     })
 }
 
-/// What is done when a signal ends this command, after everything that it started has ended.
+/// The action to run when a signal ends this command, after everything that the command started has ended.
 static AT_A_SIGNAL: Mutex<Option<Box<dyn FnOnce() + Send>>> = Mutex::new(None);
 
-/// Calls `action` on another thread when a signal ends this command, in the place of the action before. A second
-/// signal ends the command at once. `action` must not panic.
+/// Sets the action to run, on another thread, when a signal ends this command. It replaces the previous action. A
+/// second signal ends the command at once. `action` must not panic.
 pub fn at_a_signal(action: impl FnOnce() + Send + 'static) {
     *comity_os::lock(&AT_A_SIGNAL) = Some(Box::new(action));
 }
 
-/// Calls `last` in the place of the action at a signal: one that comes meanwhile ends the command afterwards.
+/// Removes the action at a signal and calls `last`. A signal that arrives during `last` ends the command afterwards.
 pub fn finish<R>(last: impl FnOnce() -> R) -> R {
     let _not_meanwhile = lock();
     *comity_os::lock(&AT_A_SIGNAL) = None;
     last()
 }
 
-/// Says on standard error how much of a measurement a signal has left, and whether there is `nothing` to tell of
-/// it. Whether there is something.
+/// Says on standard error how much of a measurement was done when a signal ended it. `nothing` is the reason why
+/// there is nothing to report. Returns true if there is something to report.
 pub fn say_interrupted(done: usize, all: usize, unit: &str, nothing: Option<&str>) -> bool {
     let what = nothing.unwrap_or("what follows, and what is filed, is a part");
     say(&format!("interrupted after {done} of {all} {unit}: {what}"));
     nothing.is_none()
 }
 
-/// What could not be told after that.
+/// Says on standard error which outputs failed after that.
 pub fn say_failures(outcomes: impl IntoIterator<Item = Result<(), Failure>>) {
     for failure in outcomes.into_iter().filter_map(Result::err) {
         say(&format!("error: {}", failure.into_sentence()));
     }
 }
 
-/// Standard error may be gone, as when the terminal is closed. The files are written all the same.
+/// Writes to standard error, which may be closed together with the terminal. The files are written even so.
 fn say(sentence: &str) {
     to_stderr(&format!("{sentence}\n"));
 }
 
-/// From now on orphaned descendants come to this process, and a signal that would end it ends them first.
+/// Adopts orphaned descendants from now on, and ends all descendants before a signal ends this process.
 pub fn look_after() -> Result<(), Failure> {
     listen_for_the_end().map_err(|error| Failure::Run(format!("cannot look after child processes: {error}")))
 }
@@ -92,10 +92,11 @@ fn listen_for_the_end() -> io::Result<()> {
     let mut signals = Signals::new(signals)?;
     std::thread::Builder::new().name("signals".to_owned()).spawn(move || {
         if let Some(signal) = signals.forever().next() {
-            // Held until the end: the other thread can neither start anything nor report what it sees dying.
+            // The lock is held until the end, so the other thread can neither start a process nor report those that
+            // it sees ending.
             let _final = lock();
             let _best = process::end_children(GRACE);
-            // What follows may wait for a reader.
+            // The action may wait for a reader of its output, so from here a second signal ends the process at once.
             is_ending.store(true, Ordering::Release);
             let action = comity_os::lock(&AT_A_SIGNAL).take();
             if let Some(action) = action {

@@ -9,15 +9,15 @@ use plotters::coord::Shift;
 use plotters::coord::ranged1d::{AsRangedCoord, ValueFormatter};
 use plotters::prelude::*;
 
-/// More points than this are not told from each other.
+/// The largest number of points of a line that are marked. More marks could not be told from each other.
 const MOST_MARKED: usize = 60;
 
 const SIZE: (u32, u32) = (960, 640);
 
-/// Nothing is written to but a string.
+/// The reason why drawing cannot fail: it writes only to a string.
 pub const CANNOT_FAIL: &str = "a string takes any picture";
 
-/// Distinct for colour-blind eyes too (Okabe and Ito 2008).
+/// Colours that colour-blind readers can also tell apart (Okabe and Ito 2008).
 pub const COLOURS: [RGBColor; 7] = [
     RGBColor(0, 114, 178),
     RGBColor(213, 94, 0),
@@ -28,12 +28,12 @@ pub const COLOURS: [RGBColor; 7] = [
     RGBColor(60, 60, 60),
 ];
 
-/// The picture of a figure.
+/// Draws a figure.
 pub fn svg(figure: &Figure) -> String {
     Drawing(figure).svg()
 }
 
-/// What stands at a number of an axis.
+/// Returns the label of a number on an axis.
 fn told(axis: &Axis, at: f64) -> String {
     if axis.names.is_empty() {
         return number(&at);
@@ -43,7 +43,7 @@ fn told(axis: &Axis, at: f64) -> String {
     name.cloned().unwrap_or_default()
 }
 
-/// A figure that is drawn.
+/// A figure that is being drawn.
 struct Drawing<'a>(&'a Figure);
 
 impl Drawing<'_> {
@@ -76,7 +76,7 @@ impl Drawing<'_> {
         series.points.iter().copied().filter(|point| self.shows(*point))
     }
 
-    /// An axis' label, and of how many numbers it has no place.
+    /// Returns the label of an axis, with the number of points that a logarithmic axis cannot show.
     fn label(&self, axis: &Axis, of: impl Fn((f64, f64)) -> f64) -> String {
         let all = self.0.series.iter().flat_map(|series| &series.points);
         match all.filter(|point| of(**point).is_finite() && !axis.shows(of(**point))).count() {
@@ -86,7 +86,7 @@ impl Drawing<'_> {
         }
     }
 
-    /// That of our own numbers that a paper's belong to, too.
+    /// Returns the colour of a series. A paper's numbers have the colour of our numbers that they are compared with.
     fn colour(&self, nth: usize) -> RGBColor {
         match self.0.series[nth].marks {
             Marks::Paper { of } | Marks::PaperLevel { of } => COLOURS[of % COLOURS.len()],
@@ -112,7 +112,7 @@ impl Drawing<'_> {
         Y::CoordDescType: Ranged<ValueType = f64> + ValueFormatter<f64>,
     {
         let names = &self.0.x.names;
-        // Names stand upright where there are many.
+        // Names are upright if there are many.
         let (longest, upright) = (names.iter().map(|name| name.chars().count()).max().unwrap_or(0), names.len() > 8);
         let mut chart = ChartBuilder::on(area)
             .caption(&self.0.title, ("sans-serif", 20))
@@ -128,7 +128,7 @@ impl Drawing<'_> {
         if upright {
             mesh.x_label_style(("sans-serif", 13).into_font().transform(FontTransform::Rotate90));
         }
-        // An upright name is centred on the axis: as much room before it brings it below.
+        // An upright name is centred on the axis. Spaces of the same length before it move it below the axis.
         let room = |name: &str| "\u{a0}".repeat(if upright { name.chars().count() * 3 / 2 + 1 } else { 0 });
         let told = |at: &f64| {
             let name = told(&self.0.x, *at);
@@ -180,7 +180,7 @@ impl Drawing<'_> {
     }
 }
 
-/// What stands before a name in a legend.
+/// The sign before a name in a legend.
 #[derive(Clone, Copy)]
 pub enum Sign {
     /// A point.
@@ -195,7 +195,8 @@ pub enum Sign {
     BrokenLine,
 }
 
-/// Both halves of a hollow diamond, which shows also on a point of ours: a ring, and white within.
+/// Draws the outer part of a hollow diamond; `inside` draws its white centre. It stays visible on top of one of our
+/// points.
 fn ring(colour: RGBColor) -> Polygon<(i32, i32)> {
     Polygon::new(diamond(9), colour.filled())
 }
@@ -208,20 +209,20 @@ fn diamond(half: i32) -> Vec<(i32, i32)> {
     vec![(0, -half), (half, 0), (0, half), (-half, 0)]
 }
 
-/// Of each of its lines.
+/// The height of a legend line, in pixels.
 const LEGEND_LINE: u32 = 24;
 
-/// What a legend takes of a picture of this width.
+/// Returns the height of a legend in a picture of this width.
 pub fn legend_height(width: u32, names: &[&str]) -> u32 {
     let lines = legend_places(width, names).last().map_or(0, |(_, line)| line + 1);
     LEGEND_LINE * lines as u32 + 8
 }
 
-/// Where each name begins, from the left, and in which line.
+/// Returns where each name begins: the distance from the left, and the line.
 fn legend_places(width: u32, names: &[&str]) -> Vec<(i32, i32)> {
     const MARGIN: i32 = 86;
-    // The font is the viewer's, so a name's width is an estimate: letters of the size 14 are 8 wide at most, on
-    // average.
+    // The viewer chooses the font, so a name's width is an estimate: letters of size 14 have an average width of at
+    // most 8.
     let widths = names.iter().map(|name| 40 + 8 * name.chars().count() as i32);
     let (mut places, mut at) = (Vec::new(), (MARGIN, 0));
     for wide in widths {
@@ -234,8 +235,7 @@ fn legend_places(width: u32, names: &[&str]) -> Vec<(i32, i32)> {
     places
 }
 
-/// Fills `area` with a white ground, writes a legend at its foot, where no data are, and returns what is left above
-/// it.
+/// Fills `area` with white, writes a legend at the bottom, and returns the area above the legend.
 pub fn above_a_legend<'a>(
     area: &DrawingArea<SVGBackend<'a>, Shift>,
     names: &[&str],
@@ -264,7 +264,7 @@ pub fn above_a_legend<'a>(
     above
 }
 
-/// As short as it is exact enough for an axis.
+/// Formats a number, as short as an axis allows.
 pub fn number(value: &f64) -> String {
     match value.abs() {
         0.0 => "0".to_owned(),
@@ -308,9 +308,9 @@ mod tests {
         let (x, y) = (Axis::linear("x").without_zero(), Axis::linear("y"));
         let figure = Figure { title: "A".into(), x, y, series: vec![ours, paper, level] };
         let svg = svg(&figure);
-        // Ring and inside, in the picture and in the legend.
+        // A ring and its centre, in the picture and in the legend.
         assert_eq!((svg.matches("<polygon").count(), svg.matches("<circle").count()), (4, 3), "{svg}");
-        // All three are in the colour of the first.
+        // All three series have the colour of the first.
         assert!(svg.contains("#0072B2") && !svg.contains("#D55E00"), "{svg}");
         let range =
             |axis: &Axis, of: fn((f64, f64)) -> f64| axis.range(figure.series.iter().flat_map(Series::extent).map(of));

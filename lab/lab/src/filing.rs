@@ -1,7 +1,7 @@
-//! Files of what has been measured, a line each, so that an interrupted command goes on where it was.
+//! Files of measurements, one per line, so that an interrupted command can continue.
 //!
-//! The first line tells what the lines depend on: a file of other settings is refused. The last one may be cut off,
-//! where the command was killed while it wrote; it goes.
+//! The first line contains everything that the other lines depend on; a file of other settings is refused. If the
+//! command was killed while it wrote, the last line is incomplete; it is removed.
 
 use std::collections::HashMap;
 use std::fs::{self, File, OpenOptions};
@@ -26,30 +26,30 @@ pub struct Header {
 }
 
 impl Header {
-    /// That of a file of so many runs, which depend on nothing but `setting` and their number.
+    /// Makes the header of a file of `runs` runs, which depend on nothing except `setting` and their number.
     pub fn new(setting: String, runs: usize) -> Header {
         Header { schema: "comity-sweep/1".to_owned(), setting, runs }
     }
 }
 
-/// Every other line.
+/// A line of a file after the header.
 #[derive(Serialize, Deserialize)]
 struct Line<R> {
     run: usize,
     outcome: R,
 }
 
-/// Where the files are, within a results' folder.
+/// The folder of the files, within a results' folder.
 pub const RUNS: &str = "runs";
 
-/// How long until a lock is tried again.
+/// The time between two attempts to lock a file.
 const AGAIN: Duration = Duration::from_millis(100);
 
-/// The name of the file with everything that came out, in a results' folder.
+/// The name of the file with all results, in a results' folder.
 pub const RESULT: &str = "result.json";
 
-/// What runs depend on that are measured on this machine: a command that was built anew measures something else,
-/// and so may one with other variables.
+/// Describes everything that runs measured on this machine depend on. It includes the build of this command and
+/// environment variables, because both can change the measurements.
 pub fn measured(what: &str) -> String {
     let built = built(Path::new("/proc/self/exe"));
     let variables = ["COMITY", "COMITY_POLICY", "COMITY_TABLE", "COMITY_WEIGHT", "COMITY_CORES"].map(|name| {
@@ -64,7 +64,7 @@ pub fn measured(what: &str) -> String {
     )
 }
 
-/// Which build of a program a file is, after its name or version. Empty if that cannot be told.
+/// Describes the build of a program's file, to append to its name or version. Empty if the file cannot be read.
 pub fn built(path: &Path) -> String {
     let file = fs::metadata(path).and_then(|file| Ok((file.len(), file.modified()?)));
     let file = file.ok().and_then(|(size, at)| Some((size, at.duration_since(SystemTime::UNIX_EPOCH).ok()?)));
@@ -73,16 +73,17 @@ pub fn built(path: &Path) -> String {
     })
 }
 
-/// What to do where another command files its runs.
+/// The behaviour if another command files its runs in the same file.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Meanwhile {
-    /// Say so.
+    /// Returns an error.
     Refuse,
-    /// Wait until it has ended, and go on where it was.
+    /// Waits until the other command has ended, and continues after its last line.
     Wait,
 }
 
-/// A file that takes lines. No other command writes to it meanwhile: both would do the same runs.
+/// A file to which lines are appended. A lock keeps other commands from writing to it, because they would do the same
+/// runs.
 pub struct Filing {
     path: PathBuf,
     file: Mutex<File>,
@@ -90,7 +91,7 @@ pub struct Filing {
 }
 
 impl Filing {
-    /// Makes the folder of a results' folder.
+    /// Makes the folder of files in a results' folder, and returns its path.
     pub fn folder(out: &Path) -> Result<PathBuf, Failure> {
         let folder = out.join(RUNS);
         fs::create_dir_all(&folder).map_err(|error| {
@@ -99,7 +100,8 @@ impl Filing {
         Ok(folder)
     }
 
-    /// Opens a file for more lines, and takes those that it has. A line that was cut off goes.
+    /// Opens a file for more lines, and stores the outcomes of the lines that it contains. An incomplete last line is
+    /// removed.
     pub fn open<R: DeserializeOwned>(
         path: &Path,
         header: &Header,
@@ -112,7 +114,7 @@ impl Filing {
         };
         let mut file = OpenOptions::new().read(true).append(true).create(true).open(path).map_err(failed)?;
         let lock = LockFile::open(path).map_err(failed)?;
-        // Where locks are unknown, no other command is taken to be there.
+        // If the file system has no locks, no other command is assumed to use the file.
         let mut is_locked = lock.try_lock(0).unwrap_or(true);
         if !is_locked && meanwhile == Meanwhile::Refuse {
             let what = "another command files its runs there; let it end, or choose another --out";
@@ -121,7 +123,7 @@ impl Filing {
         if !is_locked {
             loudness::hint(format!("'{}': waiting for another command that files its runs there", path.display()));
         }
-        // The kernel ends the lock with its process, so the wait ends too.
+        // The kernel releases the lock when its process ends, so this loop ends too.
         while !is_locked {
             thread::sleep(AGAIN);
             is_locked = lock.try_lock(0).unwrap_or(true);
@@ -146,7 +148,7 @@ impl Filing {
         Ok(Filing { path: path.to_owned(), file: Mutex::new(file), _lock: lock })
     }
 
-    /// Files an outcome, in one write: an interruption loses none that is done.
+    /// Files an outcome in one write, so that an interruption loses no outcome.
     pub fn note(&self, run: usize, outcome: &impl Serialize) -> Result<(), Failure> {
         let mut text = serde_json::to_vec(&Line { run, outcome }).expect("outcomes have string keys");
         text.push(b'\n');
@@ -155,15 +157,15 @@ impl Filing {
     }
 }
 
-/// Says what is wrong with an outcome that is filed for the run of this number.
+/// A function that checks an outcome filed for the run of this number, and says what is wrong with it.
 pub type Check<'a, R> = &'a dyn Fn(usize, &R) -> Result<(), String>;
 
-/// A [`Check`] of outcomes of which nothing is known before.
+/// Accepts every outcome: a [`Check`] for outcomes that cannot be checked.
 pub fn unchecked<R>(_run: usize, _outcome: &R) -> Result<(), String> {
     Ok(())
 }
 
-/// Takes the whole lines of a file, and says how many bytes they have.
+/// Stores the outcomes of the complete lines of a file, and returns the number of bytes of these lines.
 pub fn take<R: DeserializeOwned>(
     path: &Path,
     bytes: &[u8],
@@ -196,7 +198,7 @@ pub fn take<R: DeserializeOwned>(
         check(run, &outcome).map_err(|why| {
             wrong(line_number, format!("not the outcome of run {run} ({why}); remove the line, and it is run again"))
         })?;
-        // Another folder may have it too.
+        // Another folder may contain the same run.
         let _ = place.set(outcome);
     }
     Ok(whole)

@@ -84,7 +84,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let (interrupted, json) = (Arc::clone(&job), arguments.json);
     descendants::at_a_signal(move || interrupted.tell_what_there_is(json));
     let presented = job.measure(&trial, arguments.json)?;
-    // A signal from here on ends the command as any other.
+    // From here on, a signal ends the command without the action.
     descendants::finish(|| ());
     let rounds = comity_os::lock(&job.rounds);
     let wrong = rounds.iter().find(|round| !round.verified).map(|round| round.detail.clone());
@@ -99,37 +99,37 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
 }
 
-/// Into how many blocks the rounds are divided for a reader that is told only of blocks.
+/// The largest number of lines of progress, for output that shows only blocks.
 const BLOCKS: u32 = 10;
 
-/// What is measured, and what has been by now.
+/// The runs of a kernel: the setting, and the rounds measured so far.
 struct Job {
     name: String,
     backend: Backend,
     workers: u16,
     prepare_s: f64,
-    /// How many rounds are to be run.
+    /// The number of rounds to run.
     all: u32,
     rounds: Mutex<Vec<Round>>,
 }
 
 impl Job {
-    /// Runs all rounds, and tells what the kernel has to show.
+    /// Runs all rounds, and returns what the kernel has to show.
     fn measure(&self, trial: &Trial, json: bool) -> Result<Option<String>, Failure> {
         let progress = Progress::new(self.all as usize, 0, "rounds");
         progress.doing(|| self.name.clone());
         let mut presented = None;
         for nth in 1..=self.all {
-            // What there is to show is the same after every round.
+            // The kernel shows the same after every round, so only the last one asks for it.
             let shown = trial.run(nth == self.all)?;
-            // A signal that comes here waits until the round is noted and told.
+            // The lock makes a signal wait until the round is recorded and printed.
             let mut rounds = comity_os::lock(&self.rounds);
             if !json {
                 progress.aside(|| output::print(&in_words(nth, &shown.round)))?;
             }
             rounds.push(shown.round);
             progress.inc();
-            // In words each round is told anyway.
+            // In words, each round is printed anyway.
             if json && nth * BLOCKS / self.all > (nth - 1) * BLOCKS / self.all {
                 progress.end_of_block(&self.name);
             }
@@ -157,7 +157,7 @@ impl Job {
         }
     }
 
-    /// When a signal ends the command. The round that runs is lost.
+    /// Prints the rounds so far when a signal ends the command. The round that is running is lost.
     fn tell_what_there_is(&self, json: bool) {
         let rounds = comity_os::lock(&self.rounds);
         let (done, all) = (rounds.len(), self.all as usize);
@@ -168,7 +168,7 @@ impl Job {
             };
             descendants::say_failures([output::print(&text)]);
         }
-        // For ever: no round is told after the part that it is not in.
+        // The lock is never released: no round may be printed after a partial report that lacks it.
         std::mem::forget(rounds);
     }
 }
@@ -226,7 +226,7 @@ fn in_words(nth: u32, round: &Round) -> String {
     text
 }
 
-/// All kernels, for a sentence.
+/// Returns the names of all kernels, for a sentence.
 pub fn catalog_names() -> String {
     catalog::ROWS.iter().map(|row| row.name).collect::<Vec<&str>>().join(", ")
 }
@@ -265,66 +265,66 @@ fn list(json: bool) -> Result<(), Failure> {
     output::print(&text)
 }
 
-/// `comity-kernel/1`: the runs of one `comity-lab kernel`.
+/// The report of the runs of one `comity-lab kernel`, in schema `comity-kernel/1`.
 #[derive(Debug, Serialize)]
 struct KernelReport {
-    /// `comity-kernel/1`.
+    /// The schema: `comity-kernel/1`.
     schema: &'static str,
-    /// Where it ran.
+    /// The machine on which the kernel ran.
     machine: Machine,
-    /// With what.
+    /// The versions of the software.
     versions: Versions,
     /// The kernel with its parameters, as on the command line.
     name: String,
-    /// The policy with its parameters, or the backend's name where it has no policy.
+    /// The policy with its parameters, or the backend's name if it has no policy.
     policy: String,
-    /// `comity`, `rayon` or `serial`.
+    /// The backend: `comity`, `rayon` or `serial`.
     backend: &'static str,
     /// Workers of the pool.
     workers: u16,
-    /// Building the input, not part of any round.
+    /// Seconds to build the input, which is not part of any round.
     prepare_s: f64,
-    /// Whether every round was right.
+    /// True if the result of every round was right.
     verified: bool,
-    /// Whether a signal ended the command before all rounds were done.
+    /// True if a signal ended the command before all rounds were done.
     partial: bool,
-    /// What the kernel has to show, and where.
+    /// The output that the kernel has to show, and where it is.
     presented: Option<String>,
-    /// In order.
+    /// The rounds, in order.
     rounds: Vec<Round>,
 }
 
-/// `comity-kernels/1`: the catalog of kernels.
+/// The catalog of kernels, in schema `comity-kernels/1`.
 #[derive(Debug, Serialize)]
 struct KernelCatalog {
-    /// `comity-kernels/1`.
+    /// The schema: `comity-kernels/1`.
     schema: &'static str,
-    /// In the catalog's order.
+    /// The kernels, in the catalog's order.
     kernels: Vec<KernelRow>,
 }
 
-/// One kernel.
+/// A kernel of the catalog.
 #[derive(Debug, Serialize)]
 struct KernelRow {
-    /// As in `comity-lab kernel NAME`.
+    /// The name, as in `comity-lab kernel NAME`.
     name: &'static str,
-    /// What it computes.
+    /// A description of what the kernel computes.
     summary: &'static str,
-    /// What can be set.
+    /// The parameters that can be set.
     parameters: Vec<KernelParameter>,
-    /// The rule by which a recording is scaled to a larger input; `null`: there is none,
+    /// The rule by which a recording is scaled to a larger input, or `null` if there is no rule.
     scaling: Option<&'static str>,
-    /// and why.
+    /// The reason why there is no rule to scale a recording, or `null` if there is one.
     no_scaling: Option<&'static str>,
 }
 
-/// One value that a kernel can be given.
+/// A parameter of a kernel.
 #[derive(Debug, Serialize)]
 struct KernelParameter {
-    /// As in `NAME:key=value`.
+    /// The name, as in `NAME:key=value`.
     key: &'static str,
-    /// The value when none is given.
+    /// The default value.
     default: &'static str,
-    /// What it means and which values it takes.
+    /// A description of the parameter and its values.
     help: &'static str,
 }

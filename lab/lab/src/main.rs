@@ -1,17 +1,17 @@
-//! The `comity-lab` command, for people who measure. It runs the papers' programs, co-runs any programs, compares the
-//! runtime with others, and repeats the papers' experiments on machines that one does not have.
+//! The `comity-lab` command, for people who measure. It runs the papers' programs, runs any programs together,
+//! compares the runtime with others, and repeats the papers' experiments on machines that the user does not have.
 //!
-//! It uses the crates as a user's program does, and must know nothing of how they decide: it has no policy, no table
-//! and no protocol of its own. What shares cores is the command `comity`, which this one only starts.
+//! It uses the crates as a user's program does, and must not depend on how they decide: it has no policy, no table
+//! and no protocol of its own. The command `comity` shares cores; `comity-lab` only starts it.
 //!
-//! One file per verb, with its arguments and its `run`; a folder of the same name has its parts. Begin with
-//! `corun.rs`, or with `bench.rs` and `bench/harness.rs`, by which every bench measures. `children.rs` and
-//! `descendants.rs` start and end processes; `filing.rs` and `runs.rs` file what is done, so that an interrupted
-//! command goes on.
+//! There is one file per verb, with its arguments and its `run`; a folder of the same name contains its parts. Begin
+//! with `corun.rs`, or with `bench.rs` and `bench/harness.rs`, which contains the measuring loop of every bench.
+//! `children.rs` and `descendants.rs` start and end processes. `filing.rs` and `runs.rs` file what is done, so that
+//! an interrupted command can continue.
 //!
-//! The types of what a verb writes as JSON stand in the file of the verb. The number of a schema changes when a field
-//! goes or changes its meaning; new fields may come at any time. Times are in seconds. A number that does not exist
-//! (the variation of a single round, the steals of a backend without counters) is `null`.
+//! The types of a verb's JSON are in the file of the verb. The number of a schema changes when a field is removed or
+//! changes its meaning; fields can be added at any time. Times are in seconds. A number that does not exist (the
+//! variation of a single round, the steals of a backend without counters) is `null`.
 #![deny(unsafe_code)]
 #![cfg_attr(not(test), warn(clippy::disallowed_methods, clippy::print_stderr))]
 

@@ -1,4 +1,4 @@
-//! `comity-lab plot`: filed co-runs as a picture.
+//! `comity-lab plot`: draws filed co-runs.
 
 use std::path::PathBuf;
 

@@ -1,12 +1,13 @@
-//! `comity-lab predict`: the simulated twin of `corun`, on a host that is as the machine on which the command runs.
+//! `comity-lab predict`: the simulated counterpart of `corun`, on a host with the properties of the machine on which
+//! the command runs.
 //!
 //! ```text
 //! twin.rs       the machine: cores, kernel, ticks, task groups
-//! costs.rs      what things cost there
-//! programs.rs   what is co-run: kernels, which are recorded here, or recordings
+//! costs.rs      the costs of operations on the machine
+//! programs.rs   the programs: kernels, which are recorded here, or recordings
 //! foretell.rs   the simulated rounds, alone and together
-//! report.rs     what is foretold beside what is measured
-//! table.rs      the same for people
+//! report.rs     the predictions, together with measurements
+//! table.rs      the report for people
 //! ```
 
 mod costs;
@@ -38,7 +39,7 @@ use programs::Program;
 use report::PredictReport;
 use twin::Twin;
 
-/// Of what `--json` writes.
+/// The schema of the JSON report.
 const SCHEMA: &str = "comity-predict/1";
 
 const EXAMPLES: &str = "A PROGRAM is
@@ -113,7 +114,7 @@ pub struct Arguments {
 
 /// Runs the verb.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
-    // As in a co-run: all that can be wrong with the command line comes first.
+    // All checks of the command line come first, as in a co-run.
     let programs: Vec<Program> =
         arguments.programs.iter().map(|text| Program::parse(text)).collect::<Result<_, _>>()?;
     check(&programs, arguments.measure)?;
@@ -121,7 +122,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let workers = arguments.workers.map_or_else(default_workers, Ok)?;
     let json = arguments.json.as_deref().map(|path| ResultFile::check(path, "--json")).transpose()?;
     let twin = Twin::of_this_machine(arguments.group)?;
-    // Said before a minute is spent on what it may be wrong for.
+    // This warning comes before the minute of work that it is about.
     let task_grouping = corun::task_grouping(arguments.group);
     choices::tell(&format!("predict {}", arguments.programs.join(" + ")));
     policies.iter().for_each(|policy| choices::tell_policy(&Backend::Comity(*policy), !arguments.policy.is_empty()));
@@ -178,14 +179,14 @@ fn check(programs: &[Program], is_measured: bool) -> Result<(), Failure> {
     }
 }
 
-/// Each once; the default one if none is asked for.
+/// Returns each policy once, or the default one if the command line has none.
 fn policies(lists: &[PolicyList]) -> Result<Vec<Policy>, Failure> {
     let policies: Vec<Policy> = backends(lists, &[])?.iter().filter_map(Backend::policy).collect();
     policies.iter().for_each(|policy| choices::tell_simulated(*policy));
     Ok(policies)
 }
 
-/// The co-runs as `corun` measures them.
+/// Measures the co-runs as `corun` does.
 fn measure(
     programs: &[Program],
     policies: &[Policy],

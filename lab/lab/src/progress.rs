@@ -1,31 +1,32 @@
-//! How far a measurement is, on standard error: a bar on a terminal, a line for each block elsewhere, and nothing
-//! with `-q`.
+//! Shows the progress of a measurement on standard error: a bar on a terminal, otherwise a line for each block, and
+//! nothing with `-q`.
 //!
-//! It is drawn only when something ends, so it takes no core from a program that is measured.
+//! It is drawn only when something ends, so it takes no core from a program that is being measured.
 
 use std::fmt;
 
 use comity_console::loudness;
 use indicatif::{HumanDuration, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 
-/// Counts what is done.
+/// A display of the steps that are done.
 pub struct Progress {
     bar: ProgressBar,
     unit: &'static str,
 }
 
 impl Progress {
-    /// Of `all` there are, `done` were done by an earlier command. `unit` is what they are called.
+    /// Starts the progress of `all` steps, of which an earlier command did `done`. `unit` is the plural noun for the
+    /// steps.
     pub fn new(all: usize, done: usize, unit: &'static str) -> Progress {
         Progress::onto(ProgressDrawTarget::stderr(), all, done, unit)
     }
 
-    /// For what shows by itself where there is no terminal.
+    /// Draws onto `target`.
     fn onto(target: ProgressDrawTarget, all: usize, done: usize, unit: &'static str) -> Progress {
         let target = if loudness::is_quiet() { ProgressDrawTarget::hidden() } else { target };
         let done = done as u64;
         let to_go = move |state: &ProgressState, text: &mut dyn fmt::Write| {
-            // Before this command has done something there is nothing to estimate from.
+            // An estimate needs at least one step that this command has done.
             let is_known = state.pos() > done && state.eta().as_secs() > 0;
             let _ = if is_known { write!(text, ", {:#} to go", HumanDuration(state.eta())) } else { Ok(()) };
         };
@@ -37,7 +38,7 @@ impl Progress {
         Progress { bar, unit }
     }
 
-    /// What is measured from here on.
+    /// Shows the name of the current measurement.
     pub fn doing(&self, what: impl FnOnce() -> String) {
         let what = what();
         if self.bar.is_hidden() {
@@ -46,12 +47,12 @@ impl Progress {
         self.bar.set_message(what);
     }
 
-    /// One more is done.
+    /// Counts one more step.
     pub fn inc(&self) {
         self.bar.inc(1);
     }
 
-    /// Says so where there is no bar.
+    /// Says that a block has ended, unless a bar shows the progress.
     pub fn end_of_block(&self, block: impl fmt::Display) {
         if self.bar.is_hidden() {
             let (done, all) = (self.bar.position(), self.bar.length().unwrap_or(0));
@@ -59,12 +60,12 @@ impl Progress {
         }
     }
 
-    /// Prints with the bar out of the way.
+    /// Calls `print` while the bar is hidden.
     pub fn aside<R>(&self, print: impl FnOnce() -> R) -> R {
         self.bar.suspend(print)
     }
 
-    /// Takes the bar away.
+    /// Removes the bar.
     pub fn end(&self) {
         self.bar.finish_and_clear();
     }
@@ -76,7 +77,7 @@ mod tests {
 
     use super::*;
 
-    /// What a terminal shows after `steps` more than the `done` of ten.
+    /// Returns what a terminal shows after `steps` further steps, when `done` of ten were done before.
     fn shown(done: usize, steps: usize) -> String {
         let terminal = InMemoryTerm::new(4, 80);
         let target = ProgressDrawTarget::term_like(Box::new(terminal.clone()));

@@ -1,4 +1,4 @@
-//! `comity-lab record`: the task graph of a real run, in a file, for the simulator.
+//! `comity-lab record`: writes the task graph of a real run to a file, for the simulator.
 
 mod command;
 pub mod kernel;
@@ -84,7 +84,8 @@ pub struct Arguments {
     json: bool,
 }
 
-/// The factors that a command line wants of a graph: those that it says, or those to the kernel that it names.
+/// Returns the factors that the option `--scale` requests for a graph: either the listed factors, or those that scale
+/// the recorded kernel to the named one.
 fn factors(graph: &Graph, text: &str) -> Result<Scale, String> {
     let is_kernel = |name: &str| catalog::ROWS.iter().any(|row| row.name == name);
     let recorded = &printable(&graph.about.program);
@@ -138,10 +139,10 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     tell(&graph, None, Some(&rounds), arguments.json)
 }
 
-/// The recording in a file.
+/// Reads a recording from a file.
 ///
 /// # Errors
-/// Says in a sentence why there is none.
+/// If the file cannot be read or contains no recording; the error is a sentence that says why.
 pub fn read(path: &Path) -> Result<Graph, String> {
     let file = File::open(path).map_err(|error| error.to_string())?;
     if file.metadata().is_ok_and(|found| found.is_dir()) {
@@ -150,14 +151,14 @@ pub fn read(path: &Path) -> Result<Graph, String> {
     Graph::read(&mut BufReader::new(file))
 }
 
-/// What was measured in each round, in nanoseconds.
+/// The measurements of each round, in nanoseconds.
 pub struct Rounds {
     plain: Vec<u64>,
     recorded: Vec<u64>,
     work: Vec<u64>,
 }
 
-/// The recording with the median work, with the medians of both times.
+/// Returns the recording with the median work; its two times are the medians over the rounds.
 fn choose(plain: Vec<u64>, mut graphs: Vec<Graph>) -> (Graph, Rounds) {
     graphs.sort_by_key(|graph| graph.measure(0).work);
     let rounds = Rounds {
@@ -214,7 +215,7 @@ fn tell(graph: &Graph, scale: Option<Scale>, rounds: Option<&Rounds>, json: bool
     }))
 }
 
-/// (T_recorded − T_plain) / T_plain. `None`: the plain run is not known.
+/// Returns (T_recorded − T_plain) / T_plain, or `None` if the time of the plain run is unknown.
 fn slowdown(about: &About) -> Option<f64> {
     (about.plain_ns > 0).then(|| about.recorded_ns as f64 / about.plain_ns as f64 - 1.0)
 }
@@ -234,7 +235,7 @@ fn table(graph: &Graph, scale: Option<Scale>, found: Measures, leaves: Leaves, r
         }
     };
     row("work T₁", in_words(found.work) + &ranged(rounds.map(|rounds| &rounds.work)));
-    // Of the input that was recorded.
+    // These times belong to the recorded input, so they do not apply to a scaled graph.
     let is_as_it_ran = scale.is_none();
     if about.plain_ns > 0 && is_as_it_ran {
         row("the serial run, not recorded", in_words(about.plain_ns) + &ranged(rounds.map(|rounds| &rounds.plain)));
@@ -277,62 +278,63 @@ fn in_words(ns: u64) -> String {
     format!("{:.3?}", Duration::from_nanos(ns))
 }
 
-/// `comity-record/1`: one `comity-lab record`.
+/// The report of one `comity-lab record`, in schema `comity-record/1`.
 #[derive(Debug, Serialize)]
 struct RecordReport {
-    /// `comity-record/1`.
+    /// The schema: `comity-record/1`.
     schema: &'static str,
-    /// Where this command ran; a recording that is only shown may be of another machine.
+    /// The machine on which this command ran. A recording that is only shown may come from another machine.
     machine: Machine,
-    /// With what.
+    /// The versions of the software.
     versions: Versions,
-    /// What was recorded.
+    /// The program that was recorded.
     name: String,
-    /// For so many workers.
+    /// The number of workers that the program was recorded for.
     workers: u32,
-    /// The factors by which it is scaled in what follows, where it is; plain runs are those of the recorded input.
+    /// The factors by which the graph was scaled, if it was. Times of plain runs belong to the recorded input.
     scale: Option<Scale>,
-    /// Tasks shorter than this, in nanoseconds, are part of their parents, or several of one fork are one.
+    /// The merge length in nanoseconds. Tasks shorter than this are part of their parents, or several of one fork are
+    /// one.
     merge_ns: u64,
-    /// What reading the clock costs, in nanoseconds, which is in no length.
+    /// The cost of reading the clock, in nanoseconds, which is subtracted from all lengths.
     clock_ns: u64,
     /// T₁ of the recording.
     work_s: f64,
-    /// T∞ of what unfolds from it.
+    /// T∞ of the graph that unfolds from the recording.
     span_s: f64,
     /// T∞ of the run as it was, before any task was merged.
     recorded_span_s: f64,
-    /// T₁/T∞.
+    /// The parallelism T₁/T∞.
     parallelism: f64,
-    /// How many tasks unfold,
+    /// The number of tasks that unfold.
     tasks: u64,
-    /// and how many joins were merged into stretches.
+    /// The number of joins that were merged into stretches.
     merged_joins: u64,
-    /// How many tasks are kept, equal ones once.
+    /// The number of tasks that are kept, with equal ones counted once.
     kept_tasks: usize,
-    /// Tasks that fork nothing.
+    /// The number of tasks that fork nothing.
     leaves: u64,
-    /// Their tenth, median and ninth decile, and the longest, in nanoseconds.
+    /// The lengths of leaves in nanoseconds: first decile, median, ninth decile, longest.
     leaf_ns: [u64; 4],
-    /// Processor time of the serial run that is not recorded; 0: not known.
+    /// Processor seconds of the serial run that is not recorded; 0 if unknown.
     plain_s: f64,
-    /// (T_recorded − T_plain) / T_plain.
+    /// The slowdown by recording, (T_recorded − T_plain) / T_plain.
     slowdown: Option<f64>,
-    /// Over the rounds; `null` of a recording that is only shown.
+    /// The plain runs over the rounds; `null` for a recording that is only shown.
     plain: Option<Spread>,
-    /// The same of the recorded run,
+    /// The recorded runs over the rounds; `null` for a recording that is only shown.
     recorded: Option<Spread>,
-    /// and of the recordings' work.
+    /// The work of the recordings over the rounds; `null` for a recording that is only shown.
     work: Option<Spread>,
 }
 
-/// The median of some numbers, and between which they are.
+/// The median of some numbers, and their range.
 #[derive(Clone, Copy, Debug, Serialize)]
 struct Spread {
-    /// Of an even number the upper of the two.
+    /// The median; for an even number of values, the upper one of the middle two.
     median: f64,
-    /// The least.
+    /// The smallest value.
     least: f64,
-    /// The largest.
+    /// The largest value.
     most: f64,
 }

@@ -1,4 +1,4 @@
-//! `comity-lab report`: what was measured, simulated and traced, as one page that needs nothing but a browser.
+//! `comity-lab report`: shows measurements, simulations and traces on one page that needs only a browser.
 
 mod chart;
 mod command;
@@ -85,7 +85,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
 }
 
-/// In the order of the files. All timelines have one section, where the first of them is.
+/// Returns the sections in the order of the files. All timelines are in one section, at the place of the first one.
 fn sections(inputs: &[Input]) -> Vec<Section> {
     let mut traces: Vec<&trace::Trace> = inputs.iter().filter_map(Input::as_trace).collect();
     let mut sections = Vec::new();
@@ -97,7 +97,7 @@ fn sections(inputs: &[Input]) -> Vec<Section> {
             Input::Sweep(file, sweep) => sections.push(simulation::sweep::section(&id, file, sweep)),
             Input::Reproduction(file, report) => sections.push(reproduction::section(&id, file, report)),
             Input::Command(file, report) => sections.push(command::section(&id, file, report)),
-            // The section of the first timeline has them all.
+            // The section of the first timeline contains all of them.
             Input::Trace(_) if traces.is_empty() => {}
             Input::Trace(_) => sections.push(trace::section(&std::mem::take(&mut traces))),
         }
@@ -105,7 +105,7 @@ fn sections(inputs: &[Input]) -> Vec<Section> {
     sections
 }
 
-/// Refuses a page that would replace what is to be shown, by whatever name.
+/// Refuses a page that would replace one of the files to be shown, even under another name.
 fn spare_the_inputs(out: &Path, files: &[PathBuf]) -> Result<(), Failure> {
     let identity = |path: &Path| fs::metadata(path).ok().map(|found| (found.dev(), found.ino()));
     for (nth, file) in files.iter().enumerate() {
@@ -121,10 +121,11 @@ fn spare_the_inputs(out: &Path, files: &[PathBuf]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// `report --out a.json b.json` forgets the page's name; a.json may have cost hours.
+/// Refuses to replace a file that is not a page. In `report --out a.json b.json` the user forgot the page's name, and
+/// `a.json` may have taken hours.
 fn spare_what_is_no_page(path: &Path) -> Result<(), Failure> {
     let mut start = Vec::new();
-    // What cannot be read is no page that can be recognised.
+    // A file that cannot be read is refused too, because it cannot be recognised as a page.
     let read = File::open(path).and_then(|file| file.take(1024).read_to_end(&mut start));
     match read {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),

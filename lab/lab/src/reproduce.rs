@@ -1,7 +1,7 @@
-//! `comity-lab reproduce`: a paper's experiments, beside what the paper claims.
+//! `comity-lab reproduce`: repeats a paper's experiments and compares the results with the paper's claims.
 //!
-//! `comity-papers` has the papers and says what comes out of them. Here are the arguments that all of them take, the
-//! runs, files and pictures.
+//! `comity-papers` contains the papers and judges their results. This file contains the arguments that all papers
+//! take, the runs, the files and the pictures.
 
 mod real;
 
@@ -26,7 +26,7 @@ pub struct Arguments {
     paper: Paper,
 }
 
-/// A paper, and what was asked of it.
+/// A paper, with its arguments on the command line.
 struct Paper {
     row: Row<Sweep>,
     matches: ArgMatches,
@@ -47,7 +47,7 @@ fn rows() -> [Row<Sweep>; 6] {
     papers::<Sweep, real::ThisMachine>()
 }
 
-/// The command of a paper.
+/// Returns the command of a paper.
 fn command(row: &Row<Sweep>) -> Command {
     let Row { name, title, about, schema, draws, .. } = *row;
     let json = Arg::new("json").long("json").action(ArgAction::SetTrue);
@@ -56,7 +56,7 @@ fn command(row: &Row<Sweep>) -> Command {
         .arg(json.help(format!("Print JSON (schema {schema})")))
         .arg(plot.help(format!("Draw each {draws} into this folder, as SVG; --out draws them too")));
     let command = Options::augment_args(command);
-    // What was added last has said what it is about.
+    // The description comes last, because the arguments added before it bring one of their own.
     command.about(title).long_about(format!("{title}\n\n{about}")).after_help(row.examples)
 }
 
@@ -100,7 +100,7 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
     }
 }
 
-/// Prints a report, and files and draws it in `out`; draws it in `plot`, too.
+/// Prints a report, files and draws it in `out`, and draws it in `plot` too.
 fn present(report: Report, json: bool, out: Option<&Path>, plot: Option<&Path>) -> Result<(), Failure> {
     if let Some(out) = out {
         write(&out.join("result.json"), &report.json)?;

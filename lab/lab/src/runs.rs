@@ -1,8 +1,8 @@
 //! Many independent runs: on all cores, filed one by one, divided among machines.
 //!
-//! With a folder, each run that is done is a line of a file there, so an interrupted sweep goes on where it was.
-//! With `--shard i/n` only every n-th run is done; `--merge` takes the files of all shards, from one folder or
-//! several. What comes out is the same, whichever command did which runs on how many threads.
+//! With a folder, each completed run is a line of a file there, so an interrupted sweep can continue. With
+//! `--shard i/n` only every n-th run is done; `--merge` takes the files of all shards, from one folder or several.
+//! The results are the same, whichever command did which runs on how many threads.
 
 use std::fmt;
 use std::fs;
@@ -39,25 +39,25 @@ pub struct Options {
     pub workers: Option<u16>,
 }
 
-/// One part of a sweep.
+/// A part of a sweep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shard {
-    /// Which shard, from 0.
+    /// The index of the shard, from 0.
     nth: usize,
     of: usize,
 }
 
 impl Shard {
-    /// The `nth` of so many, from 1.
+    /// Makes shard `nth` of `of` shards, counted from 1.
     ///
     /// # Panics
-    /// If there is none.
+    /// If `nth` is 0 or greater than `of`.
     pub fn new(nth: usize, of: usize) -> Shard {
         assert!((1..=of).contains(&nth), "shard {nth} of {of}");
         Shard { nth: nth - 1, of }
     }
 
-    /// Its part of a file's name.
+    /// Returns the shard's part of a file's name.
     pub fn name(self) -> String {
         format!("{}-of-{}", self.nth + 1, self.of)
     }
@@ -90,16 +90,16 @@ impl FromStr for Shard {
     }
 }
 
-/// Does the runs.
+/// A command's runs, and the pool that does them.
 pub struct Sweep {
     options: Options,
-    /// What all runs depend on: files of other settings are refused.
+    /// The settings that all runs depend on; files of other settings are refused.
     setting: String,
     pool: comity::ThreadPool,
 }
 
 impl Sweep {
-    /// A sweep of runs that are told by `setting` and their number alone. The results' folder is made.
+    /// Makes a sweep whose runs depend only on `setting` and their number. Also makes the results' folder.
     pub fn new(options: Options, setting: String) -> Result<Sweep, Failure> {
         if let Some(out) = &options.out {
             Filing::folder(out)?;
@@ -118,17 +118,17 @@ impl Sweep {
         Ok(Sweep { options, setting, pool })
     }
 
-    /// The folder for results.
+    /// Returns the folder for results.
     pub fn out(&self) -> Option<&Path> {
         self.options.out.as_deref()
     }
 
-    /// The shard that is done here, if not all.
+    /// Returns the shard that this command does, if it does not do all runs.
     pub fn shard(&self) -> Option<Shard> {
         self.options.shard
     }
 
-    /// What to say where the runs of other shards are missing.
+    /// Returns the message for a command that does only its shard.
     pub fn elsewhere(&self) -> String {
         let shard = self.shard().map_or_else(String::new, |shard| shard.to_string());
         format!(
@@ -136,7 +136,7 @@ impl Sweep {
         )
     }
 
-    /// The name of this sweep's own file: shards may have one folder.
+    /// Returns the name of this sweep's own file. Shards can share a folder, so their files have different names.
     fn file(&self, name: &str) -> String {
         match self.shard() {
             Some(shard) => format!("{name}{SHARD}{}.jsonl", shard.name()),
@@ -149,7 +149,7 @@ impl Sweep {
     }
 }
 
-/// Between the name of an experiment's part and the shard, in the name of a file.
+/// The text between the name of an experiment's part and the shard, in the name of a file.
 const SHARD: &str = ".shard-";
 
 impl Runner for Sweep {
@@ -169,7 +169,7 @@ impl Runner for Sweep {
 }
 
 impl Sweep {
-    /// Does the runs as [`Runner::run`] does, and refuses filed outcomes in which `check` finds something wrong.
+    /// Does the runs as [`Runner::run`] does, and refuses a filed outcome if `check` finds an error in it.
     pub fn run_checked<R, W>(&self, name: &str, runs: usize, work: W, check: Check<'_, R>) -> Result<Vec<R>, Stop>
     where
         R: Serialize + DeserializeOwned + Send + Sync,
@@ -189,10 +189,10 @@ impl Sweep {
         let file = match self.out() {
             Some(out) => {
                 let folder = out.join(RUNS);
-                // An engine may start a shard again before the killed one has ended.
+                // An engine can start a shard again before the killed one has ended.
                 let meanwhile = if self.shard().is_some() { Meanwhile::Wait } else { Meanwhile::Refuse };
                 let own = Filing::open(&folder.join(self.file(name)), &header, &outcomes, check, meanwhile)?;
-                // What shards have filed there is done.
+                // The runs that shards have filed there are done.
                 if self.shard().is_none() {
                     read(&folder, name, &header, &outcomes, check)?;
                 }
@@ -218,7 +218,7 @@ impl Sweep {
         self.pool.install(|| {
             comity::for_range(0..ours.len(), 1, |part| {
                 for run in part.map(|nth| ours[nth]) {
-                    // What could not be filed would be lost.
+                    // After a failure to file, the outcomes of further runs would be lost.
                     if failure.lock().expect("no run panics with it").is_some() {
                         return;
                     }
@@ -243,7 +243,7 @@ impl Sweep {
     }
 }
 
-/// Takes what a folder's files have, the whole sweep's and those of shards.
+/// Takes the outcomes in a folder's files: the file of the whole sweep, and the files of shards.
 fn read<R: DeserializeOwned>(
     folder: &Path,
     name: &str,
@@ -330,7 +330,7 @@ mod tests {
         let all: Vec<&Path> = folders.iter().map(|folder| folder.path()).collect();
         assert!(squares(&sweep(None, None, &all), 10).ok().unwrap() == expected(10));
         let two = sentence(squares(&sweep(None, None, &all[..2]), 10));
-        // All in one folder, and then the whole, which has nothing left to do.
+        // All shards file in one folder. The whole sweep in this folder then has nothing left to do.
         let one = tempfile::tempdir().unwrap();
         for nth in 1..=3 {
             let shard = sweep(Some(one.path()), Some(&format!("{nth}/3")), &[]);

@@ -1,8 +1,8 @@
-//! The other side of a co-run: one program in its own process, told by the command when to run.
+//! The child process of a co-run: one program, which runs when the command orders it.
 //!
-//! Orders come on standard input, a line each: `go N` runs N rounds, `go` runs until the end. Answers go to standard
-//! output, a JSON object per line: [`Event`]. The end of the input is the order to end, at once; it also comes when
-//! the command dies, whatever it died of.
+//! Orders come on standard input, one per line: `go N` runs N rounds, `go` runs until the end. Answers go to standard
+//! output, one JSON object per line: [`Event`]. The end of the input is the order to end at once. It also comes when
+//! the command dies, for any reason.
 
 use std::io::{self, BufRead, Write};
 use std::process::{Command, Stdio, exit};
@@ -22,7 +22,7 @@ use crate::backend::{Backend, BackendName};
 use crate::trial::Round;
 use crate::trial::Trial;
 
-/// How long a command has to end of its own accord when the co-run is over.
+/// The time that a command has to end after it was asked to, when the co-run is over.
 pub const COMMAND_GRACE: Duration = Duration::from_secs(1);
 
 /// Runs one program of a co-run; started by `comity-lab corun`
@@ -54,15 +54,15 @@ pub struct Arguments {
     pub shell: Option<String>,
 }
 
-/// What a program's process tells the command.
+/// A message of a program's process to the command.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Event {
-    /// The program can run, and has run once where that warms it up.
+    /// The program can run, and has run once if it needs a run to warm up.
     Ready,
-    /// It has run once more.
+    /// The program has run one more round.
     Round(Round),
-    /// It cannot run, or did not succeed; a sentence without the program's name. The process ends.
+    /// The program cannot run, or has failed; a sentence without the program's name. The process ends.
     Failed(String),
 }
 
@@ -86,7 +86,8 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
         Some(text) => {
             let shell = Arc::new(Shell { text: text.clone(), execution: Mutex::new(None) });
             process::adopt_orphans().map_err(|error| cannot("adopt orphans", error))?;
-            // No death signal here: this process must live on to end its command. The end of the input tells it to.
+            // This process has no death signal: it must outlive the command to end the shell command. The end of its
+            // input orders the end.
             let mut signals =
                 Signals::new([SIGTERM, SIGINT, SIGHUP]).map_err(|error| cannot("listen to signals", error))?;
             let ended = Arc::clone(&shell);
@@ -98,7 +99,7 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
     }
 }
 
-/// Obeys orders until the process is ended from outside.
+/// Follows orders until another process ends this one.
 fn serve<E>(orders: &Receiver<usize>, prepare: impl FnOnce() -> Result<E, String>) -> Result<(), Failure>
 where
     E: FnMut() -> Result<Round, String>,
@@ -129,7 +130,7 @@ fn tell(event: &Event) -> Result<(), Failure> {
         .map_err(|error| Failure::Run(format!("cannot report to the command: {error}")))
 }
 
-/// Passes orders on, as numbers of rounds; calls `end` at the end of the input, or at an order that it does not know.
+/// Forwards orders as numbers of rounds. Calls `end` at the end of the input, or at an unknown order.
 fn listen(end: impl FnOnce() + Send + 'static) -> Receiver<usize> {
     let (send, orders) = mpsc::channel();
     std::thread::spawn(move || {
@@ -152,7 +153,8 @@ fn parse_order(line: &str) -> Option<usize> {
     }
 }
 
-/// A kernel that has run once: the first run pays for fresh pages and starting threads, which is no policy's doing.
+/// Prepares a kernel and runs it once. The first run includes the costs of new pages and of starting threads, which
+/// do not depend on the policy.
 fn prepare_kernel(arguments: &Arguments) -> Result<impl FnMut() -> Result<Round, String> + use<>, String> {
     let name = arguments.kernel.as_deref().unwrap_or_default();
     let backend = Backend::new(arguments.backend, arguments.policy).map_err(Failure::into_sentence)?;
@@ -161,10 +163,10 @@ fn prepare_kernel(arguments: &Arguments) -> Result<impl FnMut() -> Result<Round,
     Ok(move || trial.run(false).map(|shown| shown.round).map_err(Failure::into_sentence))
 }
 
-/// A shell command, executed over and over.
+/// A shell command that is executed repeatedly.
 struct Shell {
     text: String,
-    /// The leader of the execution under way. The thread that holds the lock decides whether another one starts.
+    /// The leader of the running execution. The thread that holds the lock decides whether another one starts.
     execution: Mutex<Option<u32>>,
 }
 
@@ -173,7 +175,7 @@ impl Shell {
         self.execution.lock().expect("no thread panics while holding the lock")
     }
 
-    /// One execution, in a process group of its own. What it leaves behind in that group is killed.
+    /// Executes the command once, in a process group of its own. Processes that it leaves in that group are killed.
     fn execute(&self) -> Result<Round, String> {
         let mut command = Command::new("/bin/sh");
         command.args(["-c", &self.text]).stdin(Stdio::null()).stdout(Stdio::null());
@@ -186,7 +188,7 @@ impl Shell {
         drop(execution);
         let ended = process::wait_and_end_group(leader);
         let seconds = start.elapsed().as_secs_f64();
-        // Blocks for ever where the end has been ordered: then nothing of this is to be told.
+        // After an order to end, this blocks forever, so that nothing is reported about this execution.
         *self.lock() = None;
         let (status, usage) = ended.map_err(|error| format!("cannot be waited for: {error}"))?;
         if !status.success() {
@@ -203,7 +205,7 @@ impl Shell {
         })
     }
 
-    /// Ends the execution under way, every descendant, and this process.
+    /// Ends the running execution, every descendant, and this process.
     fn end(&self) {
         let execution = self.lock();
         if let Some(leader) = *execution {

@@ -1,4 +1,4 @@
-//! `comity-lab simulate`: a machine that one does not have.
+//! `comity-lab simulate`: runs a scenario on a simulated machine.
 
 mod conversations;
 mod csv;
@@ -97,13 +97,13 @@ pub struct Arguments {
 }
 
 impl Arguments {
-    /// Whether the first run is done alone.
+    /// True if the command does only the first run, to observe it.
     fn is_observed(&self) -> bool {
         self.record.is_some() || self.timeline.is_some()
     }
 }
 
-/// Whether the scenario can be run, with all that is varied.
+/// Checks that the scenario can run, with all varied settings.
 pub fn check(arguments: &Arguments) -> Result<(), Failure> {
     let path = arguments.scenario.as_deref().expect("there is a scenario");
     read(path, arguments, &mut Recordings::beside(path)).map(|_points| ())
@@ -136,7 +136,7 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
     let sweep = Sweep::new(arguments.sweep, setting)?;
     let run = |run| {
         let (point, nth) = points.of_run(run);
-        // What is wrong in the simulator itself is not filed as an outcome.
+        // An error in the simulator itself is not filed as an outcome.
         point.scenario.run(nth, arguments.check_every, None).unwrap_or_else(|what| panic!("please report it: {what}"))
     };
     let check = |run, outcome: &Outcome| {
@@ -154,7 +154,7 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
     results.tell(&points, &runs, sweep.out())
 }
 
-/// Looks whether an outcome has the seed of the `nth` run, and the programs that come in it, each at its time.
+/// Checks that an outcome has the seed of the `nth` run, and the programs of that run, each at its time.
 fn is_of_run(written: &Written, nth: u64, outcome: &Outcome) -> Result<(), String> {
     let seed = written.seed.wrapping_add(nth);
     if outcome.seed != seed {
@@ -164,7 +164,7 @@ fn is_of_run(written: &Written, nth: u64, outcome: &Outcome) -> Result<(), Strin
     let mut expected: Vec<(u64, usize)> =
         each.flat_map(|(nth, one)| (0..one.count).map(move |later| (one.at + later * one.every, nth))).collect();
     expected.sort_unstable();
-    // On a host, also those that would have come after the end.
+    // On a host, an outcome also has programs that would have begun after the end.
     if written.machine.model != Model::Host {
         expected.retain(|(at, _)| *at <= outcome.steps);
     }
@@ -188,7 +188,7 @@ fn read(
     Ok((written, points))
 }
 
-/// The first run, with what was asked for written to files.
+/// Does the first run, and writes the requested observations to files.
 fn observed(scenario: &Scenario, arguments: &Arguments) -> Result<Outcome, Failure> {
     let Arguments { record, timeline, check_every, .. } = arguments;
     if scenario.written().machine.model != Model::Host {
@@ -210,7 +210,7 @@ fn observed(scenario: &Scenario, arguments: &Arguments) -> Result<Outcome, Failu
     Ok(outcome)
 }
 
-/// Where the results go.
+/// The forms and places of the results.
 struct Results {
     json: bool,
     csv: Option<ResultFile>,
@@ -256,7 +256,7 @@ impl Runs<'_> {
 }
 
 impl Results {
-    /// Looks whether they can be written, before anything runs.
+    /// Checks that the results can be written, before anything runs.
     fn check(Arguments { json, csv, plot, .. }: &Arguments, points: &Points) -> Result<Results, Failure> {
         let csv = csv.as_deref().map(|path| ResultFile::check(path, "--csv")).transpose()?;
         if *json && csv == Some(ResultFile::Standard) {
@@ -266,7 +266,7 @@ impl Results {
         Ok(Results { json: *json, csv, plot })
     }
 
-    /// Writes and prints what came of the runs of each point.
+    /// Writes and prints the outcomes of the runs of each point.
     fn tell(&self, points: &Points, runs: &[Vec<Outcome>], out: Option<&Path>) -> Result<(), Failure> {
         let report = if self.json || out.is_some() { report(points, runs) } else { String::new() };
         if let Some(out) = out {

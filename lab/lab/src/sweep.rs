@@ -1,7 +1,7 @@
-//! `comity-lab sweep`: what a file lists, on this machine or as an array of tasks on a cluster.
+//! `comity-lab sweep`: runs everything that a file lists, on this machine or as an array of tasks on a cluster.
 //!
-//! The engine queues the shards, places them and starts those again that lost their machines. This verb builds the
-//! array, waits for it, and merges what the shards filed: the results have the same bytes as those of a run here.
+//! The engine queues the shards, places them and restarts those that lost their machines. This verb builds the array,
+//! waits for it, and merges what the shards filed. The results have the same bytes as those of a run on one machine.
 
 mod engine;
 mod file;
@@ -57,11 +57,11 @@ pub struct Arguments {
 /// Runs the verb.
 pub fn run(arguments: Arguments) -> Result<(), Failure> {
     let Arguments { file, engine, shard, merge, workers } = arguments;
-    // A task may have another current folder.
+    // A task can have another current folder.
     let file = path::absolute(&file).unwrap_or(file);
     let campaign = Campaign::read(&file)?;
     let parts = part::parts(&campaign)?;
-    // What is wrong with the last part is said before the first has run.
+    // An error in the last part is reported before the first part has run.
     parts.iter().try_for_each(Part::check)?;
     match (shard, engine) {
         (Some(shard), _) => each(&parts, |part| part.run(&Role::Shard(shard), workers)),
@@ -85,7 +85,7 @@ fn each(parts: &[Part], mut run: impl FnMut(&Part) -> Result<(), Failure>) -> Re
     Ok(())
 }
 
-/// Has an engine do the shards that are not done, and merges all.
+/// Lets an engine do the shards that are not done, and merges all shards.
 fn on_a_cluster(file: &Path, campaign: &Campaign, parts: &[Part], engine: Engine) -> Result<(), Failure> {
     let shards = missing(campaign, parts);
     if !shards.is_empty() {
@@ -99,7 +99,7 @@ fn on_a_cluster(file: &Path, campaign: &Campaign, parts: &[Part], engine: Engine
     each(parts, |part| part.run(&Role::Merge(vec![part.out.clone()]), None))
 }
 
-/// The shards that have not ended well, from 1.
+/// Returns the shards that have not ended successfully, counted from 1.
 fn missing(campaign: &Campaign, parts: &[Part]) -> Vec<usize> {
     let is_done = |nth: usize| {
         let shard = Shard::new(nth, campaign.shards);

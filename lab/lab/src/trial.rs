@@ -1,4 +1,4 @@
-//! A prepared kernel on a started backend: what `kernel` and the processes of a co-run have in common.
+//! A prepared kernel on a started backend, for `kernel` and for the processes of a co-run.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -16,11 +16,11 @@ pub struct Trial {
     started: Started,
 }
 
-/// A round, and what the kernel had to show.
+/// A round, and the output that the kernel had to show.
 pub struct Shown {
     /// The round.
     pub round: Round,
-    /// What and where.
+    /// The output that the kernel had to show, and where it is.
     pub presented: Option<String>,
 }
 
@@ -31,7 +31,7 @@ impl Trial {
         Ok(Trial { name: name.to_owned(), program, started: backend.start(workers)? })
     }
 
-    /// Runs once. With `present`, the kernel may also write what a person would look at.
+    /// Runs the kernel once. With `present`, the kernel may also write output for people.
     pub fn run(&self, present: bool) -> Result<Shown, Failure> {
         let run = catch_unwind(AssertUnwindSafe(|| self.program.run(&self.started, present)))
             .map_err(|_| Failure::Run(format!("{} panicked; its message is above", self.name)))?;
@@ -49,22 +49,22 @@ impl Trial {
     }
 }
 
-/// One execution of a program. Also what the processes of a co-run tell the command.
+/// An execution of a program. The processes of a co-run send it to the command.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Round {
-    /// Wall-clock time. Of a kernel: of the computation alone; of a command: from its start to its end.
+    /// Wall-clock seconds: of a kernel's computation alone, or of a command from its start to its end.
     pub seconds: f64,
-    /// Whether the result was right.
+    /// True if the result was right.
     pub verified: bool,
-    /// What it was compared with.
+    /// The result, and the expected result.
     pub detail: String,
-    /// Processor time of all threads. A kernel's check is not in it.
+    /// Processor seconds of all threads, without the check of a kernel's result.
     pub cpu_s: f64,
     /// Context switches because a thread waited.
     pub voluntary_switches: u64,
     /// Context switches because the kernel took the core away.
     pub involuntary_switches: u64,
-    /// What the workers did; Comity only.
+    /// The counters of the workers, under Comity only.
     pub counters: Option<Counters>,
 }
 
@@ -73,25 +73,25 @@ pub struct Round {
 pub struct Counters {
     /// Attempts to steal.
     pub steal_attempts: u64,
-    /// Those that took a task.
+    /// Attempts to steal that took a task.
     pub steals: u64,
-    /// Times that a worker offered its core.
+    /// The number of times that a worker offered its core.
     pub yields: u64,
-    /// Times that a worker went to sleep.
+    /// The number of times that a worker went to sleep.
     pub sleeps: u64,
-    /// Workers woken by others.
+    /// The number of workers that others woke.
     pub wakeups: u64,
-    /// Workers that had what was left of a thief's time slice.
+    /// The number of times that a worker got the rest of a thief's time slice.
     #[serde(default)]
     pub accelerations: u64,
-    /// Those that a thief would have given it to, by the reason why it was refused.
+    /// The number of refused accelerations, by the reason for the refusal.
     #[serde(default)]
     pub refused: Refused,
-    /// Time with a task, over all workers.
+    /// Seconds with a task, over all workers.
     pub busy_s: f64,
-    /// Time awake without a task, over all workers.
+    /// Seconds awake without a task, over all workers.
     pub thief_s: f64,
-    /// Time asleep, over all workers.
+    /// Seconds asleep, over all workers.
     pub asleep_s: f64,
 }
 
@@ -112,26 +112,26 @@ impl From<WorkerCounters> for Counters {
     }
 }
 
-/// How often a worker was not accelerated, by reason (see `comity::Refusal`).
+/// The number of times that a worker was not accelerated, by reason (see `comity::Refusal`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Refused<N = u64> {
-    /// A virtual CPU was meant, and no hypervisor takes part.
+    /// The thief would have accelerated a virtual CPU, and there is no hypervisor.
     pub no_hypervisor: N,
     /// The worker ran, or had not been off its core for long enough.
     pub running: N,
-    /// It waited in a system call.
+    /// The worker waited in a system call.
     pub blocked: N,
-    /// It had been pulled to another core, and had not run since.
+    /// The worker had been pulled to another core, and had not run since.
     pub pulled: N,
-    /// Another thief accelerated it.
+    /// Another thief accelerated the worker.
     pub taken: N,
     /// The thief was accelerated itself.
     pub chain: N,
-    /// It ran on another NUMA node.
+    /// The worker ran on another NUMA node.
     pub other_node: N,
-    /// It may not run on the thief's core.
+    /// The worker may not run on the thief's core.
     pub mask: N,
-    /// The kernel did not let it be moved.
+    /// The kernel did not allow the worker to be moved.
     pub kernel: N,
 }
 

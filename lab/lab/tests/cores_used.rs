@@ -1,21 +1,22 @@
-//! No core idles while a member of the core table has work: `comity-lab bench use`, short, with its counts bounded.
+//! Checks that no core idles while a member of the core table has work: a short `comity-lab bench use` with bounds.
 //!
-//! A test binary of its own: beside other tests no core would be idle whatever the members did. Only idle time is
-//! bounded, which whatever else runs on the machine can only make less.
+//! It is a separate test binary, because together with other tests no core would be idle whatever the members did.
+//! Only idle time is bounded: other programs on the machine can only reduce it.
 
 use std::time::Duration;
 
 use serde_json::Value;
 
-/// The part of the cores' time that may be idle with a table and would not be without. While shares were counted in
+/// The largest fraction of the cores' time that may be idle only because of the table. While shares were counted in
 /// workers awake, eight of the scenarios had 12 % or more.
 const IDLE: f64 = 0.10;
 
-/// How long each scenario is measured, in seconds, and then each that is above the bound. Where four share two cores
-/// the mean is up to 6 %. A second's measurement spreads by 3 % around it, one of 16 seconds by 1 %.
+/// The measuring times in seconds: of each scenario, and then of each scenario above the bound. In the scenario of
+/// four programs on two cores, the mean is up to 6 %. A measurement of one second spreads by 3 % around it, one of 16
+/// seconds by 1 %.
 const SECONDS: [&str; 3] = ["1", "4", "16"];
 
-/// Measures some scenarios, or all, for so long and returns what is said of each.
+/// Measures the named scenarios, or all if there are none, for `seconds` each, and returns their reports.
 fn scenarios(names: &[String], seconds: &str) -> Vec<Value> {
     let mut command = assert_cmd::cargo::cargo_bin_cmd!("comity-lab");
     command.timeout(Duration::from_secs(600)).args(["bench", "use", "--seconds", seconds, "--rounds", "1", "--json"]);
@@ -33,7 +34,7 @@ fn scenarios(names: &[String], seconds: &str) -> Vec<Value> {
     scenarios
 }
 
-/// The part of the cores' time that was idle for the table's sake; 0 where nothing was measured.
+/// Returns the fraction of the cores' time that was idle because of the table; 0 if the scenario was skipped.
 fn idle(scenario: &Value) -> f64 {
     let measured = &scenario["measured"];
     if measured.is_null() {

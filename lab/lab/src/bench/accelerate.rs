@@ -1,4 +1,4 @@
-//! `comity-lab bench accelerate`: how much of their time thieves pass on to the one worker that has a task.
+//! `comity-lab bench accelerate`: measures how much of their time thieves pass to the only worker that has a task.
 
 use std::fmt::Display;
 use std::path::Path;
@@ -83,10 +83,10 @@ impl Role {
     }
 }
 
-/// Both run for so long before anything is counted.
+/// The time that both programs run before anything is counted.
 const SETTLES: Duration = Duration::from_millis(300);
 
-/// The longest that one answer takes.
+/// The longest time to wait for one answer.
 const TIMEOUT: Duration = Duration::from_secs(300);
 
 #[derive(Serialize, Deserialize)]
@@ -95,24 +95,24 @@ enum Answer {
     Counted(Counted),
 }
 
-/// Of a program, while it was counted.
+/// The rates of one program while it was counted.
 #[derive(Clone, Copy, Serialize, Deserialize)]
 struct Counted {
-    /// Processor seconds a second of the thread with the task.
+    /// Processor seconds per second of the thread with the task.
     busy: f64,
-    /// Of all threads.
+    /// Processor seconds per second of all threads of the program.
     all: f64,
-    /// Accelerations a second.
+    /// Accelerations per second.
     accelerations: f64,
-    /// Accelerations refused a second, but for those of virtual CPUs.
+    /// Refused accelerations per second, except those refused because there is no hypervisor.
     refused: f64,
 }
 
-/// One contestant in a round.
+/// The result of one contestant in a round.
 #[derive(Serialize, Deserialize)]
 struct Measured {
     program: Counted,
-    /// Processor seconds a second.
+    /// Processor seconds per second of the neighbour.
     neighbour: f64,
 }
 
@@ -142,14 +142,14 @@ struct Report {
     rows: Vec<Row>,
 }
 
-/// Cores, each of the machine's being one.
+/// The result of one contestant. Processor time is in cores of the machine.
 #[derive(Serialize)]
 struct Row {
     contestant: String,
     grouping: &'static str,
-    /// The worker with the task: 1 is all that it can use.
+    /// The processor time of the worker with the task; it can use 1 core at most.
     busy: Quartiles,
-    /// The other workers.
+    /// The processor time of the other workers.
     thieves: Quartiles,
     neighbour: Quartiles,
     accelerations_per_s: Quartiles,
@@ -202,7 +202,7 @@ pub fn run(arguments: &Arguments, out: Option<&Path>) -> Result<(), Failure> {
     harness.run(measure, report)
 }
 
-/// Both programs, for one contestant's turn.
+/// Runs the contestant and the neighbour together, for one turn of the contestant.
 fn beside(contestant: Contestant, workers: u16, count_ms: u64) -> Result<Measured, Failure> {
     let folder: TempDir = tempfile::tempdir().map_err(|error| Failure::Run(format!("no temporary folder: {error}")))?;
     let mut children = Children::new(TIMEOUT);
@@ -300,14 +300,15 @@ fn spin(ends: &AtomicBool) {
     }
 }
 
-/// Counts for as long as it is told, each time, until its orders end.
+/// Reads orders, each a number of milliseconds, counts for that time, and answers; returns when there are no more
+/// orders.
 fn count(busy: impl Fn() -> Duration, pool: Option<&ThreadPool>) -> Result<(), Failure> {
     tell(&Answer::Ready)?;
     let all = || of_process(std::process::id()).unwrap_or_default();
     let counters = || pool.map(|pool| WorkerCounters::total(&pool.counters())).unwrap_or_default();
     while let Some(millis) = order().and_then(|order| order.parse::<u64>().ok()) {
-        // The clocks are read within the time that is counted: whatever comes between, no program has more cores
-        // than there are.
+        // The clocks are read within the time that is counted. A preemption between two of these calls thus cannot
+        // make a program appear to have more cores than the machine.
         let (began, before) = (Instant::now(), (busy(), all(), counters()));
         thread::sleep(Duration::from_millis(millis));
         let (after, lasted) = ((busy(), all()), began.elapsed().as_secs_f64());
@@ -323,7 +324,7 @@ fn count(busy: impl Fn() -> Duration, pool: Option<&ThreadPool>) -> Result<(), F
     Ok(())
 }
 
-/// The thread with the task has said which it is.
+/// Returns a clock of the thread with the task, after that thread has stored its id in `thread`.
 fn clock_of(thread: &AtomicI32) -> impl Fn() -> Duration {
     while thread.load(Ordering::Relaxed) == 0 {
         thread::sleep(Duration::from_millis(1));

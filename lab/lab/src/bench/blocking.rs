@@ -1,4 +1,4 @@
-//! `comity-lab bench blocking`: tasks that block, beside tokio and smol.
+//! `comity-lab bench blocking`: measures tasks that block, under Comity, tokio and smol.
 
 pub mod executor;
 #[cfg(feature = "peers")]
@@ -86,7 +86,7 @@ struct Report {
     figures: Arc<Vec<(Workload, u16, ResultFile)>>,
 }
 
-/// A backend at a point.
+/// The result of one backend at one point.
 #[derive(Serialize)]
 struct Row {
     workload: Workload,
@@ -94,17 +94,17 @@ struct Row {
     w_us: u32,
     workers: u16,
     backend: String,
-    /// Counted ones: fewer than were asked for where this is a part.
+    /// The number of counted rounds; smaller than the number requested if the run was interrupted.
     rounds: usize,
-    /// Whether it is the first once more.
+    /// True if this row is the second run of a backend, as a control.
     is_control: bool,
-    /// Wall-clock time over the ideal of the same point.
+    /// Wall-clock time divided by the ideal time of the same point.
     over_ideal: Quartiles,
-    /// Wall-clock time over the first backend's of the same round.
+    /// Wall-clock time divided by the first backend's time in the same round.
     over_first: Ratio,
-    /// Context switches of the process, in a thousand messages.
+    /// Context switches of the process per thousand messages.
     switches_per_1000: Quartiles,
-    /// Attempts to steal in a thousand messages, where that is told.
+    /// Attempts to steal per thousand messages, if the executor counts them.
     steal_attempts_per_1000: Option<Quartiles>,
 }
 
@@ -162,7 +162,7 @@ pub fn run(arguments: &Arguments, out: Option<&Path>) -> Result<(), Failure> {
     harness.run(measure, report)
 }
 
-/// A file for each workload and number of workers.
+/// Checks one output file for each workload and number of workers.
 fn figures(arguments: &Arguments, directory: &Path) -> Result<Vec<(Workload, u16, ResultFile)>, Failure> {
     std::fs::create_dir_all(directory).map_err(|error| {
         Failure::Usage(format!("cannot make the folder '{}': {error}; choose another --svg", directory.display()))
@@ -177,7 +177,7 @@ fn figures(arguments: &Arguments, directory: &Path) -> Result<Vec<(Workload, u16
 }
 
 impl Report {
-    /// Time over the ideal against the work per message, for the fewest and the most tasks.
+    /// Draws the time over the ideal against the work per message, for the smallest and the largest number of tasks.
     fn figure(&self, workload: Workload, workers: u16) -> Figure {
         let all = self.rows.iter().map(|row| row.n);
         let ends = [all.clone().min(), all.max()];
@@ -204,18 +204,18 @@ impl Report {
     }
 }
 
-/// A round at a point.
+/// The measurements of one round at one point.
 #[derive(Serialize, Deserialize)]
 struct Round {
-    /// Seconds of the arithmetic alone: the fastest that was seen.
+    /// Time in seconds of the arithmetic alone; in a first round, the shorter of two measurements.
     ideal: f64,
-    /// Of arithmetic per message: each process finds out by itself how many take so long.
+    /// Steps of arithmetic per message. Each process measures for itself how many steps take the requested time.
     steps: u64,
-    /// A run for each backend.
+    /// The run of each backend.
     runs: Vec<Run>,
 }
 
-/// Where the backends meet.
+/// The setting under which the backends are compared.
 #[derive(Clone)]
 struct Point {
     workload: Workload,
@@ -232,7 +232,7 @@ impl Point {
         format!("{}, {w_us} µs, n = {n}, {workers} workers", workload.name())
     }
 
-    /// What all backends run, and on how many threads its ideal is measured.
+    /// Returns what every backend runs, and the number of threads on which the ideal is measured.
     fn plan(&self) -> (Plan, usize) {
         let mut plan = Plan { workload: self.workload, n: self.n, steps: self.steps, rounds: 1 };
         let threads =
@@ -247,13 +247,13 @@ impl Point {
         plan.messages() * u64::from(plan.rounds)
     }
 
-    /// One pool at a time: some policies never rest.
+    /// Runs all backends, with one pool at a time, because some policies never rest.
     fn run_all(&self, names: &[Name], round: usize) -> Result<Round, Failure> {
         let (plan, threads) = self.plan();
         let ideal = ideal(self.messages(), threads, self.steps);
         let mut runs: Vec<Option<Run>> = names.iter().map(|_| None).collect();
         for nth in 0..names.len() {
-            // Each backend is first in turn, so that none always finds the machine as another left it.
+            // The backends rotate their order, so that no backend always follows the same other one.
             let turn = (nth + round) % names.len();
             let executor = names[turn].start(self.workers)?;
             let before = executor.steal_attempts();
@@ -267,7 +267,7 @@ impl Point {
     fn compare(&self, names: &[Name], rounds: &[Round]) -> Vec<Row> {
         let messages = self.messages();
         let seconds = |nth: usize| rounds.iter().map(|round| round.runs[nth].seconds).collect::<Vec<f64>>();
-        // The fastest, with which no other program has interfered.
+        // The fastest ideal: no other program interfered with it.
         let ideal = rounds.iter().map(|round| round.ideal / round.steps as f64).fold(f64::INFINITY, f64::min);
         let over_ideal = |nth: usize| {
             let over = |round: &Round| round.runs[nth].seconds / round.steps as f64 / ideal;
@@ -300,11 +300,11 @@ impl Point {
 struct Run {
     seconds: f64,
     switches: u64,
-    /// The rounds that warm up included.
+    /// Attempts to steal, including those of the warm-up rounds.
     attempts: Option<u64>,
 }
 
-/// Seconds that the arithmetic alone takes, in equal parts on so many threads.
+/// Measures the seconds that the arithmetic alone takes, divided equally among `threads` threads.
 fn ideal(messages: u64, threads: usize, steps: u64) -> f64 {
     let barrier = std::sync::Barrier::new(threads);
     let part = messages.div_ceil(threads as u64);

@@ -1,12 +1,12 @@
-//! A bench's own process on the other end of [`Children`](crate::children::Children): it is told a line at a time,
-//! and answers in JSON.
+//! The side of a bench's child process that answers [`Children`](crate::children::Children). The child reads one
+//! order per line and answers in JSON.
 
 use std::io::{self, BufRead, Write};
 
 use comity_console::Failure;
 use serde::Serialize;
 
-/// Answers what it was told.
+/// Writes an answer as one line of JSON on standard output.
 pub fn tell(answer: &impl Serialize) -> Result<(), Failure> {
     let mut line = serde_json::to_string(answer).expect("numbers and names");
     line.push('\n');
@@ -14,7 +14,7 @@ pub fn tell(answer: &impl Serialize) -> Result<(), Failure> {
     out.write_all(line.as_bytes()).and_then(|()| out.flush()).map_err(|error| Failure::Run(error.to_string()))
 }
 
-/// The next line of the input; `None` at its end, which is the order to end.
+/// Returns the next line of the input. `None` at the end of the input is the order to end.
 pub fn order() -> Option<String> {
     io::stdin().lock().lines().next()?.ok()
 }

@@ -1,4 +1,5 @@
-//! `comity-lab bench drop-in`: programs written with rayon, over the drop-in for rayon-core and over the stock one.
+//! `comity-lab bench drop-in`: measures programs written with rayon, over the drop-in for rayon-core and over stock
+//! rayon-core.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -38,7 +39,7 @@ runs this bench on them.";
 /// thieves burn when the job is done counts. Before each run a pool has been idle for as long as the others took.
 /// After the work, each process idles for one second and says what processor time it used.
 #[derive(Args)]
-// In 80 columns.
+// The usage is given by hand, to stay within 80 columns.
 #[command(override_usage = "comity-lab bench drop-in --stock <PATH> --drop-in <PATH> [OPTIONS]\n       [PROGRAM]...")]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
@@ -68,7 +69,7 @@ pub struct Arguments {
     json: bool,
 }
 
-/// What the backends are asked after the work: the processor time of one second of idleness.
+/// The order that each backend gets after the work: measure the processor time of one second without work.
 const IDLE: &str = "idle 1";
 
 const CONTROL: &str = "stock again (control)";
@@ -81,22 +82,22 @@ struct Report {
     rounds: u32,
     programs: Vec<ProgramReport>,
     geometric_means: Vec<Means>,
-    /// All backends, the stock one first.
+    /// The idle measurements of all backends, the stock one first.
     idle: Vec<Idle>,
 }
 
 #[derive(Serialize)]
 struct ProgramReport {
     name: String,
-    /// Counted ones: fewer than were asked for where this is a part.
+    /// The number of counted rounds; smaller than the number requested if the run was interrupted.
     rounds: usize,
-    /// Seconds of the stock one, and its processor seconds.
+    /// Wall-clock seconds of the stock backend.
     stock_s: Quartiles,
     stock_cpu_s: Quartiles,
     ratios: Vec<Ratios>,
 }
 
-/// A backend's figures over the stock one's.
+/// The times of a backend divided by the times of the stock backend.
 #[derive(Serialize)]
 struct Ratios {
     backend: String,
@@ -104,7 +105,7 @@ struct Ratios {
     cpu: Ratio,
 }
 
-/// Over all programs, of the ratios of medians.
+/// The geometric means, over all programs, of the ratios of medians.
 #[derive(Serialize)]
 struct Means {
     backend: String,
@@ -112,7 +113,7 @@ struct Means {
     cpu: f64,
 }
 
-/// What a backend's process used without work.
+/// The processor time that a backend's process used without work.
 #[derive(Serialize)]
 struct Idle {
     backend: String,
@@ -120,7 +121,7 @@ struct Idle {
     cpu_s: f64,
 }
 
-/// What a binary says: the answers of `rayon-programs serve`.
+/// An answer of `rayon-programs serve`, which both binaries run.
 #[derive(Debug, Deserialize)]
 #[serde(untagged)]
 enum Answer {
@@ -136,7 +137,7 @@ struct Took {
     cpu: f64,
 }
 
-/// All backends' processes: the stock one first, the control last.
+/// The processes of all backends: the stock one first, the control last.
 struct Contest {
     names: Vec<String>,
     processes: Children<Answer>,
@@ -196,7 +197,7 @@ pub fn run(arguments: &Arguments, out: Option<&Path>) -> Result<(), Failure> {
     contest.processes.close()
 }
 
-/// The whole path of a file that can be executed, so that nothing else of its name is looked for.
+/// Returns the absolute path of an executable file. With a bare name, the command would be searched for in `PATH`.
 fn binary(flag: &str, path: &Path) -> Result<PathBuf, Failure> {
     let refuse = |why: &dyn std::fmt::Display| {
         let path = path.display();
@@ -211,7 +212,7 @@ fn binary(flag: &str, path: &Path) -> Result<PathBuf, Failure> {
 }
 
 impl Contest {
-    /// Starts a backend's process.
+    /// Starts the process of a backend.
     fn enter(&mut self, name: String, binary: &Path, policy: Option<&Backend>, workers: u16) -> Result<(), Failure> {
         let mut command = Command::new(binary);
         command.arg("serve").env("RAYON_NUM_THREADS", workers.to_string());
@@ -221,14 +222,15 @@ impl Contest {
         if let Some(policy) = policy {
             command.env("COMITY_POLICY", policy.to_string());
         }
-        // A group of its own: a Ctrl-C ends this command, which ends the process.
+        // The process gets a process group of its own. Ctrl-C then ends only this command, which ends the process.
         process::die_with_this_thread(command.process_group(0));
         self.processes.start(format!("'{}' as {name}", binary.display()), &mut command)?;
         self.names.push(name);
         Ok(())
     }
 
-    /// Lets each backend show that it knows how to answer; the stock one's list of programs.
+    /// Asks each backend for its list of programs, which checks that it can answer. Returns the list of the stock
+    /// backend.
     fn introduce(&mut self) -> Result<Vec<String>, Failure> {
         let mut lists = Vec::new();
         for index in 0..self.names.len() {
@@ -246,7 +248,7 @@ impl Contest {
         Ok(lists.swap_remove(0))
     }
 
-    /// A line of order for one backend, and its answer; the others keep silent.
+    /// Sends one order to a backend and returns its answer. An answer of another backend is an error.
     fn ask(&mut self, index: usize, order: &str) -> Result<Answer, Failure> {
         self.processes.tell(index, order)?;
         let (from, answer) = self.processes.hear()?;
@@ -266,10 +268,10 @@ impl Contest {
         Err(self.processes.fail(index, wrong))
     }
 
-    /// What each backend took, for a program or to idle.
+    /// Measures each backend with a program, or without work if `program` is `None`.
     fn round(&mut self, program: Option<&String>, turn: harness::Turn) -> Result<Vec<Took>, Failure> {
         let Some(program) = program else {
-            // One after the other, for a backend that burns processor time would disturb the others.
+            // One backend after the other: a backend that burns processor time would disturb the others.
             return (0..self.names.len()).map(|index| self.measure(index, IDLE)).collect();
         };
         // The first round warms up and is not counted.
@@ -283,7 +285,7 @@ impl Contest {
         let number = self.names.len();
         let mut all = vec![Took { wall: 0.0, cpu: 0.0 }; number];
         for nth in 0..number {
-            // Each backend is first in turn, so that none always finds the machine as another left it.
+            // The backends rotate their order, so that no backend always follows the same other one.
             let turn = (nth + round) % number;
             let took = self.measure(turn, program)?;
             if took.cpu == 0.0 {
@@ -313,7 +315,7 @@ fn compare(program: &str, backends: &[String], rounds: &[Vec<Took>]) -> ProgramR
     }
 }
 
-/// One per backend, in the order of the reports.
+/// Returns one entry per backend, in the order of the reports.
 fn geometric_means(programs: &[ProgramReport]) -> Vec<Means> {
     let backends = programs.first().map_or(&[][..], |program| &program.ratios).iter().enumerate();
     let mean =

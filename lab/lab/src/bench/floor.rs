@@ -1,4 +1,4 @@
-//! What the machine itself takes to wake a thread on another core: two threads and a futex, without any runtime.
+//! Measures how long the machine takes to wake a thread on another core: two threads and a futex, without a runtime.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,7 +9,7 @@ use comity_os::park::{Parker, Waker};
 const ASLEEP: u32 = 0;
 const WOKEN: u32 = 1;
 
-/// A thread that sleeps until it is woken, calls what it was given, and sleeps again.
+/// A thread that sleeps until it is woken, calls its function, and sleeps again.
 pub struct Sleeper {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
@@ -21,7 +21,7 @@ struct Shared {
 }
 
 impl Sleeper {
-    /// Starts the thread.
+    /// Starts the thread, which calls `on_wake` at each wake-up.
     pub fn start(on_wake: impl Fn() + Send + 'static) -> Sleeper {
         let shared = Arc::new(Shared { parker: Parker::new(ASLEEP), ended: AtomicBool::new(false) });
         let own = Arc::clone(&shared);
@@ -39,7 +39,7 @@ impl Sleeper {
         Sleeper { shared, thread: Some(thread) }
     }
 
-    /// Wakes it on another core than the caller's.
+    /// Wakes the thread, on another core than the caller's.
     pub fn wake(&self) {
         self.shared.parker.word().store(WOKEN, Ordering::Release);
         self.shared.parker.wake(Waker::GoesOn);

@@ -1,4 +1,4 @@
-//! `comity-lab bench fork-join`: what a join costs, and what a second worker gains.
+//! `comity-lab bench fork-join`: measures what a join costs and what a second worker gains.
 
 use std::path::Path;
 
@@ -99,26 +99,26 @@ struct Report {
     rows: Vec<Row>,
 }
 
-/// A backend on a program, with so many workers.
+/// The measurements of a backend on a program with `workers` workers.
 #[derive(Serialize)]
 struct Row {
     workload: String,
     backend: &'static str,
     workers: u16,
-    /// Counted ones: fewer than were asked for where this is a part.
+    /// The number of counted rounds; smaller than the number requested if the run was interrupted.
     rounds: usize,
-    /// Every run's result was right; the bench fails where one is not.
+    /// True if the result of every run was right. The bench fails at a wrong result.
     verified: bool,
     seconds: Quartiles,
-    /// Its time over the serial time of the same round.
+    /// The backend's time divided by the serial time of the same round.
     over_serial: Quartiles,
-    /// Its median time over the serial median time.
+    /// The backend's median time divided by the serial median time.
     over_serial_of_medians: f64,
-    /// The median time over the number of joins: `fib` only.
+    /// The median time divided by the number of joins, for `fib` only.
     ns_per_join: Option<f64>,
 }
 
-/// Runs a program with room for what it sorts: `None` where it is not for this backend.
+/// A function that runs a program, with a buffer for what it sorts. It returns `None` if the backend cannot run it.
 type Runner = Box<dyn Fn(&Input, &mut Vec<u32>) -> Option<Run>>;
 
 /// A backend that can run the programs.
@@ -139,7 +139,7 @@ pub fn run(arguments: &Arguments, out: Option<&Path>) -> Result<(), Failure> {
     if let Some((_, twice)) = workloads.iter().enumerate().find(|(nth, one)| workloads[..*nth].contains(one)) {
         return Err(Failure::Usage(format!("{} is listed twice; list each workload once", twice.name())));
     }
-    // All pools live together: idle ones use no processor time, and the bare pool lives for one run.
+    // All pools exist at the same time. Idle pools use no processor time, and the bare pool exists for one run.
     let teams = [(1, teams(1)?), (arguments.workers, teams(arguments.workers)?)];
     let point = |workload: &Workload, place: usize| Point {
         workload: workload.name(),
@@ -186,7 +186,7 @@ pub fn run(arguments: &Arguments, out: Option<&Path>) -> Result<(), Failure> {
     harness.run(measure, report)
 }
 
-/// All backends, serial first.
+/// Starts all backends, the serial one first.
 fn teams(workers: u16) -> Result<Vec<Team>, Failure> {
     let comity = || match Backend::new(BackendName::Comity, None)?.start(workers)? {
         Started::Comity(pool) => Ok(pool),
@@ -225,7 +225,7 @@ fn teams(workers: u16) -> Result<Vec<Team>, Failure> {
 
 #[cfg(feature = "peers")]
 fn chili_team(workers: u16) -> Team {
-    // The thread that opens a scope is one of the threads that chili counts.
+    // chili counts the thread that opens a scope among its threads.
     let chili = chili::ThreadPool::with_config(chili::Config {
         thread_count: std::num::NonZero::new(usize::from(workers)),
         ..chili::Config::default()
@@ -234,21 +234,22 @@ fn chili_team(workers: u16) -> Team {
     Team { name: "chili", run: Box::new(run) }
 }
 
-/// A program with so many workers.
+/// A program with its number of workers.
 struct Point {
     workload: String,
     workers: u16,
-    /// Which of the two teams.
+    /// The index of the point's teams.
     teams: usize,
     input: Input,
 }
 
 impl Point {
-    /// A round: the seconds of each that takes part.
+    /// Runs one round. Returns the seconds of each team, or `None` for a team that cannot run the program.
     fn run_all(&self, teams: &[Team], round: usize, buffer: &mut Vec<u32>) -> Result<Vec<Option<f64>>, Failure> {
         let mut all = vec![None; teams.len()];
         for nth in 0..teams.len() {
-            // Each backend is first in turn, so that none always finds the caches as another left them.
+            // The backends rotate their order, so that no backend always finds the caches as the same other one left
+            // them.
             let turn = (nth + round) % teams.len();
             match (teams[turn].run)(&self.input, buffer) {
                 Some(Run { correct: false, .. }) => {
@@ -313,7 +314,8 @@ impl harness::Report for Report {
     }
 }
 
-/// A row per program and a column per backend; for `fib` with one worker, also the price of a join.
+/// Makes a table with a row per program and a column per backend. With one worker, `fib` has one more row: ns per
+/// join.
 fn table(report: &Report, workers: u16, cell: impl Fn(&Row) -> String) -> Table {
     let mut table = harness::table();
     let rows: Vec<&Row> = report.rows.iter().filter(|row| row.workers == workers).collect();

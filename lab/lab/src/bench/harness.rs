@@ -1,6 +1,7 @@
-//! How every bench measures: blocks one after the other, each of so many rounds. After each round there is
-//! something to tell, and a signal that ends the command has it told. With `--out` each round is filed at once, and
-//! the same command goes on where it was.
+//! The measuring loop of every bench: blocks one after the other, each with a number of rounds.
+//!
+//! A bench can report after every round, and it does so when a signal ends the command. With `--out`, the harness
+//! files each round at once, and the same command continues after the last filed round.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, OnceLock};
@@ -16,50 +17,51 @@ use crate::filing::{self, Filing, Header, Meanwhile};
 use crate::progress::Progress;
 use crate::{choices, descendants};
 
-/// A bench, as it is run and reported.
+/// A bench, its rounds and its output.
 pub struct Harness<'a> {
-    /// The bench, as on the command line.
+    /// The name of the bench, as on the command line.
     pub name: &'static str,
-    /// What a round depends on, besides its block, the machine and the versions.
+    /// The settings that the rounds depend on, except the block, the machine and the versions.
     pub setting: String,
-    /// Whether the programs of the bench share cores by a core table of their own.
+    /// True if the bench gives its programs a core table of their own.
     pub has_own_table: bool,
-    /// In their order.
+    /// The blocks, in the order in which they run.
     pub blocks: Vec<Block>,
-    /// Whether JSON is printed instead of words.
+    /// True if the report is printed as JSON, not in words.
     pub json: bool,
     /// A folder for results, in which each round is filed at once.
     pub out: Option<&'a Path>,
 }
 
-/// Rounds that belong together.
+/// A sequence of rounds with the same setting.
 pub struct Block {
-    /// What is measured in it, and by what it depends on more than on the setting.
+    /// The name of the block: its subject, and the settings that differ between blocks.
     pub name: String,
-    /// How many rounds.
+    /// The number of rounds in the block.
     pub rounds: usize,
 }
 
 impl Block {
-    /// One for each round: where a round takes seconds, each has a line of progress.
+    /// Makes a block for each round, so that each round of some seconds has its own line of progress.
     pub fn each_round(rounds: u32) -> Vec<Block> {
         (1..=rounds).map(|nth| Block { name: format!("round {nth}"), rounds: 1 }).collect()
     }
 }
 
-/// A round that is to be run.
+/// The position of a round that is about to run.
 #[derive(Clone, Copy)]
 pub struct Turn {
-    /// The block, by its place.
+    /// The index of the block.
     pub block: usize,
-    /// The round within the block, from 0.
+    /// The index of the round within the block, from 0.
     pub round: usize,
-    /// Whether this process has run none of the block yet: what has to be warm is not.
+    /// True if this process has not yet run a round of the block, so that caches and pools are cold.
     pub is_first: bool,
 }
 
 impl Turn {
-    /// Measures each of these once, in their order or another. Over the blocks, each comes first once.
+    /// Measures each element of `all` once and returns the results in the order of `all`. The first element measured
+    /// changes from block to block, in turn.
     pub fn in_turn<T, S>(
         self,
         all: &[T],
@@ -75,43 +77,43 @@ impl Turn {
     }
 }
 
-/// An empty table, as all benches print it.
+/// Returns an empty table in the style of all benches.
 pub fn table() -> Table {
     let mut table = Table::new();
     table.load_style(presets::ASCII_MARKDOWN);
     table
 }
 
-/// What a bench tells of its rounds.
+/// The report of a bench on its rounds.
 pub trait Report: Serialize {
-    /// Of its JSON's schema: a field that changes its meaning, or is no more, makes it another.
+    /// The version of the JSON schema. Increase it when a field changes its meaning or is removed.
     const SCHEMA: u32 = 1;
 
-    /// For people.
+    /// Formats the report for people.
     fn in_words(&self) -> String;
 
-    /// Files that were asked for, and what is to be in them.
+    /// Returns the files that the user requested, each with its content.
     fn files(&self) -> Vec<(&ResultFile, String)> {
         Vec::new()
     }
 }
 
-/// The JSON of a bench.
+/// The JSON output of a bench.
 #[derive(Serialize)]
 struct Framed<'a, R> {
     schema: String,
     machine: Machine,
     versions: Versions,
-    /// Whether a signal ended the command before all rounds were done.
+    /// True if a signal ended the command before all rounds were done.
     partial: bool,
     #[serde(flatten)]
     report: &'a R,
 }
 
-/// The rounds that are done, by block.
+/// The outcomes of the rounds that are done, by block.
 type Record<S> = Arc<Mutex<Vec<Vec<S>>>>;
 
-/// How the outcomes are told, and where.
+/// The writer of reports: it prints and files them.
 struct Teller<F> {
     name: &'static str,
     report: F,
@@ -120,7 +122,7 @@ struct Teller<F> {
 }
 
 impl Harness<'_> {
-    /// Runs all rounds, and tells what came out. `report` is given what is done, by block.
+    /// Runs all rounds and reports the outcomes. `report` gets the outcomes of the rounds that are done, by block.
     pub fn run<S, R>(
         self,
         mut round: impl FnMut(Turn) -> Result<S, Failure>,
@@ -139,7 +141,7 @@ impl Harness<'_> {
         descendants::at_a_signal(move || {
             let record = comity_os::lock(&interrupted);
             told.interrupted(&record, all);
-            // For ever: no block is told after the part that it is not in.
+            // The lock is never released: no block may be reported after a partial report that lacks it.
             std::mem::forget(record);
         });
         let what = format!("bench {}, {}", self.name, self.setting);
@@ -181,7 +183,7 @@ impl Harness<'_> {
         self.blocks.iter().map(|block| block.rounds).sum()
     }
 
-    /// Where rounds are filed, which ones are, and where the result goes.
+    /// Opens the file of rounds, reads the rounds that it contains, and checks the result file.
     #[expect(clippy::type_complexity, reason = "three things of one folder")]
     fn filed<S: DeserializeOwned>(&self) -> Result<(Option<Filing>, Vec<Vec<S>>, Option<ResultFile>), Failure> {
         let Some(out) = self.out else { return Ok((None, self.blocks.iter().map(|_| Vec::new()).collect(), None)) };
@@ -200,7 +202,7 @@ impl Harness<'_> {
         )?;
         let result = ResultFile::check(&out.join(format!("bench-{}.json", self.name)), "--out")?;
         let mut outcomes = outcomes.into_iter().map(OnceLock::into_inner);
-        // Rounds are filed in their order, so those of a block are its first.
+        // Rounds are filed in their order, so the filed rounds of a block are its first ones.
         let mut found = Vec::new();
         for block in &self.blocks {
             let own: Vec<Option<S>> = outcomes.by_ref().take(block.rounds).collect();
@@ -235,7 +237,7 @@ impl<F> Teller<F> {
         files.map(|(file, text)| file.write(&text)).fold(Ok(()), Result::and)
     }
 
-    /// Where it is a part, `part` says so before the words.
+    /// Prints the report. `part` is the sentence that precedes a partial report; `None` if the report is complete.
     fn print<R: Report>(&self, report: &R, part: Option<&str>) -> Result<(), Failure> {
         output::print(&if self.json {
             self.json(report, part.is_some())
@@ -244,7 +246,7 @@ impl<F> Teller<F> {
         })
     }
 
-    /// When a signal ends the command.
+    /// Reports the outcomes so far when a signal ends the command.
     fn interrupted<S, R: Report>(&self, record: &[Vec<S>], all: usize)
     where
         F: Fn(&[Vec<S>]) -> R,

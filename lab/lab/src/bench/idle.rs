@@ -1,4 +1,4 @@
-//! `comity-lab bench idle`: what workers without work cost the machine.
+//! `comity-lab bench idle`: measures the processor time that workers without work use.
 
 use std::hint::{black_box, spin_loop};
 use std::path::Path;
@@ -52,7 +52,7 @@ struct Report {
     rows: Vec<Row>,
 }
 
-/// A backend's pool of one size.
+/// The measurements of a backend's pool of one size.
 #[derive(Clone, Serialize, Deserialize)]
 struct Row {
     backend: String,
@@ -61,12 +61,12 @@ struct Row {
     beside_a_task: Burnt,
 }
 
-/// What a pool used without having any use for it.
+/// The processor time and switches of a pool's workers that had no task.
 #[derive(Clone, Serialize, Deserialize)]
 struct Burnt {
-    /// Processor seconds, without those of a task.
+    /// Processor seconds, without the time of the task.
     cpu_s: f64,
-    /// Voluntary context switches: wake-ups, for the most part.
+    /// Voluntary context switches; most of them are wake-ups.
     voluntary_switches: u64,
 }
 
@@ -106,14 +106,15 @@ fn burn(backend: Backend, threads: u16, arguments: &Arguments) -> Result<Row, Fa
         Started::Rayon(pool) => pool.install(|| beside(task)),
         Started::Serial => beside(task),
     };
-    // The next pool is measured without this one's threads, as far as that can be waited for.
+    // Waits for the end of the pool's threads, so that they do not disturb the next pool. A rayon pool ends without a
+    // wait.
     if let Started::Comity(pool) = pool {
         pool.shutdown();
     }
     Ok(Row { backend: backend.to_string(), threads, idle, beside_a_task })
 }
 
-/// Some milliseconds of work for every worker.
+/// Gives every worker some milliseconds of work.
 fn work(pool: &Started, threads: u16) {
     let leaf = |part: std::ops::Range<usize>| {
         let start = Instant::now();
@@ -131,14 +132,14 @@ fn work(pool: &Started, threads: u16) {
     });
 }
 
-/// No worker has anything to do for this long; the calling thread is not in the pool.
+/// Measures the pool for `time` while no worker has a task. The calling thread is not in the pool.
 fn idle(time: Duration) -> Burnt {
     let used = Usage::of_this_process();
     std::thread::sleep(time);
     Burnt::of(Usage::of_this_process().since(used), Duration::ZERO)
 }
 
-/// One task computes for this long on the calling worker; its own time does not count.
+/// Measures the pool for `time` while the calling worker runs one task, whose processor time is subtracted.
 fn beside(time: Duration) -> Burnt {
     let me = ThreadId::current();
     let own = || me.cpu_time().expect("the calling thread has not ended");

@@ -1,4 +1,4 @@
-//! `comity-lab bench latency`: how long a small parallel request takes beside a program that always computes.
+//! `comity-lab bench latency`: measures the time of a small parallel request while another program always computes.
 
 use std::hint::black_box;
 use std::path::Path;
@@ -94,34 +94,35 @@ impl Role {
     }
 }
 
-/// Tasks of a request.
+/// The number of tasks of a request.
 const PIECES: u32 = 16;
 
-/// Tasks of the batch, as long as those of a request, between two looks whether it is to stop.
+/// The number of tasks that the batch runs before it checks again if it must stop. They are as long as the tasks of a
+/// request.
 const BATCH: usize = 64;
 
-/// Both compute for so long before anything is measured.
+/// The time that both programs compute before anything is measured.
 const SETTLES: Duration = Duration::from_millis(300);
 
-/// The longest that one answer takes.
+/// The longest time to wait for one answer.
 const TIMEOUT: Duration = Duration::from_secs(1200);
 
-/// What a program was told to do is done.
+/// The answer of a program that has carried out its order.
 #[derive(Serialize, Deserialize)]
 enum Answer {
     Ready,
     /// Microseconds that each request took.
     Served(Vec<f64>),
-    /// Tasks a second.
+    /// Tasks per second.
     Computed(f64),
 }
 
-/// One contestant in a round.
+/// The measurements of one contestant in a round.
 #[derive(Serialize, Deserialize)]
 struct Measured {
     alone_us: Vec<f64>,
     beside_us: Vec<f64>,
-    /// Tasks of the batch a second.
+    /// Tasks per second of the batch.
     batch_alone: f64,
     batch_beside: f64,
 }
@@ -137,22 +138,22 @@ struct Report {
     rows: Vec<Row>,
 }
 
-/// Milliseconds from when a request is handed in until it is done.
+/// The result of one contestant. Times are milliseconds from the start of a request until it is done.
 #[derive(Serialize)]
 struct Row {
     backend: String,
-    /// Of the server; none where weights mean nothing.
+    /// The weight of the server; `None` for a backend without weights.
     weight: Option<u32>,
     alone_p50_ms: f64,
     alone_p99_ms: f64,
     p50_ms: f64,
     p99_ms: f64,
     max_ms: f64,
-    /// What part of its tasks a second the batch lost to the server.
+    /// The fraction of its tasks per second that the batch lost to the server.
     batch_loss: Quartiles,
 }
 
-/// What takes part, and how much its server counts.
+/// A backend in the comparison, and the weight of its server.
 #[derive(Clone, Copy)]
 struct Contestant {
     backend: Backend,
@@ -216,10 +217,10 @@ impl std::fmt::Debug for Contestant {
     }
 }
 
-/// The server and the batch.
+/// The processes of the server and the batch.
 struct Programs {
     children: Children<Answer>,
-    /// Has their table. It goes after them.
+    /// The folder of their core table. Its field is last, so that it is deleted after both processes have ended.
     _folder: TempDir,
 }
 
@@ -361,7 +362,7 @@ fn server(arguments: &Arguments) -> Result<(), Failure> {
         let mut micros = Vec::new();
         let mut next = Instant::now();
         for _ in 0..samples {
-            // One that comes late delays the next, as with a client that waits.
+            // A late request delays the next one, as with a client that waits.
             next = (next + every).max(Instant::now());
             thread::sleep(next - Instant::now());
             let began = Instant::now();
@@ -385,7 +386,7 @@ fn batch(arguments: &Arguments) -> Result<(), Failure> {
                     tasks.fetch_add(BATCH as u64, Ordering::Relaxed);
                 }
             });
-            // Until it is told to stop: what it did until now does not count.
+            // Counts until the order to stop. Tasks before an order to count are discarded.
             while order().is_some_and(|order| order == "count") {
                 tasks.store(0, Ordering::Relaxed);
                 began = Instant::now();

@@ -1,4 +1,4 @@
-//! `comity-lab bench lend`: how soon a core that one program does not need runs a task of another.
+//! `comity-lab bench lend`: measures how soon a core that one program leaves idle runs a task of another program.
 
 use std::hint::spin_loop;
 use std::path::Path;
@@ -72,56 +72,56 @@ struct Report {
     rows: Vec<Row>,
 }
 
-/// Microseconds.
+/// The result of a policy. Times are in microseconds.
 #[derive(Serialize)]
 struct Row {
     policy: String,
-    /// Fewer than were asked for where this is a part.
+    /// The number of samples; smaller than the number requested if the run was interrupted.
     samples: usize,
-    /// None where no core was lent.
+    /// `None` if no core was lent.
     p50_us: Option<f64>,
     p90_us: Option<f64>,
     p99_us: Option<f64>,
-    /// Times that no task of the borrower's came before the lender was busy again.
+    /// The number of times that the borrower ran no task before the lender was busy again.
     never: usize,
-    /// Times that the borrower's tasks shared the core with the lender's before that had ended.
+    /// The number of times that the borrower ran tasks on the core in the last millisecond of the lender's task.
     shared: usize,
 }
 
-/// A core that the lender did not need.
+/// A core that the lender left idle, from the end of its task until its next one.
 #[derive(Clone, Copy, Serialize, Deserialize)]
 struct Lent {
     core: usize,
-    /// In nanoseconds of the machine's clock.
+    /// Nanoseconds of the machine's clock.
     from: u64,
     until: u64,
 }
 
-/// What the borrower did with it.
+/// The use that the borrower made of a lent core.
 #[derive(Clone, Copy, Serialize, Deserialize)]
 struct Borrowed {
-    /// When its first task began there.
+    /// The time at which its first task began there, if one did.
     began: Option<u64>,
     shared: bool,
 }
 
-/// What the two programs say.
+/// An answer of one of the two programs.
 #[derive(Serialize, Deserialize)]
 enum Answer {
     Ready,
-    /// The lender.
+    /// The lender's answer.
     Lent(Vec<Lent>),
-    /// The borrower, for each of those.
+    /// The borrower's answer: an element for each lent core.
     Borrowed(Vec<Borrowed>),
 }
 
-/// The longest that one answer takes.
+/// The longest time to wait for one answer.
 const TIMEOUT: Duration = Duration::from_secs(600);
-/// So often the lender lends before both are asked what they have seen.
+/// The number of times that the lender lends before both programs report what they recorded.
 const BATCH: u32 = 25;
 const TASK: Duration = Duration::from_micros(20);
 const LENT_FOR: Duration = Duration::from_millis(40);
-/// A core on which the borrower ran a task so shortly before it was lent was shared.
+/// A task of the borrower that began on the core at most this long before it was lent means that the core was shared.
 const SHORTLY: Duration = Duration::from_millis(1);
 
 /// Runs the bench.
@@ -151,12 +151,12 @@ pub fn run(arguments: &Arguments, out: Option<&Path>) -> Result<(), Failure> {
         let measured = policies.iter().zip(done).filter(|(_, batches)| !batches.is_empty());
         Report { workers, samples, rows: measured.map(|(policy, batches)| row(*policy, &batches.concat())).collect() }
     };
-    // Both programs of the policy that has its turn.
+    // The two programs of the policy that is being measured.
     let mut programs: Option<Programs> = None;
     let measure = |turn: harness::Turn| {
         let policy = arguments.policy.0[turn.block];
         if turn.is_first {
-            // Those before end first.
+            // The programs of the previous policy end first.
             drop(programs.take());
             programs = Some(Programs::start(policy)?);
         }
@@ -170,10 +170,10 @@ pub fn run(arguments: &Arguments, out: Option<&Path>) -> Result<(), Failure> {
     harness.run(measure, report)
 }
 
-/// The lender and the borrower.
+/// The processes of the lender and the borrower.
 struct Programs {
     children: Children<Answer>,
-    /// Has their table. It goes after them.
+    /// The folder of their core table. Its field is last, so that it is deleted after both processes have ended.
     _folder: TempDir,
 }
 
@@ -275,7 +275,7 @@ fn lender(arguments: &Arguments) -> Result<(), Failure> {
     while let Some(samples) = order().and_then(|order| order.parse::<u64>().ok()) {
         let mut lent = Vec::new();
         for _ in 0..samples {
-            // Not in step with the quantum of either program.
+            // The length varies, so that it does not stay in step with the quantum of either program.
             let busy_for = Duration::from_micros(20_000 + nth * 7_919 % 20_000);
             nth += 1;
             let ended = pool.install(|| {
@@ -295,7 +295,7 @@ fn borrower(arguments: &Arguments) -> Result<(), Failure> {
     tell(&Answer::Ready)?;
     let cores = cores::allowed().iter().map(|core| core.id).max().unwrap_or(0) + 1;
     while order().is_some() {
-        // By core: when each task began.
+        // The times at which tasks began, by core.
         let began: Vec<Mutex<Vec<u64>>> = (0..cores).map(|_| Mutex::new(Vec::new())).collect();
         let (lent, end) = (Mutex::new(Vec::new()), AtomicBool::new(false));
         let task = || {
@@ -328,7 +328,7 @@ fn hear_of_lent() -> Vec<Lent> {
 
 fn borrowed(began: &[Vec<u64>], lent: &Lent) -> Borrowed {
     let began = began.get(lent.core).map_or(&[][..], |began| began);
-    // By two threads that were interrupted in turn they may be written down a little out of order.
+    // Two threads that interrupt each other can record their times a little out of order.
     let first = began.iter().filter(|began| (lent.from..lent.until).contains(began)).min();
     let before = lent.from.saturating_sub(SHORTLY.as_nanos() as u64)..lent.from;
     Borrowed { began: first.copied(), shared: began.iter().any(|began| before.contains(began)) }

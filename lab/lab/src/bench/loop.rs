@@ -1,4 +1,4 @@
-//! `comity-lab bench loop`: many short parallel phases with serial gaps between them, as conjugate gradients have.
+//! `comity-lab bench loop`: measures many short parallel phases with serial gaps, as in conjugate gradients.
 
 use std::hint::{black_box, spin_loop};
 use std::path::Path;
@@ -67,18 +67,18 @@ struct Report {
     rows: Vec<Row>,
 }
 
-/// A backend with a gap.
+/// The measurements of a backend with one length of gap.
 #[derive(Serialize)]
 struct Row {
     gap_us: u64,
     backend: String,
-    /// Counted ones: fewer than were asked for where this is a part.
+    /// The number of counted rounds; smaller than the number requested if the run was interrupted.
     rounds: usize,
-    /// Every sum was right; the bench fails where one is not.
+    /// True if every sum was right. The bench fails at a wrong sum.
     verified: bool,
     /// Wall-clock microseconds of a phase and its gap.
     phase_us: Quartiles,
-    /// The same over the ideal of the round: serial time of the phase over the workers, plus the gap.
+    /// The time of a phase and its gap, divided by the round's ideal: serial phase time / workers + gap.
     over_ideal: Quartiles,
     /// Processor seconds of the process per second.
     cpu_per_s: Quartiles,
@@ -86,7 +86,7 @@ struct Row {
     switches_per_phase: Quartiles,
 }
 
-/// What runs the phases.
+/// A backend that runs the phases.
 enum Team {
     Pool(Started),
     Abp(u16),
@@ -102,7 +102,7 @@ struct Plan {
     steps: u64,
 }
 
-/// One run of the loop.
+/// The measurements of one run of the loop.
 #[derive(Serialize, Deserialize)]
 struct Measured {
     /// Seconds of a phase with its gap.
@@ -116,7 +116,8 @@ struct Measured {
 pub fn run(arguments: &Arguments, out: Option<&Path>) -> Result<(), Failure> {
     let rounds = arguments.rounds.unwrap_or(if arguments.quick { 3 } else { 7 });
     let phases = arguments.phases.unwrap_or(if arguments.quick { 20 } else { 300 });
-    // Serial first, it makes the ideal; the control last. All pools live together: idle ones use no processor time.
+    // The serial run is first, since it gives the ideal; the control is last. All pools exist at the same time: idle
+    // pools use no processor time.
     let mut teams = vec![("serial".to_owned(), Team::Pool(Started::Serial))];
     for backend in backends(std::slice::from_ref(&arguments.policy), &[BackendName::Rayon])? {
         teams.push((backend.to_string(), Team::Pool(backend.start(arguments.workers)?)));
@@ -160,12 +161,12 @@ pub fn run(arguments: &Arguments, out: Option<&Path>) -> Result<(), Failure> {
     harness.run(measure, report)
 }
 
-/// A round: a run of each backend.
+/// Runs one round: the loop on each backend.
 fn run_all(teams: &[(String, Team)], plan: Plan, round: usize) -> Result<Vec<Measured>, Failure> {
     let expected = plan.expected();
     let mut all: Vec<Option<Measured>> = teams.iter().map(|_| None).collect();
     for nth in 0..teams.len() {
-        // Each backend is first in turn, so that none always finds the machine as another left it.
+        // The backends rotate their order, so that no backend always follows the same other one.
         let turn = (nth + round) % teams.len();
         let (backend, team) = &teams[turn];
         let measured = team.run(plan);
@@ -180,7 +181,7 @@ fn run_all(teams: &[(String, Team)], plan: Plan, round: usize) -> Result<Vec<Mea
 
 fn compare(gap_us: u64, names: &[String], workers: u16, rounds: &[Vec<Measured>]) -> Vec<Row> {
     let gap_s = Duration::from_micros(gap_us).as_secs_f64();
-    // Each backend's own round over the ideal of that round, by its serial run.
+    // The ideal of a round comes from its serial run; each backend is compared with the ideal of the same round.
     let ideal = |round: &[Measured]| (round[0].phase_s - gap_s) / f64::from(workers) + gap_s;
     let rows = names.iter().enumerate().map(|(nth, backend)| {
         let quartiles = |of: &dyn Fn(&Measured) -> f64| {
@@ -213,7 +214,7 @@ impl Team {
 }
 
 impl Plan {
-    /// Runs the loop inside of the pool.
+    /// Runs the loop; the caller is inside the pool.
     fn run(self, fork_join: impl ForkJoin) -> Measured {
         let used = Usage::of_this_process();
         let start = Instant::now();
@@ -241,7 +242,8 @@ impl Plan {
     }
 }
 
-/// How many steps take as long as `time`: the fastest of some tries, for which no other thread had the core.
+/// Returns the number of steps that take `time`. It uses the fastest of some tries, in which no other thread had the
+/// core.
 pub fn steps_in(time: Duration) -> u64 {
     const STEPS: u64 = 100_000;
     let tries = (0..50).map(|nth| {

@@ -3,19 +3,19 @@
 use serde::Serialize;
 use statrs::statistics::{Data, OrderStatistics};
 
-/// The middle of a sample and its spread: the quartiles.
+/// The median of a sample, and the lower and upper quartile as its spread.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Quartiles {
-    /// A quarter of the sample lies below.
+    /// A quarter of the sample lies below this value.
     pub lower: f64,
-    /// Half of the sample lies below.
+    /// Half of the sample lies below this value.
     pub median: f64,
-    /// Three quarters of the sample lie below.
+    /// Three quarters of the sample lie below this value.
     pub upper: f64,
 }
 
 impl Quartiles {
-    /// The quartiles of `sample`, which must not be empty.
+    /// Computes the quartiles of `sample`, which must not be empty.
     pub fn of(sample: &[f64]) -> Quartiles {
         let mut data = Data::new(sample.to_vec());
         Quartiles { lower: data.lower_quartile(), median: data.median(), upper: data.upper_quartile() }
@@ -23,19 +23,19 @@ impl Quartiles {
 }
 
 impl Quartiles {
-    /// The median with so many digits, and the quartiles in brackets.
+    /// Formats the median with `digits` decimals, and the quartiles in brackets.
     pub fn told(self, digits: usize) -> String {
         let Quartiles { lower, median, upper } = self;
         format!("{median:.digits$} ({lower:.digits$}–{upper:.digits$})")
     }
 
-    /// For a figure, at `x`.
+    /// Returns `x` and the quartiles, as an interval of a figure.
     pub fn interval(self, x: f64) -> (f64, f64, f64) {
         (x, self.lower, self.upper)
     }
 }
 
-/// The value that `percent` of `sample`, which must not be empty, lie below.
+/// Returns the value that `percent` of `sample` lie below. `sample` must not be empty.
 pub fn percentile(sample: &[f64], percent: usize) -> f64 {
     Data::new(sample.to_vec()).percentile(percent)
 }

@@ -1,4 +1,4 @@
-//! A backend's figures over another's of the same rounds.
+//! The ratio of a backend's figures to another backend's figures in the same rounds.
 
 use std::fmt;
 
@@ -6,25 +6,25 @@ use serde::Serialize;
 
 use super::quartiles::Quartiles;
 
-/// How large one's own figures are beside the base's.
+/// The ratio of a backend's figures to the figures of a base.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Ratio {
-    /// Of the ratios, round by round.
+    /// The quartiles of the ratios, round by round.
     #[serde(flatten)]
     pub quartiles: Quartiles,
-    /// The own median over the base's median.
+    /// The backend's median divided by the base's median.
     pub of_medians: f64,
 }
 
 impl Ratio {
-    /// Of as many own figures as the base has, in the order of the rounds.
+    /// Compares `own` with `base`. Both have one figure per round, in the same order.
     pub fn of(own: &[f64], base: &[f64]) -> Ratio {
         let pairs: Vec<f64> = own.iter().zip(base).map(|(own, base)| own / base).collect();
         Ratio { quartiles: Quartiles::of(&pairs), of_medians: Quartiles::of(own).median / Quartiles::of(base).median }
     }
 }
 
-/// As the cell of a table: the ratio of medians, and the quartiles in brackets.
+/// Formats the cell of a table: the ratio of medians, and the quartiles in brackets.
 impl fmt::Display for Ratio {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:.3} ({:.3}–{:.3})", self.of_medians, self.quartiles.lower, self.quartiles.upper)

@@ -1,10 +1,10 @@
-//! `comity-lab bench run-queue`: what a core's run queue gives the threads that share it, on this machine and in
-//! the simulator.
+//! `comity-lab bench run-queue`: measures how a core's run queue divides the core among the threads that share it, on
+//! this machine and in the simulator.
 //!
 //! ```text
-//! probe.rs       what is probed
-//! threads.rs     on threads
-//! simulated.rs   on a simulated host
+//! probe.rs       the probes
+//! threads.rs     a probe on threads
+//! simulated.rs   a probe on a simulated host
 //! ```
 
 mod probe;
@@ -83,9 +83,9 @@ struct Report {
     nice: Option<i32>,
     count_ms: u64,
     rounds: usize,
-    /// What the simulator has.
+    /// The parameters of the simulated kernel.
     linux: Linux,
-    /// Whether the kernel says how many ticks a second it has; else 250 are assumed.
+    /// True if the kernel states its ticks per second; otherwise 250 are assumed.
     hz_is_known: bool,
     simulated_s: u64,
     rows: Vec<Row>,
@@ -97,10 +97,10 @@ struct Row {
     grouping: &'static str,
     figure: &'static str,
     unit: &'static str,
-    /// What was measured on threads.
+    /// The figure as measured on threads.
     measured: Quartiles,
     simulated: f64,
-    /// What others used of the core, in per cent.
+    /// The percentage of the core that other programs used.
     others: Quartiles,
 }
 
@@ -121,7 +121,7 @@ pub fn run(arguments: &Arguments, out: Option<&Path>) -> Result<(), Failure> {
     descendants::look_after()?;
     let Arguments { count_ms, tries, others, simulate_s, json, .. } = *arguments;
     let (known, nice) = (ticks(), task_group::nice());
-    // Constants are scaled by all processors that are online, which this command may use or not.
+    // The kernel scales its constants by all processors that are online, even those that this command may not use.
     let processors = std::fs::read_to_string("/proc/stat").unwrap_or_default().matches("\ncpu").count().max(1) as u32;
     let linux = Linux { scaled_for: Some(processors), hz: known.unwrap_or(250), ..Linux::new(Version::V6_18) };
     let simulated: Vec<Vec<f64>> =
@@ -153,7 +153,7 @@ pub fn run(arguments: &Arguments, out: Option<&Path>) -> Result<(), Failure> {
     harness.run(measure, report)
 }
 
-/// Timer ticks a second, if the kernel says how it was built.
+/// Returns the timer ticks per second, if the kernel's configuration can be read.
 fn ticks() -> Option<u32> {
     let built =
         Command::new("gzip").args(["-dc", "/proc/config.gz"]).output().ok().filter(|output| output.status.success());
@@ -168,7 +168,7 @@ fn rows(done: &[&Vec<Measured>], simulated: &[Vec<f64>]) -> Vec<Row> {
     let row = |nth: usize, figure: usize| {
         let Probe { name, figures, .. } = Probe::ALL[nth];
         let (name_of_figure, unit) = figures.names()[figure];
-        // One that sleeps beside others is as much later as it is later than the median alone.
+        // The lateness of a sleeper that shares the core is the excess over the median lateness of a sleeper alone.
         let base = alone.filter(|alone| figures == Figures::Lateness && *alone != nth);
         let over = |of: &dyn Fn(usize, usize) -> f64| of(nth, figure) - base.map_or(0.0, |alone| of(alone, 0));
         let measured: Vec<f64> = done.iter().map(|round| over(&|nth, figure| round[nth].figures[figure])).collect();

@@ -1,4 +1,5 @@
-//! `comity-lab bench simulator`: what an event of the simulator costs, over the processors of the machine.
+//! `comity-lab bench simulator`: measures the cost of a simulator event for machines of different numbers of
+//! processors.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -45,7 +46,7 @@ pub struct Arguments {
     json: bool,
 }
 
-/// What runs.
+/// A simulation that the bench runs.
 #[derive(Clone, Copy)]
 enum Subject {
     /// A job on the machine of A-STEAL.
@@ -56,7 +57,7 @@ enum Subject {
     Pair(&'static str),
 }
 
-/// On so many processors.
+/// The subjects, each with its number of processors.
 const SIZES: [(Subject, u32); 15] = {
     use Subject::{ASteal, Host, Pair};
     [
@@ -78,10 +79,10 @@ const SIZES: [(Subject, u32); 15] = {
     ]
 };
 
-/// Events of a round, about: a small machine runs several jobs.
+/// The approximate number of events per round. On a small machine, a round runs several jobs.
 const EVENTS: u64 = 2_000_000;
 
-/// A pair is simulated for so long, in nanoseconds.
+/// The simulated time of a pair, in nanoseconds.
 const PAIR: u64 = 2_000_000_000;
 
 #[derive(Serialize)]
@@ -92,29 +93,29 @@ struct Report {
     svg: Option<Arc<ResultFile>>,
 }
 
-/// A size's part of a round.
+/// The measurement of one size in one round.
 #[derive(Serialize, Deserialize)]
 struct Sample {
     events: u64,
     nanoseconds_per_event: f64,
-    /// Of resident memory, beyond what there was.
+    /// Bytes of resident memory, beyond what the process had before.
     bytes: u64,
 }
 
 #[derive(Serialize)]
 struct Size {
-    /// `a-steal`, `host` or `pair`.
+    /// The simulated machine: `a-steal`, `host` or `pair`.
     machine: &'static str,
     policy: &'static str,
     processors: u32,
-    /// Fewer than were asked for where this is a part.
+    /// The number of rounds; smaller than the number requested if the run was interrupted.
     rounds: usize,
-    /// In a round.
+    /// Events in one round.
     events: u64,
     nanoseconds_per_event: Quartiles,
-    /// Of resident memory that the job took, over the processors; `null` where it took too little to be seen.
+    /// Bytes of resident memory that the job took, per processor; `null` if it took too little to be measured.
     bytes_per_processor: Option<f64>,
-    /// What a second of the pair takes to be simulated.
+    /// Seconds that the simulation of one second takes, for a pair.
     seconds_per_second: Option<f64>,
 }
 
@@ -147,16 +148,17 @@ pub fn run(arguments: &Arguments, out: Option<&Path>) -> Result<(), Failure> {
     harness.run(measure, report)
 }
 
-/// The sizes' turns, and the turns' sizes: the largest first, so that the memory that it takes is new.
+/// Returns the index of the size that has turn `turn`, and inversely. The largest size is first, so that the memory
+/// that it takes is new.
 fn size(turn: usize) -> usize {
     SIZES.len() - 1 - turn
 }
 
-/// None if it was not measured.
+/// Summarises the samples of a size; `None` if there is no sample.
 fn described((subject, processors): (Subject, u32), samples: &[&Sample]) -> Option<Size> {
     let first = samples.first()?;
     let times: Vec<f64> = samples.iter().map(|sample| sample.nanoseconds_per_event).collect();
-    // Pages are coarse.
+    // Resident memory grows by whole pages, so a small difference means nothing.
     let bytes = (first.bytes > 4 << 20).then(|| first.bytes as f64 / f64::from(processors));
     let seconds = samples.iter().map(|sample| sample.nanoseconds_per_event * sample.events as f64 / PAIR as f64);
     let seconds_per_second =
@@ -233,7 +235,8 @@ impl harness::Report for Report {
     }
 }
 
-/// Jobs on a machine of so many processors: the events, and the resident memory at the end of one.
+/// Runs jobs on a machine with `processors` processors. Returns the number of events, and the largest resident memory
+/// at the end of a job.
 fn one_round(subject: Subject, processors: u32, seed: u64) -> (u64, u64) {
     let (mut events, mut most) = (0, 0);
     for nth in 0.. {
@@ -257,7 +260,7 @@ fn one_round(subject: Subject, processors: u32, seed: u64) -> (u64, u64) {
                 let mut host = Host::new(processors as usize, Costs::default(), seed);
                 host.use_linux(Linux { compat_yield: true, hz: 1_000, sockets: 4, ..Linux::new(Version::V2_6_36) });
                 let policy: Policy = policy.parse().expect("it is in the catalog");
-                // CG and MM of BWS §2.3.2, as `sim/examples/kernel_mechanisms.rs` has them.
+                // CG and MM of BWS §2.3.2, with the parameters of `sim/examples/kernel_mechanisms.rs`.
                 let programs = [
                     ForkJoin::new(3_560_000, 177_000, 275, u32::MAX, Fork::Tree),
                     ForkJoin::new(63_000, 215_000, 1_302, u32::MAX, Fork::Tree),
@@ -275,13 +278,13 @@ fn one_round(subject: Subject, processors: u32, seed: u64) -> (u64, u64) {
     (events, most)
 }
 
-/// The events of a host until then.
+/// Runs a host until `until` and returns the number of its events.
 fn finished(host: &mut Host, until: u64) -> u64 {
     host.run(until, u64::MAX).unwrap_or_else(|what| panic!("please report it: {what}"));
     host.events()
 }
 
-/// Bytes of this process in memory.
+/// Returns the bytes of this process in memory.
 fn resident() -> u64 {
     const PAGE: u64 = 4096;
     let text = fs::read_to_string("/proc/self/statm").unwrap_or_default();

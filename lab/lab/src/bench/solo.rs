@@ -1,4 +1,4 @@
-//! `comity-lab bench solo`: the kernels alone on the machine, over stock rayon's time.
+//! `comity-lab bench solo`: measures the kernels alone on the machine, as time divided by stock rayon's time.
 
 use std::path::Path;
 use std::thread;
@@ -50,14 +50,14 @@ struct Report {
 #[derive(Serialize)]
 struct KernelReport {
     name: String,
-    /// Counted ones: fewer than were asked for where this is a part.
+    /// The number of counted rounds; smaller than the number requested if the run was interrupted.
     rounds: usize,
     /// Seconds of stock rayon.
     rayon_s: Quartiles,
     ratios: Vec<BackendRatio>,
 }
 
-/// A backend's time over rayon's.
+/// The time of a backend divided by rayon's.
 #[derive(Serialize)]
 struct BackendRatio {
     backend: String,
@@ -65,8 +65,8 @@ struct BackendRatio {
     over_rayon: Ratio,
 }
 
-/// Time between two runs, in which the pool before looks for the last time: five quanta of 10 ms under `comity`,
-/// and some.
+/// The pause between two runs, during which the coordinator of the previous pool looks for the last time: five quanta
+/// of 10 ms under `comity`, and a margin.
 const SETTLE: Duration = Duration::from_millis(70);
 
 /// Runs the bench.
@@ -80,7 +80,7 @@ pub fn run(arguments: &Arguments, out: Option<&Path>) -> Result<(), Failure> {
             Err(error) => Err(Failure::Usage(error.to_string())),
         })
         .collect::<Result<_, Failure>>()?;
-    // Rayon first, the control last; all pools live together, and idle ones use no processor time.
+    // Rayon is first and the control is last. All pools exist at the same time; idle pools use no processor time.
     let mut started = vec![("rayon".to_owned(), Backend::Rayon.start(workers)?)];
     for backend in backends(std::slice::from_ref(&arguments.policy), &[BackendName::Comity])? {
         started.push((backend.to_string(), backend.start(workers)?));
@@ -113,20 +113,19 @@ pub fn run(arguments: &Arguments, out: Option<&Path>) -> Result<(), Failure> {
     harness.run(measure, report)
 }
 
-/// Every kernel but `loop`, which has threads of its own.
+/// Returns the names of all kernels except `loop`, which has threads of its own.
 fn all_stealing() -> Vec<String> {
     catalog::ROWS.iter().map(|row| row.name.to_owned()).filter(|name| name != "loop").collect()
 }
 
-/// A round: the seconds of each backend.
+/// Runs one round and returns the seconds of each backend.
 fn run_all(name: &str, program: &dyn Program, started: &[(String, Started)], round: u64) -> Result<Vec<f64>, Failure> {
-    // The order is drawn, so that none always finds the caches as the same other left them.
+    // The order is random, so that no backend always finds the caches as the same other one left them.
     let mut turns: Vec<usize> = (0..started.len()).collect();
     fastrand::Rng::with_seed(round).shuffle(&mut turns);
     let mut seconds = vec![0.0; started.len()];
     for turn in turns {
-        // A pool under a policy that shares cores is no other's neighbour any more when it has had no work for a
-        // while.
+        // A pool under a policy that shares cores no longer affects other pools once it has been idle for this time.
         thread::sleep(SETTLE);
         let run = program.run(&started[turn].1, false);
         if !run.verdict.verified {

@@ -1,5 +1,5 @@
-//! `comity-lab bench use`: the processor time that programs use side by side, and how long cores idle while one has
-//! work.
+//! `comity-lab bench use`: measures the processor time of programs that run together, and the time that cores are
+//! idle although a program has work.
 
 mod clocks;
 mod party;
@@ -98,22 +98,22 @@ struct Report {
 struct ScenarioReport {
     name: &'static str,
     what: &'static str,
-    /// Why it was not measured.
+    /// The reason why the scenario was not measured.
     skipped: Option<String>,
     measured: Option<Measured>,
 }
 
 #[derive(Serialize)]
 struct Measured {
-    /// Fewer than were asked for where this is a part.
+    /// The number of rounds; smaller than the number requested if the run was interrupted.
     rounds: usize,
     table: Side,
     off: Side,
-    /// With a table over without, round by round.
+    /// The processor time with a table divided by the processor time without one, round by round.
     used_of_what_could_be: Ratio,
 }
 
-/// Cores.
+/// The results with a table or without one, in cores.
 #[derive(Serialize)]
 struct Side {
     members: Vec<MemberReport>,
@@ -127,7 +127,7 @@ struct MemberReport {
     used: Quartiles,
 }
 
-/// What is not measured: all members begin, and find each other.
+/// The time before each measurement, in which all members start and find each other.
 const BEGIN: Duration = Duration::from_millis(500);
 
 /// Runs the bench.
@@ -181,7 +181,8 @@ pub fn run(arguments: &Arguments, out: Option<&Path>) -> Result<(), Failure> {
     harness.run(measure, report)
 }
 
-/// Does what has to be done from inside, and becomes the member.
+/// Sets up the session, the parent-death signal and the control group of this process, then executes the member's
+/// command.
 fn become_member(arguments: &Arguments, parent: u32) -> Result<(), Failure> {
     let cannot = |what: &str, error: io::Error| Failure::Run(format!("cannot {what}: {error}"));
     task_group::new_session().map_err(|error| cannot("start a session", error))?;
@@ -201,7 +202,7 @@ fn why_skipped(row: &Row) -> Option<String> {
     Some(why)
 }
 
-/// Of rounds with a table and without.
+/// Compares the rounds with a table and without one.
 fn measured(row: &Row, rounds: &[[Used; 2]]) -> Measured {
     let sums = |nth: usize| rounds.iter().map(|used| used[nth].by.iter().sum()).collect::<Vec<f64>>();
     let used_of_what_could_be = Ratio::of(&sums(0), &sums(1));
@@ -271,7 +272,7 @@ impl harness::Report for Report {
     }
 }
 
-/// Each member's, and their sum.
+/// Formats the cores of each member, and their sum.
 fn used(side: &Side) -> String {
     let members: Vec<String> = side.members.iter().map(|member| format!("{:.2}", member.used.median)).collect();
     format!("{} = {}", members.join(" + "), side.used.told(2))

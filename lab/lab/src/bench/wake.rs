@@ -1,4 +1,4 @@
-//! `comity-lab bench wake`: how long a task waits for a worker that sleeps.
+//! `comity-lab bench wake`: measures how long a task waits for a sleeping worker.
 
 use std::fmt::Display;
 use std::hint::spin_loop;
@@ -48,33 +48,33 @@ pub struct Arguments {
     json: bool,
 }
 
-/// Submissions in a row of one backend before it is another's turn.
+/// The number of submissions per backend in one turn.
 const TURN: u32 = 25;
 
-/// Into how many parts the turns are divided at most, to say how far it is.
+/// The largest number of parts that the turns are divided into, to show progress.
 const BLOCKS: usize = 10;
 
-/// A task that has not started after this long is lost.
+/// A task that has not started after this time is lost.
 const LOST: Duration = Duration::from_secs(10);
 
 #[derive(Serialize)]
 struct Report {
     workers: u16,
     idle_ms: u64,
-    /// Of each row: fewer than were asked for where this is a part.
+    /// Samples per row; fewer than requested if the run was interrupted.
     samples: usize,
     rows: Vec<Row>,
 }
 
-/// Those of a turn, in microseconds.
+/// The samples of a turn, in microseconds.
 #[derive(Serialize, Deserialize)]
 struct Samples {
     by_floor: Vec<f64>,
-    /// By backend and way.
+    /// The samples of each backend, by way of submission.
     by: Vec<[Vec<f64>; 2]>,
 }
 
-/// Microseconds from the submission to the start.
+/// The result of a backend and way. Times are microseconds from the submission to the start.
 #[derive(Serialize)]
 struct Row {
     backend: String,
@@ -131,7 +131,7 @@ pub fn run(arguments: &Arguments, out: Option<&Path>) -> Result<(), Failure> {
         out,
     };
     let measure = |turn: harness::Turn| {
-        // The last turn has what is left.
+        // The last turn has the remaining samples.
         let before = rounds[..turn.block].iter().sum::<usize>() + turn.round;
         let number = (samples - before as u32 * TURN).min(TURN);
         let by_floor = (0..number).map(|_| floor.once(idle).ok_or_else(|| lost("the machine", "a futex alone")));
@@ -177,13 +177,14 @@ fn row(backend: impl Display, way: &'static str, samples: &[f64]) -> Row {
     }
 }
 
-/// Idles, submits, and waits for the start without giving up the core. Microseconds; `None` if it never started.
+/// Idles, submits a task, and waits for its start without giving up the core. Returns microseconds, or `None` if the
+/// task never started.
 fn once(started: &Started, way: Way, idle: Duration) -> Option<f64> {
     match way {
         Way::Join => inside(started, || {
             std::thread::sleep(idle);
             let clock = Clock::start();
-            // The other half starts on another worker: this one does not return before it has.
+            // The other half starts on another worker, because this half does not return before it has started.
             let (waited, ()) = join(started, || clock.wait(), || clock.stop());
             waited
         }),
@@ -197,7 +198,7 @@ fn once(started: &Started, way: Way, idle: Duration) -> Option<f64> {
     }
 }
 
-/// The machine's own part: a sleeping thread, woken on another core through a futex, without a runtime.
+/// The machine's own part of the time: a sleeping thread, woken on another core by a futex, without a runtime.
 struct Floor {
     sleeper: Sleeper,
     clock: Arc<Mutex<Option<Arc<Clock>>>>,
@@ -224,10 +225,10 @@ impl Floor {
     }
 }
 
-/// Measures from its making to [`Clock::stop`], on whichever thread.
+/// A clock that measures from its start to [`Clock::stop`], which any thread can call.
 struct Clock {
     start: Instant,
-    /// Nanoseconds, or 0 while running.
+    /// Nanoseconds, or 0 while the clock runs.
     elapsed: AtomicU64,
 }
 
@@ -241,7 +242,7 @@ impl Clock {
         self.elapsed.store(nanos.max(1), Ordering::Release);
     }
 
-    /// Spins until it is stopped: the submitter keeps its core busy, as a program at work does.
+    /// Spins until the clock is stopped. The submitter thus keeps its core busy, as a program at work does.
     fn wait(&self) -> Option<f64> {
         loop {
             match self.elapsed.load(Ordering::Acquire) {

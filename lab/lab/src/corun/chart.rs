@@ -1,5 +1,5 @@
-//! Co-runs as a picture: how many times as long as alone each program took. The nearer the points of a row, the
-//! fairer.
+//! Draws co-runs: for each program, its time together divided by its time alone. The closer the points of a row, the
+//! more equally the programs were slowed down.
 
 use std::collections::BTreeMap;
 
@@ -10,15 +10,15 @@ use super::report::{Corun, CorunReport};
 use crate::figure::{CANNOT_FAIL, COLOURS, Sign, above_a_legend, legend_height, number};
 
 const WIDTH: u32 = 960;
-/// Of the axis.
+/// The height of a row on the axis.
 const ROW: i32 = 100;
-/// Of a row at least, of a backend within it, and of all that is neither row nor legend.
+/// The heights in pixels: of a row (minimum), of a backend within it, and of everything except rows and legend.
 const HEIGHTS: [u32; 3] = [34, 12, 118];
-/// Longer names are cut.
+/// The length at which names are cut, in characters.
 const LETTERS: usize = 30;
 
-/// A row for each co-run, in it a line for each backend from the program that was slowed least to the one that was
-/// most.
+/// Draws a row for each co-run, with a line for each backend. The line connects the program that was slowed down
+/// least with the one that was slowed down most.
 pub fn svg(report: &CorunReport) -> String {
     let rows = rows(&report.coruns);
     let backends: Vec<&str> = backends(&report.coruns);
@@ -57,7 +57,7 @@ pub fn svg(report: &CorunReport) -> String {
             })
             .draw()
             .expect(CANNOT_FAIL);
-        // One above the other within a row.
+        // The backends of a row lie one above the other.
         let gap = ROW * 4 / 5 / backends.len() as i32;
         for (row, coruns) in rows.values().enumerate() {
             for corun in coruns {
@@ -77,7 +77,7 @@ pub fn svg(report: &CorunReport) -> String {
     text
 }
 
-/// Where a row lies, from above. In whole numbers: plotters formats no others at chosen points.
+/// Returns the position of a row, from above. It is an integer: plotters formats only integers at chosen points.
 fn place(row: usize) -> i32 {
     row as i32 * ROW
 }
@@ -93,7 +93,7 @@ fn caption(report: &CorunReport) -> String {
     format!("Programs that run at once, {workers} worker{plural} each, on {} cores{part}", report.machine.cores)
 }
 
-/// In the order of their first co-runs.
+/// Returns the backends, in the order of their first co-runs.
 pub fn backends(coruns: &[Corun]) -> Vec<&str> {
     let mut names: Vec<&str> = Vec::new();
     for corun in coruns {
@@ -104,7 +104,7 @@ pub fn backends(coruns: &[Corun]) -> Vec<&str> {
     names
 }
 
-/// The co-runs of the same programs, by their place in the report and their names.
+/// Groups the co-runs of the same programs, by the place in the report and the programs' names.
 pub fn rows(coruns: &[Corun]) -> BTreeMap<(usize, String), Vec<&Corun>> {
     let mut rows: BTreeMap<(usize, String), Vec<&Corun>> = BTreeMap::new();
     let mut places: Vec<String> = Vec::new();
@@ -119,7 +119,7 @@ pub fn rows(coruns: &[Corun]) -> BTreeMap<(usize, String), Vec<&Corun>> {
     rows
 }
 
-/// Without the kernels' parameters, where all have room then.
+/// Makes the label of a row: the programs' names without the kernels' parameters, cut to [`LETTERS`] characters.
 fn label(corun: &Corun) -> String {
     let names: Vec<&str> = corun
         .programs

@@ -1,4 +1,4 @@
-//! Co-runs for spreadsheets and plotting programs: a row per backend and program.
+//! Writes co-runs as CSV for spreadsheets and plotting programs: a row per backend and program.
 
 use ::csv::Writer;
 use serde::Serialize;
@@ -35,7 +35,7 @@ struct Row<'a> {
     partial: bool,
 }
 
-/// All rows below a header.
+/// Returns a header and all rows.
 pub fn rows(report: &CorunReport) -> String {
     const CANNOT_FAIL: &str = "memory takes any row";
     let mut writer = Writer::from_writer(Vec::new());

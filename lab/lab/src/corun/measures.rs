@@ -1,67 +1,69 @@
 //! The measures of a co-run, as formulas over means.
 //!
-//! Slowdown, unfairness and weighted speedup are those of Ding et al., EuroSys 2012, section 5.1. Response time,
-//! slow-down ratio and its difference are those of Chen, Zheng, Guo, Concurrency and Computation 28, 2016, section 4.
-//! The bound, the efficiency, the unfairness in processor time and the switches per second are this project's.
+//! Slowdown, unfairness and weighted speedup are defined in Ding et al., EuroSys 2012, section 5.1. Response time,
+//! slow-down ratio and its difference are defined in section 4 of Chen, Zheng, Guo, Concurrency and Computation 28,
+//! 2016. The bound, the efficiency, the unfairness in processor time and the switches per second are this project's
+//! own.
 
 use statrs::statistics::Statistics;
 
-/// One program's means.
+/// The means of one program, per round. Times are in seconds.
 #[derive(Clone, Copy, Debug)]
 pub struct Means {
-    /// T_s, alone.
+    /// T_s, the time alone.
     pub solo_s: f64,
-    /// T_1, alone with one worker on one core.
+    /// T_1, the time alone with one worker on one core.
     pub one_core_s: f64,
-    /// W, the processor time of that: T_1 without what the program waited.
+    /// W, the processor time alone with one worker on one core: T_1 without the time that the program waited.
     pub work_s: f64,
-    /// T_b, the baseline alone.
+    /// T_b, the time alone under the baseline.
     pub baseline_s: f64,
-    /// T_c, together, over the counted rounds.
+    /// T_c, the time together, over the counted rounds.
     pub corun_s: f64,
-    /// T, together, over all rounds: the response time, equation 2 of DWS.
+    /// T, the time together, over all rounds: the response time, equation 2 of DWS.
     pub overlapped_s: f64,
     /// C_s, the processor time of a round alone.
     pub solo_cpu_s: f64,
-    /// C_c, that of a counted round together.
+    /// C_c, the processor time of a counted round together.
     pub corun_cpu_s: f64,
-    /// Context switches of a counted round together, voluntary and involuntary.
+    /// Voluntary and involuntary context switches of a counted round together.
     pub switches: f64,
 }
 
 impl Means {
-    /// (T_c − T_s) / T_s: 0 is undisturbed, 1 takes twice as long.
+    /// Returns (T_c − T_s) / T_s. 0 means undisturbed; 1 means that the program takes twice as long.
     pub fn slowdown(&self) -> f64 {
         (self.corun_s - self.solo_s) / self.solo_s
     }
 
-    /// T/B with T_b as B: 1 is undisturbed, 2 takes twice as long.
+    /// Returns T/B, where B is T_b. 1 means undisturbed; 2 means that the program takes twice as long.
     pub fn slowdown_ratio(&self) -> f64 {
         self.overlapped_s / self.baseline_s
     }
 
-    /// C_c / T_c: the cores that it used together.
+    /// Returns C_c / T_c: the cores that the program used together with the others.
     pub fn cores_used(&self) -> f64 {
         self.corun_cpu_s / self.corun_s
     }
 }
 
-/// The mean of one or more times.
+/// Returns the mean of one or more times.
 pub fn mean(times: &[f64]) -> f64 {
     times.mean()
 }
 
-/// The coefficient of variation: sample standard deviation over mean. `None` for a single time.
+/// Returns the coefficient of variation: sample standard deviation / mean. Returns `None` for a single time.
 pub fn variation(times: &[f64]) -> Option<f64> {
     (times.len() > 1).then(|| times.std_dev() / times.mean())
 }
 
-/// The largest slowdown minus the smallest. For two programs, their difference, as in the paper.
+/// Returns the largest slowdown minus the smallest. For two programs it is their difference, as in the paper.
 pub fn unfairness(programs: &[Means]) -> f64 {
     span(programs, Means::slowdown)
 }
 
-/// D: the largest slow-down ratio minus the smallest. For two programs |T_i/B_i − T_j/B_j|, equation 3 of DWS.
+/// Returns D: the largest slow-down ratio minus the smallest. For two programs it is |T_i/B_i − T_j/B_j|, equation 3
+/// of DWS.
 pub fn slowdown_ratio_difference(programs: &[Means]) -> f64 {
     span(programs, Means::slowdown_ratio)
 }
@@ -70,26 +72,28 @@ fn span(programs: &[Means], value: fn(&Means) -> f64) -> f64 {
     range(&programs.iter().map(value).collect::<Vec<f64>>())
 }
 
-/// The largest minus the smallest.
+/// Returns the largest value minus the smallest.
 pub fn range(values: &[f64]) -> f64 {
     Statistics::max(values) - Statistics::min(values)
 }
 
-/// ΣT_b/T_c: 1 is as good as one after the other.
+/// Returns ΣT_b/T_c. 1 is the result of running the programs one after the other.
 pub fn weighted_speedup(programs: &[Means]) -> f64 {
     programs.iter().map(|program| program.baseline_s / program.corun_s).sum()
 }
 
-/// The weighted speedup of n programs if P cores did nothing but the programs' work W and all programs were slowed
-/// alike. From ΣW/T_c = P and T_c = s·T_b for all follows s = Σ(W/T_b) / P. Programs that cannot use all cores,
-/// even together, are not slowed at all: s is 1.
+/// Returns the weighted speedup of n programs if P cores did nothing but the programs' work W and all programs were
+/// slowed down equally.
+///
+/// If ΣW/T_c = P, and T_c = s·T_b for all programs, then s = Σ(W/T_b) / P. Programs that cannot use all cores, even
+/// together, are not slowed down at all: s is 1.
 pub fn bound(programs: &[Means], cores: usize) -> f64 {
     let shares: f64 = programs.iter().map(|program| program.work_s / program.baseline_s).sum();
     programs.len() as f64 / (shares / cores as f64).max(1.0)
 }
 
-/// The cores due to each program: an equal share, but no more than it uses alone, C_s / T_s. What one does not use
-/// is shared among the others in the same way (max-min fairness).
+/// Returns the cores due to each program: an equal share, but no more than it uses alone, C_s / T_s. The rest of its
+/// share is divided among the other programs in the same way (max-min fairness).
 pub fn cores_due(programs: &[Means], cores: usize) -> Vec<f64> {
     let wanted: Vec<f64> = programs.iter().map(|program| program.solo_cpu_s / program.solo_s).collect();
     let mut modest: Vec<usize> = (0..programs.len()).collect();
@@ -102,15 +106,15 @@ pub fn cores_due(programs: &[Means], cores: usize) -> Vec<f64> {
     due
 }
 
-/// The largest part of what is due to a program that it used, minus the smallest. At 0 all used as much of it as
-/// the others, be that all or less. Of a program that is due nothing, nothing is said.
+/// Returns the largest `cores_used / cores_due` minus the smallest. It is 0 if all programs used the same fraction of
+/// what is due to them. A program that is due nothing is left out.
 pub fn cpu_unfairness(programs: &[Means], cores: usize) -> f64 {
     let due = cores_due(programs, cores);
     let parts = programs.iter().zip(due).filter(|(_, due)| *due > 0.0).map(|(program, due)| program.cores_used() / due);
     range(&parts.collect::<Vec<f64>>())
 }
 
-/// How many of the programs' context switches a second of the co-run sees. Each program's switches are taken over
+/// Returns the context switches of all programs per second of the co-run. The switches of each program are divided by
 /// the wall-clock seconds of the same rounds. The rates are added, because the programs run at the same time.
 pub fn switches_per_s(programs: &[Means]) -> f64 {
     programs.iter().map(|program| program.switches / program.corun_s).sum()
@@ -145,13 +149,13 @@ mod tests {
         assert_close(programs[0].slowdown(), 1.0);
         assert_close(unfairness(&programs), 0.0);
         assert_close(weighted_speedup(&programs), 1.0);
-        // Both scale perfectly on two cores, so nothing better than one after the other exists.
+        // Both programs scale perfectly on two cores, so no schedule is better than one after the other.
         assert_close(bound(&programs, 2), 1.0);
     }
 
     #[test]
     fn a_program_that_does_not_scale_leaves_room_for_another() {
-        // Serial work beside work that scales: 1 + 2 core seconds per second of baseline, on two cores.
+        // Serial work together with work that scales: 1 + 2 core seconds per second of baseline, on two cores.
         let programs = [means(1.0, 1.0, 1.5), means(2.0, 1.0, 1.5)];
         assert_close(bound(&programs, 2), 4.0 / 3.0);
         assert_close(weighted_speedup(&programs), 4.0 / 3.0);
@@ -167,13 +171,13 @@ mod tests {
 
     #[test]
     fn programs_that_leave_cores_to_spare_are_not_slowed() {
-        // Each works for half of the time.
+        // Each program works for half of the time.
         let sleeper = Means { work_s: 0.5, ..means(1.0, 1.0, 1.0) };
         assert_close(bound(&[sleeper, sleeper], 2), 2.0);
         assert_close(bound(&[sleeper, means(2.0, 1.0, 1.25)], 2), 2.0 / 1.25);
     }
 
-    /// A program that uses so many cores alone and together.
+    /// Makes a program that uses these numbers of cores alone and together.
     fn user(alone: f64, together: f64) -> Means {
         Means { solo_cpu_s: alone, corun_cpu_s: 2.0 * together, ..means(alone, 1.0, 2.0) }
     }
@@ -199,7 +203,7 @@ mod tests {
         assert_close(cpu_unfairness(&[user(2.0, 1.0), user(2.0, 1.0)], 2), 0.0);
         assert_close(cpu_unfairness(&[user(2.0, 1.5), user(2.0, 0.5)], 2), 1.0);
         assert_close(cpu_unfairness(&[user(2.0, 1.75), user(0.25, 0.25)], 2), 0.0);
-        // A core idles beside it: no program has what the other lacks, but it lacks it.
+        // One core is partly idle: the first program lacks processor time, although no other program has it.
         assert_close(cpu_unfairness(&[user(2.0, 0.875), user(0.25, 0.25)], 2), 0.5);
         assert_close(cpu_unfairness(&[user(2.0, 0.5), user(0.0, 0.0)], 2), 0.0);
     }
@@ -242,7 +246,7 @@ mod tests {
 
     #[test]
     fn switches_are_added_up_as_rates_however_long_the_rounds_are() {
-        // 10 in half a second and 30 in two: 20 and 15 a second.
+        // 10 switches in half a second and 30 in two seconds: 20 and 15 per second.
         let programs =
             [Means { switches: 10.0, ..means(1.0, 1.0, 0.5) }, Means { switches: 30.0, ..means(1.0, 1.0, 2.0) }];
         assert_close(switches_per_s(&programs), 35.0);

@@ -1,4 +1,4 @@
-//! Co-runs of two programs each: which pairs there are, and what all of them together show of a backend.
+//! Co-runs of two programs each: the pairs, and the summary of a backend over all pairs.
 
 use clap::ValueEnum;
 use statrs::statistics::Statistics;
@@ -17,7 +17,7 @@ pub enum Pairs {
 }
 
 impl Pairs {
-    /// The pairs of these programs, in their order.
+    /// Returns the pairs of these programs, in their order.
     pub fn of(self, programs: &[Program]) -> Vec<Vec<Program>> {
         let first_partner = match self {
             Pairs::Distinct => 1,
@@ -29,7 +29,7 @@ impl Pairs {
     }
 }
 
-/// One entry per backend, in the order of their first co-runs.
+/// Summarises all co-runs, with one entry per backend, in the order of their first co-runs.
 pub fn over(coruns: &[&Corun]) -> Vec<OverPairs> {
     let mut backends: Vec<&str> = Vec::new();
     for corun in coruns {
@@ -41,7 +41,7 @@ pub fn over(coruns: &[&Corun]) -> Vec<OverPairs> {
     backends.into_iter().map(|backend| summary(&own(backend))).collect()
 }
 
-/// Over the co-runs, at least one, of one backend.
+/// Summarises the co-runs of one backend, of which there must be at least one.
 fn summary(coruns: &[&Corun]) -> OverPairs {
     let pairs = |value: fn(&Corun) -> f64| coruns.iter().map(|corun| value(corun)).collect::<Vec<f64>>();
     let programs = || coruns.iter().flat_map(|corun| &corun.programs);
@@ -124,7 +124,7 @@ pub mod tests {
         }
     }
 
-    /// A pair with these slow-down ratios, and figures that grow with `nth`.
+    /// Makes a pair with these slow-down ratios, and figures that grow with `nth`.
     pub fn corun(policy: &str, nth: f64, ratios: [f64; 2], cv: Option<f64>) -> Corun {
         Corun {
             policy: policy.to_owned(),

@@ -1,4 +1,4 @@
-//! What is co-run: a kernel, or any shell command.
+//! The programs of a co-run: a kernel, or any shell command.
 
 use std::fmt;
 
@@ -7,22 +7,22 @@ use comity_kernels::catalog;
 
 use crate::kernel;
 
-/// One program of a co-run.
+/// A program of a co-run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Program {
-    /// A program of the kernels' catalog with its parameters, known to be good.
+    /// A program of the kernels' catalog with its parameters, which have been checked.
     Kernel(String),
     /// A command for `/bin/sh`.
     Command(String),
 }
 
 impl Program {
-    /// Decides by the text alone. What stands before the first `:` is the name of a kernel; or the text is a
-    /// command, with a space or a slash. Else it is a mistake.
+    /// Parses a program from its text alone. The text is a kernel if the part before the first `:` is the name of a
+    /// kernel. Otherwise it is a command if it contains a space or a slash, and an error if it contains neither.
     pub fn parse(text: &str) -> Result<Program, Failure> {
         let (name, parameters) = text.split_once(':').unwrap_or((text, ""));
         if catalog::ROWS.iter().any(|row| row.name == name) {
-            // Only building the input tells whether the values are good. The defaults are.
+            // Only building the input shows if the values are valid. The default values are.
             if !parameters.is_empty() {
                 catalog::prepare(text).map_err(|error| Failure::Usage(error.to_string()))?;
             }
@@ -37,14 +37,14 @@ impl Program {
         )))
     }
 
-    /// As on the command line.
+    /// Returns the program's text, as on the command line.
     pub fn text(&self) -> &str {
         match self {
             Program::Kernel(text) | Program::Command(text) => text,
         }
     }
 
-    /// `kernel` or `command`.
+    /// Returns `kernel` or `command`.
     pub fn kind(&self) -> &'static str {
         match self {
             Program::Kernel(_) => "kernel",
@@ -53,7 +53,7 @@ impl Program {
     }
 }
 
-/// For use in a sentence.
+/// Formats the program in quotes, for use in a sentence.
 impl fmt::Display for Program {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "'{}'", self.text())

@@ -1,4 +1,4 @@
-//! What `corun --json` writes, and how samples become its numbers.
+//! The report that `corun --json` writes, and its computation from samples.
 
 use super::measures::{self, Means};
 use super::program::Program;
@@ -9,43 +9,43 @@ use comity_console::Failure;
 use comity_console::machine::{Machine, Versions};
 use serde::{Deserialize, Serialize};
 
-/// `comity-corun/1`: all co-runs of one `comity-lab corun`.
+/// The report of one `comity-lab corun`: all its co-runs, in schema `comity-corun/1`.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct CorunReport {
-    /// `comity-corun/1`.
+    /// The schema: `comity-corun/1`.
     pub schema: String,
-    /// Where it ran.
+    /// The machine on which the co-runs ran.
     pub machine: Machine,
-    /// With what.
+    /// The versions of the software.
     pub versions: Versions,
     /// The command line, word by word.
     pub command: Vec<String>,
-    /// The backend that gives T_b of the weighted speedup and its bound, and B of the slow-down ratio, by its time
-    /// alone; or `own` for each one's own.
+    /// The backend that gives, by its time alone, T_b of the weighted speedup and its bound, and B of the slow-down
+    /// ratio. `own` means that each backend gives its own.
     pub baseline: String,
     /// Counted executions per program, alone and together.
     pub rounds: usize,
     /// Uncounted rounds that each program ran alone before the programs ran together.
     #[serde(default)]
     pub lead_in: usize,
-    /// Into how many parts the rounds were divided, each with all backends.
+    /// The number of blocks that the rounds were divided into, each with all backends.
     pub blocks: usize,
-    /// Whether a signal ended the command before all rounds were done: then some programs have fewer, and some
+    /// True if a signal ended the command before all rounds were done. Some programs then have fewer rounds, and some
     /// co-runs are missing.
     #[serde(default)]
     pub partial: bool,
-    /// One per backend, in the order asked for; of each pair, where there are pairs.
+    /// The co-runs, one per backend, in the order of the command line. With `--pairs`, one per backend and pair.
     pub coruns: Vec<Corun>,
-    /// One per backend; empty without `--pairs`.
+    /// Summaries over all pairs, one per backend; empty without `--pairs`.
     pub over_pairs: Vec<OverPairs>,
 }
 
 /// The co-run of all programs under one backend.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Corun {
-    /// The policy with its parameters, or the backend's name where it has no policy.
+    /// The policy with its parameters, or the backend's name if it has no policy.
     pub policy: String,
-    /// `comity`, `rayon` or `serial`.
+    /// The backend: `comity`, `rayon` or `serial`.
     pub backend: String,
     /// Workers of each program.
     pub workers: u16,
@@ -55,40 +55,41 @@ pub struct Corun {
     pub slowdown_ratio_difference: f64,
     /// The largest `cores_used / cores_due` minus the smallest.
     pub cpu_unfairness: f64,
-    /// ΣT_b/T_c.
+    /// The weighted speedup ΣT_b/T_c.
     pub weighted_speedup: f64,
-    /// The weighted speedup if no work were wasted and all programs were slowed alike: n / max(1, Σ(W/T_b) / cores).
+    /// The weighted speedup if no work were wasted and all programs were slowed down equally: n / max(1, Σ(W/T_b) /
+    /// cores).
     pub bound: f64,
-    /// `weighted_speedup / bound`.
+    /// The efficiency, `weighted_speedup / bound`.
     pub efficiency: f64,
-    /// Σ(`voluntary_switches` + `involuntary_switches`) / T_c: the programs' context switches per second together.
+    /// Σ(`voluntary_switches` + `involuntary_switches`) / T_c: the context switches of all programs per second.
     pub switches_per_s: f64,
-    /// In the order of the command line.
+    /// The programs, in the order of the command line.
     pub programs: Vec<CorunProgram>,
 }
 
-/// All pairs of programs under one backend. Means are arithmetic where their name says nothing else.
+/// All pairs of programs under one backend. Means are arithmetic unless their name says otherwise.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct OverPairs {
-    /// As of a [`Corun`].
+    /// The policy, as in a [`Corun`].
     pub policy: String,
-    /// As of a [`Corun`].
+    /// The backend, as in a [`Corun`].
     pub backend: String,
-    /// How many there are.
+    /// The number of pairs.
     pub pairs: usize,
-    /// Of the pairs; the worst is the largest.
+    /// The unfairness of the pairs; the worst is the largest.
     pub unfairness: MeanAndWorst,
-    /// D, of the pairs; the worst is the largest.
+    /// D of the pairs; the worst is the largest.
     pub slowdown_ratio_difference: MeanAndWorst,
-    /// Of the pairs; the worst is the largest.
+    /// The unfairness in processor time of the pairs; the worst is the largest.
     pub cpu_unfairness: MeanAndWorst,
-    /// Of both programs of all pairs.
+    /// The geometric mean of the slow-down ratios of both programs of all pairs.
     pub slowdown_ratio_geometric_mean: f64,
     /// The mean weighted speedup of the pairs.
     pub weighted_speedup_mean: f64,
-    /// Of the pairs; the worst is the smallest.
+    /// The efficiency of the pairs; the worst is the smallest.
     pub efficiency: MeanAndWorst,
-    /// Of both programs of all pairs; the worst is the largest.
+    /// The coefficients of variation of both programs of all pairs; the worst is the largest.
     pub cv: Option<MeanAndWorst>,
     /// The mean of the pairs' switches per second.
     pub switches_per_s_mean: f64,
@@ -99,52 +100,53 @@ pub struct OverPairs {
 pub struct MeanAndWorst {
     /// The arithmetic mean.
     pub mean: f64,
-    /// The worst of them.
+    /// The worst value.
     pub worst: f64,
 }
 
-/// One program's share in a co-run. Switches, processor time and counters are means per counted co-run round.
+/// The results of one program in a co-run. Switches, processor time and counters are means per counted co-run round.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct CorunProgram {
-    /// As on the command line.
+    /// The program, as on the command line.
     pub name: String,
-    /// `kernel` or `command`.
+    /// The kind of program: `kernel` or `command`.
     pub kind: String,
     /// T_s: the mean time alone.
     pub solo_s: f64,
-    /// Coefficient of variation of the time alone.
+    /// The coefficient of variation of the time alone.
     pub solo_cv: Option<f64>,
     /// T_1: the mean time alone with one worker, on one core.
     pub one_core_s: f64,
-    /// W: the processor time of that.
+    /// W: the mean processor time alone with one worker, on one core.
     pub work_s: f64,
-    /// T_b, which is B too: the baseline's mean time alone.
+    /// T_b, which is also B: the mean time alone under the baseline.
     pub baseline_s: f64,
     /// T_c: the mean time together, over the counted rounds.
     pub corun_s: f64,
-    /// T, the response time: the mean time together over all rounds, counted or not. All of them overlapped fully;
-    /// of a short program beside a long one the uncounted ones are the larger part.
+    /// T, the response time: the mean time together over all rounds, counted or not. All these rounds overlapped
+    /// fully. A short program that runs together with a long one has more uncounted rounds than counted ones.
     pub overlapped_s: f64,
-    /// (T_c − T_s) / T_s.
+    /// The slowdown (T_c − T_s) / T_s.
     pub slowdown: f64,
     /// T/B: `overlapped_s / baseline_s`.
     pub slowdown_ratio: f64,
-    /// Coefficient of variation of the time together.
+    /// The coefficient of variation of the time together.
     pub cv: Option<f64>,
     /// Counted rounds together.
     pub rounds: usize,
-    /// Rounds that ran on, uncounted, while other programs were not done.
+    /// Uncounted rounds that the program ran while other programs were not done.
     pub uncounted_rounds: usize,
-    /// Whether every result was right, uncounted ones included. Of a command: whether it always ended with 0, which it
-    /// must have to be reported.
+    /// True if every result was right, including those of uncounted rounds. A command counts as right if it always
+    /// ended with 0; a command that did not is not reported.
     pub verified: bool,
-    /// Processor time of all threads. A kernel's check is not in it.
+    /// Processor time of all threads together with the other programs, without the check of a kernel's result.
     pub cpu_s: f64,
-    /// The same when alone.
+    /// Processor time of all threads alone.
     pub solo_cpu_s: f64,
-    /// Processor time over wall-clock time, together.
+    /// Processor time divided by wall-clock time, together.
     pub cores_used: f64,
-    /// An equal share of the cores, but no more than it uses alone; what one does not use is shared among the others.
+    /// The cores due to the program: an equal share, but no more than it uses alone. The rest of its share is divided
+    /// among the others.
     pub cores_due: f64,
     /// Context switches because a thread waited.
     pub voluntary_switches: f64,
@@ -152,45 +154,45 @@ pub struct CorunProgram {
     pub involuntary_switches: f64,
     /// Attempts to steal.
     pub steal_attempts: Option<f64>,
-    /// Those that took a task.
+    /// Attempts to steal that took a task.
     pub steals: Option<f64>,
-    /// Times that a worker offered its core.
+    /// The number of times that a worker offered its core.
     pub yields: Option<f64>,
-    /// Times that a worker went to sleep.
+    /// The number of times that a worker went to sleep.
     pub sleeps: Option<f64>,
-    /// Workers woken by others.
+    /// The number of workers that others woke.
     pub wakeups: Option<f64>,
-    /// Workers that had what was left of a thief's time slice.
+    /// The number of times that a worker got the rest of a thief's time slice.
     pub accelerations: Option<f64>,
-    /// Those that a thief would have given it to, by the reason why it was refused.
+    /// The number of refused accelerations, by the reason for the refusal.
     pub refused: Option<Refused<f64>>,
-    /// Time with a task, over all workers.
+    /// Seconds with a task, over all workers.
     pub busy_s: Option<f64>,
-    /// Time awake without a task, over all workers.
+    /// Seconds awake without a task, over all workers.
     pub thief_s: Option<f64>,
-    /// Time asleep, over all workers.
+    /// Seconds asleep, over all workers.
     pub asleep_s: Option<f64>,
-    /// Every counted round, so that other statistics can be computed.
+    /// The time of every counted round, from which other statistics can be computed.
     pub times: Times,
 }
 
 /// The seconds of every counted round, in order.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Times {
-    /// Alone.
+    /// The rounds alone.
     pub solo_s: Vec<f64>,
-    /// Alone with one worker on one core.
+    /// The rounds alone with one worker on one core.
     pub one_core_s: Vec<f64>,
-    /// Together.
+    /// The rounds together.
     pub corun_s: Vec<f64>,
 }
 
 /// The backend that gives T_b by its time alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Baseline {
-    /// Each backend's own.
+    /// Each backend gives its own T_b.
     Own,
-    /// That of the backend at this place.
+    /// The backend with this index gives T_b of all backends.
     Of(usize),
 }
 
@@ -200,7 +202,7 @@ impl Baseline {
         if name == "own" {
             return Ok(Baseline::Own);
         }
-        // A policy may be written with parameters that are its defaults.
+        // The name of a policy may contain parameters with their default values.
         let policy = name.parse().ok().map(Backend::Comity);
         let found = backends
             .iter()
@@ -215,7 +217,7 @@ impl Baseline {
         })
     }
 
-    /// As in `--baseline`.
+    /// Returns the baseline's name, as in `--baseline`.
     pub fn name(self, backends: &[Backend]) -> String {
         match self {
             Baseline::Own => "own".to_owned(),
@@ -224,8 +226,8 @@ impl Baseline {
     }
 }
 
-/// One entry per backend that has run each program alone and together, which all have unless the command was
-/// interrupted.
+/// Returns one entry per backend that has run each program alone and together. All backends have, unless the command
+/// was interrupted.
 pub fn coruns(plan: &Plan, samples: &[Vec<Samples>], baseline: Baseline, cores: usize) -> Vec<Corun> {
     let is_measured = |backend: &usize| {
         let base = match baseline {
@@ -414,7 +416,7 @@ mod tests {
         };
         let [corun] = coruns(&plan, &[vec![short, long]], Baseline::Own, 2).try_into().unwrap();
         let [short, long] = corun.programs.as_slice() else { panic!("two programs") };
-        // Of its four rounds together the short one's counted two are the faster ones.
+        // The counted two of the short program's four rounds are the faster ones.
         assert_close(short.corun_s, 2.0);
         assert_close(short.overlapped_s, 3.0);
         assert_close(short.slowdown, 1.0);
@@ -423,11 +425,11 @@ mod tests {
         assert_close(long.slowdown_ratio, 1.5);
         assert_close(corun.unfairness, 0.5);
         assert_close(corun.slowdown_ratio_difference, 1.5);
-        // Both compute all the time, each on one core of its own, which is what is due to them.
+        // Both programs compute all the time, each on one core of its own, which is what is due to them.
         assert_close(short.cores_used, 1.0);
         assert_close(short.cores_due, 1.0);
         assert_close(corun.cpu_unfairness, 0.0);
-        // 3 switches in rounds of 2 s, and 12 in rounds of 6 s; those alone do not count.
+        // 3 switches in rounds of 2 s, and 12 in rounds of 6 s. Switches of rounds alone do not count.
         assert_close(corun.switches_per_s, 3.5);
     }
 }

@@ -1,4 +1,4 @@
-//! What runs when.
+//! The order in which programs and backends run.
 
 use std::sync::Mutex;
 use std::time::Duration;
@@ -14,19 +14,19 @@ use crate::filing::Filing;
 use crate::progress::Progress;
 use crate::trial::Round;
 
-/// Into how many blocks the rounds are divided at most. More would follow a drift of the machine more closely, but
-/// each block prepares every program anew.
+/// The largest number of blocks that the rounds are divided into. More blocks would follow a drift of the machine
+/// more closely, but each block prepares every program anew.
 const MAX_BLOCKS: usize = 3;
 
-/// How many rounds of a block a program runs on one core at most. They take the longest, vary the least, and only
-/// scale the bound.
+/// The largest number of rounds of a block that a program runs on one core. These rounds take the longest, vary the
+/// least, and only scale the bound.
 const MAX_ONE_CORE_ROUNDS: usize = 2;
 
-/// Everything that a co-run is asked to do.
+/// The parameters of a co-run.
 pub struct Plan {
     /// The programs that run together.
     pub programs: Vec<Program>,
-    /// Each runs all programs.
+    /// The backends, each of which runs all programs.
     pub backends: Vec<Backend>,
     /// Workers of each program.
     pub workers: u16,
@@ -36,53 +36,53 @@ pub struct Plan {
     pub lead_in: usize,
     /// The programs' task groups, also when they run alone.
     pub grouping: Grouping,
-    /// For one round, or for preparing.
+    /// The longest time of one round, or of preparing a program.
     pub timeout: Duration,
-    /// Where one-core rounds run.
+    /// The core on which one-core rounds run.
     pub one_core: usize,
 }
 
-/// What one program did under one backend.
+/// The measurements of one program under one backend.
 #[derive(Default, Serialize, Deserialize)]
 pub struct Samples {
-    /// Rounds alone.
+    /// The rounds alone.
     pub solo: Vec<Round>,
-    /// Rounds alone, with one worker on one core.
+    /// The rounds alone, with one worker on one core.
     pub one_core: Vec<Round>,
-    /// Counted rounds together.
+    /// The counted rounds together.
     pub corun: Vec<Round>,
-    /// Seconds of the rounds that ran on together, uncounted.
+    /// Seconds of each uncounted round together.
     pub uncounted_s: Vec<f64>,
-    /// What was wrong with the first wrong result.
+    /// A description of the first wrong result.
     pub wrong: Option<String>,
 }
 
-/// The sizes of the blocks that `rounds` are divided into.
+/// Returns the sizes of the blocks that `rounds` are divided into.
 pub fn blocks(rounds: usize) -> Vec<usize> {
     let blocks = rounds.clamp(1, MAX_BLOCKS);
     (0..blocks).map(|nth| rounds * (nth + 1) / blocks - rounds * nth / blocks).collect()
 }
 
-/// What has been measured so far of a plan: by backend, then by block. A signal may have it told at any time.
+/// The measurements of a plan so far, by backend, then by block. A signal can cause them to be reported at any time.
 pub struct Record(Mutex<Vec<Vec<Block>>>);
 
-/// A backend's part of the rounds.
+/// The rounds of one backend in one block.
 struct Block {
-    /// By program.
+    /// The measurements, by program.
     samples: Vec<Samples>,
-    /// Whether it is all there already, from a file.
+    /// True if the whole block comes from a file.
     is_filed: bool,
 }
 
 impl Record {
-    /// That of a plan of which nothing has been run.
+    /// Makes the record of a plan of which nothing has been run.
     pub fn empty(plan: &Plan) -> Record {
         let block = |_| Block { samples: plan.programs.iter().map(|_| Samples::default()).collect(), is_filed: false };
         let backend = |_| (0..blocks(plan.rounds).len()).map(block).collect();
         Record(Mutex::new(plan.backends.iter().map(backend).collect()))
     }
 
-    /// By backend, then by program.
+    /// Returns the measurements by backend, then by program.
     pub fn samples(&self) -> Vec<Vec<Samples>> {
         let merged = |blocks: &Vec<Block>| {
             let mut all: Vec<Samples> = Vec::new();
@@ -95,12 +95,12 @@ impl Record {
         comity_os::lock(&self.0).iter().map(merged).collect()
     }
 
-    /// Counted rounds that have been run.
+    /// Returns the number of counted rounds that have been run.
     pub fn rounds(&self) -> usize {
         self.samples().iter().flatten().map(|own| own.solo.len() + own.one_core.len() + own.corun.len()).sum()
     }
 
-    /// Takes what an earlier command filed of a block.
+    /// Adds the measurements of a block that an earlier command filed.
     pub fn take(&self, place: Place, samples: Vec<Samples>) -> Result<(), &'static str> {
         let block = &mut comity_os::lock(&self.0)[place.backend][place.block];
         if samples.len() != block.samples.len() {
@@ -126,17 +126,17 @@ impl Record {
     }
 }
 
-/// A block's place: a backend and a part of the rounds.
+/// The place of a block: a backend and a part of the rounds.
 #[derive(Clone, Copy)]
 pub struct Place {
-    /// Which backend.
+    /// The index of the backend.
     pub backend: usize,
-    /// Which of its blocks.
+    /// The index of the block among the backend's blocks.
     pub block: usize,
 }
 
 impl Place {
-    /// All blocks of a plan, in the order of their numbers.
+    /// Returns all blocks of a plan, in the order of their numbers.
     pub fn all(plan: &Plan) -> impl Iterator<Item = Place> {
         let backends = plan.backends.len();
         let place = move |number| Place { block: number / backends, backend: number % backends };
@@ -148,20 +148,20 @@ impl Place {
     }
 }
 
-/// Counted rounds of a plan, alone, on one core and together.
+/// Returns the number of counted rounds of a plan: alone, on one core and together.
 pub fn rounds(plan: &Plan) -> usize {
     let per_program: usize =
         blocks(plan.rounds).iter().map(|rounds| 2 * rounds + rounds.min(&MAX_ONE_CORE_ROUNDS)).sum();
     per_program * plan.programs.len() * plan.backends.len()
 }
 
-/// Measures every program under every backend, but for what is filed. What a block brings is filed too, by its
-/// number from `filed.1` on.
+/// Measures every program under every backend, except the blocks that are filed. Each measured block is filed too,
+/// under its number plus `filed.1`.
 pub fn measure(plan: &Plan, record: &Record, filed: Option<(&Filing, usize)>) -> Result<(), Failure> {
     let blocks = blocks(plan.rounds);
     let progress = Progress::new(rounds(plan), record.rounds(), "rounds");
     for (nth, rounds) in blocks.iter().copied().enumerate() {
-        // Each block begins with another backend, so that none is always first.
+        // Each block begins with another backend, so that no backend is always first.
         for turn in 0..plan.backends.len() {
             let place = Place { backend: (turn + nth) % plan.backends.len(), block: nth };
             if record.is_filed(place) {
@@ -236,7 +236,8 @@ fn solo(launch: Launch<'_>, rounds: usize, timeout: Duration, mut note: impl FnM
     stage.close()
 }
 
-/// All start their first round together, and none stops before all have had theirs: counted rounds overlap fully.
+/// Runs the rounds together. All programs start their first round together, and none stops before all have run their
+/// counted rounds, so counted rounds overlap fully.
 fn together(
     mut stage: Stage,
     programs: usize,
@@ -255,7 +256,7 @@ fn together(
 }
 
 impl Samples {
-    /// Takes those of the next block.
+    /// Appends the measurements of the next block.
     fn extend(&mut self, next: &Samples) {
         self.solo.extend_from_slice(&next.solo);
         self.one_core.extend_from_slice(&next.one_core);

@@ -1,4 +1,4 @@
-//! The processes that run at one time: one program alone, or all together.
+//! The processes that run at one time: one program alone, or all programs together.
 
 use std::process::Command;
 use std::time::Duration;
@@ -11,22 +11,22 @@ use crate::serve::Event;
 use crate::trial::Round;
 use comity_console::Failure;
 
-/// One program as it should be run.
+/// A program and how to run it.
 #[derive(Clone, Copy)]
 pub struct Launch<'a> {
     /// The program.
     pub program: &'a Program,
-    /// What it runs under.
+    /// The backend that it runs under.
     pub backend: &'a Backend,
-    /// With how many workers.
+    /// The number of workers.
     pub workers: u16,
-    /// On this core only.
+    /// The only core on which it may run, if set.
     pub core: Option<usize>,
-    /// In which task group.
+    /// The task group of the program.
     pub grouping: Grouping,
 }
 
-/// The processes of one stage. All of them, and whatever they started, have ended when it is gone.
+/// The processes of one stage. Dropping the stage ends all of them and all processes that they started.
 pub struct Stage {
     processes: Children<Event>,
     number: usize,
@@ -50,13 +50,13 @@ impl Stage {
         Ok(stage)
     }
 
-    /// Lets every program run `rounds` rounds, or as long as the stage lasts.
+    /// Lets every program run `rounds` rounds, or rounds until the stage ends if `rounds` is `None`.
     pub fn go(&mut self, rounds: Option<usize>) -> Result<(), Failure> {
         let order = go_order(rounds);
         (0..self.number).try_for_each(|index| self.processes.tell(index, &order))
     }
 
-    /// Lets one program run `rounds` rounds, and waits for them. The others must have none to run.
+    /// Lets one program run `rounds` rounds, and waits for them. The other programs must have no round to run.
     pub fn rounds_of(&mut self, program: usize, rounds: usize, mut note: impl FnMut(Round)) -> Result<(), Failure> {
         (0..self.number).for_each(|index| self.processes.excuse(index));
         if rounds > 0 {
@@ -73,7 +73,7 @@ impl Stage {
         }
     }
 
-    /// Ends every process and whatever it started.
+    /// Ends every process and all processes that they started.
     pub fn close(self) -> Result<(), Failure> {
         self.processes.close()
     }
@@ -82,7 +82,7 @@ impl Stage {
         match self.processes.hear()? {
             (from, Event::Failed(sentence)) => Err(self.processes.fail(from, sentence)),
             (from, event) => {
-                // Its next round has the same time, from now on.
+                // The next round of this program gets the full timeout, from now on.
                 self.processes.expect(from);
                 Ok((from, event))
             }
@@ -94,7 +94,7 @@ fn go_order(rounds: Option<usize>) -> String {
     rounds.map_or_else(|| "go".to_owned(), |rounds| format!("go {rounds}"))
 }
 
-/// This same executable, even if its file has been replaced since.
+/// Makes the command that starts a program. It runs this same executable, even if its file has been replaced since.
 fn command(launch: &Launch<'_>) -> Command {
     let mut command = Command::new("/proc/self/exe");
     command.arg("serve").args(["--parent", &std::process::id().to_string()]);

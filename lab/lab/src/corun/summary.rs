@@ -1,12 +1,12 @@
-//! What a reader who knows none of the measures is told first: which program was slowed by how much, under what,
-//! and what was lost.
+//! A summary for readers who do not know the measures: which program was slowed down by how much, under which
+//! backend, and how much was lost.
 
 use std::fmt::Write;
 
 use super::report::{Corun, CorunProgram, CorunReport};
 use super::table::shorten;
 
-/// A line of what ran, one for each backend, and one on how to read them.
+/// Returns a line on what ran, a line for each backend, and a line on how to read them.
 pub fn lines(report: &CorunReport) -> String {
     let Some(first) = report.coruns.first() else { return String::new() };
     let cores = report.machine.cores;
@@ -55,7 +55,8 @@ fn all_of(corun: &Corun) -> String {
     }
 }
 
-/// How many times as long as alone each took; of many, those that were slowed least and most.
+/// Formats, per program, the time together divided by the time alone. With more than three programs, only those that
+/// were slowed down least and most.
 fn slowed(corun: &Corun) -> String {
     let times = |program: &CorunProgram| format!("{} {:.2}", shorten(&program.name), 1.0 + program.slowdown);
     let mut programs: Vec<_> = corun.programs.iter().collect();
@@ -66,7 +67,8 @@ fn slowed(corun: &Corun) -> String {
     programs.into_iter().map(times).collect::<Vec<_>>().join(", ")
 }
 
-/// Where two programs gain from each other's gaps, nothing is.
+/// Formats the part of the cores' time that was lost. It is `nothing` if two programs use each other's gaps, so that
+/// the efficiency is 1 or more.
 fn lost(efficiency: f64) -> String {
     match (100.0 * (1.0 - efficiency)).round() {
         part if part >= 1.0 => format!("{part:.0} %"),

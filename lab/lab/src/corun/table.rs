@@ -6,19 +6,20 @@ use comfy_table::{Cell, CellAlignment, ColumnConstraint, ContentArrangement, Tab
 
 use super::report::{Corun, CorunProgram, CorunReport, MeanAndWorst, OverPairs};
 
-/// Longer names (of commands) are cut in the table; the JSON has them whole.
+/// The largest number of letters of a name in the table. Longer names (of commands) are cut; the JSON has them in
+/// full.
 const NAME_LETTERS: usize = 40;
 
-/// Letters of a line that the tables are made for. Names of programs are wrapped for that; numbers never are.
+/// The number of letters of a line of the tables. Names of programs are wrapped to fit; numbers are not.
 const WIDTH: u16 = 120;
 
-/// Below this, eight columns have no room.
+/// The terminal width below which a table of eight columns does not fit.
 const NARROW: u16 = 100;
 
-/// Nothing is wrapped into fewer letters, even if its table is too wide then.
+/// The smallest number of letters that text is wrapped into, even if its table is then too wide.
 const LEAST_WRAPPED: u16 = 20;
 
-/// The tables and what they were taken with; all of them if `full`.
+/// Formats the tables and how they were measured; `full` includes all tables.
 pub fn render(report: &CorunReport, full: bool) -> String {
     if !full {
         let machine = &report.machine;
@@ -68,7 +69,7 @@ pub fn render(report: &CorunReport, full: bool) -> String {
     text
 }
 
-/// One number for all backends but `serial`.
+/// Formats the number of workers: one number for all backends except `serial`.
 pub fn workers(coruns: &[Corun]) -> String {
     let of = |corun: &Corun| corun.workers;
     let (least, most) = (coruns.iter().map(of).min().unwrap_or(1), coruns.iter().map(of).max().unwrap_or(1));
@@ -77,7 +78,7 @@ pub fn workers(coruns: &[Corun]) -> String {
     format!("{most} {noun} each{but}")
 }
 
-/// Whether all were right, or which programs' were not.
+/// Returns a sentence: all results are right, or the programs whose results are wrong.
 pub fn results(coruns: &[Corun]) -> String {
     let wrong = |corun: &Corun| {
         let programs = corun.programs.iter().filter(|program| !program.verified);
@@ -87,7 +88,7 @@ pub fn results(coruns: &[Corun]) -> String {
     if wrong.is_empty() { "All results are right.".to_owned() } else { format!("WRONG RESULTS: {}.", wrong.join(", ")) }
 }
 
-/// Where a signal ended the command.
+/// Returns the beginning of the sentence for a report that a signal cut short.
 fn part(report: &CorunReport) -> &'static str {
     if report.partial { "A PART, for the command was interrupted, of " } else { "" }
 }
@@ -100,13 +101,13 @@ fn lead_in(report: &CorunReport) -> String {
     if report.lead_in > 0 { format!(", together after {} alone", report.lead_in) } else { String::new() }
 }
 
-/// The terminal's, or as much as the tables are made for.
+/// Returns the width of the terminal, at most [`WIDTH`].
 fn width() -> u16 {
-    // Some terminals say that they have no columns.
+    // Some terminals report 0 columns.
     Table::new().width().filter(|terminal| *terminal > 0).map_or(WIDTH, |terminal| terminal.min(WIDTH))
 }
 
-/// What most readers need of each program; of that what fits into a narrow terminal.
+/// Makes the table with the columns that most readers need; in a narrow terminal, with four of them.
 fn few(coruns: &[Corun]) -> Table {
     if width() < NARROW {
         let rows = coruns.iter().flat_map(|corun| corun.programs.iter().map(move |program| (corun, program)));
@@ -189,7 +190,7 @@ fn summary(coruns: &[Corun]) -> Table {
     table(header, cells, &[1, 2])
 }
 
-/// Over all pairs, one row per backend.
+/// Makes the table over all pairs, with one row per backend.
 fn overall(backends: &[OverPairs]) -> Table {
     let header = [
         "backend",
@@ -218,13 +219,13 @@ fn overall(backends: &[OverPairs]) -> Table {
     table(header, cells, &[])
 }
 
-/// The programs of a co-run in one cell.
+/// Joins the programs of a co-run for one cell.
 fn together(corun: &Corun) -> String {
     let names: Vec<String> = corun.programs.iter().map(|program| shorten(&program.name)).collect();
     names.join(" + ")
 }
 
-/// A table of backends in the first column, text that may be wrapped in the columns `wrapped`, and numbers in the
+/// Makes a table: backends in the first column, text that may be wrapped in the columns `wrapped`, and numbers in the
 /// others.
 fn table<const N: usize>(header: [&str; N], cells: impl Iterator<Item = [String; N]>, wrapped: &[usize]) -> Table {
     let mut table = Table::new();
@@ -249,7 +250,7 @@ fn mean_and_worst(value: MeanAndWorst, words: fn(f64) -> String) -> String {
     format!("{} ({})", words(value.mean), words(value.worst))
 }
 
-/// With the unit that fits.
+/// Formats a time with the unit that fits.
 pub fn seconds(time: f64) -> String {
     match time {
         ..9.995e-5 => format!("{:.1} µs", 1e6 * time),
@@ -260,12 +261,12 @@ pub fn seconds(time: f64) -> String {
     }
 }
 
-/// A ratio in percent.
+/// Formats a ratio in percent.
 pub fn percent(ratio: f64) -> String {
     format!("{:.1} %", 100.0 * ratio)
 }
 
-/// One line of so many letters.
+/// Shortens a name to one line of at most `NAME_LETTERS` letters.
 pub fn shorten(name: &str) -> String {
     let one_line = name.replace(char::is_whitespace, " ");
     match one_line.char_indices().nth(NAME_LETTERS) {

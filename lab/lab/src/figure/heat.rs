@@ -1,4 +1,4 @@
-//! Tables of numbers as pictures: a cell's shade says how good its number is.
+//! Draws tables of numbers: the shade of a cell says how good its number is.
 
 use std::fmt::Write;
 
@@ -9,14 +9,14 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 use super::CANNOT_FAIL;
 
 const CELL: (i32, i32) = (92, 34);
-/// Of the rows' names, and of all above the first row.
+/// The width of the rows' names, and the height of everything above the first row.
 const MARGIN: (i32, i32) = (150, 96);
 
-/// From orange over white to blue, which colour-blind eyes tell apart too.
+/// The shades range from orange over white to blue, which colour-blind readers can also tell apart.
 const WORST: RGBColor = RGBColor(230, 120, 30);
 const BEST: RGBColor = RGBColor(40, 120, 190);
 
-/// The picture of a table.
+/// Draws a table.
 pub fn svg(heat: &Heat) -> String {
     let mut text = String::new();
     let width = MARGIN.0 + CELL.0 * heat.columns.len() as i32 + 20;
@@ -52,7 +52,7 @@ pub fn svg(heat: &Heat) -> String {
     text
 }
 
-/// White in the middle.
+/// Returns the shade of a value from 0 to 1; the middle is white.
 fn shade(good: f64) -> RGBColor {
     if good.is_nan() {
         return RGBColor(245, 245, 245);
@@ -85,7 +85,7 @@ mod tests {
         for text in ["A &amp; B", "more is better", "left", "right", "one", "two", "0.1", "0.9", "0.5", "none"] {
             assert!(svg.contains(text), "{text} is missing in {svg}");
         }
-        // The ground, four cells and a frame.
+        // The background, four cells and a frame.
         assert_eq!(svg.matches("<rect").count(), 6);
         let shades = [0.0, 0.5, 1.0, f64::NAN].map(shade);
         assert_eq!(shades[1], WHITE);

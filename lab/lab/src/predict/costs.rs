@@ -1,23 +1,23 @@
-//! What things cost on the simulated machine.
+//! The costs of operations on the simulated machine.
 
 use comity_sim::threads;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-/// In nanoseconds.
+/// The costs of a prediction, in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Costs {
-    /// What things cost on the host.
+    /// The costs of operations on the host.
     #[serde(flatten)]
     pub host: threads::Costs,
     /// A join that is not stolen, for the worker that forks.
     pub join: f64,
 }
 
-/// What an unstolen join was measured to cost (`docs/results/fork-join.md`).
+/// The measured cost of a join that is not stolen (`docs/results/fork-join.md`).
 const JOIN_NS: f64 = 3.0;
 
-/// More than a second is a slip of the finger.
+/// The largest cost. More than a second is a typing error.
 const MOST_NS: u64 = 1_000_000_000;
 
 impl Default for Costs {
@@ -27,10 +27,10 @@ impl Default for Costs {
 }
 
 impl Costs {
-    /// The defaults, but for what `NAME=NS,…` says.
+    /// Returns the default costs, except those that `NAME=NS,…` sets.
     ///
     /// # Errors
-    /// Says in a sentence what is wrong with it.
+    /// If a piece of the text is invalid; the error is a sentence that says how.
     pub fn parse(text: &str) -> Result<Costs, String> {
         let mut costs = Costs::default();
         let mut host = Map::new();

@@ -1,4 +1,4 @@
-//! Simulated rounds, alone and together.
+//! Simulates rounds, alone and together.
 
 use std::sync::Arc;
 
@@ -12,30 +12,30 @@ use super::costs::Costs;
 use super::programs::Recorded;
 use super::twin::Twin;
 
-/// What is simulated under one policy.
+/// The parameters of the simulation under one policy.
 pub struct Run<'a> {
-    /// The machine.
+    /// The simulated machine.
     pub twin: &'a Twin,
-    /// What things cost on it.
+    /// The costs of operations on the machine.
     pub costs: Costs,
-    /// Those that run together.
+    /// The programs that run together.
     pub programs: &'a [Recorded],
     /// The policy of all programs.
     pub policy: Policy,
     /// Workers of each program.
     pub workers: u32,
-    /// Counted rounds of a start.
+    /// Counted rounds per start.
     pub rounds: usize,
-    /// Simulated runs.
+    /// The number of simulated runs.
     pub starts: u32,
-    /// Of the first of them.
+    /// The seed of the first run; each following run adds 1.
     pub seed: u64,
 }
 
-/// Nanoseconds of rounds, by program. Of each start there are as many.
+/// The predicted times of rounds in nanoseconds, by program. Every start has the same number of rounds.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Foretold {
-    /// How many starts.
+    /// The number of starts.
     pub starts: usize,
     /// Counted rounds alone.
     pub alone: Vec<Vec<u64>>,
@@ -43,17 +43,17 @@ pub struct Foretold {
     pub together: Vec<Vec<u64>>,
 }
 
-/// Everything that must hold is looked at after one event in so many.
+/// The number of events between two checks of the simulator's invariants.
 const CHECK_EVERY: u64 = 100_000;
 
-/// A run that takes so many times as long as its work on one core would not end.
+/// The longest run, as a multiple of the time that its work takes on one core. A longer run would never end.
 const MOST_TIMES: u64 = 1_000;
 
 impl Run<'_> {
     /// Simulates all starts, each alone and together.
     ///
     /// # Errors
-    /// Says which run did not end, or what did not hold in it.
+    /// If a run does not end, or an invariant does not hold in it; the error names the run.
     pub fn foretell(&self) -> Result<Foretold, String> {
         let none = || self.programs.iter().map(|_| Vec::new()).collect();
         let mut foretold = Foretold { starts: self.starts as usize, alone: none(), together: none() };
@@ -71,7 +71,8 @@ impl Run<'_> {
         Ok(foretold)
     }
 
-    /// The counted rounds of programs that run together, and go on until all have had theirs.
+    /// Returns the counted rounds of programs that run together. Each program continues until all have run their
+    /// counted rounds.
     fn simulate(&self, programs: &[&Recorded], seed: u64) -> Result<Vec<Vec<u64>>, String> {
         let mut host = Host::new(self.twin.cores, self.costs.host, seed);
         host.use_linux(self.twin.linux);
@@ -81,7 +82,7 @@ impl Run<'_> {
         let mut running: Vec<Running> = Vec::new();
         for (nth, Recorded { graph, .. }) in (0..).zip(programs) {
             let mut random = stream(seed, nth);
-            // One order to begin follows the other, at any time between two ticks.
+            // The orders to begin arrive one after the other, at any time between two ticks.
             let came = random.random_range(0..tick);
             let own = random.random();
             let program = Unfolding::with_joins(Arc::clone(graph), self.costs.join, own);
@@ -90,7 +91,7 @@ impl Run<'_> {
             let check = graph.about.check_ns.filter(|check| *check > 0).map(|check| {
                 work += check;
                 let check = ForkJoin::new(check, 1, 1, 1, Fork::AtOnce);
-                // The thread that has handed in the round.
+                // The check runs on one thread: the thread that has submitted the round.
                 host.submit(came, Box::new(check), plain, 1, own)
             });
             match check {
@@ -118,12 +119,12 @@ impl Run<'_> {
 struct Running {
     came: u64,
     number: u32,
-    /// What checks its results, and runs between two rounds.
+    /// The program that checks the results, and runs between two rounds.
     check: Option<u32>,
 }
 
 impl Running {
-    /// How long the first rounds took.
+    /// Returns the times of the first `number` rounds.
     fn rounds(&self, host: &Host, number: usize) -> Vec<u64> {
         let ended = host.executions(self.number);
         let next = host.executions(self.check.unwrap_or(self.number));

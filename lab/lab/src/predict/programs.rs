@@ -1,4 +1,4 @@
-//! What is co-run.
+//! The programs of a predicted co-run.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -11,30 +11,31 @@ use comity_kernels::record::MERGE_NS;
 use crate::corun::program::Program as Run;
 use crate::record;
 
-/// How often a kernel runs with and without being measured, as `comity-lab record` has it.
+/// The number of runs of a kernel with recording, and without; the same as the default of `comity-lab record`.
 const ROUNDS: u32 = 5;
 
-/// How the name of a recording ends.
+/// The end of the name of a recording's file.
 const RECORDING: &str = ".graph";
 
-/// One program of a co-run.
+/// A program of a predicted co-run.
 pub enum Program {
-    /// Recorded when it is wanted.
+    /// A kernel, which is recorded when it is needed.
     Kernel(Run),
-    /// Recorded before, and where.
+    /// A recording that exists, and its path.
     Recording(PathBuf, Arc<Graph>),
 }
 
 /// A program that can be simulated.
 pub struct Recorded {
-    /// As on the command line.
+    /// The program, as on the command line.
     pub name: String,
-    /// What it does in a round.
+    /// The work of one round.
     pub graph: Arc<Graph>,
 }
 
 impl Program {
-    /// Decides by the text alone, as a co-run does; what ends with `.graph` is a recording.
+    /// Parses a program from its text alone, as a co-run does. A text that ends with `.graph` is a recording, which
+    /// is read.
     pub fn parse(text: &str) -> Result<Program, Failure> {
         if text.ends_with(RECORDING) {
             let read = record::read(Path::new(text));
@@ -53,7 +54,7 @@ impl Program {
         }
     }
 
-    /// The kernel, if it is one.
+    /// Returns the kernel, if the program is one.
     pub fn kernel(&self) -> Option<&Run> {
         match self {
             Program::Kernel(kernel) => Some(kernel),
@@ -61,12 +62,12 @@ impl Program {
         }
     }
 
-    /// Its recording, which is made now if there is none.
+    /// Returns the program's recording. A kernel is recorded now.
     pub fn recorded(&self) -> Result<Recorded, Failure> {
         match self {
             Program::Kernel(kernel) => {
                 let name = kernel.text();
-                // No kernel divides its work by the number of workers.
+                // The number of workers does not matter, because no kernel divides its work by it.
                 let (graph, _) = record::kernel::record(name, 1, MERGE_NS, ROUNDS)?;
                 Ok(Recorded { name: name.to_owned(), graph: Arc::new(graph) })
             }
@@ -78,7 +79,7 @@ impl Program {
     }
 }
 
-/// For use in a sentence.
+/// Formats the program for use in a sentence.
 impl fmt::Display for Program {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

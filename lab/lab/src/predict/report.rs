@@ -1,4 +1,4 @@
-//! What is foretold beside what is measured.
+//! The predictions, together with the measurements.
 
 use comity_console::machine::{Machine, Versions};
 use comity_policy::Policy;
@@ -12,86 +12,86 @@ use super::twin::Twin;
 use crate::corun::measures;
 use crate::corun::report::{Corun, CorunProgram};
 
-/// `comity-predict/1`.
+/// The report, in schema `comity-predict/1`.
 #[derive(Serialize)]
 pub struct PredictReport<'a> {
-    /// `comity-predict/1`.
+    /// The schema: `comity-predict/1`.
     pub schema: &'static str,
-    /// Where it was foretold.
+    /// The machine on which the prediction was made.
     pub machine: Machine,
-    /// With what.
+    /// The versions of the software.
     pub versions: Versions,
     /// The command line, word by word.
     pub command: Vec<String>,
     /// The simulated machine.
     pub twin: &'a Twin,
-    /// What things cost on it.
+    /// The costs of operations on the simulated machine.
     pub costs: Costs,
     /// Workers of each program.
     pub workers: u16,
     /// Counted rounds of a program in a real co-run.
     pub rounds: u32,
-    /// Simulated runs.
+    /// The number of simulated runs.
     pub starts: u32,
-    /// Of the first of them.
+    /// The seed of the first simulated run.
     pub seed: u64,
-    /// In the order of the command line.
+    /// The programs, in the order of the command line.
     pub programs: Vec<OneProgram>,
-    /// One per policy, in the order asked for.
+    /// The co-runs, one per policy, in the order of the command line.
     pub coruns: Vec<OneCorun>,
 }
 
 /// A recording.
 #[derive(Serialize)]
 pub struct OneProgram {
-    /// As on the command line.
+    /// The program, as on the command line.
     pub name: String,
-    /// What was recorded.
+    /// The program that was recorded.
     pub recorded: String,
-    /// T₁.
+    /// T₁, the work in seconds.
     pub work_s: f64,
-    /// T∞.
+    /// T∞, the span in seconds.
     pub span_s: f64,
-    /// What a check after a round takes; `null`: not known, and left out.
+    /// Seconds of the check after a round; `null` if they are unknown, and the check is not simulated.
     pub check_s: Option<f64>,
 }
 
 /// The co-run of all programs under one policy.
 #[derive(Serialize)]
 pub struct OneCorun {
-    /// With its parameters.
+    /// The policy with its parameters.
     pub policy: String,
     /// The largest slowdown minus the smallest.
     pub unfairness: Beside,
-    /// ΣT_s/T_c.
+    /// The weighted speedup ΣT_s/T_c.
     pub weighted_speedup: Beside,
-    /// In the order of the command line.
+    /// The programs, in the order of the command line.
     pub programs: Vec<Slowed>,
 }
 
-/// One program in a co-run.
+/// The results of a program in a co-run.
 #[derive(Serialize)]
 pub struct Slowed {
-    /// As on the command line.
+    /// The program, as on the command line.
     pub name: String,
     /// T_s, the mean time alone.
     pub solo_s: Beside,
     /// T_c, the mean time together.
     pub corun_s: Beside,
-    /// (T_c − T_s) / T_s.
+    /// The slowdown (T_c − T_s) / T_s.
     pub slowdown: Beside,
-    /// The slowdown of each start: the least and the most.
+    /// The smallest and the largest slowdown of a start.
     pub range: [f64; 2],
 }
 
-/// A number that is foretold and may have been measured.
+/// A predicted number, and its measurement if there is one.
 #[derive(Clone, Copy, Serialize)]
 pub struct Beside {
-    /// By the twin.
+    /// The number that the simulation predicts.
     pub foretold: f64,
-    /// By a real co-run; `null` without `--measure`.
+    /// The number that a real co-run gave; `null` without `--measure`.
     pub measured: Option<f64>,
-    /// `foretold / measured` − 1; `null` where nothing is measured, or nothing but 0.
+    /// The error `foretold / measured` − 1; `null` if the number was not measured, or if its measurement is 0.
     pub error: Option<f64>,
 }
 
@@ -102,7 +102,7 @@ impl Beside {
     }
 }
 
-/// What is said of a recording.
+/// Describes a recording.
 pub fn program(recorded: &Recorded) -> OneProgram {
     let found = recorded.graph.measure(0);
     OneProgram {
@@ -114,7 +114,7 @@ pub fn program(recorded: &Recorded) -> OneProgram {
     }
 }
 
-/// One entry per policy; `measured` has as many, if there is any.
+/// Returns one entry per policy. `measured`, if given, has an entry for each policy too.
 pub fn coruns(
     policies: &[Policy],
     programs: &[Recorded],

@@ -7,7 +7,7 @@ use comity_sim::threads::linux::Groups;
 
 use super::report::{Beside, PredictReport};
 
-/// The table, and what it was simulated with.
+/// Formats the table, and the parameters of the simulation.
 pub fn render(report: &PredictReport) -> String {
     let mut table = Table::new();
     table.load_style(presets::UTF8_FULL_CONDENSED);

@@ -1,4 +1,4 @@
-//! The machine as the simulator has it.
+//! The machine as the simulator models it.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -12,21 +12,21 @@ use serde::Serialize;
 
 use crate::corun::Grouping;
 
-/// A host that is as the machine on which this command runs.
+/// A simulated host with the properties of the machine on which this command runs.
 #[derive(Debug, Serialize)]
 pub struct Twin {
-    /// Cores that this command may use.
+    /// The number of cores that this command may use.
     pub cores: usize,
-    /// Their kernel.
+    /// The kernel of the host.
     pub linux: Linux,
-    /// In sentences, what is otherwise on the machine, as far as that is known.
+    /// The known differences between the machine and the simulated host, as sentences.
     pub differs: Vec<String>,
 }
 
-/// What is read of the machine.
+/// The properties of the machine that were read.
 struct Found {
     cores: Vec<Core>,
-    /// Which processors are on the core of each of those, itself among them.
+    /// The processors that share each core, by number; each set contains the core's own number.
     siblings: Vec<BTreeSet<usize>>,
     online: usize,
     release: String,
@@ -35,10 +35,10 @@ struct Found {
 }
 
 impl Twin {
-    /// As the kernel describes this machine to this command.
+    /// Makes the host for this machine, from the properties that the kernel reports to this command.
     ///
     /// # Errors
-    /// The simulator has no such machine.
+    /// If the simulator cannot model this machine.
     pub fn of_this_machine(grouping: Grouping) -> Result<Twin, Failure> {
         let cores = cores::allowed();
         let siblings = cores.iter().map(|core| siblings(core.id)).collect();
@@ -74,7 +74,8 @@ impl Found {
         let mut differs = Vec::new();
         let version = version(&self.release, &mut differs);
         let mut linux = Linux { hz: self.hz, ..Linux::new(version) };
-        // Constants are scaled by all processors that are online, which this command may use or not.
+        // The kernel scales its constants by all processors that are online, even those that this command may not
+        // use.
         linux.scaled_for = Some(self.online.max(cores) as u32);
         let packages: BTreeSet<usize> = self.cores.iter().map(|core| core.package).collect();
         let allowed: BTreeSet<usize> = self.cores.iter().map(|core| core.id).collect();
@@ -100,13 +101,13 @@ impl Found {
     }
 }
 
-/// The kernel version with the rules that are simulated for one of that release.
+/// Returns the simulated kernel version whose rules are the closest to those of a release.
 fn version(release: &str, differs: &mut Vec<String>) -> Version {
     let mut numbers = release.split(|letter: char| !letter.is_ascii_digit()).map(|number| number.parse().ok());
     let mut next = || numbers.next().flatten().unwrap_or(0);
     let found: (u32, u32, u32) = (next(), next(), next());
     let (version, simulated) = match found {
-        // From this one on EEVDF.
+        // EEVDF is in all kernels from this version on.
         (6, 6.., _) | (7.., _, _) => (Version::V6_18, "6.18, which is EEVDF as all from 6.6 on"),
         (0, _, _) => (Version::V6_18, "6.18"),
         (2, 6, ..=32) => (Version::V2_6_32, "2.6.32"),
@@ -119,7 +120,7 @@ fn version(release: &str, differs: &mut Vec<String>) -> Version {
     version
 }
 
-/// Processors on a core, by number. Itself alone where the kernel does not say.
+/// Returns the processors on a core, by number; only the core itself if the kernel does not list them.
 fn siblings(core: usize) -> BTreeSet<usize> {
     let path = format!("/sys/devices/system/cpu/cpu{core}/topology/thread_siblings_list");
     let text = fs::read_to_string(path).unwrap_or_default();

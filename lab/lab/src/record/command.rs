@@ -1,4 +1,4 @@
-//! A user's program, which records itself: it was built after `comity rayon enable --record`.
+//! Records a user's program, which was built after `comity rayon enable --record` and so records itself.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -17,8 +17,8 @@ use super::{Arguments, Rounds, choose};
 use crate::choices;
 use crate::progress::Progress;
 
-/// Runs a program in turns with and without being measured. The first run does not count: it shows what the program
-/// prints, and that it records.
+/// Runs a program with and without recording, in turns. The first run does not count: it shows what the program
+/// prints, and that the program records itself.
 pub fn record(command: &[OsString], arguments: &Arguments) -> Result<(Graph, Rounds), Failure> {
     let name = command.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ");
     choices::tell(&format!("record {name}, {} rounds", arguments.rounds));
@@ -43,15 +43,15 @@ pub fn record(command: &[OsString], arguments: &Arguments) -> Result<(Graph, Rou
 }
 
 struct Program<'a> {
-    /// As in a sentence.
+    /// The program's name in sentences.
     name: String,
-    /// Not empty.
+    /// The command and its arguments; not empty.
     command: &'a [OsString],
     arguments: &'a Arguments,
     progress: &'a Progress,
 }
 
-/// What a run is asked to write, each process that has begun to fork its own.
+/// The output that a run must write. Each process that has begun to fork writes its own file.
 #[derive(Clone, Copy)]
 enum Wanted {
     Graph,
@@ -64,7 +64,7 @@ impl Program<'_> {
         Graph::read(&mut text.as_slice()).map_err(|why| self.failed(&format!("wrote a bad recording: {why}")))
     }
 
-    /// The processor time of a run that is not measured, in nanoseconds.
+    /// Returns the processor time of a run that is not recorded, in nanoseconds.
     fn plain(&self) -> Result<u64, Failure> {
         let text = self.run(Wanted::Time, false)?;
         let time = String::from_utf8(text).ok().and_then(|text| text.parse().ok());
@@ -75,7 +75,7 @@ impl Program<'_> {
         Failure::Run(format!("{} {why}", self.name))
     }
 
-    /// One run; what it wrote.
+    /// Runs the program once and returns its output file.
     fn run(&self, wanted: Wanted, is_loud: bool) -> Result<Vec<u8>, Failure> {
         let no_place = |error: io::Error| Failure::Run(format!("cannot make a temporary folder or file: {error}"));
         let folder = tempfile::tempdir().map_err(no_place)?;
@@ -114,13 +114,13 @@ impl Program<'_> {
         let status = self.wait(child.id())?;
         let outcome = self.outcome(program, status, folder.path());
         if let Some(said) = said {
-            // Standard error may be gone, as when the terminal is closed. What is recorded is as good.
+            // Standard error may be closed together with the terminal. The recording is valid even so.
             let _ = self.progress.aside(|| pass_on(said, outcome.is_err()));
         }
         outcome
     }
 
-    /// What a run that is over has written.
+    /// Returns the output file of a run that has ended.
     fn outcome(&self, program: &OsString, status: ExitStatus, folder: &Path) -> Result<Vec<u8>, Failure> {
         let written = written(folder).map_err(|error| self.failed(&format!("wrote what cannot be read: {error}")))?;
         match written.as_slice() {
@@ -137,7 +137,7 @@ impl Program<'_> {
         }
     }
 
-    /// Waits for a run, however long it takes, and says once if it seems to stand still.
+    /// Waits until a run ends, however long it takes, and says once if the run seems to stand still.
     fn wait(&self, child: u32) -> Result<ExitStatus, Failure> {
         let (mut used, mut since, mut is_said) = (cpu_clock::of_process(child), Instant::now(), false);
         loop {
@@ -164,13 +164,13 @@ impl Program<'_> {
     }
 }
 
-/// So often a run is looked at.
+/// The time between two looks at a run.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// A program that has computed nothing for so long may stand still.
+/// The time without computation after which a program may stand still.
 const STILL: Duration = Duration::from_secs(10);
 
-/// Passes on what a run has said on standard error: what the recorder has, or with `all` everything.
+/// Prints what a run has written to standard error: the lines of the recorder, or with `all` all lines.
 fn pass_on(mut said: File, all: bool) -> io::Result<()> {
     said.rewind()?;
     for line in BufReader::new(said).split(b'\n') {
@@ -182,12 +182,12 @@ fn pass_on(mut said: File, all: bool) -> io::Result<()> {
     Ok(())
 }
 
-/// What the processes of a run have written.
+/// Reads the files that the processes of a run have written.
 fn written(folder: &Path) -> io::Result<Vec<Vec<u8>>> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder)? {
         let path = entry?.path();
-        // What was being written when the process was ended.
+        // A file with an extension is incomplete: its process ended while it wrote.
         if path.extension().is_none() {
             found.push(fs::read(path)?);
         }
@@ -195,7 +195,7 @@ fn written(folder: &Path) -> io::Result<Vec<Vec<u8>>> {
     Ok(found)
 }
 
-/// Why a process that has begun to record has written nothing in the end.
+/// Explains why a process that has begun to record has written no recording.
 fn why_not_all(status: ExitStatus) -> String {
     format!(
         "ended ({status}) without writing its recording: it does so when it returns from main or calls exit, and not when it is \
@@ -203,7 +203,7 @@ fn why_not_all(status: ExitStatus) -> String {
     )
 }
 
-/// Why no process has begun to record.
+/// Explains why no process has begun to record.
 fn why_nothing(program: &OsString, status: ExitStatus) -> String {
     let Some(path) = find(program) else { return format!("ended ({status}) and recorded nothing") };
     let bytes = fs::read(&path).unwrap_or_default();
@@ -223,7 +223,7 @@ fn why_nothing(program: &OsString, status: ExitStatus) -> String {
     }
 }
 
-/// Where the program is, as the shell would find it.
+/// Returns the path of a program, as the shell finds it.
 fn find(program: &OsString) -> Option<PathBuf> {
     let path = Path::new(program);
     if path.components().count() > 1 {

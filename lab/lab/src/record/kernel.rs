@@ -1,4 +1,4 @@
-//! A kernel that is recorded in this process.
+//! Records a kernel in this process.
 
 use comity_console::Failure;
 use comity_graph::{About, Graph};
@@ -10,7 +10,7 @@ use comity_os::cpu_clock::ThreadId;
 use super::{Rounds, choose, median};
 use crate::progress::Progress;
 
-/// Looks whether the kernel of that name, which is known to be good, can be recorded.
+/// Checks that a kernel can be recorded. The name must be a valid one.
 pub fn check(name: &str) -> Result<(), Failure> {
     let (row, _) = catalog::parse(name).map_err(|error| Failure::Usage(error.to_string()))?;
     if row.scaling.err() == Some(FORKS_NOTHING) {
@@ -22,7 +22,7 @@ pub fn check(name: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Runs a kernel in turns with and without being measured, as often as `rounds` says.
+/// Runs a kernel `rounds` times with and `rounds` times without recording, in turns.
 pub fn record(name: &str, workers: u16, merge_ns: u64, rounds: u32) -> Result<(Graph, Rounds), Failure> {
     let program = catalog::prepare(name).map_err(|error| Failure::Usage(error.to_string()))?;
     let right = |verdict: Verdict| match verdict.verified {
@@ -33,7 +33,7 @@ pub fn record(name: &str, workers: u16, merge_ns: u64, rounds: u32) -> Result<(G
     let costs = Costs::calibrated();
     let progress = Progress::new(2 * rounds as usize + 1, 0, "runs");
     progress.doing(|| format!("{name}, for the first time"));
-    // What is allocated and mapped once only is not in what is compared.
+    // The first run is not counted, because it allocates and maps memory for all later ones.
     right(program.run_plain().1)?;
     progress.inc();
     let about = About { program: name.to_owned(), workers: workers.into(), ..About::default() };

@@ -1,5 +1,5 @@
-//! The page's charts: SVG for what is drawn, and text of the page for names and numbers. The text keeps its size
-//! however wide the page is, and its contrast on a dark one. `figure.rs` makes pictures for files.
+//! The page's charts: SVG for the drawing, and text of the page for names and numbers. The text thus keeps its size
+//! at any width of the page, and its contrast on a dark page. `figure.rs` draws pictures for files.
 
 use std::fmt::Write;
 
@@ -16,30 +16,31 @@ pub struct Scale {
     label: String,
 }
 
-/// Labels of an axis at most, or nearly.
+/// The approximate maximum of an axis's labels.
 const TICKS: f64 = 6.0;
 
 impl Scale {
-    /// From here to there.
+    /// Makes a linear axis from `low` to `high`.
     pub fn between(low: f64, high: f64, label: impl Into<String>) -> Scale {
         let high = if high > low { high } else { low + 1.0 };
         Scale { low, high, log: false, label: label.into() }
     }
 
-    /// From zero, or less, to a little more than the largest of `values`.
+    /// Makes a linear axis from zero, or from the smallest value if that is negative, to a little more than the
+    /// largest value.
     pub fn from_zero(values: impl Iterator<Item = f64>, label: impl Into<String>) -> Scale {
         let (low, high) = extremes(values.chain([0.0]));
         let room = (high - low) * 0.04;
         Scale::between(if low < 0.0 { low - room } else { 0.0 }, high + room, label)
     }
 
-    /// Logarithmic, with 1 and all of `values` that are above zero.
+    /// Makes a logarithmic axis that contains 1 and all of `values` above zero.
     pub fn of_ratios(values: impl Iterator<Item = f64>, label: impl Into<String>) -> Scale {
         let (low, high) = extremes(values.filter(|value| *value > 0.0).chain([1.0]));
         Scale { low: low / 1.08, high: high.max(1.5) * 1.08, log: true, label: label.into() }
     }
 
-    /// In percent from the left. What lies outside is put at the end.
+    /// Returns the place of a value, in percent from the left. Values outside the axis are placed at its end.
     pub fn place(&self, value: f64) -> f64 {
         let part = match self.log {
             true => (value.max(f64::MIN_POSITIVE) / self.low).ln() / (self.high / self.low).ln(),
@@ -48,13 +49,13 @@ impl Scale {
         100.0 * if part.is_finite() { part.clamp(0.0, 1.0) } else { 0.0 }
     }
 
-    /// Round numbers, with their words.
+    /// Returns round numbers on the axis, with their labels.
     fn ticks(&self) -> Vec<(f64, String)> {
         if self.log && self.high / self.low > 4.0 {
             let every = ((self.high / self.low).log2() / (TICKS + 2.0)).ceil().max(1.0) as i32;
             let powers = (-1_000 / every..=1_000 / every).map(|nth| 2.0_f64.powi(nth * every));
             let powers: Vec<f64> = powers.filter(|power| (self.low..=self.high).contains(power)).collect();
-            // Of few, those between them too.
+            // If the powers are few, the numbers between them are labelled too.
             let between =
                 powers.iter().map(|power| power * 1.5).filter(|place| powers.len() < 4 && *place <= self.high);
             return powers.iter().copied().chain(between).map(|at| (at, number(&at))).collect();
@@ -67,7 +68,7 @@ impl Scale {
         let places = (0..=2 * TICKS as u32).map(|nth| (first + f64::from(nth)) * step);
         let places: Vec<f64> = places.take_while(|place| *place <= self.high + step * 1e-6).collect();
         let largest = places.iter().fold(step, |largest, place| largest.max(place.abs()));
-        // Neighbours have different words.
+        // The digits suffice to give neighbours different labels.
         let exact = (largest.log10().floor() - step.log10().floor()).clamp(0.0, 15.0) as usize;
         let words = |place: f64| match largest {
             ..1e6 => format!("{place:.digits$}"),
@@ -77,7 +78,7 @@ impl Scale {
         places.into_iter().map(|place| (place, words(place))).collect()
     }
 
-    /// A faint line at each round number.
+    /// Draws a faint line at each round number.
     pub fn grid(&self) -> Markup {
         let one = self.log.then(|| percent(self.place(1.0)));
         html! {
@@ -108,52 +109,52 @@ fn extremes(values: impl Iterator<Item = f64>) -> (f64, f64) {
     finite.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| (low.min(value), high.max(value)))
 }
 
-/// As an attribute, exact to less than a pixel.
+/// Formats a percentage as an attribute, exact to less than a pixel.
 pub fn percent(percent: f64) -> String {
     format!("{percent:.2}%")
 }
 
-/// The class of the colours of what has this place in a legend.
+/// Returns the CSS class of the colours of the entry with index `nth` in a legend.
 pub fn colour(nth: usize) -> String {
     format!("c{}", nth % COLOURS.len())
 }
 
-/// What stands in a legend: a class of colours, and a name.
+/// An entry of a legend: a class of colours, and a name.
 pub type Key = (String, String);
 
-/// Names with their places in the colours' order.
+/// Makes a legend of names, with colours in the order of the names.
 pub fn keys<'a>(names: impl IntoIterator<Item = &'a str>) -> Vec<Key> {
     names.into_iter().enumerate().map(|(nth, name)| (colour(nth), clean(name))).collect()
 }
 
-/// What belongs to a name.
+/// A row of a chart.
 pub struct Row {
-    /// Beside what is drawn.
+    /// The name at the left of the picture.
     pub name: String,
-    /// Between groups of rows stands a line.
+    /// True if a line separates the row from the one above.
     pub begins_group: bool,
-    /// An `svg` element.
+    /// The picture, an `svg` element.
     pub picture: Markup,
 }
 
 /// Rows above one axis.
 pub struct Chart {
-    /// What is to be seen, for readers that do not see it.
+    /// A description of the chart, for readers who do not see it.
     pub label: String,
-    /// Outside of what is drawn.
+    /// The legend, above the rows.
     pub legend: Vec<Key>,
     /// The rows, from above.
     pub rows: Vec<Row>,
-    /// What all rows are drawn to.
+    /// The axis of all rows.
     pub scale: Scale,
-    /// The sentence below: what is shown, and in which units.
+    /// The sentence below the chart: what is shown, and in which units.
     pub caption: Markup,
-    /// Whether rows are many and low.
+    /// True if the rows are many and low.
     pub dense: bool,
 }
 
 impl Chart {
-    /// The chart, its legend above it and its sentence below.
+    /// Returns the chart, with its legend above it and its sentence below.
     pub fn html(&self) -> Markup {
         html! {
             figure {
@@ -181,7 +182,7 @@ fn legend(keys: &[Key]) -> Markup {
     }
 }
 
-/// As high as told, with the axis's lines.
+/// Draws `what` and the lines of the axis, at a height in pixels.
 pub fn picture(height: usize, scale: &Scale, what: &Markup) -> Markup {
     html! { svg width="100%" height=(height) { (scale.grid()) (what) } }
 }
@@ -191,18 +192,18 @@ pub fn picture(height: usize, scale: &Scale, what: &Markup) -> Markup {
 pub struct Measured {
     /// The number.
     pub value: f64,
-    /// From where to where it may be, if that is known.
+    /// The interval that contains the number, if it is known.
     pub interval: Option<(f64, f64)>,
 }
 
 impl Measured {
-    /// All that must have room on a scale.
+    /// Returns all values that must fit on an axis.
     pub fn ends(self) -> impl Iterator<Item = f64> {
         [self.value].into_iter().chain(self.interval.into_iter().flat_map(|(low, high)| [low, high]))
     }
 }
 
-/// A dot, with its interval as a line; `words` is shown where a reader points at it.
+/// Draws a dot, with its interval as a line. `words` is shown when the reader points at it.
 pub fn dot(scale: &Scale, at: Measured, y: usize, class: &str, words: &str) -> Markup {
     html! {
         g class=(class) {
@@ -224,7 +225,7 @@ fn whisker(scale: &Scale, low: f64, high: f64, y: usize) -> Markup {
     }
 }
 
-/// A bar from `from` to `to`.
+/// Draws a bar from `from` to `to`.
 pub fn bar(scale: &Scale, (from, to): (f64, f64), (y, height): (usize, usize), class: &str, words: &str) -> Markup {
     let (left, right) = (scale.place(from), scale.place(to));
     html! {
@@ -232,12 +233,12 @@ pub fn bar(scale: &Scale, (from, to): (f64, f64), (y, height): (usize, usize), c
     }
 }
 
-/// How a quantity over time is drawn.
+/// The style in which a quantity over time is drawn.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Stroke {
-    /// The ground below it is coloured.
+    /// An area: everything below the quantity is coloured.
     Area,
-    /// A broad line, on which another shows.
+    /// A broad line, on which another line stays visible.
     Broad,
     /// A line.
     Line,
@@ -253,19 +254,20 @@ impl Stroke {
     }
 }
 
-/// Something that is constant for a while, and again.
+/// A quantity that is constant from each step to the next.
 pub struct Steps {
-    /// As in the legend.
+    /// The name, as in the legend.
     pub name: &'static str,
-    /// A class of colours.
+    /// The CSS class of its colours.
     pub class: String,
-    /// How it is drawn.
+    /// The style in which it is drawn.
     pub stroke: Stroke,
-    /// The heights, each from its time to the next one's; the last has no successor and is not drawn.
+    /// The times and heights of the steps. Each height lasts until the time of the next one; the last one is not
+    /// drawn.
     pub values: Vec<(f64, f64)>,
 }
 
-/// Quantities over time, each constant for a while.
+/// Draws quantities over time, each constant between its steps.
 pub fn steps(label: &str, time: &Scale, series: &[Steps], unit: &str, caption: &Markup) -> Markup {
     const HEIGHT: f64 = 200.0;
     let most = series.iter().flat_map(|series| &series.values).map(|(_, value)| *value);

@@ -1,4 +1,4 @@
-//! What `comity run --report=FILE.json` wrote: one command, and what it did in the core table.
+//! The section of a file that `comity run --report=FILE.json` wrote: one command, and its use of the core table.
 
 use maud::html;
 use serde::Deserialize;
@@ -7,7 +7,7 @@ use super::chart::{Scale, Steps, Stroke, colour, steps};
 use super::page::{Entry, Section, clean, duration as seconds, facts, heading, table};
 use crate::corun::table::{percent, shorten};
 
-/// `comity-run/1`, as far as it is shown; the command `comity` documents it.
+/// The fields of `comity-run/1` that the page shows; the command `comity` documents the schema.
 #[derive(Debug, Deserialize)]
 pub struct CommandReport {
     name: String,
@@ -44,8 +44,10 @@ struct Stretch {
 }
 
 impl CommandReport {
+    /// Checks that the numbers are possible.
+    ///
     /// # Errors
-    /// Names a number that cannot be.
+    /// If a number is negative or too large; the error names it.
     pub fn check(&self) -> Result<(), String> {
         let whole = [("wall_s", self.wall_s), ("cpu_s", self.cpu_s)];
         let shared = self.shared.iter().flat_map(|shared| {
@@ -81,7 +83,7 @@ impl CommandReport {
     }
 }
 
-/// The command's part of the page.
+/// Returns the command's section of the page.
 pub fn section(id: &str, file: &str, report: &CommandReport) -> Section {
     let name = shorten(&report.name);
     let gist = format!("{name}: {}, {} cores on average", seconds(report.wall_s), report.average());

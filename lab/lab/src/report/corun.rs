@@ -1,4 +1,5 @@
-//! What `comity-lab corun --json` wrote: what sharing a machine cost each program, under each backend.
+//! The section of a file that `comity-lab corun --json` wrote: what sharing a machine cost each program, under each
+//! backend.
 
 use comity_console::machine::Versions;
 use fastrand::Rng;
@@ -11,11 +12,11 @@ use crate::corun::report::{Corun, CorunProgram, CorunReport};
 use crate::corun::summary;
 use crate::corun::table::{percent, results, seconds, shorten};
 
-/// Of a backend within a row, and above and below all of them.
+/// The heights of a backend's lane within a row, and of the space above and below all lanes, in pixels.
 const LANE: usize = 14;
 const ROOM: usize = 5;
 
-/// The co-runs' part of the page.
+/// Returns the co-runs' section of the page.
 pub fn section(id: &str, file: &str, report: &CorunReport) -> Section {
     let machine = &report.machine;
     let programs: Vec<&str> = {
@@ -69,7 +70,7 @@ pub fn section(id: &str, file: &str, report: &CorunReport) -> Section {
     Section { entries: vec![Entry { id: id.to_owned(), title: file.to_owned(), gist, is_part: false }], body }
 }
 
-/// Which programs were slowed alike under what.
+/// Returns the line of the contents: by how much the slowdowns differ under the first three backends.
 fn gist(report: &CorunReport, programs: usize) -> String {
     let unfairness: Vec<(&str, f64)> = match report.over_pairs.is_empty() {
         true => report.coruns.iter().map(|corun| (corun.policy.as_str(), corun.unfairness)).collect(),
@@ -85,7 +86,7 @@ fn gist(report: &CorunReport, programs: usize) -> String {
 /// The co-runs of the same programs.
 struct Group<'a> {
     name: String,
-    /// Each with its intervals.
+    /// The co-runs, each with its intervals.
     coruns: Vec<(&'a Corun, Intervals)>,
 }
 
@@ -97,7 +98,7 @@ fn groups(report: &CorunReport) -> Vec<Group<'_>> {
         .map(|program| rounds(program).iter().sum::<usize>())
         .sum();
     let resamples = (50_000_000 / count.max(1)).clamp(100, 1_000);
-    // One report gives one page.
+    // The seed is fixed, so that the same report always gives the same page.
     let mut random = Rng::with_seed(1);
     let groups = rows(&report.coruns).into_iter().map(|((_, name), coruns)| {
         let baseline = coruns.iter().copied().find(|corun| corun.policy == report.baseline);
@@ -111,20 +112,21 @@ fn rounds(program: &CorunProgram) -> [usize; 2] {
     [program.times.solo_s.len(), program.times.corun_s.len()]
 }
 
-/// Where a number may lie, as far as its rounds tell.
+/// The interval in which a number lies according to its rounds; `None` if there are too few rounds.
 type Interval = Option<(f64, f64)>;
 
 /// The 95 % intervals of a co-run's measures.
 #[derive(Debug, Default, PartialEq)]
 struct Intervals {
-    /// T_c / T_s of each program.
+    /// The intervals of T_c / T_s, by program.
     times: Vec<Interval>,
     unfairness: Interval,
     weighted_speedup: Interval,
 }
 
 impl Intervals {
-    /// By a bootstrap: the measures of rounds that are drawn again and again from those that there were.
+    /// Computes the intervals by a bootstrap: the measures of rounds that are drawn repeatedly from the measured
+    /// ones.
     fn of(corun: &Corun, baseline: Option<&Corun>, resamples: usize, random: &mut Rng) -> Intervals {
         let programs = &corun.programs;
         let none = || Intervals { times: vec![None; programs.len()], ..Intervals::default() };
@@ -156,12 +158,12 @@ impl Intervals {
     }
 }
 
-/// The mean of as many as there are, each any of them.
+/// Returns the mean of a resample: `times.len()` draws from `times`, with replacement.
 fn drawn(times: &[f64], random: &mut Rng) -> f64 {
     (0..times.len()).map(|_| times[random.usize(..times.len())]).sum::<f64>() / times.len() as f64
 }
 
-/// Between which 95 % of them lie.
+/// Returns the bounds of the middle 95 % of the values.
 fn middle(mut values: Vec<f64>) -> Interval {
     if values.iter().any(|value| !value.is_finite()) {
         return None;
@@ -171,7 +173,7 @@ fn middle(mut values: Vec<f64>) -> Interval {
     Some((at(0.025), at(0.975)))
 }
 
-/// The place of a backend in the legend.
+/// Returns the index of a backend in the legend.
 fn place(names: &[&str], corun: &Corun) -> usize {
     names.iter().position(|name| *name == corun.policy).unwrap_or(0)
 }
@@ -226,7 +228,7 @@ fn slowdowns(groups: &[Group], names: &[&str]) -> Markup {
     }
 }
 
-/// A row for each group, with what `drawn` draws of each of its co-runs at the backend's place in the legend.
+/// Makes a row for each group. `drawn` draws each of its co-runs, at the place of the backend in the legend.
 fn row_of_each(
     groups: &[Group],
     names: &[&str],
@@ -296,7 +298,7 @@ fn throughput(groups: &[Group], names: &[&str]) -> Markup {
     }
 }
 
-/// A number with its interval in brackets.
+/// Formats a number with its interval in brackets.
 fn told(Measured { value, interval }: Measured) -> String {
     match interval {
         Some((low, high)) => format!("{value:.2} [{low:.2}, {high:.2}]"),

@@ -1,4 +1,4 @@
-//! What a file is, by its content.
+//! Recognises a file by its content.
 
 use std::fs::File;
 use std::io::Read;
@@ -16,24 +16,24 @@ use super::trace::{self, Trace};
 use crate::corun;
 use crate::corun::report::CorunReport;
 
-/// A file that was read, by its name.
+/// A file that was read, with its name.
 pub enum Input {
-    /// `comity-lab corun --json`.
+    /// A file of `comity-lab corun --json`.
     Corun(String, CorunReport),
-    /// `comity-lab simulate --json`.
+    /// A file of `comity-lab simulate --json`, with one setting.
     Simulation(String, SimulateReport),
-    /// The same, of several settings.
+    /// A file of `comity-lab simulate --json`, with several settings.
     Sweep(String, Sweep),
-    /// `comity-lab reproduce … --json`.
+    /// A file of `comity-lab reproduce … --json`.
     Reproduction(String, ReproduceReport),
-    /// `comity run --report`.
+    /// A file of `comity run --report`.
     Command(String, CommandReport),
-    /// `COMITY_TRACE`; it knows its file's name.
+    /// A timeline of `COMITY_TRACE`, which contains the name of its file.
     Trace(Trace),
 }
 
 impl Input {
-    /// If it is a timeline.
+    /// Returns the timeline, if the file is one.
     pub fn as_trace(&self) -> Option<&Trace> {
         match self {
             Input::Trace(trace) => Some(trace),
@@ -42,27 +42,27 @@ impl Input {
     }
 }
 
-/// Longer files are refused, so that a device without an end is. No program writes a timeline that is much longer
+/// The longest file that is read, so that a device without an end is refused. A program's timeline is not much longer
 /// than two thirds of it.
 const MOST_BYTES: u64 = 3 << 29;
 
-/// At which it is seen whether a file is text.
+/// The number of bytes that are searched for a zero byte, to recognise a file that is not text.
 const START_BYTES: u64 = 1 << 16;
 
-/// What to do about a file of no kind.
+/// The advice for a file of an unknown kind.
 const KINDS: &str = "name what `comity-lab corun --json`, `simulate --json`, `reproduce --json` or `comity run --report=FILE.json` \
                      wrote, or a program under COMITY_TRACE=FILE";
 
-/// What to do about a file of a kind that is damaged.
+/// The advice for a damaged file of a known kind.
 const ANEW: &str = "have it written anew, or leave it out";
 
-/// Reads a file of any kind. What is wrong with it is said with the place where that is.
+/// Reads a file of any kind. The error names the place and the fault.
 pub fn read(path: &Path) -> Result<Input, Failure> {
     let refuse = |Refusal { why, what }| Failure::Usage(format!("cannot read '{}': {why}; {what}", path.display()));
     recognise(path).map_err(refuse)
 }
 
-/// Why a file is not taken.
+/// The reason why a file is refused, and the advice.
 struct Refusal {
     why: String,
     what: &'static str,
@@ -72,7 +72,7 @@ fn no_kind(why: impl ToString) -> Refusal {
     Refusal { why: why.to_string(), what: KINDS }
 }
 
-/// The first byte that is not.
+/// Refuses a file that is not text. `place` is the index of the first byte that is not text.
 fn no_text(place: usize) -> Refusal {
     no_kind(format!("it is no text, from byte {} on", place + 1))
 }
@@ -126,7 +126,7 @@ fn of_json<T: DeserializeOwned>(value: Value) -> Result<T, Refusal> {
     serde_json::from_value(value).map_err(damaged)
 }
 
-/// Of a file with an object a line.
+/// Returns the schema in the first line of a file with one object per line.
 fn first_schema(text: &str) -> Option<String> {
     let value: Value = serde_json::from_str(text.lines().next()?).ok()?;
     Some(value.get("schema")?.as_str()?.to_owned())
@@ -140,7 +140,7 @@ fn bytes(path: &Path) -> Result<Vec<u8>, Refusal> {
     let mut file = file.take(MOST_BYTES + 1);
     let mut bytes = Vec::new();
     file.by_ref().take(START_BYTES).read_to_end(&mut bytes).map_err(no_kind)?;
-    // Of a device or a program, the rest would be read for nothing.
+    // The rest of a file that is not text, such as a device or a program, is not read.
     if let Some(place) = bytes.iter().position(|byte| *byte == 0) {
         return Err(no_text(place));
     }

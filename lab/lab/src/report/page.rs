@@ -1,4 +1,4 @@
-//! The page: what stands around the sections, how it looks, and the parts that all of them are made of.
+//! The page: the frame of its sections, its style, and the elements from which sections are made.
 
 use std::fmt::Write;
 
@@ -6,38 +6,38 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use crate::figure::COLOURS;
 
-/// What is shown of one file, or of all timelines.
+/// The section of one file, or of all timelines.
 pub struct Section {
-    /// What the contents list, in order.
+    /// The lines of the contents for this section, in order.
     pub entries: Vec<Entry>,
-    /// The headings of the entries, and what is below them.
+    /// The headings of the entries, and the text below them.
     pub body: Markup,
 }
 
 /// A line of the contents.
 pub struct Entry {
-    /// The heading's.
+    /// The id of the heading.
     pub id: String,
-    /// The file, or what is drawn of several.
+    /// The title: the file, or the subject of several files.
     pub title: String,
-    /// In a few words.
+    /// A summary in a few words.
     pub gist: String,
-    /// Whether it is a part of the one above it.
+    /// True if the entry is a part of the entry above it.
     pub is_part: bool,
 }
 
 const STYLE: &str = include_str!("page.css");
 
-/// How a page of this command begins, and any other.
+/// The beginning of every HTML page, also of those that this command writes.
 const BEGINNING: &[u8] = b"<!doctype html";
 
-/// Whether a file that begins so is an HTML page.
+/// True if a file with this beginning is an HTML page.
 pub fn is_page(start: &[u8]) -> bool {
     let start = start.trim_ascii_start();
     start.len() >= BEGINNING.len() && start[..BEGINNING.len()].eq_ignore_ascii_case(BEGINNING)
 }
 
-/// All of it, which needs no other file.
+/// Returns the whole page, which needs no other file.
 pub fn html(title: &str, sections: &[Section]) -> String {
     let entries = || sections.iter().flat_map(|section| &section.entries);
     let page = html! {
@@ -48,7 +48,7 @@ pub fn html(title: &str, sections: &[Section]) -> String {
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 meta name="color-scheme" content="light dark";
                 meta name="generator" content={ "comity-lab report " (env!("CARGO_PKG_VERSION")) };
-                // Should anything of a file get past the escaping, a browser would neither run nor load it.
+                // If some text of a file is not escaped, this policy keeps the browser from running or loading it.
                 meta http-equiv="Content-Security-Policy" content="default-src 'none'; img-src data:; style-src 'unsafe-inline'";
                 link rel="icon" href="data:,";
                 title { (clean(title)) }
@@ -78,7 +78,7 @@ pub fn html(title: &str, sections: &[Section]) -> String {
     page.into_string()
 }
 
-/// The colours of every figure of this command.
+/// Returns CSS for the colours of all figures of this command.
 fn palette() -> String {
     let mut css = String::from(":root{");
     for (nth, colour) in COLOURS.iter().enumerate() {
@@ -91,48 +91,48 @@ fn palette() -> String {
     css
 }
 
-/// A name of a file, without what moves the cursor or is not text.
+/// Replaces control characters, for example in the name of a file, by spaces.
 pub fn clean(text: &str) -> String {
     text.replace(char::is_control, " ")
 }
 
-/// With the unit that fits.
+/// Formats a duration with the unit that fits.
 pub fn duration(seconds: f64) -> String {
     if seconds == 0.0 { "0 s".to_owned() } else { crate::corun::table::seconds(seconds) }
 }
 
-/// The heading of a file.
+/// Returns the heading of a file.
 pub fn heading(id: &str, kind: &str, title: &str) -> Markup {
     html! { h2 id=(id) { span.kind { (kind) } " " (clean(title)) } }
 }
 
-/// What a file says of where it comes from: names, and what they are.
+/// Lists facts on the origin of a file, each with its name.
 pub fn facts(facts: &[(&str, Markup)]) -> Markup {
     html! {
         dl.facts { @for (name, what) in facts { div { dt { (name) } dd { (what) } } } }
     }
 }
 
-/// Something that must not be overlooked.
+/// Returns a note that a reader must not overlook.
 pub fn warning(text: &str) -> Markup {
     html! { p.warning { strong { "Note: " } (clean(text)) } }
 }
 
-/// What stands in a table.
+/// A cell of a table.
 pub struct Cell {
-    /// Its words.
+    /// The content.
     text: Markup,
-    /// Whether it tells of something wrong.
+    /// True if the content reports something wrong.
     is_wrong: bool,
-    /// Whether it may take several lines.
+    /// True if the content may take several lines.
     is_long: bool,
 }
 
-/// Longer texts take several lines.
+/// The length above which a text may take several lines, in letters.
 const LINE_LETTERS: usize = 24;
 
 impl Cell {
-    /// What is drawn.
+    /// Makes a cell with a drawing.
     pub fn drawn(text: Markup) -> Cell {
         Cell { text, is_wrong: false, is_long: false }
     }
@@ -143,7 +143,7 @@ impl Cell {
         (!classes.is_empty()).then(|| classes.join(" "))
     }
 
-    /// So that no reader takes it to be right.
+    /// Marks the cell if its content is wrong.
     pub fn wrong_if(self, is_wrong: bool) -> Cell {
         Cell { is_wrong, ..self }
     }
@@ -156,7 +156,7 @@ impl<T: AsRef<str>> From<T> for Cell {
     }
 }
 
-/// A table: so many columns of text, and then numbers.
+/// Makes a table, in which the first `texts` columns are text and the others are numbers.
 pub fn table(title: &str, header: &[&str], texts: usize, rows: &[Vec<Cell>]) -> Markup {
     html! {
         p.caption { (title) }

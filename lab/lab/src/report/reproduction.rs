@@ -1,4 +1,4 @@
-//! What `comity-lab reproduce … --json` printed: a paper's numbers, and ours beside them.
+//! The section of a file that `comity-lab reproduce … --json` printed: a paper's numbers and ours.
 
 use std::collections::BTreeMap;
 
@@ -9,18 +9,18 @@ use serde_json::Value;
 use super::chart::{Measured, Scale, dot, percent};
 use super::page::{Cell, Entry, Section, clean, facts, heading, table, warning};
 
-/// `comity-reproduce/1`.
+/// The fields of `comity-reproduce/1` that the page shows.
 #[derive(Debug, Deserialize)]
 pub struct ReproduceReport {
     comity: String,
     setting: String,
     claims: Vec<Claim>,
-    /// What the experiments add, by its name.
+    /// The other results of the experiments, by name.
     #[serde(flatten)]
     extra: BTreeMap<String, Value>,
 }
 
-/// A number that is `null` is none.
+/// A number of the paper, compared with ours. A number that is `null` does not exist.
 #[derive(Debug, Deserialize)]
 struct Claim {
     what: String,
@@ -30,16 +30,16 @@ struct Claim {
     accepted: (Option<f64>, Option<f64>),
     #[serde(default)]
     because: String,
-    /// What kind of a claim it is, if the file says so.
+    /// The kind of the claim, if the file has it.
     kind: Option<String>,
-    /// What came of it in a word, if the file says more than whether it holds.
+    /// The result in one word, if the file says more than true or false.
     #[serde(alias = "verdict")]
     result: Option<String>,
     holds: Option<bool>,
 }
 
 impl Claim {
-    /// Only what the file says twice, or once and nothing else, is fine.
+    /// True if the claim holds: `holds` and `result` both say so, or only one of them exists and says so.
     fn is_ok(&self) -> bool {
         let result =
             self.result.as_deref().map(|result| ["ok", "holds"].iter().any(|word| result.eq_ignore_ascii_case(word)));
@@ -60,7 +60,7 @@ impl Claim {
         Some(Measured { value, interval: self.half_width.map(|half| (value - half, value + half)) })
     }
 
-    /// Our number beside what is accepted, each claim on a scale of its own.
+    /// Draws our number and the accepted range. Each claim has a scale of its own.
     fn strip(&self) -> Markup {
         let (Some(here), (Some(least), Some(most))) = (self.here(), self.accepted) else { return html! { "-" } };
         let ends = || here.ends().chain([least, most]).filter(|end| end.is_finite());
@@ -79,7 +79,7 @@ impl Claim {
     }
 }
 
-/// The reproduction's part of the page.
+/// Returns the reproduction's section of the page.
 pub fn section(id: &str, file: &str, report: &ReproduceReport) -> Section {
     let claims = &report.claims;
     let ok = claims.iter().filter(|claim| claim.is_ok()).count();
@@ -148,7 +148,7 @@ fn beside(claims: &[Claim]) -> Markup {
     }
 }
 
-/// What the experiments add: a list of points is a table of its fields.
+/// Shows another result of the experiments: a list of points becomes a table of their fields.
 fn more(name: &str, value: &Value) -> Markup {
     let points: Vec<_> = value.as_array().into_iter().flatten().filter_map(Value::as_object).collect();
     let mut header: Vec<&str> = Vec::new();
@@ -186,7 +186,7 @@ fn more(name: &str, value: &Value) -> Markup {
     }
 }
 
-/// Four digits that say something; whole numbers whole.
+/// Formats a number with four significant digits; whole numbers are exact.
 fn short(value: f64) -> String {
     match value.abs() {
         0.0 => "0".to_owned(),

@@ -1,4 +1,4 @@
-//! What `comity-lab simulate --json` printed: programs on a machine that one does not have.
+//! The section of a file that `comity-lab simulate --json` printed: programs on a simulated machine.
 
 pub mod sweep;
 
@@ -12,7 +12,7 @@ use super::page::{Cell, Entry, Section, clean, facts, heading, table};
 use crate::corun::table::{percent, shorten};
 use crate::simulate::statistics;
 
-/// `comity-simulate/1`, as far as it is shown.
+/// The fields of `comity-simulate/1` that the page shows.
 #[derive(Debug, Deserialize)]
 pub struct SimulateReport {
     comity: String,
@@ -39,15 +39,17 @@ struct Submission {
     policy: String,
 }
 
-/// More are not drawn one by one.
+/// The largest number of programs that are drawn one by one.
 const MOST_PROGRAMS: usize = 40;
 
-/// Sums of as many as a file can have fit into a word.
+/// The largest number that is accepted. Sums of such numbers, for all programs of a file, fit into a word.
 const MOST: u64 = 1 << 50;
 
 impl SimulateReport {
+    /// Checks that the times are possible.
+    ///
     /// # Errors
-    /// Says what cannot be.
+    /// If there is no run with a program, or a time is too large or before the program's beginning.
     pub fn check(&self) -> Result<(), String> {
         if self.runs.iter().all(|run| run.programs.is_empty()) {
             return Err("it has no run with a program".to_owned());
@@ -70,7 +72,7 @@ impl SimulateReport {
         Ok(())
     }
 
-    /// What a step of the machine is.
+    /// Returns the unit of time in the charts, and the value of a step of the machine in that unit.
     fn unit(&self) -> (&'static str, f64) {
         match self.scenario.machine.model.as_str() {
             "host" => ("milliseconds", 1e-6),
@@ -79,7 +81,7 @@ impl SimulateReport {
     }
 }
 
-/// The simulation's part of the page.
+/// Returns the simulation's section of the page.
 pub fn section(id: &str, file: &str, report: &SimulateReport) -> Section {
     let numbers = statistics::of(&report.runs);
     let machine = &report.scenario.machine;
@@ -118,7 +120,7 @@ pub fn section(id: &str, file: &str, report: &SimulateReport) -> Section {
     Section { entries: vec![Entry { id: id.to_owned(), title: file.to_owned(), gist, is_part: false }], body }
 }
 
-/// Those of programs of which more than one ended, with each setting of these keys.
+/// Makes a table of percentiles: the programs of which more than one ended, for each setting of these keys.
 fn percentiles(keys: &[String], points: &[(Vec<String>, &SimulateReport)]) -> Markup {
     let each: Vec<_> = points.iter().map(|(values, report)| (values, statistics::percentiles(&report.runs))).collect();
     let columns = each.iter().map(|(_, (header, _))| header.clone()).max_by_key(Vec::len).unwrap_or_default();
@@ -131,12 +133,12 @@ fn percentiles(keys: &[String], points: &[(Vec<String>, &SimulateReport)]) -> Ma
     }
 }
 
-/// A table: its columns have what is varied before all else.
+/// Makes a table whose first columns are the settings.
 fn settings(title: &str, keys: &[String], columns: &[&str], rows: Vec<Vec<String>>) -> Markup {
     let header: Vec<&str> = keys.iter().map(String::as_str).chain(columns.iter().copied()).collect();
     let cells = |row: Vec<String>| {
         let mut row: Vec<Cell> = row.into_iter().map(Into::into).collect();
-        // On some machines there is less to tell than on others.
+        // Some machines have fewer columns than others.
         row.resize_with(header.len(), || "".into());
         row
     };
@@ -153,7 +155,7 @@ fn row(name: &str, picture: Markup) -> Row {
     Row { name: shorten(name), begins_group: false, picture }
 }
 
-/// How long the programs took.
+/// Draws the mean time of each program.
 fn times(report: &SimulateReport) -> Markup {
     let (unit, scale) = report.unit();
     let time =
@@ -174,7 +176,7 @@ fn times(report: &SimulateReport) -> Markup {
     Chart { label, legend: Vec::new(), rows: rows.collect(), scale: axis, caption, dense: false }.html()
 }
 
-/// What the processors did.
+/// Draws how the programs spent their processor time.
 fn spent(report: &SimulateReport) -> Markup {
     let axis = Scale::between(0.0, 100.0, "percent of the processor time spent");
     let names = statistics::names(&report.runs);
@@ -208,7 +210,7 @@ fn spent(report: &SimulateReport) -> Markup {
     Chart { label, legend: legend.clone(), rows, scale: axis, caption, dense: false }.html()
 }
 
-/// Which programs were there when, in the first run.
+/// Draws when each program of the first run began and ended.
 fn presence(report: &SimulateReport) -> Markup {
     let run = &report.runs[0];
     if run.programs.len() < 2 || run.programs.len() > MOST_PROGRAMS {

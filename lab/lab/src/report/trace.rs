@@ -1,9 +1,9 @@
-//! Sums over timelines: what each program held and what its workers spent their time on. Perfetto draws a timeline; it
-//! has no such tables.
+//! Sums over timelines: the cores that each program held, and how its workers spent their time. Perfetto draws
+//! timelines, but has no such tables.
 //!
-//! A timeline is what a program writes under `COMITY_TRACE=FILE`, or `comity-lab simulate --timeline` for a simulated
-//! host: one event a line, in the Trace Event Format. A program that is killed leaves the end of its timeline
-//! unwritten, and perhaps half of a line. The complete lines are read.
+//! A program writes a timeline under `COMITY_TRACE=FILE`, and `comity-lab simulate --timeline` writes one for a
+//! simulated host: one event per line, in the Trace Event Format. A killed program does not write the end of its
+//! timeline, and its last line may be incomplete. The complete lines are read.
 
 use std::array::from_fn;
 use std::collections::BTreeMap;
@@ -16,7 +16,7 @@ use super::page::{Cell, Entry, Section, clean, duration, heading, table, warning
 use crate::corun::table::{percent, shorten};
 use crate::simulate::MACHINE;
 
-/// The name of the first event, by which the kind of file is recognised.
+/// The name of the first event, by which a timeline is recognised.
 const FIRST: &str = "comity_trace";
 
 /// The version of the format.
@@ -29,7 +29,7 @@ const LATEST_US: f64 = 1e15;
 const STATES: [&str; 5] = ["task", "thief", "preempted", "retired", "asleep"];
 const PREEMPTED: usize = 2;
 
-/// How a program takes part in the core table, as in the file.
+/// The modes of a program in the core table, as in the file.
 const MODES: [&str; 3] = ["alone", "holds cores", "shares time"];
 
 /// Nanoseconds of the machine's monotonic clock.
@@ -42,7 +42,7 @@ type Interval = (Nanos, Nanos);
 #[derive(Debug)]
 pub struct Trace {
     file: String,
-    /// By process.
+    /// The programs, by process.
     programs: BTreeMap<u64, Program>,
     /// True if the end is missing.
     is_cut: bool,
@@ -54,17 +54,17 @@ pub struct Trace {
 #[derive(Debug, Default)]
 struct Program {
     name: Option<String>,
-    /// By thread.
+    /// The workers, by thread.
     workers: BTreeMap<u64, Worker>,
     /// The ends of the intervals in which the program held a core, by core.
     cores: BTreeMap<u64, Vec<End>>,
-    /// How long threads of the program ran on simulated cores, of which the file says nothing else.
+    /// The time that the program's threads ran on simulated cores. The file has no other events of simulated cores.
     ran: Nanos,
-    /// The ends of the intervals of a mode, by the policy and the place in [`MODES`].
+    /// The ends of the intervals of a mode, by the policy and the index in [`MODES`].
     modes: BTreeMap<(String, usize), Vec<End>>,
-    /// How often the program got a core, by how.
+    /// The number of times that the program got a core, by cause.
     came_by: BTreeMap<String, u64>,
-    /// How often the program lost a core, by how.
+    /// The number of times that the program lost a core, by cause.
     parted_by: BTreeMap<String, u64>,
     /// The number of dropped events.
     lost: u64,
@@ -77,17 +77,17 @@ struct Program {
 struct Worker {
     name: Option<String>,
     slices: Vec<(usize, Interval)>,
-    /// The ends of the intervals in which the thread waited for a core, whatever its slice says.
+    /// The ends of the intervals in which the thread waited for a core. They take precedence over its slices.
     preempted: Vec<End>,
     preemptions: u64,
     steals: u64,
     mugs: u64,
     accelerations: u64,
-    /// How often an acceleration was refused, by reason.
+    /// The number of refused accelerations, by reason.
     refusals: BTreeMap<String, u64>,
 }
 
-/// One end of an interval.
+/// An end of an interval.
 #[derive(Clone, Copy, Debug)]
 struct End {
     at: Nanos,
@@ -116,20 +116,20 @@ struct Details {
     name: Option<String>,
     how: Option<String>,
     events: Option<u64>,
-    /// On the track of a simulated core: the program whose thread runs there.
+    /// The program whose thread runs there, for an event of a simulated core.
     program: Option<u64>,
     #[serde(default)]
     reasons: BTreeMap<String, u64>,
 }
 
-/// True if the file is a timeline, even if it is damaged further on.
+/// True if the file is a timeline, even if a later part of it is damaged.
 pub fn is_trace(bytes: &[u8]) -> bool {
     let mut lines = bytes.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii);
     lines.next() == Some(b"[")
         && lines.next().is_some_and(|line| {
             line.starts_with(b"{\"name\":\"comity_trace\"")
                 || event(line).is_ok_and(|event| event.name == FIRST)
-                // The file was cut short before the first event was complete.
+                // The file may have been cut short before the first event was complete.
                 || b"{\"name\":\"comity_trace\"".starts_with(line)
         })
 }
@@ -137,7 +137,7 @@ pub fn is_trace(bytes: &[u8]) -> bool {
 /// Reads a timeline.
 ///
 /// # Errors
-/// Says in which line something is wrong, and what.
+/// If a line is invalid; the error has its number and the reason.
 pub fn parse(file: String, bytes: &[u8]) -> Result<Trace, String> {
     let mut trace = Trace { file, programs: BTreeMap::new(), is_cut: true, unknown: 0 };
     let lines: Vec<&[u8]> = bytes.split(|byte| *byte == b'\n').collect();
@@ -192,7 +192,7 @@ fn time(microseconds: Option<f64>, name: &str) -> Result<Nanos, String> {
 }
 
 impl Program {
-    /// Returns false if the kind of the event is unknown.
+    /// Adds an event. Returns false if the kind of the event is unknown.
     fn take(&mut self, event: Event) -> Result<bool, String> {
         let Event { name, ph, tid, cat, id, ts, dur, args, .. } = event;
         let begins = ph == "b";
@@ -201,7 +201,8 @@ impl Program {
             ("M", _, "process_name") => self.name = args.name,
             ("M", _, "thread_name") => self.worker(tid).name = args.name,
             ("X", "worker", name) => {
-                // The states of a simulated thread are finer. One that waits in a system call has its task.
+                // A simulated thread has more states: a thread that is blocked in a system call has its task, and a
+                // throttled one is preempted.
                 let name = match name {
                     "blocked" => "task",
                     "throttled" => "preempted",
@@ -265,8 +266,8 @@ impl Program {
         Ok((from, to))
     }
 
-    /// The sum of the intervals between these ends. An interval without an end lasts until the next one begins, or
-    /// until the last event of the program.
+    /// Returns the sum of the intervals between these ends. An interval without an end lasts until the next one
+    /// begins, or until the last event of the program.
     fn sum<'a>(&self, ends: impl Iterator<Item = &'a Vec<End>>) -> Nanos {
         ends.flat_map(|ends| intervals(ends, self.latest())).map(|(from, to)| to - from).sum()
     }
@@ -275,14 +276,14 @@ impl Program {
         self.span.map_or(0, |span| span.1)
     }
 
-    /// Threads that were workers.
+    /// Returns the threads that were workers.
     fn working(&self) -> impl Iterator<Item = (&u64, &Worker)> {
         self.workers.iter().filter(|(_, worker)| !worker.slices.is_empty())
     }
 }
 
 impl Worker {
-    /// The time in each of the [`STATES`]. A worker that is preempted is in no other state meanwhile.
+    /// Returns the time in each of the [`STATES`]. While a worker is preempted, it is in no other state.
     fn times(&self, latest: Nanos) -> [Nanos; STATES.len()] {
         let mut times = [0; STATES.len()];
         let preempted = intervals(&self.preempted, latest);
@@ -305,7 +306,7 @@ fn add(before: &mut BTreeMap<String, u64>, more: &BTreeMap<String, u64>) {
     }
 }
 
-/// Pairs each begin with the next end, in the order of time. An end alone tells nothing.
+/// Pairs each begin with the next end, in the order of time. An end without a begin is ignored.
 fn intervals(ends: &[End], latest: Nanos) -> Vec<Interval> {
     let mut ends = ends.to_vec();
     // Events of the same time stay in the file's order.
@@ -321,7 +322,7 @@ fn intervals(ends: &[End], latest: Nanos) -> Vec<Interval> {
     intervals
 }
 
-/// The section of all timelines.
+/// Returns the section of all timelines.
 pub fn section(traces: &[&Trace]) -> Section {
     let id = "timelines";
     let title = "What programs held, and what their workers did".to_owned();
@@ -360,7 +361,7 @@ fn seconds(time: Nanos) -> f64 {
     time as f64 / 1e9
 }
 
-/// The part of a whole, or a dash if there is no whole.
+/// Formats the quotient of a part and its whole, or a dash if the whole is 0.
 fn ratio(part: Nanos, whole: Nanos, words: fn(f64) -> String) -> String {
     if whole > 0 { words(part as f64 / whole as f64) } else { "-".to_owned() }
 }
@@ -373,7 +374,7 @@ fn counted(how: &BTreeMap<String, u64>) -> String {
     }
 }
 
-/// A row for each program of all files.
+/// Makes a table with a row for each program of all files.
 fn held(traces: &[&Trace]) -> Markup {
     let mut header = vec![
         "program",
@@ -412,13 +413,13 @@ fn held(traces: &[&Trace]) -> Markup {
     table("Programs: cores that each held, and its time in each mode", &header, 1, &rows)
 }
 
-/// The part of the workers' time in each state, and how often what happened: of all workers, and of each.
+/// Makes tables of the fraction of time in each state, and of event counts: for all workers together, and for each.
 fn workers(name: &str, program: &Program) -> Markup {
     let workers: Vec<(&u64, &Worker)> = program.working().collect();
     let mut header = vec!["worker", "traced for"];
     header.extend(STATES);
     header.extend(["times preempted", "steals", "mugs"]);
-    // Few policies accelerate.
+    // The columns exist only if needed, because few policies accelerate.
     let accelerate = workers.iter().any(|(_, worker)| worker.accelerations > 0 || !worker.refusals.is_empty());
     if accelerate {
         header.extend(["accelerations", "refused"]);
@@ -475,7 +476,7 @@ mod tests {
         parse("file".to_owned(), text.as_bytes())
     }
 
-    /// Microseconds of each state, and how often it was preempted.
+    /// Returns the microseconds in each state, and the number of preemptions.
     fn times(program: &Program) -> ([Nanos; 5], u64) {
         let worker = &program.workers[&8];
         (worker.times(program.latest()).map(|time| time / 1_000), worker.preemptions)

@@ -1,4 +1,4 @@
-//! WS-LAST's experiments on this machine's threads.
+//! Runs WS-LAST's experiments on this machine's threads.
 
 use std::time::Duration;
 
@@ -10,10 +10,10 @@ use crate::bench::blocking::executor::Name;
 use crate::bench::blocking::workloads::{Plan, Workload};
 use crate::bench::r#loop::steps_in;
 
-/// Of so many running times the median is taken; §4 has 9.
+/// The number of running times from which the median is taken; §4 has 9.
 const MEASUREMENTS: usize = 5;
 
-/// Work of a measurement, about, in nanoseconds.
+/// The approximate work of a measurement, in nanoseconds.
 const WORK: u64 = 40_000_000;
 
 /// The threads of this machine.
@@ -29,8 +29,8 @@ impl Threads for ThisMachine {
     }
 }
 
-/// Measures the points, with so many workers and with one. All points take turns, so that a drift of the machine
-/// hits all alike.
+/// Measures the points, each with `workers` workers and with one. The points take turns, so that a drift of the
+/// machine affects them all alike.
 fn measure(points: &[Point], workers: u16, one_in: u32) -> Result<Vec<Outcome>, Failure> {
     let mut runs: Vec<Vec<Measured>> = vec![Vec::new(); points.len()];
     let plans: Vec<Plan> = points.iter().map(|point| plan(*point, one_in)).collect();

@@ -1,4 +1,4 @@
-//! What thieves were told and answered: written down, and held again.
+//! Records the conversations of thieves, and repeats recorded conversations.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
@@ -10,7 +10,7 @@ use comity_sim::scenario::Recorder;
 
 use super::lines::Lines;
 
-/// Writes each line of a conversation as a JSON object.
+/// Returns a recorder that writes each line of a conversation as a JSON object.
 pub fn recorder(file: &Lines) -> Recorder {
     let file = file.clone();
     Box::new(move |line| {
@@ -20,7 +20,7 @@ pub fn recorder(file: &Lines) -> Recorder {
     })
 }
 
-/// Holds the conversations of a record again.
+/// Repeats the conversations of a record, and fails if a policy answers differently.
 pub fn hold_again(path: &Path) -> Result<(), Failure> {
     let refuse = |why: &dyn std::fmt::Display| Failure::Usage(format!("record '{}': {why}", path.display()));
     let file = BufReader::new(File::open(path).map_err(|error| refuse(&error))?);

@@ -1,4 +1,4 @@
-//! Runs for spreadsheets and plotting programs: a row per run and program.
+//! Writes runs as CSV for spreadsheets and plotting programs: a row per run and program.
 
 use ::csv::Writer;
 use comity_sim::scenario::{Model, Outcome};
@@ -7,8 +7,9 @@ use comity_sim::threads::{Counts, Switches};
 use super::points::{Point, Points};
 use super::statistics::waste;
 
-/// The columns, in their order, before one for each `--set`. Times and cycles are in steps of the machine, which on
-/// a host are nanoseconds; what a run, or a machine, does not have is empty. `lab/scenarios/README.md` has the rest.
+/// The columns, in their order; a column for each `--set` follows. Times and cycles are in steps of the machine,
+/// which are nanoseconds on a host. A cell is empty if a run or a machine does not have its value.
+/// `lab/scenarios/README.md` documents the columns.
 const HEADER: [&str; 37] = [
     "point",
     "run",
@@ -49,7 +50,7 @@ const HEADER: [&str; 37] = [
     "run_switches_between_programs",
 ];
 
-/// All rows below a header, of the runs of each point.
+/// Returns a header and all rows, for the runs of each point.
 pub fn rows(points: &Points, runs: &[Vec<Outcome>]) -> String {
     const CANNOT_FAIL: &str = "memory takes any row";
     let mut writer = Writer::from_writer(Vec::new());
@@ -69,7 +70,7 @@ pub fn rows(points: &Points, runs: &[Vec<Outcome>]) -> String {
     String::from_utf8(writer.into_inner().expect(CANNOT_FAIL)).expect("names and numbers are UTF-8")
 }
 
-/// Those from the seed on.
+/// Returns the cells from the seed on.
 fn cells(point: &Point, outcome: &Outcome, nth: usize) -> Vec<String> {
     let (written, program) = (point.scenario.written(), &outcome.programs[nth]);
     let submission = written.programs.iter().find(|one| one.name == program.name).expect("it was submitted");

@@ -1,4 +1,4 @@
-//! Pictures of a sweep: for each program its time over what was varied, a line for each policy.
+//! Draws a sweep: for each program its time over a varied number, with a line for each policy.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -13,17 +13,17 @@ use super::points::Points;
 use super::statistics::{mean_of, names, time};
 use crate::figure;
 
-/// Numbers so far apart have a logarithmic axis.
+/// The ratio of the largest to the smallest number from which an axis is logarithmic.
 const FAR: f64 = 100.0;
 
-/// Where the pictures go, known to be a folder, and which axis lies across.
+/// The folder of the pictures, which exists, and the index of the horizontal axis.
 pub struct Plot {
     folder: PathBuf,
     across: usize,
 }
 
 impl Plot {
-    /// Looks whether there is something to draw, and makes the folder.
+    /// Checks that there is something to draw, and makes the folder.
     pub fn new(folder: &Path, points: &Points) -> Result<Plot, Failure> {
         let numbers = |nth: &usize| {
             let values = &points.axes[*nth].values;
@@ -40,7 +40,7 @@ impl Plot {
         Ok(Plot { folder: folder.to_owned(), across })
     }
 
-    /// Draws all programs. How many pictures there are, and where, is said.
+    /// Draws all programs. Returns a sentence with the number of pictures and their folder.
     pub fn write(&self, points: &Points, runs: &[Vec<Outcome>]) -> Result<String, Failure> {
         let mut all: Vec<&str> = Vec::new();
         for name in runs.iter().flat_map(|runs| names(runs)) {
@@ -70,7 +70,7 @@ impl Plot {
                 series.push(Series::new(line, Marks::Line, Vec::new()));
                 series.len() - 1
             });
-            // Where none ended there is nothing to draw.
+            // There is no point if no program ended.
             if value.is_finite() {
                 series[nth].points.push((x, value));
                 series[nth].intervals.extend((half_width > 0.0).then_some((x, value - half_width, value + half_width)));
@@ -86,7 +86,7 @@ impl Plot {
         Figure { title: name.to_owned(), x, y: Axis::linear(format!("time, {unit}")), series }
     }
 
-    /// What the line of a point is called: the program's policy, and what else is varied.
+    /// Returns the name of a point's line: the program's policy, and the other varied settings.
     fn line(&self, name: &str, points: &Points, point: &super::points::Point) -> String {
         let written = point.scenario.written().programs.iter().find(|one| one.name == name);
         let policy = written.map_or_else(String::new, |written| written.policy.clone());
@@ -99,7 +99,8 @@ impl Plot {
     }
 }
 
-/// That of a program's picture: what is no letter or digit is a dash, and no two are the same.
+/// Returns the name of a program's picture: each character that is not a letter or digit becomes a dash, and all
+/// names differ.
 fn file_name(program: &str, taken: &mut BTreeSet<String>) -> String {
     let plain: String = program.chars().map(|letter| if letter.is_alphanumeric() { letter } else { '-' }).collect();
     let plain: String = plain.chars().take(80).collect();

@@ -1,5 +1,4 @@
-//! A file that is written while a run goes on, by what observes it. What goes wrong first is told when the run is
-//! over.
+//! A file that observers write during a run. The first error is reported when the run is over.
 
 use std::cell::RefCell;
 use std::fs::File;
@@ -10,7 +9,7 @@ use std::rc::Rc;
 use comity_console::Failure;
 use comity_os::writes::without_signals;
 
-/// A file. A write beyond `ulimit -f` returns an error and does not end the process.
+/// A file to which a write beyond `ulimit -f` returns an error and does not end the process.
 pub struct Quiet(File);
 
 impl Write for Quiet {
@@ -23,7 +22,7 @@ impl Write for Quiet {
     }
 }
 
-/// The file; a clone is the same one.
+/// A file and the first error in it. A clone refers to the same file.
 #[derive(Clone)]
 pub struct Lines {
     path: PathBuf,
@@ -31,13 +30,13 @@ pub struct Lines {
 }
 
 impl Lines {
-    /// A new one: what is there is not written over.
+    /// Creates a new file. It is an error if the file exists.
     pub fn create(path: &Path) -> Result<Lines, Failure> {
         let file = File::create_new(path).map_err(|error| cannot(path, &error))?;
         Ok(Lines { path: path.to_owned(), file: Rc::new(RefCell::new((BufWriter::new(Quiet(file)), Ok(())))) })
     }
 
-    /// Writes something, unless something went wrong before.
+    /// Calls `write` with the file, unless an earlier write has failed.
     pub fn write(&self, write: impl FnOnce(&mut BufWriter<Quiet>) -> io::Result<()>) {
         let (file, result) = &mut *self.file.borrow_mut();
         if result.is_ok() {
@@ -45,7 +44,7 @@ impl Lines {
         }
     }
 
-    /// Nothing more is written.
+    /// Completes the file, and returns the first error.
     pub fn finish(self) -> Result<(), Failure> {
         self.write(|file| file.flush());
         let result = std::mem::replace(&mut self.file.borrow_mut().1, Ok(()));

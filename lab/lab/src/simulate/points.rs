@@ -1,5 +1,5 @@
-//! The points of a sweep: what `--set` and `--policy` make of one scenario. Each is a scenario by itself, with all
-//! that a file is checked for.
+//! The points of a sweep: the scenarios that `--set` and `--policy` make of one file. Each point is a separate
+//! scenario, checked like a file.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -12,26 +12,26 @@ use serde_json::{Map, Value};
 
 use crate::backend::PolicyList;
 
-/// As many runs as one scenario can ask for.
+/// The largest number of runs; the same as for one scenario.
 const MOST_RUNS: u64 = 1_000_000;
 
-/// What the key is called that `--policy` varies for all programs.
+/// The key that `--policy` varies for all programs.
 const POLICY: &str = "policy";
 
-/// Something that is varied.
+/// A key that is varied, and its values.
 #[derive(Serialize)]
 pub struct Axis {
-    /// As it was written.
+    /// The key, as on the command line.
     pub key: String,
-    /// `None`: the policy of every program.
+    /// The path to the key in the scenario; `None` for the policy of every program.
     #[serde(skip)]
     path: Option<Vec<String>>,
-    /// In the order in which they were written.
+    /// The values, in the order of the command line.
     pub values: Vec<Scalar>,
 }
 
 impl Axis {
-    /// Whether it is the policy of every program.
+    /// True if the axis is the policy of every program.
     pub fn is_policy(&self) -> bool {
         self.path.is_none()
     }
@@ -42,12 +42,12 @@ impl Axis {
 pub struct Scalar(Value);
 
 impl Scalar {
-    /// As a number, if it is one.
+    /// Returns the value as a number, if it is one.
     pub fn number(&self) -> Option<f64> {
         self.0.as_f64()
     }
 
-    /// Written as in a scenario file, where a string of one word needs no quotes.
+    /// Parses a value as in a scenario file, except that a string of one word needs no quotes.
     fn read(text: &str) -> Result<Scalar, String> {
         use toml_edit::Value as Toml;
         let text = text.trim();
@@ -81,7 +81,7 @@ impl Serialize for Scalar {
     }
 }
 
-/// One of the scenarios.
+/// A scenario with the values that distinguish it from the others.
 pub struct Point {
     /// The value on each axis.
     pub values: Vec<Scalar>,
@@ -89,21 +89,21 @@ pub struct Point {
     pub scenario: Scenario,
 }
 
-/// All scenarios of a command: the product of what is varied, the last axis changing first.
+/// All scenarios of a command: the product of the varied values. The last axis changes first.
 pub struct Points {
-    /// What is varied; `--policy` for all programs last.
+    /// The varied keys. `--policy` for all programs is the last.
     pub axes: Vec<Axis>,
-    /// One, if nothing is.
+    /// The points; a single point if no key is varied.
     pub all: Vec<Point>,
-    /// For each point, the number of its runs and of all runs before them.
+    /// The number of runs up to and including each point.
     ends: Vec<u64>,
 }
 
 impl Points {
-    /// Recordings are read by `recording`.
+    /// Makes the points. `recording` reads recordings.
     ///
     /// # Errors
-    /// Says in a sentence which option, or which point, is at fault.
+    /// If an option or a point is invalid; the error is a sentence that names it.
     pub fn new(
         written: &Written,
         sets: &[String],
@@ -135,12 +135,12 @@ impl Points {
         Ok(Points { axes, all, ends })
     }
 
-    /// How many runs there are, those of the first point first.
+    /// Returns the number of all runs. The runs of the first point come first.
     pub fn runs(&self) -> usize {
         self.all.iter().map(|point| point.scenario.runs() as usize).sum()
     }
 
-    /// The point that a run belongs to, and its number there.
+    /// Returns the point of a run, and the index of the run within the point.
     pub fn of_run(&self, run: usize) -> (&Point, u64) {
         let run = run as u64;
         let nth = self.ends.partition_point(|end| *end <= run);
@@ -148,8 +148,8 @@ impl Points {
         (&self.all[nth], run - before)
     }
 
-    /// What is varied, for the head of a file of runs: with the scenario it says what each run is. Empty if nothing
-    /// is.
+    /// Describes the varied keys, for the header of a file of runs. Together with the scenario it determines each
+    /// run. Empty if no key is varied.
     pub fn told(&self) -> String {
         let axis = |Axis { key, values, .. }: &Axis| {
             let values: Vec<String> = values.iter().map(Scalar::to_string).collect();
@@ -158,7 +158,7 @@ impl Points {
         self.axes.iter().map(axis).collect()
     }
 
-    /// A point's values by their keys.
+    /// Returns a point's values by their keys.
     pub fn settings(&self, point: &Point) -> Map<String, Value> {
         self.axes.iter().zip(&point.values).map(|(axis, value)| (axis.key.clone(), value.0.clone())).collect()
     }
@@ -173,13 +173,13 @@ fn bounded(points: u64, runs: u64) -> Result<(), String> {
     }
 }
 
-/// As in a sentence.
+/// Formats the values of a point for a sentence.
 fn label(axes: &[Axis], values: &[Scalar]) -> String {
     let each = axes.iter().zip(values).map(|(axis, value)| format!("{}={value}", axis.key));
     each.collect::<Vec<_>>().join(", ")
 }
 
-/// The values of the n-th point.
+/// Returns the values of the n-th point.
 fn place(axes: &[Axis], nth: usize) -> Vec<Scalar> {
     let mut left = nth;
     let mut values: Vec<Scalar> = Vec::new();
@@ -198,7 +198,7 @@ fn point(
     recording: &mut dyn FnMut(&str) -> Result<Arc<Graph>, String>,
 ) -> Result<Scenario, String> {
     let mut written = base.clone();
-    // That of all programs first: what is said of one counts more.
+    // The policy of all programs is set first, because the policy of a single program takes precedence.
     for (axis, Scalar(value)) in axes.iter().zip(values).rev() {
         match &axis.path {
             Some(path) => set(&mut written, path, value)?,
@@ -212,7 +212,7 @@ fn point(
     Scenario::with_recordings(written, recording)
 }
 
-/// Puts a value in its place. Whether there is such a key is seen when all is read.
+/// Sets the value of a key. A key that does not exist is detected when the whole scenario is read.
 fn set(at: &mut Value, path: &[String], value: &Value) -> Result<(), String> {
     let Some((key, rest)) = path.split_first() else {
         *at = value.clone();
@@ -230,7 +230,7 @@ fn set(at: &mut Value, path: &[String], value: &Value) -> Result<(), String> {
     set(place, rest, value)
 }
 
-/// The element of a list that has this name, or this number from 1.
+/// Returns the element of a list with this name, or with this number counted from 1.
 fn element<'a>(list: &'a mut [Value], key: &str) -> Result<&'a mut Value, String> {
     let name = |one: &Value| one.get("name").and_then(Value::as_str).map(str::to_owned);
     let named = list.iter().position(|one| name(one).as_deref() == Some(key));
@@ -280,10 +280,10 @@ fn axes(base: &Value, names: &[&str], sets: &[String], policies: &[String]) -> R
     Ok(axes)
 }
 
-/// `KEY=VALUE,…`.
+/// Parses `KEY=VALUE,…`.
 fn of_set(base: &Value, names: &[&str], text: &str) -> Result<Axis, String> {
     let no_form = || "it is not of the form KEY=VALUE,…".to_owned();
-    // A name may have a dot in it, and whatever else.
+    // A name may contain a dot or any other character.
     let of_program = text.strip_prefix("programs.").and_then(|rest| {
         let (name, rest) = named(names, rest, '.')?;
         Some((vec!["programs", name], rest))
@@ -309,7 +309,8 @@ fn of_set(base: &Value, names: &[&str], text: &str) -> Result<Axis, String> {
     Ok(Axis { key, path: Some(path), values })
 }
 
-/// A value as its key takes it: a string of digits, such as a kernel's version, needs no quotes either.
+/// Parses a value of the type that its key needs: a string of digits, such as a kernel's version, needs no quotes
+/// either.
 fn fitting(base: &Value, path: &[String], text: &str) -> Result<Scalar, String> {
     let fits = |Scalar(value): &Scalar| {
         let mut written = base.clone();
@@ -319,7 +320,7 @@ fn fitting(base: &Value, path: &[String], text: &str) -> Result<Scalar, String> 
     Ok(if !fits(&value) && fits(&string) { string } else { value })
 }
 
-/// The program that `NAME=POLICY,…` names, and its policies. `None`: they are of all programs.
+/// Returns the program that `NAME=POLICY,…` names, and its policies; `None` if the policies are for all programs.
 fn of_program<'a>(names: &[&'a str], text: &'a str) -> Result<Option<(&'a str, &'a str)>, String> {
     if let Some(found) = named(names, text, '=') {
         return Ok(Some(found));
@@ -332,7 +333,7 @@ fn of_program<'a>(names: &[&'a str], text: &'a str) -> Result<Option<(&'a str, &
     }
 }
 
-/// The program for which `text` begins with its name and `separator`, and the rest.
+/// Returns the program with whose name, followed by `separator`, `text` begins, and the rest of `text`.
 fn named<'a>(names: &[&'a str], text: &'a str, separator: char) -> Option<(&'a str, &'a str)> {
     let found = names.iter().filter_map(|name| Some((*name, text.strip_prefix(name)?.strip_prefix(separator)?)));
     found.max_by_key(|(name, _)| name.len())

@@ -1,4 +1,4 @@
-//! Statistics of some runs: numbers of the programs of one name, their means and their percentiles.
+//! Statistics of runs: numbers of the programs of one name, their means and their percentiles.
 
 use comity_papers::fit::{Estimate, mean};
 use comity_sim::scenario::{Outcome, ProgramOutcome};
@@ -7,13 +7,13 @@ use serde::Serialize;
 
 use crate::bench::quartiles::percentile;
 
-/// What is told of some runs, as a table.
+/// The statistics of some runs, as a table.
 pub struct Statistics {
     /// The columns: the program's name, and numbers.
     pub header: Vec<&'static str>,
     /// A row for each name.
     pub rows: Vec<Vec<String>>,
-    /// What concerns all of them.
+    /// Sentences on all programs together.
     pub sentences: Vec<String>,
 }
 
@@ -24,23 +24,23 @@ struct Quantity {
     of: fn(&ProgramOutcome) -> f64,
 }
 
-/// What a number counts.
+/// The unit of a number.
 #[derive(Clone, Copy)]
 enum Unit {
-    /// The machine's steps, which on a host are nanoseconds.
+    /// Steps of the machine; on a host they are nanoseconds.
     Steps,
-    /// Nothing: it is a ratio.
+    /// A ratio, without unit.
     Ratio,
-    /// How often.
+    /// A count of events.
     Times,
 }
 
 const TIME: Quantity = Quantity { name: "time", unit: Unit::Steps, of: time };
 const WASTE: Quantity = Quantity { name: "waste / T₁", unit: Unit::Ratio, of: waste };
-/// How often one has ended that starts again.
+/// The number of executions that a repeated program has ended.
 const EXECUTIONS: Quantity =
     Quantity { name: "executions", unit: Unit::Times, of: |program| program.executions.len() as f64 };
-/// Those of a host.
+/// The numbers that exist on a host only.
 const OF_HOST: [Quantity; 4] = [
     Quantity { name: "waited", unit: Unit::Steps, of: |program| program.waited.unwrap_or(0) as f64 },
     Quantity { name: "sleeps", unit: Unit::Times, of: |program| counts(program).sleeps as f64 },
@@ -52,19 +52,20 @@ fn counts(program: &ProgramOutcome) -> Counts {
     program.counts.unwrap_or_default()
 }
 
-/// From when a program came to when it ended; of one that starts again, a whole execution in the mean.
+/// Returns the time from the beginning of a program to its end. For a repeated program it is the mean time of an
+/// execution.
 pub fn time(program: &ProgramOutcome) -> f64 {
     program.time().unwrap_or(0.0)
 }
 
-/// Cycles that brought it no further, over its work.
+/// Returns the cycles that did not bring the program further, divided by its work.
 pub fn waste(program: &ProgramOutcome) -> f64 {
-    // One that starts again has done that several times, the last time in part.
+    // A repeated program has done its work several times, and the last time perhaps in part.
     let work = if program.executions.is_empty() { program.work } else { program.cycles.work };
     program.cycles.waste() as f64 / work as f64
 }
 
-/// The programs' names, in the order in which they come.
+/// Returns the programs' names, in the order in which the programs come.
 pub fn names(runs: &[Outcome]) -> Vec<&str> {
     let mut names: Vec<&str> = Vec::new();
     for program in runs.iter().flat_map(|run| &run.programs) {
@@ -75,12 +76,13 @@ pub fn names(runs: &[Outcome]) -> Vec<&str> {
     names
 }
 
-/// Those of a name that ended, or did so and started again.
+/// Returns the programs of a name that ended, at least once.
 fn ended<'a>(run: &'a Outcome, name: &'a str) -> impl Iterator<Item = &'a ProgramOutcome> {
     run.programs.iter().filter(move |program| program.name == name && program.time().is_some())
 }
 
-/// Of the programs of a name that ended. A run's programs share a machine: only runs are independent.
+/// Returns the mean over the programs of a name that ended. A run's programs share a machine, so only runs are
+/// independent.
 pub fn mean_of(runs: &[Outcome], name: &str, number: impl Fn(&ProgramOutcome) -> f64) -> Estimate {
     let of_run = |run: &Outcome| {
         let numbers: Vec<f64> = ended(run, name).map(&number).collect();
@@ -89,7 +91,7 @@ pub fn mean_of(runs: &[Outcome], name: &str, number: impl Fn(&ProgramOutcome) ->
     mean(&runs.iter().filter_map(of_run).collect::<Vec<_>>())
 }
 
-/// How many cores all programs of a name used, in the mean over a run.
+/// Returns the number of cores that all programs of a name used together, on average over a run.
 fn cores_used(run: &Outcome, name: &str) -> f64 {
     let used = run.programs.iter().filter(|program| program.name == name).map(|program| program.cycles.total());
     used.sum::<u64>() as f64 / run.steps.max(1) as f64
@@ -99,7 +101,7 @@ fn is_on_a_host(runs: &[Outcome]) -> bool {
     runs.iter().flat_map(|run| &run.programs).any(|program| program.counts.is_some())
 }
 
-/// Programs that have one name, over all runs.
+/// Returns the statistics of the programs of each name, over all runs.
 pub fn of(runs: &[Outcome]) -> Statistics {
     let all = || runs.iter().flat_map(|run| &run.programs);
     let is_on_a_host = is_on_a_host(runs);
@@ -164,7 +166,7 @@ pub fn of(runs: &[Outcome]) -> Statistics {
     Statistics { header, rows, sentences }
 }
 
-/// What concerns a whole run: the columns, and the numbers of some runs.
+/// Returns the statistics of whole runs: the columns, and the numbers.
 pub fn told_of_runs(runs: &[Outcome]) -> (Vec<&'static str>, Vec<String>) {
     let clock = Clock::of(runs);
     let mut header = vec!["runs", "length", "utilization"];
@@ -193,36 +195,37 @@ fn idle_beside_work(run: &Outcome) -> f64 {
     run.idle_beside_work.unwrap_or(0) as f64
 }
 
-/// How often cores went from one thread to another: in all, to one without a task, and from one of another program.
+/// The number of times that cores switched threads: all switches, those to a thread without a task, and those between
+/// programs.
 const SWITCHES: [fn(&Outcome) -> f64; 3] = [
     |run| run.switches.unwrap_or_default().all as f64,
     |run| run.switches.unwrap_or_default().to_thieves as f64,
     |run| run.switches.unwrap_or_default().between_programs as f64,
 ];
 
-/// The percentiles that are told.
+/// The percentiles that are reported.
 const PERCENTS: [usize; 3] = [50, 90, 99];
 
-/// Numbers of one kind.
+/// The distribution of numbers of one kind.
 #[derive(Clone, Copy, Serialize)]
 pub struct Distribution {
-    /// How many there are.
+    /// The number of values.
     pub of: usize,
-    /// Over the runs, for only those are independent: the mean of the runs' means, and the half-width of its 95 %
-    /// confidence interval.
+    /// The mean of the runs' means. The half-width of its 95 % confidence interval is taken over the runs, because
+    /// only runs are independent.
     pub mean: f64,
-    /// 0: there is none.
+    /// The half-width of the 95 % confidence interval of `mean`; 0 if fewer than two runs have a value.
     pub half_width: f64,
-    /// Half of the numbers are below. Between two numbers all are interpolated (Hyndman and Fan's eighth way).
+    /// The median. Percentiles are interpolated between two values (Hyndman and Fan's definition 8).
     pub p50: f64,
-    /// 90 % are.
+    /// The 90th percentile.
     pub p90: f64,
-    /// 99 % are.
+    /// The 99th percentile.
     pub p99: f64,
 }
 
 impl Distribution {
-    /// `None`: there are no numbers.
+    /// Returns the distribution of `numbers`; `None` if there are no numbers.
     fn new(numbers: &[f64], Estimate { value, half_width }: Estimate) -> Option<Distribution> {
         if numbers.is_empty() {
             return None;
@@ -242,25 +245,25 @@ impl Distribution {
     }
 }
 
-/// What the runs of a point are, in numbers. Times are in steps, which on a host are nanoseconds.
+/// The statistics of the runs of a point. Times are in steps; on a host these are nanoseconds.
 #[derive(Serialize)]
 pub struct Summary {
     length: Option<Distribution>,
     utilization: Option<Distribution>,
     #[serde(skip_serializing_if = "Option::is_none")]
     idle_beside_work: Option<Distribution>,
-    /// In all.
+    /// The number of all switches of a run.
     #[serde(skip_serializing_if = "Option::is_none")]
     switches: Option<Distribution>,
     programs: Vec<ProgramSummary>,
 }
 
-/// The programs of a name that ended, in all runs.
+/// The statistics of the programs of a name that ended, in all runs.
 #[derive(Serialize)]
 struct ProgramSummary {
     name: String,
     time: Option<Distribution>,
-    /// Over the work.
+    /// The waste divided by the work.
     waste: Option<Distribution>,
     #[serde(flatten)]
     on_a_host: Option<OnAHost>,
@@ -272,12 +275,12 @@ struct OnAHost {
     sleeps: Option<Distribution>,
     preemptions: Option<Distribution>,
     lost: Option<Distribution>,
-    /// Of all programs of the name, in a run.
+    /// The cores that all programs of the name used together, per run.
     cores_used: Option<Distribution>,
 }
 
 impl Summary {
-    /// That of some runs.
+    /// Summarises some runs.
     pub fn new(runs: &[Outcome]) -> Summary {
         let is_on_a_host = is_on_a_host(runs);
         let program = |name: &str| {
@@ -301,7 +304,8 @@ impl Summary {
     }
 }
 
-/// The columns, and a row for each name with more than one program that ended: one alone has no distribution.
+/// Returns the columns, and a row for each name with more than one program that ended. A single program has no
+/// distribution.
 pub fn percentiles(runs: &[Outcome]) -> (Vec<&'static str>, Vec<Vec<String>>) {
     let clock = Clock::of(runs);
     let of_host = OF_HOST.into_iter().filter(|_| is_on_a_host(runs));
@@ -318,22 +322,22 @@ pub fn percentiles(runs: &[Outcome]) -> (Vec<&'static str>, Vec<Vec<String>>) {
     (header, names(runs).into_iter().filter_map(row).collect())
 }
 
-/// What a machine counts time in.
+/// The unit in which a machine counts time.
 #[derive(Clone, Copy)]
 enum Clock {
-    /// Those of the A-STEAL paper's machine, which have no length.
+    /// The steps of the A-STEAL paper's machine, which have no length.
     Steps,
-    /// Those of a host.
+    /// The nanoseconds of a host.
     Nanoseconds,
 }
 
 impl Clock {
-    /// Of a machine that these are runs on.
+    /// Returns the unit of the machine of these runs.
     fn of(runs: &[Outcome]) -> Clock {
         if is_on_a_host(runs) { Clock::Nanoseconds } else { Clock::Steps }
     }
 
-    /// The unit that fits, how many steps it has, and how many digits are told.
+    /// Returns the unit that fits, its number of steps, and the number of decimals.
     fn unit(self, value: f64) -> (&'static str, f64, usize) {
         match self {
             Clock::Steps => ("steps", 1.0, 0),
@@ -363,7 +367,7 @@ impl Clock {
         }
     }
 
-    /// Numbers that rise, in one unit.
+    /// Formats ascending numbers in one unit.
     fn tell_all(self, unit: Unit, numbers: [f64; 3]) -> String {
         let (name, scale, digits) = match unit {
             Unit::Steps => self.unit(numbers[2]),

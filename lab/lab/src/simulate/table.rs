@@ -1,4 +1,4 @@
-//! What came of all points, as tables: those that differ in their policy alone stand below each other.
+//! Tables of the outcomes of all points. Points that differ only in their policy are in successive rows.
 
 use std::fmt::Write;
 
@@ -8,14 +8,14 @@ use comity_sim::scenario::Outcome;
 use super::points::{Axis, Points};
 use super::statistics::{self, Statistics};
 
-/// A header, and for each point the rows.
+/// A header, and the rows of each point.
 type Parts = (Vec<&'static str>, Vec<Vec<Vec<String>>>);
 
-/// The tables, and what else there is to say.
+/// Formats the tables, and further sentences.
 pub fn tables(points: &Points, runs: &[Vec<Outcome>]) -> String {
     let mut text = String::new();
     let each: Vec<Statistics> = runs.iter().map(|runs| statistics::of(runs)).collect();
-    // On some machines there is more to tell than on others.
+    // Some machines have more columns than others.
     let header = each.iter().map(|table| table.header.clone()).max_by_key(Vec::len).unwrap_or_default();
     let (rows, sentences): (Vec<_>, Vec<_>) = each.into_iter().map(|table| (table.rows, table.sentences)).unzip();
     write(&mut text, points, (header, rows));
@@ -41,7 +41,7 @@ fn write(text: &mut String, points: &Points, (header, rows): Parts) {
     let keys = points.axes.iter().map(|axis| axis.key.as_str());
     let mut table = Table::new();
     table.load_style(presets::UTF8_FULL_CONDENSED).set_header(keys.chain(header));
-    // The policy of all changes first.
+    // The policy of all programs is the axis that changes first.
     let policies = points.axes.last().filter(|axis| axis.is_policy()).map_or(1, |Axis { values, .. }| values.len());
     let each: Vec<_> = points.all.iter().zip(&rows).collect();
     for alike in each.chunks(policies) {

@@ -1,8 +1,8 @@
-//! A run as a timeline, which Perfetto, Chrome and `comity-lab report` read.
+//! Writes a run as a timeline, which Perfetto, Chrome and `comity-lab report` read.
 //!
-//! It is the file that a program writes under `COMITY_TRACE` (`runtime/src/watching/trace/file.rs`), with tracks of
-//! the cores beside those of the workers. Each program is a process with its workers as threads; the cores are
-//! threads of one more.
+//! The format is that of a program under `COMITY_TRACE` (`runtime/src/watching/trace/file.rs`), with additional
+//! tracks for the cores. Each program is a process with its workers as threads; the cores are the threads of one more
+//! process.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,28 +18,28 @@ use serde_json::json;
 
 use super::lines::Lines;
 
-/// The process of the cores. Those of programs follow.
+/// The process of the cores. The processes of programs follow.
 const CORES: u32 = 1;
 
-/// What a timeline may become, as one of real threads.
+/// The largest size of a timeline; the same as for one of real threads.
 const MOST_BYTES: usize = 1 << 30;
 
-/// The file while the run goes on; a clone is the same one.
+/// A timeline's file during the run. A clone refers to the same file.
 #[derive(Clone)]
 pub struct Timeline(Rc<RefCell<Draft>>);
 
 struct Draft {
     lines: Lines,
     written: usize,
-    /// When something was left out, because the file was full.
+    /// The time of the first event that was left out because the file was full.
     full_at: Option<u64>,
-    /// What runs on each core, which goes on as long as the same thread does.
+    /// The thread on each core: one stretch for as long as the same thread runs without a pause.
     running: BTreeMap<u32, Stretch>,
-    /// The program and worker of each.
+    /// The program and worker of each thread.
     threads: BTreeSet<(u32, u32)>,
-    /// So many cores are threads from 1 on: thread 0 is idle everywhere.
+    /// The number of cores. Their threads have the numbers from 1 on, because thread 0 is the idle thread everywhere.
     cores: u32,
-    /// So many workers has a program at most.
+    /// The largest number of workers of a program.
     workers: u32,
 }
 
@@ -58,13 +58,13 @@ impl Timeline {
         Timeline(Rc::new(RefCell::new(draft)))
     }
 
-    /// Is told the run's stretches.
+    /// Returns the observer, which gets the run's stretches.
     pub fn observer(&self) -> Box<dyn FnMut(Stretch)> {
         let timeline = self.clone();
         Box::new(move |stretch| timeline.0.borrow_mut().take(stretch))
     }
 
-    /// The run is over: tells what all are called, and ends the file.
+    /// Writes the names of all processes and threads, and ends the file. Called when the run is over.
     pub fn end(self, scenario: &Scenario, outcome: &Outcome) -> Result<(), Failure> {
         let mut draft = self.0.borrow_mut();
         for (_, stretch) in std::mem::take(&mut draft.running) {
@@ -101,7 +101,7 @@ impl Draft {
         }
     }
 
-    /// On a core's track.
+    /// Writes a stretch to the track of its core.
     fn runs(&mut self, stretch: &Stretch) {
         let Stretch { program, worker, core, .. } = *stretch;
         let (core, pid) = (core.expect("it has one"), CORES + 1 + program);
@@ -127,7 +127,7 @@ impl Draft {
         self.lines.write(|file| file.write_all(line.as_bytes()));
     }
 
-    /// A number that no other thread has.
+    /// Returns a thread number that is unique in the file.
     fn thread(&self, program: u32, worker: u32) -> u64 {
         1 + u64::from(self.cores) + u64::from(program) * u64::from(self.workers) + u64::from(worker)
     }
@@ -159,10 +159,10 @@ impl Draft {
     }
 }
 
-/// The category of what the report leaves out.
+/// The category of the events that the report leaves out.
 pub const MACHINE: &str = "machine";
 
-/// Those that real threads have too are called as in their timelines.
+/// Returns the name of an activity. Activities of real threads have the same names as in their timelines.
 fn name(activity: Activity) -> &'static str {
     match activity {
         Activity::Task => "task",
@@ -175,7 +175,7 @@ fn name(activity: Activity) -> &'static str {
     }
 }
 
-/// Microseconds, to the nanosecond.
+/// A time in nanoseconds that is formatted in microseconds, with three decimals.
 struct Micros(u64);
 
 impl fmt::Display for Micros {

@@ -1,4 +1,4 @@
-//! What queues, places and restarts the shards. One file per engine.
+//! The engines that queue, place and restart the shards. There is one file per engine.
 
 mod hyperqueue;
 mod slurm;
@@ -27,19 +27,19 @@ pub enum Engine {
     Slurm,
 }
 
-/// The shards as an engine is asked to run them.
+/// The array of shards that an engine runs.
 pub struct Array<'a> {
-    /// Which, from 1, in rising order.
+    /// The shards to run, counted from 1, in ascending order.
     shards: Vec<usize>,
-    /// Of how many.
+    /// The number of shards of the sweep.
     of: usize,
-    /// What the engine calls them.
+    /// The name of the array in the engine.
     name: String,
-    /// The command of a shard, without the shard.
+    /// The command of a shard, without the option for the shard.
     command: Vec<OsString>,
-    /// The current folder of each.
+    /// The current folder of each task.
     folder: PathBuf,
-    /// The folder where each writes what it says, as `I.log`.
+    /// The folder in which each task writes its output, as `I.log`.
     logs: PathBuf,
     cpus: u16,
     restarts: u32,
@@ -48,13 +48,13 @@ pub struct Array<'a> {
 }
 
 impl Engine {
-    /// Has it run the shards, and waits until it has no more to do with them. Whether all went well, their notes say.
+    /// Lets the engine run the shards, and waits until it has ended. The shards' notes show which of them succeeded.
     ///
     /// # Errors
-    /// If it is not there.
+    /// If the engine is not installed or cannot be run.
     ///
     /// # Panics
-    /// If it is [`Engine::Local`], which has no shards.
+    /// If the engine is [`Engine::Local`], which has no shards.
     pub fn run(self, array: &Array<'_>) -> Result<ExitStatus, Failure> {
         let (name, (mut command, input)) = match self {
             Engine::Local => panic!("what runs here has no shards"),
@@ -63,14 +63,14 @@ impl Engine {
         };
         let program = command.get_program().to_string_lossy().into_owned();
         detail(|| {
-            // A program among the words is long.
+            // A word with a line break is a program, which is too long to print.
             let words = command.get_args().map(|word| word.to_string_lossy()).filter(|word| !word.contains('\n'));
             format!("{program} {}", words.collect::<Vec<_>>().join(" "))
         });
         let count = array.shards.len();
         let (of, logs) = (array.of, array.logs.display());
         hint(format!("{count} of {of} shards are given to {name}; what they say is in '{logs}'"));
-        // Standard output is for results.
+        // The engine writes to standard error, because standard output is for results.
         let stdin = if input.is_some() { Stdio::piped() } else { Stdio::null() };
         #[expect(clippy::disallowed_methods, reason = "the engine writes there")]
         let child = command.stdin(stdin).stdout(io::stderr()).spawn();
@@ -83,7 +83,7 @@ impl Engine {
     }
 }
 
-/// Whether a program is there, and ends well with these words.
+/// True if a program exists and succeeds with these words.
 fn answers(program: &str, words: &[&str]) -> bool {
     let status =
         Command::new(program).args(words).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status();
@@ -91,7 +91,7 @@ fn answers(program: &str, words: &[&str]) -> bool {
 }
 
 impl<'a> Array<'a> {
-    /// The array of these shards of a file's sweep.
+    /// Makes the array of these shards of a file's sweep.
     pub fn new(file: &Path, campaign: &'a Campaign, shards: Vec<usize>) -> Result<Array<'a>, Failure> {
         let here = |error: io::Error| Failure::Run(format!("cannot tell the current folder or this program: {error}"));
         let (program, folder) = (env::current_exe().map_err(here)?, env::current_dir().map_err(here)?);
@@ -108,7 +108,7 @@ impl<'a> Array<'a> {
         Ok(Array { shards, of, name, command, folder, logs, cpus, restarts, hyperqueue, slurm })
     }
 
-    /// The shards, as both engines write them: `1-3,5`.
+    /// Returns the shards in the notation of both engines: `1-3,5`.
     fn ids(&self) -> String {
         let mut ranges: Vec<(usize, usize)> = Vec::new();
         for shard in &self.shards {
@@ -124,7 +124,7 @@ impl<'a> Array<'a> {
         each.collect::<Vec<_>>().join(",")
     }
 
-    /// What to say where some are not done.
+    /// Returns the message for an array of which some shards are not done.
     pub fn not_done(&self, left: &[usize], ended: &ExitStatus) -> String {
         let of = self.of;
         let which: Vec<String> = left.iter().take(5).map(usize::to_string).collect();
@@ -147,7 +147,7 @@ impl<'a> Array<'a> {
 mod tests {
     use super::*;
 
-    /// An array for the tests of an engine.
+    /// Makes an array for the tests of an engine.
     pub fn array<'a>(hyperqueue: &'a Hyperqueue, slurm: &'a Slurm, shards: &[usize]) -> Array<'a> {
         Array {
             shards: shards.to_vec(),
@@ -163,7 +163,7 @@ mod tests {
         }
     }
 
-    /// The words of a command, the program first.
+    /// Returns the words of a command, the program first.
     pub fn words(command: &Command) -> Vec<String> {
         let all = [command.get_program()].into_iter().chain(command.get_args());
         all.map(|word| word.to_str().unwrap().to_owned()).collect()

@@ -1,4 +1,4 @@
-//! The file of a sweep: what is run, in how many shards, and what an engine is asked for.
+//! The file of a sweep: the runs, the number of shards, and the options of an engine.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,34 +6,35 @@ use std::path::{Path, PathBuf};
 use comity_console::Failure;
 use serde::Deserialize;
 
-/// More are refused: a mistake in writing should not fill a queue.
+/// The largest number of shards, so that a typing error does not fill a queue.
 const MOST_SHARDS: usize = 100_000;
 
-/// What a file says.
+/// The content of a sweep's file.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Campaign {
-    /// The folder for results. In the file it is meant from the file's folder on; here it is from the current one.
+    /// The folder for results. In the file it is relative to the file's folder; here it is relative to the current
+    /// folder.
     pub out: PathBuf,
-    /// How many tasks the array has.
+    /// The number of tasks of the array.
     #[serde(default = "eight")]
     pub shards: usize,
-    /// The threads of a shard, and the CPUs that the engine is asked for.
+    /// The number of threads of a shard, and of CPUs that the engine is asked for.
     #[serde(default = "one")]
     pub cpus: u16,
-    /// How often the engine starts a shard again that was killed.
+    /// The number of times that the engine restarts a shard that was killed.
     #[serde(default = "four")]
     pub restarts: u32,
-    /// Scenarios.
+    /// The scenarios.
     #[serde(default)]
     pub simulate: Vec<Simulate>,
-    /// Papers.
+    /// The papers.
     #[serde(default)]
     pub reproduce: Vec<Reproduce>,
-    /// What HyperQueue is told.
+    /// The options for HyperQueue.
     #[serde(default)]
     pub hyperqueue: Hyperqueue,
-    /// What Slurm is told.
+    /// The options for Slurm.
     #[serde(default)]
     pub slurm: Slurm,
 }
@@ -42,39 +43,39 @@ pub struct Campaign {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Simulate {
-    /// The folder of its results within `out`; with several scenarios, each has one there.
+    /// The folder of the results within `out`. With several scenarios, each has a folder in it.
     pub name: Option<String>,
-    /// Files, from that of the sweep on.
+    /// The files of the scenarios, relative to the folder of the sweep's file.
     pub scenarios: Vec<PathBuf>,
-    /// As `--policy` of `comity-lab simulate`.
+    /// Values of `--policy` of `comity-lab simulate`.
     #[serde(default)]
     pub policy: Vec<String>,
-    /// As `--set`.
+    /// Values of `--set` of `comity-lab simulate`.
     #[serde(default)]
     pub set: Vec<String>,
-    /// Whether there is a file of rows.
+    /// True if a CSV file with a row per run and program is written.
     #[serde(default)]
     pub csv: bool,
-    /// Whether there are pictures.
+    /// True if pictures are drawn.
     #[serde(default)]
     pub plot: bool,
 }
 
-/// A paper.
+/// A paper to reproduce.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Reproduce {
-    /// The folder of its results within `out`.
+    /// The folder of the results within `out`.
     pub name: Option<String>,
-    /// As after `comity-lab reproduce`.
+    /// The paper, as after `comity-lab reproduce`.
     pub paper: String,
-    /// Which experiments; all if there are none.
+    /// The experiments; all experiments if the list is empty.
     #[serde(default)]
     pub experiments: Vec<String>,
-    /// As `--full`.
+    /// True for the option `--full`.
     #[serde(default)]
     pub full: bool,
-    /// As `--check`.
+    /// True for the option `--check`.
     #[serde(default)]
     pub check: bool,
     /// Further options, each as one word.
@@ -82,18 +83,18 @@ pub struct Reproduce {
     pub options: Vec<String>,
 }
 
-/// What HyperQueue is told.
+/// The options for HyperQueue.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Hyperqueue {
-    /// Where the server's access file is, if not where HyperQueue looks by itself.
+    /// The folder of the server's access file, if it is not where HyperQueue looks by default.
     pub server_dir: Option<PathBuf>,
     /// Further options of `hq submit`.
     #[serde(default)]
     pub options: Vec<String>,
 }
 
-/// What Slurm is told.
+/// The options for Slurm.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Slurm {
@@ -115,7 +116,7 @@ fn eight() -> usize {
 }
 
 impl Campaign {
-    /// Reads a file, and looks at the numbers in it.
+    /// Reads a file and checks the numbers in it.
     pub fn read(path: &Path) -> Result<Campaign, Failure> {
         let refuse = |why: &str| Failure::Usage(format!("sweep '{}': {why}", path.display()));
         let text = fs::read_to_string(path).map_err(|error| refuse(&error.to_string()))?;
@@ -131,7 +132,7 @@ impl Campaign {
         Ok(campaign)
     }
 
-    /// Why it cannot be run.
+    /// Returns the reason why the sweep cannot be run, if there is one.
     fn refused(&self) -> Option<String> {
         if self.out.as_os_str().is_empty() {
             return Some("out is empty; name a folder for results".to_owned());

@@ -13,31 +13,32 @@ use crate::filing::RUNS;
 use crate::runs::Shard;
 use crate::{reproduce, simulate};
 
-/// One command of a sweep, and the folder of its results.
+/// A command of a sweep, and the folder of its results.
 #[derive(Debug)]
 pub struct Part {
-    /// The folder within that of the results.
+    /// The name of the folder, within the folder of the sweep's results.
     pub name: String,
-    /// The folder.
+    /// The path of the folder.
     pub out: PathBuf,
-    /// The command, without what says which of its runs are done.
+    /// The command, without the options that select runs.
     words: Vec<OsString>,
-    /// Options that a shard has no use for.
+    /// The options that do not apply to a shard.
     told: Vec<OsString>,
 }
 
-/// Which of a part's runs are done.
+/// The runs of a part that a command does.
 pub enum Role {
-    /// All that are not filed.
+    /// All runs that are not filed.
     Whole,
-    /// Those of a shard that are not filed.
+    /// The runs of a shard that are not filed.
     Shard(Shard),
-    /// None: all are filed in these folders.
+    /// No runs: all are filed in these folders.
     Merge(Vec<PathBuf>),
 }
 
 impl Role {
-    /// With folders, copies of the results', what a part takes of each; all runs without.
+    /// Returns the role of a part. `folders` are copies of the results' folder, from which the part's runs are
+    /// merged; if the list is empty, all runs are done.
     pub fn of_merge(folders: &[PathBuf], part: &Part) -> Role {
         match folders {
             [] => Role::Whole,
@@ -54,7 +55,7 @@ enum Command {
     Reproduce(reproduce::Arguments),
 }
 
-/// The parts of a sweep, in the order of its file: scenarios, then papers.
+/// Returns the parts of a sweep, in the order of its file: scenarios, then papers.
 pub fn parts(campaign: &Campaign) -> Result<Vec<Part>, Failure> {
     let simulated = campaign
         .simulate
@@ -120,7 +121,7 @@ fn of_paper(out: &Path, reproduce: &Reproduce) -> Part {
 }
 
 impl Part {
-    /// Whether it can be run: its words, and the scenario with all that is varied.
+    /// Checks that the part can run: its words, and the scenario with all varied settings.
     pub fn check(&self) -> Result<(), Failure> {
         match self.parsed(&self.words(&Role::Whole, None))? {
             Command::Simulate(arguments) => simulate::check(&arguments).map_err(|failure| self.named(failure)),
@@ -128,7 +129,7 @@ impl Part {
         }
     }
 
-    /// Does its runs. Those of a shard are noted as done.
+    /// Does the part's runs. A shard is noted as done.
     pub fn run(&self, role: &Role, workers: Option<u16>) -> Result<(), Failure> {
         fs::create_dir_all(&self.out).map_err(|error| {
             Failure::Usage(format!("cannot make the folder '{}': {error}; choose another out", self.out.display()))
@@ -147,18 +148,20 @@ impl Part {
             .map_err(|error| Failure::Run(format!("cannot write '{}': {error}", note.display())))
     }
 
-    /// True if all runs of a shard that this very command asks for are filed, and their files are as long as then.
+    /// True if all runs of a shard that this same command requests are filed, and their files have the same lengths
+    /// as then.
     pub fn is_done(&self, shard: Shard) -> bool {
         fs::read(self.note(shard)).is_ok_and(|told| told == self.told_of(shard).as_bytes())
     }
 
-    /// The file that says so, beside the runs, so that it goes with their folder.
+    /// Returns the path of the shard's note. It is in the folder of the runs, so that a copy of that folder contains
+    /// it.
     fn note(&self, shard: Shard) -> PathBuf {
         self.out.join(RUNS).join(format!("shard-{}.done", shard.name()))
     }
 
-    /// The text of a shard's note: the command, and the length of each file of the shard's runs. A file from which
-    /// a line was removed has another length.
+    /// Returns the text of a shard's note: the command, and the length of each file of the shard's runs. A file from
+    /// which a line was removed has another length.
     fn told_of(&self, shard: Shard) -> String {
         let words: Vec<_> = self.words.iter().map(|word| word.to_string_lossy()).collect();
         let entries = fs::read_dir(self.out.join(RUNS)).into_iter().flatten().flatten();
@@ -190,7 +193,7 @@ impl Part {
         let all = [OsString::from("comity-lab")].into_iter().chain(words.iter().cloned());
         Command::try_parse_from(all).map_err(|error| {
             let text = error.to_string();
-            // What follows is how the command is used, which the file's writer has not typed.
+            // The rest of the message is the usage of the command, which the author of the file has not typed.
             let first = text.split("\n\n").next().unwrap_or_default().trim_start_matches("error: ");
             self.named(Failure::Usage(first.to_owned()))
         })

@@ -1,10 +1,10 @@
-//! Whatever is wrong with the command line is said in one sentence, with exit code 2, before anything runs.
+//! Tests that an error of the command line gives one sentence and exit code 2, before anything runs.
 
 use std::fs;
 
 use crate::{executable, lab};
 
-/// Runs `words` and checks the exit code and that standard error holds `part`, and standard output nothing.
+/// Runs `words`. Checks the exit code, that standard error contains `part`, and that standard output is empty.
 #[track_caller]
 pub fn refused(words: &[&str], part: &str) {
     let output = lab().args(words).assert().code(2).get_output().clone();
@@ -29,7 +29,7 @@ fn an_unknown_kernel_key_or_value_is_refused() {
 
 #[test]
 fn more_memory_than_there_is_is_refused() {
-    // 2.4 TB.
+    // The input has 2.4 TB.
     let program = "mergesort:n=100000000000";
     refused(&["kernel", program], "mergesort: this takes 2288819 MiB of memory, and ");
     refused(&["corun", "fib", program], " MiB are available; choose less");

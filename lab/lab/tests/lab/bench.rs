@@ -1,5 +1,5 @@
-//! The benches run, check what they measure, and report every backend. No figure is looked at, but for those of a
-//! fake.
+//! Tests that the benches run, check what they measure, and report every backend. Figures are not checked, except
+//! those of a fake binary.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -9,7 +9,7 @@ use tempfile::TempDir;
 
 use crate::{FAKE_LIST, executable, json, lab};
 
-/// The different values of `key` in the rows, in order of appearance.
+/// Returns the different values of `key` in the rows, in the order of their first occurrence.
 fn values<'a>(rows: &'a [Value], key: &str) -> Vec<&'a str> {
     let mut found = Vec::new();
     for row in rows {
@@ -33,7 +33,7 @@ fn fork_join_has_every_backend_on_every_program() {
         values(rows, "workload"),
         ["fib", "tree", "nqueens", "loop", "natural", "quicksort", "cg", "coarse", "spine"]
     );
-    // Two have no way to run a kernel of the catalog.
+    // Two backends cannot run a kernel of the catalog.
     assert_eq!(rows.len(), 2 * (8 * 7 + 5));
     for row in rows {
         assert_eq!(row["verified"], true);
@@ -91,7 +91,7 @@ fn idle_has_every_backend_without_work_and_beside_a_task() {
     assert!(String::from_utf8(output.stdout).unwrap().contains("| abp "));
 }
 
-/// Answers as a `rayon-programs serve` does that is twice as fast under `bws` and half as fast under `comity`.
+/// A script that answers as `rayon-programs serve`. It is twice as fast under `bws` and half as fast under `comity`.
 const FAKE: &str = r#"
 [ -z "$COMITY$COMITY_WATCH" ] || exit 3
 case "$COMITY_POLICY" in comity) took=0.02;; bws) took=0.005;; *) took=0.01;; esac
@@ -103,7 +103,7 @@ while read -r line; do
     esac
 done"#;
 
-/// What standard error says to a fake that cannot be measured, within a bounded time.
+/// Returns standard error for a fake binary that cannot be measured. The command must end within a bounded time.
 #[track_caller]
 fn refused_fake(folder: &TempDir, script: &str) -> String {
     let (good, bad) = (executable(folder, "good", FAKE), executable(folder, "bad", script));
@@ -136,7 +136,7 @@ fn the_drop_in_is_compared_under_each_policy_with_the_stock_one() {
     for program in programs {
         let ratios = program["ratios"].as_array().unwrap();
         assert_eq!(values(ratios, "backend"), backends);
-        // The variables arrive: the policy where it should, and the threads everywhere.
+        // The variables have reached the processes: the policy in the drop-ins, and the number of threads in all.
         for (ratio, expected) in ratios.iter().zip([2.0, 0.5, 1.0]) {
             assert_eq!((&ratio["time"]["of_medians"], &ratio["cpu"]["median"]), (&expected.into(), &1.0.into()));
         }
@@ -257,7 +257,7 @@ fn programs_side_by_side_are_measured_with_and_without_a_table() {
     assert_eq!(values(scenarios, "name"), ["quota", "three", "pipe"]);
     let members = [&["fib", "fib"][..], &["fib", "sleepers", "fib"], &["reader", "writer"]];
     for (scenario, expected) in scenarios.iter().zip(members) {
-        // A user that may not make a control group is told so.
+        // The scenario is skipped if the user may not make a control group.
         if scenario["skipped"].is_string() {
             assert_eq!((&scenario["name"], &scenario["measured"]), (&"quota".into(), &Value::Null));
             continue;
@@ -275,8 +275,8 @@ fn programs_side_by_side_are_measured_with_and_without_a_table() {
     assert!(String::from_utf8(output.stdout).unwrap().contains("\nquota-changes\n    fib with a quota"));
 }
 
-/// Whether a policy is good is not looked at: which take part, in which groups, and that none has more cores than
-/// there are.
+/// Checks which policies take part, in which groups, and that no program has more cores than there are. It does not
+/// judge the policies.
 #[test]
 fn accelerate_has_every_policy_between_its_bounds_in_both_groupings() {
     let words = [
@@ -298,7 +298,7 @@ fn accelerate_has_every_policy_between_its_bounds_in_both_groupings() {
     let of = |row: &Value, what: &str| row[what]["median"].as_f64().unwrap();
     for row in rows {
         let (busy, thieves, neighbour) = (of(row, "busy"), of(row, "thieves"), of(row, "neighbour"));
-        // Each by its own clock: the two are not counted at quite the same time.
+        // Each program is measured by its own clock, so the two are not counted at exactly the same time.
         let cores = 1.01 * report["cores"].as_f64().unwrap();
         assert!(busy <= 1.01 && busy + thieves <= cores && neighbour <= cores, "{row}");
         assert!(busy + thieves + neighbour > 0.0, "{row}");
@@ -307,8 +307,8 @@ fn accelerate_has_every_policy_between_its_bounds_in_both_groupings() {
     }
 }
 
-/// No figure is compared with another: a busy machine gives others. The simulated ones are the same everywhere but
-/// for ticks and processors.
+/// Figures are not compared with each other, because they change on a busy machine. The simulated ones are the same
+/// everywhere, except for ticks and processors.
 #[test]
 fn a_run_queue_is_probed_on_threads_and_simulated() {
     let words = ["bench", "run-queue", "--rounds", "1", "--count-ms", "100", "--tries", "1", "--simulate-s", "2"];

@@ -1,4 +1,4 @@
-//! Co-runs of real programs: the report is complete and its numbers follow from each other.
+//! Tests co-runs of real programs: the report is complete and its numbers are consistent.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
@@ -27,7 +27,7 @@ fn mean(times: &Value) -> f64 {
     mean_of(&times)
 }
 
-/// Recomputes every measure from the fields it is defined by.
+/// Recomputes every measure from the fields that define it.
 #[track_caller]
 fn assert_consistent(report: &Value) {
     assert_eq!(report["schema"], "comity-corun/1");
@@ -74,7 +74,7 @@ fn assert_consistent(report: &Value) {
     }
 }
 
-/// Recomputes what all pairs show from the pairs.
+/// Recomputes the summary of all pairs from the pairs.
 #[track_caller]
 fn assert_over_pairs(over: &Value, coruns: &[Value]) {
     let own: Vec<&Value> = coruns.iter().filter(|corun| corun["policy"] == over["policy"]).collect();
@@ -114,7 +114,8 @@ fn mean_of(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len() as f64
 }
 
-/// Runs a command with a file for its JSON, which is consistent. Returns its output, and the report in the file.
+/// Runs a command with a file for its JSON, and checks that the JSON is consistent. Returns the output and the
+/// report.
 fn filed(command: &mut Command) -> (Output, Value) {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("result.json");
@@ -133,7 +134,7 @@ fn policies_and_rayon_are_reported_side_by_side() {
     for words in ["abp", "bws:sleep_threshold=128", "rayon", "fib:n=20", "efficiency", "Task grouping: same"] {
         assert!(table.contains(words), "{words} is not in\n{table}");
     }
-    // Without a terminal there is no bar, but a line for each block and backend.
+    // Without a terminal there is a line for each block and backend instead of a bar.
     let progress = String::from_utf8(output.stderr).unwrap();
     assert_eq!(progress.lines().count(), 12, "{progress}");
     assert!(progress.lines().last().unwrap().starts_with("96 of 96 rounds: "), "{progress}");
@@ -166,7 +167,7 @@ fn policies_and_rayon_are_reported_side_by_side() {
     }
 }
 
-/// The programs of each co-run, in the report's order.
+/// Returns the programs of each co-run, in the report's order.
 fn together(report: &Value) -> Vec<(&str, String)> {
     let name = |corun: &Value| {
         let programs = corun["programs"].as_array().unwrap();
@@ -186,7 +187,7 @@ fn pairs_are_distinct_unless_all_are_asked_for() {
         assert_eq!(together(&report), distinct.map(|pair| ("comity", pair.to_owned())), "{flag}");
         assert_eq!(report["over_pairs"].as_array().unwrap().len(), 1, "{flag}");
     }
-    // A program may follow the flag, as it always could.
+    // A program may follow the flag.
     let report = json(lab().args(["corun", "--pairs", "fib:n=15", "fib:n=16", "--rounds", "2", "--json", "-"]));
     assert_eq!(together(&report).len(), 1);
 }
@@ -219,7 +220,7 @@ fn one_program_is_enough_where_it_runs_beside_itself() {
 fn what_runs_on_uncounted_is_in_the_response_time() {
     let folder = tempfile::tempdir().unwrap();
     let file = |name: &str| folder.path().join(name).display().to_string();
-    // After one round alone and one on one core, the second program waits until the first has run on.
+    // After one round alone and one on one core, the second program waits until the first has run more rounds.
     let first = format!("echo >> {}", file("a"));
     let second = format!(
         "echo >> {b}; test $(wc -l < {b}) -lt 3 || until test $(wc -l < {a}) -gt 9; do sleep 0.01; done",
@@ -244,7 +245,7 @@ fn in_its_lead_in_each_program_runs_alone() {
     let report = json(lab().arg("corun").args([program("a"), program("b")]).args(run));
     assert_eq!(report["lead_in"], 3);
     let lines = |file| std::fs::read_to_string(file).unwrap().lines().map(str::to_owned).collect::<Vec<_>>();
-    // One round alone and one on one core of each, then the lead-ins, then both.
+    // Each program runs one round alone and one on one core; then come the lead-ins, then both together.
     let alone = ["a", "a", "b", "b", "a", "a", "a", "b", "b", "b"];
     assert_eq!([&lines(begun)[..10], &lines(ended)[..10]], [alone; 2]);
 }
@@ -344,7 +345,7 @@ fn a_failing_command_is_quoted_with_its_last_words() {
 #[test]
 fn a_command_that_fails_only_in_company_fails_the_run() {
     let folder = tempfile::tempdir().unwrap();
-    // Three executions: one round alone, one on one core, and then together.
+    // There are three executions: one round alone, one on one core, and one together.
     let command = format!("echo >> {0}/n; test $(wc -l < {0}/n) -lt 3", folder.path().display());
     let output = lab().args(["corun", &command, "sleep 0.01", "--rounds", "1"]).assert().code(1).get_output().clone();
     assert!(String::from_utf8_lossy(&output.stderr).contains("failed: exit status: 1"));
@@ -407,7 +408,7 @@ fn csv_and_picture_say_the_same_as_json() {
     for words in ["comity", "rayon", "fib + ", "2 workers each"] {
         assert!(picture.contains(words), "{words} is not in\n{picture}");
     }
-    // Two programs under two backends, and a sign for each of these.
+    // Two programs under two backends, and a sign in the legend for each backend.
     assert_eq!(picture.matches("<circle").count(), 6);
     lab().arg("plot").arg(&json).arg("--out").arg(&again).assert().success();
     assert_eq!(fs::read_to_string(again).unwrap(), picture);
@@ -435,7 +436,7 @@ fn what_the_environment_chooses_counts_where_the_command_line_is_silent() {
 fn a_signal_has_it_tell_and_file_what_has_been_measured() {
     let folder = tempfile::tempdir().unwrap();
     let (file, count) = (folder.path().join("result.json"), folder.path().join("count"));
-    // Executions of the first block: alone, on one core, together; what comes later hangs.
+    // The first block has three executions: alone, on one core, together. A later execution hangs.
     let hangs = format!("echo >>{0}; [ $(wc -l <{0}) -lt 4 ] || sleep 600", count.display());
     let mut child = std::process::Command::new(env!("CARGO_BIN_EXE_comity-lab"))
         .args(["corun", "fib:n=10", &hangs, "--policy", "abp", "--rounds", "2", "--workers", "2", "--json"])

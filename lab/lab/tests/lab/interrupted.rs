@@ -1,4 +1,4 @@
-//! What a measurement tells that a signal ended, and that the same command goes on with what it filed.
+//! Tests the report of a measurement that a signal ended, and that the same command continues with what it filed.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::{FAKE_LIST, Interrupted, ended_at_a_line, executable, json, lab, send};
 
-/// What the command says when SIGTERM comes after its first block.
+/// Returns the output of the command when SIGTERM arrives after its first block.
 #[track_caller]
 fn interrupted(words: &[&str]) -> Interrupted {
     let ended = ended_at_a_line(1, "TERM", words);
@@ -26,7 +26,7 @@ fn bytes(path: &Path) -> Vec<u8> {
 
 #[test]
 fn a_kernel_tells_its_rounds_as_a_part() {
-    // A tenth of the rounds is a block.
+    // A block is a tenth of the rounds.
     let ended = interrupted(&["kernel", "fib:n=31", "--workers", "2", "--rounds", "500", "--json"]);
     let report: Value = serde_json::from_str(&ended.printed).unwrap();
     assert_eq!((&report["schema"], &report["partial"]), (&"comity-kernel/1".into(), &true.into()));
@@ -53,7 +53,7 @@ fn a_kernel_in_words_is_a_part_too() {
     );
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.signal(), Some(15));
-    // Each round is told where it belongs, so standard error has one line.
+    // Rounds are reported on standard output, so standard error has one line.
     let errors = String::from_utf8(output.stderr).unwrap();
     assert!(errors.starts_with("interrupted after ") && errors.lines().count() == 1, "{errors}");
 }
@@ -61,7 +61,7 @@ fn a_kernel_in_words_is_a_part_too() {
 #[test]
 fn every_bench_tells_its_rounds_as_a_part() {
     let folder = tempfile::tempdir().unwrap();
-    // Answers at once, but for the second program.
+    // The script answers at once, except to the second program.
     let fake = executable(
         &folder,
         "fake",
@@ -72,7 +72,7 @@ fn every_bench_tells_its_rounds_as_a_part() {
         ),
     );
     let fake = fake.to_str().unwrap();
-    // The first block is short, and what follows is long.
+    // The first block is short, and the following ones are long.
     for (words, rows) in [
         (&["wake", "--idle-ms", "5", "--samples", "500"][..], "rows"),
         (&["solo", "fib:n=5", "fib:n=42", "--policy", "plain", "--rounds", "3"], "kernels"),
@@ -90,7 +90,7 @@ fn every_bench_tells_its_rounds_as_a_part() {
         (&["simulator", "--rounds", "3"], "sizes"),
         (&["blocking", "--quick", "--alone", "--n", "50", "--workers", "1", "--w-us", "1,100000"], "rows"),
     ] {
-        // Two programs cannot share one core by cores.
+        // Two programs cannot share a single core by cores.
         if words[0] == "lend" && available_parallelism().unwrap().get() < 2 {
             continue;
         }
@@ -103,13 +103,14 @@ fn every_bench_tells_its_rounds_as_a_part() {
         let filed: Value = serde_json::from_slice(&bytes(&out.join(format!("bench-{}.json", words[1])))).unwrap();
         assert_eq!(filed, report, "{words:?}");
     }
-    // In words, and for a bench of which nothing has been measured.
+    // The same in words, and for a bench without any measurement.
     let ended = interrupted(&["bench", "loop", "--gap-us", "0,1000000", "--phases", "20", "--rounds", "1"]);
     let part = "A PART, for the command was interrupted after 1 of 2 rounds. 20 phases ";
     assert!(ended.printed.starts_with(part), "{}", ended.printed);
 }
 
-/// A binary for `bench drop-in` that writes down what it runs, and hangs on the second program while there is a file.
+/// Makes a binary for `bench drop-in` that records what it runs. It hangs on the second program while the file `hang`
+/// exists.
 fn that_hangs(folder: &tempfile::TempDir) -> String {
     let place = folder.path().display();
     let script = format!(
@@ -135,24 +136,24 @@ fn a_bench_goes_on_where_it_was() {
         let text = fs::read_to_string(folder.path().join("ran")).unwrap();
         text.lines().filter(|line| *line == what).count()
     };
-    // Four rounds with the first, by the stock one, the drop-in and the control.
+    // Four rounds, with the uncounted first one, each by the stock backend, the drop-in and the control.
     assert_eq!(ran("sort"), 12);
     let report = json(lab().args(&three));
     assert_eq!((ran("sort"), &report["partial"]), (12, &false.into()));
     let programs = report["programs"].as_array().unwrap();
     assert!(programs.iter().all(|program| program["rounds"] == 3) && programs.len() == 2, "{report}");
-    // The same command again tells the same.
+    // The same command again reports the same.
     let before = ran("slow");
     assert_eq!(json(lab().args(&three))["programs"], report["programs"]);
     assert_eq!(ran("slow"), before);
-    // A folder of other rounds is refused, and stays as it is.
+    // A folder with another number of rounds is refused, and stays unchanged.
     let filed = folder.path().join("out/runs/bench-drop-in.jsonl");
     let content = bytes(&filed);
     let refused = lab().args(words).arg("4").assert().code(2).get_output().clone();
     let errors = String::from_utf8(refused.stderr).unwrap();
     assert!(errors.contains("it has runs of another setting") && errors.contains("name another folder"), "{errors}");
     assert_eq!(bytes(&filed), content);
-    // Rounds after one that is missing would be taken for others.
+    // If a round is missing, the later ones would be taken for others.
     let lines = String::from_utf8(content).unwrap();
     let without: String =
         lines.split_inclusive('\n').enumerate().filter(|(nth, _)| *nth != 2).map(|(_, line)| line).collect();
@@ -169,7 +170,7 @@ fn a_corun_goes_on_where_it_was() {
     let folder = tempfile::tempdir().unwrap();
     let (count, hang, out) = (folder.path().join("count"), folder.path().join("hang"), folder.path().join("out"));
     fs::write(&hang, "").unwrap();
-    // Three executions make the first block: alone, on one core, together. What comes later hangs.
+    // The first block has three executions: alone, on one core, together. A later execution hangs.
     let hangs =
         format!("echo >>{0}; [ $(wc -l <{0}) -lt 4 ] || [ ! -e {1} ] || sleep 600", count.display(), hang.display());
     let out = out.to_str().unwrap();
@@ -184,7 +185,7 @@ fn a_corun_goes_on_where_it_was() {
     lab().args(words).assert().success();
     let whole = result();
     assert_eq!(whole["partial"], false);
-    // The second block alone has run.
+    // Only the second block has run.
     assert!(executions() - before >= 3, "{before} and {}", executions());
     for program in 0..2 {
         let times = |report: &Value, of: &str| {
@@ -196,7 +197,7 @@ fn a_corun_goes_on_where_it_was() {
         }
     }
 
-    // A line that was cut off is said, and its block runs again.
+    // An incomplete line is reported, and its block runs again.
     let filed = folder.path().join("out/runs/corun.jsonl");
     let content = bytes(&filed);
     fs::write(&filed, &content[..content.len() - 9]).unwrap();
@@ -209,7 +210,7 @@ fn a_corun_goes_on_where_it_was() {
         whole["coruns"][0]["programs"][0]["times"]["corun_s"][0]
     );
 
-    // Another command line, another program's file, and a line that is none: refused, and left as it is.
+    // Another command line, another program's file and an invalid line are refused, and the file stays unchanged.
     let other = words.map(|word| if word == "abp" { "bws" } else { word });
     let not_a_line = [&content[..], b"milk\n"].concat();
     for (words, content, part) in [

@@ -1,4 +1,4 @@
-//! The verbs that run one kernel or list them.
+//! Tests the verbs that run one kernel or list the kernels.
 
 use crate::command::{assert_completions_and_man_pages_have, assert_every_help_says_what_verbs_do_in_80_columns};
 use crate::{json, lab};
@@ -30,7 +30,7 @@ fn a_kernel_in_words() {
     assert!(text.contains("verified: fib(20) = 6765") && text.contains("steals "), "{text}");
 }
 
-/// What there is to accelerate, and what not, in one line; and what came of it.
+/// A policy says in one line what it cannot accelerate here, and its counters agree.
 #[test]
 fn a_policy_says_what_it_cannot_accelerate_here() {
     for (policy, part) in [
@@ -48,7 +48,7 @@ fn a_policy_says_what_it_cannot_accelerate_here() {
         assert!(line.contains(part), "{line}");
         assert_eq!(told(&["-q"]), "");
     }
-    // A thief of bws pulls a preempted peer that it yields to, so on a busy machine only the plain yield moves no
+    // A thief of bws pulls a preempted peer that it yields to. So on a busy machine, only the plain yield moves no
     // thread.
     let report = json(lab().args(["kernel", "fib:n=15", "--policy", "robinhood-s:yield_to=plain", "--json"]));
     let counters = &report["rounds"][0]["counters"];

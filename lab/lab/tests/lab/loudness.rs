@@ -1,8 +1,8 @@
-//! `-v` and `-q` change what verbs say that measure, and nothing in the others.
+//! Tests that `-v` and `-q` change the output of the verbs that measure, and no other output.
 
 use crate::lab;
 
-/// Standard error of these words, which succeed.
+/// Returns standard error of these words, which must succeed.
 #[track_caller]
 fn errors(words: &[&str]) -> String {
     let mut command = lab();

@@ -1,4 +1,4 @@
-//! The `comity-lab` command as a user meets it: what it prints, how it exits, and that it leaves no process behind.
+//! Tests the `comity-lab` command as users see it: its output, its exit codes, and that it leaves no process behind.
 
 mod bad_input;
 mod bench;
@@ -27,29 +27,30 @@ use assert_cmd::Command;
 use command::{json, send, wait_until};
 use tempfile::TempDir;
 
-/// The command, ready for arguments. After ten minutes it is taken to hang; that is no bound on its speed.
+/// Returns the command, ready for arguments. After ten minutes it is assumed to hang; this is not a bound on its
+/// speed.
 fn lab() -> Command {
     let mut command = assert_cmd::cargo::cargo_bin_cmd!("comity-lab");
     command.timeout(Duration::from_secs(600));
     command
 }
 
-/// The beginning of a shell script that answers the first line as `rayon-programs serve` does, with a list.
+/// The beginning of a shell script that answers the first line with a list, as `rayon-programs serve` does.
 const FAKE_LIST: &str = r#"read -r line; echo '{"programs":["sort"]}'; "#;
 
-/// A shell script that can be executed.
+/// Makes an executable shell script.
 fn executable(folder: &TempDir, name: &str, script: &str) -> PathBuf {
     let [text, path] = [format!("{name}.text"), name.to_owned()].map(|name| folder.path().join(name));
     std::fs::write(&text, format!("#!/bin/sh\n{script}\n")).unwrap();
-    // Written by another process: a child that another test forks meanwhile would have the file open, and it could
-    // not be executed.
+    // Another process writes the file. If this process wrote it, a child that another test forks at the same time
+    // would have it open, and it could not be executed.
     let installed = std::process::Command::new("install").args(["-m", "755"]).args([&text, &path]).status();
     assert!(installed.unwrap().success());
     path
 }
 
-/// The command with these words; how it ended, and what it said, after `signal` came when the `lines`-th line of
-/// standard error had.
+/// Runs the command with these words, and sends it `signal` after line `lines` of its standard error. Returns how it
+/// ended and its output.
 fn ended_at_a_line(lines: usize, signal: &str, words: &[&str]) -> Interrupted {
     let mut child = std::process::Command::new(env!("CARGO_BIN_EXE_comity-lab"))
         .args(words)
@@ -75,10 +76,10 @@ fn ended_at_a_line(lines: usize, signal: &str, words: &[&str]) -> Interrupted {
     }
 }
 
-/// How a command ended that a signal ended.
+/// The end of a command that a signal ended, and its output.
 struct Interrupted {
     signal: Option<i32>,
-    /// On standard output.
+    /// The text on standard output.
     printed: String,
     /// The last line of standard error.
     last: String,

@@ -1,4 +1,5 @@
-//! `comity-lab predict`: what it foretells, that the same recordings foretell the same, and what it refuses.
+//! Tests `comity-lab predict`: its predictions, that the same recordings give the same predictions, and what it
+//! refuses.
 
 use std::path::PathBuf;
 

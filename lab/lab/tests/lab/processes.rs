@@ -1,5 +1,5 @@
-//! However a co-run ends, no process of it is left. Every test runs commands that carry a number that no other test
-//! uses.
+//! Tests that no process of a co-run is left, whichever way the co-run ends. Each test runs commands with a number
+//! that no other test uses.
 
 use std::fs;
 use std::os::unix::process::ExitStatusExt;
@@ -9,12 +9,12 @@ use std::time::Duration;
 
 use crate::{FAKE_LIST, executable, lab, send, wait_until};
 
-/// A number of seconds to sleep that names one test of one run of the tests.
+/// Returns a number of seconds to sleep that is unique to one test of one run of the tests.
 fn marker(test: u32) -> String {
     format!("600.{:07}{test}", std::process::id())
 }
 
-/// Command lines of living processes that hold `marker`.
+/// Returns the command lines of living processes that contain `marker`.
 fn alive(marker: &str) -> Vec<String> {
     let lines = fs::read_dir("/proc").unwrap().filter_map(|entry| {
         let line = fs::read(entry.ok()?.path().join("cmdline")).ok()?;
@@ -23,7 +23,7 @@ fn alive(marker: &str) -> Vec<String> {
     lines.filter(|line| line.contains(marker)).collect()
 }
 
-/// A co-run of two programs that have both started a sleep that lasts.
+/// Starts a co-run of two programs, and waits until the second one sleeps.
 fn hanging_corun(marker: &str, extra: &[&str]) -> Child {
     let hang = format!("sleep {marker}; true");
     let child = Command::new(env!("CARGO_BIN_EXE_comity-lab"))
@@ -60,7 +60,7 @@ fn a_command_that_hangs_is_ended_with_all_it_started() {
 fn a_failure_ends_the_programs_that_run_beside_it() {
     let marker = marker(2);
     let folder = tempfile::tempdir().unwrap();
-    // The third execution is the first one together with the other program, which then lasts.
+    // The third execution is the first one together with the other program, which then sleeps.
     let count = |name: &str| format!("echo >> {0}/{name}; [ $(wc -l < {0}/{name}) -lt 3 ]", folder.path().display());
     let fails = format!("{} || {{ sleep 0.3; exit 9; }}", count("fails"));
     let lasts = format!("{} || {{ sleep {marker}; true; }}", count("lasts"));
@@ -80,7 +80,7 @@ fn what_a_command_leaves_running_is_ended() {
 #[test]
 fn a_signal_ends_the_command_and_all_it_started() {
     let marker = marker(4);
-    // The caller of the tests may have them, and so the command, ignore the others.
+    // The caller of the tests can make them, and so the command, ignore the other signals.
     let status = fs::read_to_string("/proc/self/status").unwrap();
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).unwrap().trim();
     let ignored = u64::from_str_radix(ignored, 16).unwrap();
@@ -102,7 +102,7 @@ fn a_signal_ends_the_command_and_all_it_started() {
 #[test]
 fn a_signal_ends_kernels_together() {
     let marker = marker(5);
-    // A shell command so that the kernels can be told from those of other tests.
+    // The shell command distinguishes the kernels from those of other tests.
     let mark = format!("true {marker}");
     let mut child = Command::new(env!("CARGO_BIN_EXE_comity-lab"))
         .args(["corun", "fib:n=30", "fib:n=31", &mark, "--rounds", "10000"])
@@ -176,7 +176,7 @@ fn a_signal_or_a_failure_ends_the_backends_of_a_bench() {
     assert!(output.status.code() == Some(1) && errors.contains("as stock took longer than 2 s"), "{errors}");
     assert_eq!(alive(&marker), [""; 0]);
 
-    // Nothing is left to end what a backend starts itself; this one starts nothing.
+    // No process is left to end the children of a backend, so this backend has none.
     executable(&folder, "hangs", &format!("{FAKE_LIST}exec sleep {marker}"));
     let mut child = bench(&[]);
     wait_until("every program sleeps", || sleeps() == 3);
@@ -185,7 +185,7 @@ fn a_signal_or_a_failure_ends_the_backends_of_a_bench() {
     wait_until("every program has ended", || alive(&marker).is_empty());
 }
 
-/// Command lines of living processes that were started with `text` in their environment.
+/// Returns the command lines of living processes that were started with `text` in their environment.
 fn alive_with(text: &str) -> Vec<String> {
     let lines = fs::read_dir("/proc").unwrap().filter_map(|entry| {
         let folder = entry.ok()?.path();
@@ -196,7 +196,7 @@ fn alive_with(text: &str) -> Vec<String> {
     lines.collect()
 }
 
-/// Sends a signal to a process when it is dropped; one that has been waited for is not there any more.
+/// Sends a signal to a process if the test panics. A process that has been waited for no longer exists.
 struct EndOf(u32);
 
 impl Drop for EndOf {
@@ -218,7 +218,7 @@ fn a_signal_ends_the_members_of_a_bench() {
             .stdout(Stdio::null())
             .spawn()
             .unwrap();
-        // Also where an assertion fails: the bench would go on for minutes.
+        // The bench must end also if an assertion fails; otherwise it would run for minutes.
         let _end = EndOf(child.id());
         wait_until("all members start", || {
             let members = alive_with(&variable);

@@ -1,4 +1,4 @@
-//! `comity-lab record`: what a recording says, and what a file is answered that is none.
+//! Tests `comity-lab record`: the content of recordings, and the errors for files that are not recordings.
 
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, symlink};
@@ -20,7 +20,7 @@ fn a_kernel_is_recorded_and_shown() {
     assert_eq!((&report["name"], &report["workers"]), (&"cg".into(), &8.into()));
     let number = |report: &serde_json::Value, key: &str| report[key].as_f64().unwrap();
     assert!(number(&report, "work_s") > number(&report, "span_s") && number(&report, "span_s") > 0.0);
-    // Its 25 steps of 15 are kept once.
+    // The 25 equal steps of each of its 15 iterations are kept once.
     assert!(number(&report, "tasks") > 10.0 * number(&report, "kept_tasks"), "{report}");
     let shown = json(lab().args(["record", "--show", file, "--json"]));
     for key in ["work_s", "span_s", "tasks", "leaf_ns", "plain_s"] {
@@ -133,7 +133,7 @@ fn a_temporary_folder_whose_name_a_recorder_would_change_is_refused() {
     assert!(said.contains("a%pb/") && said.contains("set TMPDIR to another folder"), "{said}");
 }
 
-/// A user's program; its argument says how it ends.
+/// A user's program. Its argument says how it ends.
 const PROGRAM: &str = r#"
 use rayon::prelude::*;
 
@@ -174,7 +174,7 @@ fn main() {
 }
 "#;
 
-/// A project of a user's, which is built anew after each change of its rayon-core.
+/// A user's project, which is rebuilt after each change of its rayon-core.
 struct Project {
     folder: TempDir,
 }
@@ -200,7 +200,7 @@ impl Project {
         output
     }
 
-    /// `comity rayon` with words, and a build.
+    /// Runs `comity rayon` with these words, and builds the project.
     fn built(&self, words: &[&str]) {
         let comity = Path::new(env!("CARGO_BIN_EXE_comity-lab")).with_file_name("comity");
         assert!(comity.exists(), "this test needs the other command too: cargo build -p comity-cli");
@@ -216,7 +216,7 @@ impl Project {
         );
     }
 
-    /// `comity-lab record` of it, which ends in this way.
+    /// Returns `comity-lab record` of the program, which ends in the way `end`.
     fn record(&self, options: &[&str], end: &str) -> assert_cmd::Command {
         let mut command = lab();
         command.args(["record", "--out"]).arg(self.path("mine.graph")).args(options).arg("--");
@@ -243,7 +243,7 @@ fn a_users_program_is_recorded_shown_and_simulated() {
     assert_eq!((&report["workers"], &report["merge_ns"]), (&16.into(), &500.into()));
     assert!(report["name"].as_str().unwrap().ends_with("mine well"), "{report}");
     let number = |key: &str| report[key].as_f64().unwrap();
-    // The sort has 64 leaves; all else adds to them.
+    // The sort has 64 leaves; the other loops add to them.
     assert!(number("leaves") > 64.0 && number("span_s") > 0.0 && number("work_s") > number("span_s"), "{report}");
     assert!(number("plain_s") > 0.0 && report["slowdown"].is_number() && number("clock_ns") > 0.0, "{report}");
     let shown = json(lab().args(["record", "--json", "--show"]).arg(project.path("mine.graph")));
@@ -256,7 +256,7 @@ fn a_users_program_is_recorded_shown_and_simulated() {
     let steps = simulated["summary"]["programs"][0]["time"]["mean"].as_f64().unwrap();
     assert!(steps >= 1e9 * number("span_s") && steps < 1e9 * number("work_s"), "{steps} of {report}");
 
-    // Another way out of the program is as good.
+    // A program may also end inside a join.
     project.record(&["--rounds", "1"], "within").assert().success();
     for (end, part) in [
         ("none", "before it called anything of rayon's that forks"),
@@ -266,7 +266,7 @@ fn a_users_program_is_recorded_shown_and_simulated() {
         let said = project.fails(end);
         assert!(said.contains(part), "{said}");
     }
-    // What it prints in its first run is seen, once.
+    // The output of the first run is shown, once.
     let output = project.record(&["--rounds", "2"], "well").assert().success().get_output().clone();
     let errors = String::from_utf8(output.stderr).unwrap();
     assert_eq!(errors.matches(" on ").count(), 1, "{errors}");
@@ -279,7 +279,7 @@ fn of_later_runs_the_recorders_lines_are_passed_on_and_of_one_that_fails_all() {
     let folder = TempDir::new().unwrap();
     let kept = folder.path().join("kept.graph");
     lab().args(["record", "fib:n=12", "--rounds", "1", "--out"]).arg(&kept).assert().success();
-    // As a recorded program does. Its argument is the first run that fails.
+    // The script writes what a recorded program writes. Its argument is the number of the first run that fails.
     let script = "cd \"$(dirname \"$0\")\"\n\
                   echo run >> runs\n\
                   echo 'its own' >&2\n\
@@ -311,7 +311,7 @@ fn a_command_that_records_nothing_gets_a_sentence() {
     };
     assert!(answer(&["--", script.to_str().unwrap()], 1).contains("is a script"));
     assert!(answer(&["--", "true"], 1).contains("links no rayon"));
-    // It has the runtime, and no recorder.
+    // This program has the runtime, and no recorder.
     let comity = Path::new(env!("CARGO_BIN_EXE_comity-lab")).with_file_name("comity");
     assert!(answer(&["--", comity.to_str().unwrap(), "policies"], 1).contains("was enabled without --record"));
     assert!(answer(&["--", "/nowhere/mine"], 2).contains("cannot run '/nowhere/mine'"));

@@ -1,4 +1,4 @@
-//! `comity-lab report`: a page of every kind of file, what it says, and what it refuses. checks/report.sh looks at
+//! Tests `comity-lab report`: a page of every kind of file, its content, and what it refuses. checks/report.sh tests
 //! pages in a browser.
 
 use std::fs;
@@ -34,7 +34,7 @@ impl Desk {
         self.name(name)
     }
 
-    /// The page of these files, which is whole.
+    /// Makes the page of these files, and checks that it is complete.
     #[track_caller]
     fn page(&self, files: &[&str]) -> String {
         let files: Vec<String> = files.iter().map(|file| self.name(file)).collect();
@@ -57,7 +57,7 @@ impl Desk {
     }
 }
 
-/// Every element that begins ends, nothing is loaded or run, and each chart has a label and a sentence.
+/// Checks that every element ends, that nothing is loaded or run, and that each chart has a label and a caption.
 #[track_caller]
 fn assert_whole(page: &str) {
     let mut open: Vec<&str> = Vec::new();
@@ -115,7 +115,7 @@ fn core(pid: u64, core: u64, ph: &str, at_us: u64, how: &str) -> String {
     ))
 }
 
-/// Without the comma of the last event.
+/// Ends a timeline: replaces the comma after the last event by the end of the list.
 fn whole(events: &str) -> String {
     format!("{}\n]\n", events.strip_suffix(",\n").unwrap())
 }
@@ -166,7 +166,7 @@ fn a_page_has_every_kind_of_file_with_its_name_and_charts() {
     ] {
         assert!(page.contains(part), "{part}");
     }
-    // Three of the co-run, three of the simulation, one of each claim, one of the run.
+    // Three charts of the co-run, three of the simulation, one of each claim, one of the run.
     assert!(page.matches("role=\"img\"").count() > 3 + 3 + 5, "{page}");
     // The same files give the same page.
     assert_eq!(desk.page(&files), page);
@@ -250,7 +250,7 @@ fn what_programs_held_and_what_workers_did_is_summed_up() {
         event(lost),
     ];
     desk.write("a.trace", whole(&first.concat()));
-    // Killed while it wrote.
+    // The program was killed while it wrote.
     let second = beginning(20, SCRIPT)
         + &slice(20, 1, "asleep", 1_500, 100)
         + &core(20, 0, "b", 1_500, "claimed")
@@ -284,7 +284,7 @@ fn what_a_program_writes_under_comity_trace_is_read() {
             .assert()
             .success();
         let page = desk.page(&["fib.trace"]);
-        // On a busy machine one worker may do it all.
+        // On a busy machine one worker may do all the work.
         assert!(page.contains("<h4>comity-lab (") && page.contains(&format!(" ({policy})</td>")), "{page}");
         assert!(!page.contains("cut short") && !page.contains("does not know"), "{page}");
     }
@@ -302,7 +302,7 @@ fn the_page_goes_where_it_was_to_go_and_replaces_nothing_but_pages() {
     let said = here(&["run.json"]).assert().success().get_output().stdout.clone();
     assert!(String::from_utf8(said).unwrap().starts_with("report.html: 1 file, "));
     assert_eq!(desk.names(), ["report.html", "run.json"]);
-    // A page is replaced, an empty file too.
+    // A page is replaced, and so is an empty file.
     here(&["run.json", "--title", SCRIPT]).assert().success();
     let page = fs::read_to_string(desk.path("report.html")).unwrap();
     assert!(page.contains("<h1>&lt;script&gt;alert('x')&lt;/script&gt;&amp;") && !page.contains("<script"), "{page}");
@@ -310,7 +310,7 @@ fn the_page_goes_where_it_was_to_go_and_replaces_nothing_but_pages() {
     here(&["run.json", "--out", "empty.html"]).assert().success();
     let printed = here(&["run.json", "--out", "-"]).assert().success().get_output().stdout.clone();
     assert_eq!(String::from_utf8(printed).unwrap(), fs::read_to_string(desk.path("empty.html")).unwrap());
-    // Whatever is no page stays, inputs above all, and nothing is left behind.
+    // A file that is not a page, above all an input, stays unchanged, and no temporary file is left behind.
     symlink("run.json", desk.path("link")).unwrap();
     fs::hard_link(desk.path("run.json"), desk.path("hard")).unwrap();
     desk.write("dear", "dear");
@@ -329,7 +329,7 @@ fn the_page_goes_where_it_was_to_go_and_replaces_nothing_but_pages() {
     }
     refused(&["report", "--out", "/proc/page.html", &run], "cannot write '/proc/page.html'");
     refused(&["report", &run, &desk.name("link")], "is named twice; name it once");
-    // A file that is wrong is met before the page is written.
+    // An invalid file is detected before the page is written.
     let good = desk.name("empty.html");
     refused(&["report", "--out", &good, &run, &desk.name("dear")], "it is no JSON");
     assert_eq!(fs::read(desk.path("run.json")).unwrap(), RUN.as_bytes());
@@ -380,7 +380,7 @@ fn a_file_that_cannot_be_shown_is_answered_with_where_and_what_to_do() {
     refused(&["report", "--out", &out], "required");
     let closed = desk.write("closed.json", RUN);
     fs::set_permissions(&closed, PermissionsExt::from_mode(0o000)).unwrap();
-    // Root reads it all the same.
+    // Root can read the file even so.
     if fs::File::open(&closed).is_err() {
         refused(&["report", "--out", &out, &closed], "Permission denied");
     }

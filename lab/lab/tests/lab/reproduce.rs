@@ -1,5 +1,5 @@
-//! `comity-lab reproduce`: the same bytes whichever shard does which runs, files that an interrupted command finds
-//! again, and a check that can fail.
+//! Tests `comity-lab reproduce`: results do not depend on which shard does which runs, an interrupted command finds
+//! its files again, and the check can fail.
 
 use std::fs;
 use std::path::Path;
@@ -10,7 +10,7 @@ use crate::{json, lab};
 
 const QUICK: [&str; 4] = ["reproduce", "a-steal", "--one-in", "60"];
 
-/// Every file below a folder but the runs, which are filed in the order in which they end.
+/// Returns every file in a folder. The runs in its subfolder are left out, because their order varies.
 fn files(folder: &Path) -> Vec<(String, Vec<u8>)> {
     let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap());
     let files = entries.filter(|entry| entry.file_type().unwrap().is_file());
@@ -41,7 +41,7 @@ fn the_threads_and_the_shards_do_not_show() {
     for other in [1, 4] {
         assert!(files(folders[other].path()) == expected, "{:?} differs", folders[other].path());
     }
-    // What is not filed is not run by a merge.
+    // A merge does not do runs that are not filed.
     let refused = lab().args(QUICK).args(["time", "--merge", first]).assert().code(1);
     let errors = String::from_utf8_lossy(&refused.get_output().stderr).into_owned();
     assert!(errors.contains("are filed in none of the --merge folders"), "{errors}");
@@ -69,7 +69,7 @@ fn numbers_stand_beside_the_papers() {
 fn the_check_can_fail() {
     let folder = TempDir::new().unwrap();
     let log = folder.path().join("idle.swf");
-    // On 17 processors of 512 ABP is slower than on the paper's 30 and 60.
+    // On 17 processors of 512, ABP is slower than on the paper's 30 and 60.
     fs::write(&log, "1 0 0 1 1\n2 10000 0 1 1\n").unwrap();
     let words = ["time-waste", "--log", log.to_str().unwrap(), "--log-processors", "17"];
     lab().args(QUICK).args(words).assert().success();
@@ -123,13 +123,13 @@ fn ws_last_is_checked_too() {
     assert!(claims.len() == 9 && points.len() == 14 + 33, "{report}");
     let names: Vec<String> = files(folder.path()).into_iter().map(|(name, _)| name).collect();
     assert_eq!(names, ["figure-4-speedup.svg", "figure-4-steals.svg", "figure-6.svg", "result.json"]);
-    // The paper has a number for one end of each line: a ring and its inside there, and as many in the legend.
+    // The paper has a number for one end of each line: a ring and its centre there, and two more in the legend.
     let drawn = fs::read_to_string(folder.path().join("figure-4-speedup.svg")).unwrap();
     assert!(["WS-CUR: the paper", "WS-LAST: the paper"].iter().all(|name| drawn.contains(name)), "{drawn}");
     assert_eq!(drawn.matches("<polygon").count(), 8);
-    // Seven points of each line, and one of each in the legend.
+    // Each line has seven points, and one in the legend.
     assert_eq!(drawn.matches("<circle").count(), 16);
-    // With free yields thieves soon find what there is.
+    // With almost free yields, thieves find the tasks soon.
     let failed = lab().args(quick).args(["--vary", "yield=1", "--vary", "steal=1", "--check"]).assert().code(1);
     let errors = String::from_utf8_lossy(&failed.get_output().stderr).into_owned();
     assert!(errors.contains("of 9 claims held when they were filed and do not"), "{errors}");
@@ -170,10 +170,11 @@ fn a_figure_is_asked_for_by_its_number_and_drawn_where_it_is_wanted() {
     assert!(errors.contains("--figure 7: the claims of ws-last are of figures 3, 4, 5, 6"), "{errors}");
 }
 
-/// BWS and DWS: what is interrupted goes on, and neither that nor the threads nor the shards show.
+/// An interrupted reproduction of BWS or DWS continues. Its results do not depend on interruptions, threads or
+/// shards.
 #[test]
 fn pairs_of_programs_come_out_the_same_in_shards_and_after_an_interruption() {
-    // Shorter tasks than the paper's take less to simulate.
+    // Tasks that are shorter than the paper's take less time to simulate.
     for (paper, experiment, varied) in
         [("bws", "examples", ["--vary=slow=1", "--vary=cg=1"]), ("dws", "solo", ["--vary=slow=5", "--vary=hz=250"])]
     {
@@ -190,7 +191,7 @@ fn pairs_of_programs_come_out_the_same_in_shards_and_after_an_interruption() {
         assert!(files(folders[1].path()) == expected, "{paper}: two threads differ from one");
         run(&["--out", first, "--shard", "1/3"]);
         run(&["--out", second, "--shard", "2/3"]);
-        // The rest is run here: as after an interruption, what is filed is not done again.
+        // The remaining runs are done here. As after an interruption, filed runs are not done again.
         let third = TempDir::new().unwrap();
         fs::create_dir_all(third.path().join("runs")).unwrap();
         for from in [&folders[2], &folders[3]] {

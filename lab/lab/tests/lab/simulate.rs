@@ -1,4 +1,5 @@
-//! `comity-lab simulate`: the examples, what a wrong file is answered, and that threads and shards do not show.
+//! Tests `comity-lab simulate`: the examples, the errors for wrong files, and that results do not depend on threads
+//! and shards.
 
 use std::fs;
 use std::path::PathBuf;
@@ -27,7 +28,7 @@ fn every_example_runs() {
     }
 }
 
-/// A recording lies beside its scenario, whichever folder the command is called in.
+/// A recording is found in the folder of its scenario, whatever the current folder.
 #[test]
 fn a_recorded_program_runs_again_and_again_beside_a_loop() {
     let report = json(lab().args(["simulate", &scenario("recorded.toml"), "--json"]));
@@ -79,7 +80,7 @@ fn a_scenario_with_a_bad_recording_is_refused_with_a_sentence() {
     assert!(refused().contains("scale of program 'cg': width = 0.2; a graph is widened"), "{}", refused());
 }
 
-/// What is filed of one recording is not told of another with its name.
+/// Runs that are filed with one recording are not used for another recording of the same name.
 #[test]
 fn a_filed_run_is_of_its_recording() {
     let folder = TempDir::new().unwrap();
@@ -204,7 +205,7 @@ fn what_thieves_said_is_recorded_and_held_again() {
     let held = lab().args(["simulate", "--replay", path]).assert().success();
     assert!(String::from_utf8_lossy(&held.get_output().stdout).contains(" turns, all answered as they were"));
 
-    // What is there is not written over, and what is wrong is told with its line.
+    // An existing file is not overwritten, and an invalid line is reported with its number.
     let lines = fs::read_to_string(&record).unwrap();
     lab().args(["simulate", &host, "--record", path]).assert().code(1);
     assert_eq!(fs::read_to_string(&record).unwrap(), lines);

@@ -1,6 +1,7 @@
-//! `comity-lab sweep`: a file's runs here, in shards, and as the array of an engine that is a script.
+//! Tests `comity-lab sweep`: a file's runs on this machine, in shards, and as the array of an engine that is a
+//! script.
 //!
-//! With the engines themselves: checks/sweep.sh.
+//! checks/sweep.sh tests the engines themselves.
 
 use std::fs;
 use std::path::Path;
@@ -11,7 +12,7 @@ use tempfile::TempDir;
 use crate::bad_input::refused;
 use crate::{executable, lab, send, wait_until};
 
-/// Two programs on a host, which takes no time to simulate.
+/// Two programs on a host, which takes almost no time to simulate.
 const SCENARIO: &str = r#"
 runs = 6
 [machine]
@@ -54,7 +55,7 @@ impl Desk {
         self.0.path().join(name).to_str().unwrap().to_owned()
     }
 
-    /// The command from another folder than the file's, with nothing on the PATH but what a script needs, and these
+    /// Returns the command, in another folder than the file's. The PATH contains only what a script needs, and these
     /// scripts.
     fn command(&self, words: &[&str]) -> assert_cmd::Command {
         let mut command = lab();
@@ -69,7 +70,7 @@ impl Desk {
     }
 }
 
-/// Every file of a folder but runs and logs, by its name.
+/// Returns every file of a folder, except runs and logs, by its name.
 fn results(folder: &Path) -> Vec<(String, Vec<u8>)> {
     let mut found = Vec::new();
     let mut folders = vec![folder.to_owned()];
@@ -88,7 +89,7 @@ fn results(folder: &Path) -> Vec<(String, Vec<u8>)> {
     found
 }
 
-/// What comes of the sweep when it is run here.
+/// Returns the results of the sweep when it runs on this machine.
 fn whole(sweep: &str) -> Vec<(String, Vec<u8>)> {
     let desk = Desk::new(sweep);
     desk.done(&[]);
@@ -127,7 +128,7 @@ fn shards_of_several_machines_together_are_the_whole() {
     assert!(results(&desk.0.path().join("out")) == whole);
 }
 
-/// Does the tasks of an array one after the other, as an engine would, but for those in the file `lost`.
+/// A script that does the tasks of an array one after the other, as an engine would, except those in the file `lost`.
 const HQ: &str = r#"
 here=$(dirname "$0")
 [ "$1" = --version ] && exit
@@ -166,7 +167,7 @@ fn an_engine_is_given_what_is_missing_and_the_results_are_those_of_a_run_here() 
     assert!(errors.contains("2 of 4 shards are given to HyperQueue"), "{errors}");
     assert_eq!(arrays(), ["1-4", "2,4"]);
     assert!(results(&desk.0.path().join("out")) == whole);
-    // Nothing is left to be given; runs that are removed are done again.
+    // No shard is left for the engine. Runs that are removed are done again.
     assert!(!desk.done(&["--engine", "hyperqueue"]).contains("given"));
     fs::remove_dir_all(desk.path("out/varied/one/runs")).unwrap();
     desk.done(&["--engine", "hyperqueue"]);
@@ -266,7 +267,7 @@ fn a_shard_that_is_started_again_waits_for_the_one_before() {
     wait_until("a run is filed", || lines() > 1);
     send("STOP", first.id());
     let again = shard("1/2");
-    // Whether it has come as far as to wait or not, it must not file beside the first.
+    // The second shard must not file at the same time as the first one, even if it does not wait yet.
     send("KILL", first.id());
     first.wait().unwrap();
     let output = again.wait_with_output().unwrap();
@@ -342,7 +343,7 @@ fn an_engine_that_is_not_there_is_named_with_what_to_do() {
         let errors = String::from_utf8(output.stderr).unwrap();
         assert!(errors.contains(part), "{errors}");
     }
-    // The package takes the array, and no options.
+    // The package takes the array, but no options.
     executable(&desk.0, "python3", "[ \"$2\" = 'import hyperqueue' ]");
     fs::write(desk.path("sweep.toml"), format!("{SWEEP}[hyperqueue]\noptions = ['--time-limit=1h']\n")).unwrap();
     let mut command = desk.command(&["--engine", "hyperqueue"]);

@@ -1,4 +1,5 @@
-//! `comity-lab simulate --policy --set --csv --plot --timeline`: what several settings give, and how it is told.
+//! Tests `comity-lab simulate --policy --set --csv --plot --timeline`: the results of several settings, and their
+//! reports.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,7 +11,7 @@ use tempfile::TempDir;
 use crate::bad_input::refused;
 use crate::{json, lab};
 
-/// Two programs on a host, which takes no time to simulate.
+/// Two programs on a host, which takes almost no time to simulate.
 const SCENARIO: &str = r#"
 runs = 4
 [machine]
@@ -57,7 +58,7 @@ impl Desk {
     }
 }
 
-/// A point for each number of cores and each policy.
+/// Options that give a point for each number of cores and each policy.
 const SWEEP: [&str; 4] = ["--set", "machine.cores=2,4", "--policy", "dws,bws:sleep_threshold=9"];
 
 #[test]
@@ -78,7 +79,7 @@ fn each_setting_is_as_if_the_file_said_so() {
             assert_eq!(point[key], one[key], "{cores} {policy}");
         }
     }
-    // What a program is told is not what all are told.
+    // The policy of a single program takes precedence over the policy of all.
     let report = json(&mut desk.command(&["--policy", "dws,comity", "--policy", "narrow=abp", "--json"]));
     for (point, policy) in report["points"].as_array().unwrap().iter().zip(["dws", "comity"]) {
         let programs = point["scenario"]["programs"].as_array().unwrap();
@@ -120,7 +121,7 @@ fn threads_shards_and_interruptions_of_a_sweep_do_not_show() {
     }
     assert_eq!(said(&["--json", "--merge", &desk.name("shards")]), report);
     assert_eq!(said(&["--csv", "-", "--merge", &desk.name("shards")]), csv);
-    // A line is cut off, and one is gone.
+    // One line is incomplete, and the lines after it are missing.
     said(&["--out", &desk.name("whole")]);
     let runs = Path::new(&desk.name("whole")).join("runs/simulate.jsonl");
     let lines = fs::read_to_string(&runs).unwrap();
@@ -129,7 +130,7 @@ fn threads_shards_and_interruptions_of_a_sweep_do_not_show() {
     fs::write(&runs, &kept.concat()[..kept.concat().len() - 9]).unwrap();
     assert_eq!(said(&["--json", "--out", &desk.name("whole")]), report);
     assert_eq!(fs::read_to_string(Path::new(&desk.name("whole")).join("result.json")).unwrap(), report);
-    // Other settings are other runs.
+    // Runs of other settings are refused.
     let out = desk.name("whole");
     for words in [&["--policy", "dws", "--out", &out][..], &["--out", &out]] {
         let refused = desk.command(words).assert().code(2);
@@ -179,7 +180,7 @@ fn a_row_of_the_csv_is_a_program_of_a_run() {
             }
         }
     }
-    // Without a sweep there is no column more, and on the other machine some are empty.
+    // Without a sweep there is no further column, and on the other machine some cells are empty.
     let scenario = format!("{}/../scenarios/two-programs.toml", env!("CARGO_MANIFEST_DIR"));
     let rows = lab().args(["simulate", &scenario, "--csv", "-"]).assert().success().get_output().stdout.clone();
     let mut reader = csv::Reader::from_reader(rows.as_slice());
@@ -213,7 +214,7 @@ fn percentiles_are_of_all_programs_that_ended() {
         let mean = numbers.iter().sum::<f64>() / 27.0;
         assert!((told("mean") - mean).abs() < 1e-6 * mean, "{key}");
     }
-    // Of none there are no numbers.
+    // There are no numbers if no program ended.
     let report = json(&mut desk.command(&["--set", "machine.steps=10", "--json"]));
     assert!(report["points"][0]["summary"]["programs"][0]["time"].is_null());
 }
@@ -248,7 +249,7 @@ fn a_timeline_has_a_track_for_each_core_and_each_worker() {
         let is_core = names[thread].starts_with("core ");
         assert_eq!(is_core, (1..=4).contains(thread), "{names:?}");
         if !is_core {
-            // From the beginning to the end of its program.
+            // The states follow each other without a gap, from the beginning of the program to its end.
             assert!(slices.windows(2).all(|two| two[0].1 == two[1].0) && slices[0].0 == 0, "thread {thread} has a gap");
         }
         for (from, until, slice) in slices {
@@ -264,7 +265,7 @@ fn a_timeline_has_a_track_for_each_core_and_each_worker() {
             *sum = if is_core { *sum + (*until - *from) } else { sum.checked_sub(*until - *from).unwrap() };
         }
     }
-    // What ran on the cores is what the workers did there.
+    // The time on the cores equals the workers' time with a core.
     assert!(ran.len() == 8 && ran.values().all(|left| *left == 0), "{ran:?}");
     for state in ["task", "thief", "preempted", "asleep"] {
         assert!(events.iter().any(|event| event["ph"] == "X" && event["name"] == state), "{state}");
@@ -283,7 +284,7 @@ fn a_timeline_has_a_track_for_each_core_and_each_worker() {
     }
     assert!(!page.contains("does not know") && !page.contains("cut short") && !page.contains("cores (1)"));
 
-    // What is there is not written over.
+    // An existing file is not overwritten.
     desk.command(&["--timeline", &file]).assert().code(1);
     assert_eq!(fs::read_to_string(&file).unwrap(), text);
 }
@@ -305,7 +306,7 @@ fn a_picture_has_a_line_for_each_policy() {
         ] {
             assert!(svg.contains(part), "{part} is missing in {file}");
         }
-        // Two points on each of four lines, and one for each in the legend.
+        // Two points on each of four lines, and one for each line in the legend.
         assert_eq!(svg.matches("<circle").count(), 12, "{file}");
     }
 }

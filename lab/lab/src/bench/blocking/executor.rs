@@ -1,4 +1,4 @@
-//! What runs tasks that block.
+//! The executors that run tasks that block.
 
 use std::fmt;
 use std::future::Future;
@@ -8,12 +8,12 @@ use comity_policy::Policy;
 
 use super::peers::{Peer, Started};
 
-/// An executor to compare.
+/// The name of an executor in the comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Name {
     /// Comity under a policy.
     Comity(Policy),
-    /// Another.
+    /// An executor of another library.
     Peer(Peer),
 }
 
@@ -26,14 +26,14 @@ impl fmt::Display for Name {
     }
 }
 
-/// The same with its workers.
+/// A started executor with its workers.
 pub enum Executor {
     Comity(comity::ThreadPool),
     Peer(Started),
 }
 
 impl Name {
-    /// Starts so many workers.
+    /// Starts the executor with `workers` workers.
     pub fn start(self, workers: u16) -> Result<Executor, Failure> {
         let cannot =
             |error: &dyn fmt::Display| Failure::Run(format!("cannot start {workers} workers of {self}: {error}"));
@@ -58,7 +58,7 @@ impl Executor {
         }
     }
 
-    /// Runs `future` as a task and waits for it on this thread, which is no worker.
+    /// Runs `future` as a task and waits for it on the calling thread, which is not a worker.
     pub fn run<R: Send + 'static>(&self, future: impl Future<Output = R> + Send + 'static) -> R {
         let (done, result) = std::sync::mpsc::channel();
         self.spawn(async move {
@@ -67,7 +67,7 @@ impl Executor {
         result.recv().expect("a task of the bench does not panic")
     }
 
-    /// Attempts to steal so far, where that is told.
+    /// Returns the number of attempts to steal so far, if the executor counts them.
     pub fn steal_attempts(&self) -> Option<u64> {
         match self {
             Executor::Comity(pool) => Some(comity::WorkerCounters::total(&pool.counters()).steal_attempts),

@@ -1,17 +1,17 @@
-//! In the place of `peers.rs` where that feature is off: there is none.
+//! Replaces `peers.rs` if the feature `peers` is off. It has no peers.
 
 use std::fmt;
 use std::future::Future;
 use std::io;
 
-/// None.
+/// An executor that is not Comity's: an empty type here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Peer {}
 
-/// None.
+/// A started peer: an empty type here.
 pub enum Started {}
 
-/// None.
+/// The peers in the comparison: an empty list here.
 pub const PEERS: &[Peer] = &[];
 
 impl fmt::Display for Peer {

@@ -1,4 +1,4 @@
-//! tokio and smol, with the feature `peers`.
+//! tokio and smol as executors; needs the feature `peers`.
 
 use std::fmt;
 use std::future::Future;
@@ -16,7 +16,7 @@ pub enum Peer {
     Smol,
 }
 
-/// Those that take part; the first twice, the second time as a control.
+/// The peers in the comparison. The first one occurs twice; its second run is a control.
 pub const PEERS: &[Peer] = &[Peer::Tokio, Peer::Tokio, Peer::Smol];
 
 impl fmt::Display for Peer {
@@ -28,29 +28,30 @@ impl fmt::Display for Peer {
     }
 }
 
-/// The same with its workers.
+/// A started peer with its workers.
 pub enum Started {
     Tokio(tokio::runtime::Runtime),
     Smol(Smol),
 }
 
-/// smol leaves the threads to its user.
+/// smol's executor and its threads, which smol leaves to its user.
 pub struct Smol {
     executor: &'static smol::Executor<'static>,
-    /// Dropped to end the threads.
+    /// The sender that ends the threads when it is dropped.
     _stop: channel::Sender<()>,
     _threads: Vec<JoinHandle<()>>,
 }
 
 impl Peer {
-    /// Starts so many workers.
+    /// Starts the peer with `workers` workers.
     pub fn start(self, workers: u16) -> io::Result<Started> {
         match self {
             Peer::Tokio => {
                 tokio::runtime::Builder::new_multi_thread().worker_threads(workers.into()).build().map(Started::Tokio)
             }
             Peer::Smol => {
-                // As in smol's documentation of its executor; leaked, as its global one is static.
+                // This follows the documentation of smol's executor. It is leaked, because smol's global executor is
+                // static too.
                 let executor: &'static smol::Executor<'static> = Box::leak(Box::new(smol::Executor::new()));
                 let (stop, stopped) = channel::bounded::<()>(1);
                 let start = |_| {

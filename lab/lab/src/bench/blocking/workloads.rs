@@ -1,4 +1,5 @@
-//! Programs of tasks that block, over tokio's channels, which need no runtime: the same code for every executor.
+//! Programs of tasks that block. They use tokio's channels, which need no runtime, so every executor runs the same
+//! code.
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -28,17 +29,17 @@ pub enum Workload {
 }
 
 impl Workload {
-    /// As on the command line.
+    /// Returns the workload's name on the command line.
     pub fn name(self) -> String {
         self.to_possible_value().expect("no workload is hidden").get_name().to_owned()
     }
 }
 
-/// One run of a workload.
+/// The parameters of one run of a workload.
 #[derive(Clone, Copy)]
 pub struct Plan {
     pub workload: Workload,
-    /// Tasks, or what the workload says.
+    /// The number of tasks, or another quantity that the workload calls n.
     pub n: u32,
     /// Steps of arithmetic per message.
     pub steps: u64,
@@ -46,20 +47,20 @@ pub struct Plan {
     pub rounds: u32,
 }
 
-/// What a run took.
+/// The measurements of one run.
 #[derive(Clone, Copy)]
 pub struct Measured {
-    /// Of the rounds that count.
+    /// Seconds that the measured rounds took.
     pub seconds: f64,
-    /// Context switches of the process meanwhile.
+    /// Context switches of the process in the measured rounds.
     pub switches: u64,
 }
 
-/// Stages of the pipeline.
+/// The number of stages of the pipeline.
 const STAGES: u32 = 10;
 
 impl Plan {
-    /// Messages with work in a round.
+    /// Returns the number of messages with work in a round.
     pub fn messages(&self) -> u64 {
         let n = u64::from(self.n);
         match self.workload {
@@ -67,17 +68,17 @@ impl Plan {
             Workload::Pipeline => n * u64::from(STAGES),
             Workload::FanIn => leaves(self.n) * 2 - 1,
             Workload::Ring => n,
-            // A request with work and an answer without.
+            // Each pair exchanges a request with work and an answer without work.
             Workload::RequestReply => n / 2,
         }
     }
 
-    /// Whether at most one task has work at any time.
+    /// True if at most one task has work at any time.
     pub fn is_serial(&self) -> bool {
         self.workload == Workload::Ring
     }
 
-    /// Runs it, after some rounds that are not measured.
+    /// Runs the workload; some warm-up rounds before the others are not measured.
     pub fn run(self, executor: &Executor) -> Measured {
         match self.workload {
             Workload::ScatterGather => self.scatter_gather(executor),
@@ -92,7 +93,7 @@ impl Plan {
         black_box(piece(message as usize, self.steps))
     }
 
-    /// WS-LAST, figure 2: a channel to each worker and one back.
+    /// Runs the program of WS-LAST, figure 2: a channel to each worker and a channel back from it.
     fn scatter_gather(self, executor: &Executor) -> Measured {
         let mut ends: Vec<(Sender<u64>, Receiver<u64>)> = Vec::new();
         for _ in 0..self.n {
@@ -134,7 +135,8 @@ impl Plan {
                 }
             });
         }
-        // The source is a task of its own, or it could not wait while it has to read.
+        // The source is a separate task. If the main task sent the messages, it could not read the results at the
+        // same time.
         let (go, mut rounds) = mpsc::channel::<u32>(1);
         executor.spawn(async move {
             while let Some(round) = rounds.recv().await {
@@ -223,7 +225,8 @@ impl Plan {
         })
     }
 
-    /// Here a round is one of each pair, and the pairs do not wait for each other.
+    /// Runs the pairs of clients and servers. A round is one request of each pair, and pairs do not wait for each
+    /// other.
     fn request_reply(self, executor: &Executor) -> Measured {
         let (report, mut reports) = mpsc::channel::<()>(self.n as usize);
         let mut starts = Vec::new();
@@ -250,7 +253,7 @@ impl Plan {
                 }
             });
         }
-        // All rounds are one to the main task: those that warm up, and those that are measured.
+        // For the main task, all rounds of a phase are one round. The phases are the warm-up and the measured rounds.
         executor.run(async move {
             let mut phases = Rounds::new(1, 1);
             while let Some(phase) = phases.next() {
@@ -265,12 +268,12 @@ impl Plan {
         })
     }
 
-    /// Which part of all its rounds is measured.
+    /// Returns the measured rounds as a fraction of all rounds.
     pub fn measured_part(self) -> f64 {
         f64::from(self.rounds) / f64::from(self.rounds + self.warm_up())
     }
 
-    /// Rounds before those that are measured.
+    /// Returns the number of warm-up rounds, which are not measured.
     fn warm_up(self) -> u32 {
         (self.rounds / 5).max(3)
     }
@@ -284,7 +287,7 @@ fn leaves(n: u32) -> u64 {
     u64::from(n.next_power_of_two())
 }
 
-/// Counts rounds, and measures all but the first.
+/// A counter of rounds that measures all rounds after the warm-up.
 struct Rounds {
     next: u32,
     warm_up: u32,

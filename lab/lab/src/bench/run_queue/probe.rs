@@ -1,39 +1,40 @@
-//! What is probed: programs that share one core, and what is counted of them.
+//! The probes: programs that share one core, and the figures that are counted for them.
 
 use comity_sim::threads::linux::Groups;
 
 /// The threads of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
-    /// So many compute.
+    /// This number of threads, which all compute.
     Computes(u32),
-    /// One computes, and another yields all the time.
+    /// Two threads: one computes, the other yields all the time.
     Yields,
-    /// One sleeps for [`SLEEP_US`], computes for [`WORK_US`], and so on.
+    /// A thread that repeatedly sleeps for [`SLEEP_US`] and computes for [`WORK_US`].
     Sleeps,
 }
 
-/// How long a sleeper sleeps, in microseconds,
+/// The time that a sleeper sleeps, in microseconds.
 pub const SLEEP_US: u64 = 5_000;
-/// and computes.
+/// The time that a sleeper computes after each sleep, in microseconds.
 pub const WORK_US: u64 = 50;
 
-/// The percentiles of a sleeper's lateness.
+/// The percentiles of a sleeper's lateness that are reported.
 pub const PERCENTS: [usize; 3] = [50, 90, 99];
 
-/// Which figures a probe has.
+/// The figures that a probe reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Figures {
     /// Milliseconds on the core from one wait for it to the next.
     Slices,
-    /// Per cent of the core of the thread that yields, the other of its program, and the other program.
+    /// Percentages of the core of three threads: the one that yields, the other one of its program, and the other
+    /// program's.
     Shares,
-    /// Microseconds from when a sleeper was due until it ran, at [`PERCENTS`].
+    /// Microseconds from the time that a sleeper was due until it ran, at [`PERCENTS`].
     Lateness,
 }
 
 impl Figures {
-    /// Their names and units.
+    /// Returns the names and units of the figures.
     pub fn names(self) -> &'static [(&'static str, &'static str)] {
         match self {
             Figures::Slices => &[("slice", "ms")],
@@ -43,21 +44,21 @@ impl Figures {
     }
 }
 
-/// Programs that share a core.
+/// A set of programs that share a core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Probe {
-    /// What they are.
+    /// A short description of the programs' threads.
     pub name: &'static str,
-    /// Their task groups.
+    /// The task groups of the programs.
     pub groups: Groups,
-    /// Of each its threads.
+    /// The threads of each program.
     pub parts: &'static [Part],
-    /// What is counted.
+    /// The figures that are counted.
     pub figures: Figures,
 }
 
 impl Probe {
-    /// All of them.
+    /// All probes.
     pub const ALL: [Probe; 11] = {
         use Figures::{Lateness, Shares, Slices};
         use Groups::{Same, Separate};
@@ -80,7 +81,7 @@ impl Probe {
         ]
     };
 
-    /// The groups, in a word.
+    /// Returns the name of the grouping in reports.
     pub fn grouping(&self) -> &'static str {
         match self.groups {
             Groups::Same => "same",

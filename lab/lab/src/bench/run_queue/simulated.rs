@@ -1,4 +1,4 @@
-//! A probe on a simulated host of one core.
+//! Runs a probe on a simulated host of one core.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -15,12 +15,13 @@ use crate::bench::quartiles::percentile;
 const SECOND: u64 = 1_000_000_000;
 const CHECK_EVERY: u64 = 1_000;
 
-/// What is measured of a system call and a switch elsewhere: a yield that stays takes 0.41 µs, one with a switch 1.2.
+/// Returns the measured costs of a system call and a switch: a yield without a switch takes 0.41 µs, with a switch
+/// 1.2 µs.
 fn costs() -> Costs {
     Costs { yield_core: 410, switch: 800, ..Costs::default() }
 }
 
-/// The figures of a probe, over so many simulated seconds.
+/// Returns the figures of a probe, over `seconds` of simulated time.
 pub fn simulate(probe: &Probe, linux: Linux, seconds: u64) -> Result<Vec<f64>, Failure> {
     let policy = |name: &str| name.parse::<Policy>().expect("it is in the catalog");
     let mut host = Host::new(1, costs(), 1);
@@ -50,7 +51,8 @@ pub fn simulate(probe: &Probe, linux: Linux, seconds: u64) -> Result<Vec<f64>, F
         }
         let before = std::mem::replace(&mut last, stretch.activity);
         match stretch.activity {
-            // What lasts for an instant is not told: one that did not wait runs.
+            // The trace omits stretches without duration: a thread that did not wait for the core is at once in
+            // `Task`.
             Activity::Task if before == Activity::Blocked => noted.borrow_mut().push(0.0),
             Activity::Preempted if before == Activity::Blocked => {
                 noted.borrow_mut().push((stretch.until - stretch.from) as f64 / 1_000.0);

@@ -1,4 +1,4 @@
-//! A probe on threads: a process for each program, with all threads confined to one core.
+//! Runs a probe on threads: a process for each program, with all threads confined to one core.
 
 use std::num::NonZeroU64;
 use std::process::Command;
@@ -41,13 +41,14 @@ impl Role {
     }
 }
 
-/// Less than a turn of another thread, and more than the kernel's own threads take for themselves.
+/// The shortest pause that is a wait for the core: shorter than a slice of another thread, longer than the time that
+/// the kernel's own threads take.
 const WAIT: Duration = Duration::from_micros(500);
 
-/// All run for so long before anything is counted.
+/// The time that all programs run before anything is counted.
 const SETTLES: Duration = Duration::from_millis(100);
 
-/// The longest that one answer takes.
+/// The longest time to wait for one answer.
 const TIMEOUT: Duration = Duration::from_secs(300);
 
 #[derive(Serialize, Deserialize)]
@@ -56,36 +57,36 @@ enum Answer {
     Counted(Counted),
 }
 
-/// Of a program, while it was counted.
+/// The times of a program's threads while it was counted.
 #[derive(Serialize, Deserialize)]
 struct Counted {
     threads: Vec<Used>,
-    /// Of each wake-up, in microseconds.
+    /// The lateness of each wake-up, in microseconds.
     lateness: Vec<f64>,
 }
 
-/// What a thread had of the core.
+/// The time that a thread had on the core.
 #[derive(Clone, Copy, Serialize, Deserialize)]
 struct Used {
-    /// Part of the core.
+    /// The fraction of the core that the thread used.
     share: f64,
-    /// Seconds on it.
+    /// Seconds on the core.
     seconds: f64,
-    /// Times that it waited for the core for [`WAIT`] or longer.
+    /// The number of times that the thread waited for the core for [`WAIT`] or longer.
     waits: u64,
 }
 
-/// What a probe found.
+/// The figures of a probe.
 #[derive(Serialize, Deserialize)]
 pub struct Measured {
-    /// In the order of their names.
+    /// The figures, in the order of [`Figures::names`].
     pub figures: Vec<f64>,
-    /// Per cent of the core that others used.
+    /// The percentage of the core that other programs used.
     pub others: f64,
 }
 
-/// Measures a probe on that core; again, at most so often in all, while others use more of the core than `most` per
-/// cent. The least disturbed counts.
+/// Measures a probe on core `core`, and keeps the try in which other programs used the least of the core. It tries
+/// again, up to `tries` times in all, until they used at most `most` percent.
 pub fn measure(probe: &Probe, core: usize, count_ms: u64, tries: u32, most: f64) -> Result<Measured, Failure> {
     let mut children = Children::new(TIMEOUT);
     for (index, part) in probe.parts.iter().enumerate() {
@@ -116,7 +117,7 @@ pub fn measure(probe: &Probe, core: usize, count_ms: u64, tries: u32, most: f64)
         if best.as_ref().is_none_or(|best| measured.others < best.others) {
             best = Some(measured);
         }
-        // What runs while all of its threads sleep does not disturb it.
+        // A sleeper alone is not disturbed by programs that run while it sleeps, so one try suffices.
         if best.as_ref().is_some_and(|best| best.others <= most || probe.parts == [Part::Sleeps]) {
             break;
         }
@@ -153,18 +154,18 @@ fn once(probe: &Probe, children: &mut Children<Answer>, core: usize, count_ms: u
     Ok(Measured { figures, others: 100.0 * (1.0 - used - idle).max(0.0) })
 }
 
-/// How long a core has idled since the machine began.
+/// Returns the time that a core has idled since the machine started.
 fn idle(core: usize) -> Result<Duration, Failure> {
     let name = format!("cpu{core}");
     let text = std::fs::read_to_string("/proc/stat").unwrap_or_default();
     let line = text.lines().map(|line| line.split_ascii_whitespace()).find(|line| line.clone().next() == Some(&name));
-    // A hundred ticks a second, on every machine; a core that waits for a disk idles too.
+    // /proc/stat counts 100 ticks per second on every machine. A core that waits for a disk is idle too.
     let ticks = line.map(|line| line.skip(4).take(2).filter_map(|ticks| ticks.parse::<u64>().ok()).sum::<u64>());
     let missing = || Failure::Run(format!("/proc/stat does not say how long core {core} has idled"));
     ticks.map(|ticks| Duration::from_millis(10 * ticks)).ok_or_else(missing)
 }
 
-/// Is the program of a role.
+/// Runs the program of a role, in a child process.
 pub fn program(role: Role, threads: u32, core: usize, apart: bool) -> Result<(), Failure> {
     if apart {
         task_group::stand_apart()
@@ -179,7 +180,7 @@ pub fn program(role: Role, threads: u32, core: usize, apart: bool) -> Result<(),
             scope.spawn(move || {
                 let own = ThreadId::current();
                 let confined = affinity::confine(own, [core].into_iter().collect());
-                // The receiver waits for all.
+                // The receiver waits for all threads.
                 let _ = say.send((nth, own, confined));
                 match (role, nth) {
                     (Role::Computes, _) | (Role::Yields, 1..) => compute(ends, waits),
@@ -217,7 +218,8 @@ fn compute(ends: &AtomicBool, waits: &AtomicU64) {
 }
 
 fn sleep(ends: &AtomicBool, lateness: &Mutex<Vec<f64>>) {
-    // Else the kernel may add 50 µs. Where it does not let the thread choose, that is in all of its lateness.
+    // With the default timer slack the kernel may add 50 µs. If it refuses this setting, the slack is part of the
+    // lateness.
     let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
     let (rest, work) = (Duration::from_micros(SLEEP_US), Duration::from_micros(WORK_US));
     while !ends.load(Ordering::Relaxed) {
@@ -232,7 +234,8 @@ fn sleep(ends: &AtomicBool, lateness: &Mutex<Vec<f64>>) {
     }
 }
 
-/// Counts for as long as it is told, each time, until its orders end.
+/// Reads orders, each a number of milliseconds, counts for that time, and answers; returns when there are no more
+/// orders.
 fn count(threads: &[(ThreadId, &AtomicU64)], lateness: &Mutex<Vec<f64>>) -> Result<(), Failure> {
     tell(&Answer::Ready)?;
     let used = || -> Vec<(Duration, u64)> {

@@ -1,4 +1,4 @@
-//! How long sessions had the cores, and how long no process had them, in seconds since they began.
+//! Reads the processor time of sessions and the idle time of cores, both in seconds since they began.
 
 use std::fs;
 
@@ -6,7 +6,8 @@ use comity_console::Failure;
 use comity_os::{census, cores};
 use rustix::param::clock_ticks_per_second;
 
-/// The processor time of all processes in the session that `leader` leads, and of those that they have waited for.
+/// Returns the processor seconds of all processes in the session that `leader` leads, and of the children that these
+/// have waited for.
 pub fn used_in_session(leader: u32) -> f64 {
     let ticks = census::processes().into_iter().filter_map(|process| {
         let line = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
@@ -15,15 +16,17 @@ pub fn used_in_session(leader: u32) -> f64 {
     ticks.sum::<u64>() as f64 / clock_ticks_per_second() as f64
 }
 
-/// `id (name) state parent group session …`, where the name may hold spaces and brackets. The 14th to the 17th are
-/// the time in user mode and in the kernel, of the process and of its children.
+/// Returns the ticks of a line of `/proc/PID/stat` if its process is in the session of `leader`.
+///
+/// The line is `id (name) state parent group session …`; the name may contain spaces and brackets. Fields 14 to 17
+/// are the time in user mode and in the kernel, of the process and of its children.
 fn ticks_in_session(line: &str, leader: u32) -> Option<u64> {
     let fields: Vec<&str> = line.rsplit_once(')')?.1.split_ascii_whitespace().collect();
     let is_in = fields.get(3)?.parse() == Ok(leader);
     is_in.then(|| fields.get(11..15)?.iter().map(|field| field.parse::<u64>().ok()).sum())?
 }
 
-/// How long the cores that this process may use were idle, added up.
+/// Returns the idle seconds of all cores that this process may use, added up.
 pub fn idle() -> Result<f64, Failure> {
     let text = fs::read_to_string("/proc/stat").unwrap_or_default();
     let ticks = cores::allowed().iter().map(|core| idle_ticks(&text, core.id)).sum::<Option<u64>>();
@@ -31,7 +34,8 @@ pub fn idle() -> Result<f64, Failure> {
     Ok(ticks as f64 / clock_ticks_per_second() as f64)
 }
 
-/// `cpu7 user nice system idle iowait …`: a core is idle too while something that it began waits for a disk.
+/// Returns the idle ticks of a core, from `cpu7 user nice system idle iowait …`. A core is also idle while an
+/// operation that it started waits for a disk.
 fn idle_ticks(text: &str, core: usize) -> Option<u64> {
     let name = format!("cpu{core}");
     let mut fields = text.lines().map(str::split_ascii_whitespace);

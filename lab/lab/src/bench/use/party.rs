@@ -1,4 +1,4 @@
-//! The members of a scenario as processes, each in a session of its own, as if from its own terminal.
+//! Runs the members of a scenario as processes. Each has a session of its own, as if from its own terminal.
 
 use std::fs::{self, File};
 use std::io::{self, PipeReader, PipeWriter};
@@ -18,25 +18,25 @@ use super::role::Role;
 use super::scenario::{Act, Member, Program, Row};
 use crate::descendants;
 
-/// Between the start of one member and that of the next.
+/// The time between the start of one member and the start of the next.
 const BETWEEN_STARTS: Duration = Duration::from_millis(200);
 
-/// How many lines of the standard error of a member that failed are shown.
+/// The number of lines of a failed member's standard error that are shown.
 const LAST_LINES: usize = 5;
 
-/// What the table of a party is.
+/// The core table of a party.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Sharing {
     /// A table of the scenario's own.
     Table,
-    /// `COMITY_TABLE=off`.
+    /// No table: `COMITY_TABLE=off`.
     Off,
 }
 
-/// Programs side by side. They have ended when it is gone.
+/// Programs that run together. Dropping the party ends them.
 pub struct Party {
     members: Vec<Started>,
-    /// With the table and what the members wrote to standard error.
+    /// The folder of the table, and of the files with the members' standard error.
     folder: TempDir,
     ended: bool,
 }
@@ -48,14 +48,14 @@ struct Started {
     quota: Option<Quota>,
 }
 
-/// What the clocks said at one moment.
+/// The values of all clocks at one moment.
 pub struct Look {
     at: Instant,
     used_s: Vec<f64>,
     idle_s: f64,
 }
 
-/// What was used between two looks, in cores.
+/// The processor time that was used between two looks, in cores.
 #[derive(Serialize, Deserialize)]
 pub struct Used {
     /// Cores that each member used.
@@ -127,7 +127,7 @@ impl Party {
         Ok(Look { at: Instant::now(), used_s, idle_s: clocks::idle()? })
     }
 
-    /// Does something to a member.
+    /// Stops, continues or limits the member with index `to`.
     pub fn act(&self, to: usize, act: Act) -> Result<(), Failure> {
         let Started { name, quota, child, .. } = &self.members[to];
         let done = match (act, quota) {
@@ -139,7 +139,7 @@ impl Party {
         done.map_err(|error| Failure::Run(format!("cannot stop, continue or limit {name}: {error}")))
     }
 
-    /// Ends all members, which must not have ended before.
+    /// Ends all members. It is an error if a member has ended before.
     pub fn end(mut self) -> Result<(), Failure> {
         for member in &mut self.members {
             if let Ok(Some(status)) = member.child.try_wait() {
@@ -156,8 +156,8 @@ impl Party {
     fn end_members(&mut self) -> Result<(), Failure> {
         self.ended = true;
         for member in &self.members {
-            // Whatever a member has started is in its session, unless that has asked for another one. A process
-            // that is stopped must go on in order to end.
+            // All processes that a member has started are in its session, unless they started another session. A
+            // stopped process must continue before it can end.
             for signal in [Signal::TERM, Signal::CONT] {
                 let _gone = signal_session(&member.child, signal);
             }
@@ -169,14 +169,14 @@ impl Party {
 impl Drop for Party {
     fn drop(&mut self) {
         if !self.ended {
-            // On the way out of an error no caller is left to tell.
+            // The caller already returns an error, so a second error has no receiver.
             let _best = self.end_members();
         }
     }
 }
 
 impl Look {
-    /// What was used from an earlier look to this one.
+    /// Returns the cores that were used between an earlier look and this one.
     pub fn since(&self, earlier: &Look) -> Used {
         let seconds = (self.at - earlier.at).as_secs_f64();
         let by = self.used_s.iter().zip(&earlier.used_s).map(|(now, then)| (now - then) / seconds).collect();
@@ -184,7 +184,8 @@ impl Look {
     }
 }
 
-/// A member leads its session and the process group of all that it starts.
+/// Sends a signal to a member's process group. The member leads both its session and the process group of what it
+/// starts.
 fn signal_session(child: &Child, signal: Signal) -> io::Result<()> {
     Ok(kill_process_group(Pid::from_child(child), signal)?)
 }

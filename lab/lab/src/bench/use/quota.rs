@@ -8,16 +8,17 @@ use std::time::{Duration, Instant};
 
 use comity_os::census::Stat;
 
-/// The quota is granted anew so often.
+/// The period in which the quota is granted anew, in microseconds.
 const PERIOD_US: u32 = 100_000;
 
-/// What the groups of this bench are called, followed by the number of its process.
+/// The prefix of the names of this bench's groups. The id of the bench's process follows it.
 const PREFIX: &str = "comity-bench-use-";
 
-/// A group is free within this time after its processes have ended.
+/// The time after the end of its processes within which a group can be removed.
 const FREE_WITHIN: Duration = Duration::from_secs(2);
 
-/// Where the groups with the cpu controller are, and how they are told their quota.
+/// The version of control groups: it decides the folder of groups with the cpu controller, and the files of the
+/// quota.
 #[derive(Clone, Copy)]
 enum Version {
     One,
@@ -33,17 +34,17 @@ impl Version {
     }
 }
 
-/// A group of its own. It is removed when the value is dropped; its processes must have ended.
+/// A control group of the bench. It is removed when the value is dropped; its processes must have ended before.
 pub struct Quota {
     folder: PathBuf,
     version: Version,
 }
 
 impl Quota {
-    /// A new group that grants its processes so many cores together; `nth` of this process.
+    /// Makes a group that grants its processes `cores` cores together; `nth` tells the groups of this process apart.
     ///
     /// # Errors
-    /// If neither version lets this process make one.
+    /// If this process can make a group under neither version.
     pub fn new(nth: usize, cores: f64) -> io::Result<Quota> {
         [Version::One, Version::Two].into_iter().for_each(remove_left_over);
         Quota::of_version(Version::One, nth, cores).or_else(|_| Quota::of_version(Version::Two, nth, cores))
@@ -57,13 +58,14 @@ impl Quota {
         Ok(quota)
     }
 
-    /// From now on it grants so many cores.
+    /// Sets the number of cores that the group grants from now on.
     ///
     /// # Errors
     /// If the group has no quota of processor time.
     pub fn grant(&self, cores: f64) -> io::Result<()> {
         let quota_us = (cores * f64::from(PERIOD_US)) as u32;
-        // It makes no file: a file system that is none of control groups would take any name.
+        // The file is opened without creating it: a file system that is not one of control groups would accept any
+        // name.
         let write = |file: &str, text: String| {
             OpenOptions::new().write(true).open(self.folder.join(file))?.write_all(text.as_bytes())
         };
@@ -76,7 +78,7 @@ impl Quota {
         }
     }
 
-    /// What a process writes its number to in order to be in the group.
+    /// Returns the file to which a process writes its id to join the group.
     pub fn entrance(&self) -> PathBuf {
         self.folder.join("cgroup.procs")
     }
@@ -85,14 +87,14 @@ impl Quota {
 impl Drop for Quota {
     fn drop(&mut self) {
         let start = Instant::now();
-        // A process that was just waited for may still be on its way out of the group.
+        // A process that has just been waited for can still be in the group for a moment.
         while fs::remove_dir(&self.folder).is_err() && start.elapsed() < FREE_WITHIN {
             sleep(Duration::from_millis(10));
         }
     }
 }
 
-/// Removes the groups of earlier processes that were ended by a signal.
+/// Removes the groups that earlier processes left because a signal ended them.
 fn remove_left_over(version: Version) {
     for entry in fs::read_dir(version.root()).into_iter().flatten().flatten() {
         let name = entry.file_name();

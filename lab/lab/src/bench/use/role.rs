@@ -1,4 +1,4 @@
-//! The members that are no kernels: a server with bursts, two programs with a pipe between them, and programs whose
+//! The members that are not kernels: a server with bursts, two programs with a pipe between them, and programs whose
 //! tasks or phases wait for each other.
 
 use std::fs::File;
@@ -32,17 +32,18 @@ pub enum Role {
     Phases,
 }
 
-/// The server is idle for so long between two bursts.
+/// The time that the server is idle between two bursts.
 const IDLE: Duration = Duration::from_millis(30);
 
-/// The server's bursts: some 17 to 45 ms of processor time.
+/// The server's bursts, each of about 17 to 45 ms of processor time.
 const BURSTS: [&str; 3] = ["fib:n=33", "fib:n=35", "fib:n=34"];
 
-/// Steps of about 2 ns. Per byte the writer works twice as long, so the pipe never fills for good.
+/// Steps of about 2 ns per byte. The writer works twice as long per byte as the reader, so the pipe does not stay
+/// full.
 const READER_STEPS: u64 = 20_000;
 const WRITER_STEPS: u64 = 40_000;
 
-/// Rows of work, each with a barrier behind it, that a task of [`Role::Steps`] does in one step.
+/// Rows of work, each followed by a barrier, that a task of [`Role::Steps`] does in one step.
 const ROWS: usize = 32;
 
 /// Steps of about 2 ns: of a row of [`Role::Steps`], of a parallel piece of [`Role::Phases`], and of its serial part.
@@ -54,7 +55,7 @@ const SERIAL_STEPS: u64 = 1_000_000;
 const PIECES: usize = 64;
 
 impl Role {
-    /// As on the command line.
+    /// Returns the role's name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Role::Server => "server",
@@ -65,7 +66,7 @@ impl Role {
         }
     }
 
-    /// Works until it is ended from outside.
+    /// Works until another process ends this one, or, as a reader or writer, until the pipe is closed.
     pub fn run(self) -> Result<(), Failure> {
         let workers = 2 * cores::usable().get();
         let build = || {
@@ -127,7 +128,7 @@ fn serve(pool: ThreadPool) -> Result<(), Failure> {
     }
 }
 
-/// Runs one step of [`Role::Steps`]: as many tasks as workers, which meet at a barrier after each row.
+/// Runs one step of [`Role::Steps`]: `tasks` tasks, one per worker, which meet at a barrier after each row.
 fn step(pool: &ThreadPool, tasks: usize) {
     let barrier = Barrier::new(tasks);
     pool.install(|| {

@@ -1,7 +1,6 @@
-//! Which programs are side by side, and what is done to them meanwhile. Adding a scenario is one row.
+//! The scenarios: which programs run together, and the events during the run. To add a scenario, add one row.
 //!
-//! In each of them some program can use all cores all the time, so that every idle core is one that it could have
-//! used.
+//! In every scenario some program can use all cores all the time, so that it could have used every idle core.
 
 use std::path::PathBuf;
 
@@ -10,38 +9,38 @@ use comity_console::Failure;
 use super::role::Role;
 use crate::beside;
 
-/// Programs side by side.
+/// A scenario: programs that run together.
 pub struct Row {
-    /// As in `--scenario`.
+    /// The name, as in `--scenario`.
     pub name: &'static str,
-    /// One line for a person.
+    /// A description for people, in one line.
     pub what: &'static str,
-    /// In the order in which they start.
+    /// The programs, in the order in which they start.
     pub members: &'static [Member],
-    /// In their order.
+    /// The events, in the order in which they happen.
     pub events: &'static [Event],
 }
 
-/// One of the programs.
+/// A program that takes part in a scenario.
 pub struct Member {
-    /// What it does.
+    /// The program that the member runs.
     pub program: Program,
-    /// The cores that its control group grants, if it is in one.
+    /// The number of cores that its control group grants, if it is in one.
     pub quota: Option<f64>,
 }
 
-/// What a member does.
+/// A program that a member runs.
 pub enum Program {
-    /// Joins and nothing else, on twice as many workers as there are cores.
+    /// Only joins, with two workers per core.
     Fib,
-    /// Tasks that are asleep for 1 ms and then work.
+    /// Tasks that sleep for 1 ms and then work.
     Sleepers {
         /// Steps of work, about 1 ns each.
         spins: u32,
-        /// Workers for each core.
+        /// Workers per core.
         per_core: usize,
     },
-    /// A wavefront: tasks that wait for each other on condition variables, two for each core.
+    /// A wavefront: tasks that wait for each other on condition variables, with two tasks and two workers per core.
     Wavefront,
     /// A command of `comity run`, for the shell.
     Command(&'static str),
@@ -49,36 +48,36 @@ pub enum Program {
     Role(Role),
 }
 
-/// Something that happens to a member.
+/// An event that changes a member during the run.
 pub struct Event {
-    /// After this part of the time.
+    /// The time of the event, as a fraction of the measured time.
     pub after: f64,
-    /// The member that it happens to, by its place.
+    /// The index of the member that it changes.
     pub to: usize,
-    /// What happens to the member.
+    /// The action on the member.
     pub act: Act,
 }
 
-/// What can happen to a member.
+/// An action on a member.
 #[derive(Clone, Copy)]
 pub enum Act {
-    /// It stops (SIGSTOP).
+    /// Stops the member (SIGSTOP).
     Stop,
-    /// It goes on (SIGCONT).
+    /// Continues the member (SIGCONT).
     GoOn,
-    /// Its control group grants another number of cores.
+    /// Changes the number of cores that its control group grants.
     Grant(f64),
 }
 
 impl Row {
-    /// Whether a control group is needed.
+    /// True if the scenario needs a control group.
     pub fn has_quota(&self) -> bool {
         self.members.iter().any(|member| member.quota.is_some())
     }
 }
 
 impl Program {
-    /// The command that is started, and its words.
+    /// Returns the command to start, and its words.
     pub fn command(&self, cores: usize) -> Result<(PathBuf, Vec<String>), Failure> {
         let own =
             |words: &[&str]| (PathBuf::from("/proc/self/exe"), words.iter().map(|word| (*word).to_owned()).collect());
@@ -96,7 +95,7 @@ impl Program {
         })
     }
 
-    /// What a report calls it.
+    /// Returns the program's name in reports.
     pub fn name(&self) -> &'static str {
         match self {
             Program::Fib => "fib",
@@ -113,10 +112,10 @@ impl Program {
 /// A shell that wakes every 5 ms.
 const LOOKS_IN: &str = "while :; do sleep 0.005; done";
 
-/// Four processes that always compute, until their shell is gone.
+/// Four processes that always compute, until their shell has ended.
 const BURNERS: &str = "for i in 1 2 3 4; do while kill -0 $$; do :; done 2>/dev/null & done; wait";
 
-/// Three processes that pass data on, until their shell is gone.
+/// Three processes that pass data through pipes, until their shell has ended.
 const PIPELINE: &str = "while kill -0 $$; do yes | head -c 50000000; done 2>/dev/null | tr y x | wc -c";
 
 const fn of(program: Program) -> Member {
@@ -127,7 +126,7 @@ const fn with_quota(program: Program, cores: f64) -> Member {
     Member { program, quota: Some(cores) }
 }
 
-/// 1 ms asleep, and 10 µs of work.
+/// Tasks of 1 ms of sleep and 10 µs of work.
 const SLEEPERS: Program = Program::Sleepers { spins: 9_000, per_core: 8 };
 
 /// All scenarios.

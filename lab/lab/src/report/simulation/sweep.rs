@@ -1,4 +1,5 @@
-//! What `comity-lab simulate --json` printed with `--policy` or `--set`: one scenario with several settings.
+//! The section of a file that `comity-lab simulate --json` printed with `--policy` or `--set`: one scenario with
+//! several settings.
 
 use comity_sim::scenario::Outcome;
 use maud::{Markup, html};
@@ -10,7 +11,7 @@ use crate::corun::table::shorten;
 use crate::report::chart::{Chart, Row, Scale, dot, picture};
 use crate::report::page::{Entry, Section, clean, facts, heading};
 
-/// `comity-simulate-sweep/1`, as far as it is shown.
+/// The fields of `comity-simulate-sweep/1` that the page shows.
 #[derive(Debug, Deserialize)]
 pub struct SweepReport {
     comity: String,
@@ -25,14 +26,14 @@ struct Point {
 }
 
 impl Point {
-    /// The values of what is varied.
+    /// Returns the values of the varied settings.
     fn values(&self) -> Vec<String> {
         let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
         self.settings.values().map(text).collect()
     }
 }
 
-/// The same, each setting as a report by itself.
+/// A checked sweep, with a report for each setting.
 pub struct Sweep {
     comity: String,
     keys: Vec<String>,
@@ -40,8 +41,10 @@ pub struct Sweep {
 }
 
 impl SweepReport {
+    /// Checks that the points have the same keys and possible times.
+    ///
     /// # Errors
-    /// Says what cannot be.
+    /// If there are no points, their keys differ, or a time is impossible.
     pub fn check(self) -> Result<Sweep, String> {
         let SweepReport { comity, points } = self;
         let keys: Vec<String> = points.first().ok_or("it has no points")?.settings.keys().cloned().collect();
@@ -60,7 +63,7 @@ impl SweepReport {
     }
 }
 
-/// The sweep's part of the page.
+/// Returns the sweep's section of the page.
 pub fn section(id: &str, file: &str, sweep: &Sweep) -> Section {
     let Sweep { comity, keys, points } = sweep;
     let runs: usize = points.iter().map(|(_, report)| report.runs.len()).sum();
@@ -93,7 +96,7 @@ pub fn section(id: &str, file: &str, sweep: &Sweep) -> Section {
     Section { entries: vec![Entry { id: id.to_owned(), title: file.to_owned(), gist, is_part: false }], body }
 }
 
-/// How long a program took with each setting.
+/// Draws the mean time of a program with each setting.
 fn times(name: &str, points: &[(Vec<String>, SimulateReport)]) -> Markup {
     let (unit, scale) = points.first().map_or(("steps", 1.0), |(_, report)| report.unit());
     let time = |report: &SimulateReport| {

@@ -1,7 +1,7 @@
-//! HyperQueue: a task array of a server that runs, by its command `hq` or by its Python package.
+//! HyperQueue: a task array of a running server, submitted with the command `hq` or with the Python package.
 //!
-//! A task that loses its worker is started again, as often as its crash limit says. A task gets SIGTERM when its
-//! worker dies, and the one that takes its place waits until it has ended.
+//! HyperQueue restarts a task that loses its worker, as often as the task's crash limit allows. A task gets SIGTERM
+//! when its worker dies, and the task that replaces it waits until it has ended.
 
 use std::process::Command;
 
@@ -9,10 +9,10 @@ use comity_console::Failure;
 
 use super::{Array, answers};
 
-/// The part of `hq submit` that is used here, where there is no more than the package of PyPI.
+/// A program that provides the needed part of `hq submit`, if only the package of PyPI is installed.
 const PACKAGE: &str = include_str!("hyperqueue.py");
 
-/// What gives the array to the server and waits.
+/// Returns the command that submits the array to the server and waits.
 pub fn submission(array: &Array<'_>) -> Result<Command, Failure> {
     if answers("hq", &["--version"]) {
         return Ok(submit(Command::new("hq"), array));
@@ -35,7 +35,7 @@ pub fn submission(array: &Array<'_>) -> Result<Command, Failure> {
     Ok(submit(command, array))
 }
 
-/// The words are the same for both.
+/// Adds the words of the command, which are the same for `hq` and for the Python program.
 fn submit(mut command: Command, array: &Array<'_>) -> Command {
     if let Some(folder) = &array.hyperqueue.server_dir {
         command.arg("--server-dir").arg(folder);
@@ -44,12 +44,12 @@ fn submit(mut command: Command, array: &Array<'_>) -> Command {
     command.arg(format!("--name={}", array.name));
     command.arg(format!("--array={}", array.ids()));
     command.arg(format!("--cpus={}", array.cpus));
-    // It fails with the last of so many crashes.
+    // A task fails at the crash that reaches this limit.
     command.arg(format!("--crash-limit={}", array.restarts.saturating_add(1)));
     command.arg("--cwd").arg(&array.folder);
     command.arg("--stdout").arg(array.logs.join("%{TASK_ID}.log"));
     command.args(&array.hyperqueue.options);
-    // The shell becomes the shard, which so gets the signal that tells of a dead worker.
+    // The shell is replaced by the shard, so that the shard gets the signal for a dead worker.
     let script = format!("exec \"$@\" --shard \"$HQ_TASK_ID/{}\" 2>&1", array.of);
     command.arg("--").args(["sh", "-c", &script, "sh"]).args(&array.command);
     command

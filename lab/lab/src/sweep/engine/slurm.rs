@@ -1,7 +1,7 @@
 //! Slurm: a job array.
 //!
-//! A task that loses its node goes back to the queue. If a signal killed its shard, the task asks for that itself:
-//! Slurm takes a script that ends for one that is done, whatever its exit code.
+//! A task that loses its node returns to the queue. If a signal killed its shard, the task requests this itself,
+//! because Slurm counts a script that ends as done, whatever its exit code.
 
 use std::process::Command;
 
@@ -9,7 +9,7 @@ use comity_console::Failure;
 
 use super::{Array, answers};
 
-/// What gives the array to the controller and waits.
+/// Returns the command that submits the array to the controller and waits.
 pub fn submission(array: &Array<'_>) -> Result<Command, Failure> {
     if !answers("sbatch", &["--version"]) {
         return Err(Failure::Usage(
@@ -34,7 +34,7 @@ fn submit(array: &Array<'_>) -> Command {
     command
 }
 
-/// What a task runs, with the shard's command as its words.
+/// Returns the script of a task. Its arguments are the command of a shard.
 pub fn script(array: &Array<'_>) -> String {
     let (of, restarts) = (array.of, array.restarts);
     format!(
@@ -85,11 +85,11 @@ mod tests {
         );
     }
 
-    /// The script, run by a shell that has the engine's variables and finds a `scontrol` which writes its words down.
+    /// Runs the script in a shell that has the engine's variables, and a `scontrol` that records its words.
     fn run(restart: &str, shard: &str) -> (Option<i32>, String) {
         let (hyperqueue, slurm) = Default::default();
         let folder = tempfile::tempdir().unwrap();
-        // Functions take the place of commands.
+        // Functions replace commands.
         let script = format!(
             "scontrol() {{ echo \"$@\" >'{0}/told'; false; }}\n{1}",
             folder.path().display(),
