@@ -52,7 +52,7 @@ impl<T: Resume> Runnable<T> {
     /// Work for the pool that this thread is a worker of, or for the global one.
     ///
     /// # Panics
-    /// If the global pool is used and [cannot be built](crate::ThreadPoolBuilder#from-outside-of-the-program).
+    /// Panics if the global pool is used and [cannot be built](crate::ThreadPoolBuilder#from-outside-of-the-program).
     pub fn new(body: T) -> Arc<Runnable<T>> {
         current::with(|worker| match worker {
             Some(worker) => Runnable::of(worker.registry(), body),
