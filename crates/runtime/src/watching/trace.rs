@@ -192,7 +192,7 @@ impl Recorder {
 
 /// The trace of one process.
 pub(crate) struct Trace {
-    /// One moment on both clocks.
+    /// A moment, as both clocks show it.
     base: (Instant, Nanos),
     /// False once the file takes no more events.
     open: AtomicBool,

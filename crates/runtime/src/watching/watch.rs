@@ -33,7 +33,7 @@ pub(crate) trait Watched: Send + Sync + 'static {
     fn workers(&self) -> Vec<Seen>;
 }
 
-/// One worker, as the watch sees it.
+/// A worker, as the watch sees it.
 pub(crate) struct Seen {
     pub(crate) id: WorkerId,
     /// The worker's thread. `None`: the worker has not started.

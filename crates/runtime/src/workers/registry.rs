@@ -68,7 +68,7 @@ pub(crate) struct Handlers {
     pub(crate) lenient: bool,
 }
 
-/// One worker, as other workers see it.
+/// A worker, as other workers see it.
 ///
 /// | field | written by | read by |
 /// |---|---|---|
@@ -108,7 +108,7 @@ pub(crate) struct Peer {
     pub(crate) jobs: Counter,
     /// The time at which the worker got its current task, in ns since the pool was built. 0 for a thief.
     pub(crate) busy_since: AtomicU64,
-    /// What the worker is doing, for a watch.
+    /// The worker's activity, for a watch.
     pub(crate) activity: Activity,
 }
 
