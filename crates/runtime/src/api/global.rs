@@ -55,7 +55,7 @@ pub fn have_lenient_global_pool() {
     }
 }
 
-/// Returns the global pool. If there is none, builds it with the builder from `new`, or in a forked child like the
+/// Returns the global pool. If it does not exist, builds it with the builder from `new`, or in a forked child like the
 /// parent's.
 fn built_by(new: fn() -> ThreadPoolBuilder) -> &'static ThreadPool {
     let ours = of_process();

@@ -170,7 +170,7 @@ struct Coordinator<'a> {
     clock: Clock,
     mender: Mender,
     mended: Instant,
-    /// When the coordinator last read the nice value and the task group, and checked that the table is still in place.
+    /// The time of the last look at the nice value, the task group and the table, which must still be in place.
     weighed: Instant,
     /// The processor time that the program had used before it joined.
     before: Duration,
