@@ -68,7 +68,7 @@ impl ThreadPool {
     /// task. Any thread may call this, and each call replaces the limit of the call before.
     /// [`current_num_threads`](ThreadPool::current_num_threads) does not change. A worker that returns to a join or a
     /// scope for which it waits, or that has a part of a [broadcast](ThreadPool::broadcast), is awake until that is
-    /// done, and counts.
+    /// done, and counts towards the limit.
     ///
     /// # Errors
     /// If `most` is 0 or greater than the number of workers, or if the pool's policy leaves it to the operating

@@ -90,7 +90,7 @@ pub(crate) enum Popped {
 /// | `floor` | the owner, as `split` moves; a raider closes it | the owner, at every pop |
 /// | `limit` | any thread rings; the owner silences | the owner, at every push |
 /// | `slots` | the owner writes, a thief clears what it took; the owner moves them | thieves, after they have claimed |
-/// | `shown` | thieves, raiders, and the owner off its fast path | all |
+/// | `shown` | thieves, raiders, and the owner off its fast path | all threads |
 /// | `asked_at` | the first thief that rings, and the thread that answers | thieves |
 pub(crate) struct Deque<T> {
     own: CachePadded<Own<T>>,
@@ -129,7 +129,7 @@ impl<T> Deque<T> {
         }
     }
 
-    // The owner.
+    // Functions for the owner.
 
     /// Pushes a task and returns its index. If [`Deque::calls`] is true for the index, [`Deque::answer`] must follow.
     ///

@@ -41,7 +41,7 @@ pub(crate) fn roams() -> CoreSet {
 /// The thread's processor time counts as the program's, and the thread holds no core of the core table.
 ///
 /// # Errors
-/// If the system gives no thread.
+/// If the system cannot start a thread.
 pub fn spawn_thread(thread: Builder, body: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
     let starter = narrow();
     fork::spawn(thread, move || {

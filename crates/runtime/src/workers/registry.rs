@@ -72,7 +72,7 @@ pub(crate) struct Handlers {
 ///
 /// | field | written by | read by |
 /// |---|---|---|
-/// | `deque` | its own protocol | all |
+/// | `deque` | its own protocol | all threads |
 /// | `spawns` | the queue's own protocol | thieves |
 /// | `fifo` | the owner | the worker that runs one of its turns |
 /// | `placed` | any thread | the owner, thieves |
