@@ -66,9 +66,9 @@ impl ThreadPool {
 
     /// Limits the number of workers that are awake to `most`. Workers beyond the limit rest as soon as they have no
     /// task. Any thread may call this, and each call replaces the limit of the call before.
-    /// [`current_num_threads`](ThreadPool::current_num_threads) does not change. A worker that returns to a join or a
-    /// scope for which it waits, or that has a part of a [broadcast](ThreadPool::broadcast), is awake until that is
-    /// done, and counts towards the limit.
+    /// [`current_num_threads`](ThreadPool::current_num_threads) does not change. Two kinds of worker are awake until
+    /// they are done, and count towards the limit: a worker that returns to a join or a scope for which it waits, and
+    /// a worker that has a part of a [broadcast](ThreadPool::broadcast).
     ///
     /// # Errors
     /// If `most` is 0 or greater than the number of workers, or if the pool's policy leaves it to the operating
