@@ -1,9 +1,9 @@
-//! Tasks that all wait for each other, on as many workers: how long until they have met.
+//! Tasks that all wait for each other, on a pool with a worker for each: measures how long they take to meet.
 //!
 //! usage: cargo run --release -p comity --example barrier -- TASKS block|spin|yield
 //!
-//! Prints the milliseconds. With `COMITY_TABLE=off`, or beside another program, the same shows what sharing does to
-//! such tasks.
+//! Prints the milliseconds. Run the same command with `COMITY_TABLE=off`, or while another program runs, to see how
+//! sharing affects such tasks.
 
 use std::process::ExitCode;
 use std::sync::Barrier;

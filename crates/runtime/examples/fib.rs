@@ -1,7 +1,7 @@
-//! The n-th Fibonacci number by double recursion, without a cutoff: next to nothing but joins.
+//! The n-th Fibonacci number by double recursion, without a cutoff: almost nothing but joins.
 //!
 //! `cargo run --release -p comity --example fib -- join 40`, or with the worker passed along, `… -- worker 40`. The
-//! environment says by which policy (`COMITY_POLICY`); `… -- policies` lists them.
+//! environment variable `COMITY_POLICY` selects the policy; `… -- policies` lists all policies.
 
 use std::process::ExitCode;
 
@@ -15,7 +15,7 @@ fn by_join(n: u32) -> u64 {
     a + b
 }
 
-/// Each join is spared the way through the thread's local storage.
+/// Computes the number. Each join is spared the access to the thread's local storage.
 fn by_worker(worker: &Worker, n: u32) -> u64 {
     if n < 2 {
         return n.into();

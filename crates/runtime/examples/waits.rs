@@ -1,8 +1,9 @@
-//! Tasks that wait for each other while they keep their workers: a wavefront as in NAS's LU, or rows with barriers.
+//! Tasks that wait for each other while they keep their workers: a wavefront as in LU of NAS, or rows with barriers.
 //!
-//! Arguments: how they wait (`condvar`, `barrier`, `channel`, `spin`, `yield`), tasks, workers, steps, and microseconds
-//! of work for each of a step's 32 rows. Prints the seconds that all steps took. `TURNS` replaces the calibration of
-//! the work; with `turns` as the first argument the program prints that number and ends.
+//! Arguments: the way to wait (`condvar`, `barrier`, `channel`, `spin`, `yield`), tasks, workers, steps, and
+//! microseconds of work for each of a step's 32 rows. Prints the seconds that all steps took. The environment
+//! variable `TURNS` replaces the calibration of the work. With `turns` as the first argument, the program only prints
+//! that number.
 
 use std::env;
 use std::hint::{black_box, spin_loop};
@@ -14,7 +15,7 @@ use std::time::Instant;
 
 const ROWS: usize = 32;
 
-/// The rows that a task has done in this step, and how the next task learns of them.
+/// The rows that a task has done in this step, and the means by which the next task waits for them.
 struct Task {
     rows: Mutex<usize>,
     changed: Condvar,
@@ -65,7 +66,7 @@ fn work(turns: u64) {
     black_box((0..turns).fold(1u64, |x, _| black_box(x.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1))));
 }
 
-/// Turns of [`work`] that take so many microseconds.
+/// Returns the number of turns of [`work`] that take this many microseconds.
 fn turns_of(micros: u64) -> u64 {
     const SAMPLE: u64 = 10_000_000;
     let begin = Instant::now();

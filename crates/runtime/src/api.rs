@@ -1,5 +1,5 @@
-//! What users call: a pool, its builder, and the ways of giving it tasks. The free functions use the current worker's
-//! pool, or the global one.
+//! The interface for users: a pool, its builder, and the functions that give tasks to a pool. The free functions use
+//! the current worker's pool, or the global pool.
 
 pub(crate) mod broadcast;
 pub(crate) mod builder;

@@ -1,4 +1,4 @@
-//! Tasks that block, and threads that block for them: what an executor of futures is built on.
+//! Tasks that block, and threads that block for them: the base of an executor of futures.
 
 pub(crate) mod parker;
 pub(crate) mod runnable;

@@ -1,4 +1,4 @@
-//! Which cores a pool's workers have: which worker is awake on which core, and where each thread may run.
+//! The cores of a pool's workers: which worker is awake on which core, and where each thread may run.
 
 pub(crate) mod activation;
 pub(crate) mod candidate;

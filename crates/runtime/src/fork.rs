@@ -1,31 +1,31 @@
-//! Which of a line of forked processes this is, and what each of them has one of.
+//! The generation of this process in a line of forked processes, and values that each of them has one of.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crossbeam_utils::atomic::AtomicCell;
 
-/// Forks between this process and the one in which the first pool was built.
+/// The number of forks between the process in which the first pool was built and this process.
 static GENERATION: AtomicU64 = AtomicU64::new(0);
 
-/// Which of a line of forked processes this is. What was made under another number is of another process.
+/// Returns the generation of this process. A pool with another generation belongs to another process.
 pub(crate) fn generation() -> u64 {
     static WATCHED: AtomicBool = AtomicBool::new(false);
     if !WATCHED.load(Ordering::Relaxed) {
-        // Before the flag, lest a fork come between; two that come here at once are told of each fork twice, which is
-        // no harm.
+        // The hook is registered before the flag is set, so that no fork is missed. If two threads register it at
+        // once, each fork counts twice, which does no harm.
         comity_os::fork::call_in_children(count);
         WATCHED.store(true, Ordering::Relaxed);
     }
     GENERATION.load(Ordering::Relaxed)
 }
 
-/// Runs in each forked child, where locks may be held by threads that are not there.
+/// Runs in each forked child. Locks may be held there by threads that exist only in the parent.
 extern "C" fn count() {
     GENERATION.fetch_add(1, Ordering::Relaxed);
 }
 
-/// One value in each of a line of forked processes, never freed: for a `static`. A lock would not do: after a fork it
-/// may be held by a thread that is not there.
+/// A `static` with one value in each of a line of forked processes. The value is never freed. A lock would not do:
+/// after a fork, a thread that exists only in the parent may hold it.
 ///
 /// ```
 /// use std::sync::atomic::{AtomicU64, Ordering};
@@ -42,7 +42,7 @@ pub struct PerProcess<T: 'static>(AtomicCell<Option<Kept<T>>>);
 struct Kept<T: 'static>(&'static Made<T>);
 
 struct Made<T> {
-    /// As [`generation`] counts.
+    /// The generation of the process that made the value: see [`generation`].
     process: u64,
     value: T,
 }
@@ -72,13 +72,13 @@ impl<T: Sync> Default for PerProcess<T> {
 }
 
 impl<T: Sync> PerProcess<T> {
-    /// No value yet.
+    /// Returns a cell without a value.
     pub const fn new() -> PerProcess<T> {
         PerProcess(AtomicCell::new(None))
     }
 
-    /// This process's value, made at the first call from the one of the process that it was forked from. Of threads
-    /// that come here at once, each may make one, and all get the same.
+    /// Returns this process's value. The first call makes it from the value of the process from which this one was
+    /// forked. If several threads call this at once, each may make a value, and all get the same one.
     pub fn get(&self, make: impl FnOnce(Option<&'static T>) -> T) -> &'static T {
         let process = generation();
         let before = self.0.load();
@@ -95,7 +95,7 @@ impl<T: Sync> PerProcess<T> {
         }
     }
 
-    /// This process's value, if there is one.
+    /// Returns this process's value, if it has been made.
     pub(crate) fn existing(&self) -> Option<&'static T> {
         let process = generation();
         self.0.load().filter(|kept| kept.0.process == process).map(|kept| &kept.0.value)

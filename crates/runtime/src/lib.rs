@@ -1,8 +1,9 @@
 //! A work-stealing runtime for machines that several parallel programs share.
 //!
-//! Fork-join as rayon's users know it. A policy says what a worker does that has no task: one of the papers'
-//! ([`Policy`]), or `comity`, the default. This crate is the shell around it: threads, queues, latches and futexes. It
-//! decides nothing that a policy or the protocol decides, and knows no policy by its name.
+//! The interface is rayon's fork-join interface. A *policy* decides what a worker does when it has no task: the
+//! policy of one of the papers ([`Policy`]), or `comity`, the default. This crate provides threads, queues, latches
+//! and futexes, and carries out the decisions of the policy and of the protocol (`comity_protocol`). It refers to no
+//! policy by name.
 //!
 //! ```
 //! fn fib(n: u64) -> u64 {
@@ -24,15 +25,15 @@
 //! | `(0..n).into_par_iter().map(…).reduce(…)`, `sum()` | [`map_reduce`] |
 //! | `slice.par_chunks_mut(n)`, `par_iter_mut` | [`scope`], with a task for each of the slice's `chunks_mut` |
 //!
-//! Tasks that wait, and calls that block, are the crate `comity-flow`'s.
+//! The crate `comity-flow` provides tasks that wait, and calls that block.
 //!
-//! Outside of any pool the free functions use a global one, built at first use. [`ThreadPoolBuilder`] says what the
-//! environment chooses. A panic in a task reaches the caller that waits for it; [`join`] and [`scope`] say when, and
-//! which of several. A panic in a detached task ([`spawn`]) goes to the pool's panic handler; without one, the process
-//! aborts.
+//! Outside of any pool, the free functions use a global pool, which is built at first use. [`ThreadPoolBuilder`]
+//! lists the settings that the environment chooses. A panic in a task reaches the caller that waits for the task.
+//! [`join`] and [`scope`] say when, and which one if several tasks panic. A panic in a detached task ([`spawn`]) goes
+//! to the pool's panic handler. Without a panic handler, the process aborts.
 //!
-//! To read on: `workers/worker.rs` is a worker's loop, `workers/thief.rs` carries out a thief's actions,
-//! `raw/deque.rs` is the deque. The crate's `README.md` lists the folders and has the deque's proofs.
+//! Further reading: `workers/worker.rs` is a worker's loop, `workers/thief.rs` carries out a thief's actions, and
+//! `raw/deque.rs` is the deque. The crate's `README.md` lists the folders and proves the deque correct.
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods, clippy::print_stderr))]
 
@@ -61,14 +62,14 @@ pub use watching::counters::{Refusal, Refusals, WorkerCounters};
 pub use workers::registry::Worker;
 pub use workers::worker::Yield;
 
-/// What an executor is made of: for crates that run tasks which block on these workers, as `comity-flow` does. A
-/// program that only has such tasks needs nothing of it.
+/// Parts of an executor, for crates that run tasks that block on these workers, as `comity-flow` does. A program that
+/// only uses such tasks does not need this module.
 pub mod executor {
     pub use crate::blocking::parker::Parker;
     pub use crate::blocking::runnable::{BorrowedWaker, Resume, Runnable};
 }
 
-/// Items for the other crates of Comity. They are no part of this crate's interface: any version may change them.
+/// Items for the other crates of Comity. They are not part of this crate's interface: any version may change them.
 #[doc(hidden)]
 pub mod internal {
     pub use crate::api::builder::{default_num_threads, default_policy, lenient_builder};

@@ -1,4 +1,5 @@
-//! The unsafe parts: jobs as bare pointers, the deque that holds them, latches that outlive their waiters' frames.
+//! The unsafe parts: jobs as raw pointers, the deque that holds them, and latches that may outlive their waiters'
+//! frames.
 
 pub(crate) mod abort;
 pub(crate) mod deque;

@@ -1,5 +1,5 @@
-//! How a process's pools share the machine with other programs: one program per policy, and the coordinator that looks
-//! after its cores.
+//! Sharing of the machine with other programs: a process has one program per policy, and each program has a
+//! coordinator that manages its cores.
 
 pub(crate) mod coordinator;
 #[cfg(all(test, loom))]

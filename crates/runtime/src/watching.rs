@@ -1,4 +1,4 @@
-//! What can be seen of a pool from outside: counters, a report of which threads wait where, and a timeline.
+//! Views of a pool from outside: counters, a report of the threads that wait, and a timeline.
 
 pub(crate) mod activity;
 pub(crate) mod counters;

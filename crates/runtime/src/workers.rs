@@ -1,4 +1,4 @@
-//! A pool's workers: what they share, how each gets, runs and waits for tasks, and how it rests.
+//! A pool's workers: what they share, how each gets tasks, runs them and waits for them, and how it rests.
 
 pub(crate) mod acceleration;
 pub(crate) mod current;

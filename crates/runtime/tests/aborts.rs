@@ -1,4 +1,4 @@
-//! Panics that no caller could be told of: the process aborts, with a sentence. Each in a process of its own.
+//! Panics that no caller could receive: the process aborts with a message. Each test uses a separate process.
 #![cfg(not(loom))]
 
 #[path = "harness/child.rs"]
@@ -19,7 +19,7 @@ use watchdog::Watchdog;
 
 const SIGABRT: i32 = 6;
 
-/// Plays `role` under every policy, and passes what came of it to `check`.
+/// Plays `role` under every policy, and passes the child's output to `check`.
 fn play(test: &'static str, role: &str, workers: usize, check: impl Fn(&Output, &str)) {
     let watchdog = Watchdog::start(test);
     for policy in Policy::all() {
@@ -77,8 +77,8 @@ fn an_exit_handler_that_panics_aborts() {
     );
 }
 
-/// A payload may itself panic when it is dropped, and a scope drops all but the first. Whatever comes of that, an abort
-/// included, the scope must not end before its tasks have: they borrow what the caller is about to free.
+/// A payload may panic when it is dropped, and a scope drops all payloads but the first. Whatever happens then, even
+/// an abort, the scope must not end before its tasks: they borrow what the caller is about to free.
 #[test]
 fn a_payload_that_panics_when_dropped_does_not_end_a_scope_early() {
     const TEST: &str = "a_payload_that_panics_when_dropped_does_not_end_a_scope_early";
@@ -102,7 +102,7 @@ impl Drop for Bomb {
     }
 }
 
-/// One task has panicked and another runs still, when the body or a third task throws the bomb.
+/// Throws the bomb in the body or in a third task. By then, one task has panicked and another still runs.
 fn scope_with_a_bomb(in_body: bool) {
     let pool = ThreadPoolBuilder::new().build().unwrap();
     let ended = Arc::new(AtomicBool::new(false));
@@ -117,11 +117,11 @@ fn scope_with_a_bomb(in_body: bool) {
             });
             scope.spawn(move |_| {
                 second.fetch_add(1, Ordering::Release);
-                // Far longer than it takes to unwind: a scope that has not ended by then does wait.
+                // Much longer than unwinding takes: a scope that has not ended by then does wait.
                 for _ in 0..100 {
                     sleep(Duration::from_millis(1));
                     if seen.load(Ordering::Acquire) {
-                        // The scope's own memory is gone: returning from this task would write into it.
+                        // The scope's memory is gone: returning from this task would write into it.
                         eprintln!("{ENDED_EARLY}");
                         std::process::exit(1);
                     }
@@ -130,7 +130,7 @@ fn scope_with_a_bomb(in_body: bool) {
             while begun.load(Ordering::Acquire) < 2 {
                 std::thread::yield_now();
             }
-            // Nothing tells when the first panic has been noted; if it were not yet, the bomb would be kept.
+            // Nothing shows when the first panic has been recorded. Before that, the scope would keep the bomb.
             sleep(Duration::from_millis(20));
             if in_body {
                 panic_any(Bomb);
@@ -139,7 +139,7 @@ fn scope_with_a_bomb(in_body: bool) {
         })
     }));
     ended.store(true, Ordering::Release);
-    // It may hold the bomb.
+    // The outcome may hold the bomb.
     std::mem::forget(outcome);
     pool.shutdown();
 }

@@ -1,6 +1,6 @@
-//! Acceleration on threads: what is left of a thief's time slice goes to a poor worker that is off its core, and no
-//! mask stays narrow.
-// What it is about, Linux alone offers.
+//! Acceleration on threads: the rest of a thief's time slice goes to a poor worker that is off its core, and no mask
+//! stays narrow.
+// Only Linux offers what these tests are about.
 #![cfg(not(any(loom, comity_portable)))]
 
 #[path = "harness/child.rs"]
@@ -22,12 +22,12 @@ use hogs::beside_hogs;
 use wait::wait_until;
 use watchdog::Watchdog;
 
-/// Where the calling thread may run.
+/// Returns the cores on which the calling thread may run.
 fn here() -> CoreSet {
     affinity::of(ThreadId::current())
 }
 
-/// In a table of its own: a member that holds one core has no thief that is awake.
+/// Plays a role in a separate table: a member of a shared table that holds one core has no awake thief.
 fn play(role: &str) {
     let table = std::env::temp_dir().join(format!("comity-acceleration-{}-{role}", std::process::id()));
     let mut command = child::command(role);
@@ -45,7 +45,7 @@ fn counted(pool: &ThreadPool) -> WorkerCounters {
     WorkerCounters::total(&pool.counters())
 }
 
-/// A task without children, until `is_over`, which is asked by its worker.
+/// Runs a task without children until `is_over`, which the task's worker calls.
 fn one_task(pool: &ThreadPool, mut is_over: impl FnMut() -> bool + Send) {
     pool.install(|| {
         while !is_over() {
@@ -108,17 +108,17 @@ fn accelerates(policy: &str) {
     });
     let WorkerCounters { accelerations, refusals, .. } = counted(&pool);
     println!("{accelerations} accelerations, {refusals:?}, narrow at {} looks", narrow.into_inner());
-    // The first of two readings of a clock, each time.
+    // Each acceleration takes two readings of a clock, and the first counts as a refusal.
     assert!(refusals.of(Refusal::Running) > 0);
     assert_eq!(refusals.of(Refusal::Kernel), 0);
     for thread in threads {
         wait_until("the thread has the program's mask", || affinity::of(thread) == all);
     }
-    // A worker may be pulled while it looks.
+    // A worker may be pulled while it looks at its mask.
     wait_until("each sees it", || pool.broadcast(|_| here()) == [all; 2]);
 }
 
-/// Without a hypervisor `robinhood-s` does as `bws` does.
+/// Plays a policy whose thieves yield. Without a hypervisor, `robinhood-s` acts like `bws`.
 fn yields(policy: &str) {
     let watchdog = Watchdog::start("yields");
     let pool = pool(policy);
@@ -134,12 +134,12 @@ fn yields(policy: &str) {
     assert_eq!((accelerations, others.map(|refusal| refusals.of(refusal)).sum::<u64>()), (0, 0));
 }
 
-/// Its clock stands still, as that of a preempted one does.
+/// Plays a worker that is blocked: its clock stands still, like the clock of a preempted worker.
 fn blocked() {
     let watchdog = Watchdog::start("blocked");
     let pool = pool("robinhood");
     let (before, cycles) = pool.install(|| {
-        // The thief looks for a while before it rests; it is the watchdog, and does not.
+        // The other worker is the watchdog: it looks for tasks and does not rest.
         let (before, mut cycles) = (counted(&pool), 0);
         while counted(&pool).refusals.of(Refusal::Blocked) < before.refusals.of(Refusal::Blocked) + 100 {
             watchdog.step("it sleeps");
@@ -148,20 +148,20 @@ fn blocked() {
         }
         (before, cycles + 1)
     });
-    // Between two sleeps it may have been preempted.
+    // The worker may have been preempted between two sleeps.
     let accelerations = counted(&pool).accelerations - before.accelerations;
     assert!(accelerations <= cycles, "{accelerations} accelerations of one that ran {cycles} times");
 }
 
 fn bound() {
     let watchdog = Watchdog::start("bound");
-    // The next core may be of another node.
+    // The next core may belong to another node.
     let pool = pool("robinhood-u");
     let cores: Vec<CoreSet> = here().iter().map(|core| [core].into_iter().collect()).collect();
-    // Worker by worker on a core of its own.
+    // Each worker is bound to another core.
     let bound = pool.broadcast(|context| affinity::confine(ThreadId::current(), cores[context.index()]));
     assert_eq!(bound, [true; 2]);
-    // Before they were bound one may have accelerated the other; what the thief did first is over once it is refused.
+    // A worker may have accelerated the other before they were bound. That is over once the thief is refused.
     let mut before = None;
     beside_hogs(|| {
         one_task(&pool, || {

@@ -1,6 +1,6 @@
-//! Where the threads of a program run beside another. Tasks, and what they start, are where the program wants them;
-//! and a mask that the program or an administrator sets wins.
-// What it is about, Linux alone offers.
+//! The affinity of a program's threads while another program runs. Tasks, and what they start, run where the program
+//! wants them. A mask that the program or an administrator sets wins.
+// Only Linux offers what these tests are about.
 #![cfg(not(any(loom, comity_portable)))]
 
 #[path = "harness/child.rs"]
@@ -41,7 +41,7 @@ use watchdog::Watchdog;
 /// The policies that share cores.
 const POLICIES: [&str; 4] = ["comity", "dws", "a-steal", "equipartition"];
 
-/// Where the calling thread may run.
+/// Returns the cores on which the calling thread may run.
 fn here() -> CoreSet {
     affinity::of(ThreadId::current())
 }
@@ -58,7 +58,7 @@ fn two_cores() -> bool {
     enough
 }
 
-/// A table that no other test uses, in a folder of its own.
+/// A table that no other test uses, in a separate folder.
 struct Table(PathBuf);
 
 impl Table {
@@ -123,7 +123,7 @@ fn a_thread_that_waits_beside_the_workers_has_its_own_mask_again() {
 #[test]
 fn a_cpuset_that_changes_is_followed_and_is_no_wish() {
     if two_cores() {
-        // One that leads threads, and one that binds them.
+        // The first policy leads threads to cores, and the second one binds them.
         for policy in ["comity", "dws"] {
             Table::new(&format!("cpuset-{policy}")).play("cpuset", policy);
         }
@@ -146,8 +146,8 @@ fn children_have_no_lock_no_descriptor_and_the_programs_own_mask() {
     }
 }
 
-/// A program starts a child that outlives it. The child says what it has; and the program is reaped although the child
-/// lives.
+/// Checks a program that starts a child that outlives it. The child reports its state. The program is reaped although
+/// the child lives.
 fn a_child_is_free(way: &str, moment: &str, policy: &str) {
     let table = Table::new(&format!("child-{way}-{moment}-{policy}"));
     let (parent, child) = UnixStream::pair().unwrap();
@@ -155,34 +155,34 @@ fn a_child_is_free(way: &str, moment: &str, policy: &str) {
     program.stdin(Stdio::from(OwnedFd::from(child)));
     let mut running = program.stdout(Stdio::null()).spawn().unwrap();
     let (id, mut said) = (running.id(), String::new());
-    // Its end of the socket, so that only the child has one.
+    // Closes this end of the socket, so that only the child has it.
     drop(program);
     BufReader::new(&parent).read_line(&mut said).unwrap();
     let expected = format!("all {} descriptors 0 right true\n", here().len());
     assert_eq!(said, expected, "{way}, {moment}, {policy}");
-    // It ended when its child had begun, without a farewell.
+    // The program ended when its child had begun, without dropping anything.
     running.wait().unwrap();
     let entry = || {
         let snapshot = Snapshot::take(&Location::At(table.path())).unwrap()?;
         snapshot.programs.iter().find(|program| program.pid == id).map(|program| program.life)
     };
     wait_until("no process keeps the dead program's lock", || entry().is_none_or(|life| life == Life::Dead));
-    // The child is there until now.
+    // The child lives until now.
     (&parent).write_all(b"end\n").unwrap();
     let mut rest = String::new();
     BufReader::new(&parent).read_line(&mut rest).unwrap();
     assert_eq!(rest, "ends\n", "{way}, {moment}, {policy}");
 }
 
-/// What a child leaves in its folder.
+/// The file that a child leaves in its folder.
 const REPORTED: &str = "reported";
 
-/// What a child does: says what it has, on the socket that is its standard input, and waits to be let go.
+/// Plays a child: reports its state on the socket that is its standard input, and waits until it is told to end.
 fn report(works: impl FnOnce() -> bool) {
     let table = std::env::var_os("COMITY_TABLE").map(|path| fs::canonicalize(path).unwrap()).unwrap();
     let open = fs::read_dir("/proc/self/fd").unwrap().filter_map(|entry| fs::read_link(entry.ok()?.path()).ok());
     let descriptors = open.filter(|path| *path == table).count();
-    // A pool of its own has a place in the table.
+    // A pool of the child has a place in the table.
     let right = works();
     let mut socket = stdin();
     fs::write(REPORTED, "").unwrap();
@@ -193,7 +193,7 @@ fn report(works: impl FnOnce() -> bool) {
     let _ = socket.write_all(b"ends\n");
 }
 
-/// Standard input, which is a socket.
+/// Returns standard input, which is a socket.
 fn stdin() -> fs::File {
     fs::File::from(std::io::stdin().as_fd().try_clone_to_owned().unwrap())
 }
@@ -203,13 +203,13 @@ fn stdin() -> fs::File {
 fn child() {
     let Some(role) = child::role() else { return };
     match role.as_str() {
-        // They know how far they are, and their parent does not.
+        // These roles have a watchdog, because they know their progress and their parent does not.
         "tasks" => tasks(&Watchdog::start("tasks")),
         "pin" => pins(&Watchdog::start("pin")),
         "caller" => calls(&Watchdog::start("caller")),
         "cpuset" => cpusets(&Watchdog::start("cpuset")),
         "report" => {
-            // One of `posix_spawn` is let go by its parent, a moment later.
+            // The parent corrects the mask of a child of `posix_spawn` a moment later.
             wait_until("it roams", || here().len().to_string() == std::env::var("COMITY_TEST_ALL").unwrap());
             report(|| true);
         }
@@ -220,8 +220,8 @@ fn child() {
     }
 }
 
-/// A neighbour comes and goes, so workers retire, are recalled and lose their cores in the middle of tasks. Those that
-/// are confined then start threads and processes.
+/// Computes while a neighbour requests and releases cores. So workers retire, are recalled and lose their cores in
+/// the middle of tasks. Confined workers then start threads and processes.
 fn tasks(watchdog: &Watchdog) {
     let all = here();
     let last: CoreSet = all.iter().last().into_iter().collect();
@@ -231,7 +231,7 @@ fn tasks(watchdog: &Watchdog) {
         let _ = ended.recv();
         here()
     });
-    // The kernel counts in hundredths of a second which of two threads began first.
+    // The kernel records start times in hundredths of a second, so the pause shows which of two threads began first.
     std::thread::sleep(Duration::from_millis(50));
     let neighbour = Neighbour::start();
     let pool = ThreadPoolBuilder::new().num_threads(2 * all.len()).build().unwrap();
@@ -257,7 +257,7 @@ fn tasks(watchdog: &Watchdog) {
     };
     let inherited = || started.lock().unwrap().iter().filter(|(_, mask, ..)| *mask != all).count();
     let mut turns = 0u32;
-    // Where others want the cores too, a worker that is confined seldom has its turn before the others have done all.
+    // While others also want the cores, a confined worker seldom has its turn before the others have done all tasks.
     while inherited() < if turns < 100 { 10 } else { 2 } {
         watchdog.step(format!("turn {turns}"));
         for _ in 0..200 {
@@ -280,14 +280,14 @@ fn tasks(watchdog: &Watchdog) {
     assert_eq!(bound.join().unwrap(), last, "one that had bound itself before stays there");
 }
 
-/// The cores that the table says this program may use.
+/// Returns the cores that this program may use according to the table.
 fn in_the_table() -> Option<CoreSet> {
     let snapshot = Snapshot::take(&Location::from_environment().unwrap()).unwrap()?;
     let own = snapshot.programs.iter().find(|program| program.pid == std::process::id() && program.program != 1)?;
     Some(own.may_use)
 }
 
-/// Works until `condition` holds.
+/// Computes until `condition` is true.
 fn work_until(pool: &ThreadPool, sentence: &str, condition: impl Fn() -> bool) {
     wait_until(sentence, || {
         assert_eq!(pool.install(|| fib(18)), 2584);
@@ -299,7 +299,7 @@ fn shared_pool() -> (Neighbour, ThreadPool) {
     let neighbour = Neighbour::start();
     let pool = ThreadPoolBuilder::new().num_threads(4).build().unwrap();
     work_until(&pool, "the program is in the table", || in_the_table() == Some(here()));
-    // Long enough for several quanta beside the neighbour.
+    // Long enough for several quanta together with the neighbour.
     (0..50).for_each(|_| assert_eq!(pool.install(|| fib(22)), 17_711));
     (neighbour, pool)
 }
@@ -308,7 +308,7 @@ fn pins(watchdog: &Watchdog) {
     let all = here();
     let (neighbour, pool) = shared_pool();
     let last: CoreSet = all.iter().last().into_iter().collect();
-    // A mask that the policy itself has just put a thread on would say nothing of the program's.
+    // A mask under which the policy itself has just put a thread would not show the program's wish.
     neighbour.desire(0);
     work_until(&pool, "alone, all threads roam", || pool.broadcast(|_| here()) == [all; 4]);
     pool.broadcast(|_| pin(last));
@@ -326,7 +326,7 @@ fn pins(watchdog: &Watchdog) {
     work_until(&pool, "the table hears that it roams", || in_the_table() == Some(all));
 }
 
-/// A thread that is no worker hands in tasks from a core that the neighbour may hold.
+/// Calls the pool from a thread that is not a worker, on a core that the neighbour may hold.
 fn calls(watchdog: &Watchdog) {
     let all = here();
     let (_neighbour, pool) = shared_pool();
@@ -337,7 +337,7 @@ fn calls(watchdog: &Watchdog) {
         for core in all.iter() {
             let one: CoreSet = [core].into_iter().collect();
             pin(one);
-            // The program's own wish: all cores, or this one.
+            // The program's wish is either all cores, or this core.
             let own = if turn % 2 == 0 { all } else { one };
             pin(own);
             let seen = pool.install(|| (fib(20), affinity::of(me)).1);
@@ -361,7 +361,7 @@ fn cpusets(watchdog: &Watchdog) {
         println!("skipped: no cpuset can be made here");
         return;
     };
-    // The second time none of the threads is where it was put for the first time.
+    // The second time, no thread is where it was put the first time.
     for core in all.iter().chain(all.iter()) {
         watchdog.step(format!("core {core}"));
         let one: CoreSet = [core].into_iter().collect();
@@ -379,7 +379,7 @@ fn cpusets(watchdog: &Watchdog) {
     }
 }
 
-/// This program, beside a neighbour, starts a child in that way at that moment, and ends without a farewell.
+/// Starts a child in that way at that moment, while a neighbour runs, and ends the program at once.
 fn start_a_child(way: &str, moment: &str) {
     let (_neighbour, pool) = shared_pool();
     let confines = std::env::var("COMITY_POLICY").is_ok_and(|policy| policy == "dws");
@@ -392,19 +392,19 @@ fn start_a_child(way: &str, moment: &str) {
             forked::end_at_once();
         }
         "exec" => {
-            // With a closure to run before, the standard library forks.
+            // If a command has a closure to run before the `exec`, the standard library forks.
             let mut command = again();
             let command = forked::with_a_fork(&mut command);
             drop(command.spawn().unwrap());
         }
         "spawn" => {
             drop(again().spawn().unwrap());
-            // It lets the child go, all threads of it.
+            // The program corrects the masks of all threads of the child.
             wait_until("the child has reported", || Path::new(REPORTED).exists());
         }
         other => panic!("no way {other}"),
     };
-    // Where threads are confined, one that is.
+    // If the policy confines threads, waits until this thread is confined.
     let wait_for_it = || {
         while confines && here().len() > 1 {
             assert_eq!(fib(18), 2584);
@@ -437,7 +437,7 @@ fn start_a_child(way: &str, moment: &str) {
     forked::end_at_once();
 }
 
-/// This test program again, as one that reports.
+/// Returns a command that runs this test program again, as a child that reports.
 fn again() -> Command {
     let mut command = child::command("report");
     command.stdin(Stdio::inherit()).stdout(Stdio::null());

@@ -1,4 +1,4 @@
-//! What chooses from outside, and the global pool: each in a process of its own.
+//! Settings from the environment, and the global pool. Each test uses separate processes.
 #![cfg(not(loom))]
 
 #[path = "harness/child.rs"]
@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use comity::{BuildError, Policy, ThreadPoolBuilder};
 use watchdog::Watchdog;
 
-/// What a child prints on a line of its own, after this mark.
+/// The mark in front of a child's answer, which has its own line.
 const ANSWER: &str = "ANSWER ";
 
 /// Plays `role` with these variables set, and returns the child's answer.
@@ -97,7 +97,7 @@ fn the_builder_has_the_last_word() {
     }
 }
 
-/// The first use of the global pool panics with the sentence.
+/// Checks that the first use of the global pool panics with the sentence.
 #[track_caller]
 fn assert_panics(name: &str, value: &str, sentence: &str) {
     let mut command = child::command("join in the global pool");
@@ -139,7 +139,7 @@ fn bad_choices_from_outside_are_refused_with_a_sentence() {
 fn more_workers_than_the_process_can_have_threads_are_refused_before_any_starts() {
     let _watchdog = Watchdog::start("more_workers_than_the_process_can_have_threads_are_refused_before_any_starts");
     let answered = with_few_threads("too many threads", |_| (), answer);
-    // Another limit may be lower still.
+    // Another limit may be lower than this one.
     let limit = if answered.contains("ulimit") {
         "5000 threads that RLIMIT_NPROC (ulimit -u) allows; ask for fewer"
     } else {
@@ -149,7 +149,7 @@ fn more_workers_than_the_process_can_have_threads_are_refused_before_any_starts(
     assert!(answered.starts_with(&sentence) && answered.ends_with("or raise it"), "{answered}");
 }
 
-/// The drop-in for rayon-core asks for it, in a program that may use `comity` too.
+/// The drop-in for rayon-core builds a lenient pool, in a program that may use `comity` too.
 #[test]
 fn a_pool_is_lenient_only_for_who_asks() {
     let _watchdog = Watchdog::start("a_pool_is_lenient_only_for_who_asks");
@@ -194,7 +194,7 @@ fn a_global_pool_of_too_many_workers_is_refused_with_a_sentence() {
     }
 }
 
-/// What comes of a child of a user that may have 5000 threads.
+/// Runs a child of a user that may have 5000 threads, and returns what `run` returns.
 fn with_few_threads<R>(role: &str, change: impl FnOnce(&mut Command), run: impl FnOnce(Command) -> R) -> R {
     let usual = child::command(role);
     static CHILDREN: AtomicU32 = AtomicU32::new(0);
@@ -203,8 +203,8 @@ fn with_few_threads<R>(role: &str, change: impl FnOnce(&mut Command), run: impl 
     fs::create_dir_all(&folder).unwrap();
     fs::set_permissions(&folder, fs::Permissions::from_mode(0o755)).unwrap();
     let program = folder.join("program");
-    // Written by another process: a child that another test forks meanwhile would have the file open, and it could not
-    // be executed.
+    // Another process copies the file. Otherwise a child that another test forks meanwhile would have the file open,
+    // and the file could not be executed.
     assert!(Command::new("cp").arg("-p").arg(usual.get_program()).arg(&program).status().unwrap().success());
     let mut command = Command::new("prlimit");
     command.arg("--nproc=5000").arg(&program).args(usual.get_args());
@@ -217,7 +217,7 @@ fn with_few_threads<R>(role: &str, change: impl FnOnce(&mut Command), run: impl 
     command.env("COMITY_TABLE", "off");
     change(&mut command);
     if fs::metadata("/proc/self").unwrap().uid() == 0 {
-        // Root is bound by no such limit.
+        // The limit does not apply to root.
         command.uid(54_321).gid(54_321).current_dir("/");
     }
     let outcome = run(command);
@@ -235,7 +235,7 @@ fn the_global_pool_is_built_once() {
     assert_eq!(ask("threads that want the global pool before they run", &variables), "true and 2 workers");
 }
 
-/// With little address space left, some workers get a thread and some do not.
+/// Leaves little address space, so that some workers get a thread and others do not.
 #[test]
 fn workers_that_have_started_end_when_a_later_one_gets_no_thread() {
     let _watchdog = Watchdog::start("workers_that_have_started_end_when_a_later_one_gets_no_thread");

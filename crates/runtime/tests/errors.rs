@@ -1,9 +1,9 @@
-//! What the public error types promise to all who handle errors.
+//! The traits of the public error types.
 #![cfg(not(loom))]
 
 use std::error::Error;
 
-/// Compiles for what can be boxed, sent and asked by `?`.
+/// Compiles for an error that can be boxed, sent to other threads and used with `?`.
 fn is_an_error<E: Error + Send + Sync + 'static>() {}
 
 #[test]

@@ -1,5 +1,5 @@
-//! What a forked child finds of its parent's pools.
-// What it is about, Linux alone offers.
+//! Pools of a parent, as a forked child finds them.
+// Only Linux offers what these tests are about.
 #![cfg(not(any(loom, comity_portable)))]
 
 #[path = "harness/child.rs"]
@@ -28,7 +28,7 @@ use forked::in_a_fork;
 use neighbour::Neighbour;
 use watchdog::Watchdog;
 
-/// Uses a MiB of stack per level.
+/// Uses one MiB of stack per level.
 fn deep(levels: u32) -> u32 {
     let frame = std::hint::black_box([1u8; 1 << 20]);
     if levels == 0 { 0 } else { deep(levels - 1) + u32::from(frame[levels as usize]) }
@@ -56,7 +56,7 @@ fn a_forked_child_has_a_global_pool_of_its_own() {
     }
 }
 
-/// Plays a role in a process with a core table of its own.
+/// Plays a role in a process with a separate core table.
 fn with_a_table(role: &str, policy: &str) {
     let table = std::env::temp_dir().join(format!("comity-{role}-{}", std::process::id()));
     let mut command = child::command(role);
@@ -74,7 +74,8 @@ fn a_child_that_is_forked_while_another_thread_asks_for_nodes_of_cores_can_ask_t
     assert!(output.status.success(), "{}", child::stderr(&output));
 }
 
-/// Two children of one parent would else count as one program with one share, and each as alone.
+/// Checks the numbers of two children of one parent. With the same number, they would count as one program with one
+/// share, and each would take itself for alone.
 #[test]
 fn forked_siblings_are_different_programs() {
     let watchdog = Watchdog::start("forked_siblings_are_different_programs");
@@ -93,12 +94,12 @@ fn what_a_confined_worker_starts_is_not_confined() {
     with_a_table("confined", "dws");
 }
 
-/// How many cores the calling thread may use.
+/// Returns the number of cores that the calling thread may use.
 fn allowed() -> usize {
     comity_os::affinity::of(ThreadId::current()).len()
 }
 
-/// The number by which the core table knows this process, once it is there.
+/// Returns the number of this process in the core table, once it is there.
 fn number_in_the_table() -> u64 {
     let table = Location::from_environment().unwrap();
     loop {
@@ -115,7 +116,7 @@ fn number_in_the_table() -> u64 {
 fn child() {
     let Some(role) = child::role() else { return };
     let build = || ThreadPoolBuilder::new().num_threads(3).build_global();
-    // What a grandchild asks for is as in a child. The parent's pools are told apart from those that hang.
+    // A grandchild expects the same as a child. The parent's pools must refuse calls, and not hang.
     let pool = ThreadPoolBuilder::new().num_threads(2).build().unwrap();
     let uses_it = || {
         let inherited = comity::current_num_threads() == 3 && comity::current_thread_index().is_none();
@@ -214,8 +215,8 @@ fn child() {
         }
         "with handles" => {
             build().unwrap();
-            // The parent's handles do nothing in the child, which has new threads that may have the names of the
-            // parent's.
+            // The parent's handles do nothing in the child. The child's new threads may have the identifiers of the
+            // parent's threads.
             assert!(in_a_fork(move || {
                 let own = ThreadPoolBuilder::new().num_threads(2).build().unwrap();
                 let refused = catch_unwind(AssertUnwindSafe(|| pool.in_place_scope(|scope| scope.spawn(|_| ()))));
@@ -233,7 +234,7 @@ fn child() {
     }
 }
 
-/// The parent's pools are as they were.
+/// True if the parent's pools still work.
 fn uses_the_parents(pool: &comity::ThreadPool) -> bool {
     pool.install(|| fib(20)) == 6765 && fib(20) == 6765
 }

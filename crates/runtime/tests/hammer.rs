@@ -1,12 +1,12 @@
-//! Everything that a pool offers, over and over, under every policy; and joins beside a thief that never rests. The
-//! results are checked, most of them by data that nothing protects but the runtime's own hand-overs.
+//! Every function of a pool, again and again, under every policy; and joins with a thief that never rests. The
+//! results are checked, most of them through data that only the runtime's own hand-overs protect.
 //!
-//! `COMITY_HAMMER_SECS` says for how long in all, `COMITY_HAMMER_JOINS` how many joins. For long runs:
+//! `COMITY_HAMMER_SECS` is the total time in seconds, and `COMITY_HAMMER_JOINS` the number of joins. For long runs:
 //! `COMITY_HAMMER_SECS=600 COMITY_HAMMER_JOINS=1000000000 cargo test --release -p comity --test hammer`.
 //!
 //! `checks/tsan.sh` runs the first test under ThreadSanitizer, with `--cfg tsan`. The standard library is not
 //! instrumented there, so what its channels and condition variables order looks unordered. Therefore nothing here
-//! waits by them: the main thread looks at a counter.
+//! waits on them: the main thread polls a counter.
 #![cfg(not(loom))]
 
 #[path = "harness/quicksort.rs"]
@@ -24,10 +24,10 @@ use quicksort::quicksort;
 
 const WORKERS: usize = 4;
 
-/// How long one program may take: it tells a hang from a slow machine.
+/// The maximum time of one program: it tells a hang from a slow machine.
 const LIMIT: Duration = Duration::from_secs(120);
 
-/// The number that an environment variable asks for.
+/// Returns the number that an environment variable asks for.
 fn asked_for(variable: &str, default: u64) -> u64 {
     match std::env::var(variable) {
         Ok(text) => text.parse().unwrap_or_else(|_| panic!("{variable} is a whole number, not {text:?}")),
@@ -39,7 +39,7 @@ fn pool(policy: Policy, workers: usize) -> ThreadPool {
     ThreadPoolBuilder::new().num_threads(workers).policy(policy).build().expect("a pool starts")
 }
 
-/// Waits until `condition` holds.
+/// Waits until `condition` is true.
 fn wait_until(what: &str, condition: impl Fn() -> bool) {
     let began = Instant::now();
     while !condition() {
@@ -48,7 +48,7 @@ fn wait_until(what: &str, condition: impl Fn() -> bool) {
     }
 }
 
-/// Two pools, so that each program can be at home in one and call into the other.
+/// Two pools, so that each program can run in one and call into the other.
 struct Pools {
     home: ThreadPool,
     other: ThreadPool,
@@ -80,7 +80,7 @@ fn every_program_gives_the_right_answer_under_every_policy() {
         let other = pool(policies[(nth + 1) % policies.len()], 2);
         let pools = Arc::new(Pools { home: pool(*policy, WORKERS), other });
         let (began, mut runs) = (Instant::now(), 0);
-        // Every program at least once, however slow the machine.
+        // Every program runs at least once, even on a slow machine.
         while runs < PROGRAMS.len() || began.elapsed() < slice {
             let (name, program) = PROGRAMS[runs % PROGRAMS.len()];
             run(&format!("{name} under {policy}"), &pools, program);
@@ -94,7 +94,8 @@ fn every_program_gives_the_right_answer_under_every_policy() {
     }
 }
 
-/// Runs a program at home and waits for it. One that fails panics in a detached task: the pool aborts.
+/// Runs a program in the home pool and waits for it. A program that fails panics in a detached task, which aborts the
+/// process.
 fn run(what: &str, pools: &Arc<Pools>, program: Program) {
     static DONE: AtomicUsize = AtomicUsize::new(0);
     let before = DONE.load(Ordering::Relaxed);
@@ -107,7 +108,8 @@ fn run(what: &str, pools: &Arc<Pools>, program: Program) {
     wait_until(what, || DONE.load(Ordering::Acquire) > before);
 }
 
-/// How many joins the `n`th Fibonacci number takes if nothing is cut off: one less than the number after it.
+/// Returns the number of joins that the `n`th Fibonacci number takes without a cutoff: one less than the next
+/// Fibonacci number.
 fn joins_of_fib(n: u32) -> u64 {
     if n < 2 {
         return 0;
@@ -116,7 +118,7 @@ fn joins_of_fib(n: u32) -> u64 {
     a + b + 1
 }
 
-/// The same with the worker passed along.
+/// Returns the same number as [`joins_of_fib`], with the worker passed along.
 fn joins_of_fib_on(worker: &Worker, n: u32) -> u64 {
     if n < 2 {
         return 0;
@@ -127,7 +129,7 @@ fn joins_of_fib_on(worker: &Worker, n: u32) -> u64 {
 }
 
 fn sorts() {
-    // Numbers that do not repeat and are in no order.
+    // The numbers do not repeat, and are in no order.
     let mut values: Vec<u64> = (1..=3000).map(|n| n * 7919 % 20_011).collect();
     let mut expected = values.clone();
     expected.sort_unstable();
@@ -135,7 +137,7 @@ fn sorts() {
     assert!(values == expected, "unsorted");
 }
 
-/// As many joins inside of each other.
+/// Runs `joins` joins inside of each other.
 fn deep(joins: u64) -> u64 {
     if joins == 0 {
         return 0;
@@ -207,12 +209,13 @@ fn spawned_tasks() {
             left.fetch_sub(1, Ordering::Release);
         });
     }
-    // The other workers take them: this one does not serve its pool.
+    // Other workers take the tasks: this worker does not serve its pool.
     wait_until("spawned tasks", || left.load(Ordering::Acquire) == 0);
     assert_eq!(sum.load(Ordering::Relaxed), 10 * (1..=50).sum::<u64>() + 50);
 }
 
-/// One of those among which a parcel goes around. Nothing orders what is in it but that each unblocks the next.
+/// A station among which a parcel goes around. Its content is ordered only because each station unblocks the next
+/// one.
 struct Station {
     stations: Arc<OnceLock<Vec<Weak<Runnable<Station>>>>>,
     nth: usize,
@@ -223,7 +226,7 @@ struct Station {
 impl Resume for Station {
     fn resume(this: &Arc<Runnable<Station>>) {
         let parcel = this.parcel.swap(std::ptr::null_mut(), Ordering::Relaxed);
-        // SAFETY: there is one parcel, and it is where the last station has left it.
+        // SAFETY: there is one parcel, and it is where the last station left it.
         let mut parcel = unsafe { Box::from_raw(parcel) };
         parcel.push(this.nth);
         if parcel.len() == 500 {
@@ -291,7 +294,7 @@ fn calls_between_pools(pools: &Pools) {
 
 fn panics() {
     struct Planned(Vec<u64>);
-    /// Without the message that `panic!` prints.
+    /// Panics without the message that `panic!` prints.
     fn fail(with: u64) {
         joins_of_fib(6);
         resume_unwind(Box::new(Planned(vec![with; 3])));
@@ -320,7 +323,7 @@ fn panics() {
     }
 }
 
-/// Pools that end as soon as they have begun, with a thread that waits and without.
+/// Runs pools that end as soon as they have begun, with and without a thread that waits for the end.
 fn short_pools(pools: &Pools) {
     for round in 0..4 {
         let ran = Arc::new(AtomicUsize::new(0));
@@ -341,8 +344,8 @@ fn short_pools(pools: &Pools) {
     }
 }
 
-/// Under a policy with thieves that never rest, so that they ask all the time; in trees small enough to be stolen in
-/// bits.
+/// Uses a policy whose thieves never rest, so that they ask all the time, and trees that are small enough to be
+/// stolen in parts.
 #[test]
 fn joins_are_right_beside_a_thief_that_steals_as_often_as_it_can() {
     let joins = asked_for("COMITY_HAMMER_JOINS", 10_000_000);
@@ -351,10 +354,10 @@ fn joins_are_right_beside_a_thief_that_steals_as_often_as_it_can() {
     let trees = [(10, 88), (14, 609), (18, 4180), (12, 232), (16, 1596)];
     let mut done = 0;
     let steals = || WorkerCounters::total(&pool.counters()).steals;
-    // On a busy machine the thief may get no core for as long as the joins take.
+    // On a busy machine, the thief may get no core while the joins run.
     while done < joins || steals() == 0 {
         assert!(done < joins || began.elapsed() < Duration::from_secs(120), "there was no thief");
-        // What one call does, a fraction of a second long.
+        // The number of joins of one call, which takes a fraction of a second.
         let some = joins.saturating_sub(done).clamp(1_000_000, 5_000_000);
         done += pool.install(|| {
             comity::on_worker(|worker| {

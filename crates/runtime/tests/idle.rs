@@ -1,4 +1,4 @@
-//! Workers without work use no CPU. One test, alone in its process: others would be measured too.
+//! Workers without work use no CPU. The test is alone in its process, because other tests would be measured too.
 #![cfg(not(loom))]
 
 #[path = "harness/threads.rs"]
@@ -22,7 +22,7 @@ use watchdog::Watchdog;
 const IDLE_FOR: Duration = Duration::from_secs(2);
 const BESIDE_A_LONG_TASK: Duration = Duration::from_secs(1);
 
-/// A pool with threads that can be told from all others.
+/// A pool whose threads can be told from all other threads.
 struct Subject {
     what: String,
     threads: BTreeSet<u32>,
@@ -44,17 +44,17 @@ impl Subject {
         Subject { what: format!("{policy} with {workers} workers"), threads, pool }
     }
 
-    /// Ticks of CPU time, of 10 ms on most machines, by thread.
+    /// The ticks of CPU time of each thread. A tick is 10 ms on most machines.
     fn ticks(&self) -> Vec<u64> {
         self.threads.iter().map(|thread| ticks(*thread)).collect()
     }
 
-    /// How many threads have used CPU since then.
+    /// The number of threads that have used CPU since `ticks` were read.
     fn active_since(&self, ticks: &[u64]) -> usize {
         self.ticks().iter().zip(ticks).filter(|(now, before)| now != before).count()
     }
 
-    /// How many threads run, or wait for a core, at this moment.
+    /// The number of threads that run, or wait for a core, at this moment.
     fn runnable(&self) -> usize {
         self.threads.iter().filter(|thread| fields(**thread)[0] != "S").count()
     }
@@ -76,7 +76,7 @@ impl Subject {
     }
 }
 
-/// What the kernel says of a thread of this process, from its state on: the fields behind its name.
+/// Returns the fields of a thread's `stat` file after its name, from the state on.
 fn fields(thread: u32) -> Vec<String> {
     let stat = std::fs::read_to_string(format!("/proc/self/task/{thread}/stat")).expect("a process sees its threads");
     let (_, fields) = stat.rsplit_once(')').expect("the name stands in brackets");
@@ -85,11 +85,11 @@ fn fields(thread: u32) -> Vec<String> {
 
 fn ticks(thread: u32) -> u64 {
     let fields = fields(thread);
-    // utime and stime, fields 14 and 15 of the whole line, of which the state is the third.
+    // These are utime and stime, fields 14 and 15 of the whole line, in which the state is field 3.
     fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap()
 }
 
-/// Waits until in all of a series of looks at most `awake` threads of each are not asleep.
+/// Waits until, in a series of looks, at most `awake` threads of each subject are not asleep.
 fn settle(subjects: &[Subject], awake: usize) {
     let mut quiet = 0;
     wait_until("workers without work go to rest", || {
@@ -107,7 +107,7 @@ fn assert_idle(subjects: &[Subject]) {
     }
 }
 
-/// Keeps one worker of each busy, and returns how many others used CPU meanwhile.
+/// Keeps one worker of the subject busy, and returns how many other workers used CPU meanwhile.
 fn active_beside_a_long_task(subject: Subject, awake: usize) -> usize {
     let subjects = [subject];
     let quit = Arc::new(AtomicBool::new(false));
@@ -162,7 +162,7 @@ fn workers_without_work_use_no_cpu() {
     watchdog.step("comity beside a long task");
     let comity = Subject::new("comity".parse().unwrap(), 8);
     assert_eq!(active_beside_a_long_task(comity, 0), 0, "workers that used CPU beside a long task");
-    // The letter of BWS §4: one worker, the watchdog, stays awake while another is busy.
+    // BWS §4 requires this: one worker, the watchdog, stays awake while another is busy.
     watchdog.step("bws beside a long task");
     let bws = Subject::new("bws".parse().unwrap(), 8);
     let active = active_beside_a_long_task(bws, 1);

@@ -1,6 +1,5 @@
-//! Fifo scopes and spawns, scopes in place, spawned broadcasts, yields, adopted threads and threads of the program's
-//! own making, under every policy. The stock crate's own tests (`checks/rayon.sh`) ask for more, under one policy at a
-//! time.
+//! Fifo scopes and spawns, scopes in place, spawned broadcasts, yields, adopted threads and threads that the program
+//! creates, under every policy. The stock crate's tests (`checks/rayon.sh`) check more, under one policy at a time.
 #![cfg(not(loom))]
 
 #[path = "harness/grid.rs"]
@@ -61,7 +60,7 @@ fn breadth_first_takes_the_oldest() {
     });
 }
 
-/// Every task runs once, wherever it was spawned, and none is left when the scope ends.
+/// Checks that every task runs once, wherever it was spawned, and before the scope ends.
 #[test]
 fn fifo_scopes_and_scopes_in_place_run_every_task_once() {
     on_every_pool("fifo_scopes_and_scopes_in_place_run_every_task_once", WORKERS, |pool| {
@@ -76,7 +75,7 @@ fn fifo_scopes_and_scopes_in_place_run_every_task_once() {
             scope.spawn_broadcast(|scope, _| scope.spawn_fifo(|_| count()));
         });
         assert_eq!(ran.swap(0, Ordering::Relaxed), 1000 + pool.current_num_threads());
-        // The body is on this thread, which is no worker: it may block for what a task does.
+        // The body runs on this thread, which is not a worker: it may block until a task has done something.
         let (said, heard) = channel();
         pool.in_place_scope(|scope| {
             scope.spawn(move |_| said.send(comity::current_thread_index()).unwrap());
@@ -128,7 +127,7 @@ fn a_yield_runs_what_is_queued() {
             assert_eq!((heard.try_iter().count(), comity::current_thread_has_pending_tasks()), (1, Some(false)));
         });
     });
-    // A worker that only yields gets on with what lies at others, joins' halves included.
+    // A worker that only yields makes progress with tasks of other workers, including halves of joins.
     on_every_pool("a_yield_takes_from_others", &[2], |pool| {
         let ran = AtomicUsize::new(0);
         pool.scope(|scope| {
@@ -151,7 +150,7 @@ fn a_yield_runs_what_is_queued() {
 #[test]
 fn a_thread_that_was_adopted_is_worker_0() {
     under_every_policy("a_thread_that_was_adopted_is_worker_0", WORKERS, |policy, workers| {
-        // A thread of its own, because it stays a worker.
+        // A separate thread, because it stays a worker.
         std::thread::spawn(move || {
             let started = std::sync::Arc::new(Mutex::new(Vec::new()));
             let handled = std::sync::Arc::clone(&started);
@@ -174,8 +173,8 @@ fn a_thread_that_was_adopted_is_worker_0() {
     });
 }
 
-/// The handle may go while an adopted thread is in the middle of a scope. Other workers may have taken tasks of it in
-/// a batch by then; and the thread remains a worker.
+/// Drops the handle while an adopted thread is in the middle of a scope. Other workers may have taken a batch of its
+/// tasks by then. The thread stays a worker.
 #[test]
 #[cfg_attr(comity_portable, ignore = "it asks Linux for the processor time of its thread")]
 fn an_adopted_thread_outlives_its_pool() {
@@ -205,7 +204,7 @@ fn an_adopted_thread_outlives_its_pool() {
             }
             assert_eq!(comity::join(|| 1, || 2), (1, 2));
 
-            // It waits without using its core.
+            // The thread waits without using its core.
             let other = ThreadPoolBuilder::new().num_threads(1).policy(policy).build().unwrap();
             let me = comity_os::cpu_clock::ThreadId::current();
             let before = me.cpu_time().unwrap();

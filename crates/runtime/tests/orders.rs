@@ -1,5 +1,5 @@
-//! What a program is asked from outside, and from inside: how much it counts, how many cores it uses, and to rest.
-// What it is about, Linux alone offers.
+//! Settings of a running program, from outside and from inside: its weight, its number of cores, and pauses.
+// Only Linux offers what these tests are about.
 #![cfg(not(any(loom, comity_portable)))]
 
 #[path = "harness/child.rs"]
@@ -25,7 +25,7 @@ use watchdog::Watchdog;
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// Each role is played in a process of its own, which has a table of its own.
+/// Plays a role in a separate process with a separate table.
 fn play(role: &str, settings: &[(&str, &str)]) {
     let path: PathBuf = std::env::temp_dir().join(format!("comity-orders-{role}-{}", std::process::id()));
     let mut command = child::command(role);
@@ -78,19 +78,19 @@ fn no_more_workers_are_awake_than_the_program_has_told_the_pool() {
     }
 }
 
-// The roles.
+// The roles of the children.
 
 fn location() -> Location {
     Location::from_environment().unwrap()
 }
 
-/// This process in the table.
+/// Returns this process's entry in the table.
 fn own() -> Option<Program> {
     let programs = Snapshot::take(&location()).unwrap()?.programs;
     programs.into_iter().find(|program| program.pid == std::process::id() && program.requests.is_some())
 }
 
-/// Waits until this process is in the table and stands so.
+/// Waits until this process is in the table and `stands` is true for its entry.
 fn wait_until_own(what: &str, stands: impl Fn(&Program) -> bool) {
     wait_until(what, || own().is_some_and(|own| stands(&own)));
 }
@@ -104,7 +104,7 @@ fn policies_with_coordinator() -> impl Iterator<Item = Policy> {
     Policy::all().filter(Policy::shares_cores)
 }
 
-/// The program rests: its pools are closed, and no worker is in the middle of a task.
+/// Pauses the program and waits until its pools are closed, and no worker is in the middle of a task.
 fn ask_to_rest() {
     static MARK: AtomicU32 = AtomicU32::new(1000);
     let mark = MARK.fetch_add(1, SeqCst);
@@ -113,7 +113,7 @@ fn ask_to_rest() {
     wait_until_own("no worker is in the middle of a task", |own| own.awake == 0);
 }
 
-/// A pool, and how many tasks it has done.
+/// A pool, and the number of tasks that it has done.
 struct Subject {
     pool: ThreadPool,
     done: Arc<AtomicU64>,
@@ -126,7 +126,7 @@ impl Subject {
         Subject { pool, done: Arc::default(), given: 0 }
     }
 
-    /// A task from outside that forks, and one that spawns another.
+    /// Gives the pool a task from outside that forks, and one that spawns another task.
     fn give(&mut self) {
         for spawns in [false, true] {
             let done = Arc::clone(&self.done);
@@ -164,7 +164,7 @@ impl Subject {
         wait_until(what, || self.all_done());
     }
 
-    /// Has it rest. Whatever comes then, nothing is begun.
+    /// Makes the program rest, and checks that it begins no task that is given to it then.
     #[track_caller]
     fn rests(&mut self) {
         ask_to_rest();
@@ -180,7 +180,7 @@ impl Subject {
     }
 }
 
-/// Sets it when this is dropped.
+/// Sets the flag when this is dropped.
 struct OnDrop<'a>(&'a AtomicBool);
 
 impl Drop for OnDrop<'_> {
@@ -189,7 +189,7 @@ impl Drop for OnDrop<'_> {
     }
 }
 
-/// Does something while the pool runs one task, which forks again and again. `action` is given how often it did.
+/// Calls `action` while the pool runs one task, which forks again and again. `action` gets the number of these turns.
 fn while_it_computes(pool: &ThreadPool, action: impl FnOnce(&AtomicU64)) {
     let (end, turns) = (AtomicBool::new(false), AtomicU64::new(0));
     std::thread::scope(|scope| {
@@ -201,21 +201,21 @@ fn while_it_computes(pool: &ThreadPool, action: impl FnOnce(&AtomicU64)) {
                 }
             });
         });
-        // Also after a panic, which would wait for the task otherwise.
+        // The flag is also set after a panic. Otherwise the scope would wait for the task.
         let _end = OnDrop(&end);
         action(&turns);
     });
 }
 
-/// Does something while a pool of so many workers computes, under the default policy.
+/// Calls `action` while a pool of `workers` workers computes, under the default policy.
 fn while_a_pool_computes(workers: usize, action: impl FnOnce()) {
     let pool = ThreadPoolBuilder::new().num_threads(workers).build().unwrap();
     while_it_computes(&pool, |_| action());
     pool.shutdown();
 }
 
-/// Under every policy that shares cores: while it computes, while it waits for tasks from outside, and when the lease
-/// runs out.
+/// Pauses under every policy that shares cores: while the program computes, while it waits for tasks from outside,
+/// and until the pause expires.
 fn rest() {
     let watchdog = Watchdog::start("rest");
     for policy in policies_with_coordinator() {
@@ -251,7 +251,7 @@ fn rest() {
     }
 }
 
-/// It is dormant: its coordinator has nothing to look after.
+/// Pauses a dormant program, whose coordinator has nothing to do.
 fn rest_without_work() {
     let watchdog = Watchdog::start("rest without work");
     for policy in policies_with_coordinator() {
@@ -287,12 +287,12 @@ fn end() {
         subject.give();
         subject.give_until_it_takes_part();
         subject.rests();
-        // What is spawned keeps the pool running: it ends after the rest.
+        // Spawned tasks keep the pool running: it ends after the pause.
         let (done, given) = (Arc::clone(&subject.done), subject.given);
         drop(subject);
         ask(&[Request::Resume]);
         wait_until("all was done", || done.load(SeqCst) == given);
-        // One without tasks ends at once, and the next pool is asked nothing.
+        // A pool without tasks ends at once, and the next pool is not paused.
         let mut subject = Subject::new(policy);
         subject.give_until_it_takes_part();
         subject.does_all("all is done");
@@ -325,7 +325,7 @@ fn follow_nice() {
         let process = std::process::id().to_string();
         let renice = std::process::Command::new("renice").args(["-n", "19", "-p", &process]).output().unwrap();
         assert!(renice.status.success(), "{renice:?}");
-        // Under `nice -n 19` it counts no less.
+        // A process that already has `nice -n 19` gets no lower weight.
         wait_until_own("it counts less", |own| own.weight < before || before == 1);
     });
 }
@@ -339,7 +339,7 @@ impl Random {
     }
 }
 
-/// `COMITY_SEED` says where it begins.
+/// Changes a program's settings at random. `COMITY_SEED` is the seed.
 fn resize() {
     let watchdog = Watchdog::start("resize");
     let seed = std::env::var("COMITY_SEED").map_or(1, |text| text.parse().unwrap());
@@ -380,7 +380,7 @@ fn resize() {
                 }
             }
             watchdog.step(format!("{policy}: the rest"));
-            // Under a lower one the task that lasts would leave none to the others.
+            // With a lower limit, the task that lasts would leave no worker to the others.
             subject.pool.set_active_threads(4).unwrap();
             let _left = request(&location(), &program, &[Request::Resume, Request::Cores(None)]);
             wait_until("no task is lost", || done.load(SeqCst) == given);
@@ -397,14 +397,14 @@ fn capped() {
     pool.shutdown();
     while_a_pool_computes(4, || {
         wait_until_own("it desires one core", |own| own.desire == 1 && own.held.len() <= 1);
-        // From outside another number may be said.
+        // A request from outside may set another number.
         ask(&[Request::Cores(Some(2))]);
         let most = u32::try_from(comity_os::cores::usable().get().min(2)).unwrap();
         wait_until_own("it desires so many", |own| own.desire == most);
     });
 }
 
-/// Tasks from outside, none of which forks: so no worker comes back to frames of its own.
+/// Uses tasks from outside that do not fork, so that no worker returns to frames of its own.
 fn active() {
     let watchdog = Watchdog::start("active");
     for policy in policies_with_coordinator() {
@@ -416,7 +416,7 @@ fn active() {
         }
         for most in [2, 1, 3] {
             pool.set_active_threads(most).unwrap();
-            // Until those have rested that were awake.
+            // Lets the workers rest that were awake.
             pool.install(|| ());
             let (running, highest, done) = (AtomicUsize::new(0), AtomicUsize::new(0), AtomicUsize::new(0));
             let settled = AtomicBool::new(false);
@@ -437,11 +437,11 @@ fn active() {
                 }
             });
             assert_eq!(done.load(SeqCst), 400);
-            // The one that waits for the scope may come back beside them.
+            // The worker that waits for the scope may return and run together with them.
             assert!(highest.load(SeqCst) <= most + 1, "{policy}: {} of {most}", highest.load(SeqCst));
         }
         pool.set_active_threads(4).unwrap();
-        // All four are needed at once.
+        // All four workers are needed at the same time.
         let together = std::sync::Barrier::new(4);
         if Sharing::of(&policy).is_some_and(|(sharing, _)| sharing.plain_alone) {
             pool.broadcast(|_| _ = together.wait());

@@ -1,5 +1,5 @@
-//! A task that panics, in every position, under every policy. The panic arrives where it is documented to, everything
-//! else has run, everything was dropped once, and the pool goes on.
+//! Tasks that panic, in every position, under every policy. The panic arrives where the documentation says,
+//! everything else runs, everything is dropped once, and the pool continues to work.
 #![cfg(not(loom))]
 
 #[path = "harness/census.rs"]
@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use census::{Census, Planned, caught, panic_as_planned, silence_planned_panics};
 use comity::{ThreadPool, ThreadPoolBuilder};
 
-/// What one test uses on one pool.
+/// The things that one test uses on one pool.
 struct Stage<'a> {
     pool: &'a ThreadPool,
     workers: usize,
@@ -25,7 +25,7 @@ struct Stage<'a> {
 }
 
 impl Stage<'_> {
-    /// A task that holds an item and is counted when it runs.
+    /// Returns a task that holds an item and counts its run.
     fn works(&self) -> impl FnOnce() + Send + '_ {
         let item = self.census.item();
         move || {
@@ -34,7 +34,7 @@ impl Stage<'_> {
         }
     }
 
-    /// Such a task, which then panics.
+    /// Returns a task that holds an item, counts its run, and then panics.
     fn panics(&self, name: usize) -> impl FnOnce() + Send + '_ {
         let item = self.census.item();
         move || {
@@ -49,7 +49,7 @@ impl Stage<'_> {
     }
 }
 
-/// Runs `check` on every pool; afterwards all items are gone and the pool works.
+/// Runs `check` on every pool. Afterwards all items must be gone, and the pool must work.
 fn everywhere(test: &'static str, check: impl Fn(&Stage<'_>)) {
     silence_planned_panics();
     grid::on_every_pool(test, &[1, 2, 8], |pool| {
@@ -123,7 +123,7 @@ fn a_panic_in_a_stolen_right_half_comes_out() {
             };
             let (left, right) = (half(left_panics, 1), half(right_panics, 2));
             let (stolen, left_ended) = (&stolen, &AtomicBool::new(false));
-            // A stolen right half that outlives a left one which panics at once.
+            // If the left half panics at once, the stolen right half outlives it.
             let outlive = left_panics;
             let left = move || {
                 let ended = SetOnDrop(left_ended);
@@ -160,7 +160,7 @@ fn nested_joins_run_every_leaf_and_the_leftmost_panic_wins() {
             return if panics(leaves.start) { stage.panics(leaves.start)() } else { stage.works()() };
         }
         let middle = leaves.start + leaves.len() / 2;
-        // The trait object is not `Sync`; what each half needs of it is the answer for its leaves.
+        // The trait object is not `Sync`. Each half only needs the answers for its leaves.
         let answers: Vec<bool> = leaves.clone().map(panics).collect();
         let (start, answer) = (leaves.start, |leaf: usize, start: usize| answers[leaf - start]);
         let half = |leaves| halve(stage, leaves, &|leaf| answer(leaf, start));
@@ -213,7 +213,8 @@ fn a_panic_in_a_task_of_a_scope_comes_out_once_the_others_have_ended() {
     });
 }
 
-/// On one worker tasks follow each other. On two, the body holds one worker, so the other runs both tasks in turn.
+/// Checks which panic is first. One worker runs the tasks one after the other. With two workers, the body holds one,
+/// so the other runs both tasks in turn.
 #[test]
 fn of_several_panics_in_a_scope_the_first_comes_out() {
     everywhere("of_several_panics_in_a_scope_the_first_comes_out", |stage| {
@@ -246,7 +247,7 @@ fn of_several_panics_in_a_scope_the_first_comes_out() {
     });
 }
 
-/// A scope drops all panics but the first, and dropping one may run tasks that panic in the same scope.
+/// Checks that a scope drops all panics but the first, even if a drop runs tasks that panic in the same scope.
 #[test]
 fn a_payload_may_use_the_pool_when_it_is_dropped() {
     struct Busybody;
@@ -272,7 +273,7 @@ fn a_payload_may_use_the_pool_when_it_is_dropped() {
             })
         }));
         let payload = outcome.expect_err("it should have panicked");
-        // On one worker the body's panic is the first.
+        // On one worker, the body's panic is the first.
         assert!(payload.is::<Planned>() || stage.workers > 1);
         stage.assert_ran(9);
     });
@@ -285,7 +286,7 @@ fn a_panic_in_install_comes_out_wherever_it_was_called() {
         assert_eq!(caught(|| stage.pool.install(stage.panics(1))), 1);
         assert_eq!(caught(|| stage.pool.install(|| stage.pool.install(stage.panics(2)))), 2);
         assert_eq!(caught(|| other.install(|| stage.pool.install(stage.panics(3)))), 3);
-        // Caught where it passes through, the other pool's worker goes on.
+        // The panic is caught in the other pool, whose worker continues.
         assert_eq!(other.install(|| caught(|| stage.pool.install(stage.panics(4)))), 4);
         stage.assert_ran(4);
         assert_usable(&other);
@@ -331,7 +332,7 @@ fn a_panic_in_the_body_of_for_range_comes_out() {
         });
         assert_eq!(name, 16);
         stage.assert_ran(64);
-        // Each panic is one block's, however many there are.
+        // Each panic belongs to one block, for any number of panics.
         let name = caught(|| {
             stage.pool.install(|| comity::for_range(0..1_000, 1, |part| stage.panics(part.start)()));
         });
@@ -343,7 +344,7 @@ fn a_panic_in_the_body_of_for_range_comes_out() {
 #[test]
 fn map_reduce_map_and_reduce() {
     everywhere("map_reduce_map_and_reduce", |stage| {
-        // A block's value is counted, and so is what comes of two.
+        // The value of a block is counted, and so is the combination of two values.
         let sum = |panics: &(dyn Fn(usize) -> bool + Sync)| {
             let reduce = |_left: (usize, _), right: (usize, _)| {
                 if panics(64 + right.0) {
@@ -365,10 +366,10 @@ fn map_reduce_map_and_reduce() {
         stage.assert_ran(64);
         assert_eq!(caught(|| sum(&|name| name < 64)), 0);
         stage.assert_ran(2 * 64);
-        // The last block is combined once, as the right one, and nothing else goes by its name before that.
+        // The last block is combined once, as the right one, and no other value has its name before that.
         assert_eq!(caught(|| sum(&|name| name == 64 + 63)), 64 + 63);
         stage.assert_ran(3 * 64);
-        // Which one wins of several depends on who combined what first.
+        // If several reductions panic, the winner depends on the order of the combinations.
         let name = caught(|| sum(&|name| name > 64));
         assert!(name > 64, "{name}");
         stage.assert_ran(4 * 64);

@@ -1,4 +1,4 @@
-//! Pools are born, live and end: builder, handlers, drop and shutdown, pools within pools.
+//! The life of pools: builder, handlers, drop and shutdown, and pools within pools.
 #![cfg(not(loom))]
 
 #[path = "harness/grid.rs"]
@@ -34,7 +34,7 @@ fn threads_are_named_by_their_index() {
     assert_eq!(names(&pool.unwrap()), ["mill, wheel 0", "mill, wheel 1"]);
 }
 
-/// Ends with a crash if the stack is smaller: the default is 2 MiB.
+/// Crashes if the stack is smaller: the default is 2 MiB.
 #[test]
 fn the_stack_is_as_large_as_asked_for() {
     #[inline(never)]
@@ -91,7 +91,7 @@ fn a_thread_that_the_system_does_not_give_is_an_error() {
 #[test]
 fn a_thread_name_that_panics_leaves_no_thread_behind() {
     let _watchdog = Watchdog::start("a_thread_name_that_panics_leaves_no_thread_behind");
-    // Held by the handler, and so by every thread of the pool.
+    // The handler holds the token, and so does every thread of the pool.
     let token = Arc::new(());
     let held = Arc::clone(&token);
     let name = |index| if index == 3 { panic!("no name for worker 3") } else { format!("unnamed-{index}") };
@@ -114,7 +114,7 @@ fn drop_ends_all_threads() {
     });
 }
 
-/// Tasks that are spawned, and that those spawn, while the handle goes.
+/// Spawns tasks that spawn tasks, while the pool's handle is dropped.
 fn spawn_a_tree(spawn: &dyn Fn(Box<dyn FnOnce() + Send>), ran: &Arc<AtomicUsize>) {
     for _ in 0..20 {
         let ran = Arc::clone(ran);
@@ -179,7 +179,7 @@ fn a_pool_dropped_last_by_its_own_worker_ends() {
             spawn_a_tree(&|task| inner.spawn(task), &ran_inner);
             assert!(inner.current_thread_index().is_some());
             drop(inner);
-            // The pool without a handle still serves the task that it is in.
+            // A pool without a handle still serves the task that it runs.
             let (a, b) = comity::join(|| 20, || 22);
             assert_eq!((a + b, comity::broadcast(|_| 1).len()), (42, current_num_threads()));
             spawn_a_tree(&|task| comity::spawn(task), &ran_inner);
@@ -210,7 +210,7 @@ fn a_worker_cannot_shut_its_own_pool_down() {
     wait_until("the pool ends all the same", || threads::named("stuck-").is_empty());
 }
 
-/// Each half of each level is installed into the other pool, which may have workers that wait in this one.
+/// Installs each half of each level into the other pool. That pool may have workers that wait in this one.
 fn descend(here: &ThreadPool, there: &ThreadPool, depth: u32) -> u64 {
     assert!(here.current_thread_index().is_some() && there.current_thread_index().is_none());
     if depth == 0 {
@@ -228,7 +228,7 @@ fn pools_that_install_into_each_other_do_not_deadlock() {
     let watchdog = Watchdog::start("pools_that_install_into_each_other_do_not_deadlock");
     let policies: Vec<Policy> = Policy::all().collect();
     for (nth, policy) in policies.iter().enumerate() {
-        // With itself, and with the next of the catalog.
+        // The policy is combined with itself, and with the next policy of the catalog.
         for other in [*policy, policies[(nth + 1) % policies.len()]] {
             for (workers, others) in [(1, 1), (2, 1), (2, 3)] {
                 watchdog.step(format!("{policy} with {workers} and {other} with {others} workers"));

@@ -1,6 +1,6 @@
-//! All pools of a process are one program: one place in the table and one coordinator, begun when there is something
-//! to share.
-// What it is about, Linux alone offers.
+//! All pools of a process are one program, with one place in the table and one coordinator. The program begins when
+//! there is something to share.
+// Only Linux offers what these tests are about.
 #![cfg(not(any(loom, comity_portable)))]
 
 #[path = "harness/child.rs"]
@@ -46,8 +46,8 @@ fn build() -> ThreadPool {
     ThreadPoolBuilder::new().num_threads(2).build().unwrap()
 }
 
-/// Each role is played in a process of its own, with a table of its own, beside `members`, which leave once it has
-/// found the table full. Returns what it said.
+/// Plays a role in a separate process with a separate table, which also has `members`. They leave once the process
+/// has found the table full. Returns what the process printed.
 fn play(role: &str, members: usize) -> String {
     let watchdog = Watchdog::start("a process with many pools");
     watchdog.step(role);
@@ -129,7 +129,7 @@ fn child() {
             });
             pools.into_iter().for_each(ThreadPool::shutdown);
             assert_eq!((coordinators(), places(&location)), (0, 0), "the last pool's end is the program's");
-            // Another pool is another program.
+            // Another pool begins another program.
             let pool = build();
             assert_eq!(pool.install(|| fib(18)), 2584);
             pool.shutdown();
@@ -157,7 +157,7 @@ fn child() {
     }
 }
 
-/// Has tasks end also where an assertion fails: the scope waits for them.
+/// Ends the tasks also if an assertion fails, because the scope waits for them.
 struct Ends<'a>(&'a [AtomicBool]);
 
 impl Drop for Ends<'_> {
@@ -166,7 +166,7 @@ impl Drop for Ends<'_> {
     }
 }
 
-/// Two pools of one program: one steals and ends, the other has one worker, which has no victim.
+/// Runs two pools of one program: one steals and ends, the other has only one worker, which has no victim.
 fn thieves(location: &Location) {
     if cores::usable().get() < 2 {
         println!("skipped: this takes two cores");
@@ -204,7 +204,7 @@ fn thieves(location: &Location) {
             done
         });
         wait_until("the table shows steals", || published().is_some_and(|done| done.steals > 0));
-        // A pool takes part once it has been handed a task. The program lasts from one pool to the next.
+        // A pool takes part once it has been given a task. The program lasts from one pool to the next.
         working.install(|| ());
         let works = scope.spawn(|| {
             working.install(|| {
@@ -218,7 +218,7 @@ fn thieves(location: &Location) {
         begins.recv().unwrap();
         steals_on.store(false, Ordering::Relaxed);
         let done = steals.join().unwrap();
-        // The next look counts after the pool has ended, and has published all when one more is seen.
+        // The next look counts after the pool has ended. Once another look is seen, all counts have been published.
         for _ in 0..2 {
             let cpu = || program().and_then(|program| program.cpu);
             let before = cpu();
@@ -236,7 +236,7 @@ fn thieves(location: &Location) {
     });
 }
 
-/// Pools under two policies are two members of the table, as the pools of two copies of this crate are.
+/// Runs pools under two policies. They are two members of the table, like the pools of two copies of this crate.
 fn members(location: &Location) {
     let pools = ["comity", "comity:lend_us=400"]
         .map(|policy| ThreadPoolBuilder::new().num_threads(2).policy(policy.parse().unwrap()).build().unwrap());
@@ -252,7 +252,7 @@ fn members(location: &Location) {
                 })
             });
         }
-        // A member counts the time of the other's workers for as long as the other has not published it.
+        // A member counts the time of the other member's workers until the other has published it.
         let is_published_once = || {
             let programs = Snapshot::take(location).unwrap().map_or(Vec::new(), |table| table.programs);
             let used: Vec<Duration> = programs.iter().filter_map(|program| program.cpu).collect();

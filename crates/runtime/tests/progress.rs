@@ -1,10 +1,10 @@
-//! A worker that is busy for long stops no other: every task that waits is found by some worker. And the counters say
-//! what was done.
+//! A worker that is busy for long stops no other worker: every task that waits is found by some worker. The counters
+//! show what was done.
 //!
-//! Here tasks wait for each other by spinning, which a program should not do. If a task stays where it is, the test
-//! hangs, and the watchdog makes that a failure. Beside a program of the same table that computes all the time, `dws`
-//! needs minutes: a task that is waited for so gets a worker after a hundred looks of the coordinator (Claim 3 in the
-//! README of `comity-protocol`). So each of these tests has a process and a core table of its own.
+//! The tasks here wait for each other by spinning, which a program should not do. If a task stays where it is, the
+//! test hangs, and the watchdog makes that a failure. If another program of the same table computes all the time,
+//! `dws` needs minutes: a task for which others spin gets a worker after a hundred looks of the coordinator (Claim 3
+//! in the README of `comity-protocol`). So each of these tests has a separate process and core table.
 #![cfg(not(loom))]
 
 #[path = "harness/grid.rs"]
@@ -25,7 +25,7 @@ use comity::{Policy, ThreadPool, ThreadPoolBuilder, WorkerCounters};
 use grid::{under_every_policy, under_policies, wakes_all_workers};
 use own_table::in_own_table;
 
-/// Under every policy that lets all workers spin at a time; for the others see
+/// Calls `check` under every policy that lets all workers spin at the same time. For the other policies, see
 /// `workers_without_a_core_come_when_needed`.
 fn on_every_pool(test: &'static str, workers: &[usize], check: impl Fn(&ThreadPool)) {
     under_each(test, workers, |policy, workers| {
@@ -35,22 +35,22 @@ fn on_every_pool(test: &'static str, workers: &[usize], check: impl Fn(&ThreadPo
     });
 }
 
-/// The same, where the check makes the pools.
+/// Calls `check` like [`on_every_pool`], but `check` creates the pools.
 fn under_each(test: &'static str, workers: &[usize], check: impl Fn(Policy, usize)) {
     in_own_table(test, || under_policies(test, workers, wakes_all_workers, check));
 }
 
-/// Repeated, because a worker that looks for tasks anyway hides a wake-up that is missing.
+/// The number of repetitions. A worker that looks for tasks anyway hides a missing wake-up.
 const ROUNDS: usize = 30;
 
-/// Spins without ever giving the core away.
+/// Spins without ever yielding the core.
 fn hold_until(flag: &AtomicBool) {
     while !flag.load(Ordering::Acquire) {
         std::hint::spin_loop();
     }
 }
 
-/// Now and then, lets all thieves go to rest before the next round.
+/// Lets all thieves go to rest before every tenth round.
 fn rest(round: usize) {
     if round.is_multiple_of(10) {
         std::thread::sleep(Duration::from_millis(3));
@@ -79,8 +79,8 @@ fn the_right_half_of_a_long_join_is_stolen() {
     });
 }
 
-/// Two long leaves that hold on to their worker until both run, anywhere under cheap joins. The joins' owner is in one
-/// of them and pushes no more: a thief must come by the other one all the same.
+/// Runs two long leaves, anywhere under cheap joins, which keep their workers until both run. The owner of the joins
+/// is in one of them and pushes no more, so a thief must find the other leaf anyway.
 #[test]
 fn two_long_leaves_run_at_once_wherever_they_lie() {
     fn descend(depth: u32, first: u32, leaf: &(dyn Fn(u32) + Sync)) {
@@ -112,7 +112,7 @@ fn two_long_leaves_run_at_once_wherever_they_lie() {
     });
 }
 
-/// The long task does not push while the others look for work: they have gone to rest when it does.
+/// Checks a long task that does not push while other workers look for work: they have gone to rest when it pushes.
 #[test]
 fn a_task_pushed_late_in_a_long_one_is_stolen() {
     on_every_pool("a_task_pushed_late_in_a_long_one_is_stolen", &[2, 8], |pool| {
@@ -147,7 +147,7 @@ fn a_scope_task_may_wait_for_one_that_it_spawned() {
     });
 }
 
-/// As many tasks as workers, none of which ends before all have begun: no worker may stay asleep.
+/// Runs one task for each worker. No task ends before all have begun, so no worker may stay asleep.
 #[test]
 fn all_workers_come_together() {
     on_every_pool("all_workers_come_together", &[2, 3, 8], |pool| {
@@ -161,12 +161,12 @@ fn all_workers_come_together() {
                     std::thread::yield_now();
                 }
             };
-            // From within, from one worker's deque.
+            // The tasks come from within, from one worker's queue.
             pool.scope(|scope| (0..workers).for_each(|_| scope.spawn(move |_| meet(begun))));
-            // In a loop's blocks, beside another task.
+            // The tasks are the blocks of a loop, while another task runs.
             let in_blocks = AtomicUsize::new(0);
             pool.join(|| comity::for_range(0..workers, 1, |_| meet(&in_blocks)), || ());
-            // From outside, through the injector.
+            // The tasks come from outside, through the injector.
             for _ in 0..workers {
                 let spawned = Arc::clone(spawned);
                 pool.spawn(move || meet(&spawned));
@@ -197,13 +197,14 @@ fn a_task_from_outside_is_found_beside_a_long_one() {
     });
 }
 
-/// Two tasks that need two workers.
+/// Runs two tasks that need two workers.
 fn meet() {
     let other_ran = AtomicBool::new(false);
     comity::join(|| hold_until(&other_ran), || other_ran.store(true, Ordering::Release));
 }
 
-/// A worker may find work before it has ever looked for any. The others must come for what that work pushes.
+/// Checks a worker that finds work before it has ever looked for work. Other workers must come for what that work
+/// pushes.
 #[test]
 fn a_broadcast_that_awaits_a_new_worker_is_shared_like_other_work() {
     const TEST: &str = "a_broadcast_that_awaits_a_new_worker_is_shared_like_other_work";
@@ -242,7 +243,7 @@ fn a_start_handlers_task_is_shared_like_other_work() {
     });
 }
 
-/// With fewer cores than workers: a worker that blocks, or that spins for long, is no reason why a task does not begin.
+/// Runs more workers than cores: a task must begin even if another worker blocks, or spins for long.
 #[test]
 fn workers_without_a_core_come_when_needed() {
     const TEST: &str = "workers_without_a_core_come_when_needed";
@@ -306,7 +307,8 @@ fn counters_add_up() {
         if workers == 1 {
             assert_eq!((last[0].steal_attempts, last[0].steals), (0, 0), "there is no worker to steal from");
         }
-        // The spell that is under way is not in them yet; a broadcast that meets a resting worker ends its spell.
+        // The spell that is under way is not counted yet. A broadcast that reaches a resting worker ends the worker's
+        // spell.
         let covered = (0..100).any(|_| {
             std::thread::sleep(Duration::from_millis(1));
             pool.broadcast(|_| ());
@@ -318,7 +320,7 @@ fn counters_add_up() {
     });
 }
 
-/// A push cannot count on a barrier of others there.
+/// Repeats all tests without `membarrier`, where a push cannot rely on a barrier of another thread.
 #[test]
 #[cfg_attr(comity_portable, ignore = "of Linux")]
 fn all_of_this_holds_without_membarrier() {

@@ -1,9 +1,9 @@
-//! What becomes of masks when anything happens while thieves pull a worker. Panics, forks, children, stops, the ends
-//! of pools and of the program, a kernel that refuses, cpusets that change, and a single core.
+//! Masks of threads when something happens while thieves pull a worker: panics, forks, children, stops, the ends of
+//! pools and of the program, a kernel that refuses, cpusets that change, and a single core.
 //!
-//! `COMITY_PULLS` says how many events there are, 150 unless set, and `COMITY_PULLS_SEED` which. For long runs:
-//! `COMITY_PULLS=10000 cargo test --release -p comity --test pulls -- --nocapture`.
-// What it is about, Linux alone offers.
+//! `COMITY_PULLS` is the number of events, by default 150, and `COMITY_PULLS_SEED` the seed that selects them. For
+//! long runs: `COMITY_PULLS=10000 cargo test --release -p comity --test pulls -- --nocapture`.
+// Only Linux offers what these tests are about.
 #![cfg(not(any(loom, comity_portable)))]
 
 #[path = "harness/child.rs"]
@@ -43,7 +43,7 @@ use started::{Started, Watch};
 use wait::wait_until;
 use watchdog::Watchdog;
 
-/// The number that an environment variable asks for.
+/// Returns the number that an environment variable asks for.
 fn asked_for(variable: &str, default: u64) -> u64 {
     match std::env::var(variable) {
         Ok(text) => text.parse().unwrap_or_else(|_| panic!("{variable} is a whole number, not {text:?}")),
@@ -51,16 +51,16 @@ fn asked_for(variable: &str, default: u64) -> u64 {
     }
 }
 
-/// How many events there are.
+/// The number of events.
 fn events() -> u64 {
     asked_for("COMITY_PULLS", 150)
 }
 
-/// SplitMix64 (Steele, Lea and Flood 2014).
+/// A random number generator: SplitMix64 (Steele, Lea and Flood 2014).
 struct Random(u64);
 
 impl Random {
-    /// `nth`: those of one run differ.
+    /// Returns the generator number `nth` of this run. The generators of one run differ.
     fn of(nth: u64) -> Random {
         let seed = asked_for("COMITY_PULLS_SEED", 1);
         Random(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ nth)
@@ -78,7 +78,7 @@ impl Random {
     }
 }
 
-/// Where the calling thread may run.
+/// Returns the cores on which the calling thread may run.
 fn here() -> CoreSet {
     affinity::of(ThreadId::current())
 }
@@ -99,7 +99,7 @@ fn spin() {
     (0..2_000).for_each(|_| std::hint::spin_loop());
 }
 
-/// A task without children, until `is_over`, which is asked by its worker.
+/// Runs a task without children until `is_over`, which the task's worker calls.
 fn one_task(pool: &ThreadPool, mut is_over: impl FnMut() -> bool + Send) {
     pool.install(|| {
         while !is_over() {
@@ -108,7 +108,7 @@ fn one_task(pool: &ThreadPool, mut is_over: impl FnMut() -> bool + Send) {
     });
 }
 
-/// Each test has the cores for itself and its hogs.
+/// Locks the machine for one test, which needs the cores for itself and its hogs.
 fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
@@ -122,7 +122,7 @@ fn two_cores() -> bool {
     enough
 }
 
-/// Passes on what a program said, and sees that it has not failed.
+/// Prints what a program printed, and checks that the program has not failed.
 fn heard(role: &str, output: &Output) {
     String::from_utf8_lossy(&output.stdout)
         .lines()
@@ -131,7 +131,7 @@ fn heard(role: &str, output: &Output) {
     assert!(output.status.success(), "{role}: {}", child::stderr(output));
 }
 
-/// Plays a role beside hogs, which are no threads of the program's.
+/// Plays a role while hogs run, which are threads of another program.
 fn play(role: &str) -> Output {
     let output = beside_hogs(|| child::run(child::command(role)));
     heard(role, &output);
@@ -146,7 +146,7 @@ fn whatever_happens_no_mask_stays_narrow() {
     }
 }
 
-/// The program is stopped at any moment, and goes on.
+/// Stops the program at any moment, and lets it continue.
 #[test]
 fn whatever_happens_to_a_program_that_is_stopped_no_mask_stays_narrow() {
     let _alone = alone();
@@ -172,8 +172,9 @@ fn whatever_happens_to_a_program_that_is_stopped_no_mask_stays_narrow() {
     println!("stopped: {stops} times, for 10 ms at most");
 }
 
-/// What has the program's mask keeps it, and the table forgets the program. What cannot be had: what was started with
-/// a narrow mask right before keeps that, for no thread is left to mend it.
+/// Checks that children with the program's mask keep it, and that the table forgets the program. One case is not
+/// covered: a child that was started with a narrow mask right before keeps that mask, because no thread is left to
+/// mend it.
 #[test]
 fn a_program_that_is_killed_leaves_behind_at_most_what_it_had_just_started() {
     let _alone = alone();
@@ -194,8 +195,8 @@ fn a_program_that_is_killed_leaves_behind_at_most_what_it_had_just_started() {
     println!("killed: {kills} programs, which left {wide} children with their mask, and {narrow} with a narrow one");
 }
 
-/// Kills a program some time after it has begun to start children. Returns how many are known to have its mask, and
-/// how many have not.
+/// Kills a program some time after it has begun to start children. Returns how many children are known to have its
+/// mask, and how many do not have it.
 fn killed(nth: u64, all: CoreSet, after: Duration) -> (usize, usize) {
     let table = std::env::temp_dir().join(format!("comity-pulls-{}-{nth}", std::process::id()));
     let mark = format!("COMITY_TEST_MARK={}-{nth}", std::process::id());
@@ -203,7 +204,7 @@ fn killed(nth: u64, all: CoreSet, after: Duration) -> (usize, usize) {
     let (name, value) = mark.split_once('=').unwrap();
     command.env("COMITY_TABLE", &table).env(name, value).stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut program = command.spawn().unwrap();
-    // What its children wait for.
+    // The children wait for the end of this input.
     let input = program.stdin.take().unwrap();
     let mut lines = BufReader::new(program.stdout.take().unwrap()).lines().map(|line| line.unwrap());
     assert!(lines.any(|line| line.ends_with("begins")), "it begins");
@@ -219,7 +220,7 @@ fn killed(nth: u64, all: CoreSet, after: Duration) -> (usize, usize) {
     wait_until("the table forgets it", || entry().is_none_or(|life| life == Life::Dead));
     let mask = |process: &u32| affinity::of(ThreadId::from_raw(*process as i32));
     assert!(with_its_mask.iter().all(|process| mask(process) == all), "{with_its_mask:?} had the program's mask");
-    // And the last one, which the program may not have told of.
+    // The last child is included, which the program may not have reported.
     let left = census::processes().into_iter().filter(|process| census::has_in_environment(*process, &mark));
     let narrow = left.filter(|process| !with_its_mask.contains(process) && mask(process) != all).count();
     assert!(narrow <= 1, "it starts none before the last one has its mask");
@@ -228,7 +229,7 @@ fn killed(nth: u64, all: CoreSet, after: Duration) -> (usize, usize) {
     (with_its_mask.len(), narrow)
 }
 
-/// What cannot be had: a program that is replaced ends the thief, which can set no mask back.
+/// Covers a limitation: a task that replaces its program ends the thief, which then cannot restore a mask.
 #[test]
 fn a_program_that_a_task_puts_in_the_place_of_its_own_runs() {
     let _alone = alone();
@@ -250,8 +251,8 @@ fn a_program_that_a_task_puts_in_the_place_of_its_own_runs() {
     println!("replaced: {runs} programs, {narrow} of which have a narrow mask for ever");
 }
 
-/// What cannot be had. A thread that binds itself right after its start, when a pulled worker has just run where it
-/// binds itself to, counts as one that has inherited the mask.
+/// Covers a limitation: a thread that binds itself right after its start counts as one that has inherited the mask,
+/// if a pulled worker has just run where the thread binds itself.
 #[test]
 fn threads_that_bound_themselves_before_the_first_pull_stay_there() {
     let _alone = alone();
@@ -279,7 +280,7 @@ fn a_cpuset_that_changes_in_the_midst_is_followed() {
     }
 }
 
-/// All masks of a program are set from outside, at any moment.
+/// Sets all masks of a program from outside, at any moment.
 #[test]
 fn an_administrator_wins() {
     let _alone = alone();
@@ -306,7 +307,8 @@ fn an_administrator_wins() {
             thread::sleep(random.micros(20_000));
             let cores = one(random.below(all.len() as u64) as usize);
             for mask in [cores, all] {
-                // Once more where a thief has overwritten it: what it has read was a moment old, or the same core.
+                // A thief may overwrite a mask, because what it has read was a moment old, or the same core. Then the
+                // mask is set again.
                 loop {
                     let threads: Vec<ThreadId> =
                         census::threads(id).into_iter().map(|thread| ThreadId::from_raw(thread as i32)).collect();
@@ -317,7 +319,7 @@ fn an_administrator_wins() {
                     if workers.iter().all(|worker| affinity::of(*worker) == mask) {
                         break;
                     }
-                    // A worker that roams may be pulled at the moment.
+                    // A worker that roams may be pulled at this moment.
                     if mask != all {
                         lost += 1;
                     }
@@ -330,7 +332,7 @@ fn an_administrator_wins() {
     println!("administrator: {set} settings of all masks, {lost} of which a pull overwrote");
 }
 
-/// As in a container with one core, and by a mask.
+/// Checks one core by a mask, and by a cpuset as in a container.
 #[test]
 fn one_core_is_enough() {
     let _alone = alone();
@@ -368,7 +370,7 @@ fn child() {
             Some(("one core", all)) => {
                 let watchdog = Watchdog::start("one core");
                 works_on(here(), &watchdog);
-                // An administrator lets it go.
+                // An administrator lets the program use all cores.
                 for thread in census::threads(std::process::id()) {
                     affinity::confine(ThreadId::from_raw(thread as i32), CoreSet::ALL);
                 }
@@ -380,15 +382,15 @@ fn child() {
     }
 }
 
-/// What there is to happen, and what is known of it.
+/// The events that can happen, and their counts.
 struct Events {
     watch: Watch,
     all: CoreSet,
-    /// Those that began while the mask of the worker was narrow.
+    /// The number of events that began while the mask of the worker was narrow.
     narrow: AtomicU64,
     done: AtomicU64,
     forks: AtomicU64,
-    /// Forked children that had the program's mask when they began.
+    /// The number of forked children that had the program's mask when they began.
     right_at_once: AtomicU64,
 }
 
@@ -396,7 +398,7 @@ struct Events {
 struct Planned;
 
 impl Events {
-    /// Works for a while, or until the mask is narrow, if that comes first. Then something happens.
+    /// Works for a while, or until the mask is narrow if that is earlier. Then one event happens.
     fn one(&self, random: &mut Random) {
         let rounds = random.below(200);
         let narrow = (0..rounds).any(|_| {
@@ -422,7 +424,7 @@ impl Events {
     }
 }
 
-/// Events in tasks of pools that come and go.
+/// Runs events in tasks of pools that begin and end.
 fn happen(watchdog: &Watchdog) {
     let (all, wanted, mut random) = (here(), events(), Random::of(0));
     let events = Arc::new(Events {
@@ -460,7 +462,7 @@ fn happen(watchdog: &Watchdog) {
             }
             1 => pool.shutdown(),
             _ => {
-                // Its handle goes while it has a task.
+                // The pool's handle is dropped while the pool has a task.
                 let (ended, events) = (Arc::new(AtomicBool::new(false)), Arc::clone(&events));
                 let (ends, mut own) = (Arc::clone(&ended), Random(random.below(u64::MAX)));
                 pool.spawn(move || {
@@ -492,7 +494,7 @@ fn happen(watchdog: &Watchdog) {
     }
 }
 
-/// A program in the table, with a busy worker that starts one child after the other, each when the last has the
+/// Plays a program in the table whose busy worker starts one child after the other, each when the last one has the
 /// program's mask.
 fn is_killed() {
     let all = here();
@@ -508,7 +510,7 @@ fn is_killed() {
     let pool = pool();
     one_task(&pool, || counted(&pool).accelerations > 0);
     println!("begins");
-    // They end with their standard input, which this program's killer has.
+    // The children end with their standard input, which the test that kills this program holds.
     let mut command = Command::new("cat");
     command.stdin(Stdio::inherit()).stdout(Stdio::null());
     let mut last = command.spawn().unwrap().id();
@@ -521,7 +523,8 @@ fn is_killed() {
     });
 }
 
-/// A thread that binds itself at once, until it is told to end; and whether it is still there then.
+/// Starts a thread that binds itself at once and stays until it is told to end. It returns true if it is still bound
+/// then.
 fn bound_thread(core: usize) -> (mpsc::Sender<()>, thread::JoinHandle<bool>) {
     let ((end, ended), (tell, told)) = (mpsc::channel(), mpsc::channel());
     let thread = thread::spawn(move || {
@@ -534,7 +537,7 @@ fn bound_thread(core: usize) -> (mpsc::Sender<()>, thread::JoinHandle<bool>) {
     (end, thread)
 }
 
-/// Threads that bind themselves, before and while a worker is pulled.
+/// Starts threads that bind themselves, before and while a worker is pulled.
 fn binds(watchdog: &Watchdog) {
     let (all, pool, rounds) = (here(), pool(), events().div_ceil(20));
     let stay = |threads: Vec<(mpsc::Sender<()>, thread::JoinHandle<bool>)>| {
@@ -550,7 +553,7 @@ fn binds(watchdog: &Watchdog) {
         watchdog.step(format!("round {round} of {rounds}"));
         pool.install(|| {
             let threads: Vec<_> = all.iter().chain(all.iter()).map(bound_thread).collect();
-            // As long as they may be mended.
+            // As long as the threads may be mended.
             let began = Instant::now();
             while began.elapsed() < Duration::from_millis(150) {
                 spin();
@@ -581,14 +584,14 @@ fn replaces(nth: u64) {
     });
 }
 
-/// The kernel lets no thread of this program be moved, as the filter of a container may have it.
+/// Plays a program none of whose threads may be moved, as with the filter of a container.
 fn refused(watchdog: &Watchdog) {
     let refuse = SeccompAction::Errno(libc::EPERM as u32);
     let architecture = std::env::consts::ARCH.try_into().expect("a known architecture");
     let calls = [(libc::SYS_sched_setaffinity, Vec::new())].into();
     let filter = SeccompFilter::new(calls, SeccompAction::Allow, refuse, architecture).expect("a valid filter");
     let filter: BpfProgram = filter.try_into().expect("a filter that can be compiled");
-    // What this thread starts has the filter too.
+    // A thread that this thread starts has the filter too.
     seccompiler::apply_filter(&filter).expect("a thread may filter its own system calls");
     let all = here();
     assert!(!affinity::confine(ThreadId::current(), all), "the filter lets it pass");
@@ -604,7 +607,7 @@ fn refused(watchdog: &Watchdog) {
     }
 }
 
-/// Sees that pulls go on, or that there are none on one core, and that all masks are those in the end.
+/// Checks that pulls still happen, or that one core has none, and that all workers have `mask` in the end.
 fn works_on(mask: CoreSet, watchdog: &Watchdog) {
     watchdog.step(format!("on {} cores", mask.len()));
     let pool = pool();
@@ -630,7 +633,7 @@ fn cpusets(watchdog: &Watchdog) {
             thread::sleep(random.micros(2_000));
             cpuset.set(all).unwrap();
         }
-        // Pulls come and go; but in the end none has a narrow mask.
+        // Pulls may happen at any time, but in the end no worker has a narrow mask.
         watchdog.step("the last change");
         ends.store(true, Ordering::Relaxed);
     });
@@ -656,7 +659,7 @@ fn container(watchdog: &Watchdog) {
     }
 }
 
-/// Looks at its workers' masks as often as it is asked to.
+/// Looks at the workers' masks whenever it is asked to.
 fn administered() {
     let (pool, looks) = (pool(), AtomicU64::new(0));
     let workers = pool.broadcast(|_| ThreadId::current().as_raw().to_string());
@@ -673,7 +676,7 @@ fn administered() {
         });
         for line in std::io::stdin().lines() {
             line.unwrap();
-            // One that was under way is over, and so is one that has begun since.
+            // By then, a pull that was under way is over, and so is a pull that has begun since.
             let before = looks.load(Ordering::Relaxed);
             wait_until("the thief goes on", || looks.load(Ordering::Relaxed) >= before + 3);
             println!("looked");

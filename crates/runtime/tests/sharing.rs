@@ -1,5 +1,5 @@
-//! Two programs compute and share cores; one dies or is stopped; the other goes on, and has all cores in the end.
-// What it is about, Linux alone offers.
+//! Two programs compute and share cores. One is killed or stopped; the other continues, and has all cores in the end.
+// Only Linux offers what these tests are about.
 #![cfg(not(any(loom, comity_portable)))]
 
 #[path = "harness/child.rs"]
@@ -36,7 +36,7 @@ impl Table {
         Table(path)
     }
 
-    /// How the program stands: whether it lives, and how many cores it holds and has claimed.
+    /// Returns the state of the program: its life, and the number of cores that it holds and has claimed.
     fn of(&self, program: &Program) -> Option<(Life, usize, u64)> {
         let snapshot = Snapshot::take(&Location::At(self.0.clone())).unwrap()?;
         let program = snapshot.programs.iter().find(|found| found.pid == program.0.id())?;
@@ -81,7 +81,7 @@ impl Program {
         self.0.wait().unwrap();
     }
 
-    /// It was right all the time, and has said nothing.
+    /// Ends the program, and checks that its results were right and that it printed nothing.
     fn end(mut self) {
         drop(self.0.stdin.take());
         let mut said = String::new();
@@ -98,7 +98,7 @@ impl Drop for Program {
     }
 }
 
-/// Both have cores, for some time; if there are two.
+/// Starts two programs and waits until both have cores, if the machine has two.
 fn two_that_share(policy: &str, table: &Table, cores: usize) -> [Program; 2] {
     let programs = [(); 2].map(|()| Program::start(policy, &table.0));
     wait_until("both have cores", || programs.iter().filter(|program| table.held(program) > 0).count() == cores.min(2));
@@ -116,7 +116,7 @@ fn when_a_program_is_killed_the_other_has_all_cores() {
         std::thread::sleep(Duration::from_millis(37 * nth as u64 % 101));
         one.kill();
         wait_until("the other holds all cores", || table.held(&other) == cores);
-        // It may have held them before, as lent: then the next look reaps the dead.
+        // The other may have borrowed the cores before. Then its next look reaps the dead program.
         let programs = || Snapshot::take(&Location::At(table.0.clone())).unwrap().unwrap().programs.len();
         wait_until("the dead one is reaped", || programs() == 1);
         other.end();
@@ -136,7 +136,7 @@ fn when_a_program_is_stopped_the_other_has_all_cores_until_it_goes_on() {
         watchdog.step(policy);
         let table = Table::new(&format!("stopped-{policy}"));
         let [one, other] = two_that_share(policy, &table, cores);
-        // One that shares time at the moment, for want of it on a busy machine, desires no core and takes none from
+        // A program that shares time at the moment, because the machine is busy, requests no core and takes none from
         // the other.
         one.signal("STOP");
         while table.desire(&one) == 0 {
@@ -155,7 +155,8 @@ fn when_a_program_is_stopped_the_other_has_all_cores_until_it_goes_on() {
     }
 }
 
-/// One that came by less often would be taken for stopped, and lose its cores while it works.
+/// Checks the longest quantum: a coordinator that looked less often would count as stopped, and lose its cores while
+/// it works.
 #[test]
 fn no_quantum_is_nearly_as_long_as_the_time_after_which_a_program_counts_as_stopped() {
     let mut rows = 0;
@@ -176,8 +177,8 @@ fn child() {
     }
     let end = child::end();
     let pool = ThreadPoolBuilder::new().build().unwrap();
-    // Never without work: a program that is stopped while it has none takes no core from another, and counts as
-    // living.
+    // The program always has work: a program that is stopped while it has none takes no core from another, and counts
+    // as living.
     pool.install(|| {
         while !end.load(Ordering::Relaxed) {
             assert_eq!(fib(24), 46_368);

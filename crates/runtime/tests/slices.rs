@@ -1,5 +1,5 @@
-//! Time slices: a thief that yields has short ones, and neither a task nor what it starts does.
-// What it is about, Linux alone offers.
+//! Time slices: a thief that yields has short slices. A task, and what it starts, has slices of the usual length.
+// Only Linux offers what these tests are about.
 #![cfg(not(any(loom, comity_portable)))]
 
 #[path = "harness/child.rs"]
@@ -15,7 +15,7 @@ use comity_os::cpu_clock::ThreadId;
 use comity_os::{cores, slice};
 use watchdog::Watchdog;
 
-/// `comity`'s.
+/// The slice of a thief under `comity`.
 const SHORT: Duration = Duration::from_micros(100);
 
 fn pool(policy: &str) -> ThreadPool {
@@ -26,8 +26,8 @@ fn mine() -> Option<Duration> {
     slice::of(ThreadId::current())
 }
 
-/// Where threads have slices of their own, `role` is played with one that is given, in a table of its own. There a
-/// member that holds one core has one worker awake, and one that another waits for does not yield.
+/// Plays `role` in a separate table, if threads have their own slices here. In a shared table, a member that holds
+/// one core has one awake worker, and a worker for which another waits does not yield.
 fn play(role: &str) {
     let skipped = match (mine(), cores::allowed().len()) {
         (None, _) => "threads have no slices of their own here",
@@ -86,7 +86,7 @@ fn yields(usual: Duration) {
         std::thread::sleep(Duration::from_millis(1));
     }
     watchdog.step("another pool");
-    // Of one that waits for a pool, and of what it starts.
+    // The slice of a thread that waits for a pool, and of a thread that it starts, has the usual length.
     assert_eq!(mine(), Some(usual));
     assert_eq!(self::pool("robinhood").broadcast(|_| mine()), [Some(usual); 2]);
     watchdog.step("a child");

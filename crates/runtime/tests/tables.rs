@@ -1,5 +1,5 @@
-//! A program that cannot use its core table: it says so in one line, and goes on as plain work stealing.
-// What it is about, Linux alone offers.
+//! A program that cannot use its core table prints one line, and continues with plain work stealing.
+// Only Linux offers what these tests are about.
 #![cfg(not(any(loom, comity_portable)))]
 
 #[path = "harness/child.rs"]
@@ -28,7 +28,7 @@ use watchdog::Watchdog;
 
 const ANSWER: &str = "the result is right";
 
-/// A folder that is gone at the end.
+/// A folder that is removed when this value is dropped.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -42,7 +42,7 @@ impl Folder {
         self.0.join(name)
     }
 
-    /// A good table without a program in it, and its bytes.
+    /// Creates a valid table without a program in it. Returns its path and its bytes.
     fn table(&self, name: &str) -> (PathBuf, Vec<u8>) {
         let path = self.at(name);
         drop(join(&Location::At(path.clone())));
@@ -57,8 +57,8 @@ impl Drop for Folder {
     }
 }
 
-/// The program computes until `is_seen` holds of its process, or else until it has said a line; then it has the right
-/// result and succeeds. Returns what it says.
+/// Lets the program compute until `is_seen` is true for its process, or else until it has printed a line. Then the
+/// program must have the right result and succeed. Returns what it printed.
 fn computes(mut command: Command, what: &str, is_seen: Option<&dyn Fn(u32) -> bool>) -> String {
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
@@ -187,7 +187,7 @@ fn a_program_says_in_one_line_which_programs_of_another_build_it_cannot_share_wi
         let other = join(&Location::At(table.clone()));
         let mut bytes = fs::read(&table).unwrap();
         bytes[8] = 9;
-        // In place: the other's lock stays.
+        // The file is changed in place, so that the other program's lock stays.
         fs::OpenOptions::new().write(true).open(&table).unwrap().write_all(&bytes).unwrap();
         let said = computes(program(&policy, &table), "another layout", None);
         let start = format!("comity: the core table '{}' has layout 9 and is used by test (process ", table.display());
@@ -210,7 +210,7 @@ fn a_program_shares_in_silence_where_the_table_holds_nonsense() {
             *byte = (state >> 56) as u8;
         }
         if nth % 2 == 0 {
-            // All cores in the hands of the dead.
+            // All cores belong to dead programs.
             for word in bytes[1024..1024 + 8 * 1024].chunks_exact_mut(8) {
                 word.copy_from_slice(&(5u64 << 16 | 3).to_le_bytes());
             }
@@ -254,8 +254,8 @@ fn child() {
         return;
     }
     let end = child::end();
-    // Two pools, one after the other, and the global one: they say it once. What ends at once does not ask for the
-    // table.
+    // Two pools, one after the other, and the global pool print the line once. A pool that ends at once does not use
+    // the table.
     for _ in 0..2 {
         let pool = ThreadPoolBuilder::new().num_threads(3).build().unwrap();
         assert_eq!(pool.install(|| fib(18)), 2584);

@@ -1,4 +1,5 @@
-//! 10,000 pools are created, used and dropped. Alone in its process: it counts threads, files and memory.
+//! 10,000 pools are created, used and dropped. The test is alone in its process, because it counts threads, files and
+//! memory.
 #![cfg(not(loom))]
 
 #[path = "harness/wait.rs"]
@@ -11,9 +12,9 @@ use wait::wait_until;
 use watchdog::Watchdog;
 
 const POOLS: usize = 10_000;
-/// After this many, whatever grows only at first has grown.
+/// The number of pools after which memory that only grows at first has grown.
 const WARM: usize = 2_000;
-/// What 8,000 pools may leave. One kilobyte lost per pool would be 8,000 KiB.
+/// The maximum growth of memory after 8,000 pools. One kilobyte lost per pool would be 8,000 KiB.
 const MOST_GROWTH_KIB: usize = 4_096;
 
 fn status(key: &str) -> usize {
@@ -38,7 +39,7 @@ fn use_and_drop(nth: usize, policy: Policy) {
             pool.scope(|scope| numbers.iter_mut().for_each(|number| scope.spawn(move |_| *number = nth)));
             assert_eq!(numbers, [nth; 8]);
         }
-        // Dropped while a task is under way, or before any was.
+        // The pool is dropped while a task is under way, or before any task was.
         _ => pool.spawn(|| comity::spawn(|| ())),
     }
 }
@@ -51,7 +52,7 @@ fn ten_thousand_pools_leave_nothing_behind() {
     for (nth, policy) in Policy::all().collect::<Vec<_>>().into_iter().cycle().take(POOLS).enumerate() {
         if nth % 100 == 0 {
             watchdog.step(format!("pool {nth}"));
-            // Dropping does not wait; let the threads end, so that their number stays bounded here.
+            // Dropping does not wait. The threads may end here, so that their number stays bounded.
             wait_until("threads of dropped pools end", || status("Threads") == threads_before);
         }
         if nth == WARM {

@@ -1,5 +1,5 @@
-//! `COMITY_TRACE`: what a trace says, and what is refused. Each traced program is a process of its own.
-// What it is about, Linux alone offers.
+//! `COMITY_TRACE`: the content of a trace, and files that are refused. Each traced program has a separate process.
+// Only Linux offers what these tests are about.
 #![cfg(not(any(loom, comity_portable)))]
 
 #[path = "harness/child.rs"]
@@ -27,7 +27,7 @@ use serde_json::Value;
 use wait::wait_until;
 use watchdog::Watchdog;
 
-/// A folder that goes with the test.
+/// A folder that is removed with the test.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -68,7 +68,7 @@ fn succeeds(command: Command) -> Output {
     output
 }
 
-/// A child that has said that it is ready, and goes on until its standard input ends.
+/// Starts a child and waits until it is ready. The child runs until its standard input ends.
 fn start(mut command: Command) -> Child {
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let lines = BufReader::new(child.stdout.as_mut().unwrap()).lines();
@@ -84,7 +84,7 @@ fn end(mut child: Child) -> String {
     stderr
 }
 
-/// The events of a trace that has its end.
+/// Returns the events of a complete trace.
 #[track_caller]
 fn whole(path: &Path) -> Vec<Value> {
     let text = fs::read_to_string(path).unwrap();
@@ -93,7 +93,7 @@ fn whole(path: &Path) -> Vec<Value> {
     events
 }
 
-/// The events of a trace that may lack its end.
+/// Returns the events of a trace that may lack its end.
 #[track_caller]
 fn so_far(path: &Path) -> Vec<Value> {
     let text = fs::read_to_string(path).unwrap();
@@ -105,14 +105,14 @@ fn named<'a>(events: &'a [Value], names: &'a [&str]) -> impl Iterator<Item = &'a
     events.iter().filter(|event| names.iter().any(|name| event["name"] == *name))
 }
 
-/// Nanoseconds, of a number of microseconds.
+/// Converts microseconds to nanoseconds.
 fn nanos(micros: &Value) -> i128 {
     (micros.as_f64().unwrap() * 1000.0).round() as i128
 }
 
 const STATES: [&str; 4] = ["task", "thief", "asleep", "retired"];
 
-/// The states of each thread in order: when, how long, which.
+/// Returns the states of each thread in order: start, duration and name, times in nanoseconds.
 fn states(events: &[Value]) -> BTreeMap<i64, Vec<(i128, i128, String)>> {
     let mut threads: BTreeMap<i64, Vec<_>> = BTreeMap::new();
     for event in named(events, &STATES) {
@@ -142,7 +142,7 @@ fn a_trace_has_each_workers_states_without_a_gap_and_every_steal() {
     assert_eq!(threads.len(), 3);
     for states in threads.values() {
         for pair in states.windows(2) {
-            // A float of microseconds since the machine was started has some nanoseconds of error.
+            // A float of microseconds since the machine was started has an error of some nanoseconds.
             let gap = pair[1].0 - (pair[0].0 + pair[0].1);
             assert!(gap.abs() <= 1000, "{pair:?}");
             assert!(pair[0].2 != pair[1].2 || pair[0].1 >= 1_000_000_000, "one state is written as one: {pair:?}");
@@ -192,7 +192,7 @@ fn a_trace_has_every_acceleration_and_how_often_one_was_refused() {
     assert_eq!(named(&events, &["lost"]).count(), 0);
 }
 
-/// Sixteen workers that compute on fewer cores wait for one most of the time.
+/// Runs sixteen workers on fewer cores, where they wait for a core most of the time.
 #[test]
 fn waits_for_a_core_are_told() {
     let _watchdog = Watchdog::start("waits_for_a_core_are_told");
@@ -250,7 +250,7 @@ fn a_program_that_shares_cores_says_which_it_held_and_how_it_shared() {
         command.env("COMITY_TABLE", folder.path("table")).env("COMITY_POLICY", "dws");
         start(command)
     });
-    // The first holds cores as long as it is alone; beside the other, its mode says so.
+    // The first program holds cores while it is alone. Its mode shows cores once the other program runs too.
     let held = |path: &Path| {
         let events = so_far(path);
         events.iter().any(|event| event["cat"] == "core") && named(&events, &["holds cores"]).count() > 0
@@ -299,7 +299,7 @@ fn several_programs_have_a_file_each() {
     assert!(said.contains(own.to_str().unwrap()) && said.lines().count() == 1, "{said}");
     assert_eq!(whole(&path)[0]["pid"], numbers[0]);
     assert_eq!(whole(&own)[0]["pid"], numbers[1]);
-    // An earlier trace is written over, and what is named by the number is.
+    // An earlier trace is overwritten. A name with `%p` contains the process's number.
     let child = start(traced("stay", &path));
     let number = child.id();
     end(child);
@@ -324,7 +324,7 @@ fn a_forked_child_has_a_trace_of_its_own_and_leaves_its_parents_alone() {
     assert_ne!(childs[0]["pid"], events[0]["pid"]);
     assert_eq!(names[0], format!("t.{}.json", childs[0]["pid"]));
     assert_eq!(named(&events, &["comity_trace"]).count(), 1);
-    // Of a short program not all workers may have begun.
+    // In a short program, some workers may not have begun.
     assert!(named(&childs, &["thread_name"]).count() > 0 && named(&events, &["thread_name"]).count() > 0);
 }
 
@@ -355,7 +355,7 @@ fn what_no_trace_can_be_written_into_is_refused_and_left_as_it_is() {
     }
     assert_eq!(fs::read_to_string(&precious).unwrap(), "fn main() {}\n");
     assert_eq!(folder.names(), ["pipe", "precious.rs"]);
-    // Set to nothing is not set, and off is off.
+    // An empty value is the same as no value, and `off` switches tracing off.
     for unset in ["", "off", "OFF", "none"] {
         let mut command = traced("join in the global pool", Path::new(unset));
         command.current_dir(&folder.0);
@@ -371,7 +371,7 @@ fn a_trace_that_the_disk_takes_no_more_of_ends_and_the_program_goes_on() {
     let path = folder.path("t.json");
     let program = traced("compute until the trace ends", &path);
     let mut command = Command::new("sh");
-    // In blocks of 512 or 1024 bytes, as the shell has it.
+    // The limit is in blocks of 512 or 1024 bytes, depending on the shell.
     command.args(["-c", r#"ulimit -f 8; exec "$0" "$@""#]).arg(program.get_program());
     command.args(program.get_args());
     for (name, value) in program.get_envs() {
@@ -389,7 +389,7 @@ fn a_trace_that_the_disk_takes_no_more_of_ends_and_the_program_goes_on() {
     assert!(so_far(&path).len() > 10);
 }
 
-/// A program whose `main` is not in Rust, as a library in it finds SIGPIPE.
+/// Plays a program whose `main` is not in Rust: a library in it finds SIGPIPE as the system sets it.
 #[test]
 fn a_line_that_no_reader_gets_ends_no_program() {
     let _watchdog = Watchdog::start("a_line_that_no_reader_gets_ends_no_program");
@@ -402,24 +402,25 @@ fn a_line_that_no_reader_gets_ends_no_program() {
     let mut other = command.stdout(Stdio::null()).stderr(writer).spawn().unwrap();
     let ended = other.wait().unwrap();
     assert!(ended.success(), "{ended}");
-    // The program had a line to say.
+    // The program had a line to print.
     assert!(folder.path(&format!("t.{}.json", other.id())).exists());
     end(first);
 }
 
-/// A signal handler that ends the program may have interrupted a thread in the middle of a note.
+/// Ends the program in a signal handler, which may have interrupted a thread in the middle of a note.
 #[test]
 fn a_signal_handler_that_ends_the_program_ends_it() {
     let _watchdog = Watchdog::start("a_signal_handler_that_ends_the_program_ends_it");
     let folder = Folder::new("handler");
-    // The main thread, the one that waits for the end of the input, and four workers. The one that writes the trace
-    // calls the allocator, where no signal handler may.
+    // The signal goes to the main thread, to the thread that waits for the end of the input, and to four workers. It
+    // does not go to the thread that writes the trace: that thread calls the allocator, where no signal handler may
+    // run.
     for round in 0..12 {
         let path = folder.path(&format!("{round}.json"));
         let mut command = traced("steal all the time, and end in a signal handler", &path);
         command.env("COMITY_POLICY", "plain").env("COMITY_NUM_THREADS", "4");
         let mut child = start(command);
-        // To wait would close it, and end the child in the usual way.
+        // Waiting would close the input, and the child would end in the usual way.
         let _input = child.stdin.take();
         let entries = fs::read_dir(format!("/proc/{}/task", child.id())).unwrap().map(|entry| entry.unwrap());
         let mut threads: Vec<i32> = entries
@@ -429,7 +430,7 @@ fn a_signal_handler_that_ends_the_program_ends_it() {
         threads.sort();
         assert!(threads.len() >= 6, "{threads:?}");
         let thread = threads[round % threads.len()];
-        // SAFETY: a signal to a thread of a child that was started above and not waited for.
+        // SAFETY: a signal to a thread of a child that was started above and has not been waited for.
         let sent = unsafe { libc::syscall(libc::SYS_tgkill, child.id(), thread, libc::SIGUSR1) };
         assert_eq!(sent, 0, "{}", std::io::Error::last_os_error());
         assert_eq!(child.wait().unwrap().code(), Some(3));
@@ -437,23 +438,23 @@ fn a_signal_handler_that_ends_the_program_ends_it() {
     }
 }
 
-/// Says that it is ready, and does `again` and again until standard input ends.
+/// Prints that it is ready, and calls `again` repeatedly until standard input ends.
 fn until_the_end(again: impl Fn()) {
     static WAITS: AtomicBool = AtomicBool::new(false);
     static ENDED: AtomicBool = AtomicBool::new(false);
     std::thread::spawn(|| {
         WAITS.store(true, Ordering::Release);
         let mut byte = 0u8;
-        // SAFETY: one byte is read to a variable of this size. Not by `stdin`: a signal handler may interrupt its
-        // allocations.
+        // SAFETY: one byte is read into a variable of this size. `stdin` is not used, because a signal handler may
+        // interrupt its allocations.
         while unsafe { libc::read(0, (&raw mut byte).cast(), 1) } > 0 {}
         ENDED.store(true, Ordering::Release);
     });
     again();
-    // A thread that begins allocates, too.
+    // A thread that begins allocates too.
     wait_until("the thread waits for the end", || WAITS.load(Ordering::Acquire));
-    // Not by `println`: a signal handler that ends the program while this thread is still in it finds the standard
-    // output borrowed.
+    // `println` is not used: a signal handler that ends the program while this thread is still in `println` finds the
+    // standard output borrowed.
     fs::write("/dev/stdout", "\nready\n").unwrap();
     while !ENDED.load(Ordering::Acquire) {
         again();
@@ -474,7 +475,7 @@ fn child() {
         "compute on three workers" => {
             let pool = ThreadPoolBuilder::new().num_threads(3).build().unwrap();
             let total = || WorkerCounters::total(&pool.counters());
-            // Each steal is noted before the task runs, so when a call returns, all of its steals are.
+            // Each steal is noted before the task runs, so all steals of a call have been noted when it returns.
             while total().steals == 0 || total().asleep.is_zero() {
                 assert_eq!(pool.install(|| fib(24)), 46_368);
                 std::thread::sleep(std::time::Duration::from_millis(1));
@@ -487,7 +488,7 @@ fn child() {
             let policy = "robinhood".parse().unwrap();
             let pool = ThreadPoolBuilder::new().num_threads(workers).policy(policy).build().unwrap();
             let total = || WorkerCounters::total(&pool.counters());
-            // More tasks than cores, so that workers are preempted, and thieves beside them.
+            // More tasks than cores run, so that workers are preempted while there are thieves.
             pool.scope(|scope| {
                 for _ in 0..workers / 2 {
                     scope.spawn(|_| {
@@ -497,7 +498,7 @@ fn child() {
                     });
                 }
             });
-            // None is a thief then, and nothing more is counted.
+            // No worker is a thief then, and nothing more is counted.
             let all_have_a_task = Barrier::new(workers);
             pool.broadcast(|context| {
                 all_have_a_task.wait();
@@ -516,10 +517,10 @@ fn child() {
             fib(22);
         }),
         "steal all the time, and end in a signal handler" => {
-            // SAFETY: what is tested: a handler that does more than it may.
+            // SAFETY: this is what the test checks: a handler that does more than a handler may do.
             unsafe { libc::signal(libc::SIGUSR1, exit_three as *const () as libc::sighandler_t) };
-            // A thread that starts allocates, and what the handler does must not meet the allocator's lock: all have
-            // started.
+            // All threads have started then. A thread that starts allocates, and the handler must not meet the
+            // allocator's lock.
             comity::broadcast(|_| ());
             until_the_end(|| {
                 fib(12);
@@ -544,7 +545,7 @@ fn child() {
             for uses_a_pool in [false, true] {
                 assert!(forked::in_a_fork(|| {
                     assert!(!uses_a_pool || fib(10) == 55);
-                    // As a program ends, and not at once: what is to be done at the end is.
+                    // Ends like a program, and not at once: exit handlers run.
                     std::process::exit(7)
                 }));
             }
@@ -564,7 +565,7 @@ fn child() {
         "compute until the trace ends" => {
             let path = PathBuf::from(std::env::var_os("COMITY_TRACE").unwrap());
             let mut before = None;
-            // It ends when the file does not grow any more.
+            // The program ends when the file does not grow any more.
             loop {
                 for _ in 0..50 {
                     fib(20);

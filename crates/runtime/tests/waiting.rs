@@ -1,5 +1,5 @@
-//! Tasks that wait for each other, each on a worker of its own: they get the workers that they need, beside idle cores
-//! and beside another program.
+//! Tasks that wait for each other, each on a separate worker: they get the workers that they need, with idle cores
+//! and while another program runs.
 #![cfg(not(loom))]
 
 #[path = "harness/child.rs"]
@@ -21,10 +21,10 @@ use comity_table::{Location, Snapshot};
 use fib::fib;
 use watchdog::Watchdog;
 
-/// How tasks wait at a barrier.
+/// The ways in which tasks wait at a barrier.
 const WAYS: [&str; 3] = ["block", "spin", "yield"];
 
-/// So many tasks wait for each other on a pool of as many workers.
+/// Runs `tasks` tasks that wait for each other, on a pool with a worker for each.
 fn meet(pool: &ThreadPool, tasks: usize, way: &str) {
     let (barrier, here) = (Barrier::new(tasks), AtomicUsize::new(0));
     let wait = || {
@@ -40,7 +40,7 @@ fn meet(pool: &ThreadPool, tasks: usize, way: &str) {
     pool.install(|| comity::scope(|scope| (0..tasks).for_each(|_| scope.spawn(|_| wait()))));
 }
 
-/// How often the coordinator's thread has waited so far.
+/// The number of times that the coordinator's thread has waited so far.
 fn looks() -> u64 {
     let tasks = std::fs::read_dir("/proc/self/task").unwrap();
     let read =
@@ -75,7 +75,7 @@ impl Drop for Table {
 struct Neighbour(Child);
 
 impl Neighbour {
-    /// It holds cores in the table.
+    /// Starts the process, and waits until it holds cores in the table.
     fn start(table: &Table) -> Neighbour {
         let mut command = child::command("compute");
         command.env("COMITY_TABLE", &table.0).stdin(Stdio::piped()).stdout(Stdio::null());
@@ -98,7 +98,7 @@ impl Drop for Neighbour {
     }
 }
 
-/// Runs `role` beside a neighbour, or alone, and returns the number that it prints.
+/// Runs `role`, and returns the number that it prints.
 fn number(role: &str, policy: &str, table: &Table) -> u64 {
     let mut command = child::command(role);
     command.env("COMITY_TABLE", &table.0).env("COMITY_POLICY", policy);
@@ -109,7 +109,7 @@ fn number(role: &str, policy: &str, table: &Table) -> u64 {
     number.unwrap_or_else(|| panic!("{role} says no number: {said}"))
 }
 
-/// One worker was let in each quantum, which is a fifth of a second here.
+/// Guards against an earlier fault: one worker was let in each quantum, which is a fifth of a second here.
 #[test]
 #[cfg_attr(comity_portable, ignore = "only Linux tells whether a worker waits in a system call")]
 fn alone_no_task_waits_for_the_coordinator() {
@@ -122,7 +122,8 @@ fn alone_no_task_waits_for_the_coordinator() {
     }
 }
 
-/// Each worker with a task that waited by looking cost a second of processor time before another was let in.
+/// Guards against an earlier fault: each worker whose task waited by looking cost a second of processor time before
+/// another worker was let in.
 #[test]
 #[cfg_attr(comity_portable, ignore = "it needs a table")]
 fn beside_another_program_those_that_wait_by_looking_are_soon_joined() {
@@ -152,7 +153,7 @@ fn child() {
         }
         Some(("meet", way)) => {
             let pool = build(8);
-            // By now the program is in the table.
+            // After this, the program is in the table.
             while looks() < 2 {
                 assert_eq!(pool.install(|| fib(20)), 6_765);
             }
@@ -167,7 +168,7 @@ fn child() {
                 let table = Snapshot::take(&location).unwrap().unwrap();
                 table.programs.iter().any(|program| program.pid == std::process::id() && !program.held.is_empty())
             };
-            // It has its share by now, and the workers for that.
+            // After this, the program has its share, and the workers for it.
             while !holds() {
                 assert_eq!(pool.install(|| fib(24)), 46_368);
             }

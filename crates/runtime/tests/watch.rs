@@ -1,5 +1,6 @@
-//! `COMITY_WATCH`: a pool that stands still reports which threads wait where, and one that does not says nothing.
-// What it is about, Linux alone offers.
+//! `COMITY_WATCH`: a pool that stands still reports which threads wait where. A pool that makes progress prints
+//! nothing.
+// Only Linux offers what these tests are about.
 #![cfg(not(any(loom, comity_portable)))]
 
 #[path = "harness/child.rs"]
@@ -19,21 +20,22 @@ use std::time::{Duration, Instant};
 use comity::{Policy, ThreadPoolBuilder};
 use watchdog::Watchdog;
 
-/// A process with a watch of a fifth of a second.
+/// Returns a command for a process with a watch of a fifth of a second.
 fn watched(role: &str, policy: Policy) -> std::process::Command {
     let mut command = child::command(role);
     command.env("COMITY_POLICY", policy.to_string()).env("COMITY_NUM_THREADS", "2").env("COMITY_WATCH", "0.2");
     command
 }
 
-/// What `role` wrote to standard error under `policy`, up to its end.
+/// Runs `role` under `policy` to its end, and returns what it printed to standard error.
 fn said(role: &str, policy: Policy) -> String {
     let output = child::run(watched(role, policy));
     assert!(output.status.success(), "{role} under {policy}: {:?}\n{}", output.status, child::stderr(&output));
     child::stderr(&output)
 }
 
-/// What `role`, which cannot end by itself, wrote until it had said `last`, and in several periods since.
+/// Runs `role`, which never ends automatically, and returns what it printed until `last`, and in several periods
+/// after that.
 fn told(role: &str, policy: Policy, last: &str) -> String {
     let mut command = watched(role, policy);
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
@@ -43,7 +45,7 @@ fn told(role: &str, policy: Policy, last: &str) -> String {
         let read = lines.read_line(&mut report).unwrap();
         assert!(read > 0, "{role} under {policy} ended before it said {last}: {report}");
     }
-    // Its end is what the process waits for before it ends.
+    // Closes the input, for whose end the process waits before it ends.
     drop(child.stdin.take());
     lines.read_to_string(&mut report).unwrap();
     assert!(child.wait().unwrap().success(), "{role} under {policy}: {report}");
@@ -96,7 +98,7 @@ fn waits_for_a_message(message: std::sync::mpsc::Receiver<()>) {
     black_box(());
 }
 
-/// Ends this process, which cannot end by itself any more, some periods after the test has read what it said.
+/// Ends this process, which cannot end otherwise, some periods after the test has read its report.
 fn end_when_told() {
     std::thread::spawn(move || {
         let _ = std::io::stdin().read(&mut [0]);
@@ -113,8 +115,8 @@ fn child() {
     let pool = ThreadPoolBuilder::new().build().unwrap_or_else(|error| panic!("{error}"));
     match role.as_str() {
         "build" => {}
-        // Worker A waits, with the lock in hand, for the right half, which worker B runs. B waits until A has taken
-        // the task that it spawned, and that task asks for the lock.
+        // Worker A holds the lock and waits for the right half, which worker B runs. B waits until A has taken the
+        // task that it spawned, and that task requests the lock.
         "lock across a join" => {
             end_when_told();
             let (lock, asks) = (&Mutex::new(0), &AtomicBool::new(false));
@@ -144,7 +146,7 @@ fn child() {
         "a worker waits for a queued task" => {
             end_when_told();
             let (answers, messages): (Vec<_>, Vec<_>) = (0..2).map(|_| channel()).unzip();
-            // Both are at work until the third is queued, so a pool that stands still has one.
+            // Both workers are busy until the third task is queued, so a pool that stands still has a queued task.
             static IS_QUEUED: AtomicBool = AtomicBool::new(false);
             let has_begun = channel();
             for message in messages {

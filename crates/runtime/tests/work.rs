@@ -33,7 +33,7 @@ fn sum(numbers: &[u64]) -> u64 {
 #[test]
 fn join_sums_and_sorts() {
     let numbers: Vec<u64> = (1..=20_000).collect();
-    // Numbers that do not repeat and are in no order.
+    // The numbers do not repeat, and are in no order.
     let shuffled: Vec<u64> = numbers.iter().map(|n| n * 7919 % 20_011).collect();
     let mut expected = shuffled.clone();
     expected.sort_unstable();
@@ -42,13 +42,13 @@ fn join_sums_and_sorts() {
         let mut values = shuffled.clone();
         pool.install(|| quicksort(&mut values));
         assert!(values == expected);
-        // Results that own memory are moved, from either half.
+        // Results that own memory are moved out of either half.
         let (a, b) = pool.join(|| values.iter().map(u64::to_string).collect::<Vec<_>>(), || vec![vec![7u8; 3]; 2]);
         assert_eq!((a.len(), b), (20_000, vec![vec![7; 3]; 2]));
     });
 }
 
-/// A tree of spawns: `breadth` tasks at each of `depth` levels.
+/// Grows a tree of spawns, with `breadth` tasks at each of `depth` levels.
 fn grow<'scope>(scope: &Scope<'scope>, depth: u32, breadth: u64, ran: &'scope AtomicU64) {
     ran.fetch_add(1, Ordering::Relaxed);
     if depth > 0 {
@@ -69,7 +69,7 @@ fn scope_waits_for_descendants_of_every_depth() {
             });
             assert_eq!((ran.load(Ordering::Relaxed), returned), (tasks, "the body's result"));
         }
-        // Scopes within tasks of scopes, and joins within those.
+        // Scopes run within tasks of scopes, and joins within those scopes.
         let total = AtomicU64::new(0);
         pool.scope(|outer| {
             for _ in 0..10 {
@@ -186,7 +186,7 @@ fn broadcast_overtakes_the_tasks_of_busy_workers() {
             threads.spawn(|| {
                 pool.install(|| {
                     sender.send(()).unwrap();
-                    // Busy until all others have answered.
+                    // The worker is busy until all other workers have answered.
                     while calls.load(Ordering::Acquire) < others {
                         std::thread::yield_now();
                     }
@@ -218,7 +218,7 @@ fn for_range_covers_each_index_once_in_parts_of_at_most_the_grain() {
     });
 }
 
-/// The parts, joined end to end: that is associative, and changes with the order.
+/// Concatenates the parts, which is associative and depends on the order.
 #[test]
 fn map_reduce_keeps_the_order_and_maps_the_blocks_of_for_range() {
     on_every_pool("map_reduce_keeps_the_order_and_maps_the_blocks_of_for_range", WORKERS, |pool| {
@@ -237,11 +237,11 @@ fn map_reduce_keeps_the_order_and_maps_the_blocks_of_for_range() {
             assert_eq!(pool.install(|| comity::map_reduce(empty, 1, map, |_, _| panic!("nothing to combine"))), None);
         }
     });
-    // From outside of any pool.
+    // The call comes from outside of any pool.
     assert_eq!(comity::map_reduce(0..1000, 10, |part| part.sum::<usize>(), |left, right| left + right), Some(499_500));
 }
 
-/// Loops so short that thieves go to rest and are called back all the time.
+/// Runs loops that are so short that thieves rest and are woken all the time.
 #[test]
 fn short_loops_follow_each_other() {
     on_every_pool("short_loops_follow_each_other", &[2, 8], |pool| {
@@ -268,7 +268,7 @@ fn a_grain_of_zero_panics_even_over_nothing() {
     }
 }
 
-/// A push cannot count on a barrier of others there.
+/// Repeats all tests without `membarrier`, where a push cannot rely on a barrier of another thread.
 #[test]
 fn all_of_this_holds_without_membarrier() {
     refused::again_without_membarrier();

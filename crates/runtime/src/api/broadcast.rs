@@ -1,4 +1,4 @@
-//! `broadcast`: the same closure once on every worker.
+//! `broadcast`: calls the same closure once on every worker.
 
 use std::panic::resume_unwind;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use crate::raw::latch::CountLatchRef;
 use crate::workers::current;
 use crate::workers::registry::{CountLatch, Registry, StackJob, Worker};
 
-/// Which of how many a broadcast's call is.
+/// The index of one call of a broadcast, and the number of calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BroadcastContext {
     index: usize,
@@ -17,23 +17,23 @@ pub struct BroadcastContext {
 }
 
 impl BroadcastContext {
-    /// The worker's index, from 0.
+    /// The worker's index in its pool, from 0.
     pub fn index(&self) -> usize {
         self.index
     }
 
-    /// The number of workers, and so of calls.
+    /// The number of workers of the pool. It is also the number of calls.
     pub fn num_threads(&self) -> usize {
         self.num_threads
     }
 }
 
-/// Calls `op` once on every worker of the current pool, or of the global one outside of any, and returns the results
-/// by worker. Each worker does so between two tasks: one that is busy answers late.
+/// Calls `op` once on every worker of the current pool, and returns the results in the order of the workers. Outside
+/// of any pool, uses the global pool. A worker calls `op` between two tasks, so a busy worker answers late.
 ///
 /// # Panics
-/// With a panic of `op`, after all calls have ended; of several, with that of the lowest index.
-/// If the global pool is used and [cannot be built](crate::ThreadPoolBuilder#from-outside-of-the-program).
+/// A panic of `op` is resumed after all calls have ended. If several calls panic, the panic with the lowest index is.
+/// Panics if the global pool is used and [cannot be built](crate::ThreadPoolBuilder#from-outside-of-the-program).
 pub fn broadcast<F, R>(op: F) -> Vec<R>
 where
     F: Fn(BroadcastContext) -> R + Sync,
@@ -45,14 +45,14 @@ where
     })
 }
 
-/// Calls `op` some time once on every worker of the current pool, or of the global one outside of any, and does not
-/// wait.
+/// Calls `op` at some later time once on every worker of the current pool, and does not wait for the calls. Outside
+/// of any pool, uses the global pool.
 ///
-/// A pool ends only after all these calls. One that panics reports to the pool's panic handler; without one, the
-/// process aborts.
+/// The pool ends only after all calls have ended. A panic of a call goes to the pool's panic handler. Without a panic
+/// handler, the process aborts.
 ///
 /// # Panics
-/// If the global pool is used and [cannot be built](crate::ThreadPoolBuilder#from-outside-of-the-program).
+/// Panics if the global pool is used and [cannot be built](crate::ThreadPoolBuilder#from-outside-of-the-program).
 pub fn spawn_broadcast<F>(op: F)
 where
     F: Fn(BroadcastContext) + Send + Sync + 'static,
@@ -64,7 +64,7 @@ where
 }
 
 impl ThreadPool {
-    /// [`broadcast`](crate::broadcast) to this pool.
+    /// Calls `op` once on every worker of this pool, like [`broadcast`](crate::broadcast).
     pub fn broadcast<F, R>(&self, op: F) -> Vec<R>
     where
         F: Fn(BroadcastContext) -> R + Sync,
@@ -73,7 +73,7 @@ impl ThreadPool {
         self.registry().broadcast(&op)
     }
 
-    /// [`spawn_broadcast`](crate::spawn_broadcast) to this pool.
+    /// Calls `op` later on every worker of this pool, like [`spawn_broadcast`](crate::spawn_broadcast).
     pub fn spawn_broadcast<F>(&self, op: F)
     where
         F: Fn(BroadcastContext) + Send + Sync + 'static,
@@ -83,7 +83,7 @@ impl ThreadPool {
 }
 
 impl Registry {
-    /// One context for each worker.
+    /// Returns one context for each worker.
     pub(crate) fn contexts(&self) -> impl Iterator<Item = BroadcastContext> + use<> {
         let num_threads = self.workers() as usize;
         (0..num_threads).map(move |index| BroadcastContext { index, num_threads })
@@ -98,10 +98,10 @@ impl Registry {
             let latch = CountLatch::new(self.workers() as usize, Worker::waiter(worker, self));
             let job = |context| StackJob::new(move || op(context), CountLatchRef(&latch));
             let mut jobs: Vec<_> = self.contexts().map(job).collect();
-            // SAFETY: the jobs stay where they are until the latch has counted all of them down.
+            // SAFETY: the jobs stay in place until the latch has counted all of them down.
             self.deliver(jobs.iter().map(|job| unsafe { job.as_job_ref() }));
             latch.wait(worker);
-            // All outcomes are taken before the first panic goes on: no result is lost on the way.
+            // All outcomes are taken before the first panic is resumed, so that no result is lost.
             let outcomes: Vec<_> = jobs.iter_mut().map(StackJob::outcome).collect();
             outcomes.into_iter().map(|outcome| outcome.unwrap_or_else(|payload| resume_unwind(payload))).collect()
         })
@@ -113,7 +113,7 @@ impl Registry {
             let op = Arc::clone(&op);
             self.reason_to_run(move || op(context))
         };
-        // All are made before one runs, so that none of them is the pool's last.
+        // All jobs are created before the first one runs. Otherwise the end of the first job could end the pool.
         let jobs: Vec<_> = self.contexts().filter_map(job).collect();
         self.deliver(jobs.into_iter());
     }

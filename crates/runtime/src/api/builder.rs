@@ -1,4 +1,4 @@
-//! How a pool is built.
+//! The builder of pools.
 
 use std::any::Any;
 use std::cell::{Cell, RefCell};
@@ -31,34 +31,36 @@ use crate::workers::registry::{
     Enrolment, Handlers, JobRef, MOST_WEIGHT, Own, Registry, Turn, USUAL_WEIGHT, Wish, WorkerHandler,
 };
 
-/// The most workers that a pool may have.
+/// The maximum number of workers of a pool.
 pub const MAX_THREADS: usize = 65_535;
 
-/// What a pool is to be like. Everything has a default.
+/// A builder of pools. Every setting has a default.
 ///
 /// # From outside of the program
 ///
-/// Environment variables choose what the builder does not:
+/// Environment variables choose the settings that the builder leaves open:
 ///
 /// - `COMITY_POLICY` and `COMITY_NUM_THREADS`: the policy, and the number of workers.
-/// - `COMITY_CORES`: the most cores that a program uses.
-/// - `COMITY_TABLE`: by which table it shares cores with other programs. `COMITY_WEIGHT`: its weight
-///   there, 1 to 10000. The default follows the nice value, also if that changes later: 100 for nice 0.
-/// - `COMITY=off`: plain work stealing. Here, in `COMITY_TABLE` and in `COMITY_TRACE`, `none`, `no`, `false` and `0` mean
-///   the same as `off`, in any case.
-/// - `COMITY_WATCH=SECS`: a pool that has stood still for so long, with something to do, reports which threads wait
+/// - `COMITY_CORES`: the maximum number of cores that the program uses.
+/// - `COMITY_TABLE`: the core table through which the program shares cores with other programs.
+/// - `COMITY_WEIGHT`: the program's weight in the core table, 1 to 10000. The default follows the nice value, also if
+///   that changes later: 100 for nice 0.
+/// - `COMITY=off`: plain work stealing. In `COMITY`, `COMITY_TABLE` and `COMITY_TRACE`, the values `none`, `no`,
+///   `false` and `0` mean the same as `off`, in upper or lower case.
+/// - `COMITY_WATCH=SECS`: a pool that has tasks and makes no progress for `SECS` seconds reports which threads wait
 ///   where.
-/// - `COMITY_TRACE=FILE`: what each worker did when is written there, in the Trace Event Format that Perfetto opens,
-///   with the process's number for `%p`.
+/// - `COMITY_TRACE=FILE`: a file for the timeline of all workers, in the Trace Event Format that Perfetto opens. `%p`
+///   in the name stands for the process number.
 ///
-/// A builder returns an error for a bad value. The first use of the global pool panics with the error's message. A
-/// program that prefers an exit code calls [`build_global`](ThreadPoolBuilder::build_global) first.
+/// The builder returns an error if a variable has a bad value. The first use of the global pool panics with the
+/// message of that error. A program that prefers an exit code calls [`build_global`](ThreadPoolBuilder::build_global)
+/// first.
 ///
 /// # After a fork
 ///
-/// The child gets a global pool of its own; other pools of its parent's are of no use there, and say so. Pools hold a
-/// fork off while their threads start and end. Threads that the program starts itself do not: a child forked at the
-/// very moment in which the standard library notes one can start no thread at all.
+/// The child gets its own global pool. It cannot use the other pools of its parent: calls to them panic. A fork waits
+/// while threads of a pool start or end. It does not wait for threads that the program starts itself. If the program
+/// forks exactly while the standard library registers such a thread, the child can start no thread.
 ///
 /// # Example
 ///
@@ -79,27 +81,27 @@ pub struct ThreadPoolBuilder {
 }
 
 impl ThreadPoolBuilder {
-    /// All defaults.
+    /// Returns a builder in which every setting has its default.
     pub fn new() -> ThreadPoolBuilder {
         ThreadPoolBuilder::default()
     }
 
-    /// The number of workers, at most [`MAX_THREADS`]. 0, or not set: `COMITY_NUM_THREADS`, or else
-    /// `RAYON_NUM_THREADS`, or else as many as there are usable cores. Usable are those that affinity, cgroup quota
-    /// and `COMITY_CORES` allow.
+    /// Sets the number of workers, at most [`MAX_THREADS`]. Default, also for 0: `COMITY_NUM_THREADS`, else
+    /// `RAYON_NUM_THREADS`, else the number of usable cores. Affinity, cgroup quota and `COMITY_CORES` limit the
+    /// usable cores.
     pub fn num_threads(mut self, num_threads: usize) -> Self {
         self.num_threads = Some(num_threads).filter(|number| *number > 0);
         self
     }
 
-    /// The policy. Not set: `plain` if `COMITY=off`, or else `COMITY_POLICY`, or else `comity`.
+    /// Sets the policy. Default: `plain` if `COMITY=off`, else `COMITY_POLICY`, else `comity`.
     pub fn policy(mut self, policy: Policy) -> Self {
         self.policy = Some(policy);
         self
     }
 
-    /// Names each worker's thread by its index. Not set: [`build`](ThreadPoolBuilder::build) takes `comity-0`,
-    /// `comity-1` and so on.
+    /// Sets a function that names each worker's thread by the worker's index. Default:
+    /// [`build`](ThreadPoolBuilder::build) names the threads `comity-0`, `comity-1` and so on.
     pub fn thread_name<F>(mut self, name: F) -> Self
     where
         F: FnMut(usize) -> String + 'static,
@@ -108,13 +110,14 @@ impl ThreadPoolBuilder {
         self
     }
 
-    /// Bytes of stack of each worker. Not set: what the standard library takes.
+    /// Sets the stack size of each worker's thread, in bytes. Default: the default of the standard library.
     pub fn stack_size(mut self, bytes: usize) -> Self {
         self.stack_size = Some(bytes);
         self
     }
 
-    /// Called with the panic of a detached task. Not set: the process aborts, as it does when the handler panics.
+    /// Sets a handler for the panics of detached tasks. Without a handler, the process aborts. It also aborts if the
+    /// handler panics.
     pub fn panic_handler<F>(mut self, handler: F) -> Self
     where
         F: Fn(Box<dyn Any + Send>) + Send + Sync + 'static,
@@ -123,23 +126,24 @@ impl ThreadPoolBuilder {
         self
     }
 
-    /// Makes the thread that builds the pool its worker 0. It runs tasks only while it waits for some, or when it
-    /// [yields](crate::yield_now()), and counts as busy in between. It stays a worker for the rest of its life: what
-    /// it has of the pool is never freed.
+    /// Makes the thread that builds the pool its worker 0. The thread runs tasks of the pool only while it waits for
+    /// tasks, or when it [yields](crate::yield_now()). Otherwise it counts as busy. It stays a worker for the rest of
+    /// its life: its part of the pool's memory is never freed.
     pub fn use_current_thread(mut self) -> Self {
         self.use_current_thread = true;
         self
     }
 
-    /// Each worker takes the oldest of the tasks that it [spawned](crate::spawn) first, instead of the newest.
+    /// Makes each worker take the oldest of its [spawned](crate::spawn) tasks first, instead of the newest.
     pub fn breadth_first(mut self) -> Self {
         self.breadth_first = true;
         self
     }
 
-    /// Called by each worker with its index, before anything else runs on it; not by the thread that builds the pool.
-    /// If it panics, the panic handler is told, and without one the process aborts. It does so too if it spawns a task
-    /// into a pool that has lost its handle already.
+    /// Sets a handler that each worker calls with its index, before anything else runs on the worker. The thread that
+    /// builds the pool does not call it. A panic in the handler goes to the panic handler; without a panic handler,
+    /// the process aborts. A handler panics if it spawns a task into its own pool after the pool's handle was
+    /// dropped.
     pub fn start_handler<F>(mut self, handler: F) -> Self
     where
         F: Fn(usize) + Send + Sync + 'static,
@@ -178,7 +182,7 @@ impl ThreadPoolBuilder {
         match built {
             Ok(pool) => Ok(pool.with_threads(threads)),
             Err(error) => {
-                // Those that have started end by themselves; wait for them, so that none is left behind.
+                // Workers that have started end automatically. Wait for them, so that no thread is left behind.
                 for thread in threads {
                     thread.join().expect("a worker does not unwind");
                 }
@@ -187,11 +191,11 @@ impl ThreadPoolBuilder {
         }
     }
 
-    /// Builds the pool on threads that `spawn` provides: it is called once for each worker, and makes some thread call
-    /// [`ThreadBuilder::run`].
+    /// Builds the pool on threads that `spawn` provides. `spawn` is called once for each worker, and makes a thread
+    /// call [`ThreadBuilder::run`].
     ///
     /// # Errors
-    /// See [`BuildError`]. The workers that have started end.
+    /// See [`BuildError`]. Workers that have started end automatically.
     pub fn build_with<F>(mut self, mut spawn: F) -> Result<ThreadPool, BuildError>
     where
         F: FnMut(ThreadBuilder) -> io::Result<()>,
@@ -210,18 +214,18 @@ impl ThreadPoolBuilder {
         let queue = if self.breadth_first { Spawns::new_fifo } else { Spawns::new_lifo };
         let spawns: Vec<Spawns<JobRef>> = (0..num_threads).map(|_| queue()).collect();
         let stealers: Vec<Stealer<JobRef>> = spawns.iter().map(Spawns::stealer).collect();
-        // crossbeam makes its collector behind a lock at the first steal. A worker that did so while this thread forks
-        // would leave it locked in the child.
+        // crossbeam creates its collector behind a lock at the first steal. If a worker did that while this thread
+        // forks, the lock would stay locked in the child.
         let _nothing = stealers.first().map(Stealer::steal);
         let handlers = Handlers { lenient: self.lenient, ..std::mem::take(&mut self.handlers) };
-        // Each pool draws its own victims, and the n-th pool of a program the same ones on every run.
+        // Each pool draws its own random victims. The n-th pool of a program draws the same victims on every run.
         static POOLS: AtomicU64 = AtomicU64::new(0);
         let seed = POOLS.fetch_add(1, Ordering::Relaxed);
         let enrolment = Enrolment { wish: Wish { weight, cores }, enroll: coordinator::enroll };
         let recorder = trace.map(|trace| trace.record(seed + 1, policy, num_threads));
         let registry =
             Registry::new(policy, stealers, handlers, self.use_current_thread, mask::roams(), enrolment, recorder);
-        // From here on the handle ends those that have started, should anything fail or panic.
+        // From here on, if anything fails or panics, dropping the handle ends the workers that have started.
         let pool = ThreadPool::new(Arc::clone(&registry), self.stack_size, self.breadth_first);
 
         let mut own_worker = None;
@@ -242,7 +246,7 @@ impl ThreadPoolBuilder {
                 spawn(worker).map_err(|error| BuildError::Spawn { index, num_threads, error })?;
             }
         }
-        // Nothing can fail any more: a thread that was adopted stays it.
+        // Nothing can fail from here on: the thread that is adopted stays a worker.
         if let Some(worker) = own_worker {
             worker.adopt();
         }
@@ -250,13 +254,13 @@ impl ThreadPoolBuilder {
             watch::start(Arc::downgrade(&registry), period);
         }
         if self.use_current_thread {
-            // What is forked there comes from nowhere else.
+            // Tasks that this thread forks are not injected, so no injection would begin the pool.
             registry.begin();
         }
         Ok(pool)
     }
 
-    /// A builder of pools like this one, but for its handlers and names.
+    /// Returns a builder with the settings of `pool`, except for its handlers and names.
     pub(crate) fn like(pool: &ThreadPool) -> ThreadPoolBuilder {
         ThreadPoolBuilder {
             stack_size: pool.stack_size,
@@ -291,14 +295,14 @@ impl ThreadPoolBuilder {
     }
 }
 
-/// Returns a builder for programs whose users may not know Comity, as rayon programs are. Its pools take the default
-/// where the environment has a bad value, and the process prints one line for each bad value. A pool that has ended
+/// Returns a builder for programs whose users may not know Comity, for example rayon programs. If the environment has
+/// a bad value, its pools use the default, and the process prints one line for each bad value. A pool that has ended
 /// drops a task that its exit handler spawns.
 pub fn lenient_builder() -> ThreadPoolBuilder {
     ThreadPoolBuilder { lenient: true, ..ThreadPoolBuilder::new() }
 }
 
-/// The policy of a pool whose builder is told none: see [`ThreadPoolBuilder::policy`].
+/// Returns the policy of a pool whose builder sets none: see [`ThreadPoolBuilder::policy`].
 ///
 /// # Errors
 /// If a variable of the environment has a bad value, unless the builder is lenient.
@@ -320,7 +324,7 @@ pub fn default_policy(builder: &ThreadPoolBuilder) -> Result<Policy, BuildError>
     builder.or_default(policy, Policy::default)
 }
 
-/// The number of workers of a pool whose builder is told none: see [`ThreadPoolBuilder::num_threads`].
+/// Returns the number of workers of a pool whose builder sets none: see [`ThreadPoolBuilder::num_threads`].
 ///
 /// # Errors
 /// If a variable of the environment has a bad value, unless the builder is lenient.
@@ -329,7 +333,7 @@ pub fn default_num_threads(builder: &ThreadPoolBuilder) -> Result<usize, BuildEr
     Ok(builder.or_default(number, || None)?.unwrap_or_else(usual_num_threads))
 }
 
-/// What rayon's variables say, or else as many as there are usable cores.
+/// Returns the number of workers from rayon's variables, else the number of usable cores.
 fn usual_num_threads() -> usize {
     rayons_num_threads().unwrap_or_else(usable_cores)
 }
@@ -339,7 +343,7 @@ fn usable_cores() -> usize {
     choose_cores().ok().flatten().map_or(usable, |most| usable.min(most as usize))
 }
 
-/// The number, if the process can have so many threads.
+/// Returns the number if the process can have this many threads, else an error.
 fn within_limit(num_threads: usize) -> Result<usize, BuildError> {
     match thread_limit::exceeded_by(num_threads as u64) {
         Some(exceeded) => Err(BuildError::ThreadLimit { num_threads, most: exceeded.threads, limit: exceeded.name }),
@@ -347,8 +351,8 @@ fn within_limit(num_threads: usize) -> Result<usize, BuildError> {
     }
 }
 
-/// What rayon's variables say, by rayon's rules: nonsense counts as nothing, 0 as the default, and too many as the
-/// most.
+/// Returns the number of workers from rayon's variables, by rayon's rules. An invalid value is ignored, 0 means the
+/// default, and a number above the maximum means the maximum.
 fn rayons_num_threads() -> Option<usize> {
     #[expect(clippy::disallowed_methods, reason = "a program with more rights than its caller obeys them in rayon too")]
     let variable = |name| std::env::var(name).ok()?.parse::<usize>().ok();
@@ -362,12 +366,12 @@ fn choose_weight() -> Result<Option<u32>, BuildError> {
     whole_number("COMITY_WEIGHT", MOST_WEIGHT, format_args!("; {USUAL_WEIGHT} is usual"))
 }
 
-/// The most cores that this program uses.
+/// Returns the maximum number of cores of this program, if the user has set it.
 fn choose_cores() -> Result<Option<u32>, BuildError> {
     whole_number("COMITY_CORES", CORES as u32, "; not set, all are used")
 }
 
-/// How long a pool may stand still before it says so.
+/// Returns how long a pool may make no progress before it reports that, if the user has set it.
 fn watch_period() -> Result<Option<Duration>, BuildError> {
     const NAME: &str = "COMITY_WATCH";
     let Some(value) = environment(NAME) else { return Ok(None) };
@@ -377,7 +381,7 @@ fn watch_period() -> Result<Option<Duration>, BuildError> {
     period.map(Some).ok_or_else(|| bad_variable(NAME, value, "is not a number of seconds, 0.1 or more"))
 }
 
-/// Returns the process's trace, if the user has asked for one. `starter`: the caller's mask, if it is narrow.
+/// Returns the process's trace, if the user has asked for one. `starter` is the caller's mask, if it is narrow.
 fn begin_trace(starter: Option<masks::Narrow>) -> Result<Option<&'static Trace>, BuildError> {
     const NAME: &str = "COMITY_TRACE";
     trace::begin(starter).map_err(|sentence| {
@@ -399,18 +403,18 @@ where
     }
 }
 
-/// Returns the error of a bad value. `wrong`: what its message says after the value.
+/// Returns the error for a bad value. `wrong` is the part of the message that follows the value.
 fn bad_variable(name: &'static str, value: String, wrong: impl fmt::Display) -> BuildError {
     let message = format!("{name}={value} {wrong}");
     BuildError::Variable { name, value, message }
 }
 
-/// One of Comity's own variables.
+/// Returns the value of one of Comity's own variables.
 fn environment(name: &str) -> Option<String> {
     comity_os::environment::variable(name).map(|value| value.to_string_lossy().into_owned())
 }
 
-/// A worker that waits for its thread. See [`ThreadPoolBuilder::build_with`].
+/// A worker whose thread has not started yet. See [`ThreadPoolBuilder::build_with`].
 pub struct ThreadBuilder {
     id: WorkerId,
     name: Option<String>,
@@ -418,8 +422,8 @@ pub struct ThreadBuilder {
     thief: Box<dyn Thief>,
     registry: Arc<Registry>,
     spawns: Spawns<JobRef>,
-    /// The thread that built the pool, if its mask was narrow: it will find itself there unless the program puts it
-    /// elsewhere.
+    /// The mask of the thread that built the pool, if it was narrow. The worker's thread may inherit that mask, and
+    /// widens it when it starts.
     starter: Option<masks::Narrow>,
 }
 
@@ -429,26 +433,27 @@ impl ThreadBuilder {
         self.id.index()
     }
 
-    /// What [`ThreadPoolBuilder::thread_name`] named it.
+    /// The name from [`ThreadPoolBuilder::thread_name`].
     pub fn name(&self) -> Option<&str> {
         self.name.as_deref()
     }
 
-    /// What [`ThreadPoolBuilder::stack_size`] asked for, in bytes.
+    /// The stack size from [`ThreadPoolBuilder::stack_size`], in bytes.
     pub fn stack_size(&self) -> Option<usize> {
         self.stack_size
     }
 
-    /// Starts the thread that `thread` describes, which [runs](ThreadBuilder::run) the worker. A fork waits while it
-    /// starts or ends: the child could start no thread if the standard library was about to note this one.
+    /// Starts the thread that `thread` describes, which [runs](ThreadBuilder::run) the worker. A fork waits while the
+    /// thread starts or ends. Otherwise the child could start no thread, if the standard library was registering this
+    /// one.
     ///
     /// # Errors
-    /// If the system gives no thread.
+    /// If the system cannot start a thread.
     pub fn spawn(self, thread: thread::Builder) -> io::Result<JoinHandle<()>> {
         fork::spawn(thread, || self.run())
     }
 
-    /// Is the worker, until its pool ends.
+    /// Runs the worker on this thread until its pool ends.
     ///
     /// # Panics
     /// If this thread is a worker already.
@@ -517,13 +522,13 @@ impl fmt::Debug for ThreadPoolBuilder {
     }
 }
 
-/// Why a pool could not be built.
+/// The reason why a pool could not be built.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum BuildError {
-    /// More workers than [`MAX_THREADS`].
+    /// The number of workers is greater than [`MAX_THREADS`].
     TooManyThreads(usize),
-    /// A variable of the environment has a bad value.
+    /// An environment variable has a bad value.
     #[non_exhaustive]
     Variable {
         /// The variable, for example `COMITY_WEIGHT`.
@@ -533,27 +538,27 @@ pub enum BuildError {
         /// The error's message: the variable, its value and which values are allowed.
         message: String,
     },
-    /// More workers than the process can have threads: none was started.
+    /// The number of workers is greater than the number of threads that the process may have. No thread was started.
     ThreadLimit {
         /// The number of workers that the pool was to have.
         num_threads: usize,
-        /// So many it can have.
+        /// The number of threads that the limit allows.
         most: u64,
-        /// What an administrator calls the limit.
+        /// The name by which administrators know the limit.
         limit: String,
     },
-    /// The system gave no thread.
+    /// The system could not start a thread.
     Spawn {
-        /// The worker that got none.
+        /// The index of the worker that got no thread.
         index: usize,
         /// The number of workers that the pool was to have.
         num_threads: usize,
-        /// What the system said.
+        /// The system's error.
         error: io::Error,
     },
-    /// The global pool has been built, or used, before.
+    /// The global pool has been built or used before.
     GlobalPoolExists,
-    /// The thread that was to become a worker is one already.
+    /// The thread that was to become a worker is already a worker.
     CurrentThreadInPool,
 }
 

@@ -8,17 +8,17 @@ use crate::api::join::on_worker;
 use crate::raw::abort::drop_lost;
 use crate::workers::registry::Worker;
 
-/// Calls `body` with the blocks of `grain` that `range` consists of, the last of which may be shorter, potentially in
-/// parallel. The blocks are the same on every run, whatever the number of workers.
+/// Calls `body` with each block of `grain` indices of `range`, potentially in parallel. The last block may be
+/// shorter. The blocks are the same on every run, for any number of workers.
 ///
-/// The range is halved down to a quarter of a worker's share. From there on it is halved lazily: when there is nothing
-/// else that a thief could take from this worker, or a thief asks for more. So a loop that no thief helps with costs
-/// next to nothing per block; a good grain is a microsecond of work or less. (Tzannes, Caragea, Barua and Vishkin,
-/// *Lazy binary splitting*, PPoPP 2010.)
+/// The range is halved until a part is a quarter of a worker's share. Smaller parts are halved lazily: when a thief
+/// could take nothing else from this worker, or when a thief asks for more. So a loop that no thief joins costs next
+/// to nothing per block. A good grain is a microsecond of work or less. (Tzannes, Caragea, Barua and Vishkin, *Lazy
+/// binary splitting*, PPoPP 2010.)
 ///
 /// # Panics
-/// If `grain` is zero. With the leftmost panic of `body`, after it has been called with all blocks.
-/// If the global pool is used and [cannot be built](crate::ThreadPoolBuilder#from-outside-of-the-program).
+/// Panics if `grain` is zero. A panic of `body` is resumed after all blocks; of several, the leftmost one.
+/// Panics if the global pool is used and [cannot be built](crate::ThreadPoolBuilder#from-outside-of-the-program).
 ///
 /// ```
 /// use std::sync::atomic::{AtomicU64, Ordering};
@@ -30,8 +30,8 @@ use crate::workers::registry::Worker;
 /// assert_eq!(sum.into_inner(), 499_500);
 /// ```
 ///
-/// A loop that computes a value is a [`map_reduce`]. One that writes into a slice hands out chunks of it by a
-/// [`scope`](crate::scope()), since no two blocks may borrow it at once:
+/// Use [`map_reduce`] for a loop that computes a value. No two blocks may borrow a slice mutably at the same time. So
+/// a loop that writes into a slice spawns a task for each of its chunks in a [`scope`](crate::scope()):
 ///
 /// ```
 /// let mut pixels = vec![1_u8; 100_000];
@@ -52,16 +52,17 @@ where
     map_reduce(range, grain, body, |(), ()| ());
 }
 
-/// Calls `map` with the blocks of `grain` that `range` consists of, as [`for_range`] does, and combines its results by
-/// `reduce`. `None` if the range is empty.
+/// Calls `map` with each block of `range`, like [`for_range`], and combines the results with `reduce`. Returns `None`
+/// if the range is empty.
 ///
-/// `reduce` is to be associative. It gets neighbours, the left one first, so it need not be commutative; but which ones
-/// are combined first differs from run to run. So a sum of floating-point numbers may differ in its last digits.
+/// `reduce` must be associative. It gets two neighbours, the left one first, so it need not be commutative. Which
+/// neighbours are combined first differs from run to run, so the last digits of a sum of floating-point numbers may
+/// differ.
 ///
 /// # Panics
-/// If `grain` is zero. With a panic of `map` or `reduce`, after `map` has been called with all blocks: with the
-/// leftmost one, if only `map` panics.
-/// If the global pool is used and [cannot be built](crate::ThreadPoolBuilder#from-outside-of-the-program).
+/// Panics if `grain` is zero. A panic of `map` or `reduce` is resumed after `map` has been called with all blocks. If
+/// only `map` panics, its leftmost panic is resumed.
+/// Panics if the global pool is used and [cannot be built](crate::ThreadPoolBuilder#from-outside-of-the-program).
 ///
 /// ```
 /// let numbers: Vec<u64> = (1..=100_000).collect();
@@ -96,20 +97,20 @@ where
 
 struct Loop<'a, M, R> {
     grain: usize,
-    /// Longer parts than that are halved in any case.
+    /// The length above which a part is halved in any case.
     coarse: usize,
-    /// Whether a bell that rings means that a thief or a sleeper is hungry: in some pools it always rings.
+    /// True if a ringing bell means that a thief or a sleeper is hungry. In some pools the bell always rings.
     hears: bool,
     map: &'a M,
     reduce: &'a R,
 }
 
-/// What has come of the beginning of a part.
+/// The combined results of the beginning of a part.
 enum Sum<T> {
-    /// Nothing yet.
+    /// No block has a result yet.
     Nothing,
     Of(T),
-    /// A panic has left a gap: what comes after it has nothing to be combined with.
+    /// A panic has left a gap: later results have no left neighbour to be combined with.
     Lost,
 }
 
@@ -123,7 +124,7 @@ impl<T> Sum<T> {
     }
 }
 
-/// `None`: the range was empty.
+/// Runs the range and returns the combined results, or `None` if the range was empty.
 fn split_lazily<T, M, R>(worker: &Worker, mut range: Range<usize>, this: &Loop<'_, M, R>) -> Option<T>
 where
     T: Send,
@@ -152,7 +153,7 @@ where
     }
 }
 
-/// Runs the range, and cuts off in front what it has begun.
+/// Runs the range until it ends or a block panics. Blocks are removed from the front of `range` before they begin.
 fn until_panic<T, M, R>(worker: &Worker, range: &mut Range<usize>, sum: &mut Sum<T>, this: &Loop<'_, M, R>)
 where
     T: Send,

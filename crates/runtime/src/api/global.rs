@@ -1,4 +1,4 @@
-//! The pool of the free functions outside of any other, one per process.
+//! The global pool: the pool that the free functions use outside of any other pool. Each process has one.
 
 use std::io;
 use std::sync::Mutex;
@@ -11,29 +11,29 @@ use crate::api::pool::ThreadPool;
 use crate::fork::PerProcess;
 use crate::workers::current;
 
-/// Where one process has its global pool, which is never freed.
+/// The global pool of one process. The pool is never freed.
 struct Global {
-    /// Set once, under the lock below.
+    /// The pool, once it is built. It is set once, under `building`.
     pool: AtomicCell<Option<&'static ThreadPool>>,
-    /// Held by the thread that builds the pool.
+    /// The lock that a thread holds while it builds the pool.
     building: Mutex<()>,
-    /// That of the process that this one was forked from.
+    /// The `Global` of the process from which this process was forked.
     parent: Option<&'static Global>,
 }
 
 const _: () = assert!(AtomicCell::<Option<&ThreadPool>>::is_lock_free());
 
-/// That of this process, a new one after a fork.
+/// Returns the `Global` of this process. A forked child gets a new one.
 fn of_process() -> &'static Global {
     static GLOBAL: PerProcess<Global> = PerProcess::new();
     GLOBAL.get(|parent| Global { pool: AtomicCell::new(None), building: Mutex::new(()), parent })
 }
 
-/// The pool of the free functions outside of any other, built at first use. After a fork the child gets one of its own,
-/// with as many workers, as large stacks and the same policy as its parent's had.
+/// Returns the pool that the free functions use outside of any other pool, and builds it at first use. A forked child
+/// builds its own pool with the policy, the number of workers and the stack size of its parent's pool.
 ///
 /// # Panics
-/// If it cannot be built, for example because a variable of the environment has a bad value.
+/// If the pool cannot be built, for example because an environment variable has a bad value.
 pub(crate) fn global() -> &'static ThreadPool {
     built_by(ThreadPoolBuilder::new)
 }
@@ -55,24 +55,25 @@ pub fn have_lenient_global_pool() {
     }
 }
 
-/// The global pool, built by what `new` returns unless there is one. In a forked child it is like the parent's.
+/// Returns the global pool. If it does not exist, builds it with the builder from `new`, or in a forked child like the
+/// parent's.
 fn built_by(new: fn() -> ThreadPoolBuilder) -> &'static ThreadPool {
     let ours = of_process();
     if let Some(pool) = ours.pool.load() {
         return pool;
     }
     let _building = lock(&ours.building);
-    // Another thread may have built it meanwhile.
+    // Another thread may have built the pool meanwhile.
     ours.pool.load().unwrap_or_else(|| {
         let parents = ours.parent.and_then(|parent| parent.pool.load());
         let builder = parents.map_or_else(new, ThreadPoolBuilder::like);
-        // No caller has asked for the pool, so there is none that an error could be returned to.
+        // No caller has asked to build the pool, so there is no caller to return an error to.
         ours.keep(builder.build().unwrap_or_else(|error| panic!("the global pool cannot be built: {error}")))
     })
 }
 
 impl Global {
-    /// Makes this the pool. Only with the lock, and only once.
+    /// Makes `pool` the global pool. Called only once, with the lock.
     fn keep(&self, pool: ThreadPool) -> &'static ThreadPool {
         let pool: &'static ThreadPool = Box::leak(Box::new(pool));
         self.pool.store(Some(pool));
@@ -81,19 +82,20 @@ impl Global {
 }
 
 impl ThreadPoolBuilder {
-    /// Builds the pool that the free functions use outside of any other, and waits until its threads run.
+    /// Builds the pool that the free functions use outside of any other pool, and waits until its threads run.
     ///
     /// # Errors
-    /// See [`BuildError`]; the global pool is built at most once.
+    /// See [`BuildError`]. The global pool is built at most once.
     pub fn build_global(self) -> Result<(), BuildError> {
         build(|| self.build())
     }
 
-    /// [`ThreadPoolBuilder::build_global`] as in [`ThreadPoolBuilder::build_with`]. Every worker must be made to run
-    /// before this returns.
+    /// Builds the global pool like [`ThreadPoolBuilder::build_global`], on threads that `spawn` provides, like
+    /// [`ThreadPoolBuilder::build_with`]. Every worker must be run before this returns, because this waits for the
+    /// workers.
     ///
     /// # Errors
-    /// As both.
+    /// See [`ThreadPoolBuilder::build_global`] and [`ThreadPoolBuilder::build_with`].
     pub fn build_global_with<F>(self, spawn: F) -> Result<(), BuildError>
     where
         F: FnMut(ThreadBuilder) -> io::Result<()>,
@@ -102,7 +104,7 @@ impl ThreadPoolBuilder {
     }
 }
 
-/// Makes what `build` returns the global pool, and waits until its threads run.
+/// Makes the pool that `build` returns the global pool, and waits until its threads run.
 fn build(build: impl FnOnce() -> Result<ThreadPool, BuildError>) -> Result<(), BuildError> {
     let ours = of_process();
     let building = lock(&ours.building);
@@ -110,7 +112,7 @@ fn build(build: impl FnOnce() -> Result<ThreadPool, BuildError>) -> Result<(), B
         return Err(BuildError::GlobalPoolExists);
     }
     let pool = ours.keep(build()?);
-    // A thread may want the pool before it becomes a worker.
+    // A thread may ask for the global pool before it becomes a worker.
     drop(building);
     pool.wait_until_started();
     Ok(())

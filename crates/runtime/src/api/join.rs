@@ -1,4 +1,4 @@
-//! `join`: two halves, one of which others may take.
+//! `join`: runs two closures, of which a thief may take the second.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
@@ -12,12 +12,12 @@ use crate::workers::registry::{JoinJob, Worker};
 
 /// Runs both closures, potentially in parallel, and returns both results.
 ///
-/// `b` is offered to other workers while this one runs `a`; if no worker took it, this one runs it too, by a direct
-/// call. Outside of any pool, the global one is used.
+/// Other workers may take `b` while the calling worker runs `a`. If no worker took it, the calling worker runs `b`
+/// too, by a direct call. Outside of any pool, uses the global pool.
 ///
 /// # Panics
-/// With the panic of `a` or `b`, after both have ended. If both panic, with that of `a`.
-/// If the global pool is used and [cannot be built](crate::ThreadPoolBuilder#from-outside-of-the-program).
+/// A panic of `a` or `b` is resumed after both have ended. If both panic, the panic of `a` is resumed.
+/// Panics if the global pool is used and [cannot be built](crate::ThreadPoolBuilder#from-outside-of-the-program).
 ///
 /// ```
 /// let (a, b) = comity::join(|| 6 * 7, || "hello".len());
@@ -34,7 +34,7 @@ where
     either(|_, _| a(), |_, _| b())
 }
 
-/// A join on this thread's worker, or else on one of the global pool.
+/// Joins on this thread's worker, or else on a worker of the global pool.
 #[inline(always)]
 fn either<A, B, RA, RB>(a: A, b: B) -> (RA, RB)
 where
@@ -52,7 +52,7 @@ where
     })
 }
 
-/// A caller from outside sees both halves move to the pool.
+/// Moves both halves of a join to the global pool, for a caller that is not a worker.
 #[cold]
 #[inline(never)]
 fn outside<A, B, RA, RB>(a: A, job: &JoinJob<B, RB>) -> (RA, RB)
@@ -62,15 +62,15 @@ where
     RA: Send,
     RB: Send,
 {
-    // SAFETY: no other thread has the job, and it is used no more.
+    // SAFETY: no other thread has the job, and the job is not used any more.
     let b = unsafe { job.take() };
     on_worker(|worker| worker.join(|worker| a(worker, true), |worker| b(worker, true)))
 }
 
-/// [`join`], with closures that are told whether they run on another worker than the one that called.
+/// Calls both closures like [`join`], and tells each whether it runs on another worker than the caller.
 ///
 /// # Panics
-/// If the global pool is used and [cannot be built](crate::ThreadPoolBuilder#from-outside-of-the-program).
+/// Panics if the global pool is used and [cannot be built](crate::ThreadPoolBuilder#from-outside-of-the-program).
 ///
 /// ```
 /// let pool = comity::ThreadPoolBuilder::new().num_threads(2).build().unwrap();
@@ -87,23 +87,23 @@ where
     either(|_, migrated| a(FnContext { migrated }), |_, migrated| b(FnContext { migrated }))
 }
 
-/// Where a closure of [`join_context`] runs.
+/// The place where a closure of [`join_context`] runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FnContext {
     migrated: bool,
 }
 
 impl FnContext {
-    /// Whether this is another thread than the one that called [`join_context`].
+    /// True if this thread is not the thread that called [`join_context`].
     pub fn migrated(&self) -> bool {
         self.migrated
     }
 }
 
-/// Calls `f` with the worker that runs on this thread; outside of any pool, on one of the global pool.
+/// Calls `f` with the worker of this thread. Outside of any pool, calls `f` on a worker of the global pool.
 ///
 /// # Panics
-/// If the global pool is used and [cannot be built](crate::ThreadPoolBuilder#from-outside-of-the-program).
+/// Panics if the global pool is used and [cannot be built](crate::ThreadPoolBuilder#from-outside-of-the-program).
 ///
 /// ```
 /// use comity::Worker;
@@ -130,7 +130,7 @@ where
 }
 
 impl ThreadPool {
-    /// [`join`](crate::join) in this pool.
+    /// Calls [`join`](crate::join) in this pool.
     pub fn join<A, B, RA, RB>(&self, a: A, b: B) -> (RA, RB)
     where
         A: FnOnce() -> RA + Send,
@@ -143,10 +143,10 @@ impl ThreadPool {
 }
 
 impl Worker {
-    /// [`join`](crate::join()), with the worker passed along: each closure gets the one that runs it.
+    /// Joins like [`join`](crate::join()), and passes each closure the worker that runs it.
     ///
     /// # Panics
-    /// As [`join`](crate::join()).
+    /// See [`join`](crate::join()).
     #[inline(always)]
     pub fn join<A, B, RA, RB>(&self, a: A, b: B) -> (RA, RB)
     where
@@ -158,11 +158,12 @@ impl Worker {
         self.fork(|worker, _| a(worker), &JoinJob::new(Some(self), |worker, _| b(worker)))
     }
 
-    /// The one join. `job` is new, has the right half, and is used for nothing else.
+    /// The implementation of every join. `job` is new, holds the right half, and is used for nothing else.
     ///
-    /// Never inlined. So the compiler inlines the closures into it, and a recursive caller's test for its leaves with
-    /// them, and no frame is made for a leaf. The job comes by reference, so that its closure is written where it
-    /// stays. A copy of it would read by 16 bytes what was just written by 8, and wait for the store buffer.
+    /// This function is never inlined. The compiler therefore inlines the closures into it, together with a recursive
+    /// caller's test for its leaves, and a leaf needs no frame. The job is passed by reference, so that its closure
+    /// is written where it stays. A copy would read 16 bytes at a time what was just written 8 bytes at a time, and
+    /// would wait for the store buffer.
     #[inline(never)]
     fn fork<A, F, RA, RB>(&self, a: A, job: &JoinJob<F, RB>) -> (RA, RB)
     where
@@ -172,7 +173,8 @@ impl Worker {
         RB: Send,
     {
         let deque = &self.peer.deque;
-        // SAFETY: the owner; on every path the job is popped before this frame ends, and if a thief has it, waited for.
+        // SAFETY: this thread is the owner. On every path the frame pops the job before it ends, and waits for a
+        // thief that has it.
         let index = unsafe { deque.push(job.header()) };
         if deque.calls(index) {
             self.answer_bell();
@@ -181,9 +183,10 @@ impl Worker {
             Ok(result) => result,
             Err(payload) => self.after_panic(job, index, payload),
         };
-        // SAFETY: the owner, with the last push of this frame; `a` has popped all that it pushed.
+        // SAFETY: this thread is the owner, and this is the last push of the frame: `a` has popped all that it
+        // pushed.
         match unsafe { deque.pop(index) } {
-            // SAFETY: the job is this frame's again.
+            // SAFETY: the job belongs to this frame again.
             Popped::Back => (result_a, unsafe { job.run_inline(self) }),
             Popped::Stolen => {
                 self.wait_for_thief(&job.latch);
@@ -193,7 +196,8 @@ impl Worker {
         }
     }
 
-    /// The left half panicked: the right one borrows from the same frames, so it must end first. Its panic is lost.
+    /// Ends the right half after the left half has panicked, and resumes the panic. The right half borrows from the
+    /// same frames, so it must end first. A panic of the right half is lost.
     #[cold]
     #[inline(never)]
     fn after_panic<F, R>(&self, job: &JoinJob<F, R>, index: usize, payload: Payload) -> !
@@ -201,10 +205,10 @@ impl Worker {
         F: FnOnce(&Worker, bool) -> R + Send,
         R: Send,
     {
-        // SAFETY: the owner, with the last push of this frame; what was pushed after it was popped as the panic went
-        // by.
+        // SAFETY: this thread is the owner, and this is the last push of the frame: what was pushed later was popped
+        // while the panic unwound.
         let lost = match unsafe { self.peer.deque.pop(index) } {
-            // SAFETY: the job is this frame's again.
+            // SAFETY: the job belongs to this frame again.
             Popped::Back => catch_unwind(AssertUnwindSafe(|| unsafe { job.run_inline(self) })),
             Popped::Stolen => {
                 self.wait_for_thief(&job.latch);

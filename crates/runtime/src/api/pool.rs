@@ -11,16 +11,16 @@ use crate::workers::current;
 use crate::workers::registry::{Registry, Worker};
 use crate::workers::worker::Yield;
 
-/// A pool of workers under one policy.
+/// A pool of workers that follow one policy. This is the pool's handle.
 ///
-/// Dropping the handle ends the pool: its workers run what was spawned and end, without the dropping thread waiting for
-/// them. [`ThreadPool::shutdown`] waits.
+/// Dropping the handle ends the pool: its workers run all spawned tasks, and then end. The thread that drops the
+/// handle does not wait for them. [`ThreadPool::shutdown`] waits.
 pub struct ThreadPool {
     registry: Arc<Registry>,
     threads: Vec<JoinHandle<()>>,
-    /// How it was built, for a forked child that builds one like it.
+    /// The stack size that the pool was built with. A forked child uses it to build a pool like this one.
     pub(crate) stack_size: Option<usize>,
-    /// As above.
+    /// True if the pool was built breadth first. A forked child uses it like `stack_size`.
     pub(crate) breadth_first: bool,
 }
 
@@ -29,7 +29,7 @@ impl ThreadPool {
         ThreadPool { registry, threads: Vec::new(), stack_size, breadth_first }
     }
 
-    /// Gives the handle the threads that [`ThreadPool::shutdown`] waits for.
+    /// Gives the handle the threads for which [`ThreadPool::shutdown`] waits.
     pub(crate) fn with_threads(mut self, threads: Vec<JoinHandle<()>>) -> ThreadPool {
         self.threads = threads;
         self
@@ -40,11 +40,12 @@ impl ThreadPool {
         self.registry.wait_until_started();
     }
 
-    /// Runs `task` on a worker of this pool and returns its result. [`join`](crate::join), [`scope`](crate::scope) and
-    /// the others use this pool when called from within. A worker of another pool serves its own pool while it waits.
+    /// Runs `task` on a worker of this pool and returns its result. In `task`, [`join`](crate::join),
+    /// [`scope`](crate::scope) and the other free functions use this pool. A worker of another pool that calls this
+    /// serves its own pool while it waits.
     ///
     /// # Panics
-    /// With the panic of `task`.
+    /// A panic of `task` is resumed in the caller.
     pub fn install<F, R>(&self, task: F) -> R
     where
         F: FnOnce() -> R + Send,
@@ -53,25 +54,25 @@ impl ThreadPool {
         self.registry.run(task)
     }
 
-    /// [`yield_now`](crate::yield_now()), if this thread is a worker of this pool.
+    /// Calls [`yield_now`](crate::yield_now()) if this thread is a worker of this pool.
     pub fn yield_now(&self) -> Option<Yield> {
         self.if_current(Worker::yield_now)
     }
 
-    /// [`yield_local`](crate::yield_local()), if this thread is a worker of this pool.
+    /// Calls [`yield_local`](crate::yield_local()) if this thread is a worker of this pool.
     pub fn yield_local(&self) -> Option<Yield> {
         self.if_current(Worker::yield_local)
     }
 
-    /// From now on at most `most` of the pool's workers are awake; those beyond it rest as soon as they are without a
-    /// task. Each call takes the place of the one before, from any thread;
-    /// [`current_num_threads`](ThreadPool::current_num_threads) stays what it is. A worker that comes back to a join
-    /// or a scope that it waits for, or that has a part of a [broadcast](ThreadPool::broadcast), is up until that is
-    /// done, and counts.
+    /// Limits the number of workers that are awake to `most`. Workers beyond the limit rest as soon as they have no
+    /// task. Any thread may call this, and each call replaces the limit of the call before.
+    /// [`current_num_threads`](ThreadPool::current_num_threads) does not change. Two kinds of worker are awake until
+    /// they are done, and count towards the limit: a worker that returns to a join or a scope for which it waits, and
+    /// a worker that has a part of a [broadcast](ThreadPool::broadcast).
     ///
     /// # Errors
-    /// If `most` is 0 or more than there are workers, or if the pool's policy leaves it to the operating system which
-    /// workers run: see [`ActiveThreadsError`].
+    /// If `most` is 0 or greater than the number of workers, or if the pool's policy leaves it to the operating
+    /// system which workers run: see [`ActiveThreadsError`].
     pub fn set_active_threads(&self, most: usize) -> Result<(), ActiveThreadsError> {
         let workers = self.current_num_threads();
         if !(1..=workers).contains(&most) {
@@ -84,18 +85,18 @@ impl ThreadPool {
         Ok(())
     }
 
-    /// The number of workers. Constant.
+    /// The number of workers. It never changes.
     pub fn current_num_threads(&self) -> usize {
         self.registry.workers() as usize
     }
 
-    /// This thread's index in this pool, if it is one of its workers.
+    /// This thread's index in this pool, if it is one of the pool's workers.
     pub fn current_thread_index(&self) -> Option<usize> {
         self.if_current(Worker::index)
     }
 
-    /// [`current_thread_has_pending_tasks`](crate::current_thread_has_pending_tasks), if this thread is a worker of
-    /// this pool.
+    /// Calls [`current_thread_has_pending_tasks`](crate::current_thread_has_pending_tasks) if this thread is a worker
+    /// of this pool.
     pub fn current_thread_has_pending_tasks(&self) -> Option<bool> {
         self.if_current(Worker::has_pending_tasks)
     }
@@ -104,7 +105,7 @@ impl ThreadPool {
         &self.registry
     }
 
-    /// What `ask` answers for this thread's worker, if it is one of this pool.
+    /// Calls `ask` with this thread's worker, if it is a worker of this pool.
     fn if_current<R>(&self, ask: impl FnOnce(&Worker) -> R) -> Option<R> {
         current::with(|worker| worker.filter(|worker| Arc::ptr_eq(worker.registry(), &self.registry)).map(ask))
     }
@@ -114,16 +115,17 @@ impl ThreadPool {
         self.registry.policy
     }
 
-    /// What each worker has done so far, by index. [`WorkerCounters`] can be summed up and printed.
+    /// The counters of each worker since the pool was built, by index. [`WorkerCounters`] can be summed up and
+    /// printed.
     pub fn counters(&self) -> Vec<WorkerCounters> {
         self.registry.peers.iter().map(|peer| peer.counters.read()).collect()
     }
 
-    /// Ends the pool and waits until the threads have ended that [`build`](crate::ThreadPoolBuilder::build) started.
+    /// Ends the pool and waits until the threads that [`build`](crate::ThreadPoolBuilder::build) started have ended.
     ///
     /// # Panics
-    /// If called by one of these threads, which would wait for itself; and in a process that was forked from the
-    /// pool's.
+    /// If one of these threads calls it, because it would wait for itself, or if this process was forked from the
+    /// pool's process.
     pub fn shutdown(mut self) {
         self.registry.assert_of_this_process();
         let is_one_of_them = self.if_current(|worker| !worker.own().adopted) == Some(true);
@@ -152,30 +154,30 @@ impl fmt::Debug for ThreadPool {
 impl Drop for ThreadPool {
     fn drop(&mut self) {
         if self.registry.is_of_this_process() {
-            // The threads are let go before they can end: glibc's `pthread_detach` may read what a thread that ends
-            // has freed (its bug 19951).
+            // The threads are detached before they can end: glibc's `pthread_detach` may read memory that an ending
+            // thread has freed (its bug 19951).
             self.threads.clear();
             self.registry.drop_reason_to_run();
         } else {
-            // A process that was forked from the pool's has no thread to tell, and other threads may go by the names
-            // that these had.
+            // A process that was forked from the pool's process has no such threads, and other threads may have their
+            // identifiers by now.
             std::mem::forget(std::mem::take(&mut self.threads));
         }
     }
 }
 
-/// Why [`ThreadPool::set_active_threads`] changed nothing.
+/// The reason why [`ThreadPool::set_active_threads`] changed nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ActiveThreadsError {
-    /// No pool has so many workers awake.
+    /// The limit is 0, or greater than the number of workers.
     OutOfRange {
-        /// What was asked for.
+        /// The limit that was asked for.
         most: usize,
-        /// The pool's workers.
+        /// The number of the pool's workers.
         workers: usize,
     },
-    /// Under this policy no books are kept of which workers are awake.
+    /// The pool's policy keeps no books about which workers are awake.
     SharesNoCores(Policy),
 }
 

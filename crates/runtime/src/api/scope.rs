@@ -1,4 +1,4 @@
-//! `scope`: any number of tasks that may borrow, all finished when it returns.
+//! `scope`: any number of tasks that may borrow. All of them have ended when it returns.
 
 use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -15,30 +15,31 @@ use crate::raw::latch::Latch;
 use crate::workers::current;
 use crate::workers::registry::{CountLatch, HeapJob, JobFifo, JobRef, Registry, Worker};
 
-/// Spawns tasks that may borrow what outlives `'scope`. See [`scope`].
+/// A scope, which can spawn tasks that borrow data that outlives `'scope`. See [`scope`].
 pub struct Scope<'scope> {
     group: Group,
-    /// Invariant in `'scope`: a longer or shorter one would let a task borrow what it must not.
+    /// Makes the scope invariant in `'scope`. With a longer or shorter lifetime, a task could borrow what it must
+    /// not.
     tasks: PhantomData<fn(&'scope ()) -> &'scope ()>,
 }
 
-/// A [`Scope`] of which each worker begins the oldest task first. See [`scope_fifo`].
+/// A [`Scope`] in which each worker begins with its oldest task. See [`scope_fifo`].
 pub struct ScopeFifo<'scope> {
     group: Group,
-    /// What each worker has spawned, by its index.
+    /// The tasks that each worker has spawned, by worker index.
     fifos: Box<[JobFifo]>,
-    /// As in [`Scope`].
+    /// Makes the scope invariant in `'scope`, like [`Scope`].
     tasks: PhantomData<fn(&'scope ()) -> &'scope ()>,
 }
 
-/// Calls `body` with a scope to spawn tasks in, and returns after `body` and every task, those that tasks spawned
-/// included, have finished. Outside of any pool, the global one is used.
+/// Calls `body` with a scope that can spawn tasks. Returns after `body` and all tasks have ended, including tasks
+/// that were spawned by tasks. Outside of any pool, uses the global pool.
 ///
-/// A slice is worked on in parallel by tasks that have a chunk each, from `chunks` or `chunks_mut`.
+/// To work on a slice in parallel, spawn one task for each chunk that `chunks` or `chunks_mut` returns.
 ///
 /// # Panics
-/// With the first panic of `body` or of a task, after all have ended.
-/// If the global pool is used and [cannot be built](crate::ThreadPoolBuilder#from-outside-of-the-program).
+/// The first panic of `body` or of a task is resumed after all have ended.
+/// Panics if the global pool is used and [cannot be built](crate::ThreadPoolBuilder#from-outside-of-the-program).
 ///
 /// ```
 /// let mut squares = [0; 8];
@@ -49,7 +50,7 @@ pub struct ScopeFifo<'scope> {
 /// });
 /// assert_eq!(squares, [0, 1, 4, 9, 16, 25, 36, 49]);
 ///
-/// // Where an element is little work, a task has many.
+/// // If an element is little work, a task gets many elements.
 /// let mut numbers = vec![1_u64; 100_000];
 /// comity::scope(|scope| {
 ///     for chunk in numbers.chunks_mut(1024) {
@@ -73,10 +74,10 @@ where
     })
 }
 
-/// As [`scope`], but each worker that has several of the scope's tasks begins with the oldest.
+/// Calls `body` like [`scope`], except that each worker that has several of the scope's tasks begins with the oldest.
 ///
 /// # Panics
-/// If the global pool is used and [cannot be built](crate::ThreadPoolBuilder#from-outside-of-the-program).
+/// Panics if the global pool is used and [cannot be built](crate::ThreadPoolBuilder#from-outside-of-the-program).
 pub fn scope_fifo<'scope, F, R>(body: F) -> R
 where
     F: FnOnce(&ScopeFifo<'scope>) -> R + Send,
@@ -88,10 +89,10 @@ where
     })
 }
 
-/// As [`scope`], but `body` runs on this thread, whether it is a worker or not. So it needs not be `Send`.
+/// Calls `body` like [`scope`], but on this thread, which need not be a worker. So `body` need not be `Send`.
 ///
 /// # Panics
-/// If the global pool is used and [cannot be built](crate::ThreadPoolBuilder#from-outside-of-the-program).
+/// Panics if the global pool is used and [cannot be built](crate::ThreadPoolBuilder#from-outside-of-the-program).
 pub fn in_place_scope<'scope, F, R>(body: F) -> R
 where
     F: FnOnce(&Scope<'scope>) -> R,
@@ -102,10 +103,10 @@ where
     })
 }
 
-/// As [`scope_fifo`], but `body` runs on this thread, whether it is a worker or not. So it needs not be `Send`.
+/// Calls `body` like [`scope_fifo`], but on this thread, which need not be a worker. So `body` need not be `Send`.
 ///
 /// # Panics
-/// If the global pool is used and [cannot be built](crate::ThreadPoolBuilder#from-outside-of-the-program).
+/// Panics if the global pool is used and [cannot be built](crate::ThreadPoolBuilder#from-outside-of-the-program).
 pub fn in_place_scope_fifo<'scope, F, R>(body: F) -> R
 where
     F: FnOnce(&ScopeFifo<'scope>) -> R,
@@ -117,7 +118,7 @@ where
 }
 
 impl ThreadPool {
-    /// [`scope`](crate::scope) in this pool.
+    /// Calls [`scope`](crate::scope) in this pool.
     pub fn scope<'scope, F, R>(&self, body: F) -> R
     where
         F: FnOnce(&Scope<'scope>) -> R + Send,
@@ -126,7 +127,7 @@ impl ThreadPool {
         self.install(|| scope(body))
     }
 
-    /// [`scope_fifo`](crate::scope_fifo) in this pool.
+    /// Calls [`scope_fifo`](crate::scope_fifo) in this pool.
     pub fn scope_fifo<'scope, F, R>(&self, body: F) -> R
     where
         F: FnOnce(&ScopeFifo<'scope>) -> R + Send,
@@ -135,7 +136,7 @@ impl ThreadPool {
         self.install(|| scope_fifo(body))
     }
 
-    /// [`in_place_scope`](crate::in_place_scope): `body` runs on this thread, its tasks in this pool.
+    /// Calls [`in_place_scope`](crate::in_place_scope): `body` runs on this thread, its tasks in this pool.
     pub fn in_place_scope<'scope, F, R>(&self, body: F) -> R
     where
         F: FnOnce(&Scope<'scope>) -> R,
@@ -143,7 +144,7 @@ impl ThreadPool {
         current::with(|worker| scope_in(self.registry(), worker, body))
     }
 
-    /// [`in_place_scope_fifo`](crate::in_place_scope_fifo): `body` runs on this thread, its tasks in this pool.
+    /// Calls [`in_place_scope_fifo`](crate::in_place_scope_fifo): `body` runs on this thread, its tasks in this pool.
     pub fn in_place_scope_fifo<'scope, F, R>(&self, body: F) -> R
     where
         F: FnOnce(&ScopeFifo<'scope>) -> R,
@@ -152,7 +153,7 @@ impl ThreadPool {
     }
 }
 
-/// A scope of `pool`. Its body runs on this thread, which is `worker`, if it is one.
+/// Calls `body` with a scope of `pool` on this thread. `worker` is the worker of this thread, if it has one.
 fn scope_in<'scope, F, R>(pool: &Arc<Registry>, worker: Option<&Worker>, body: F) -> R
 where
     F: FnOnce(&Scope<'scope>) -> R,
@@ -162,7 +163,7 @@ where
     scope.group.conclude(result)
 }
 
-/// As [`scope_in`].
+/// Calls `body` with a FIFO scope, like [`scope_in`].
 fn scope_fifo_in<'scope, F, R>(pool: &Arc<Registry>, worker: Option<&Worker>, body: F) -> R
 where
     F: FnOnce(&ScopeFifo<'scope>) -> R,
@@ -174,13 +175,13 @@ where
 }
 
 impl<'scope> Scope<'scope> {
-    /// Runs `task` some time before the scope ends. It gets the scope, to spawn more.
+    /// Spawns a task that runs before the scope ends. The task gets the scope, so that it can spawn more tasks.
     pub fn spawn<F>(&self, task: F)
     where
         F: FnOnce(&Scope<'scope>) + Send + 'scope,
     {
         let home = Home(self);
-        // SAFETY: what the task borrows outlives 'scope, and the scope ends only after it has run.
+        // SAFETY: the data that the task borrows outlives 'scope, and the scope ends only after the task has run.
         let job = unsafe { self.group.task(move || task(home.get())) };
         self.group.pool.queue(job, None);
     }
@@ -197,8 +198,8 @@ impl<'scope> Scope<'scope> {
 }
 
 impl<'scope> ScopeFifo<'scope> {
-    /// Runs `task` some time before the scope ends, and after those that this worker has spawned in the scope before,
-    /// if no other worker takes them. It gets the scope, to spawn more.
+    /// Spawns a task that runs before the scope ends, and after the tasks that this worker has spawned in the scope
+    /// before, if no other worker takes them. The task gets the scope, so that it can spawn more tasks.
     pub fn spawn_fifo<F>(&self, task: F)
     where
         F: FnOnce(&ScopeFifo<'scope>) + Send + 'scope,
@@ -224,7 +225,7 @@ impl<'scope> ScopeFifo<'scope> {
     }
 }
 
-/// A scope's address, for a task on another thread.
+/// The address of a scope, for a task on another thread.
 struct Home<S>(*const S);
 
 impl<S> Clone for Home<S> {
@@ -235,7 +236,8 @@ impl<S> Clone for Home<S> {
 
 impl<S> Copy for Home<S> {}
 
-// SAFETY: scopes are `Sync`: a latch of atomics, a mutex, queues that all may use, and a reference to the pool.
+// SAFETY: scopes are `Sync`: a latch of atomics, a mutex, queues that all threads may use, and a reference to the
+// pool.
 unsafe impl<S: Sync> Send for Home<S> {}
 // SAFETY: as above.
 unsafe impl<S: Sync> Sync for Home<S> {}
@@ -246,7 +248,8 @@ impl<S> Home<S> {
     }
 
     fn get(&self) -> &S {
-        // SAFETY: the scope's frame waits until the task that has this address is counted down, after its last use.
+        // SAFETY: the scope's frame waits until the task that has this address is counted down, which is after its
+        // last use.
         unsafe { &*self.0 }
     }
 }
@@ -254,9 +257,9 @@ impl<S> Home<S> {
 /// The tasks of one scope.
 struct Group {
     pool: Arc<Registry>,
-    /// The body and the tasks that have not finished.
+    /// Counts the body and the tasks that have not ended.
     unfinished: CountLatch,
-    /// The first panic.
+    /// The payload of the first panic.
     panic: Mutex<Option<Payload>>,
 }
 
@@ -278,7 +281,7 @@ impl Group {
         result
     }
 
-    /// After all have ended: the body's result, or the first panic.
+    /// Returns the body's result, or resumes the first panic. Called after the body and all tasks have ended.
     fn conclude<R>(&mut self, result: Option<R>) -> R {
         match self.panic.get_mut().unwrap_or_else(|poisoned| poisoned.into_inner()).take() {
             Some(payload) => resume_unwind(payload),
@@ -286,10 +289,10 @@ impl Group {
         }
     }
 
-    /// A job of this group.
+    /// Returns a job of this group that runs `task`.
     ///
     /// # Safety
-    /// What `task` borrows must live until this group is complete.
+    /// The data that `task` borrows must live until this group is complete.
     unsafe fn task(&self, task: impl FnOnce() + Send) -> JobRef {
         self.pool.assert_of_this_process();
         self.unfinished.increment();
@@ -302,10 +305,10 @@ impl Group {
         unsafe { HeapJob::new_ref(task, done) }
     }
 
-    /// Hands every worker of the pool a call of `op`.
+    /// Gives every worker of the pool a call of `op`.
     ///
     /// # Safety
-    /// As [`Group::task`].
+    /// See [`Group::task`].
     unsafe fn broadcast(&self, op: impl Fn(BroadcastContext) + Send + Sync) {
         let op = Arc::new(op);
         let job = |context| {
@@ -314,7 +317,8 @@ impl Group {
             unsafe { self.task(move || op(context)) }
         };
         let jobs: Vec<JobRef> = self.pool.contexts().map(job).collect();
-        // The last to let go of `op` must be one of the calls: what it borrows may be gone after them.
+        // One of the calls must drop the last reference to `op`: the data that `op` borrows may be gone after the
+        // calls.
         drop(op);
         self.pool.deliver(jobs.into_iter());
     }
@@ -323,7 +327,7 @@ impl Group {
     /// panic if it is the first.
     ///
     /// # Safety
-    /// `this` is a live group, and counts this task. It may be gone when this returns.
+    /// `this` is a live group, and counts this task. The group may be gone when this returns.
     unsafe fn ended<R>(this: *const Group, outcome: Result<R, Payload>) -> Option<R> {
         // SAFETY: the group waits for this task, until it is counted down.
         unsafe {

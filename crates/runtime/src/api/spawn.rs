@@ -1,4 +1,4 @@
-//! Detached tasks: nothing waits for them.
+//! Detached tasks: tasks for which nothing waits.
 
 use crate::api::global::global;
 use crate::api::pool::ThreadPool;
@@ -7,13 +7,13 @@ use crate::workers::current;
 use crate::workers::inject::PoolEnded;
 use crate::workers::registry::{HeapJob, JobFifo, JobRef, Registry};
 
-/// Runs `task` some time on the current pool, or on the global one outside of any.
+/// Runs `task` at some later time on the current pool. Outside of any pool, uses the global pool.
 ///
-/// A pool ends only after all its spawned tasks have run. A task that panics reports to the pool's panic handler;
-/// without one, the process aborts.
+/// A pool ends only after all its spawned tasks have run. A panic of a task goes to the pool's panic handler. Without
+/// a panic handler, the process aborts.
 ///
 /// # Panics
-/// If the global pool is used and [cannot be built](crate::ThreadPoolBuilder#from-outside-of-the-program).
+/// Panics if the global pool is used and [cannot be built](crate::ThreadPoolBuilder#from-outside-of-the-program).
 pub fn spawn<F>(task: F)
 where
     F: FnOnce() + Send + 'static,
@@ -24,10 +24,10 @@ where
     });
 }
 
-/// As [`spawn`], but a worker that has several such tasks begins with the oldest.
+/// Runs `task` like [`spawn`], except that a worker that has several such tasks begins with the oldest.
 ///
 /// # Panics
-/// If the global pool is used and [cannot be built](crate::ThreadPoolBuilder#from-outside-of-the-program).
+/// Panics if the global pool is used and [cannot be built](crate::ThreadPoolBuilder#from-outside-of-the-program).
 pub fn spawn_fifo<F>(task: F)
 where
     F: FnOnce() + Send + 'static,
@@ -39,7 +39,7 @@ where
 }
 
 impl ThreadPool {
-    /// [`spawn`](crate::spawn) into this pool.
+    /// Spawns `task` into this pool, like [`spawn`](crate::spawn).
     pub fn spawn<F>(&self, task: F)
     where
         F: FnOnce() + Send + 'static,
@@ -47,7 +47,7 @@ impl ThreadPool {
         self.registry().spawn(task);
     }
 
-    /// [`spawn_fifo`](crate::spawn_fifo) into this pool.
+    /// Spawns `task` into this pool, like [`spawn_fifo`](crate::spawn_fifo).
     pub fn spawn_fifo<F>(&self, task: F)
     where
         F: FnOnce() + Send + 'static,
@@ -93,14 +93,14 @@ impl Registry {
         Some(unsafe { HeapJob::new_ref(task, done) })
     }
 
-    /// Queues a job: on the caller's deque if it is a worker of this pool, else from outside. With a `fifo` of that
-    /// worker, what is queued is the turn of the oldest job in it.
+    /// Queues a job: in the caller's own queue if it is a worker of this pool, else in the injector. With a `fifo` of
+    /// that worker, the job goes into the fifo, and the queue gets a turn of the fifo's oldest job.
     pub(crate) fn queue(&self, job: JobRef, fifo: Option<&JobFifo>) {
         current::with(|worker| match worker {
             Some(worker) if std::ptr::eq(&**worker.registry(), self) => {
                 worker.push_spawn(match fifo {
-                    // SAFETY: a fifo outlives the jobs that it holds: a scope's, because the scope waits for them; a
-                    // worker's, because they keep the pool running.
+                    // SAFETY: a fifo outlives the jobs that it holds. A scope waits for the jobs of its fifos, and
+                    // the jobs of a worker's fifo keep the pool running.
                     Some(fifo) => unsafe { fifo.push(job) },
                     None => job,
                 });

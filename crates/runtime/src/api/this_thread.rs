@@ -1,13 +1,13 @@
-//! What the calling thread is to the pools.
+//! The calling thread's place in its pool.
 
 use crate::api::global::global;
 use crate::workers::current;
 use crate::workers::worker::Yield;
 
-/// The number of workers of the current pool, or of the global one outside of any.
+/// The number of workers of the current pool. Outside of any pool, the number of workers of the global pool.
 ///
 /// # Panics
-/// If the global pool is used and [cannot be built](crate::ThreadPoolBuilder#from-outside-of-the-program).
+/// Panics if the global pool is used and [cannot be built](crate::ThreadPoolBuilder#from-outside-of-the-program).
 pub fn current_num_threads() -> usize {
     current::with(|worker| match worker {
         Some(worker) => worker.registry().workers() as usize,
@@ -15,23 +15,23 @@ pub fn current_num_threads() -> usize {
     })
 }
 
-/// This thread's index in its pool, from 0; `None` outside of any.
+/// This thread's index in its pool, from 0. `None` outside of any pool.
 pub fn current_thread_index() -> Option<usize> {
     current::with(|worker| Some(worker?.id().index()))
 }
 
-/// Whether this thread's worker has tasks that no worker has begun; `None` outside of any pool.
+/// True if this thread's worker has tasks that no worker has begun. `None` outside of any pool.
 pub fn current_thread_has_pending_tasks() -> Option<bool> {
     current::with(|worker| Some(worker?.has_pending_tasks()))
 }
 
-/// Runs one task that is queued anywhere in this thread's pool, if there is one; `None` outside of any pool. For a task
-/// that waits for something by looking at it: others run meanwhile.
+/// Runs one task that is queued anywhere in this thread's pool, if there is one. Returns `None` outside of any pool.
+/// A task that polls for something calls this, so that other tasks run meanwhile.
 pub fn yield_now() -> Option<Yield> {
     current::with(|worker| Some(worker?.yield_now()))
 }
 
-/// As [`yield_now()`], but only for tasks that are queued at this thread's own worker.
+/// Runs one task like [`yield_now()`], but only one that is queued at this thread's own worker.
 pub fn yield_local() -> Option<Yield> {
     current::with(|worker| Some(worker?.yield_local()))
 }

@@ -1,4 +1,4 @@
-//! What a thread waits for again and again.
+//! The parker: a thread waits on it again and again.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,10 +11,10 @@ use crate::raw::latch::Probe;
 use crate::workers::current;
 use crate::workers::registry::Registry;
 
-/// Unparked by any thread, parked on by the one that made it: what `block_on` sleeps on. It can be made a
-/// [`Waker`](std::task::Waker).
+/// A parker, on which the thread that made it waits until any thread unparks it. `block_on` sleeps on it. It can be
+/// made a [`Waker`](std::task::Waker).
 pub struct Parker {
-    /// Whether it was unparked since the last [`Parker::park`].
+    /// True if the parker was unparked since the last [`Parker::park`].
     token: AtomicBool,
     waiter: Waiter,
 }
@@ -25,7 +25,7 @@ enum Waiter {
 }
 
 impl Parker {
-    /// A parker for this thread.
+    /// Returns a parker for this thread.
     pub fn new() -> Arc<Parker> {
         let waiter = current::with(|worker| match worker {
             Some(worker) => Waiter::Worker(Arc::clone(worker.registry()), worker.id()),
@@ -34,10 +34,11 @@ impl Parker {
         Arc::new(Parker { token: AtomicBool::new(false), waiter })
     }
 
-    /// Waits until the parker has been unparked since the last time. A worker of a pool serves its pool meanwhile.
+    /// Waits until the parker is unparked, or returns at once if it was unparked since the last call. A worker of a
+    /// pool serves its pool while it waits.
     ///
     /// # Panics
-    /// On any thread but that which made the parker.
+    /// On any thread but the one that made the parker.
     pub fn park(&self) {
         match &self.waiter {
             Waiter::Worker(pool, id) => current::with(|worker| {
@@ -52,11 +53,12 @@ impl Parker {
                 }
             }
         }
-        // Not a store: if it was unparked again meanwhile, what follows must see what was written before that.
+        // A store would not do: if the parker was unparked again meanwhile, this thread must see what was written
+        // before that.
         self.token.swap(false, Ordering::Acquire);
     }
 
-    /// Wakes the thread of the parker, or has its next [`Parker::park`] not wait.
+    /// Wakes the thread of the parker, or makes its next [`Parker::park`] return at once.
     pub fn unpark(&self) {
         self.token.store(true, Ordering::Release);
         match &self.waiter {

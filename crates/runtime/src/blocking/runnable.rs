@@ -1,4 +1,4 @@
-//! Work that a pool runs whenever it is ready to go on.
+//! Work that a pool runs whenever it is ready to continue.
 
 use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
@@ -16,43 +16,43 @@ use crate::raw::abort::AbortOnDrop;
 use crate::workers::current;
 use crate::workers::registry::{Header, Linked, LinkedRef, Registry, Worker};
 
-/// `Runnable::last` before it has run.
+/// The value of `Runnable::last` before the work has run.
 const NOWHERE: u32 = u32::MAX;
 
-/// What an executor puts into a pool: work that runs for a while, blocks, and runs again when something has unblocked
-/// it.
+/// The work of an executor: it runs for a while, blocks, and runs again when something has unblocked it.
 ///
-/// The pool runs [`resume`](Resume::resume) after the work was [queued](Runnable::schedule), on any worker. Work that
-/// is queued again before its turn has come runs once for both. Work that is queued while it runs may run on two
-/// workers at once: an executor that does not want that queues it when it has blocked.
+/// The pool calls [`resume`](Resume::resume) after the work was [queued](Runnable::schedule), on any worker. Work
+/// that is queued twice before it runs, runs once. Work that is queued while it runs may run on two workers at once.
+/// An executor that does not want that queues the work only when it has blocked.
 pub trait Resume: Send + Sync + Sized + 'static {
-    /// Goes on until the work blocks or ends. Must not unwind: the process would abort.
+    /// Runs the work until it blocks or ends. Must not unwind: the process would abort.
     fn resume(this: &Arc<Runnable<Self>>);
 
-    /// What the work waited for has come, says a waker, on any thread. True: the work is to be queued.
+    /// Called by a waker, on any thread, when the event for which the work waited has happened. Returns true if the
+    /// work must be queued.
     fn wake(&self) -> bool;
 }
 
 /// A `T` that a pool can run whenever it is ready. It keeps its pool running until it is [done](Runnable::done) or
-/// dropped, and can be made a [`Waker`](std::task::Waker).
+/// dropped. It can be made a [`Waker`](std::task::Waker).
 #[repr(C, align(64))]
 pub struct Runnable<T> {
     linked: Linked,
-    /// The worker that it last ran on, for the policy's [`Place`](comity_policy::Place).
+    /// The worker on which the work last ran, for the policy's [`Place`](comity_policy::Place).
     last: AtomicU32,
-    /// Whether it lies in a queue: an inbox has room for it once.
+    /// True if the work is in a queue: an inbox can hold it only once.
     queued: AtomicBool,
-    /// Whether it keeps the pool running.
+    /// True if the work keeps the pool running.
     unfinished: AtomicBool,
     pool: Arc<Registry>,
     body: ManuallyDrop<T>,
 }
 
 impl<T: Resume> Runnable<T> {
-    /// Work for the pool that this thread is a worker of, or for the global one.
+    /// Creates work for the pool of this thread's worker, or for the global pool.
     ///
     /// # Panics
-    /// If the global pool is used and [cannot be built](crate::ThreadPoolBuilder#from-outside-of-the-program).
+    /// Panics if the global pool is used and [cannot be built](crate::ThreadPoolBuilder#from-outside-of-the-program).
     pub fn new(body: T) -> Arc<Runnable<T>> {
         current::with(|worker| match worker {
             Some(worker) => Runnable::of(worker.registry(), body),
@@ -60,10 +60,10 @@ impl<T: Resume> Runnable<T> {
         })
     }
 
-    /// Work for this pool.
+    /// Creates work for `pool`.
     ///
     /// # Panics
-    /// In a process that was forked from the pool's.
+    /// If this process was forked from the pool's process.
     pub fn new_in(pool: &ThreadPool, body: T) -> Arc<Runnable<T>> {
         Runnable::of(pool.registry(), body)
     }
@@ -81,8 +81,9 @@ impl<T: Resume> Runnable<T> {
         })
     }
 
-    /// Queues the work, where the policy places what the caller has unblocked, unless it is queued. In a process that
-    /// was forked from the pool's this is without effect, for no worker would ever run it.
+    /// Queues the work where the policy places tasks that the caller has unblocked. Does nothing if the work is
+    /// queued already. Does nothing in a process that was forked from the pool's process, where no worker would run
+    /// the work.
     pub fn schedule(self: Arc<Self>) {
         if !self.is_to_be_queued() {
             return;
@@ -92,7 +93,7 @@ impl<T: Resume> Runnable<T> {
         pool.place(self.into_job(), last);
     }
 
-    /// Queues the work, unless it is queued, so that others run first.
+    /// Queues the work so that other tasks run first. Does nothing if the work is queued already.
     pub fn give_way(self: Arc<Self>) {
         if !self.is_to_be_queued() {
             return;
@@ -102,26 +103,27 @@ impl<T: Resume> Runnable<T> {
     }
 
     fn is_to_be_queued(&self) -> bool {
-        // The second thread leaves what it has written to the run that the first has asked for.
+        // If two threads queue the work at once, the run that the first has requested also sees what the second has
+        // written.
         self.pool.is_of_this_process() && !self.queued.swap(true, Ordering::AcqRel)
     }
 
-    /// A waker of this work, for as long as the work is held here.
+    /// Returns a waker of this work, which borrows the work.
     pub fn waker(self: &Arc<Self>) -> BorrowedWaker<'_, Self> {
-        // SAFETY: this is not counted, and never dropped; `self` is, and outlives it.
+        // SAFETY: this reference is not counted and never dropped. `self` is counted, and outlives it.
         let uncounted = unsafe { Arc::from_raw(Arc::as_ptr(self)) };
         BorrowedWaker { waker: ManuallyDrop::new(Waker::from(uncounted)), of: PhantomData }
     }
 
-    /// The work has ended, and keeps the pool running no longer.
+    /// Called when the work has ended: it no longer keeps the pool running.
     pub fn done(&self) {
         if self.unfinished.swap(false, Ordering::Relaxed) && self.pool.is_of_this_process() {
             self.pool.drop_reason_to_run();
         }
     }
 
-    /// Reports a panic of this work that no caller will hear of to the pool's panic handler; without one, the process
-    /// aborts.
+    /// Reports a panic of this work to the pool's panic handler, if no caller would learn of it. Without a panic
+    /// handler, the process aborts.
     pub fn report_panic(&self, payload: Box<dyn std::any::Any + Send>) {
         self.pool.catch_panic(
             || std::panic::resume_unwind(payload),
@@ -131,19 +133,21 @@ impl<T: Resume> Runnable<T> {
 
     fn into_job(self: Arc<Self>) -> LinkedRef {
         let this = NonNull::new(Arc::into_raw(self).cast_mut()).expect("an Arc is never null");
-        // SAFETY: the reference counts as one to the `Runnable`, which begins with what a `LinkedRef` points to.
+        // SAFETY: the reference counts as a reference to the `Runnable`, whose first field is what a `LinkedRef`
+        // points to.
         unsafe { LinkedRef::new(this.cast()) }
     }
 
     /// # Safety
-    /// `header` is that of a `Runnable` of this type from `into_job`, each executed once.
+    /// `header` is the header of a `Runnable` of this type from `into_job`, and each is executed once.
     unsafe fn execute(header: NonNull<Header>, worker: &Worker) {
-        // SAFETY: the pointer came from `Arc::into_raw` of this type, which the header is at the beginning of, and is
-        // turned back once.
+        // SAFETY: the pointer came from `Arc::into_raw` of this type, whose first field is the header. It is turned
+        // back once.
         let this = unsafe { Arc::from_raw(header.as_ptr().cast_const().cast::<Self>()) };
         this.last.store(worker.id().0, Ordering::Relaxed);
         worker.own().turn.needed.set(true);
-        // From here on it may be queued again. What was written before it was found queued is visible to what runs now.
+        // From here on the work may be queued again. This run sees what was written before another thread found it
+        // queued.
         this.queued.swap(false, Ordering::AcqRel);
         let abort = AbortOnDrop("a task's executor panicked");
         T::resume(&this);
@@ -166,7 +170,7 @@ impl<T: Resume> Wake for Runnable<T> {
     }
 }
 
-/// The waker of work that its caller holds: it is none of those that are counted.
+/// A waker that borrows the work from its caller, and is not counted as a reference.
 pub struct BorrowedWaker<'a, T> {
     waker: ManuallyDrop<Waker>,
     of: PhantomData<&'a Arc<T>>,
@@ -191,8 +195,8 @@ impl<T> Deref for Runnable<T> {
 impl<T> Drop for Runnable<T> {
     fn drop(&mut self) {
         let body = &mut self.body;
-        // SAFETY: nothing uses it afterwards. A future may panic when it is dropped, on any thread, and no caller
-        // would hear of it.
+        // SAFETY: the body is not used afterwards. A future may panic when it is dropped, on any thread, and no
+        // caller would learn of that.
         let dropped = || unsafe { ManuallyDrop::drop(body) };
         self.pool.catch_panic(
             dropped,
@@ -225,7 +229,7 @@ mod tests {
         }
     }
 
-    /// An inbox has one link for it.
+    /// An inbox has one link for each piece of work.
     #[test]
     fn work_that_is_woken_twice_before_its_turn_runs_once() {
         for policy in ["ws-last", "comity", "bws:place=last"] {
@@ -236,7 +240,7 @@ mod tests {
             runs.recv().unwrap();
             let barrier = Arc::new(Barrier::new(3));
             let held = Arc::clone(&barrier);
-            // Both workers are kept from it.
+            // Both workers are kept busy, so neither runs the work yet.
             pool.spawn_broadcast(move |_| {
                 held.wait();
                 held.wait();

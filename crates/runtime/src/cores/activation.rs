@@ -1,5 +1,5 @@
-//! Which worker is awake on which core (`comity_protocol::activation`), on threads. The cores are the program's part
-//! of the core table; `masks` keeps where threads run.
+//! Activation (`comity_protocol::activation`) on threads: which worker is awake on which core. The cores are the
+//! program's part of the core table. `masks` records where threads run.
 
 use comity_os::{CoreSet, cores};
 use comity_policy::{Policy, Sharing};
@@ -7,14 +7,14 @@ pub(crate) use comity_protocol::activation::{Cores, Mover, Terms};
 
 use crate::raw::sync::Threads;
 
-/// A pool's part of what its program has in the core table.
+/// A pool's part of its program's cores in the core table.
 pub(crate) type Part = dyn Cores + Send + Sync;
 
-/// What one pool has of its program's share of the machine.
+/// The activation of one pool.
 pub(crate) type Activation<C = Part> = comity_protocol::activation::Activation<Threads, C>;
 
-/// `may_use`: where the thread that builds the pool runs of its own accord. `None`: the operating system shares out
-/// time.
+/// Returns the activation of a pool. `None`: the operating system shares out time. `may_use`: the cores on which the
+/// thread that builds the pool runs while Comity does not confine it.
 pub(crate) fn of<C: Cores + ?Sized>(
     policy: Policy,
     workers: u32,

@@ -1,26 +1,28 @@
-//! A worker as a candidate for acceleration (Robinhood §4.3): one thief at a time, and a clock that stands still.
+//! A worker as a candidate for acceleration (Robinhood §4.3): one thief at a time accelerates it, and its clock
+//! stands still.
 //!
 //! [`Candidate::initiator`] is the paper's `acct_initiator`. A thief takes it by compare-and-swap from 0, with
-//! acquire, and gives it back with release. So what one has written of the candidate's clock the next one reads, and
-//! no two pull a thread at a time.
+//! acquire, and gives it back with release. So a thief reads what the thief before it has written about the
+//! candidate's clock, and no two thieves pull a thread at the same time.
 
 use comity_policy::WorkerId;
 
 use crate::raw::sync::{AtomicU32, AtomicU64, Ordering};
 
-/// How far apart two readings of a clock are at least, in nanoseconds: a wait that is over by then was no preemption.
+/// The minimum time between two readings of a clock, in ns. A wait that is over sooner was no preemption.
 const STILL: u64 = 50_000;
 
-/// What thieves know of a worker as a candidate for acceleration. All but `initiator` belongs to the initiator.
+/// The data of thieves about a worker as a candidate for acceleration. All fields but `initiator` belong to the
+/// initiator.
 #[derive(Default)]
 pub(crate) struct Candidate {
-    /// The thief that accelerates the worker, and 1 more; 0: none.
+    /// The number of the thief that accelerates the worker, plus 1. 0 without such a thief.
     initiator: AtomicU32,
-    /// What the clock of its thread said at the first of two readings, in nanoseconds.
+    /// The clock of the worker's thread at the first of two readings, in ns.
     clock: AtomicU64,
-    /// When that was, in nanoseconds of the pool's life.
+    /// The time of the first reading, in ns since the pool was built.
     read_at: AtomicU64,
-    /// What the clock said when the thread was last pulled.
+    /// The clock of the thread when it was last pulled, in ns.
     pulled_at: AtomicU64,
 }
 
@@ -30,18 +32,18 @@ impl Candidate {
         self.initiator.load(Ordering::Relaxed) != 0
     }
 
-    /// `None`: another thief was faster.
+    /// Makes `initiator` the thief that accelerates the worker. Returns `None` if another thief was faster.
     pub(crate) fn take(&self, initiator: WorkerId) -> Option<Taken<'_>> {
         self.initiator.compare_exchange(0, initiator.0 + 1, Ordering::Acquire, Ordering::Relaxed).ok()?;
         Some(Taken(self))
     }
 }
 
-/// A candidate that is this thief's until this is dropped.
+/// A candidate that belongs to this thread until this value is dropped.
 pub(crate) struct Taken<'a>(&'a Candidate);
 
 impl Taken<'_> {
-    /// Whether the clock, which says `clock` at the time `now`, has stood still for long enough.
+    /// True if the clock has stood still for long enough. `clock` is its reading at the time `now`.
     pub(crate) fn has_stood_still(&self, clock: u64, now: u64) -> bool {
         if clock != self.0.clock.load(Ordering::Relaxed) {
             self.notes(clock, now);
@@ -49,13 +51,13 @@ impl Taken<'_> {
         now.saturating_sub(self.0.read_at.load(Ordering::Relaxed)) >= STILL
     }
 
-    /// The first of two readings.
+    /// Stores the first of two readings.
     pub(crate) fn notes(&self, clock: u64, now: u64) {
         self.0.clock.store(clock, Ordering::Relaxed);
         self.0.read_at.store(now, Ordering::Relaxed);
     }
 
-    /// Whether the thread was pulled before, and has not run since.
+    /// True if the thread was pulled before, and has not run since.
     pub(crate) fn was_pulled(&self, clock: u64) -> bool {
         self.0.pulled_at.load(Ordering::Relaxed) == clock
     }
@@ -84,10 +86,10 @@ mod tests {
         assert!(!taken.has_stood_still(7, 1_000_000));
         assert!(!taken.has_stood_still(7, 1_000_000 + STILL - 1));
         assert!(taken.has_stood_still(7, 1_000_000 + STILL));
-        // It has run meanwhile.
+        // The thread has run meanwhile.
         assert!(!taken.has_stood_still(8, 2_000_000));
         drop(taken);
-        // Another thief goes on from what the first has read.
+        // Another thief continues from the reading of the first.
         let taken = candidate.take(WorkerId(4)).unwrap();
         assert!(taken.has_stood_still(8, 2_000_000 + STILL));
         assert!(!taken.was_pulled(8));
@@ -103,7 +105,8 @@ mod loom_tests {
     use super::*;
     use crate::raw::sync::explore;
 
-    /// Three thieves want one candidate. Each that has it finds the two words of one reading, and is alone with it.
+    /// Lets three thieves take one candidate. A thief that has it finds both words of the same reading, and is alone
+    /// with it.
     #[test]
     fn loom_a_candidate_is_one_thiefs_at_a_time() {
         explore(3, || {

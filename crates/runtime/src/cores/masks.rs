@@ -1,11 +1,12 @@
-//! The masks of a pool's threads: where they run, what put them there, and what that means for what they start.
+//! The masks of a pool's threads: where threads run, who put them there, and what that means for threads that they
+//! start.
 //!
-//! The books (`comity_protocol::activation`) say where a worker's thread is to run, and the functions here see to it.
-//! A thread's own wish, and that of an administrator, win: see [`Mask`] and `docs/decisions/0023`. What a thread
-//! starts while its mask is narrow inherits it; `mender` puts that right.
+//! The books (`comity_protocol::activation`) say where a worker's thread is to run, and the functions here confine
+//! it. A mask that the thread itself or an administrator has set wins: see [`Mask`] and `docs/decisions/0023`. A
+//! thread or process that is started under a narrow mask inherits it; `mender` corrects that.
 //!
-//! The masks have a lock of their own, for a thread that asks for its own mask needs no books. It is taken within the
-//! books' lock, and never the other way round.
+//! The masks have a separate lock, because a thread that asks for its own mask needs no books. That lock is taken
+//! within the books' lock, and never the other way round.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard};
@@ -18,13 +19,14 @@ use comity_os::{CoreSet, SharedCoreSet, lock};
 use comity_policy::WorkerId;
 use comity_protocol::activation::{Books, State};
 
-/// How many changes of a cpuset in succession are followed before a mask counts as another's.
+/// The number of changes of a cpuset in succession that are followed before a mask counts as foreign.
 const CHANGES: u32 = 8;
 
 /// The masks of one pool's workers.
 pub(crate) struct Masks {
     kept: Mutex<Kept>,
-    /// By worker. Beside the lock, for a forked child to read, where the lock may be held for ever.
+    /// The data for forked children, by worker. It is outside of the lock, which may be held for ever in a forked
+    /// child.
     for_children: Box<[ForChild]>,
 }
 
@@ -32,27 +34,27 @@ pub(crate) struct Masks {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Spell {
     pub(crate) cores: CoreSet,
-    /// What the program wanted instead; `None`: all cores.
+    /// The mask that the program wanted instead. `None`: all cores.
     pub(crate) own: Option<CoreSet>,
-    /// When it began, as [`census::now`] has it.
+    /// The time at which the spell began, from [`census::now`].
     pub(crate) since: u64,
 }
 
-/// Why a thread was not moved.
+/// The reason why a thread was not moved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NotMoved {
-    /// Its program, an administrator, a cpuset or the books want it elsewhere.
+    /// The program, an administrator, a cpuset or the books want the thread elsewhere.
     Bound,
-    /// It has ended.
+    /// The thread has ended.
     Gone,
     /// The kernel does not let this program move its threads.
     Refused,
 }
 
-/// What the lock guards.
+/// The data that the lock guards.
 struct Kept {
     entries: Box<[Entry]>,
-    /// The cores that the system lets threads of this program use. None until that is known.
+    /// The cores that the system lets threads of this program use. Empty until they are known.
     granted: CoreSet,
 }
 
@@ -63,33 +65,36 @@ struct Move {
     spell: Option<Spell>,
 }
 
-/// One worker.
+/// The masks of one worker.
 #[derive(Default)]
 struct Entry {
     mask: Mask,
-    /// While its thread is pulled: the mask that it has afterwards.
+    /// The mask that the thread gets after a pull. Set while the thread is pulled.
     pulled: Option<Mask>,
-    /// Its thread was confined while it slept, and has not been up since.
+    /// True if the thread was confined while it slept, and has not been awake since.
     sleeps: bool,
-    /// The narrow masks that its thread has had since the last [`Masks::spells`].
+    /// The narrow masks that the thread has had since the last [`Masks::spells`].
     spells: Vec<Spell>,
 }
 
-/// What a forked child has to know of the mask of the thread that forked. The kernel copies the mask first and the
-/// memory later: a mask that was narrow at any time of the fork may be the child's.
+/// The data about the mask of a thread that forks, for the child. The kernel copies the mask first and the memory
+/// later. So the child may have any mask that was narrow at any time of the fork.
 #[derive(Default)]
 struct ForChild {
     is_narrow: AtomicBool,
-    /// How often the mask has become another narrow one.
+    /// The number of times that the mask has become another narrow one.
     narrowed: AtomicU32,
-    /// How often it had, when the last fork began; once less if it was narrow then. The worker's own.
+    /// The value of `narrowed` when the last fork began, minus one if the mask was narrow then. Only the worker uses
+    /// it.
     at_fork: AtomicU32,
-    /// The last narrow masks, each at its number's place, and what the program wanted instead of the last one.
+    /// The last narrow masks, each at its number's place, and the mask that the program wanted instead of the last
+    /// one.
     noted: [SharedCoreSet; NARROWED],
     own: SharedCoreSet,
 }
 
-/// How many narrow masks of one fork are remembered. A pull takes as long as a fork, and a second one in it was seen.
+/// The number of narrow masks that are remembered for one fork. A pull takes as long as a fork, and a second pull
+/// during one fork has been seen.
 const NARROWED: usize = 4;
 
 impl ForChild {
@@ -103,14 +108,14 @@ impl ForChild {
         self.is_narrow.store(mask.is_narrow(), Ordering::Release);
     }
 
-    /// In this order: one that becomes narrow in between counts.
+    /// Notes the state before a fork. In this order, a mask that becomes narrow between the two loads counts.
     fn forks(&self) {
         let narrowed = self.narrowed.load(Ordering::Acquire);
         let was_narrow = self.is_narrow.load(Ordering::Acquire);
         self.at_fork.store(narrowed.wrapping_sub(u32::from(was_narrow)), Ordering::Relaxed);
     }
 
-    /// What the program wants instead of `found`, which the child has, if that is narrow.
+    /// Returns the mask that the program wants instead of `found`, the child's mask, if `found` is a narrow one.
     fn in_child(&self, found: CoreSet) -> Option<CoreSet> {
         let narrowed = self.narrowed.load(Ordering::Acquire);
         let meanwhile = narrowed.wrapping_sub(self.at_fork.load(Ordering::Relaxed)).min(NARROWED as u32);
@@ -121,9 +126,10 @@ impl ForChild {
 }
 
 impl Entry {
-    /// Learns what the worker's thread runs on. True if another has set that. What the system grants is asked anew
-    /// before a mask counts as another's. As long as it is not known, or where this program may set no mask any more,
-    /// no mask is touched. So in the midst of a pull, when it has one mask or the other.
+    /// Reads the mask of the worker's thread, and returns true if the program or an administrator has set it. The
+    /// cores that the system grants are read again before a mask counts as foreign. Nothing is learned while these
+    /// cores are unknown, or if this program may no longer set masks. Nothing is learned during a pull either, when
+    /// the thread may have one mask or the other.
     fn learn(&mut self, thread: ThreadId, granted: &mut CoreSet, for_child: &ForChild) -> bool {
         let mut found = affinity::of(thread);
         if granted.is_empty() || found.is_empty() || self.pulled.is_some() {
@@ -137,7 +143,7 @@ impl Entry {
                 CoreSet::EMPTY => return false,
                 now => *granted = now,
             }
-            // A mask that was found before a cpuset changed says nothing after that.
+            // A mask that was read before a cpuset changed is no longer valid after that.
             let before = std::mem::replace(&mut found, affinity::of(thread));
             if found == before {
                 break;
@@ -150,11 +156,11 @@ impl Entry {
         foreign
     }
 
-    /// Confines the worker's thread, or lets it roam as its program wants. Where that is refused, it runs where it
-    /// ran. Not before it is known what the system grants.
+    /// Confines the worker's thread, or lets it roam as its program wants. If the kernel refuses that, the thread
+    /// runs where it ran. Not called before it is known what the system grants.
     fn confine(&mut self, thread: ThreadId, granted: &mut CoreSet, cores: Option<CoreSet>, for_child: &ForChild) {
         if let Some(pulled) = &mut self.pulled {
-            // The thief that pulls it sets that.
+            // The thief that pulls the thread sets this mask afterwards.
             pulled.note(cores);
             return;
         }
@@ -162,7 +168,8 @@ impl Entry {
         let before = self.mask;
         let Some(mask) = self.mask.note(cores) else { return };
         self.begin_spell();
-        // A child that is forked in between has one mask or the other, and both are noted as narrow if one is.
+        // A child that is forked in between has the old or the new mask, and both are noted as narrow if one of them
+        // is.
         if self.mask.is_narrow() {
             for_child.tell(&self.mask);
         }
@@ -172,8 +179,8 @@ impl Entry {
         for_child.tell(&self.mask);
     }
 
-    /// The thread is about to be moved to `core`, and has its mask again afterwards ([`Entry::has_moved`]).
-    /// `has_task`: what it starts meanwhile inherits the narrow one.
+    /// Begins a move of the thread to `core`. [`Entry::has_moved`] restores its mask afterwards. `has_task`: a thread
+    /// or process that the thread starts meanwhile inherits the narrow mask.
     fn moves(
         &mut self,
         thread: ThreadId,
@@ -194,13 +201,14 @@ impl Entry {
         Ok(Move { before, spell })
     }
 
-    /// It has been moved. A mask that its program or an administrator has set meanwhile wins; else it has the one that
-    /// it had, or that was noted for it since.
+    /// Ends a move. A mask that the program or an administrator has set meanwhile wins. Otherwise the thread gets the
+    /// mask that it had, or the mask that was noted for it since.
     fn has_moved(&mut self, thread: ThreadId, granted: &mut CoreSet, for_child: &ForChild) {
         let after = self.pulled.take().unwrap_or_default();
         if !self.learn(thread, granted, for_child) {
             self.mask = after;
-            // Refused also where none of those cores is left to it: the kernel gives it those that are.
+            // The kernel also refuses if the thread may use none of those cores any more. Then it gets the cores that
+            // are left.
             if !affinity::confine(thread, after.cores()) {
                 affinity::confine(thread, CoreSet::ALL);
             }
@@ -208,7 +216,7 @@ impl Entry {
         for_child.tell(&self.mask);
     }
 
-    /// The kernel did not let it be moved, and has set nothing.
+    /// Ends a move that the kernel refused, without setting a mask.
     fn has_stayed(&mut self, thread: ThreadId, before: Mask, for_child: &ForChild) {
         self.mask = before;
         if let Some(after) = self.pulled.take().filter(|after| *after != before) {
@@ -217,11 +225,11 @@ impl Entry {
         for_child.tell(&self.mask);
     }
 
-    /// What starts from now on may inherit the mask. Returns the spell that begins.
+    /// Begins a spell: what the thread starts from now on may inherit the mask. Returns the spell if it is new.
     fn begin_spell(&mut self) -> Option<Spell> {
         let (cores, own) = (self.mask.cores(), self.mask.own());
         let is_known = self.spells.iter().any(|spell| spell.cores == cores && spell.own == own);
-        // One that sleeps starts nothing.
+        // A thread that sleeps starts nothing.
         if self.mask.is_narrow() && !is_known && !self.sleeps {
             self.spells.push(Spell { cores, own, since: census::now() });
             return self.spells.last().copied();
@@ -229,7 +237,8 @@ impl Entry {
         None
     }
 
-    /// Nothing has inherited the mask: what has it later has it from elsewhere.
+    /// Removes a spell in which nothing has inherited the mask: a thread that has the mask later has it from
+    /// elsewhere.
     fn withdraw(&mut self, spell: Spell) {
         self.spells.retain(|other| *other != spell);
     }
@@ -248,13 +257,13 @@ impl Masks {
         lock(&self.kept)
     }
 
-    /// Whether a worker's thread has a narrow mask, or has had one since [`Masks::spells`].
+    /// True if a worker's thread has a narrow mask, or has had one since the last [`Masks::spells`].
     pub(crate) fn is_narrow(&self) -> bool {
         self.kept().entries.iter().any(|entry| !entry.spells.is_empty())
     }
 
-    /// All narrow masks that workers have had since the last time, of a pool with workers that are only pulled. One
-    /// that still has such a mask may hand it on until the next time.
+    /// Takes all narrow masks that workers have had since the last call, of a pool whose workers are only pulled. A
+    /// worker that still has a narrow mask may hand it on until the next call.
     pub(crate) fn spells_of_pulls(&self) -> Vec<Spell> {
         let of = |entry: &mut Entry| {
             let (cores, is_narrow) = (entry.mask.cores(), entry.mask.is_narrow());
@@ -265,23 +274,24 @@ impl Masks {
         self.kept().entries.iter_mut().flat_map(of).collect()
     }
 
-    /// All narrow masks that workers have had since the last time, of a pool that has ended.
+    /// Takes all narrow masks that workers have had since the last call, of a pool that has ended.
     pub(crate) fn all_spells(&self) -> Vec<Spell> {
         self.kept().entries.iter_mut().flat_map(|entry| std::mem::take(&mut entry.spells)).collect()
     }
 }
 
-/// Without the books' lock.
+/// Functions that are called without the books' lock.
 impl Masks {
-    /// Has the worker's thread moved to `core`, where it stays until the kernel moves it again. Its mask is narrow for
-    /// the moment in which it moves; if the calling thread loses its core then, until that is back. No lock is held
-    /// meanwhile: the caller is the only one that pulls this worker
-    /// ([`Candidate`](crate::cores::candidate::Candidate)), and what the coordinator notes then is set afterwards.
+    /// Moves the worker's thread to `core`, where it stays until the kernel moves it again. The thread's mask is
+    /// narrow while it moves. If the calling thread loses its core in that moment, the mask stays narrow until it
+    /// runs again. No lock is held meanwhile: the caller is the only thread that pulls this worker
+    /// ([`Candidate`](crate::cores::candidate::Candidate)). A mask that the coordinator notes meanwhile is set
+    /// afterwards.
     ///
-    /// `clock`: the processor time of a worker that has a task, which may start threads and processes. As long as that
-    /// stands still it starts nothing, and no spell is left.
+    /// `clock`: the processor time of a worker that has a task, which may start threads and processes. If the clock
+    /// stands still, the worker has started nothing, and no spell is left.
     ///
-    /// A thread that moves itself comes back when it has its turn on the other core.
+    /// A thread that moves itself returns when it has its turn on the other core.
     pub(crate) fn pull(
         &self,
         worker: WorkerId,
@@ -314,10 +324,10 @@ impl Masks {
     }
 }
 
-/// With the books' lock.
+/// Functions that are called with the books' lock.
 impl Masks {
-    /// As [`Pool::confine`](comity_protocol::activation::Pool::confine), of the worker that runs on `thread`.
-    /// `granted`: what is known of the cores that the system grants.
+    /// Confines the worker that runs on `thread`, like [`Pool::confine`](comity_protocol::activation::Pool::confine).
+    /// `granted` returns the cores that the system grants, as far as they are known.
     pub(crate) fn confine(
         &self,
         worker: WorkerId,
@@ -328,8 +338,8 @@ impl Masks {
         self.set(worker, granted, |entry, granted, for_child| entry.confine(thread, granted, cores, for_child))
     }
 
-    /// As [`Pool::lead`](comity_protocol::activation::Pool::lead): one that runs is confined for the moment in which
-    /// it moves.
+    /// Leads the worker's thread, like [`Pool::lead`](comity_protocol::activation::Pool::lead). A thread that runs is
+    /// confined while it moves.
     pub(crate) fn lead(
         &self,
         worker: WorkerId,
@@ -347,7 +357,7 @@ impl Masks {
         })
     }
 
-    /// False: it is not known what the system grants.
+    /// Calls `set` with the worker's entry. Returns false if it is not known what the system grants.
     fn set(
         &self,
         worker: WorkerId,
@@ -356,7 +366,7 @@ impl Masks {
     ) -> bool {
         let mut kept = self.kept();
         let Kept { entries, granted } = &mut *kept;
-        // A pool that came later learns it from its program.
+        // A pool that was built later learns the granted cores from its program.
         if granted.is_empty() {
             *granted = known();
         }
@@ -367,14 +377,15 @@ impl Masks {
         is_known
     }
 
-    /// As [`Pool::up`](comity_protocol::activation::Pool::up): one that slept with a narrow mask has tasks again.
+    /// Notes that the worker is awake, like [`Pool::up`](comity_protocol::activation::Pool::up): a worker that slept
+    /// with a narrow mask has tasks again.
     pub(crate) fn is_up(&self, worker: WorkerId) {
         let entry = &mut self.kept().entries[worker.index()];
         entry.sleeps = false;
         entry.begin_spell();
     }
 
-    /// Where the threads of the pool's program may run by now, of which the system grants `granted`.
+    /// Reads where the threads of the pool's program may run. `granted`: the cores that the system grants.
     pub(crate) fn look(&self, thread: impl Fn(WorkerId) -> Option<ThreadId>, books: &mut Books, granted: CoreSet) {
         let mut may_use = CoreSet::EMPTY;
         let mut kept = self.kept();
@@ -393,7 +404,7 @@ impl Masks {
         }
     }
 
-    /// The workers' threads, each with the narrow masks that it has had since the last time.
+    /// Takes, for each worker's thread, the narrow masks that it has had since the last call.
     pub(crate) fn spells(
         &self,
         thread: impl Fn(WorkerId) -> Option<ThreadId>,
@@ -403,7 +414,7 @@ impl Masks {
         let workers = (0..).map(WorkerId).zip(&mut kept.entries).filter_map(|(worker, entry)| {
             let thread = thread(worker)?;
             let spells = std::mem::take(&mut entry.spells);
-            // What it has now it may hand on until the next time, if it has tasks.
+            // A worker that has tasks may hand on its present mask until the next call.
             let goes_on = |spell: &&Spell| {
                 let lasts = spell.cores == entry.mask.cores() && entry.mask.is_narrow();
                 lasts && books.is(worker, State::Awake)
@@ -414,28 +425,29 @@ impl Masks {
         workers.collect()
     }
 
-    /// The mask of a worker that asks for its own, and what the system grants.
+    /// Returns the mask of a worker that asks for its own, and the cores that the system grants.
     pub(crate) fn of(&self, me: WorkerId) -> (Mask, CoreSet) {
         let kept = self.kept();
         (kept.entries[me.index()].mask, kept.granted)
     }
 
-    /// The worker is about to fork, on its thread.
+    /// Called on the worker's thread before it forks.
     pub(crate) fn forks(&self, me: WorkerId) {
         self.for_children[me.index()].forks();
     }
 
-    /// In a forked child, on the thread of the worker that forked: where it runs of its own accord, if it was
-    /// confined. Not from what the lock guards: one that another thread of the parent's has is never given back here.
+    /// Returns the mask that the program wants for the calling thread, if its worker was confined. Called in a forked
+    /// child, on the thread that forked. Does not use the lock: another thread of the parent may hold it, and never
+    /// releases it here.
     pub(crate) fn in_child(&self, me: WorkerId, found: CoreSet) -> Option<CoreSet> {
         self.for_children[me.index()].in_child(found)
     }
 }
 
-/// A narrow mask, and what the program wants instead; `None`: all cores.
+/// A narrow mask, and the mask that the program wants instead. `None`: all cores.
 pub(crate) type Narrow = (CoreSet, Option<CoreSet>);
 
-/// The calling thread roams if it was started by one that is narrow.
+/// Lets the calling thread roam, if it inherited the narrow mask of the thread that started it.
 pub(crate) fn widen(starter: Option<Narrow>) {
     let me = ThreadId::current();
     if let Some((narrow, own)) = starter
@@ -453,7 +465,7 @@ mod tests {
 
     use super::*;
 
-    /// A thread that waits to be let go, and ends then.
+    /// Calls `test` with a thread that waits until the test is over.
     fn beside_a_thread(test: impl FnOnce(ThreadId)) {
         let (tell, told) = channel();
         let (end, ended) = channel::<()>();
@@ -466,7 +478,8 @@ mod tests {
         thread.join().unwrap();
     }
 
-    /// All cores that this thread may use, and two of them. None, which is said, if there is one.
+    /// Returns all cores that this thread may use, and two of them. Prints a message and returns `None` if there is
+    /// only one.
     fn two_cores() -> Option<(CoreSet, [CoreSet; 2])> {
         let all = affinity::of(ThreadId::current());
         let two = [all.iter().next()?, all.iter().last()?].map(|core| [core].into_iter().collect());
@@ -497,7 +510,7 @@ mod tests {
                 assert_eq!(spells.iter().map(|spell| spell.cores).collect::<Vec<_>>(), narrow);
             }
             assert!(masks.spells_of_pulls().is_empty(), "none of them lasts");
-            // Neither does a thread with a clock that stands still start anything, once it has gone to sleep.
+            // A thread that has gone to sleep starts nothing either: its clock stands still.
             while Stat::of_thread(std::process::id(), thread.as_raw() as u32).is_none_or(|stat| stat.state != 'S') {
                 std::thread::yield_now();
             }
@@ -531,8 +544,7 @@ mod tests {
     fn a_forked_child_knows_a_mask_that_was_narrow_at_any_time_of_the_fork() {
         let (all, narrow): (CoreSet, CoreSet) = ((0..4).collect(), [1].into_iter().collect());
         let masks = [Mask::default(), Mask::noted(None, Some(narrow))];
-        // Whether it is narrow at the times of which one is before the fork, and one is when the kernel copies the
-        // memory.
+        // 1 if the mask is narrow: before the fork, in between, and when the kernel copies the memory.
         for [before, between, at_the_end] in [[0, 0, 0], [0, 0, 1], [0, 1, 0], [0, 1, 1], [1, 0, 0], [1, 1, 1]] {
             let for_child = ForChild::default();
             for_child.tell(&masks[1]);
@@ -544,7 +556,7 @@ mod tests {
             assert_eq!(for_child.in_child(narrow), was_narrow.then_some(CoreSet::ALL), "{before}{between}{at_the_end}");
             assert_eq!(for_child.in_child(all), None);
         }
-        // Twice, elsewhere.
+        // The mask becomes narrow twice, on different cores.
         let for_child = ForChild::default();
         for_child.forks();
         for core in [1, 3] {
@@ -555,7 +567,7 @@ mod tests {
         assert_eq!([narrow, other(3), other(2)].map(|found| for_child.in_child(found).is_some()), [true, true, false]);
     }
 
-    /// In the midst of a pull.
+    /// Sets masks in the middle of a pull.
     #[test]
     fn a_mask_that_another_sets_wins_and_one_that_a_cpuset_explains_does_not() {
         let Some((all, [first, last])) = two_cores() else { return };
@@ -570,7 +582,7 @@ mod tests {
             let mut entry = Entry::default();
             assert!(affinity::confine(thread, all));
             entry.moves(thread, &mut granted, core, true, &for_child).unwrap();
-            // The thread is on all that a cpuset has left of its mask's cores: none of them.
+            // The cpuset has left none of the mask's cores, so the thread may run on all cores of the cpuset.
             granted = all.iter().filter(|of| *of != core).collect();
             assert!(affinity::confine(thread, granted));
             assert!(entry.mask.explains(affinity::of(thread), granted));
@@ -579,7 +591,7 @@ mod tests {
         });
     }
 
-    /// Whichever of its masks the thread has at that time, and whether it can be pulled or not.
+    /// Checks each mask that the thread may have at that time, and pulls that succeed and that fail.
     #[test]
     fn what_a_coordinator_notes_in_the_midst_of_a_pull_holds_afterwards() {
         let Some((all, [first, last])) = two_cores() else { return };

@@ -1,21 +1,22 @@
-//! The program that a pool belongs to, as the pool sees it.
+//! The program to which a pool belongs, as the pool sees it.
 
 use comity_os::CoreSet;
 
-/// What a pool asks of its program, and tells it.
+/// The calls of a pool to its program.
 pub(crate) trait Membership: Send + Sync {
-    /// The cores that the system lets the program use; none until that is known.
+    /// The cores that the system lets the program use. Empty until they are known.
     fn granted(&self) -> CoreSet;
 
-    /// A worker of the pool is up, or is about to be woken for a task: a coordinator that sleeps because no pool had work is to be woken.
+    /// Called when a worker of the pool is awake, or is about to be woken for a task. Wakes a coordinator that sleeps
+    /// because no pool had work.
     fn worker_is_up(&self);
 
-    /// The worker that calls this ends: the program counts where its time went.
+    /// Called by a worker that ends, so that the program counts its times.
     fn worker_ends(&self);
 
-    /// The pool has ended.
+    /// Called when the pool has ended.
     fn leave(&self);
 
-    /// Waits until the coordinator has ended, if there is no pool for it any more.
+    /// Waits until the coordinator has ended, if no pool needs it any more.
     fn join_coordinator_if_unused(&self);
 }

@@ -1,14 +1,15 @@
-//! What tasks start while their worker is confined: threads and processes inherit the mask, which is meant for the
-//! worker alone. They are let go where the program wants them, within a tenth of a second.
+//! The mender: it corrects the masks of threads and processes that tasks start while their worker is confined. They
+//! inherit the mask, which is meant for the worker alone. Within a tenth of a second they get the mask that the
+//! program wants.
 //!
-//! A thread is mended if it was started since a worker has had the very mask that it has, and was not there at the
-//! look before. One that is older, or was there, has its mask from itself or from an administrator, and that mask
-//! wins. What equality cannot tell: a thread that, before the first look, has bound itself to exactly the cores that a
-//! worker was confined to roams all the same.
+//! A thread is mended if it has exactly a mask that a worker has had, was started since, and was not there at the
+//! look before. An older thread has its mask from itself or from an administrator, and that mask wins. One case
+//! cannot be told apart by equality. A thread that, before the first look, has bound itself to exactly the cores of a
+//! confined worker is mended too.
 //!
-//! Children that were forked set themselves right (`masks::in_child`). Those of `posix_spawn` and `vfork`, and what
-//! they have started meanwhile, are found by the kernel's lists of children. Two kinds are not found: a process with a
-//! parent that has ended before the look, and all that a program starts in its own last tenth of a second.
+//! Forked children correct their own masks (`masks::in_child`). Children of `posix_spawn` and `vfork`, and what they
+//! have started meanwhile, are found by the kernel's lists of children. Two kinds are not found: a process whose
+//! parent has ended before the look, and all that a program starts in its own last tenth of a second.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Mutex;
@@ -22,46 +23,48 @@ use comity_os::{CoreSet, affinity, lock};
 
 use crate::cores::masks::Spell;
 
-/// How often what confined workers have started is looked for. It is let go within two looks, and a tenth of a second.
+/// The time between two looks for what confined workers have started. It is mended within two looks, a tenth of a
+/// second.
 pub(crate) const MEND: Duration = Duration::from_millis(50);
 const _: () = assert!(2 * MEND.as_millis() <= 100);
 
-/// At so many looks a child is looked at: it may have been about to start another.
+/// The number of looks at a child, which may have been about to start another at the first look.
 const LOOKS: u32 = 2;
 
-/// See the module.
+/// The state of the mender: see the module.
 #[derive(Debug)]
 pub(crate) struct Mender {
-    /// Threads of this process that were there at the last look. One that has begun since has the number of one that
-    /// has ended.
+    /// Threads of this process that were there at the last look. A thread that has begun since may have the number of
+    /// one that has ended.
     known: HashSet<u32>,
-    /// When that was, as [`census::now`] has it.
+    /// The time of the last look, from [`census::now`].
     looked: u64,
     /// Child processes by their numbers.
     children: HashMap<u32, Child>,
-    /// The spells of the last look: their masks may be met now.
+    /// The spells of the last look. Their masks may be found now.
     before: Vec<Spell>,
-    /// The threads that had their children looked for then. One of them may have been about to start another.
+    /// The threads whose children were looked for at the last look. A thread may have been about to start another
+    /// child.
     parents: HashSet<u32>,
 }
 
 /// A child process.
 #[derive(Clone, Copy, Debug)]
 struct Child {
-    /// When it began: its number may have been another's.
+    /// The start time of the child, because its number may have been another's.
     start: u64,
-    /// How often it has been looked at.
+    /// The number of looks at the child.
     looks: u32,
 }
 
-/// The children that some threads have, and when they began.
+/// Returns the children of some threads, and the start times of the children.
 fn children(process: u32, threads: impl IntoIterator<Item = u32>) -> impl Iterator<Item = (u32, u64)> {
     let all = threads.into_iter().flat_map(move |thread| census::children(process, thread));
     all.filter_map(|child| Some((child, Stat::of_process(child)?.start)))
 }
 
 impl Mender {
-    /// All that is there now stays as it is.
+    /// Creates a mender. All threads and processes that exist now keep their masks.
     pub(crate) fn new() -> Mender {
         let process = std::process::id();
         let known: HashSet<u32> = census::threads(process).into_iter().collect();
@@ -71,13 +74,14 @@ impl Mender {
         Mender { known, looked, children, before: Vec::new(), parents: HashSet::new() }
     }
 
-    /// Whether there is something to be looked at once more: what began as the last look did may have been missed.
+    /// True if another look is needed: threads that began during the last look may have been missed.
     pub(crate) fn is_busy(&self) -> bool {
         !self.before.is_empty() || self.children.values().any(|child| child.looks < LOOKS)
     }
 
-    /// Looks at what is new: with the program's workers, the spells of each since the last time, and those of workers
-    /// that have ended since. The children of these are another thread's by now.
+    /// Looks at new threads and processes. `workers`: the program's workers, each with its spells since the last
+    /// look. `ended`: the spells of workers that have ended since. The children of ended workers belong to another
+    /// thread by now.
     pub(crate) fn look(&mut self, workers: &[(ThreadId, Vec<Spell>)], ended: Vec<Spell>) {
         let any_ended = !ended.is_empty();
         let of_workers = workers.iter().flat_map(|(_, spells)| spells.iter().copied());
@@ -115,8 +119,9 @@ impl Mender {
     }
 }
 
-/// Lets a thread go that has the mask of one of these spells and was not there before it, nor before `not_before`. A
-/// cpuset that has become smaller hides the mask, and shows it again when it grows.
+/// Gives a thread the mask that the program wants, if it has the mask of one of these spells, and was not there
+/// before the spell, nor before `not_before`. A cpuset that has become smaller hides the mask, and shows it again
+/// when it grows.
 fn mend(process: u32, thread: u32, spells: &[Spell], granted: CoreSet, not_before: u64) {
     let id = ThreadId::from_raw(thread as i32);
     let found = affinity::of(id);
@@ -126,13 +131,13 @@ fn mend(process: u32, thread: u32, spells: &[Spell], granted: CoreSet, not_befor
         return;
     }
     let Some(start) = Stat::of_thread(process, thread).map(|stat| stat.start) else { return };
-    // The kernel rounds down.
+    // The kernel rounds start times down.
     if let Some(spell) = same.find(|spell| start + 1 >= spell.since && start >= not_before) {
         affinity::confine(id, spell.own.unwrap_or(CoreSet::ALL));
     }
 }
 
-/// The same for all threads of a process, and of what it has started.
+/// Mends all threads of a process, and of the processes that it has started.
 fn mend_all(process: u32, spells: &[Spell], granted: CoreSet) {
     for thread in census::threads(process) {
         mend(process, thread, spells, granted, 0);
@@ -142,12 +147,12 @@ fn mend_all(process: u32, spells: &[Spell], granted: CoreSet) {
     }
 }
 
-/// The thread that mends what workers have started that a thief pulled, in a pool without a coordinator. It waits
-/// until it is called.
+/// The mender thread of a pool without a coordinator: it mends what workers have started that a thief pulled. It
+/// waits until it is called.
 ///
-/// It is called for the last time when the pool ends, and may be started at that very moment. The lock orders the two:
-/// either the end finds the thread, or the thief that has started it finds that the pool has ended, and calls it.
-/// Nothing else is done under the lock.
+/// The thread is called for the last time when the pool ends, and may be started at that very moment. The lock orders
+/// the two: either the end finds the thread, or the thief that has started it finds that the pool has ended, and
+/// calls it. Nothing else is done under the lock.
 #[derive(Default)]
 pub(crate) struct Mending {
     state: Mutex<Mends>,
@@ -157,14 +162,15 @@ pub(crate) struct Mending {
 enum Mends {
     #[default]
     NotYet,
-    /// A thief starts it.
+    /// A thief is starting the thread.
     Begins,
     Waits(Thread),
     Ended,
 }
 
 impl Mending {
-    /// Starts the thread, unless there is one. False: there is none as yet, or none to be had, or the pool has ended.
+    /// Starts the thread, unless there is one. Returns false if another thief is starting it, if it cannot start, or
+    /// if the pool has ended.
     pub(crate) fn begin(&self, start: impl FnOnce() -> Option<Thread>) -> bool {
         {
             let mut state = lock(&self.state);
@@ -189,14 +195,14 @@ impl Mending {
         false
     }
 
-    /// There is something to be mended.
+    /// Calls the thread, because there is something to mend.
     pub(crate) fn is_called(&self) {
         if let Mends::Waits(thread) = &*lock(&self.state) {
             thread.unpark();
         }
     }
 
-    /// The pool has ended, which the thread sees when it is called.
+    /// Calls the thread for the last time: it sees that the pool has ended.
     pub(crate) fn end(&self) {
         if let Mends::Waits(thread) = std::mem::replace(&mut *lock(&self.state), Mends::Ended) {
             thread.unpark();
@@ -212,7 +218,7 @@ mod tests {
 
     use super::*;
 
-    /// A pool may end while a thief begins to pull.
+    /// Ends a pool while a thief begins to pull.
     #[test]
     fn no_thread_waits_for_a_pool_that_has_ended() {
         let mending = Mending::default();
@@ -233,7 +239,7 @@ mod tests {
         assert!(!mending.begin(|| unreachable!("it has been called for the last time")));
         started.join().unwrap();
 
-        // The pool ends while the thread is started, and another thief comes by.
+        // The pool ends while the thread is started, and another thief needs it.
         let mending = Mending::default();
         let mut started = None;
         let begun = mending.begin(|| {
@@ -246,8 +252,8 @@ mod tests {
         started.unwrap().join().unwrap();
     }
 
-    /// The bound of a tenth of a second is two looks. A thread and a child are let go at the next, and at the one
-    /// after that what the child has started since.
+    /// Checks the bound of a tenth of a second, which is two looks. A thread and a child are mended at the next look,
+    /// and what the child has started since at the look after that.
     #[test]
     fn what_was_started_is_let_go_at_the_next_look() {
         let me = ThreadId::current();
@@ -279,7 +285,7 @@ mod tests {
         mender.look(&workers, Vec::new());
         assert_eq!([thread_id, child_id].map(affinity::of), [all, all]);
         assert!(mender.is_busy(), "the child is looked at once more");
-        // As if it had been started before the look.
+        // The grandchild inherits the mask, as if it had been started before the look.
         affinity::confine(child_id, cores);
         writeln!(asks).unwrap();
         let grandchild = ThreadId::from_raw(says().parse().unwrap());
@@ -294,7 +300,7 @@ mod tests {
         mender.look(&[(me, Vec::new())], Vec::new());
         assert!(!mender.is_busy());
 
-        // A cpuset has none of the cores that it has inherited: it is on those that are left.
+        // A cpuset has none of the inherited cores: the process is on the cores that are left.
         let (left, gone) = (cores, all.iter().filter(|core| !cores.contains(*core)).collect());
         affinity::confine(late[1], left);
         let spell = Spell { cores: gone, own: None, since: 0 };
@@ -303,7 +309,7 @@ mod tests {
         mend(other.id(), other.id(), &[spell], left, 0);
         assert_eq!(affinity::of(late[1]), all);
 
-        // What is older, or was there at the last look, has its mask from elsewhere.
+        // A thread that is older, or was there at the last look, has its mask from elsewhere.
         affinity::confine(thread_id, cores);
         mender.look(&workers, Vec::new());
         assert_eq!(affinity::of(thread_id), cores);

@@ -1,8 +1,8 @@
-//! What must not unwind.
+//! Guards for code that must not unwind.
 
 use comity_os::writes;
 
-/// Aborts the process with a sentence unless it is forgotten: for code that must not unwind.
+/// Aborts the process with a message when it is dropped. Code that must not unwind forgets it when it succeeds.
 pub(crate) struct AbortOnDrop(pub(crate) &'static str);
 
 impl Drop for AbortOnDrop {
@@ -12,8 +12,8 @@ impl Drop for AbortOnDrop {
     }
 }
 
-/// Drops what a panic left that no caller will hear of. That may run anything. If it panics, the process ends: no
-/// caller can be told, and the threads that wait for this one would wait for ever.
+/// Drops a value that a panic left behind and that no caller will receive. The drop may run any code. If it panics,
+/// the process aborts: no caller can learn of the panic, and the threads that wait for this one would wait for ever.
 pub(crate) fn drop_lost<T>(lost: T) {
     let abort = AbortOnDrop("what a panic left behind panicked when it was dropped, after another panic");
     drop(lost);

@@ -1,4 +1,4 @@
-//! The split deque: a worker's own tasks, of which it shows to others only as many as they ask for.
+//! The split deque: it holds a worker's own tasks, and shares only the tasks that thieves ask for.
 //!
 //! ```text
 //!    0        tail           split          head
@@ -6,14 +6,15 @@
 //!               ▲ thieves      ▲ a raid       ▲ the owner
 //! ```
 //!
-//! The owner pushes and pops above `split` with plain loads and stores. Thieves take the oldest shared task by one
-//! compare-and-swap. A hungry thief rings the bell, which the owner hears at its next push, and shares. If the owner
-//! does not push for long, a thief raids the private part, and pays for both with a barrier on every core.
+//! The owner pushes and pops above `split` with plain loads and stores. A thief takes the oldest shared task with one
+//! compare-and-swap. A hungry thief rings the bell. The owner sees the bell at its next push, and shares tasks. If
+//! the owner does not push for long, a thief raids the private part. The raid pays for both threads, with a barrier
+//! on every core.
 //!
-//! The crate's `README.md` holds the protocol with its proof; the names of its lemmas stand beside the steps below.
+//! The crate's `README.md` has the protocol with its proof. Comments at the steps below name its lemmas.
 //!
-//! The deque is a stack to its owner: what was pushed last is popped first, each push by the frame that made it. It
-//! grows as that stack does.
+//! For its owner, the deque is a stack: the newest task is popped first, by the frame that pushed it. The deque grows
+//! with the owner's call stack.
 
 #[cfg(all(test, loom))]
 mod loom_tests;
@@ -27,24 +28,25 @@ use crossbeam_utils::CachePadded;
 
 use super::sync::{AtomicPtr, AtomicU64, AtomicUsize, Ordering, back_off, fence, heavy, light};
 
-/// Slots of a new deque. A worker that joins deeper than that has a deque that has grown.
+/// The number of slots of a new deque. The deque grows if a worker has more joins under way.
 const SLOTS: usize = if cfg!(loom) { 2 } else { 1024 };
 
-/// The most slots, what the indices in [`Shown`] can tell: a stack of 512 MiB and more.
+/// The maximum number of slots, limited by the width of the indices in [`Shown`]. A call stack for it has 512 MiB or
+/// more.
 const MOST_SLOTS: usize = 1 << 22;
 
-/// `limit` while the bell rings: every index is beyond.
+/// The value of `limit` while the bell rings: every index is at or above it.
 const RINGING: usize = 0;
 
-/// `floor` while the owner may not pop without asking: every index is below.
+/// The value of `floor` while the owner must not pop without asking: every index is below it.
 const CLOSED: usize = usize::MAX;
 
-/// No thread has set out to move `split`, in [`Shown::mover`].
+/// The value of [`Shown::mover`] while no thread has begun to move `split`.
 const NO_MOVER: u32 = 0;
-/// The owner has.
+/// The value of [`Shown::mover`] while the owner moves `split`.
 const OWNER: u32 = (1 << (64 - 2 * Shown::BITS)) - 1;
 
-/// The one word that thieves change: where the shared part begins and ends, and which thread has set out to move its
+/// The one word that thieves change: the two ends of the shared part, and the thread that has begun to move its upper
 /// end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Shown {
@@ -57,7 +59,7 @@ struct Shown {
 impl Shown {
     const BITS: u32 = 23;
     const MASK: u64 = (1 << Self::BITS) - 1;
-    /// The mover's part of the word.
+    /// The bits of the word that hold the mover.
     const MOVER: u64 = !0 << (2 * Self::BITS);
 
     fn unpack(word: u64) -> Shown {
@@ -71,16 +73,16 @@ impl Shown {
     }
 }
 
-/// What became of the task that a frame had pushed.
+/// The fate of a task that a frame had pushed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Popped {
-    /// It is the owner's again.
+    /// The task belongs to the owner again.
     Back,
-    /// A thief has it.
+    /// A thief has the task.
     Stolen,
 }
 
-/// Pointers to tasks. The owner's operations are unsafe, because only one thread may call them.
+/// A deque of pointers to tasks. The owner's operations are unsafe, because only one thread may call them.
 ///
 /// | field | written by | read by |
 /// |---|---|---|
@@ -88,7 +90,7 @@ pub(crate) enum Popped {
 /// | `floor` | the owner, as `split` moves; a raider closes it | the owner, at every pop |
 /// | `limit` | any thread rings; the owner silences | the owner, at every push |
 /// | `slots` | the owner writes, a thief clears what it took; the owner moves them | thieves, after they have claimed |
-/// | `shown` | thieves, raiders, and the owner off its fast path | all |
+/// | `shown` | thieves, raiders, and the owner off its fast path | all threads |
 /// | `asked_at` | the first thief that rings, and the thread that answers | thieves |
 pub(crate) struct Deque<T> {
     own: CachePadded<Own<T>>,
@@ -98,19 +100,19 @@ pub(crate) struct Deque<T> {
 
 struct Own<T> {
     head: AtomicUsize,
-    /// A pop at or above needs to ask no other thread.
+    /// A pop at this index or above need not ask any other thread.
     floor: AtomicUsize,
-    /// A push below needs to look no further: the index of the last slot, or [`RINGING`].
+    /// A push below this index has nothing else to do. It is the index of the last slot, or [`RINGING`].
     limit: AtomicUsize,
     slots: AtomicPtr<AtomicPtr<T>>,
-    /// How many slots there are. Only the owner looks.
+    /// The number of slots. Only the owner reads it.
     capacity: AtomicUsize,
-    /// Whether the barrier that raids need is there. Else everything is shared at once, and each pop asks.
+    /// True if the barrier that raids need is available. Otherwise everything is shared at once, and each pop asks.
     raids: bool,
 }
 
 impl<T> Deque<T> {
-    /// An empty deque. `raids`: whether [`heavy`] works here.
+    /// Returns an empty deque. `raids` is true if [`heavy`] works on this system.
     pub(crate) fn new(raids: bool) -> Deque<T> {
         let empty = Shown { tail: 0, split: 0, mover: NO_MOVER };
         Deque {
@@ -127,35 +129,35 @@ impl<T> Deque<T> {
         }
     }
 
-    // The owner.
+    // Functions for the owner.
 
-    /// Pushes a task; returns its index. If [`Deque::calls`] says so of the index, [`Deque::answer`] must follow.
+    /// Pushes a task and returns its index. If [`Deque::calls`] is true for the index, [`Deque::answer`] must follow.
     ///
     /// # Safety
-    /// Called by the owner alone; the index that this returns goes to [`Deque::pop`] after those of all later pushes.
+    /// Only the owner calls this. The index goes to [`Deque::pop`] after the indices of all later pushes.
     #[inline(always)]
     pub(crate) unsafe fn push(&self, task: NonNull<T>) -> usize {
         let own = &*self.own;
         let index = own.head.load(Ordering::Relaxed);
         debug_assert!(index < own.capacity.load(Ordering::Relaxed));
-        // SAFETY: the head stays within the slots: the push into the last one makes room for the next.
+        // SAFETY: the head stays within the slots, because the push into the last slot makes room for the next push.
         unsafe { &*own.slots.load(Ordering::Relaxed).add(index) }.store(task.as_ptr(), Ordering::Relaxed);
-        // Lemma D1: with the task comes all that it points to.
+        // Lemma D1: a thread that sees the new head also sees the task and all that it points to.
         own.head.store(index + 1, Ordering::Release);
         light();
         index
     }
 
-    /// Whether the bell rings, or the task at `index`, just pushed, took the last slot.
+    /// True if the bell rings, or if the task at `index`, just pushed, took the last slot.
     #[inline(always)]
     pub(crate) fn calls(&self, index: usize) -> bool {
         index >= self.own.limit.load(Ordering::Relaxed)
     }
 
-    /// Takes back the task at `index`, the newest, if no thief took it.
+    /// Takes back the newest task, which is at `index`, unless a thief took it.
     ///
     /// # Safety
-    /// Called by the owner alone; `index` came from the last push that has not been popped.
+    /// Only the owner calls this. `index` came from the last push that has not been popped.
     #[inline(always)]
     pub(crate) unsafe fn pop(&self, index: usize) -> Popped {
         let own = &*self.own;
@@ -166,7 +168,7 @@ impl<T> Deque<T> {
         if index >= own.floor.load(Ordering::Relaxed) { Popped::Back } else { self.pop_shown(index) }
     }
 
-    /// The task may be shared or stolen, or a raid may be on its way.
+    /// Pops the task at `index` when it may be shared or stolen, or when a raid may be under way.
     #[cold]
     #[inline(never)]
     fn pop_shown(&self, index: usize) -> Popped {
@@ -176,13 +178,14 @@ impl<T> Deque<T> {
             }
             let left = index - shown.tail;
             let split = if !self.own.raids {
-                // Nothing may become private again.
+                // No task may become private again.
                 shown.split.min(index)
             } else if shown.mover != NO_MOVER || self.rings() {
-                // This may call a raid off, and an owner may pop for long and not push: so it answers here too.
+                // This may cancel a raid, and an owner may pop for long without a push. So the owner answers here
+                // too.
                 shown.tail + left.div_ceil(2)
             } else {
-                // Half of what remains shared is taken back too, so that the next pops need not ask.
+                // Half of the tasks that remain shared become private again, so that the next pops need not ask.
                 shown.split.min(shown.tail + left / 2)
             };
             Shown { split, ..shown }
@@ -199,7 +202,7 @@ impl<T> Deque<T> {
         Popped::Stolen
     }
 
-    /// Waits until the slots, which thieves have claimed, have been read.
+    /// Waits until thieves have read the slots that they have claimed.
     fn wait_for_readers(&self, claimed: Range<usize>) {
         for index in claimed {
             let mut tries = 0;
@@ -210,13 +213,13 @@ impl<T> Deque<T> {
         }
     }
 
-    /// A slot that the caller has a right to look at: the owner, or a thief between its claim and its reading.
+    /// Returns a slot that the caller may read: the owner, or a thief between its claim and its read.
     fn slot(&self, index: usize) -> &AtomicPtr<T> {
-        // SAFETY: indices are below the head, and the slots stay where they are while a thief has a claim (Lemma D5).
+        // SAFETY: indices are below the head, and the slots do not move while a thief has a claim (Lemma D5).
         unsafe { &*self.own.slots.load(Ordering::Relaxed).add(index) }
     }
 
-    /// Twice as many slots.
+    /// Doubles the number of slots.
     #[cold]
     fn grow(&self) {
         let (old, capacity) = (self.own.slots.load(Ordering::Relaxed), self.own.capacity.load(Ordering::Relaxed));
@@ -225,37 +228,37 @@ impl<T> Deque<T> {
             "a worker has {capacity} joins under way inside of each other: a recursion without end?"
         );
         let new = allocate(2 * capacity);
-        // Lemma D5: nothing is shared and no raid begins, so no thief can claim; and those that have claimed have
-        // read.
+        // Lemma D5: nothing is shared and no raid begins, so no thief can claim a slot. Thieves that have claimed one
+        // have read it.
         let (before, shown) = self.begin_move(|shown| Shown { split: shown.tail, ..shown });
         self.wait_for_readers(0..shown.tail);
         for index in shown.tail..capacity {
-            // SAFETY: both have that many slots.
+            // SAFETY: both arrays have that many slots.
             unsafe { (*new.add(index)).store((*old.add(index)).load(Ordering::Relaxed), Ordering::Relaxed) }
         }
         self.own.slots.store(new, Ordering::Relaxed);
         self.own.capacity.store(2 * capacity, Ordering::Relaxed);
-        // A bell that rings goes on, and stops only for what it rang for. In some pools it never stops.
+        // A bell that rings continues to ring: only an answer stops it. In some pools it never stops.
         let limits = (capacity - 1, 2 * capacity - 1);
         let _ = self.own.limit.compare_exchange(limits.0, limits.1, Ordering::Relaxed, Ordering::Relaxed);
         self.open_floor(before.split);
-        // No other thread changes the word meanwhile, so a store will do.
+        // No other thread changes the word meanwhile, so a store suffices.
         let reopened = Shown { split: before.split, mover: NO_MOVER, ..shown };
         self.shown.store(reopened.pack(), Ordering::Release);
-        // SAFETY: no thread but the owner looks at slots without a claim.
+        // SAFETY: no thread but the owner reads slots without a claim.
         unsafe { free(old, capacity) }
     }
 
-    /// Moves the ends of the shared part, and calls off every raid that has begun (Lemma D4). Returns what it moved to.
+    /// Moves the ends of the shared part, and cancels every raid that has begun (Lemma D4). Returns the new ends.
     fn move_split(&self, to: impl Fn(Shown) -> Shown) -> Shown {
         let (_, moved) = self.begin_move(to);
         self.open_floor(moved.split);
-        // From here on a raid may begin, and closes the floor after it was opened.
+        // From here on a raid may begin. It closes the floor after this thread has opened it.
         self.shown.fetch_and(!Shown::MOVER, Ordering::AcqRel);
         moved
     }
 
-    /// The first half of a move: no raid begins until the mover is cleared. Returns what was before, and what is now.
+    /// Does the first half of a move: no raid begins until the mover is cleared. Returns the old and the new word.
     fn begin_move(&self, to: impl Fn(Shown) -> Shown) -> (Shown, Shown) {
         let mut now = self.shown.load(Ordering::Acquire);
         loop {
@@ -274,11 +277,11 @@ impl<T> Deque<T> {
         }
     }
 
-    /// For an owner that met the bell, or took the last slot by a push: makes room, and shares half, if nothing is
-    /// shared.
+    /// Answers the bell, or makes room after a push that took the last slot. Shares half of the private tasks if
+    /// nothing is shared.
     ///
     /// # Safety
-    /// Called by the owner alone.
+    /// Only the owner calls this.
     pub(crate) unsafe fn answer(&self) {
         if self.own.head.load(Ordering::Relaxed) == self.own.capacity.load(Ordering::Relaxed) {
             self.grow();
@@ -295,10 +298,10 @@ impl<T> Deque<T> {
         self.move_split(|shown| Shown { split: shown.split.max(up_to), ..shown });
     }
 
-    /// Takes the oldest task of the own deque, as a thief would: for an owner that waits inside of a frame.
+    /// Takes the oldest task of the owner's deque, as a thief would. Called by an owner that waits inside of a frame.
     ///
     /// # Safety
-    /// Called by the owner alone.
+    /// Only the owner calls this.
     pub(crate) unsafe fn take_oldest(&self) -> Option<NonNull<T>> {
         if self.is_empty() {
             return None;
@@ -307,49 +310,50 @@ impl<T> Deque<T> {
         self.steal()
     }
 
-    /// Stops the bell. A thread that rings from now on is heard at the next push.
+    /// Stops the bell. If a thread rings from now on, the owner's next push meets the bell.
     ///
     /// # Safety
-    /// Called by the owner alone.
+    /// Only the owner calls this.
     pub(crate) unsafe fn silence(&self) {
         let last = self.own.capacity.load(Ordering::Relaxed) - 1;
-        // A swap, not a store: what a ringer wrote before it rang is visible afterwards.
+        // A swap and not a store, so that this thread then sees what a ringer wrote before it rang.
         self.own.limit.swap(if self.own.raids { last } else { RINGING }, Ordering::AcqRel);
         fence(Ordering::SeqCst);
     }
 
-    /// Whether the bell stops when it has been answered.
+    /// True if the bell stops when it has been answered.
     pub(crate) fn can_be_silent(&self) -> bool {
         self.own.raids
     }
 
-    /// Whether the bell rings.
+    /// True if the bell rings.
     #[inline(always)]
     pub(crate) fn rings(&self) -> bool {
         self.own.limit.load(Ordering::Relaxed) == RINGING
     }
 
-    // What any thread may ask.
+    // Functions that any thread may call.
 
-    /// Whether there is no task, private ones included.
+    /// True if there is no task, shared or private.
     pub(crate) fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// How many tasks there are, private ones included. Exact for the owner; for others, at some time lately.
+    /// The number of tasks, shared and private. It is exact for the owner. Other threads get the number of a recent
+    /// moment.
     pub(crate) fn len(&self) -> usize {
         let tail = Shown::unpack(self.shown.load(Ordering::Acquire)).tail;
         self.own.head.load(Ordering::Acquire).saturating_sub(tail)
     }
 
-    /// Takes the oldest task that is shared.
+    /// Takes the oldest shared task.
     pub(crate) fn steal(&self) -> Option<NonNull<T>> {
         let mut stolen = None;
         self.claim(1, |task| stolen = Some(task));
         stolen
     }
 
-    /// Takes all tasks that are shared at once, the oldest first: mugging, after a raid.
+    /// Takes all shared tasks at once, the oldest first. Mugging does this after a raid.
     pub(crate) fn steal_all(&self, take: impl FnMut(NonNull<T>)) {
         self.claim(MOST_SLOTS, take);
     }
@@ -367,7 +371,7 @@ impl<T> Deque<T> {
                 Err(meanwhile) => now = meanwhile,
                 Ok(_) => {
                     for index in claimed {
-                        // Lemma D2: no other thread writes the slot between the claim and its clearing.
+                        // Lemma D2: no other thread writes the slot between the claim and the store that clears it.
                         let slot = self.slot(index);
                         let task = slot.load(Ordering::Relaxed);
                         slot.store(ptr::null_mut(), Ordering::Release);
@@ -379,32 +383,33 @@ impl<T> Deque<T> {
         }
     }
 
-    /// Makes the owner's next push hear the bell. A thread that must be heard fences before.
+    /// Makes the owner's next push meet the bell. A thread that must not be missed fences before.
     pub(crate) fn ring(&self) {
         if !self.rings() {
-            // A swap, where a store would do, because loom may order a store before a compare-and-swap that missed it.
+            // A swap, although a store suffices, because loom may order a store before a compare-and-swap that missed
+            // it.
             self.own.limit.swap(RINGING, Ordering::Release);
         }
     }
 
-    /// Asks the owner to share; `now` is some clock's reading, not 0. Returns since when it has been asked without an
-    /// answer.
+    /// Asks the owner to share. `now` is the reading of a clock, not 0. Returns the time since which the owner has
+    /// been asked without an answer.
     pub(crate) fn ask(&self, now: u64) -> u64 {
         let asked = self.asked_at.compare_exchange(0, now, Ordering::Relaxed, Ordering::Relaxed);
         self.ring();
         asked.map_or_else(|before| before, |_| now)
     }
 
-    /// Whether the caller is the one to raid, of all that see an owner that was asked at `asked`: the others wait for
-    /// as long again.
+    /// True if the caller is to raid an owner that was asked at `asked`. Other thieves that see the same `asked` wait
+    /// for the same time again.
     pub(crate) fn may_raid(&self, asked: u64, now: u64) -> bool {
         self.asked_at.compare_exchange(asked, now, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 
-    /// Shares everything that is private, over the owner's head. `raider` is the caller's number in its pool.
+    /// Shares everything that is private, without the owner. `raider` is the caller's number in its pool.
     ///
-    /// The owner may be anywhere, preempted included. If it moves `split` meanwhile, the raid is called off, and the
-    /// owner has answered. Costs a barrier on every core that runs a thread of this process, 10 µs or so.
+    /// The owner may be anywhere, and may be preempted. If it moves `split` meanwhile, it has answered, and the raid
+    /// is cancelled. A raid costs a barrier on every core that runs a thread of this process, about 10 µs.
     pub(crate) fn raid(&self, raider: u32) {
         let me = raider + 1;
         let begin = |word| {
@@ -415,7 +420,7 @@ impl<T> Deque<T> {
             return;
         }
         self.own.floor.store(CLOSED, Ordering::Relaxed);
-        // Lemma D3: afterwards every pop that did not see the closed floor shows in `head`.
+        // Lemma D3: after the barrier, every pop that did not see the closed floor is visible in `head`.
         if !heavy() {
             return;
         }
@@ -424,13 +429,13 @@ impl<T> Deque<T> {
             let shown = Shown::unpack(word);
             (shown.mover == me).then(|| Shown { split: head.max(shown.split), mover: NO_MOVER, ..shown }.pack())
         };
-        // Lemma D4: if the mover is still this one, no pop has got past the closed floor.
+        // Lemma D4: if this thread is still the mover, no pop has passed the closed floor.
         if self.shown.fetch_update(Ordering::AcqRel, Ordering::Acquire, finish).is_ok() {
             self.asked_at.store(0, Ordering::Relaxed);
         }
     }
 
-    /// Whether a raid is under way.
+    /// True if a raid is under way.
     pub(crate) fn is_raided(&self) -> bool {
         ![NO_MOVER, OWNER].contains(&Shown::unpack(self.shown.load(Ordering::Relaxed)).mover)
     }
@@ -449,7 +454,7 @@ fn allocate<T>(slots: usize) -> *mut AtomicPtr<T> {
 }
 
 /// # Safety
-/// `slots` came from [`allocate`] with this many, and no thread uses them any more.
+/// `slots` came from [`allocate`] with this number of slots, and no thread uses them any more.
 unsafe fn free<T>(slots: *mut AtomicPtr<T>, capacity: usize) {
     // SAFETY: the caller's promise.
     drop(unsafe { Box::from_raw(ptr::slice_from_raw_parts_mut(slots, capacity)) });

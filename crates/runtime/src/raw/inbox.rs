@@ -1,9 +1,9 @@
-//! Tasks that others have unblocked and placed at a worker: a stack that any thread pushes on, and that is taken as a
-//! whole (Treiber 1986).
+//! The inbox: tasks that other workers have unblocked and placed at a worker. Any thread pushes on this stack, and a
+//! thread that takes tasks takes the whole stack (Treiber 1986).
 //!
-//! The links lie in the tasks, which a pusher has just written to anyway. A push costs one compare-and-swap, and a
-//! worker that takes twenty tasks one swap. Only the thread that has taken a link looks behind it, so nothing can be
-//! freed or come back in between.
+//! The links are in the tasks, which the pusher has just written anyway. A push costs one compare-and-swap. Taking
+//! twenty tasks costs one swap. Only the thread that has taken a link follows it, so no task can be freed or return
+//! to the stack in between.
 
 #[cfg(all(test, loom))]
 mod loom_tests;
@@ -15,11 +15,11 @@ use crossbeam_utils::CachePadded;
 use super::job::{Header, JobRef};
 use super::sync::{AtomicPtr, AtomicUsize, Ordering};
 
-/// What a job begins with that can lie in an inbox.
+/// The first field of a job that an inbox can hold.
 #[repr(C)]
 pub(crate) struct Linked<W> {
     header: Header<W>,
-    /// The next older in the inbox; the thread that has the job writes it.
+    /// The next older job in the inbox. The thread that has the job writes it.
     older: AtomicPtr<Linked<W>>,
 }
 
@@ -29,15 +29,15 @@ impl<W> Linked<W> {
     }
 }
 
-/// A job that can lie in an inbox.
+/// A reference to a job that an inbox can hold.
 pub(crate) struct LinkedRef<W>(NonNull<Linked<W>>);
 
-// SAFETY: as for `JobRef`, which it can be made.
+// SAFETY: as for `JobRef`, into which it can be turned.
 unsafe impl<W> Send for LinkedRef<W> {}
 
 impl<W> LinkedRef<W> {
     /// # Safety
-    /// The job lives until it has been executed, and this is the one reference that is executed.
+    /// The job lives until it has been executed, and only this reference to it is executed.
     pub(crate) unsafe fn new(linked: NonNull<Linked<W>>) -> LinkedRef<W> {
         LinkedRef(linked)
     }
@@ -52,14 +52,14 @@ impl<W> LinkedRef<W> {
     }
 }
 
-/// The stack.
+/// The stack of placed jobs of one worker.
 pub(crate) struct Inbox<W> {
     newest: CachePadded<Newest<W>>,
 }
 
 struct Newest<W> {
     job: AtomicPtr<Linked<W>>,
-    /// How many there are, about.
+    /// The approximate number of jobs.
     len: AtomicUsize,
 }
 
@@ -72,7 +72,7 @@ impl<W> Inbox<W> {
         self.newest.job.load(Ordering::Acquire).is_null()
     }
 
-    /// How many jobs there are, or were a moment ago.
+    /// The number of jobs now or a moment ago.
     pub(crate) fn len(&self) -> usize {
         if self.is_empty() { 0 } else { self.newest.len.load(Ordering::Relaxed).max(1) }
     }
@@ -82,7 +82,7 @@ impl<W> Inbox<W> {
         let mut newest = self.newest.job.load(Ordering::Relaxed);
         loop {
             job.older().store(newest, Ordering::Relaxed);
-            // The links of all below are in the release sequence of their own pushes.
+            // The links of all older jobs are in the release sequences of their own pushes.
             match self.newest.job.compare_exchange_weak(newest, job.0.as_ptr(), Ordering::Release, Ordering::Relaxed) {
                 Ok(_) => return,
                 Err(now) => newest = now,
@@ -90,13 +90,13 @@ impl<W> Inbox<W> {
         }
     }
 
-    /// Takes all jobs.
+    /// Takes all jobs, the oldest first.
     pub(crate) fn take(&self) -> Taken<W> {
         if self.is_empty() {
             return Taken(ptr::null_mut());
         }
         self.newest.len.store(0, Ordering::Relaxed);
-        // The oldest first: turned round on the way.
+        // The list is reversed here, so that the oldest job comes first.
         let mut newer = self.newest.job.swap(ptr::null_mut(), Ordering::Acquire);
         let mut next = ptr::null_mut();
         while let Some(job) = NonNull::new(newer).map(LinkedRef) {
@@ -108,7 +108,7 @@ impl<W> Inbox<W> {
     }
 }
 
-/// What was taken from an inbox, the oldest first.
+/// The jobs that were taken from an inbox, the oldest first.
 pub(crate) struct Taken<W>(*mut Linked<W>);
 
 impl<W> Iterator for Taken<W> {

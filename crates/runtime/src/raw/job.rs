@@ -10,13 +10,13 @@ use crossbeam_deque::{Injector, Steal};
 
 use super::latch::{AsWorker, JoinLatch, Latch};
 
-/// What a panic carries.
+/// The payload of a panic.
 pub(crate) type Payload = Box<dyn Any + Send>;
 
-/// The first field of every job, so that a pointer to it is a pointer to the job.
+/// The first field of every job, so that a pointer to the header is a pointer to the job.
 #[repr(C)]
 pub(crate) struct Header<W> {
-    /// Runs the job that this is the header of, once, on this worker.
+    /// Runs the job that has this header, once, on this worker.
     execute: unsafe fn(NonNull<Header<W>>, &W),
 }
 
@@ -33,33 +33,33 @@ impl<W> Header<W> {
 }
 
 impl<W> JobRef<W> {
-    /// The reference to the job behind `header`, as the deques hold it.
+    /// Returns the reference to the job behind `header`, as the deques hold it.
     pub(crate) fn of(header: NonNull<Header<W>>) -> JobRef<W> {
         JobRef(header)
     }
 
-    /// Runs the job on this thread's worker. Does not unwind: a panic is kept for the job's owner.
+    /// Runs the job on this thread's worker. Does not unwind: a panic is stored for the job's owner.
     ///
     /// # Safety
-    /// Called at most once per job, while the job is alive: for a job in a stack frame, that frame must wait for its
-    /// latch.
+    /// Called at most once per job, while the job is alive. If the job is in a stack frame, that frame must wait for
+    /// its latch.
     pub(crate) unsafe fn execute(self, worker: &W) {
         // SAFETY: by the caller's promise the job behind the pointer is alive, and `execute` is its own function.
         unsafe { (self.0.as_ref().execute)(self.0, worker) }
     }
 }
 
-/// The right half of a join, in the frame of the worker that pushed it. That frame either takes the job back and calls
-/// its task, or waits for the latch and takes the result. A result is written only if a thief brings it.
+/// The right half of a join, in the frame of the worker that pushed it. That frame either takes the job back and
+/// calls its task, or waits for the latch and takes the result. Only a thief writes a result.
 ///
 /// | field | written by | read by |
 /// |---|---|---|
-/// | `task` | moved out by the thread that runs it | the same |
+/// | `task` | moved out by the thread that runs it | the thread that runs it |
 /// | `outcome` | a thief, before it sets the latch | the owner, after the latch is set |
 #[repr(C)]
 pub(crate) struct JoinJob<W, F, R> {
     header: Header<W>,
-    /// Set when a thief is done with the job.
+    /// Set when a thief has ended the job.
     pub(crate) latch: JoinLatch<W>,
     task: UnsafeCell<ManuallyDrop<F>>,
     outcome: UnsafeCell<MaybeUninit<Result<R, Payload>>>,
@@ -81,7 +81,7 @@ where
         }
     }
 
-    /// What the deque holds.
+    /// The pointer that the deque holds.
     #[inline(always)]
     pub(crate) fn header(&self) -> NonNull<Header<W>> {
         NonNull::from(self).cast()
@@ -90,7 +90,7 @@ where
     /// Calls the task on its owner, which has taken the job back.
     ///
     /// # Safety
-    /// The job was pushed and came back from the deque; called once, and then nothing else is.
+    /// The job was pushed and came back from the deque. This is called once, and no other method is called after it.
     #[inline(always)]
     pub(crate) unsafe fn run_inline(&self, owner: &W) -> R {
         // SAFETY: no other thread has the job.
@@ -101,50 +101,50 @@ where
     /// Moves the task out.
     ///
     /// # Safety
-    /// The job was not pushed, or came back; called once, and then nothing else is.
+    /// The job was not pushed, or came back. This is called once, and no other method is called after it.
     #[inline(always)]
     pub(crate) unsafe fn take(&self) -> F {
         // SAFETY: the caller's promise.
         unsafe { ManuallyDrop::take(&mut *self.task.get()) }
     }
 
-    /// The result that a thief left. Unwinds with the task's panic, if it panicked.
+    /// Returns the result that a thief left. Resumes the task's panic if it panicked.
     ///
     /// # Safety
-    /// As [`JoinJob::outcome`].
+    /// See [`JoinJob::outcome`].
     pub(crate) unsafe fn result(&self) -> R {
         // SAFETY: the caller's promise.
         unsafe { self.outcome() }.unwrap_or_else(|payload| resume_unwind(payload))
     }
 
-    /// The result or the panic that a thief left.
+    /// Returns the result or the panic that a thief left.
     ///
     /// # Safety
-    /// The latch is set; called once.
+    /// The latch is set. This is called once.
     pub(crate) unsafe fn outcome(&self) -> Result<R, Payload> {
         // SAFETY: the thief wrote the outcome before it set the latch.
         unsafe { (*self.outcome.get()).assume_init_read() }
     }
 
     /// # Safety
-    /// `header` is that of a live `JoinJob` of this type, executed for the first time.
+    /// `header` is the header of a live `JoinJob` of this type, which is executed for the first time.
     unsafe fn execute(header: NonNull<Header<W>>, worker: &W) {
         let this: *const Self = header.as_ptr().cast();
         // SAFETY: the job is alive until its latch is set below. The reference is executed once, so no other thread
         // touches `task` and `outcome` now.
         unsafe {
             let owner = (*this).latch.begin(worker);
-            // Moved out in here: outside, the stack would have a second copy.
+            // The task is moved out inside of the closure: outside, the stack would hold a second copy.
             let call = || ManuallyDrop::take(&mut *(*this).task.get())(worker, owner != worker.id());
             let outcome = catch_unwind(AssertUnwindSafe(call));
             (*(*this).outcome.get()).write(outcome);
-            // The owner's frame may end as soon as the latch is set: nothing of `this` is used afterwards.
+            // The owner's frame may end as soon as the latch is set, so nothing of `this` is used afterwards.
             JoinLatch::set(&raw const (*this).latch, worker, owner);
         }
     }
 }
 
-/// Takes one job, trying again while another thread is in the way.
+/// Takes one job, and tries again while another thread interferes.
 pub(crate) fn take<T>(mut attempt: impl FnMut() -> Steal<T>) -> Option<T> {
     loop {
         match attempt() {
@@ -155,7 +155,7 @@ pub(crate) fn take<T>(mut attempt: impl FnMut() -> Steal<T>) -> Option<T> {
     }
 }
 
-/// What became of a job.
+/// The state of a job's result.
 enum Outcome<R> {
     Pending,
     Done(R),
@@ -166,12 +166,12 @@ enum Outcome<R> {
 ///
 /// | field | written by | read by |
 /// |---|---|---|
-/// | `task` | emptied by the thread that executes | the same |
+/// | `task` | emptied by the thread that executes | the thread that executes |
 /// | `outcome` | the thread that executes, before the latch is set | the owner, after the latch is set |
 #[repr(C)]
 pub(crate) struct StackJob<W, L, F, R> {
     header: Header<W>,
-    /// Set when the job is done.
+    /// Set when the job has ended.
     pub(crate) latch: L,
     task: UnsafeCell<Option<F>>,
     outcome: UnsafeCell<Outcome<R>>,
@@ -192,15 +192,16 @@ where
         }
     }
 
-    /// A reference to be executed once.
+    /// Returns a reference that is to be executed once.
     ///
     /// # Safety
-    /// The job must not move, and must live until its latch is set or the reference has been taken back unexecuted.
+    /// The job must not move. It must live until its latch is set, or until the reference has been taken back
+    /// unexecuted.
     pub(crate) unsafe fn as_job_ref(&self) -> JobRef<W> {
         JobRef(NonNull::from(self).cast())
     }
 
-    /// The result, once the latch is set. Unwinds with the task's panic, if it panicked.
+    /// Returns the result, once the latch is set. Resumes the task's panic if it panicked.
     pub(crate) fn result(&mut self) -> R {
         match self.outcome() {
             Ok(result) => result,
@@ -208,7 +209,7 @@ where
         }
     }
 
-    /// The result or the panic, once the latch is set.
+    /// Returns the result or the panic, once the latch is set.
     pub(crate) fn outcome(&mut self) -> Result<R, Payload> {
         match mem::replace(self.outcome.get_mut(), Outcome::Pending) {
             Outcome::Done(result) => Ok(result),
@@ -218,26 +219,26 @@ where
     }
 
     /// # Safety
-    /// `header` is that of a live `StackJob` of this type, executed for the first time.
+    /// `header` is the header of a live `StackJob` of this type, which is executed for the first time.
     unsafe fn execute(header: NonNull<Header<W>>, _: &W) {
         let this: *const Self = header.as_ptr().cast();
         // SAFETY: the job is alive until its latch is set below. The reference is executed once, so no other thread
         // touches `task` and `outcome` now.
         unsafe {
-            // Moved out in here, as in `JoinJob::execute`.
+            // The task is moved out inside of the closure, as in `JoinJob::execute`.
             let call = || (*(*this).task.get()).take().expect("a job is executed once")();
             *(*this).outcome.get() = match catch_unwind(AssertUnwindSafe(call)) {
                 Ok(result) => Outcome::Done(result),
                 Err(payload) => Outcome::Panicked(payload),
             };
-            // The owner's frame may end as soon as the latch is set: nothing of `this` is used afterwards.
+            // The owner's frame may end as soon as the latch is set, so nothing of `this` is used afterwards.
             L::set(&raw const (*this).latch);
         }
     }
 }
 
-/// Jobs that are to run in the order in which they were pushed, though they are queued where the newest comes first.
-/// What is queued is, for each of them, the turn of the oldest.
+/// A queue of jobs that run in the order in which they were pushed, although the worker's queue runs the newest
+/// first. The worker's queue holds a turn for each of these jobs, and a turn runs the oldest job.
 #[repr(C)]
 pub(crate) struct JobFifo<W> {
     header: Header<W>,
@@ -249,7 +250,7 @@ impl<W> JobFifo<W> {
         JobFifo { header: Header { execute: Self::execute }, jobs: Injector::new() }
     }
 
-    /// Adds a job, and returns what is to be queued in its place: a reference to be executed once.
+    /// Adds a job, and returns the turn that is to be queued in its place: a reference that is to be executed once.
     ///
     /// # Safety
     /// The fifo must not move, and must live until the reference has been executed.
@@ -259,18 +260,18 @@ impl<W> JobFifo<W> {
     }
 
     /// # Safety
-    /// `header` is that of a live `JobFifo`, with a reference from [`JobFifo::push`] that is executed for the first
-    /// time.
+    /// `header` is the header of a live `JobFifo`, with a reference from [`JobFifo::push`] that is executed for the
+    /// first time.
     unsafe fn execute(header: NonNull<Header<W>>, worker: &W) {
         // SAFETY: the header is the first field of a live `JobFifo`.
         let this = unsafe { header.cast::<JobFifo<W>>().as_ref() };
         let oldest = take(|| this.jobs.steal()).expect("as many turns as jobs");
-        // SAFETY: each job comes out of the queue once, and is alive as its own pusher promised.
+        // SAFETY: each job leaves the queue once, and is alive because its pusher promised that.
         unsafe { oldest.execute(worker) }
     }
 }
 
-/// A job on the heap that no thread waits for by itself: `done` tells the thread that must know. One allocation.
+/// A job on the heap for which no thread waits directly: `done` informs the thread that must know. One allocation.
 #[repr(C)]
 pub(crate) struct HeapJob<W, F, D> {
     header: Header<W>,
@@ -283,23 +284,23 @@ where
     F: FnOnce() + Send,
     D: FnOnce(Result<(), Payload>) + Copy + Send,
 {
-    /// A reference to be executed once. `done` gets the outcome of `task`, and must not unwind.
+    /// Returns a reference that is to be executed once. `done` gets the outcome of `task`, and must not unwind.
     ///
     /// # Safety
-    /// Everything that `task` and `done` borrow must live until they have run.
+    /// All data that `task` and `done` borrow must live until both have run.
     pub(crate) unsafe fn new_ref(task: F, done: D) -> JobRef<W> {
         let job = Box::new(HeapJob { header: Header { execute: Self::execute }, done, task });
         JobRef(NonNull::from(Box::leak(job)).cast())
     }
 
     /// # Safety
-    /// `header` is that of a `HeapJob` of this type from [`HeapJob::new_ref`], executed for the first time.
+    /// `header` is the header of a `HeapJob` of this type from [`HeapJob::new_ref`], executed for the first time.
     unsafe fn execute(header: NonNull<Header<W>>, _: &W) {
         // SAFETY: the pointer came from a leaked box and is turned back once.
         let job = unsafe { Box::from_raw(header.as_ptr().cast::<Self>()) };
         let done = job.done;
         done(catch_unwind(AssertUnwindSafe(|| {
-            // Moved out in here: outside, the stack would have a second copy.
+            // The task is moved out inside of the closure: outside, the stack would hold a second copy.
             let HeapJob { task, .. } = *job;
             task();
         })));

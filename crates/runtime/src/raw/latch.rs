@@ -1,7 +1,7 @@
-//! Latches: set once, waited for by one thread.
+//! Latches: a latch is set once, and one thread waits for it.
 //!
-//! The memory of a latch may vanish the moment it is set, because the waiter may see that and end its frame. So `set`
-//! takes a pointer, copies what it needs first, and touches the latch last by setting it.
+//! The memory of a latch may be freed as soon as the latch is set, because the waiter may see that and end its frame.
+//! So `set` takes a pointer, first copies what it needs, and sets the latch in its last access to it.
 
 #[cfg(all(test, loom))]
 mod loom_tests;
@@ -15,61 +15,62 @@ use comity_policy::WorkerId;
 
 use super::sync::{AtomicBool, AtomicPtr, AtomicUsize, Ordering, Sleep};
 
-/// Something that can be set once.
+/// A latch, which can be set once.
 pub(crate) trait Latch {
     /// Sets the latch and wakes the waiter.
     ///
     /// # Safety
-    /// `this` points to a live latch that has not been set. It may be gone when this returns.
+    /// `this` points to a live latch that has not been set. The latch may be gone when this returns.
     unsafe fn set(this: *const Self);
 }
 
-/// A latch that a worker waits for by looking at it between two steals.
+/// A latch for which a worker waits by reading it between two steals.
 pub(crate) trait Probe {
-    /// Whether the latch is set. True also says that all that was written before is visible.
+    /// True if the latch is set. Then the caller also sees all that was written before it was set.
     fn probe(&self) -> bool;
 
-    /// The worker that runs what the latch stands for, if that is known.
+    /// The worker that runs the job of the latch, if that is known.
     fn thief(&self) -> Option<WorkerId> {
         None
     }
 }
 
-/// What jobs and latches know of a worker.
+/// The parts of a worker that jobs and latches use.
 pub(crate) trait AsWorker {
     fn id(&self) -> WorkerId;
 
-    /// The sleep protocol of its pool.
+    /// The sleep protocol of the worker's pool.
     fn sleep(&self) -> &Sleep;
 
     /// Serves the pool until the latch is set.
     fn wait_until(&self, latch: &dyn Probe);
 }
 
-/// The pool of the worker that waits for a latch, as far as the latch uses it.
+/// The parts of a waiting worker's pool that a latch uses.
 pub(crate) trait AsPool: Send + Sync {
     fn sleep(&self) -> &Sleep;
 }
 
 /// The latch of a join's right half: one word, written once if no thief steals the half.
 ///
-/// Its states are the owner's address; then, if a thief takes the job, which one; and in the end [`JoinLatch::DONE`].
+/// Its states are: the owner's address; the thief's number, after a thief took the job; and in the end
+/// [`JoinLatch::DONE`].
 pub(crate) struct JoinLatch<W> {
     state: AtomicPtr<W>,
 }
 
 impl<W: AsWorker> JoinLatch<W> {
     const DONE: usize = 1;
-    /// Added to twice a thief's number. An owner's address is even.
+    /// Added to twice a thief's number, so that the word is odd. An owner's address is even.
     const STOLEN: usize = 3;
 
-    /// Without an owner there is no join: the latch is not used.
+    /// Returns the latch of `owner`'s join. Without an owner there is no join, and the latch is not used.
     #[inline(always)]
     pub(crate) fn new(owner: Option<&W>) -> JoinLatch<W> {
         JoinLatch { state: AtomicPtr::new(owner.map_or(ptr::null(), ptr::from_ref).cast_mut()) }
     }
 
-    /// The job was taken by `thief`, which runs it now. Returns the owner, a worker of the same pool.
+    /// Records that `thief` has taken the job and runs it now. Returns the owner, a worker of the same pool.
     pub(crate) fn begin(&self, thief: &W) -> WorkerId {
         let owner = self.state.load(Ordering::Relaxed);
         let stolen = ptr::without_provenance_mut(2 * thief.id().index() + Self::STOLEN);
@@ -81,9 +82,9 @@ impl<W: AsWorker> JoinLatch<W> {
     /// Sets the latch, after `thief` has run the job of `owner`.
     ///
     /// # Safety
-    /// `this` points to a live latch on which `thief` has begun. It may be gone when this returns.
+    /// `this` points to a live latch on which `thief` has begun. The latch may be gone when this returns.
     pub(crate) unsafe fn set(this: *const JoinLatch<W>, thief: &W, owner: WorkerId) {
-        // SAFETY: the latch is live until it says DONE.
+        // SAFETY: the latch is live until its state is DONE.
         unsafe { (*this).state.store(ptr::without_provenance_mut(Self::DONE), Ordering::Release) }
         thief.sleep().wake_for_business(owner);
     }
@@ -95,17 +96,17 @@ impl<W: AsWorker> Probe for JoinLatch<W> {
         self.state.load(Ordering::Acquire).addr() == Self::DONE
     }
 
-    /// The worker that runs the job, if a thief has begun.
+    /// The worker that runs the job, if a thief has begun it.
     fn thief(&self) -> Option<WorkerId> {
         let state = self.state.load(Ordering::Relaxed).addr();
         (state % 2 == 1 && state != Self::DONE).then(|| WorkerId(((state - Self::STOLEN) / 2) as u32))
     }
 }
 
-/// Waited for by a worker, set by a worker of the same pool.
+/// A latch for which a worker waits, and which a worker of the same pool sets.
 pub(crate) struct WorkerLatch {
     done: AtomicBool,
-    /// The waiter's pool. Alive as long as the setter, which is one of its workers.
+    /// The sleep protocol of the waiter's pool. It lives as long as the setter, which is a worker of that pool.
     sleep: *const Sleep,
     waiter: WorkerId,
 }
@@ -140,7 +141,8 @@ impl Probe for WorkerLatch {
     }
 }
 
-/// Waited for by a worker, set by a thread that need not be of its pool, and so keeps that pool alive.
+/// A latch for which a worker waits. The setter need not belong to the waiter's pool, so the latch keeps that pool
+/// alive.
 pub(crate) struct CrossLatch<P> {
     done: AtomicBool,
     waiter: WorkerId,
@@ -171,10 +173,10 @@ impl<P> Probe for CrossLatch<P> {
     }
 }
 
-/// Waited for by a thread that is no worker: it blocks.
+/// A latch for which a thread waits that is not a worker. The thread blocks.
 #[derive(Default)]
 pub(crate) struct ThreadLatch {
-    /// 1 once set. A futex: of the real kind even in a model, which has no threads outside of pools.
+    /// 1 once set. The word is a real futex even in a loom model, because models have no threads outside of pools.
     done: AtomicU32,
 }
 
@@ -196,7 +198,7 @@ impl Latch for ThreadLatch {
     }
 }
 
-/// What waits for a [`CountLatch`].
+/// The waiter of a [`CountLatch`].
 pub(crate) enum Waiter<P> {
     /// A worker of the pool in which the counted jobs run.
     Worker(WorkerLatch),
@@ -206,7 +208,7 @@ pub(crate) enum Waiter<P> {
     Thread(ThreadLatch),
 }
 
-/// Set when it has been counted down to zero.
+/// A latch that is set when it has been counted down to zero.
 pub(crate) struct CountLatch<P> {
     count: AtomicUsize,
     waiter: Waiter<P>,
@@ -217,7 +219,7 @@ impl<P> CountLatch<P> {
         CountLatch { count: AtomicUsize::new(count), waiter }
     }
 
-    /// Waits for zero. `worker`: this thread, as it was when the waiter was made.
+    /// Waits until the count is zero. `worker` is this thread's worker, the same as when the waiter was made.
     pub(crate) fn wait(&self, worker: Option<&impl AsWorker>) {
         match (&self.waiter, worker) {
             (Waiter::Worker(latch), Some(worker)) => worker.wait_until(latch),
@@ -227,7 +229,7 @@ impl<P> CountLatch<P> {
         }
     }
 
-    /// Counts one more. Only while the count is above zero.
+    /// Increases the count by one. Only called while the count is above zero.
     pub(crate) fn increment(&self) {
         let before = self.count.fetch_add(1, Ordering::Relaxed);
         assert!(before > 0, "a latch that is set cannot be counted up");
@@ -235,10 +237,10 @@ impl<P> CountLatch<P> {
 }
 
 impl<P: AsPool> Latch for CountLatch<P> {
-    /// Counts one less.
+    /// Decreases the count by one.
     unsafe fn set(this: *const Self) {
-        // SAFETY: the count is above zero, so the waiter waits still and the latch is live. When this takes it to
-        // zero, no other thread will touch the latch but the waiter, which waits for the inner one.
+        // SAFETY: the count is above zero, so the waiter still waits and the latch is live. When this decreases the
+        // count to zero, no other thread touches the latch but the waiter, which waits for the inner latch.
         unsafe {
             if (*this).count.fetch_sub(1, Ordering::AcqRel) == 1 {
                 match &(*this).waiter {
@@ -251,17 +253,18 @@ impl<P: AsPool> Latch for CountLatch<P> {
     }
 }
 
-/// Counts down a latch that lives elsewhere: what a job of a group carries.
+/// A reference with which a job of a group counts down the group's latch.
 pub(crate) struct CountLatchRef<P>(pub(crate) *const CountLatch<P>);
 
-// SAFETY: a `CountLatch` is `Sync`; it outlives the reference because its waiter waits for this very count.
+// SAFETY: a `CountLatch` is `Sync`. It outlives the reference, because its waiter waits for the count of this
+// reference.
 unsafe impl<P: AsPool> Send for CountLatchRef<P> {}
 // SAFETY: as above.
 unsafe impl<P: AsPool> Sync for CountLatchRef<P> {}
 
 impl<P: AsPool> Latch for CountLatchRef<P> {
     unsafe fn set(this: *const Self) {
-        // SAFETY: see the type; the pointer is copied before the latch is counted down.
+        // SAFETY: see the type. The pointer is copied before the latch is counted down.
         unsafe { CountLatch::set((*this).0) }
     }
 }

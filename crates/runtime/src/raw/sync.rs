@@ -1,4 +1,4 @@
-//! The atomics that the protocols are written with: the real ones, or loom's, which explore every interleaving.
+//! The atomics of the protocols: the real atomics, or loom's atomics, with which loom explores every interleaving.
 
 use comity_policy::WorkerId;
 pub(crate) use comity_protocol::platform::Waker;
@@ -22,9 +22,9 @@ mod real {
     pub(crate) use comity_os::barrier::{heavy, light};
     pub(crate) use comity_os::lock;
 
-    /// Lets another thread finish a step that it is in the middle of.
+    /// Pauses, so that another thread can finish a step that it has begun.
     pub(crate) fn back_off(tries: u32) {
-        // If it is not done by now, it was preempted, and needs a core.
+        // If the thread has not finished by now, it was preempted and needs a core.
         if tries < 200 { std::hint::spin_loop() } else { comity_os::yield_core() }
     }
 
@@ -36,7 +36,8 @@ mod real {
             FutexWord(comity_os::park::Parker::new(value))
         }
 
-        /// Sleeps while the word holds `expected`, until woken or `timeout`; may return early for no reason.
+        /// Sleeps while the word holds `expected`, until it is woken or `timeout` has passed. May also return early
+        /// without a reason.
         pub(crate) fn wait(&self, expected: u32, timeout: Option<Duration>) {
             self.0.wait(expected, timeout);
         }
@@ -74,7 +75,7 @@ mod modelled {
         AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
     };
 
-    /// loom knows no asymmetric barrier; the pair is modelled by what it stands for, two full fences.
+    /// loom has no asymmetric barrier. Two full fences model the pair.
     pub(crate) fn light() {
         fence(Ordering::SeqCst);
     }
@@ -92,7 +93,7 @@ mod modelled {
         mutex.lock().expect("loom ends a model in which a thread panics")
     }
 
-    /// Explores every interleaving of a model's threads, with no more than so many preemptions.
+    /// Explores every interleaving of a model's threads with at most `most_preemptions` preemptions.
     #[cfg(test)]
     pub(crate) fn explore(most_preemptions: usize, model: impl Fn() + Sync + Send + 'static) {
         let mut builder = loom::model::Builder::new();
@@ -100,7 +101,7 @@ mod modelled {
         builder.check(model);
     }
 
-    /// Runs `what` on a thread of its own.
+    /// Runs `what` on its own thread.
     #[cfg(test)]
     pub(crate) fn beside<M: 'static, T: 'static>(
         shared: &loom::sync::Arc<M>,
@@ -110,7 +111,7 @@ mod modelled {
         loom::thread::spawn(move || what(&shared))
     }
 
-    /// Runs each of `others` on a thread of its own, and `what` on this one. Returns when all are done.
+    /// Runs each of `others` on its own thread, and `what` on this thread. Returns when all have ended.
     #[cfg(test)]
     pub(crate) fn together<M: 'static>(shared: &loom::sync::Arc<M>, others: &[fn(&M)], what: impl FnOnce()) {
         let others: Vec<_> = others.iter().map(|other| beside(shared, *other)).collect();
@@ -118,7 +119,7 @@ mod modelled {
         others.into_iter().for_each(|other| other.join().unwrap());
     }
 
-    /// A futex: the comparison and the going to sleep are one step, as the kernel's bucket lock makes them.
+    /// A model of a futex: comparing the word and going to sleep are one step, as under the kernel's bucket lock.
     pub(crate) struct FutexWord {
         word: AtomicU32,
         bucket: Mutex<()>,
@@ -206,7 +207,8 @@ impl Platform for Threads {
 /// The sleep protocol of one pool.
 pub(crate) type Sleep = comity_protocol::sleep::Sleep<Threads>;
 
-/// Rests until woken, as a dialogue has a worker do. `None`: the timeout is over and the worker is still announced.
+/// Parks until it is woken, as a dialogue makes a worker do. `None`: the timeout has passed, and the worker is still
+/// announced.
 #[cfg(all(test, loom))]
 pub(crate) fn park<P: Platform<Parker = <Threads as Platform>::Parker>>(
     sleep: &comity_protocol::sleep::Sleep<P>,
@@ -229,7 +231,7 @@ pub(crate) fn park<P: Platform<Parker = <Threads as Platform>::Parker>>(
     }
 }
 
-/// An atomic as a word: each method is its own.
+/// Implements `Word` for an atomic: each method calls the atomic's own method.
 macro_rules! word {
     ($name:ident, $atomic:ty, $value:ty) => {
         pub(crate) struct $name($atomic);
@@ -325,10 +327,10 @@ impl<T> Lock<T> for Locked<T> {
     }
 }
 
-/// Set before the threads that loom explores begin: a model's threads see it set.
+/// A cell that is set before the threads that loom explores begin, so that a model's threads see it set.
 pub(crate) struct SetOnce<T> {
     value: std::sync::OnceLock<T>,
-    /// Whether `value` is there. ThreadSanitizer cannot see the order that the lock within keeps.
+    /// True if `value` is set. ThreadSanitizer cannot see the ordering that the lock inside of `OnceLock` provides.
     is_set: std::sync::atomic::AtomicBool,
 }
 

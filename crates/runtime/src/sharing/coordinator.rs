@@ -1,10 +1,10 @@
 //! The coordinator of one program: the thread that keeps its account with the core table (DWS §3.3).
 //!
-//! While a pool has work it comes by once each quantum. Where the policy lends cores it also comes when its bell is
-//! rung, because a core was taken back or became free. What it decides then is `protocol`'s [`quantum`]: this file is
-//! its driver, which has the thread, the books' locks and the table. A program that has had no work for a quantum
-//! holds no core and reports no desire. Its coordinator sleeps until a task comes, or until the program is to rest:
-//! then its pools are closed before they have work.
+//! While a pool has work, the coordinator looks at the table once each quantum. Under a policy that lends cores, it
+//! also looks when its bell rings, because a core was taken back or became free. `protocol`'s [`quantum`] decides
+//! what happens then. This file drives it: it has the thread, the locks of the books, and the table. A program that
+//! has had no work for a quantum holds no core and reports no desire. Its coordinator sleeps until a task comes, or
+//! until the program is to rest: then its pools are closed before they have work.
 
 #[cfg(all(test, not(any(loom, comity_portable))))]
 mod fold_tests;
@@ -35,18 +35,19 @@ use crate::watching::say::say_once;
 use crate::workers::mask;
 use crate::workers::registry::{Registry, Wish};
 
-/// How soon a program tries again that found the table full.
+/// The time after which a program that found the table full tries again.
 const TRY_AGAIN: Duration = Duration::from_secs(1);
 
-/// How often it is looked which cores the program may use, and how many: a quota may change, a cpuset, an affinity.
+/// The time between two checks of which cores the program may use, and how many. A quota, a cpuset or an affinity may
+/// change.
 const LIMITS: Duration = Duration::from_secs(1);
 
-/// It computes for microseconds at a time.
+/// The time slice of the coordinator's thread, which computes for microseconds at a time.
 const SLICE: Duration = Duration::from_micros(100);
 
 const _: () = assert!(2 * MEND.as_millis() <= STOPPED_AFTER.as_millis());
 
-/// The pool, which has its first task, takes part in its program from now on.
+/// Adds the pool, which has its first task, to its program.
 pub(crate) fn enroll(pool: &Arc<Registry>, wish: Wish) {
     let started = program::enroll(pool, wish, |program| {
         let thread = thread::Builder::new().name("comity-share".to_owned());
@@ -58,13 +59,13 @@ pub(crate) fn enroll(pool: &Arc<Registry>, wish: Wish) {
     }
 }
 
-/// The body of the coordinator's thread: it ends when the program's pools have.
+/// Runs the coordinator's thread. Returns when the program's pools have ended.
 fn keep(program: &Arc<Program>) {
-    // A turn begins and ends when this thread runs.
+    // The slice is short, because a turn begins and ends when this thread runs.
     slice::set(SLICE);
     let (_, quantum) = Sharing::of(&program.policy).expect("only pools that share cores have a program");
     if program.lends() {
-        // What ends within a quantum has nothing to share.
+        // A program that ends within a quantum has nothing to share.
         let heard = program.heard();
         program.wait_while_pools_remain(heard, quantum);
     }
@@ -73,7 +74,7 @@ fn keep(program: &Arc<Program>) {
         && !program.ends()
     {
         program.set_dormant(true);
-        // Before the look at what is asked.
+        // Read before the look at the requests, so that none is missed.
         let asks = coordinator.as_ref().map_or(0, |coordinator| coordinator.member.asks());
         if !has_work(program) && !program.has_cores() && !coordinator.as_ref().is_some_and(Coordinator::is_to_rest) {
             match &coordinator {
@@ -97,7 +98,7 @@ fn keep(program: &Arc<Program>) {
                 }
                 Err(error) => {
                     goes_without(&error.to_string());
-                    // It is not to end at the moment in which a pool's handle lets it go: see there.
+                    // This thread must not end at the moment in which it is detached: see `ThreadPool::drop`.
                     let again = error.is_full().then_some(TRY_AGAIN);
                     program.wait_while_pools_remain(heard, again.unwrap_or(Duration::MAX));
                 }
@@ -110,7 +111,7 @@ fn keep(program: &Arc<Program>) {
     program.has_left();
 }
 
-/// Whether a worker is awake, or should be, or rests in the middle of a task.
+/// True if a worker is awake, should be awake, or rests in the middle of a task.
 fn has_work(program: &Program) -> bool {
     let has_work = |pool: &Registry| {
         let is_at_work = pool.activation.as_ref().is_some_and(|activation| activation.books().is_at_work());
@@ -119,7 +120,7 @@ fn has_work(program: &Program) -> bool {
     program.list().iter().any(|(_, pool)| has_work(pool))
 }
 
-/// True if a pool of which no worker is awake keeps a core: see `Activation::keeps_core`.
+/// True if a pool without any worker awake keeps a core: see `Activation::keeps_core`.
 fn keeps_core(program: &Program) -> bool {
     let keeps_core = |pool: &Registry| {
         let view = pool.view();
@@ -128,7 +129,8 @@ fn keeps_core(program: &Program) -> bool {
     program.list().iter().any(|(_, pool)| keeps_core(pool))
 }
 
-/// Sharing is a courtesy: without it a program goes on as it would have without Comity.
+/// Prints why the program does not share cores. Sharing is a courtesy: without it, the program runs as it would
+/// without Comity.
 fn goes_without(why: &str) {
     static SAID: AtomicBool = AtomicBool::new(false);
     say_once(&SAID, &format!("{why}; this program goes on without sharing cores"));
@@ -163,14 +165,14 @@ struct Coordinator<'a> {
     member: Arc<Member>,
     coordination: Coordination,
     limits: Limits,
-    /// Where the time of workers went whose pools had ended when the others were listed.
+    /// The times of workers whose pools had ended when the other pools were listed.
     ended: Times,
     clock: Clock,
     mender: Mender,
     mended: Instant,
-    /// When the coordinator last read the nice value and the task group, and checked that the table is still in place.
+    /// The time of the last look at the nice value, the task group and the table, which must still be in place.
     weighed: Instant,
-    /// Processor time that the program had before it joined.
+    /// The processor time that the program had used before it joined.
     before: Duration,
     published: Published,
 }
@@ -204,15 +206,15 @@ impl<'a> Coordinator<'a> {
         pools.into_iter().map(|(id, registry)| Pool { id, queued: registry.queued(), registry }).collect()
     }
 
-    /// Has the coordination decide something on the program.
+    /// Lets the coordination decide something for the program.
     fn decide<R>(&mut self, pools: &[Pool], decide: impl FnOnce(&mut Coordination, &mut Driver<'_>) -> R) -> R {
         let Coordinator { program, member, ended, limits, clock, .. } = self;
         let mut driver = Driver { program, member, ended: *ended, limits, clock, pools };
         decide(&mut self.coordination, &mut driver)
     }
 
-    /// Tells the table how much the program counts by now, and returns what else holds of it. In the table a new
-    /// weight of a program that is to rest says that its pools are closed, so that comes later.
+    /// Publishes the program's weight in the table, and returns the settings that are in force. In the table, a new
+    /// weight of a program that is to rest says that its pools are closed, so that weight is published later.
     fn obey(&self) -> InForce {
         let told = told(self.program, &self.member);
         if told.paused_until.is_none() {
@@ -221,12 +223,12 @@ impl<'a> Coordinator<'a> {
         told
     }
 
-    /// Whether the program, which has nothing to do, is to rest, and so is to be closed before it has.
+    /// True if the program, which has no work, is to rest, and so must be closed before it has work.
     fn is_to_rest(&self) -> bool {
         !self.program.list().is_empty() && self.obey().paused_until.is_some()
     }
 
-    /// Comes by until no pool is left, or none had work for a quantum.
+    /// Looks at the table once each quantum, until no pool is left or none had work for a quantum.
     fn serve(&mut self) {
         let pools = self.pools();
         self.decide(&pools, |coordination, driver| coordination.begin(driver, now_ns()));
@@ -252,7 +254,7 @@ impl<'a> Coordinator<'a> {
         self.leave_off();
     }
 
-    /// There is no work: the program holds nothing, and desires nothing.
+    /// Called when there is no work: the program then holds no core and reports no desire.
     fn leave_off(&mut self) {
         let pools = self.pools();
         self.decide(&pools, |coordination, driver| coordination.leave_off(driver));
@@ -260,11 +262,11 @@ impl<'a> Coordinator<'a> {
         if self.mender.is_busy() {
             self.mend(&pools);
         }
-        // A claim may have been on its way when the program lost a core to its own affinity.
+        // A claim may have been under way when the program lost a core to its own affinity.
         self.member.set_may_use(self.member.may_use());
     }
 
-    /// What is to be done after a look that is not the quantum's to decide.
+    /// Does the work after a look that does not belong to the quantum's decision.
     fn has_looked(&mut self, pools: &[Pool]) {
         let Usage { voluntary_switches, involuntary_switches, .. } = Usage::of_this_process();
         let siblings = self.member.siblings();
@@ -292,7 +294,7 @@ impl<'a> Coordinator<'a> {
         }
     }
 
-    /// Looks after what confined workers have started.
+    /// Corrects the masks of threads and processes that confined workers have started.
     fn mend(&mut self, pools: &[Pool]) {
         self.mended = Instant::now();
         let mut workers = Vec::new();
@@ -312,15 +314,15 @@ fn told(program: &Program, member: &Member) -> InForce {
     member.requests().in_force(Own { cores: own.cores.map(part), ..own }, now_ns())
 }
 
-/// What limits a program, and when that was found out.
+/// The limits of a program, and the time at which they were read.
 struct Limits {
-    /// The most cores that it can use at a time.
+    /// The maximum number of cores that the program can use at a time.
     usable: u32,
-    /// Cores' worth of time that a quota grants.
+    /// The processor time that a quota grants, in cores.
     quota: Option<f64>,
     found: Option<Instant>,
     throttle: Throttle,
-    /// The CPUs that it may use, and what they had of a host, where the policy heeds that.
+    /// The CPUs that the program may use, and the counts of their steal time, if the policy uses these.
     may_use: CoreSet,
     stat: Option<Stat>,
 }
@@ -338,7 +340,7 @@ impl Limits {
     }
 }
 
-/// The program, the pools that it has, and the table, for one decision.
+/// The program, its pools and the table, for one decision.
 struct Driver<'a> {
     program: &'a Program,
     member: &'a Member,
@@ -349,7 +351,7 @@ struct Driver<'a> {
 }
 
 impl Driver<'_> {
-    /// Which cores the program may use by now, and how many of them at a time.
+    /// Reads which cores the program may use, and how many of them at a time.
     fn find_limits(&mut self) {
         let granted = affinity::granted();
         granted.store(&self.program.granted);
@@ -408,7 +410,7 @@ impl protocol::Program for Driver<'_> {
         self.program.close(closed);
     }
 
-    /// Where several pools have work, each gets its part of the program's cores.
+    /// Divides the program's cores, if several pools have work.
     fn divide(&mut self) {
         let desire = |pool: &Pool| {
             if pool.queued > 0 || pool.activation().books().is_at_work() { pool.registry.workers() } else { 0 }

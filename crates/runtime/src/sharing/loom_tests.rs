@@ -1,6 +1,6 @@
-//! What a program is asked from outside, under loom: a setter beside the program's look, beside another setter, and
-//! beside the next program that takes the slot. A request that is never seen shows as a deadlock. How the bell is rung
-//! and waited for is a model of what `comity_table` does with a futex; the words are those that it uses.
+//! Requests to a program from outside, under loom: a setter runs together with the program's look, with another
+//! setter, or with the next program that takes the slot. A request that is never seen shows as a deadlock. The bell
+//! is a model of the futex of `comity_table`. The words are those that `comity_table` uses.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use loom::thread;
 
 use crate::raw::sync::{AtomicBool, FutexWord, Ordering, U64, Waker, explore};
 
-/// A slot of the table, as far as its program is asked there.
+/// The part of a slot of the table that requests use.
 struct Slot {
     is_taken: AtomicBool,
     tenure: U64,
@@ -19,12 +19,12 @@ struct Slot {
     asks: FutexWord,
 }
 
-/// No pause is over.
+/// The time at which requests are read: no pause is over.
 const NOW: u64 = 0;
 const HOUR: Duration = Duration::from_secs(3600);
 
 impl Slot {
-    /// A program of this tenure has it.
+    /// Returns a slot that belongs to a program of this tenure.
     fn of(tenure: u64) -> Arc<Slot> {
         let asked = [0; 3].map(U64::new);
         let (is_taken, asks) = (AtomicBool::new(true), FutexWord::new(0));
@@ -35,7 +35,7 @@ impl Slot {
         Words { tenure: &self.tenure, asked: self.asked.each_ref() }
     }
 
-    /// What `comity_table::request` does.
+    /// Makes a request like `comity_table::request`.
     fn ask(&self, tenure: u64, request: Request) -> bool {
         let asked = self.words().ask(request, tenure, NOW, || self.is_taken.load(Ordering::Acquire));
         if asked {
@@ -45,7 +45,7 @@ impl Slot {
         asked
     }
 
-    /// What a program does that has nothing else to do: waits until that is so.
+    /// Waits, like a program that has nothing else to do, until `is_so` is true for the requests.
     fn wait_until(&self, tenure: u64, is_so: impl Fn(Requests) -> bool) {
         loop {
             let heard = self.asks.load(Ordering::Acquire);
@@ -56,7 +56,7 @@ impl Slot {
         }
     }
 
-    /// A program ends, and another takes the slot: what `comity_table::Member` does with the slot's lock.
+    /// Ends the program, and another takes the slot, like `comity_table::Member` with the slot's lock.
     fn changes_hands(&self) -> u64 {
         self.is_taken.store(false, Ordering::Release);
         let tenure = self.words().begin();
@@ -92,7 +92,7 @@ fn loom_requests_of_two_setters_all_reach_the_program() {
     });
 }
 
-/// The setter that meant the program before is late, and another asks the program that has the slot.
+/// Checks a late setter, which meant the program before, while another setter asks the program that has the slot now.
 #[test]
 fn loom_a_late_setter_neither_asks_the_next_program_nor_unmakes_what_it_is_asked() {
     explore(3, || {

@@ -1,4 +1,4 @@
-//! What the driver of [`comity_protocol::observer`] reads of a pool's workers and of the process.
+//! The values that the driver of [`comity_protocol::observer`] reads from a pool's workers and from the process.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -18,7 +18,7 @@ use crate::sharing::program::{PoolId, Program};
 use crate::workers::registry::{Peer, Registry};
 use crate::workers::view::View;
 
-/// One pool at one look.
+/// A pool at one look.
 pub(crate) struct Pool {
     pub(crate) id: PoolId,
     pub(crate) registry: Arc<Registry>,
@@ -75,12 +75,12 @@ fn times(thread: ThreadId) -> Option<Times> {
     Some(Times { on_core: nanos(on_core), for_core: nanos(for_core) })
 }
 
-/// Where the time of the process's first thread went.
+/// The times of the process's first thread.
 pub(crate) fn first_thread() -> Option<Times> {
     times(first())
 }
 
-/// Whether that waits in a system call, and not for a core.
+/// True if the process's first thread waits in a system call, and not for a core.
 pub(crate) fn first_thread_is_blocked() -> Option<bool> {
     first().is_blocked()
 }
@@ -100,7 +100,7 @@ pub(crate) struct Clock {
     used: u64,
     /// The time of all threads of the process at the last look.
     process: u64,
-    /// The time of the program's workers then, if the process had other members.
+    /// The time of the program's workers at the last look, if the process had other members.
     workers: Option<u64>,
 }
 
@@ -114,12 +114,12 @@ impl Clock {
         self.used
     }
 
-    /// Returns the time by now. `workers` is the time of the program's workers, if the process has other members.
+    /// Returns the time until now. `workers` is the time of the program's workers, if the process has other members.
     pub(crate) fn look(&mut self, workers: Option<u64>) -> u64 {
         let before = std::mem::replace(&mut self.workers, workers);
         let process = process_clock();
         let since = process.saturating_sub(std::mem::replace(&mut self.process, process));
-        // A thread that a pool adopts brings the time that it has had before.
+        // A thread that a pool adopts brings the time that it has used before.
         let own = workers.zip(before).map_or(since, |(now, then)| now.saturating_sub(then).min(since));
         self.used += own;
         self.used
@@ -144,8 +144,8 @@ impl Published {
         Published { total: before, process, workers: None, others: others.unwrap_or_default() }
     }
 
-    /// Returns the time by now. Readers add up the members of a process, so the first member adds the time of threads
-    /// that are no workers, and every other member the time of its own workers alone.
+    /// Returns the time until now. Readers add up the members of a process. So the first member adds the time of
+    /// threads that are no workers, and every other member adds the time of its own workers alone.
     pub(crate) fn look(&mut self, program: &Program, siblings: Option<Siblings>) -> Duration {
         let since = |now: Duration, then: &mut Duration| now.saturating_sub(std::mem::replace(then, now));
         let process = since(Duration::from_nanos(process_clock()), &mut self.process);
@@ -161,12 +161,13 @@ impl Published {
     }
 }
 
-/// Time that the machine's cores had nothing to run.
+/// The time that the machine's cores had nothing to run, in ns.
 pub(crate) fn machine_idle() -> Option<u64> {
     idle_clock::machine().map(nanos)
 }
 
-/// If a quota of so many cores stops the process: what that grants in so much time.
+/// Returns the processor time that a quota of `quota` cores granted in `lasted_ns`, if the quota throttles the
+/// process.
 pub(crate) fn granted(throttle: &mut Throttle, quota: Option<f64>, lasted_ns: u64) -> Option<u64> {
     let is_throttled = throttle.is_active(Instant::now());
     let cores = quota.filter(|_| is_throttled)?;

@@ -1,12 +1,12 @@
-//! What a process is to the core table: all of its pools under one policy are one program, with one slot, one
+//! Programs in the core table. All pools of a process under one policy are one program, with one slot, one
 //! coordinator and one share.
 //!
-//! A pool takes part from its first task on. The coordinator's thread begins then, and joins the table a quantum later
-//! if there is still work: what ends sooner has nothing to share. It stays for a moment after the last pool, for the
-//! next.
+//! A pool takes part from its first task on. The coordinator's thread starts then, and joins the table a quantum
+//! later if there is still work: a program that ends sooner has nothing to share. The coordinator stays for a moment
+//! after the last pool, for the next one.
 //!
-//! Which of its cores a program's pools use is written down in [`Division`], under one lock. It is taken where a pool
-//! claims or releases a core, and by the coordinator.
+//! [`Division`] records, under one lock, which of its program's cores each pool uses. A pool takes the lock when it
+//! claims or releases a core, and the coordinator takes it too.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -30,64 +30,65 @@ use crate::fork::PerProcess;
 use crate::watching::trace::{self, Holding, Mode, Trace};
 use crate::workers::registry::{MOST_WEIGHT, Peer, Registry, USUAL_WEIGHT, Wish};
 
-/// How long a program without pools waits for the next.
+/// The time that a program without pools waits for the next pool.
 const WAIT_FOR_NEXT_POOL: Duration = Duration::from_millis(100);
 
 /// A pool's number within its program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct PoolId(pub(crate) u64);
 
-/// See the module.
+/// A program of this process: see the module.
 pub(crate) struct Program {
     pub(crate) policy: Policy,
     pub(crate) location: Location,
     wish: Wish,
-    /// The weight, unless another is asked for from outside.
+    /// The weight, unless a request from outside sets another.
     weight: AtomicU32,
     pools: Mutex<Pools>,
-    /// How often a pool came, or the coordinator has left the table: a futex.
+    /// The number of times that a pool came or the coordinator has left the table: a futex.
     changes: AtomicU32,
     division: Mutex<Division>,
-    /// Pools that want a core.
+    /// The number of pools that want a core.
     wanting: AtomicU32,
     /// The coordinator's futex while it is not in the table, or has nothing to do there.
     bell: AtomicU32,
-    /// No pool had work at the coordinator's last look: what wakes a worker for a task tells it, and the worker too.
+    /// True if no pool had work at the coordinator's last look. A thread that wakes a worker for a task then wakes
+    /// the coordinator, and so does the worker.
     dormant: AtomicBool,
-    /// The cores that the system lets the program use, as the coordinator found; none until then.
+    /// The cores that the system lets the program use, as the coordinator found them. Empty until then.
     pub(crate) granted: SharedCoreSet,
     ended: Mutex<Ended>,
 }
 
-/// What pools have left that have ended.
+/// The data of pools that have ended.
 #[derive(Default)]
 struct Ended {
-    /// The narrow masks that their workers had: what these have started is still to be let go.
+    /// The narrow masks that their workers had. Threads and processes that inherited one must still be mended.
     spells: Vec<Spell>,
-    /// Where the time of their workers went.
+    /// The times of their workers.
     times: Times,
-    /// How long their workers had a task, in nanoseconds.
+    /// The time that their workers had a task, in ns.
     busy_ns: u64,
 }
 
 struct Pools {
     list: Vec<(PoolId, Arc<Registry>)>,
     next: u64,
-    /// What the coordinator's last look said to all pools.
+    /// The terms that the coordinator's last look gave all pools.
     terms: Terms,
-    /// So many workers of each may be awake, but for those that need no core.
+    /// The maximum number of awake workers of each pool. Workers that need no core do not count.
     cap: u32,
-    /// The program rests.
+    /// True if the pools are closed, because the program rests or is out of turn.
     are_closed: bool,
-    /// Once it is in the table.
+    /// The program's membership, once it is in the table.
     member: Option<Arc<Member>>,
-    /// What the thieves of pools have done that have ended.
+    /// The counts of the thieves of pools that have ended.
     thieves: Thieves,
-    /// Where the time of workers went that have ended before their pool.
+    /// The times of workers that have ended before their pool.
     leaving: Vec<(PoolId, Times)>,
-    /// When the last pool went.
+    /// The time at which the last pool left.
     deserted: Option<Instant>,
-    /// So many wait for the end of the coordinator.
+    /// The number of threads that wait for the end of the coordinator.
     waiting: u32,
     life: Life,
     thread: Option<JoinHandle<()>>,
@@ -98,25 +99,25 @@ struct Pools {
 enum Life {
     Unborn,
     Running,
-    /// It takes no more pools, and is about to leave the table.
+    /// The coordinator takes no more pools, and is about to leave the table.
     Ending,
-    /// It has left the table.
+    /// The coordinator has left the table.
     Ended,
 }
 
-/// Which pool uses which of the program's cores.
+/// The division of the program's cores among its pools.
 struct Division {
     policy: Policy,
     cores: Vec<(usize, PoolId)>,
-    /// The pools that may have cores: those of the program's list.
+    /// The pools that may have cores: the pools in the program's list.
     living: Vec<PoolId>,
-    /// Pools with more workers awake than they have cores. One that is given a core goes to the end.
+    /// Pools with more awake workers than cores. A pool that gets a core moves to the end.
     lacking: Vec<PoolId>,
-    /// The most cores that the program may use.
+    /// The maximum number of cores that the program may use.
     most: usize,
-    /// The program is about to leave the table: its pools change nothing there any more.
+    /// True if the program is about to leave the table. Then its pools change nothing there any more.
     closed: bool,
-    /// Time that cores were held, in nanoseconds over all of them, up to `since`.
+    /// The time that cores were held up to `since`, in ns, summed over all cores.
     held_ns: u64,
     since: Instant,
     trace: Option<&'static Trace>,
@@ -145,7 +146,8 @@ impl Division {
         self.cores.retain(|(other, _)| *other != core);
     }
 
-    /// Whether the pool lacks a core from now on. One that has ended may not inherit, and its workers may still say so.
+    /// Records if the pool lacks a core from now on. A pool that has ended must not inherit one, although its workers
+    /// may still report that they lack one.
     fn lack(&mut self, pool: PoolId, lacks: bool) {
         let lacks = lacks && self.living.contains(&pool);
         self.lacking.retain(|other| lacks || *other != pool);
@@ -154,7 +156,7 @@ impl Division {
         }
     }
 
-    /// The pool that has what another leaves.
+    /// Returns the pool that gets a core that the pool `of` leaves.
     fn heir(&mut self, of: PoolId) -> Option<PoolId> {
         let nth = self.lacking.iter().position(|pool| *pool != of)?;
         let heir = self.lacking.remove(nth);
@@ -166,7 +168,7 @@ impl Division {
         self.cores.iter().filter(|(_, user)| *user == pool).map(|(core, _)| *core).collect()
     }
 
-    /// Forgets what is no longer the program's.
+    /// Forgets the cores that the program no longer holds.
     fn keep(&mut self, held: CoreSet) {
         if self.cores.iter().any(|(core, _)| !held.contains(*core)) {
             self.account();
@@ -184,11 +186,11 @@ fn programs() -> &'static Mutex<Vec<Arc<Program>>> {
     PROGRAMS.get(|_| Mutex::default())
 }
 
-/// The pool, which has its first task, takes part in its program from now on. `start` starts the coordinator of a
-/// program that has none.
+/// Adds the pool, which has its first task, to its program. `start` starts the coordinator of a program that has
+/// none.
 ///
 /// # Errors
-/// If there is no thread for it. The next pool tries again.
+/// If the coordinator's thread cannot be started. The next pool tries again.
 pub(crate) fn enroll(
     pool: &Arc<Registry>,
     wish: Wish,
@@ -217,7 +219,8 @@ pub(crate) fn enroll(
     Ok(())
 }
 
-/// Returns the weight of a program that has none from the user: by its nice value and the weight of its task group.
+/// Returns the weight of a program for which the user has set none, from its nice value and the weight of its task
+/// group.
 fn default_weight() -> u32 {
     let process = std::process::id();
     let group_milli = task_group::of_process(process).map_or(1000, |group| group.milli.into());
@@ -226,12 +229,12 @@ fn default_weight() -> u32 {
 }
 
 impl Program {
-    /// Returns what holds of the program, unless something else is asked from outside.
+    /// Returns the settings of the program that hold unless a request from outside changes them.
     pub(super) fn own(&self) -> Own {
         Own { weight: self.weight.load(Ordering::Relaxed), cores: self.wish.cores }
     }
 
-    /// Learns the nice value of this process again, if the weight follows it.
+    /// Reads the nice value of this process again, if the weight follows it.
     pub(super) fn follow_nice(&self) {
         if self.wish.weight.is_none() {
             self.weight.store(default_weight(), Ordering::Relaxed);
@@ -287,12 +290,12 @@ impl Program {
         lock(&self.division)
     }
 
-    /// Whether sleepers lend their cores, so that a program that has not joined yet keeps none from others.
+    /// True if sleepers lend their cores. Then a program that has not joined yet keeps no core from others.
     pub(crate) fn lends(&self) -> bool {
         Sharing::of(&self.policy).is_some_and(|(sharing, _)| sharing.sleeper == Sleeper::LendsCore)
     }
 
-    // Pools come and go.
+    // Pools that begin and end.
 
     pub(super) fn add(self: &Arc<Self>, pool: &Arc<Registry>) {
         let mut pools = self.pools();
@@ -306,8 +309,8 @@ impl Program {
         self.admit(&pools, id, pool);
         drop(pools);
         if let Some(activation) = pool.activation.as_ref().filter(|activation| activation.member().is_some()) {
-            // The pool takes the place of one that has ended. The kernel started its threads anywhere, perhaps behind
-            // those of another program. A start handler may be about to set the mask of its thread.
+            // The pool replaces one that has ended. The kernel started its threads on any core, perhaps behind
+            // threads of another program. A start handler may be about to set the mask of its thread.
             let view = pool.view();
             let mover = if pool.handlers.start.is_some() { Mover::Other } else { Mover::Start };
             activation.employ(&mut activation.books(), &view, pool.queued(), mover);
@@ -315,7 +318,7 @@ impl Program {
         self.wake_coordinator();
     }
 
-    /// A pool counts cores from now on, if its program is in the table.
+    /// Lets a pool count cores from now on, if its program is in the table.
     fn admit(self: &Arc<Self>, pools: &Pools, id: PoolId, pool: &Registry) {
         if let (Some(activation), Some(member)) = (&pool.activation, &pools.member) {
             activation.stand(pools.terms);
@@ -331,12 +334,12 @@ impl Program {
         }
     }
 
-    /// The pool has ended.
+    /// Removes a pool that has ended.
     fn remove(&self, id: PoolId) {
         let mut pools = self.pools();
         let gone = pools.list.iter().position(|(other, _)| *other == id).map(|nth| pools.list.remove(nth));
         if let Some((_, pool)) = &gone {
-            // `thieves` holds the same lock, so it counts the pool once. No task is left there to steal.
+            // `thieves` holds the same lock, so it counts the pool once. No task is left in the pool to steal.
             count_in(pool, &mut pools.thieves);
             let spells = pool.masks.all_spells();
             let mut ended = lock(&self.ended);
@@ -348,7 +351,7 @@ impl Program {
                 }
                 *of != id
             });
-            // A thread that the pool had adopted goes on, and counts as no worker from now on.
+            // A thread that the pool had adopted continues to run, and no longer counts as a worker.
             let counts = |peer: &Peer| pool.activation.as_ref().is_none_or(|activation| activation.counts(peer.id));
             for adopted in pool.peers.iter().filter(|peer| !counts(peer)) {
                 if let Some(times) = adopted.thread().and_then(ThreadId::times) {
@@ -364,12 +367,13 @@ impl Program {
         division.living.retain(|living| *living != id);
         division.lack(id, false);
         if let Some(member) = &member {
-            // The thread that used the pool goes on. It keeps a core for its next task, as it would beside this pool.
+            // The thread that used the pool continues to run. If it has used another pool, that pool keeps a core for
+            // its next task.
             let called_alike = |(_, pool): &(PoolId, Arc<Registry>)| {
                 pools.list.iter().find(|(_, other)| pool.is_called_like(other)).map(|(id, _)| *id)
             };
             let mut of_same_caller = gone.as_ref().filter(|_| !division.of(id).is_empty()).and_then(called_alike);
-            // All are gone if the program has left meanwhile.
+            // The pool has no core here if the program has left the table meanwhile.
             for core in division.of(id).iter() {
                 match division.heir(id).or_else(|| of_same_caller.take()) {
                     Some(heir) => division.give(core, heir),
@@ -385,12 +389,12 @@ impl Program {
         }
         drop(division);
         drop(pools);
-        // Outside of the lock: it may be the last reference.
+        // Dropped outside of the lock, because it may be the last reference.
         drop(gone);
         self.wake_coordinator();
     }
 
-    /// Waits until the coordinator has ended, if there is no pool for it any more.
+    /// Waits until the coordinator has ended, if no pool needs it any more.
     fn join_coordinator_if_unused(&self) {
         self.pools().waiting += 1;
         self.wake_coordinator();
@@ -414,13 +418,13 @@ impl Program {
         futex::wake_all(&self.changes);
     }
 
-    /// The pools that have not ended.
+    /// Returns the pools that have not ended.
     pub(crate) fn list(&self) -> Vec<(PoolId, Arc<Registry>)> {
         self.pools().list.clone()
     }
 
-    /// Whether there is no pool any more, and none has come for a while: then the coordinator ends, and the next pool
-    /// gets another.
+    /// True if no pool is left, and none has come for a while. Then the coordinator ends, and the next pool gets
+    /// another one.
     pub(crate) fn ends(&self) -> bool {
         let mut programs = lock(programs());
         let mut pools = self.pools();
@@ -445,18 +449,18 @@ impl Program {
         member.leave();
     }
 
-    /// The coordinator has left the table, and its thread is about to end.
+    /// Records that the coordinator has left the table, and that its thread is about to end.
     pub(crate) fn has_left(&self) {
         let mut pools = self.pools();
         pools.life = Life::Ended;
         if pools.waiting == 0 {
-            // It is let go before it has ended: see `ThreadPool::drop`.
+            // The thread is detached before it has ended: see `ThreadPool::drop`.
             pools.thread = None;
         }
         self.tell_of_change();
     }
 
-    /// The program is in the table: its pools count cores from now on.
+    /// Records that the program is in the table: its pools count cores from now on.
     pub(crate) fn joined(self: &Arc<Self>, member: &Arc<Member>) {
         let mut pools = self.pools();
         pools.member = Some(Arc::clone(member));
@@ -465,7 +469,7 @@ impl Program {
         }
     }
 
-    /// Tells all pools the terms from now on, and how many workers of each may be awake.
+    /// Sets the terms of all pools, and the maximum number of awake workers of each.
     pub(crate) fn stand(&self, terms: Terms, cap: u32) {
         if let Some(trace) = self.division().trace {
             trace.mode(self.policy, Some(Mode::of(terms)));
@@ -487,7 +491,7 @@ impl Program {
         }
     }
 
-    /// What the thieves of all pools have done, those of pools that have ended included.
+    /// The counts of the thieves of all pools, including pools that have ended.
     pub(crate) fn thieves(&self) -> Thieves {
         let pools = self.pools();
         let mut thieves = pools.thieves;
@@ -495,19 +499,20 @@ impl Program {
         thieves
     }
 
-    /// What pools have left that have ended since the last time.
+    /// Takes the spells of pools that have ended since the last call.
     pub(crate) fn take_ended(&self) -> Vec<Spell> {
         std::mem::take(&mut lock(&self.ended).spells)
     }
 
-    /// The pools that have not ended, and where the time of the workers of others went that have ended while the
+    /// Returns the pools that have not ended, and the times of the workers of other pools, which have ended while the
     /// program was in the table.
     pub(crate) fn list_and_ended(&self) -> (Vec<(PoolId, Arc<Registry>)>, Times) {
         let pools = self.pools();
         (pools.list.clone(), lock(&self.ended).times)
     }
 
-    /// Processor time of all workers, in nanoseconds, those that have ended while the program was in the table included.
+    /// The processor time of all workers, in ns, including workers that have ended while the program was in the
+    /// table.
     pub(crate) fn workers_ns(&self) -> u64 {
         let pools = self.pools();
         let peers = pools.list.iter().flat_map(|(_, pool)| &pool.peers);
@@ -516,33 +521,33 @@ impl Program {
         living.chain(leaving).sum::<u64>() + lock(&self.ended).times.on_core
     }
 
-    /// Time that all workers together have had a task, in nanoseconds, those that have ended included.
+    /// The time that all workers together have had a task, in ns, including workers that have ended.
     pub(crate) fn busy_ns(&self) -> u64 {
-        // Under the lock of the list no pool is both there and among the ended, or neither.
+        // Under the lock of the list, each pool is either in the list or among the ended pools.
         let pools = self.pools();
         let busy: u64 = pools.list.iter().map(|(_, pool)| pool.busy_ns()).sum();
         busy + lock(&self.ended).busy_ns
     }
 
-    // Cores.
+    // The program's cores.
 
-    /// Time that cores were held since the program began, in nanoseconds over all of them.
+    /// The time that cores were held since the program began, in ns, summed over all cores.
     pub(crate) fn held_ns(&self) -> u64 {
         let mut division = self.division();
         division.account();
         division.held_ns
     }
 
-    /// From now on the pools together claim no more than this many cores.
+    /// Limits the number of cores that the pools together claim.
     pub(crate) fn bound(&self, most: usize) {
         self.division().most = most;
     }
 
-    /// Shares out the program's cores among its pools that have work, each with how many it can use.
+    /// Divides the program's cores among its pools that have work. `pools` lists how many cores each of them can use.
     pub(crate) fn divide(&self, member: &Member, pools: &[(PoolId, u32)], turn: u64) {
         let mut division = self.division();
         division.keep(member.held());
-        // One that has ended since they were listed gets no core.
+        // A pool that has ended since they were listed gets no core.
         let pools: Vec<_> = pools.iter().filter(|(id, _)| division.living.contains(id)).copied().collect();
         let in_use: Vec<PoolId> = division.cores.iter().map(|(_, pool)| *pool).collect();
         if let [(only, _)] = &pools[..]
@@ -566,29 +571,30 @@ impl Program {
         }
     }
 
-    /// Whether a pool holds a core, which the coordinator releases at the latest when it leaves off.
+    /// True if a pool holds a core. The coordinator releases it when it leaves off, at the latest.
     pub(crate) fn has_cores(&self) -> bool {
         !self.division().cores.is_empty()
     }
 
-    // Where the coordinator waits.
+    // The coordinator's waits.
 
-    /// How often the coordinator was poked: to be read before the look that may lead to a wait.
+    /// The number of times that the coordinator was woken. It must be read before the look that may lead to a wait.
     pub(crate) fn heard(&self) -> u32 {
         self.bell.load(Ordering::Acquire)
     }
 
-    /// Waits until the coordinator is poked once more than `heard`, or for `timeout`.
+    /// Waits until the coordinator is woken once more than `heard`, or for `timeout`.
     pub(crate) fn wait(&self, heard: u32, timeout: Option<Duration>) {
         futex::wait(&self.bell, heard, timeout);
     }
 
-    /// The same in the table, where something may be asked of the program: once more than `asks`.
+    /// Waits like [`Program::wait`] for a program in the table. Also returns after a request: once there are more
+    /// than `asks`.
     pub(crate) fn wait_in(&self, member: &Member, asks: u32, heard: u32, timeout: Option<Duration>) {
         member.wait_for_requests(asks, (&self.bell, heard), timeout);
     }
 
-    /// Waits for `timeout`, or until there is no pool any more.
+    /// Waits for `timeout`, or until no pool is left.
     pub(crate) fn wait_while_pools_remain(&self, heard: u32, timeout: Duration) {
         let until = Instant::now().checked_add(timeout);
         let mut heard = heard;
@@ -602,7 +608,8 @@ impl Program {
         }
     }
 
-    /// Whether no pool has work, as far as the coordinator knows: then what wakes a worker for a task tells it, and the worker too.
+    /// Records if no pool has work, as far as the coordinator knows. Then a thread that wakes a worker for a task
+    /// wakes the coordinator, and so does the worker.
     pub(crate) fn set_dormant(&self, dormant: bool) {
         self.dormant.store(dormant, Ordering::SeqCst);
     }
@@ -611,7 +618,7 @@ impl Program {
         self.dormant.load(Ordering::SeqCst)
     }
 
-    /// How long a program without pools waits for one.
+    /// The time for which a program without pools still waits for one. `None` while it has pools.
     pub(crate) fn patience(&self) -> Option<Duration> {
         self.pools().deserted.map(|deserted| WAIT_FOR_NEXT_POOL.saturating_sub(deserted.elapsed()))
     }
@@ -628,17 +635,17 @@ impl Program {
     }
 }
 
-/// Times as the protocol counts them.
+/// Converts times into the protocol's type.
 fn nanos(times: cpu_clock::Times) -> Times {
     Times { on_core: times.on_core.as_nanos() as u64, for_core: times.for_core.as_nanos() as u64 }
 }
 
-/// Adds what the pool's thieves have done.
+/// Adds the counts of the pool's thieves.
 fn count_in(pool: &Registry, thieves: &mut Thieves) {
     pool.peers.iter().for_each(|peer| peer.counters.count_in(thieves));
 }
 
-/// A pool's program, to the pool.
+/// The program of a pool, as the pool uses it.
 struct Enrolled {
     program: Arc<Program>,
     pool: PoolId,
@@ -661,7 +668,7 @@ impl Membership for Enrolled {
             return;
         }
         let Some(times) = ThreadId::current().times().map(nanos) else { return };
-        // Until the pool has ended, a look still asks its workers themselves.
+        // Until the pool has ended, a look still reads the times of its workers from the workers themselves.
         match pools.list.iter().any(|(id, _)| *id == self.pool) {
             true => pools.leaving.push((self.pool, times)),
             false => lock(&self.program.ended).times.add(times),
@@ -677,7 +684,7 @@ impl Membership for Enrolled {
     }
 }
 
-/// A pool's part of what its program has in the table.
+/// A pool's part of its program's cores in the table.
 struct Part {
     program: Arc<Program>,
     member: Arc<Member>,
@@ -687,7 +694,7 @@ struct Part {
 }
 
 impl Part {
-    /// The pool's core that is to go: `core`, or one that is not the program's own.
+    /// Returns the core that the pool gives up: `core`, or else preferably one that the program does not own.
     fn which(&self, division: &Division, core: Option<usize>) -> Option<usize> {
         let used = division.of(self.pool);
         match core {
@@ -699,7 +706,7 @@ impl Part {
         }
     }
 
-    /// Whether another pool of the program wants a core.
+    /// True if another pool of the program wants a core.
     fn does_another_want(&self) -> bool {
         self.program.wanting.load(Ordering::Relaxed) > u32::from(self.wants.load(Ordering::Relaxed))
     }
@@ -717,7 +724,7 @@ impl Cores for Part {
     }
 
     fn gain(&self, how: Gain) -> Option<usize> {
-        // The lock first: a look at what the pool has then sees the core.
+        // The lock is taken first, so that a look at the pool's cores after that sees the core.
         let mut division = self.program.division();
         let may_have = division.living.contains(&self.pool) && division.cores.len() < division.most;
         if division.closed || !may_have {
@@ -734,13 +741,13 @@ impl Cores for Part {
     }
 
     fn reclaim(&self) {
-        // While another worker changes what the pools have, the worker that is woken does without.
+        // While another worker changes the division, the worker that is woken gets no core.
         let division = match self.program.division.try_lock() {
             Ok(division) => division,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
             Err(TryLockError::WouldBlock) => return,
         };
-        // Under the lock no other pool begins to wait, which would have to be told of the core.
+        // While the lock is held, no other pool begins to wait: that pool would have to be told of the core.
         if !division.closed && division.cores.len() < division.most && !self.does_another_want() {
             self.member.view().iter().for_each(table::reclaim);
         }
@@ -769,7 +776,7 @@ impl Cores for Part {
         let core = self.which(&division, core)?;
         division.give(core, heir);
         drop(division);
-        // The heir's books learn of it when the coordinator comes by.
+        // The heir's books learn of the core at the coordinator's next look.
         self.program.wake_coordinator();
         Some(core)
     }

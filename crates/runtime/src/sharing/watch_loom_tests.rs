@@ -1,7 +1,7 @@
-//! A program that waits for a core, and watches one that was left a moment ago, under loom: a worker and the
-//! coordinator beside a program that leaves a core. A missed core shows as one that is free while nothing brings the
-//! coordinator by. The steps are those of `comity_protocol::table`; the table and the bell are a model of what
-//! `comity_table` has in shared memory.
+//! A program that waits for a core, and watches one that was left a moment ago, under loom. A worker and the
+//! coordinator run together with a program that leaves a core. A missed core shows as a core that is free while
+//! nothing makes the coordinator look. The steps are those of `comity_protocol::table`. The table and the bell are a
+//! model of the shared memory of `comity_table`.
 
 use comity_protocol::table::{self, Table};
 use comity_protocol::{CoreSet, CoreWord, SlotId};
@@ -17,22 +17,22 @@ fn slot(index: usize) -> SlotId {
     SlotId::new(index).expect("there are as many")
 }
 
-/// How a program leaves its core.
+/// The way in which a program leaves its core.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Left {
     Released,
-    /// Another program borrows it: it is taken back, and left free for a worker that is woken, which finds no use for
-    /// it.
+    /// Another program borrows the core. The owner takes it back, and leaves it free for a worker that is woken,
+    /// which has no use for it.
     Reclaimed,
 }
 
-/// One core. It belongs to the program that leaves it, or, with `own`, to the one that waits.
+/// A core. It belongs to the program that leaves it or, with `own`, to the program that waits for it.
 struct Shared {
     core: AtomicU64,
     wanting: AtomicBool,
     waits: AtomicBool,
     watches: AtomicBool,
-    /// How often the bell of the program that waits was rung.
+    /// The number of times that the bell of the waiting program was rung.
     bell: AtomicU32,
 }
 
@@ -50,8 +50,9 @@ impl Shared {
         Seen { shared: self, me, is_old }
     }
 
-    /// A visit of the coordinator, at which a core that was left is old enough or not. Whether it has a core, and
-    /// whether it comes by again of its own accord, or else how often the bell was rung before.
+    /// Makes the coordinator look. `is_old`: a core that was left is old enough to be claimed. Returns true if the
+    /// program has claimed a core. Also returns `Ok` if the coordinator looks again on a timeout, else the number of
+    /// rings before.
     fn visit(&self, is_old: bool) -> (bool, Result<(), u32>) {
         let heard = self.bell.load(Ordering::Acquire);
         let seen = self.seen(WAITS, is_old);
@@ -142,14 +143,14 @@ impl Table for Seen<'_> {
     }
 }
 
-/// What the program does before.
+/// The state of the waiting program before the model begins.
 #[derive(Clone, Copy)]
 enum Before {
     HasEnough,
     Waits,
-    /// A core that is in use again by now: its coordinator comes by for that.
+    /// Watches a core that is in use again by now: its coordinator looks at it again.
     Watches,
-    /// The same, and it has what it needs meanwhile.
+    /// Watches a core that is in use again by now, but no longer needs one.
     WatchesInVain,
 }
 
@@ -157,7 +158,7 @@ impl Before {
     const ALL: [Before; 4] = [Before::HasEnough, Before::Waits, Before::Watches, Before::WatchesInVain];
 }
 
-/// A worker begins to wait, the coordinator comes by and sees a core as old or not, and another program leaves its
+/// Lets a worker begin to wait, the coordinator look at a core that is old or not, and another program leave its
 /// core.
 fn a_core_is_left(own: bool, left: Left, is_old: bool) {
     let model = move |before: Before| {
@@ -179,7 +180,7 @@ fn a_core_is_left(own: bool, left: Left, is_old: bool) {
         let waits = beside(&shared, |shared| {
             let seen = shared.seen(WAITS, false);
             table::want(&seen, true);
-            // As a worker that found none, and retires.
+            // Claims like a worker that found no core and retires.
             table::any_free(&seen) && table::claim(&seen, false).is_some()
         });
         let (has_claimed, comes_again) = shared.visit(is_old);

@@ -1,11 +1,11 @@
-//! What a worker is doing, as a watch sees it.
+//! The activity of a worker, for the watch.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use comity_policy::WorkerId;
 
-/// What a worker is doing. Its owner writes it where it begins to wait and where it takes a queued
-/// job, never at a push or a pop.
+/// The activity of a worker. The worker writes it where it begins to wait and where it takes a queued job, never at a
+/// push or a pop.
 #[derive(Default)]
 pub(crate) struct Activity {
     /// See [`Doing::encode`].
@@ -16,13 +16,13 @@ pub(crate) struct Activity {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Doing {
-    /// What a program asked for, or what a program does on a thread that a pool has adopted.
+    /// Runs a task, or runs code of the program on a thread that a pool has adopted.
     Task,
-    /// Without a task that waits, it looks for one, or sleeps.
+    /// Looks for a task, or sleeps. No task of this worker waits.
     Looking,
-    /// It waits for a scope, a broadcast or another pool.
+    /// Waits for a scope, a broadcast or another pool.
     Waiting,
-    /// It waits for the right half of a join, which this worker runs.
+    /// Waits for the right half of a join, which this worker runs.
     WaitingFor(WorkerId),
 }
 
@@ -55,12 +55,12 @@ impl Activity {
         Doing::decode(self.doing.load(Ordering::Relaxed))
     }
 
-    /// Frames on its stack that wait for something, the main loop not among them.
+    /// The number of frames on the worker's stack that wait for something. The main loop does not count.
     pub(crate) fn waits(&self) -> u32 {
         self.waits.load(Ordering::Relaxed)
     }
 
-    /// One more frame waits, or with `-1` one less.
+    /// Adds `change`, which is 1 or -1, to the number of frames that wait.
     pub(crate) fn count_wait(&self, change: i32) {
         self.waits.store(self.waits().wrapping_add_signed(change), Ordering::Relaxed);
     }

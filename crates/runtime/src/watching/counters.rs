@@ -1,4 +1,5 @@
-//! What each worker did: written by its owner at the edges of a spell as a thief, readable by all at any time.
+//! Counters of each worker. The worker writes them at the edges of a spell as a thief, and any thread may read them
+//! at any time.
 
 use std::fmt;
 use std::iter::Sum;
@@ -8,10 +9,11 @@ use std::time::Duration;
 
 use comity_table::{REFUSALS, Thieves};
 
-/// What one worker has done since its pool was built, or between two readings (see [`WorkerCounters::since`]).
+/// Counts of what one worker has done since its pool was built, or between two readings (see
+/// [`WorkerCounters::since`]).
 ///
-/// The three times add up to the worker's age; the spell that is under way is not yet in them. The counters of several
-/// workers can be summed up, and are printed as one line:
+/// The three times add up to the worker's age, without the spell that is under way. The counters of several workers
+/// can be summed up. Counters are printed as one line:
 ///
 /// ```
 /// use comity::WorkerCounters;
@@ -28,21 +30,21 @@ use comity_table::{REFUSALS, Thieves};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct WorkerCounters {
-    /// Attempts to take a task from another worker.
+    /// The number of attempts to take a task from another worker.
     pub steal_attempts: u64,
-    /// Those that took one.
+    /// The number of these attempts that took a task.
     pub steals: u64,
-    /// Times that the core was offered to others, or to one peer.
+    /// The number of times that the worker yielded its core, to any thread or to a certain peer.
     pub yields: u64,
-    /// Times that this worker went to sleep.
+    /// The number of times that the worker went to sleep.
     pub sleeps: u64,
-    /// Peers that this worker woke, on its policy's word.
+    /// The number of peers that the worker woke because its policy said so.
     pub wakeups: u64,
-    /// Peers to which this worker gave what was left of its time slice.
+    /// The number of times that the worker gave the rest of its time slice to a peer.
     pub accelerations: u64,
-    /// Those to which it would have, and why it did not.
+    /// The number of accelerations that were refused, by reason.
     pub refusals: Refusals,
-    /// Wall-clock time with a task, waiting for a core included.
+    /// Wall-clock time with a task, including time spent waiting for a core.
     pub busy: Duration,
     /// Wall-clock time awake without a task.
     pub thief: Duration,
@@ -51,7 +53,7 @@ pub struct WorkerCounters {
 }
 
 impl WorkerCounters {
-    /// What was added since `earlier`, a reading of the same worker.
+    /// Returns the counts since `earlier`, which is a reading of the same worker.
     pub fn since(&self, earlier: &WorkerCounters) -> WorkerCounters {
         WorkerCounters {
             steal_attempts: self.steal_attempts - earlier.steal_attempts,
@@ -67,7 +69,7 @@ impl WorkerCounters {
         }
     }
 
-    /// The sum over a pool's workers, as `workers.iter().sum()` gives it.
+    /// Returns the sum over a pool's workers, like `workers.iter().sum()`.
     pub fn total(workers: &[WorkerCounters]) -> WorkerCounters {
         workers.iter().sum()
     }
@@ -103,7 +105,7 @@ impl<'a> Sum<&'a WorkerCounters> for WorkerCounters {
     }
 }
 
-/// One line, the times with their units.
+/// Formats the counters as one line, with a unit for each time.
 impl fmt::Display for WorkerCounters {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let WorkerCounters { steal_attempts, steals, yields, sleeps, wakeups, accelerations, refusals, .. } = self;
@@ -116,34 +118,34 @@ impl fmt::Display for WorkerCounters {
     }
 }
 
-/// Why a worker was not accelerated.
-// In the order of `REFUSALS`, which is that of the table's words.
+/// The reason why a worker was not accelerated.
+// The variants are in the order of `REFUSALS`, which is the order of the words in the core table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Refusal {
-    /// Its virtual CPU was meant, and no hypervisor takes part.
+    /// The policy accelerates the worker's virtual CPU, and no hypervisor supports that.
     NoHypervisor,
-    /// It is on a core, or has not been off one for long enough.
+    /// The worker is on a core, or has not been off its core for long enough.
     Running,
-    /// It waits in a system call.
+    /// The worker waits in a system call.
     Blocked,
-    /// It has been pulled to another core, and has not run since.
+    /// The worker has been pulled to another core, and has not run since.
     Pulled,
-    /// Another thief accelerates it, or is the first of its pool that pulls a worker and not ready; or the pool has
-    /// ended.
+    /// Another thief accelerates the worker, or is about to pull the first worker of its pool and is not ready; or
+    /// the pool has ended.
     Taken,
-    /// The thief is accelerated itself.
+    /// The thief is being accelerated itself.
     Chain,
-    /// It ran on another NUMA node.
+    /// The worker last ran on another NUMA node.
     OtherNode,
-    /// It may not run on the thief's core: its program, an administrator or a cpuset wants it so.
+    /// The worker may not run on the thief's core, because of its program, an administrator or a cpuset.
     Mask,
     /// The kernel does not let this program move its threads.
     Kernel,
 }
 
 impl Refusal {
-    /// All reasons.
+    /// Every reason, in the order of the variants.
     pub const ALL: &'static [Refusal] = &[
         Refusal::NoHypervisor,
         Refusal::Running,
@@ -156,7 +158,7 @@ impl Refusal {
         Refusal::Kernel,
     ];
 
-    /// What it is called where it is printed.
+    /// The name of the reason in printed text.
     pub fn name(self) -> &'static str {
         REFUSALS[self as usize]
     }
@@ -164,17 +166,17 @@ impl Refusal {
 
 const _: () = assert!(Refusal::ALL.len() == REFUSALS.len());
 
-/// How often a worker was not accelerated, by reason.
+/// The number of refused accelerations, by reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Refusals([u64; Refusal::ALL.len()]);
 
 impl Refusals {
-    /// How often for this reason.
+    /// The number of refusals for this reason.
     pub fn of(&self, refusal: Refusal) -> u64 {
         self.0[refusal as usize]
     }
 
-    /// How often for any reason.
+    /// The number of refusals for any reason.
     pub fn total(&self) -> u64 {
         self.0.iter().sum()
     }
@@ -188,12 +190,12 @@ impl Refusals {
     }
 }
 
-/// A number that one thread writes and any reads.
+/// A number that one thread writes and any thread reads.
 #[derive(Default)]
 pub(crate) struct Counter(AtomicU64);
 
 impl Counter {
-    /// Only the owner calls this: a load and a store, no locked instruction.
+    /// Adds to the counter. Only the owner calls this: it is a load and a store, without a locked instruction.
     pub(crate) fn add(&self, amount: u64) {
         self.0.store(self.0.load(Ordering::Relaxed).wrapping_add(amount), Ordering::Relaxed);
     }
@@ -238,7 +240,7 @@ impl Live {
         }
     }
 
-    /// Adds what the table says of thieves to what others have done.
+    /// Adds this worker's counts to the counts that a program's thieves have in the core table.
     pub(crate) fn count_in(&self, thieves: &mut Thieves) {
         thieves.steals += self.steals.get();
         thieves.accelerations += self.accelerations.get();

@@ -1,13 +1,15 @@
-//! `COMITY_TRACE=FILE`: what each worker did when, and which cores the program held, as a file that Perfetto opens.
+//! `COMITY_TRACE=FILE`: a timeline of each worker, and of the cores that the program held, in a file that Perfetto
+//! opens.
 //!
-//! Off, it costs a branch at the edges of a spell as a thief, at a steal, and at an attempt to accelerate. On, each
-//! worker notes there what it has been, under a lock of its own. Beside it only the tracer's thread takes that lock,
-//! for as long as it takes to swap a vector. The tracer comes by some fifty times a second: it writes what was noted,
-//! and asks the kernel how long each thread that was up has waited for a core.
+//! Without a trace, the cost is a branch at the edges of a spell as a thief, at a steal, and at an attempt to
+//! accelerate. With a trace, each worker notes its state there, under its own lock. Only the tracer's thread also
+//! takes that lock, for the time in which it swaps a vector. The tracer visits the workers' notes up to fifty times a
+//! second. It writes the notes to the file, and asks the kernel how long each thread that was awake has waited for a
+//! core.
 //!
-//! Accelerations are events, as steals are. Refusals are counts by reason, which the tracer writes at each visit. A
-//! thief that finds its candidate running asks again tens of thousands of times a second, and as events these would
-//! crowd out all others.
+//! Accelerations are events, like steals. Refusals are counts by reason, which the tracer writes at each visit. A
+//! thief that finds its candidate running asks again tens of thousands of times a second. As events, its refusals
+//! would crowd out all other events.
 
 mod file;
 
@@ -25,50 +27,50 @@ use crate::fork::PerProcess;
 use crate::watching::counters::{Refusal, Refusals};
 use file::Output;
 
-/// How often the tracer comes by: at most, and where nothing happens.
+/// The pause between two visits of the tracer: the shortest one, and the longest one, while nothing happens.
 const OFTEN: Duration = Duration::from_millis(20);
 const SELDOM: Duration = Duration::from_millis(320);
 
-/// How much a worker may note between two visits; what is beyond is counted, and lost.
+/// The maximum number of events that a worker notes between two visits. Further events are only counted.
 const MOST_EVENTS: usize = 1 << 16;
 
-/// A state that lasts so long is written in pieces, so that a trace that is cut short lacks little.
+/// The duration of a state, in ns, after which it is written in pieces. So a trace that is cut short lacks little.
 const PIECE_NS: u64 = 1_000_000_000;
 
-/// How long the end of the program waits for a lock. A signal handler that ends the program may have interrupted the
-/// thread that holds it.
+/// The time for which the end of the program waits for a lock. A signal handler that ends the program may have
+/// interrupted the thread that holds the lock.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// What a worker is.
+/// The state of a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {
-    /// It has a task.
+    /// The worker has a task.
     Task,
-    /// It looks for one.
+    /// The worker looks for a task.
     Thief,
     Asleep,
-    /// It rests because it has no core.
+    /// The worker rests because it has no core.
     Retired,
 }
 
-/// How a worker took a task from another.
+/// The way in which a worker took a task from another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Taking {
     Steal,
     Mug,
 }
 
-/// What happens to a core of the program's.
+/// An event of one of the program's cores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Holding {
     Claimed,
     TakenBack,
     Released,
-    /// Its owner has taken it back, or the program may not use it any more.
+    /// The owner has taken the core back, or the program may not use it any more.
     Lost,
 }
 
-/// How a program shares the machine.
+/// The mode in which a program shares the machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mode {
     Alone,
@@ -96,15 +98,15 @@ enum Event {
     Accelerated { candidate: WorkerId, at: Nanos },
 }
 
-/// What one worker has noted.
+/// The notes of one worker.
 #[derive(Default)]
 struct Notes {
     thread: Option<ThreadId>,
-    /// What it is, and since when.
+    /// The current state, and the time at which it began.
     now: Option<(State, Nanos)>,
     events: Vec<Event>,
     lost: u64,
-    /// Of accelerations, since the last visit.
+    /// The refused accelerations since the last visit.
     refusals: Refusals,
 }
 
@@ -127,7 +129,7 @@ impl Notes {
     }
 }
 
-/// Where a pool's workers note what they do.
+/// The recorder of one pool: its workers note there what they do.
 pub(crate) struct Recorder {
     trace: &'static Trace,
     /// The pool's number in its process, from 1.
@@ -137,14 +139,14 @@ pub(crate) struct Recorder {
 }
 
 impl Recorder {
-    /// The worker runs, on this thread.
+    /// Notes that the worker has started, on this thread.
     pub(crate) fn started(&self, worker: WorkerId, thread: ThreadId) {
         let mut notes = lock(&self.workers[worker.index()]);
         notes.thread = Some(thread);
         notes.switch(Some(State::Task), clock::now_ns());
     }
 
-    /// From this moment on the worker, which is the caller, is something else.
+    /// Notes that the worker, which is the caller, enters a state at this moment.
     pub(crate) fn enter(&self, worker: WorkerId, state: State, moment: Instant) {
         if !self.trace.is_open() {
             return;
@@ -163,8 +165,8 @@ impl Recorder {
         }
     }
 
-    /// What came of the worker's attempt to accelerate another, which began at this moment. It may have been off its
-    /// core since.
+    /// Notes the outcome of the worker's attempt to accelerate another, which began at `began`. The worker may have
+    /// been off its core since.
     pub(crate) fn accelerated(
         &self,
         worker: WorkerId,
@@ -182,7 +184,7 @@ impl Recorder {
         }
     }
 
-    /// The worker's thread has nothing more to do.
+    /// Notes that the worker's thread is about to end.
     pub(crate) fn ended(&self, worker: WorkerId) {
         lock(&self.workers[worker.index()]).switch(None, clock::now_ns());
     }
@@ -190,9 +192,9 @@ impl Recorder {
 
 /// The trace of one process.
 pub(crate) struct Trace {
-    /// One moment by both clocks.
+    /// A moment, as both clocks show it.
     base: (Instant, Nanos),
-    /// False once the file takes no more.
+    /// False once the file takes no more events.
     open: AtomicBool,
     recorders: Mutex<Vec<Arc<Recorder>>>,
     holdings: Mutex<Vec<(Policy, usize, Holding, Nanos)>>,
@@ -200,11 +202,11 @@ pub(crate) struct Trace {
     tracer: Mutex<Tracer>,
 }
 
-/// Whether this process has a trace. Made under a lock of the process's own.
+/// The trace of this process, if it has one. It is opened under this lock.
 static TRACE: PerProcess<Mutex<Option<&'static Trace>>> = PerProcess::new();
 
-/// The process's trace, opened at the first call if `COMITY_TRACE` asks for one. `starter`: the caller's mask, if it
-/// is narrow.
+/// Returns the process's trace. The first call opens it if `COMITY_TRACE` asks for one. `starter` is the caller's
+/// mask, if it is narrow.
 ///
 /// # Errors
 /// A sentence without the variable's name and `=`.
@@ -223,7 +225,7 @@ pub(crate) fn begin(starter: Option<Narrow>) -> Result<Option<&'static Trace>, S
             tracer: Mutex::new(Tracer { output: Some(output), pools: Vec::new() }),
         }));
         let failed = |what: &str, error| {
-            // Another attempt may have the file.
+            // Closes the file, so that another attempt can open it.
             lock(&trace.tracer).output = None;
             format!("{}: {what}: {error}", name.to_string_lossy())
         };
@@ -245,7 +247,7 @@ pub(crate) fn current() -> Option<&'static Trace> {
 }
 
 extern "C" fn at_exit() {
-    // In a forked child this is none. What panics here must not unwind into the C library.
+    // A forked child has no trace here. A panic must not unwind into the C library.
     let _ = std::panic::catch_unwind(|| {
         let ours = TRACE.existing().and_then(lock_soon);
         if let Some(trace) = ours.and_then(|ours| *ours)
@@ -256,7 +258,7 @@ extern "C" fn at_exit() {
     });
 }
 
-/// `None`: it is held for too long.
+/// Locks the mutex. Returns `None` if another thread holds it for too long.
 fn lock_soon<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
     let began = Instant::now();
     loop {
@@ -269,7 +271,7 @@ fn lock_soon<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
     }
 }
 
-/// Whether there will be another.
+/// The kind of a visit: a usual one, or the last one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Visit {
     Usual,
@@ -286,7 +288,7 @@ impl Visit {
 }
 
 impl Trace {
-    /// For the workers of a new pool.
+    /// Creates the recorder of a new pool's workers.
     pub(crate) fn record(&'static self, pool: u64, policy: Policy, workers: usize) -> Arc<Recorder> {
         let workers = (0..workers).map(|_| Mutex::default()).collect();
         let recorder = Arc::new(Recorder { trace: self, pool, policy, workers });
@@ -296,7 +298,7 @@ impl Trace {
         recorder
     }
 
-    /// What happens to a core that the program of a policy has, or gets.
+    /// Notes an event of a core that the program of a policy has, or gets.
     pub(crate) fn core(&self, policy: Policy, core: usize, holding: Holding) {
         if self.is_open() {
             let mut holdings = lock(&self.holdings);
@@ -304,7 +306,7 @@ impl Trace {
         }
     }
 
-    /// `None`: the program has left the table.
+    /// Notes the mode of the program of a policy. `None`: the program has left the table.
     pub(crate) fn mode(&self, policy: Policy, mode: Option<Mode>) {
         if self.is_open() {
             let mut modes = lock(&self.modes);
@@ -324,7 +326,7 @@ impl Trace {
         }
     }
 
-    /// The body of the tracer's thread: it ends if the file takes no more.
+    /// Runs the tracer's thread. Returns when the file takes no more events.
     fn keep(&'static self) {
         let mut pause = OFTEN;
         loop {
@@ -339,14 +341,14 @@ impl Trace {
     }
 }
 
-/// What writes the file.
+/// The writer of the file.
 struct Tracer {
-    /// `None`: the file has its end, or takes no more.
+    /// The file. `None`: it is complete, or takes no more events.
     output: Option<Output>,
     pools: Vec<Seen>,
 }
 
-/// A pool, and what was seen of its workers at the last visit.
+/// A pool, and what the tracer knows of its workers since the last visit.
 struct Seen {
     recorder: Arc<Recorder>,
     workers: Box<[SeenWorker]>,
@@ -355,14 +357,15 @@ struct Seen {
 #[derive(Clone, Default)]
 struct SeenWorker {
     is_named: bool,
-    /// What it noted until the last visit, empty in between: the two vectors take turns, so that neither grows anew.
+    /// The events until the last visit, empty between visits. This vector and the worker's are swapped, so that
+    /// neither grows anew.
     events: Vec<Event>,
-    /// Its times, and until when its waits for a core are written.
+    /// The thread's times, and the time until which its waits for a core have been written.
     times: Option<(Times, Nanos)>,
 }
 
 impl Tracer {
-    /// Writes what was noted since the last visit. Returns whether anything was, or whether a worker is up.
+    /// Writes what was noted since the last visit. Returns true if anything was noted, or if a worker is awake.
     fn visit(&mut self, trace: &'static Trace, visit: Visit) -> bool {
         let Some(output) = &mut self.output else { return false };
         let recorders = visit.lock(&trace.recorders).map(|mut new| std::mem::take(&mut *new));
@@ -372,7 +375,7 @@ impl Tracer {
         }
         let mut happened = false;
         self.pools.retain_mut(|pool| {
-            // Before the look: what is noted later keeps it.
+            // Read before the notes are: a pool whose workers note something later stays in the list.
             let is_over = Arc::strong_count(&pool.recorder) == 1;
             happened |= pool.write(output, visit);
             !is_over
@@ -432,14 +435,14 @@ impl Seen {
 }
 
 impl SeenWorker {
-    /// How long the worker has waited for a core since the last visit.
+    /// Writes how long the worker has waited for a core since the last visit.
     fn ask(&mut self, thread: ThreadId, output: &mut Output) {
         let at = clock::now_ns();
         let times = thread.times();
         if let Some(((before, until), now)) = self.times.zip(times) {
             let waited = now.for_core.saturating_sub(before.for_core).as_nanos() as u64;
             if waited == 0 {
-                // A wait that is not over is told when it is.
+                // A wait that is not over is written when it is.
                 return;
             }
             output.preempted(thread, at.saturating_sub(waited).max(until), at);

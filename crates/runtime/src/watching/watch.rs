@@ -1,8 +1,8 @@
-//! `COMITY_WATCH`: which threads wait where, when a pool stands still.
+//! `COMITY_WATCH`: a report of which threads wait where, when a pool stands still.
 //!
-//! The deadlock that users of rayon know. A worker waits, with a lock in hand, for the other half of a join; meanwhile
-//! it runs another task, which asks for the same lock. No scheduler can undo that. It can be seen: all workers that
-//! are in a task are off their cores for long, and there is something to do.
+//! Users of rayon know this deadlock. A worker holds a lock, and waits for the other half of a join. Meanwhile it
+//! runs another task, which locks the same lock. No scheduler can undo that, but it can be seen: all workers that
+//! have a task are off their cores for long, and there is something to do.
 
 use std::fmt::Write as _;
 use std::sync::Weak;
@@ -16,36 +16,36 @@ use comity_policy::WorkerId;
 
 use super::activity::Doing;
 
-/// How long a blocked thread is given to look at its own stack.
+/// The time that a blocked thread gets to report its own stack.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// A pool, as its watch sees it.
 pub(crate) trait Watched: Send + Sync + 'static {
     fn has_ended(&self) -> bool;
 
-    /// Whether the pool's program rests.
+    /// True if the pool's program rests.
     fn is_closed(&self) -> bool;
 
-    /// How many tasks no worker has begun.
+    /// The number of tasks that no worker has begun.
     fn queued(&self) -> usize;
 
-    /// Each worker, as it is now.
+    /// The current state of each worker.
     fn workers(&self) -> Vec<Seen>;
 }
 
-/// One worker.
+/// A worker, as the watch sees it.
 pub(crate) struct Seen {
     pub(crate) id: WorkerId,
-    /// `None`: it has not started.
+    /// The worker's thread. `None`: the worker has not started.
     pub(crate) thread: Option<ThreadId>,
     pub(crate) doing: Doing,
-    /// As [`Activity::waits`](super::activity::Activity::waits).
+    /// The number of waiting frames: see [`Activity::waits`](super::activity::Activity::waits).
     pub(crate) waits: u32,
-    /// Tasks that it has stolen.
+    /// The number of tasks that the worker has stolen.
     pub(crate) steals: u64,
 }
 
-/// Starts to watch a pool that has its threads, until it ends.
+/// Starts a thread that watches a pool until the pool ends. The pool already has its threads.
 pub(crate) fn start(pool: Weak<impl Watched>, period: Duration) {
     let watch = fork::spawn(thread::Builder::new().name("comity-watch".to_owned()), move || watch(&pool, period));
     if let Err(error) = watch {
@@ -66,17 +66,18 @@ fn watch(pool: &Weak<impl Watched>, period: Duration) {
             (last, since, said) = (Some(now), Instant::now(), false);
         } else if !said && since.elapsed() >= period && has_something_to_do(&*pool) {
             to_stderr(&report(&*pool, since.elapsed()));
-            // The threads that were asked used processor time to answer.
+            // The threads that reported their stacks used processor time for that.
             (last, said) = (Some(look()), true);
         }
     }
 }
 
-/// What changes when a worker gets on.
+/// The state of a worker that changes when the worker makes progress.
 #[derive(PartialEq, Eq)]
 struct Snapshot {
     doing: Doing,
-    /// The processor time of a worker in a task. One that looks for work may use any, and gets nowhere.
+    /// The processor time of a worker that has a task. `None` for a worker that looks for work: it uses time without
+    /// any progress.
     used: Option<Duration>,
     steals: u64,
 }
@@ -89,8 +90,8 @@ impl Snapshot {
     }
 }
 
-/// Whether a task is queued, or one that is blocked lies on top of a frame that waits. Else a blocked task is the
-/// program's own business; and one that rests as it was asked to stands still.
+/// True if a task is queued, or if a blocked task lies on top of a frame that waits. Any other blocked task is the
+/// program's own affair. A pool that was asked to rest has nothing to do.
 fn has_something_to_do(pool: &impl Watched) -> bool {
     if pool.is_closed() {
         return false;

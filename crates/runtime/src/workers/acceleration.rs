@@ -1,38 +1,40 @@
-//! Acceleration of a worker's thread, without privileges (Robinhood §3.1; Algorithms 2 and 3 as far as a stock kernel
-//! goes).
+//! Acceleration of a worker's thread without privileges (Robinhood §3.1; Algorithms 2 and 3 as far as a stock kernel
+//! permits).
 //!
-//! The two change places. The thief pulls the candidate's thread to its own core, which confines it there, and lets it
-//! go again at once. It goes in the same way to the core from which the thread came. What is next on the thief's old
-//! core is the candidate or another thread. Until the candidate has had its turn the thief sleeps: one that looked for
-//! tasks meanwhile would spend its program's part of the other core. When the candidate is preempted again, the thief
-//! is where the candidate is not, with that part unspent, and they change places once more.
+//! The thief and the candidate change places. The thief pulls the candidate's thread to its own core: it confines the
+//! thread to that core, and restores the thread's mask at once. Then the thief moves itself in the same way to the
+//! core from which the thread came. On the thief's old core the kernel runs the candidate next, or another thread.
+//! The thief sleeps until the candidate has had its turn: a thief that looked for tasks meanwhile would spend its
+//! program's part of the other core. When the candidate is preempted again, the thief is on another core, with that
+//! part unspent, and they change places once more.
 //!
-//! For the rest of the paper's rule the kernel has no call. The candidate keeps no place in its old queue, pays for
-//! its time itself, and gets a turn of the kernel's instead of the rest of the thief's. If the thief may not go there,
-//! or does not know where that is, it yields.
+//! The kernel has no call for the rest of the paper's rule. The candidate keeps no place in its old queue, and pays
+//! for its time itself. It gets a turn of the kernel's instead of the rest of the thief's turn. If the thief may not
+//! run on the candidate's core, or does not know that core, it yields.
 //!
-//! Under a policy with thieves that stay ([`Pull::changes_places`]), as BWS's call has it, the thief yields on its own
-//! core, and is back with its turn.
+//! Under a policy whose thieves stay (see [`Pull::changes_places`]), like BWS's call, the thief yields on its own
+//! core. It continues there at its next turn.
 //!
 //! One thief at a time accelerates a worker ([`candidate`](crate::cores::candidate)). A thief that is a candidate
-//! itself accelerates none: the paper's inheritance passes the rest of a slice on, which cannot be had here.
+//! itself accelerates no worker: the paper's inheritance passes on the rest of a slice, which is not possible here.
 //!
 //! # Off its core
 //!
-//! The clock of a thread that is off its core stands still. Two readings must agree that are some time apart: the
-//! first is left with the candidate, and a thief that comes later compares, so none waits for it. A thread that waits
-//! in a system call stands still too; `/proc` tells the two apart. A thread is pulled once for each value of its
-//! clock, or thieves would pull it from core to core and none would let it run.
+//! The clock of a thread that is off its core stands still. Two readings of the clock, some time apart, must agree.
+//! The first reading is stored with the candidate, and a later thief compares, so that no thief waits. The clock of a
+//! thread that waits in a system call stands still too; `/proc` tells the two apart. A thread is pulled once for each
+//! value of its clock. Otherwise thieves would pull it from core to core, and it would never run.
 //!
 //! # What a candidate starts
 //!
-//! inherits the narrow mask, if the thief loses its core before it has set the old one again: the candidate's clock
-//! has gone on then. In a pool that shares cores the coordinator puts that right, as for workers that are confined. In
-//! any other pool a thread of its own does, which there is from the first pull on and which waits until there is
-//! another. Not covered: a candidate that replaces its program (`exec`) in that moment, which ends the thief.
+//! A thread or process that a candidate starts inherits the narrow mask, if the thief loses its core before it has
+//! restored the old mask. The candidate's clock has moved in that case. In a pool that shares cores, the coordinator
+//! corrects the mask, as for workers that are confined. In any other pool, a mender thread corrects it. That thread
+//! starts at the first pull, and waits until the next pull. Not covered: a candidate that replaces its program
+//! (`exec`) in that moment, which ends the thief.
 //!
-//! A thief that moves itself goes on when it has its turn on the other core: behind a thread with a realtime policy,
-//! when that lets it.
+//! A thief that moves itself continues when it has its turn on the other core. Behind a thread with a realtime
+//! policy, it waits until that thread leaves the core.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -52,27 +54,27 @@ use crate::watching::say::say_once;
 use crate::workers::mask;
 use crate::workers::registry::{Registry, Worker};
 
-/// How long a thief sleeps between two looks at the one that has its place, or that waits in a system call, or that
-/// another accelerates.
+/// The time that a thief sleeps between two looks at a candidate that has the thief's core, waits in a system call,
+/// or is accelerated by another thief.
 const NAP: Duration = Duration::from_micros(300);
 
-/// How often at most: 30 ms. It may be blocked by now.
+/// The maximum number of naps: 30 ms in all. The candidate may be blocked by then.
 const NAPS: u32 = 100;
 
-/// What a program says if the kernel lets it move none of its threads.
+/// The message of a program if the kernel lets it move none of its threads.
 const REFUSED: &str = "this program may not move its threads, for the kernel refuses sched_setaffinity; \
     a preempted worker gets no thief's time, and thieves yield instead";
 
 impl Worker {
-    /// Gives what is left of this thief's time slice to the thread of `candidate`, which comes to its core by `pull`.
-    /// It is back at once when `calls`.
+    /// Gives the rest of this thief's time slice to the thread of `candidate`, which moves to this core by `pull`.
+    /// Returns at once when `calls` is true.
     pub(crate) fn accelerate(&self, candidate: WorkerId, pull: Pull, calls: impl Fn() -> bool) -> Result<(), Refusal> {
         let outcome = self.change_places(candidate, pull, calls);
         if outcome == Err(Refusal::Kernel) {
             static SAID: AtomicBool = AtomicBool::new(false);
             say_once(&SAID, REFUSED);
         }
-        // A thief that has nothing to give lets others have the core, as under BWS.
+        // A thief that has nothing to give yields its core, as under BWS.
         match outcome {
             Err(Refusal::Blocked | Refusal::Taken) => thread::sleep(NAP),
             Err(Refusal::Pulled | Refusal::Chain | Refusal::OtherNode | Refusal::Mask | Refusal::Kernel) => {
@@ -85,7 +87,7 @@ impl Worker {
 
     fn change_places(&self, candidate: WorkerId, pull: Pull, calls: impl Fn() -> bool) -> Result<(), Refusal> {
         let (registry, peer) = (self.registry(), self.registry().peer(candidate));
-        // While this is held no other thief moves this one.
+        // While this is held, no other thief moves this thief.
         let _own = self.peer.candidate.take(self.id()).ok_or(Refusal::Chain)?;
         let taken = peer.candidate.take(self.id()).ok_or(Refusal::Taken)?;
         let thread = peer.thread().ok_or(Refusal::Running)?;
@@ -96,7 +98,7 @@ impl Worker {
             return Err(Refusal::Running);
         }
         let core = cores::current();
-        // Where `/proc` does not tell, it may be anywhere, or blocked.
+        // If `/proc` has no answer, the thread may be on any core, or blocked.
         let stat = Stat::of_thread(std::process::id(), thread.as_raw() as u32);
         if stat.is_some_and(|stat| stat.state != 'R') {
             taken.notes(clock, now);
@@ -107,7 +109,7 @@ impl Worker {
             return Err(Refusal::OtherNode);
         }
         let from = stat.map(|stat| stat.core).filter(|from| *from != core);
-        // One that waits on this core already needs no pull.
+        // A candidate that waits on this core already needs no pull.
         if from.is_some() || stat.is_none() {
             if taken.was_pulled(clock) {
                 return Err(Refusal::Pulled);
@@ -131,7 +133,7 @@ impl Worker {
                 break;
             }
             thread::sleep(NAP);
-            // It has had its turn.
+            // The candidate has had its turn.
             if thread.is_running() != Some(true) && thread.cpu_time().is_none_or(|now| now.as_nanos() as u64 != clock) {
                 break;
             }
@@ -141,9 +143,9 @@ impl Worker {
 }
 
 impl Registry {
-    /// `time`: what the thread's clock has said.
+    /// Moves the candidate's thread to `core`. `time` is what the thread's clock said.
     fn pull(&self, candidate: WorkerId, thread: ThreadId, core: usize, time: Duration) -> Result<(), Refusal> {
-        // What is there already when the first worker is pulled has its masks from elsewhere.
+        // The mender starts first: whatever exists before the first pull has its mask from elsewhere.
         if self.activation.is_none() && !self.mending.begin(|| self.me().and_then(mends)) {
             return Err(Refusal::Taken);
         }
@@ -159,7 +161,7 @@ impl Registry {
     }
 }
 
-/// Starts a pool's mending.
+/// Starts a pool's mender thread.
 fn mends(registry: Arc<Registry>) -> Option<Thread> {
     let mut mender = Mender::new();
     let starter = mask::narrow();

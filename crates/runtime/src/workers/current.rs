@@ -9,16 +9,17 @@ thread_local! {
     static CURRENT: Cell<*const Worker> = const { Cell::new(ptr::null()) };
 }
 
-/// Calls `f` with the worker of this thread, if it is one.
+/// Calls `f` with the worker of this thread, if this thread is a worker.
 #[inline]
 pub(crate) fn with<R>(f: impl FnOnce(Option<&Worker>) -> R) -> R {
     let worker = CURRENT.get();
-    // SAFETY: the pointer is null or was set by `enter` on this thread. Its caller keeps the worker alive until
-    // everything that runs inside has returned, this call among it.
+    // SAFETY: the pointer is null, or was set by `enter` or `adopt` on this thread. The caller of `enter` keeps the
+    // worker alive until everything that runs inside has returned, and this call runs inside. An adopted worker lives
+    // for ever.
     f(unsafe { worker.as_ref() })
 }
 
-/// Makes this thread the worker behind `peer` while `f` runs, with what belongs to its thread alone.
+/// Makes this thread the worker behind `peer` while `f` runs. `own` is the data that belongs to its thread alone.
 ///
 /// # Panics
 /// If this thread is a worker already.
@@ -46,7 +47,8 @@ pub(crate) fn adopt(peer: &'static Peer, own: &'static Own) {
     CURRENT.set(peer.enter(own));
 }
 
-/// Makes this thread no worker, for a forked child. What runs in the worker's frames goes on with what it has of it.
+/// Clears this thread's worker. Called in a forked child. Code that already runs on the worker's stack keeps its
+/// reference.
 pub(crate) fn forget() {
     CURRENT.set(ptr::null());
 }

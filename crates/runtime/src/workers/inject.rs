@@ -1,4 +1,4 @@
-//! How tasks come to a pool from outside of its workers.
+//! Injection: the ways by which tasks reach a pool from outside of its workers.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -16,7 +16,7 @@ use crate::workers::registry::{JobRef, Registry, StackJob, Worker};
 #[derive(Debug)]
 pub(crate) struct PoolEnded;
 
-/// Runs `task` in a frame of its own. If `task` were inlined, it would enlarge the caller's frame even where another
+/// Runs `task` in a separate frame. If `task` were inlined, it would enlarge the caller's frame even where another
 /// worker runs it.
 #[inline(never)]
 fn run_here<R>(task: impl FnOnce() -> R) -> R {
@@ -24,11 +24,11 @@ fn run_here<R>(task: impl FnOnce() -> R) -> R {
 }
 
 impl Registry {
-    /// One more reason to run.
+    /// Adds a reason to keep the pool running.
     ///
     /// # Errors
-    /// If the pool has ended, unless this is a thread that it has adopted: that goes on, and runs its tasks when it
-    /// yields.
+    /// If the pool has ended, unless this is a thread that the pool has adopted. An adopted thread continues, and
+    /// runs its tasks when it yields.
     pub(crate) fn add_reason_to_run(&self) -> Result<(), PoolEnded> {
         let one_more = |reasons: usize| (reasons > 0).then_some(reasons + 1);
         if self.reasons_to_run.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more).is_err() {
@@ -41,10 +41,10 @@ impl Registry {
         Ok(())
     }
 
-    /// Hands in a task from a thread that is not a worker of this pool.
+    /// Queues a task from a thread that is not a worker of this pool.
     ///
     /// # Panics
-    /// In a process that was forked from the pool's, where no worker would ever run it.
+    /// If this process was forked from the pool's process: no worker would ever run the task.
     pub(crate) fn inject(&self, job: JobRef, submitter: Waker) {
         self.assert_of_this_process();
         if self.activation.is_some() {
@@ -55,10 +55,10 @@ impl Registry {
         self.begin();
     }
 
-    /// Hands each worker its job of a broadcast.
+    /// Gives each worker its job of a broadcast.
     ///
     /// # Panics
-    /// As [`Registry::inject`].
+    /// See [`Registry::inject`].
     pub(crate) fn deliver(&self, jobs: impl Iterator<Item = JobRef>) {
         self.assert_of_this_process();
         let in_order = lock(&self.broadcast_order);
@@ -72,8 +72,11 @@ impl Registry {
         self.begin();
     }
 
+    /// Checks that the pool belongs to this process. Called before anything is counted that would never be counted
+    /// down.
+    ///
     /// # Panics
-    /// As [`Registry::inject`]. Called before anything is counted that would never be counted down.
+    /// If this process was forked from the pool's process.
     pub(crate) fn assert_of_this_process(&self) {
         assert!(
             self.is_of_this_process(),
@@ -81,7 +84,7 @@ impl Registry {
         );
     }
 
-    /// Runs `task` on a worker of this pool and waits for it. A worker of another pool serves its own meanwhile.
+    /// Runs `task` on a worker of this pool and waits for it. A worker of another pool serves its own pool meanwhile.
     #[inline]
     pub(crate) fn run<R: Send>(self: &Arc<Self>, task: impl FnOnce() -> R + Send) -> R {
         current::with(|worker| match worker {
@@ -111,18 +114,18 @@ impl Registry {
         job.result()
     }
 
-    /// Has a thread that is not a worker wait for a task of this pool. If the thread is on a core of another program,
-    /// it wakes on one of the pool's.
+    /// Makes a thread that is not a worker wait for a task of this pool. If the thread is on a core of another
+    /// program, it wakes on one of the pool's cores.
     ///
-    /// The kernel wakes a thread where it ran last. Program and neighbour would hold each other up there at the end of
-    /// each phase, while the pool's own core is idle. The mask is narrow only while the thread waits here, where it
-    /// starts no thread and no process.
+    /// The kernel wakes a thread on the core where it ran last. There, this program and its neighbour would delay
+    /// each other at the end of each phase, while the pool's own core is idle. The mask is narrow only while the
+    /// thread waits here, where it starts no thread and no process.
     fn wait_beside_workers(&self, latch: &ThreadLatch) {
         let cores = self.activation.as_ref().and_then(|activation| activation.refuge(cores::current()));
         let Some(cores) = cores else { return latch.wait() };
         let me = ThreadId::current();
         if affinity::of(me) != self.granted() {
-            // Its program or an administrator has bound it.
+            // The program or an administrator has bound the thread.
             return latch.wait();
         }
         let mut mask = Mask::default();
@@ -130,7 +133,8 @@ impl Registry {
         latch.wait();
         if is_confined {
             let found = affinity::of(me);
-            // Unless another thread of the program has set a mask meanwhile. The cpuset may have changed, too.
+            // The old mask is not restored if another thread of the program has set a mask meanwhile. The cpuset may
+            // have changed too.
             let is_ours = mask.explains(found, self.granted()) || mask.explains(found, affinity::granted());
             if let Some(own) = mask.note(None).filter(|_| is_ours) {
                 affinity::confine(me, own);

@@ -1,4 +1,4 @@
-//! The mask of the calling thread, which may be a worker's, and what a fork leaves of that.
+//! The mask of the calling thread, which may be a worker's, and the mask of a forked child.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,8 +11,8 @@ use comity_os::{CoreSet, fork};
 use crate::cores::masks::{self, Narrow};
 use crate::workers::current;
 
-/// The mask of the calling thread, if it is a worker's, with the cores that the system grants it; `None` also where
-/// the program has just set another.
+/// Returns the mask of the calling thread and the cores that the system grants it, if it is the thread of a confined
+/// worker. Returns `None` also if the program has just set another mask.
 fn narrow_mask() -> Option<(Mask, CoreSet)> {
     current::with(|worker| {
         let worker = worker?;
@@ -22,25 +22,26 @@ fn narrow_mask() -> Option<(Mask, CoreSet)> {
     })
 }
 
-/// Whether the calling thread is a worker's that was confined: what it starts is not to stay there for ever.
+/// Returns the calling thread's mask, if it is the thread of a confined worker. A thread that it starts must not stay
+/// confined.
 pub(crate) fn narrow() -> Option<Narrow> {
     narrow_mask().map(|(mask, _)| (affinity::of(ThreadId::current()), mask.own()))
 }
 
-/// Where the calling thread runs of its own accord.
+/// Returns the cores on which the calling thread runs while Comity does not confine it.
 pub(crate) fn roams() -> CoreSet {
     let as_worker = narrow_mask().map(|(mask, granted)| mask.roams(granted));
     as_worker.unwrap_or_else(|| affinity::of(ThreadId::current()))
 }
 
-/// Starts a thread that is no worker and runs `body`. It may use all cores of the program from its beginning on, also
-/// if a worker starts it that is confined to some. A fork waits while the thread starts or ends: the child could start
-/// no thread if the standard library was about to note this one.
+/// Starts a thread that is not a worker, and runs `body` on it. The thread may use all cores of the program from its
+/// start, even if a worker starts it that is confined to some cores. A fork waits while the thread starts or ends.
+/// Otherwise the child could start no thread, if the standard library was registering this one.
 ///
-/// Its processor time counts as the program's, and it holds no core of the core table.
+/// The thread's processor time counts as the program's, and the thread holds no core of the core table.
 ///
 /// # Errors
-/// If the system gives no thread.
+/// If the system cannot start a thread.
 pub fn spawn_thread(thread: Builder, body: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
     let starter = narrow();
     fork::spawn(thread, move || {
@@ -49,13 +50,13 @@ pub fn spawn_thread(thread: Builder, body: impl FnOnce() + Send + 'static) -> io
     })
 }
 
-/// From now on a worker that forks is none in the child, and runs there where its program wants it to. Called before
-/// there is a worker.
+/// Registers fork hooks. In the child, the forking thread is no longer a worker and gets back the affinity that the
+/// program chose. Called before the first worker starts.
 pub(crate) fn heed_forks() {
     static HEEDED: AtomicBool = AtomicBool::new(false);
     if !HEEDED.load(Ordering::Relaxed) {
-        // Before the flag, lest a fork come between; two that come here at once are told of each fork twice, which is
-        // no harm.
+        // The hooks are registered before the flag is set, so that no fork is missed. If two threads register them at
+        // once, they run twice at each fork, which does no harm.
         comity_os::fork::call_before_and_in_children(before_fork, in_child);
         HEEDED.store(true, Ordering::Relaxed);
     }
@@ -70,7 +71,8 @@ extern "C" fn before_fork() {
     });
 }
 
-/// Runs in each forked child, on the thread that forked, where locks may be held by threads that are not there.
+/// Runs in each forked child, on the thread that forked. Locks may be held there by threads that exist only in the
+/// parent.
 extern "C" fn in_child() {
     let me = ThreadId::current();
     let own = current::with(|worker| {
@@ -80,6 +82,6 @@ extern "C" fn in_child() {
     if let Some(own) = own {
         affinity::confine(me, own);
     }
-    // Its peers are gone.
+    // The other workers exist only in the parent.
     current::forget();
 }

@@ -1,4 +1,4 @@
-//! Where an unblocked task is queued.
+//! Placing: the choice of the queue for an unblocked task.
 
 use comity_policy::{Unblocked, WorkerId};
 
@@ -7,7 +7,7 @@ use crate::workers::current;
 use crate::workers::registry::{LinkedRef, Registry};
 
 impl Registry {
-    /// Queues a task that can go on, and last ran on the worker `last`, where the policy says.
+    /// Queues a task that can continue, where the policy says. The task last ran on the worker `last`.
     pub(crate) fn place(&self, job: LinkedRef, last: Option<WorkerId>) {
         current::with(|worker| {
             let worker = worker.filter(|worker| std::ptr::eq(&**worker.registry(), self));
@@ -24,10 +24,10 @@ impl Registry {
         });
     }
 
-    /// Whether the policy places at another worker. `has_more`: whether the current one has other tasks; a thread of
-    /// no pool never runs what it unblocks.
+    /// True if the policy places the task at the worker `last`. `has_more`: the current worker has other tasks, or
+    /// `None` for a thread of no pool, which never runs what it unblocks.
     fn goes_to(&self, last: WorkerId, has_more: Option<bool>) -> bool {
-        // One without a core is brought up for its own business alone.
+        // A worker without a core is woken only for its own business.
         !self.sleep.is_retired(last)
             && self.policy.place().goes_to_last(Unblocked {
                 last_is_up: !self.sleep.is_asleep(last),
@@ -35,11 +35,11 @@ impl Registry {
             })
     }
 
-    /// Queues a task that lets others run first.
+    /// Queues a task so that other tasks run first.
     pub(crate) fn queue_last(&self, job: LinkedRef) {
         current::with(|worker| match worker {
             Some(worker) if std::ptr::eq(&**worker.registry(), self) => {
-                // Its worker comes to these when it has nothing else.
+                // The worker takes placed tasks when it has nothing else.
                 worker.peer.placed.push(job);
                 self.sleep.after_spawn(worker.id(), &self.view());
             }

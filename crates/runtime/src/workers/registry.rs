@@ -1,4 +1,4 @@
-//! What the workers of one pool share.
+//! The registry: the data that the workers of one pool share.
 
 use std::any::Any;
 use std::cell::{Cell, RefCell};
@@ -34,11 +34,11 @@ use crate::watching::counters::{Counter, Live};
 use crate::watching::trace::Recorder;
 use crate::workers::sleep::Sleep;
 
-/// How long a thief's question may go unanswered before it raids, in nanoseconds. An owner that pushes answers in less
-/// than 1 µs; a raid costs each running worker 1 to 2 µs.
+/// The time, in ns, for which an owner may leave a thief's question unanswered before the thief raids. An owner that
+/// pushes answers in less than 1 µs. A raid costs each running worker 1 to 2 µs.
 const PATIENCE: u64 = 20_000;
 
-// What `raw` is generic in.
+// The generic types of `raw`, for this crate's worker and registry.
 pub(crate) type Header = raw::job::Header<Worker>;
 pub(crate) type JobRef = raw::job::JobRef<Worker>;
 pub(crate) type JoinJob<F, R> = raw::job::JoinJob<Worker, F, R>;
@@ -53,12 +53,12 @@ pub(crate) type CrossLatch = raw::latch::CrossLatch<Registry>;
 pub(crate) type CountLatch = raw::latch::CountLatch<Registry>;
 pub(crate) type Waiter = raw::latch::Waiter<Registry>;
 
-/// Told the payload of a panic of a detached task.
+/// A handler that gets the payload of a detached task's panic.
 pub(crate) type PanicHandler = dyn Fn(Box<dyn Any + Send>) + Send + Sync;
-/// Told a worker's index.
+/// A handler that gets a worker's index.
 pub(crate) type WorkerHandler = dyn Fn(usize) + Send + Sync;
 
-/// What a pool calls at certain moments.
+/// The handlers that a pool calls at certain moments.
 #[derive(Default)]
 pub(crate) struct Handlers {
     pub(crate) panic: Option<Box<PanicHandler>>,
@@ -68,11 +68,11 @@ pub(crate) struct Handlers {
     pub(crate) lenient: bool,
 }
 
-/// One worker as the others see it.
+/// A worker, as other workers see it.
 ///
 /// | field | written by | read by |
 /// |---|---|---|
-/// | `deque` | its own protocol | all |
+/// | `deque` | its own protocol | all threads |
 /// | `spawns` | the queue's own protocol | thieves |
 /// | `fifo` | the owner | the worker that runs one of its turns |
 /// | `placed` | any thread | the owner, thieves |
@@ -89,26 +89,26 @@ pub(crate) struct Peer {
     pub(crate) id: WorkerId,
     /// Tasks of `spawn` and of scopes: always shared, and any number of them.
     spawns: Stealer<JobRef>,
-    /// Those of `spawn_fifo`; their turns are among the former.
+    /// Tasks of `spawn_fifo`. Their turns are in `spawns`.
     pub(crate) fifo: JobFifo,
-    /// Tasks that others have unblocked, and that last ran here.
+    /// Tasks that last ran here, and that other workers have unblocked.
     pub(crate) placed: Inbox,
-    /// Jobs that only this worker may run: its part of a broadcast.
+    /// Jobs that only this worker may run: its parts of broadcasts.
     pub(crate) broadcasts: Injector<JobRef>,
     /// The wake-up counter `v.c` of BWS Algorithm 2 while the worker is busy.
     pub(crate) wakeups_owed: AtomicU32,
     thread: AtomicI32,
-    /// Nanoseconds that the last raid on this worker took, barrier included.
+    /// The duration of the last raid on this worker, in ns, including the barrier.
     raid_takes: AtomicU64,
     pub(crate) candidate: Candidate,
-    /// What the worker's thread has for itself, while it runs: see [`Worker::own`](crate::Worker).
+    /// The data of the worker's thread while it runs: see [`Worker::own`](crate::Worker).
     pub(crate) own: AtomicPtr<Own>,
     pub(crate) counters: Live,
-    /// Jobs that it has taken from a queue.
+    /// The number of jobs that the worker has taken from a queue.
     pub(crate) jobs: Counter,
-    /// When it got the task that it has, in nanoseconds of the pool's life; 0 for a thief.
+    /// The time at which the worker got its current task, in ns since the pool was built. 0 for a thief.
     pub(crate) busy_since: AtomicU64,
-    /// What the worker is doing, for a watch.
+    /// The worker's activity, for a watch.
     pub(crate) activity: Activity,
 }
 
@@ -138,25 +138,25 @@ impl Peer {
         Some(self.thread.load(Ordering::Relaxed)).filter(|thread| *thread != 0).map(ThreadId::from_raw)
     }
 
-    /// How many tasks no worker has begun.
+    /// The number of tasks that no worker has begun.
     pub(crate) fn queued(&self) -> usize {
         self.deque.len() + self.spawns.len() + self.placed.len() + self.broadcasts.len()
     }
 
-    /// Whether there is a task that a thief could take.
+    /// True if there is a task that a thief could take.
     pub(crate) fn has_task(&self) -> bool {
         !self.deque.is_empty() || !self.spawns.is_empty() || !self.placed.is_empty()
     }
 
-    /// Takes what this worker shares: the right half of a join, else what was spawned. Of that up to `batch` tasks,
-    /// and all but the first go `to` the thief's own.
+    /// Takes a task that this worker shares: the right half of a join, else spawned tasks. Of these it takes up to
+    /// `batch`, and puts all but the first into the thief's own queue `to`.
     pub(crate) fn rob_shared(&self, to: &Spawns<JobRef>, batch: usize) -> Option<JobRef> {
         let spawned = || self.spawns.steal_batch_with_limit_and_pop(to, batch);
         self.deque.steal().map(JobRef::of).or_else(|| take(spawned))
     }
 
-    /// Where this worker shares nothing: rings for the next push. If there are tasks all the same, asks for them, for
-    /// `thief` at the time `now`, and does not wait for ever.
+    /// Asks this worker for a task when it shares none. Rings the bell for its next push. If there are private tasks,
+    /// asks for them in the name of `thief` at the time `now`, and raids them after a limited wait.
     pub(crate) fn rob_private(&self, thief: WorkerId, now: impl Fn() -> u64) -> Option<JobRef> {
         if self.deque.is_empty() {
             self.deque.ring();
@@ -164,7 +164,8 @@ impl Peer {
         }
         let began = now();
         let asked = self.deque.ask(began);
-        // A raider is given several times what the last raid took: each that takes another's place makes its raid void.
+        // A raider gets several times the duration of the last raid: a thief that takes a raider's place makes its
+        // raid void.
         let raid = self.raid_takes.load(Ordering::Relaxed).max(PATIENCE);
         let patience = if self.deque.is_raided() { 8 * raid } else { PATIENCE };
         if began.saturating_sub(asked) < patience || !self.deque.may_raid(asked, began) {
@@ -175,12 +176,13 @@ impl Peer {
         self.deque.steal().map(JobRef::of)
     }
 
-    /// Takes the oldest task that was spawned here, or unblocked here.
+    /// Takes the oldest task that was spawned or unblocked on this worker.
     pub(crate) fn spawned(&self) -> Steal<JobRef> {
         self.spawns.steal()
     }
 
-    /// Takes the whole queue of this worker, for `thief`; the thief's own queue gets all but the oldest task.
+    /// Takes the whole queue of this worker for `thief`, and returns the oldest task. The thief's own queue gets the
+    /// others.
     pub(crate) fn mug(&self, thief: WorkerId, to: &Spawns<JobRef>) -> Option<JobRef> {
         let mut oldest = None;
         let mut keep = |job| match oldest {
@@ -189,7 +191,7 @@ impl Peer {
         };
         self.deque.steal_all(|task| keep(JobRef::of(task)));
         if !self.deque.is_empty() {
-            // What its owner has not shared: it gets no core to answer on.
+            // The owner has not shared these tasks: it has no core on which it could answer.
             self.deque.raid(thief.0);
             self.deque.steal_all(|task| keep(JobRef::of(task)));
         }
@@ -200,7 +202,8 @@ impl Peer {
         oldest
     }
 
-    /// Wall-clock time with a task since the pool was built, up to `now`, which is in nanoseconds of the pool's life.
+    /// The wall-clock time with a task since the pool was built, in ns. `now` is the present, in ns since the pool
+    /// was built.
     pub(crate) fn busy_ns(&self, now: u64) -> u64 {
         let since = self.busy_since.load(Ordering::Relaxed);
         let current = if since == 0 { 0 } else { now.saturating_sub(since) };
@@ -213,52 +216,54 @@ impl Peer {
     }
 }
 
-/// The worker that runs on this thread, as [`on_worker`](crate::on_worker) and the closures of [`Worker::join`] get it.
+/// The worker of this thread, as [`on_worker`](crate::on_worker) and the closures of [`Worker::join`] get it.
 ///
-/// Passing it along saves each [`join`](crate::join()) the way through the thread's local storage. It stays on its
-/// thread: it is neither `Send` nor `Sync`.
+/// Passing the worker along saves each [`join`](crate::join()) an access to the thread's local storage. A worker
+/// stays on its thread: it is neither `Send` nor `Sync`.
 #[repr(transparent)]
 pub struct Worker {
     pub(crate) peer: Peer,
     on_its_thread: PhantomData<*mut ()>,
 }
 
-/// What belongs to a worker's thread alone.
+/// The data that belongs to a worker's thread alone.
 pub(crate) struct Own {
     pub(crate) registry: Arc<Registry>,
-    /// Tasks that no frame of this worker waits for by itself: those of `spawn` and of scopes.
+    /// Tasks for which no frame of this worker waits directly: tasks of `spawn` and of scopes.
     pub(crate) spawns: Spawns<JobRef>,
-    /// What this worker does when it has no task. Borrowed during one spell as a thief, and no task runs in a spell.
+    /// The policy's thief: what this worker does when it has no task. It is borrowed for one spell, and no task runs
+    /// in a spell.
     pub(crate) thief: RefCell<Box<dyn Thief>>,
-    /// When the last spell as a thief ended.
+    /// The time at which the last spell as a thief ended.
     pub(crate) busy_since: Cell<Instant>,
-    /// Whether the thread was a program's own before: it is in no main loop.
+    /// True if the thread belonged to the program before the pool adopted it. Such a thread runs no main loop.
     pub(crate) adopted: bool,
-    /// Jobs on this worker's stack that it laid there while it waited for something else.
+    /// The number of jobs that this worker has put on its stack while it waited for something else.
     pub(crate) stolen_depth: Cell<u32>,
-    /// What is to come first some time.
+    /// Counts for the jobs that this worker must take from time to time.
     pub(crate) turn: Turn,
 }
 
-/// What a worker that always has tasks must not forget.
+/// Counts of a worker that always has tasks, so that it takes other jobs from time to time.
 #[derive(Default)]
 pub(crate) struct Turn {
-    /// Whether this worker has run work that blocks. Without any, nothing comes again and again, and what was spawned
-    /// runs in the order that rayon's users count on.
+    /// True if this worker has run work that blocks. Without such work, no task returns again and again, and spawned
+    /// tasks run in the order that rayon's users expect.
     pub(crate) needed: Cell<bool>,
-    /// Jobs since the last turn.
+    /// The number of jobs since the last turn.
     pub(crate) jobs: Cell<u32>,
-    /// Counts the turns.
+    /// The number of turns.
     pub(crate) turns: Cell<u32>,
-    /// A peer, and how many jobs it had taken at the last look.
+    /// A peer, and the number of jobs that it had taken at the last look.
     pub(crate) looked_at: Cell<(u32, u64)>,
 }
 
 impl Peer {
-    /// Lends `own` to this worker, until [`Peer::leave`].
+    /// Lends `own` to this worker until [`Peer::leave`].
     pub(crate) fn enter(&self, own: &Own) -> &Worker {
         self.own.store(std::ptr::from_ref(own).cast_mut(), Ordering::Relaxed);
-        // SAFETY: `Worker` is a transparent `Peer`; the caller is `current::enter`, on the worker's thread.
+        // SAFETY: `Worker` is a transparent `Peer`. The caller is `current::enter` or `current::adopt`, on the
+        // worker's thread.
         unsafe { &*std::ptr::from_ref(self).cast::<Worker>() }
     }
 
@@ -278,7 +283,8 @@ impl Worker {
     }
 
     pub(crate) fn own(&self) -> &Own {
-        // SAFETY: a `Worker` is seen only inside of `current::enter`, on its thread, which lends what this points to.
+        // SAFETY: a `Worker` is visible only on its thread, inside of `current::enter` or after `current::adopt`.
+        // Both lend this.
         unsafe { &*self.peer.own.load(Ordering::Relaxed) }
     }
 
@@ -287,14 +293,14 @@ impl Worker {
     }
 }
 
-/// How a pool comes to its program, with its first task.
+/// The settings and the function with which a pool joins its program, at its first task.
 pub(crate) struct Enrolment {
     /// The user's settings for the program. Those of the program's first pool are in force.
     pub(crate) wish: Wish,
     pub(crate) enroll: fn(&Arc<Registry>, Wish),
 }
 
-/// The weight of a program at nice 0, and the largest weight, as with control groups.
+/// The weight of a program at nice 0, and the maximum weight. Control groups use the same numbers.
 pub(crate) const USUAL_WEIGHT: u32 = 100;
 pub(crate) const MOST_WEIGHT: u32 = 10_000;
 
@@ -307,7 +313,7 @@ pub(crate) struct Wish {
     pub(crate) cores: Option<u32>,
 }
 
-/// The pool itself. Each worker thread holds a reference, and so does the handle.
+/// A pool. Each worker thread holds a reference to it, and so does the handle.
 pub(crate) struct Registry {
     pub(crate) policy: Policy,
     pub(crate) sleep: Sleep,
@@ -315,13 +321,13 @@ pub(crate) struct Registry {
     pub(crate) activation: Option<Activation>,
     pub(crate) masks: Masks,
     pub(crate) mending: Mending,
-    /// The program that the pool belongs to, once it has had a task.
+    /// The program to which the pool belongs, once the pool has had a task.
     program: SetOnce<Box<dyn Membership>>,
     pub(crate) peers: Box<[CachePadded<Peer>]>,
     /// Tasks from threads that are not workers of this pool.
     pub(crate) injector: Injector<JobRef>,
     pub(crate) handlers: Handlers,
-    /// What keeps the pool running: one for the handle, one for each spawned task that has not finished.
+    /// The number of reasons to keep the pool running: the handle, and each spawned task that has not ended.
     pub(super) reasons_to_run: AtomicUsize,
     ended: AtomicBool,
     /// Counts the workers that have no thread yet.
@@ -331,13 +337,14 @@ pub(crate) struct Registry {
     born: Instant,
     me: Weak<Registry>,
     enrolment: Enrolment,
-    /// The thread outside of the pool that handed in its last task, if it takes part in the core table; or 0.
+    /// The thread outside of the pool that injected its last task, or 0. Only used if the pool takes part in the core
+    /// table.
     pub(super) caller: AtomicI32,
-    /// Whether it ever had a task.
+    /// True if the pool has had a task.
     begun: AtomicBool,
-    /// The process that the threads are in, as [`fork::generation`] counts.
+    /// The generation of the process that has the pool's threads: see [`fork::generation`].
     process: u64,
-    /// What its workers do, where that is traced.
+    /// The recorder of the workers' activities, if there is a trace.
     pub(crate) recorder: Option<Arc<Recorder>>,
 }
 
@@ -348,8 +355,8 @@ impl AsPool for Registry {
 }
 
 impl Registry {
-    /// `adopts`: worker 0 is a thread of the program's own. `may_use`: where the thread that builds the pool runs of
-    /// its own accord.
+    /// Returns a new pool. `adopts`: worker 0 is a thread of the program. `may_use`: the cores on which the thread
+    /// that builds the pool runs while Comity does not confine it.
     pub(crate) fn new(
         policy: Policy,
         spawns: Vec<Stealer<JobRef>>,
@@ -391,31 +398,32 @@ impl Registry {
         registry
     }
 
-    /// True if the thread outside of the pool that handed in its last task runs, or waits for a core. 5 µs.
+    /// True if the thread outside of the pool that injected its last task runs or waits for a core. The call takes 5
+    /// µs.
     pub(crate) fn caller_runs(&self) -> bool {
         let caller = self.caller.load(Ordering::Relaxed);
         caller != 0 && ThreadId::from_raw(caller).is_runnable() == Some(true)
     }
 
-    /// True if the thread that handed in the last task of both pools is the same, and runs.
+    /// True if the same thread injected the last task of both pools, and that thread runs or waits for a core.
     pub(crate) fn is_called_like(&self, other: &Registry) -> bool {
         self.caller.load(Ordering::Relaxed) == other.caller.load(Ordering::Relaxed) && self.caller_runs()
     }
 
-    /// Makes the next push of every worker look for sleepers. What was written before is visible to them.
+    /// Makes the next push of every worker look for sleepers. Workers that do see what the caller wrote before.
     pub(super) fn ring_bells(&self) {
-        // Against the fence in `Deque::silence`: either the bell is seen to be silent, or its owner sees what was
-        // written.
+        // Pairs with the fence in `Deque::silence`: either this thread sees that the bell is silent, or the owner
+        // sees what this thread wrote.
         fence(Ordering::SeqCst);
         self.peers.iter().for_each(|peer| peer.deque.ring());
     }
 
-    /// Nanoseconds since the pool was built, and never 0.
+    /// The time since the pool was built, in ns. It is never 0.
     pub(crate) fn now(&self) -> u64 {
         self.born.elapsed().as_nanos() as u64 | 1
     }
 
-    /// The same of a moment.
+    /// Converts an `Instant` to ns since the pool was built. Never returns 0.
     pub(crate) fn nanos_at(&self, moment: Instant) -> u64 {
         moment.saturating_duration_since(self.born).as_nanos() as u64 | 1
     }
@@ -428,9 +436,9 @@ impl Registry {
         self.peers.len() as u32
     }
 
-    // Life.
+    // The pool's life: its start, its program and its end.
 
-    /// The worker has its thread.
+    /// Records that the worker's thread has started.
     pub(crate) fn has_started(&self, worker: WorkerId, thread: ThreadId) {
         self.peer(worker).thread.store(thread.as_raw(), Ordering::Relaxed);
         if let Some(recorder) = &self.recorder {
@@ -440,17 +448,17 @@ impl Registry {
         unsafe { CountLatch::set(&raw const self.started) };
     }
 
-    /// Waits until every worker has its thread.
+    /// Waits until the thread of every worker has started.
     pub(crate) fn wait_until_started(&self) {
         self.started.wait(None::<&Worker>);
     }
 
-    /// Whether the pool's threads are in this process, and not in one that this process was forked from.
+    /// True if the pool's threads are in this process, and not in a process from which this one was forked.
     pub(crate) fn is_of_this_process(&self) -> bool {
         self.process == fork::generation()
     }
 
-    /// One reason less; without any, the workers end.
+    /// Removes a reason to keep the pool running. Without any reason, the workers end.
     pub(crate) fn drop_reason_to_run(&self) {
         if self.reasons_to_run.fetch_sub(1, Ordering::AcqRel) == 1 {
             self.end();
@@ -476,7 +484,7 @@ impl Registry {
         }
     }
 
-    /// The pool belongs to this program.
+    /// Records the program to which the pool belongs.
     pub(crate) fn enroll(&self, program: Box<dyn Membership>) {
         self.program.set(program);
     }
@@ -485,12 +493,12 @@ impl Registry {
         self.program.get().map(|program| &**program)
     }
 
-    /// What the pool's program knows of the cores that the system grants.
+    /// The cores that the system grants, as far as the pool's program knows them.
     pub(crate) fn granted(&self) -> CoreSet {
         self.program().map_or(CoreSet::EMPTY, |program| program.granted())
     }
 
-    /// The pool has a task: from the first one on it takes part in the core table.
+    /// Called when the pool has a task. The pool takes part in the core table from its first task on.
     #[inline]
     pub(crate) fn begin(&self) {
         if !self.begun.load(Ordering::Relaxed) {
@@ -505,7 +513,7 @@ impl Registry {
             && let Some(pool) = self.me()
         {
             (self.enrolment.enroll)(&pool, self.enrolment.wish);
-            // It may have ended meanwhile: `end` looks for the program after it has said so.
+            // The pool may have ended meanwhile: `end` looks for the program after it has set `ended`.
             fence(Ordering::SeqCst);
             if self.has_ended() {
                 self.leave_program();
@@ -513,24 +521,25 @@ impl Registry {
         }
     }
 
-    /// `None` once nothing holds the pool.
+    /// Returns a reference to the pool, or `None` once nothing holds the pool.
     pub(crate) fn me(&self) -> Option<Arc<Registry>> {
         self.me.upgrade()
     }
 
-    /// How many tasks no worker has begun, those from outside included.
+    /// The number of tasks that no worker has begun, including injected ones.
     pub(crate) fn queued(&self) -> usize {
         self.peers.iter().map(|peer| peer.queued()).sum::<usize>() + self.injector.len()
     }
 
-    /// Time that its workers together have had a task since it was built, in nanoseconds; adopted threads do not count.
+    /// The time that all workers together have had a task since the pool was built, in ns. Adopted threads do not
+    /// count.
     pub(crate) fn busy_ns(&self) -> u64 {
         let now = self.now();
         let counts = |id| self.activation.as_ref().is_none_or(|activation| activation.counts(id));
         self.peers.iter().filter(|peer| counts(peer.id)).map(|peer| peer.busy_ns(now)).sum()
     }
 
-    /// Whether the pool's program rests, so that no worker may begin a task.
+    /// True if the pool is closed, so that no worker may begin a task.
     pub(crate) fn is_closed(&self) -> bool {
         self.activation.as_ref().is_some_and(Activation::is_closed)
     }
@@ -546,8 +555,9 @@ impl Registry {
         }
     }
 
-    /// The panic of a detached task goes to the pool's handler. Without one, or if the handler panics too, the process
-    /// aborts with `no_handler`: a lost panic would be a wrong result that no caller sees.
+    /// Gives the panic of a detached task to the pool's panic handler. Without a handler, the process aborts with the
+    /// message `no_handler`: a lost panic would be a wrong result that no caller sees. If the handler panics too, the
+    /// process also aborts.
     #[cold]
     #[inline(never)]
     pub(crate) fn handle_panic(&self, payload: Payload, no_handler: &'static str) {
@@ -560,9 +570,10 @@ impl Registry {
         }
     }
 
-    // What thieves ask.
+    // Functions for thieves.
 
-    /// The outcome of inspecting a worker. The run status is read for busy workers only: it costs up to 0.9 µs.
+    /// Returns what a thief sees of a worker. The run status is read for busy workers only, because that takes up to
+    /// 0.9 µs.
     pub(crate) fn inspect(&self, worker: WorkerId) -> Victim {
         let peer = self.peer(worker);
         let role = if self.sleep.is_asleep(worker) {

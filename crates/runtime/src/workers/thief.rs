@@ -1,5 +1,5 @@
-//! The shell around a policy on threads: does what the dialogue of `comity_protocol` says, and tells it what came of
-//! it.
+//! The shell around a policy on threads: carries out the effects of a `comity_protocol` dialogue, and tells the
+//! dialogue their outcomes.
 
 use std::cell::OnceCell;
 use std::sync::atomic::Ordering;
@@ -20,7 +20,7 @@ use crate::workers::sleep::Work;
 use crate::workers::view::View;
 
 impl Worker {
-    /// Looks for a task until there is one, or until `awaited` holds, or there is other business of this worker's own.
+    /// Looks for a task until there is one, until `awaited` is true, or until this worker has other business.
     #[cold]
     pub(crate) fn search(&self, awaited: &dyn Fn() -> bool) -> Option<JobRef> {
         let owed = &self.registry().peer(self.id()).wakeups_owed;
@@ -28,18 +28,19 @@ impl Worker {
         self.spell(awaited, begin, |wakeups_owed| owed.store(wakeups_owed, Ordering::Relaxed))
     }
 
-    /// The pool is closed: rests, with all that is queued here, until it is open again or `awaited` holds. Then it
-    /// goes on, room or no room: it has the rest of a task, or tasks that no thief need look for.
+    /// Rests while the pool is closed, with all tasks that are queued here. Returns when the pool is open or
+    /// `awaited` is true. Then the worker continues even without room: it has the rest of a task, or tasks for which
+    /// no thief needs to look.
     #[cold]
     pub(crate) fn rest_while_closed(&self, awaited: &dyn Fn() -> bool) {
-        // As in `answer_bell`.
+        // Aborts for the same reason as in `answer_bell`.
         let abort = AbortOnDrop("a worker failed while its pool rested, which is a bug in the runtime");
         let goes_on = || !self.registry().is_closed() || awaited();
         self.spell(&goes_on, |view| Dialogue::begin_to_rest(self.id(), view), |_| {});
         std::mem::forget(abort);
     }
 
-    /// A spell without a task, from which the worker comes back busy.
+    /// Runs a spell without a task. The worker is busy again when this returns.
     fn spell(
         &self,
         awaited: &dyn Fn() -> bool,
@@ -61,7 +62,7 @@ impl Worker {
         let wakeups_owed = hold(&mut dialogue, &mut **self.own().thief.borrow_mut(), &view, id, &mut spell);
         owes(wakeups_owed);
         dialogue.finish(&view);
-        // What a task starts inherits the slice.
+        // A thread or process that a task starts would inherit the slice.
         drop(spell.slice.take());
 
         let ended = Instant::now();
@@ -75,18 +76,18 @@ impl Worker {
     }
 }
 
-/// One spell as a thief.
+/// A spell of a worker as a thief.
 struct Spell<'a> {
     worker: &'a Worker,
     awaited: &'a dyn Fn() -> bool,
     found: Option<JobRef>,
-    /// When it began, moved on by the time spent asleep.
+    /// The start of the spell, moved forward by the time spent asleep.
     began: Instant,
-    /// The slice of its thread from the first yield on, where the policy has one, and the kernel gives it.
+    /// The thread's shortened slice from the first yield on. `None` if the policy has none, or the kernel refuses it.
     slice: OnceCell<Option<Shortened>>,
 }
 
-/// Holds the dialogue of `me` to its end; returns the wake-ups that stay owed.
+/// Runs the dialogue of `me` to its end. Returns the number of wake-ups that stay owed.
 pub(crate) fn hold(
     dialogue: &mut Dialogue,
     thief: &mut dyn Thief,
@@ -137,10 +138,10 @@ impl Hands for Spell<'_> {
         woken
     }
 
-    /// This kernel has no directed yield. Under BWS the peer comes here first; if that is on a core after all, the
-    /// thief goes on.
+    /// Yields the core. A stock kernel has no directed yield: under BWS, the thief first pulls the peer to this core.
+    /// If the peer is on a core after all, the thief continues.
     fn give_way(&mut self, to: Option<WorkerId>) {
-        // Beside another program's thread a yield puts off the next wake-up by a slice.
+        // If another program's thread runs on this core, a yield delays the thief's next wake-up by a slice.
         self.slice.get_or_init(|| self.worker.registry().policy.slice().and_then(shorten));
         let goes_on = match to.zip(self.worker.registry().policy.yield_to()) {
             Some((peer, pull)) => self.accelerates(peer, Some(pull)) == Err(Refusal::Running),
@@ -179,8 +180,7 @@ impl<'a> Spell<'a> {
         &self.worker.registry().peer(self.worker.id()).counters
     }
 
-    /// Accelerates the thread of `candidate`, or, if that is not to be pulled, its virtual CPU. Counts whether it
-    /// could.
+    /// Accelerates the thread of `candidate`, or its virtual CPU if `threads` is `None`. Counts the outcome.
     fn accelerates(&mut self, candidate: WorkerId, threads: Option<Pull>) -> Result<(), Refusal> {
         let (worker, registry) = (self.worker, self.worker.registry());
         let view = View { registry, awaited: self.awaited };
@@ -205,7 +205,7 @@ impl<'a> Spell<'a> {
         self.found.is_some()
     }
 
-    /// Keeps account of a wait.
+    /// Waits, and records the wait in the counters and the trace.
     fn rest(&mut self, as_what: trace::State, wait: impl FnOnce()) {
         let (registry, id) = (self.worker.registry(), self.worker.id());
         let counters = &registry.peer(id).counters;

@@ -1,4 +1,4 @@
-//! A pool, as the protocol sees it, and as its watch does.
+//! A pool, as the protocol and the watch see it.
 
 use comity_os::CoreSet;
 use comity_policy::WorkerId;
@@ -17,7 +17,7 @@ pub(crate) struct View<'a> {
 }
 
 impl Registry {
-    /// The pool, for a caller that waits for nothing in it.
+    /// Returns a view for a caller that waits for nothing in this pool.
     #[inline]
     pub(crate) fn view(&self) -> View<'_> {
         View { registry: self, awaited: &|| false }
@@ -40,9 +40,9 @@ impl Work for View<'_> {
     fn make_way(&self) {
         if let Some(activation) = &self.registry.activation {
             activation.make_way();
-            // Not only when the sleeper is up: until the coordinator reports that the program desires cores, it owns
-            // none, and the sleeper's thread waits behind those of other programs.
-            // In a forked child the program's locks may be held by threads that are not there.
+            // The coordinator is informed now, and not only when the sleeper is awake. Until it reports that the
+            // program can use cores, the program owns none, and the sleeper's thread waits behind threads of other
+            // programs. In a forked child, threads that exist only in the parent may hold the program's locks.
             if self.registry.is_of_this_process() {
                 self.worker_is_up();
             }
@@ -51,7 +51,7 @@ impl Work for View<'_> {
 
     fn has_business(&self, worker: WorkerId) -> bool {
         let peer = self.registry.peer(worker);
-        // In a closed pool what others have brought waits as any task does.
+        // In a closed pool, broadcasts and placed tasks wait like all other tasks.
         let has_tasks = || !peer.broadcasts.is_empty() || !peer.placed.is_empty();
         (self.awaited)() || (has_tasks() && !self.registry.is_closed())
     }

@@ -19,16 +19,16 @@ use crate::workers::sleep::Sleep;
 /// stealing. It still runs its own jobs and jobs from outside of the pool: see [`Worker::job_beyond_the_bound`].
 const DEEPEST: u32 = if cfg!(test) { 2 } else { 64 };
 
-/// How long a worker rests that may steal no more, before it looks again.
+/// The time that a worker at the bound rests before it looks again.
 const NAP: Duration = Duration::from_micros(50);
 
-/// After so many naps in a row it takes what it spawned itself all the same: others may wait for that, and be no better
-/// off.
+/// The number of naps in a row after which the worker takes tasks that it spawned itself. Other workers may wait for
+/// these tasks, and be at the bound too.
 const MOST_NAPS: u32 = 20;
 
-/// After so many jobs in a row a worker takes one that would wait longest otherwise. It is a task from outside, the
-/// oldest of its own, or one that waits for a peer in the middle of something long. Prime, so that it falls in with no
-/// rhythm of a program's.
+/// The number of jobs in a row after which a worker takes a job that would wait longest otherwise. That is a task
+/// from outside, its own oldest task, or a task that waits for a peer in the middle of a long task. The number is
+/// prime, so that it matches no rhythm of a program.
 const TURN: u32 = 61;
 
 impl AsWorker for Worker {
@@ -71,12 +71,12 @@ impl Probe for Ended<'_> {
 }
 
 impl Worker {
-    /// What this worker waits with for a job in another pool.
+    /// Returns the latch with which this worker waits for a job in another pool.
     pub(crate) fn cross_latch(&self) -> CrossLatch {
         CrossLatch::new(Arc::clone(self.registry()), self.id())
     }
 
-    /// The waiter for jobs of `pool`: this thread, which is `worker`, if it is one.
+    /// Returns the waiter for jobs of `pool`: this thread. `worker` is the worker of this thread, if it has one.
     pub(crate) fn waiter(worker: Option<&Worker>, pool: &Arc<Registry>) -> Waiter {
         match worker {
             Some(worker) if Arc::ptr_eq(worker.registry(), pool) => {
@@ -87,14 +87,14 @@ impl Worker {
         }
     }
 
-    /// Makes a task available to thieves that no frame of this worker waits for by itself.
+    /// Queues a task for which no frame of this worker waits directly. Thieves may take it.
     pub(crate) fn push_spawn(&self, job: JobRef) {
         let own = self.own();
         own.spawns.push(job);
         own.registry.sleep.after_spawn(self.id(), &own.registry.view());
     }
 
-    /// After a push that the bell calls for, or that the deque must grow for: stops the bell, answers it, and looks for
+    /// Handles a push that met the bell, or that filled the deque: stops the bell, answers it, and looks for
     /// sleepers.
     #[cold]
     #[inline(never)]
@@ -102,7 +102,7 @@ impl Worker {
         // A panic from here would unwind through frames that other threads still borrow from.
         let abort = AbortOnDrop("a worker's deque failed, as said above, and other threads hold tasks of it");
         let sleep = &self.registry().sleep;
-        // SAFETY: the owner.
+        // SAFETY: this thread is the owner.
         unsafe {
             if sleep.bell_may_stop() {
                 self.peer.deque.silence();
@@ -116,27 +116,29 @@ impl Worker {
         }
     }
 
-    /// Serves the pool until the latch is set: own tasks first, then what can be stolen.
+    /// Serves the pool until the latch is set: runs its own tasks first, and then stolen tasks.
     #[cold]
     pub(crate) fn wait_until(&self, latch: &dyn Probe) {
         self.serve(latch, For::OwnTasks);
     }
 
-    /// The same for what need not come from this worker's own tasks: these are laid on the stack like any others.
+    /// Serves the pool until the latch is set. The latch need not depend on this worker's own tasks, so these are put
+    /// on the stack like any other job.
     #[cold]
     pub(crate) fn wait_for_anything(&self, latch: &dyn Probe) {
         self.serve(latch, For::Anything);
     }
 
-    /// Waits for the right half of a join, which a thief has: takes the thief's own tasks first, since they are parts
-    /// of what is waited for.
+    /// Waits for the right half of a join, which a thief has. Takes the thief's own tasks first, because they are
+    /// parts of that half.
     #[cold]
     #[inline(never)]
     pub(crate) fn wait_for_thief(&self, latch: &JoinLatch) {
         self.serve(latch, For::Thief);
     }
 
-    /// Runs jobs until the latch is set. This frame lies below each of them, so it has only what outlives a job.
+    /// Runs jobs until the latch is set. This frame is below each job on the stack, so it holds only what outlives a
+    /// job.
     #[inline(never)]
     fn serve(&self, latch: &dyn Probe, awaits: For) {
         let (activity, depth) = (&self.peer.activity, self.own().stolen_depth.get());
@@ -152,7 +154,7 @@ impl Worker {
         activity.set(before);
     }
 
-    /// The next job for a frame that waits, counted as begun; `None` once the latch is set.
+    /// Returns the next job for a frame that waits, and counts it as begun. Returns `None` once the latch is set.
     #[inline(never)]
     fn next_job(&self, latch: &dyn Probe, awaits: For, naps: &mut u32) -> Option<JobRef> {
         let (activity, done) = (&self.peer.activity, || latch.probe());
@@ -164,7 +166,7 @@ impl Worker {
                 continue;
             }
             activity.set(latch.thief().map_or(doing, Doing::WaitingFor));
-            // As in `answer_bell`.
+            // Aborts for the same reason as in `answer_bell`.
             let abort =
                 AbortOnDrop("a worker failed while it looked for work, which is a bug in the runtime or its policy");
             let in_turn = if activity.waits() == 0 { self.job_in_turn() } else { None };
@@ -194,26 +196,27 @@ impl Worker {
         None
     }
 
-    /// A job that only this worker may run. Or with `spawned` the newest that it spawned: most likely a part of what
-    /// it waits for, if that is a scope. With `any`, also one that was placed here.
+    /// Takes a job that this worker should run itself. With `spawned`, that is the newest task that it spawned: most
+    /// likely a part of the scope for which it waits. With `any`, tasks that were placed here are included. Else it
+    /// is a job that only this worker may run.
     fn job_to_run_here(&self, spawned: bool, any: bool) -> Option<JobRef> {
         let own = if any { self.own_task() } else { None };
         let own = own.or_else(|| if spawned { self.own().spawns.pop() } else { None });
         own.or_else(|| take(|| self.peer.broadcasts.steal()))
     }
 
-    /// The newest task of this worker's own that no join waits for.
+    /// Takes the newest of this worker's own tasks for which no join waits.
     fn own_task(&self) -> Option<JobRef> {
         self.own().spawns.pop().or_else(|| self.placed_task())
     }
 
-    /// Whether it has such.
+    /// True if this worker has tasks for which no join waits.
     pub(crate) fn has_own_tasks(&self) -> bool {
         !self.own().spawns.is_empty() || !self.peer.placed.is_empty()
     }
 
-    /// What others have unblocked and placed here: all of it, the newest first. A frame that waits takes one, lest it
-    /// take the others for its own.
+    /// Takes all tasks that others have unblocked and placed here, and returns the newest. A frame that waits takes
+    /// one task only. Otherwise it would take the others for its own tasks.
     fn placed_task(&self) -> Option<JobRef> {
         if self.peer.activity.waits() > 0 {
             return self.rob_placed(self.id());
@@ -227,7 +230,7 @@ impl Worker {
             carried = true;
         }
         if carried {
-            // A sleeper that looked while they were on their way has not seen them.
+            // A sleeper that looked while the tasks were being moved has not seen them.
             own.registry.sleep.after_spawn(self.id(), &own.registry.view());
         }
         Some(newest.job())
@@ -245,15 +248,15 @@ impl Worker {
             put_back = true;
         }
         if put_back {
-            // A thread that looked meanwhile, the victim first, has not seen them. And this worker may be a thief,
-            // which a sleeper does not rely on where `membarrier` is refused.
+            // A thread that looked meanwhile, for example the victim, has not seen these tasks. This worker may be a
+            // thief, on which a sleeper does not rely if `membarrier` is refused.
             fence(Ordering::SeqCst);
             registry.sleep.after_placing(victim, Some(self.id()), &registry.view());
         }
         Some(oldest.job())
     }
 
-    /// Once every [`TURN`] jobs, one that would wait longest if this worker never ran out of tasks.
+    /// Returns, once every [`TURN`] jobs, a job that would wait longest if this worker never ran out of tasks.
     fn job_in_turn(&self) -> Option<JobRef> {
         let turn = &self.own().turn;
         if !turn.needed.get() {
@@ -276,8 +279,9 @@ impl Worker {
         }
     }
 
-    /// A task that others have placed at a peer that has begun none since this worker's last look at it. So the escape
-    /// from a worker that is busy for long costs no clock: long is what takes longer than some hundred tasks here.
+    /// Takes a task that was placed or spawned at a peer, if the peer has begun no job since this worker's last look
+    /// at it. This rescues tasks from a worker that is busy for long, without a clock: long means longer than some
+    /// hundred tasks here.
     fn job_of_a_busy_peer(&self) -> Option<JobRef> {
         let registry = self.registry();
         let looked_at = &self.own().turn.looked_at;
@@ -292,35 +296,39 @@ impl Worker {
         job
     }
 
-    /// A job that this frame does not need to have run here.
+    /// Takes a job that this frame does not need to have run on this worker.
     fn job_to_lay_on_top(&self, latch: &dyn Probe) -> Option<JobRef> {
         let back = self.steal_back(latch);
         if back.is_some() || latch.probe() {
             return back;
         }
         let own = self.own_task();
-        // SAFETY: the owner. In a join that waits for a thief the deque is empty: what is older was stolen before. But
-        // a scope or an `install` may wait inside of a join's left half.
+        // SAFETY: this thread is the owner. In a join that waits for a thief, the deque is empty: older tasks were
+        // stolen before. But a scope or an `install` may wait inside of a join's left half.
         let own = own.or_else(|| unsafe { self.peer.deque.take_oldest() }.map(JobRef::of));
         own.or_else(|| self.search(&|| latch.probe()))
     }
 
-    /// What is left to a worker that may lay no more on its stack: that on which another worker's progress, or its
-    /// own, may depend while no other worker comes to it. First, what came from outside of the pool. Second, the right
-    /// halves in its own deque: what this frame awaits may wait for such a half, and all other workers may be at the
-    /// bound too. If the frame waits for the thief of a join's right half, the deque is empty. Every other job for
-    /// which this frame may wait has begun on another worker, or lies in the deque of a worker that will run it.
+    /// Takes a job at the bound, where this worker puts no more jobs on its stack without need. The progress of
+    /// another worker, or of this one, may depend on these jobs, and no other worker may take them:
+    ///
+    /// - Right halves in its own deque: what this frame awaits may wait for such a half, and all other workers may be
+    ///   at the bound too. The deque is empty if the frame waits for the thief of a join's right half.
+    /// - Jobs from outside of the pool.
+    ///
+    /// Every other job for which this frame may wait has begun on another worker, or is in the deque of a worker that
+    /// will run it.
     ///
     /// A half that runs here may push halves, which run on top of it in turn. So the stack grows with the number of
     /// tasks that wait at the same time, and `serve` keeps the frames small.
     fn job_beyond_the_bound(&self, awaits: For) -> Option<JobRef> {
-        // SAFETY: the owner.
+        // SAFETY: this thread is the owner.
         let own = if awaits == For::Thief { None } else { unsafe { self.peer.deque.take_oldest() }.map(JobRef::of) };
         own.or_else(|| take(|| self.registry().injector.steal()))
     }
 
-    /// Takes a task of the thief that runs what this worker waits for: a part of it. A thief that is not in the middle
-    /// of something long answers before this gives up. How often it is tried the policy says.
+    /// Takes a task from the thief that runs what this worker waits for: the task is a part of it. A thief that is
+    /// not in the middle of a long task answers before this gives up. The policy sets the number of tries.
     fn steal_back(&self, latch: &dyn Probe) -> Option<JobRef> {
         for _ in 0..Row::of(&self.registry().policy).steal_backs {
             let thief = latch.thief().filter(|thief| *thief != self.id())?;
@@ -333,7 +341,7 @@ impl Worker {
         None
     }
 
-    /// Whether there is a task here that no worker has begun.
+    /// True if this worker has a task that no worker has begun.
     pub(crate) fn has_pending_tasks(&self) -> bool {
         self.peer.has_task()
     }
@@ -350,44 +358,44 @@ impl Worker {
         self.run_one(self.any_job())
     }
 
-    /// A task that is queued here: what this worker spawned, then its part of a broadcast, then the right half of the
-    /// outermost join that still has it. `None` while the pool is closed.
+    /// Takes a task that is queued here: a task that this worker spawned, else its part of a broadcast, else the
+    /// right half of the outermost join that still has it. Returns `None` while the pool is closed.
     #[inline(never)]
     fn local_job(&self) -> Option<JobRef> {
         if self.registry().is_closed() {
             return None;
         }
-        // SAFETY: the owner.
+        // SAFETY: this thread is the owner.
         self.job_to_run_here(true, true).or_else(|| unsafe { self.peer.deque.take_oldest() }.map(JobRef::of))
     }
 
-    /// A task that is queued anywhere in the pool. `None` while the pool is closed.
+    /// Takes a task that is queued anywhere in the pool. Returns `None` while the pool is closed.
     #[inline(never)]
     fn any_job(&self) -> Option<JobRef> {
         if self.registry().is_closed() {
             return None;
         }
         let peers = &self.registry().peers;
-        // Those after this one first, so that not all begin with worker 0.
+        // The search begins with the worker after this one, so that not all workers begin with worker 0.
         let (before, after) = peers.split_at(self.index());
         let rob = || after[1..].iter().chain(before).find_map(|peer| self.rob(peer.id));
         self.local_job().or_else(rob).or_else(|| take(|| self.registry().injector.steal()))
     }
 
-    /// Runs a job that was taken from a queue, on top of the frame that yields. Inlined, so that this is one frame.
+    /// Runs a job that was taken from a queue, on top of the frame that yields. Inlined, so that both are one frame.
     #[inline(always)]
     fn run_one(&self, job: Option<JobRef>) -> Yield {
         let Some(job) = job else { return Yield::Idle };
         self.begins(true);
-        // SAFETY: the job was taken from a queue, which hands each out once. It is alive: a frame that has queued a
-        // job on its stack waits for the job's latch.
+        // SAFETY: the job was taken from a queue, which gives out each job once. The job is alive: a frame that has
+        // queued a job on its stack waits for the job's latch.
         unsafe { job.execute(self) }
         self.own().stolen_depth.update(|depth| depth - 1);
         Yield::Executed
     }
 
-    /// Counts a job that was taken from a queue. `deepens`: the job lies on this worker's stack without need, and the
-    /// caller takes one from `stolen_depth` after the job.
+    /// Counts a job that was taken from a queue. `deepens`: the job is on this worker's stack without need, and the
+    /// caller decreases `stolen_depth` after the job.
     fn begins(&self, deepens: bool) {
         self.peer.jobs.add(1);
         let depth = &self.own().stolen_depth;
@@ -399,7 +407,7 @@ impl Worker {
         let (registry, counters) = (self.registry(), &self.peer.counters);
         counters.steal_attempts.add(1);
         let own = self.own();
-        // In a frame that waits, its own tasks come first: what a batch brings would be taken for such.
+        // A frame that waits runs its own tasks first, and would take a batch for its own tasks.
         let batch = if self.peer.activity.waits() == 0 { Row::of(&registry.policy).batch } else { 1 };
         let peer = registry.peer(victim);
         let stolen = peer.rob_shared(&own.spawns, batch.into()).or_else(|| self.rob_placed(victim));
@@ -409,16 +417,16 @@ impl Worker {
             recorder.took(self.id(), Taking::Steal, victim);
         }
         if batch > 1 && stolen.is_some() && !own.spawns.is_empty() {
-            // A sleeper that looked while the batch was on its way has not seen it. A full fence, since this thief
-            // does not count as busy: where `membarrier` is refused, that sleeper would not look again.
+            // A sleeper that looked while the batch was being moved has not seen it. The fence is a full one, because
+            // this thief does not count as busy: where `membarrier` is refused, that sleeper would not look again.
             fence(Ordering::SeqCst);
             registry.sleep.after_spawn(self.id(), &registry.view());
         }
         stolen
     }
 
-    /// Takes over the queue of a worker that has no core; of which a frame that waits takes one task, lest it take the
-    /// others for its own.
+    /// Takes over the queue of a worker that has no core. A frame that waits takes one task only. Otherwise it would
+    /// take the others for its own tasks.
     pub(crate) fn mug(&self, victim: WorkerId) -> Option<JobRef> {
         if self.peer.activity.waits() > 0 {
             return self.rob(victim);
@@ -431,7 +439,7 @@ impl Worker {
             recorder.took(self.id(), Taking::Mug, victim);
         }
         if !own.spawns.is_empty() {
-            // As after a batch.
+            // A fence for the same reason as after a batch in `rob`.
             fence(Ordering::SeqCst);
             registry.sleep.after_spawn(self.id(), &registry.view());
         }
@@ -443,7 +451,7 @@ impl Worker {
         let now = Instant::now();
         self.own().busy_since.set(now);
         self.peer.busy_since.store(self.registry().nanos_at(now), Ordering::Relaxed);
-        // Not a wait of any task's.
+        // The main loop is not a task that waits.
         self.peer.activity.count_wait(-1);
         self.serve(&Ended(self), For::Work);
         let nothing_is_queued = !self.has_own_tasks() && self.peer.deque.is_empty();
@@ -460,18 +468,18 @@ impl std::fmt::Debug for Worker {
     }
 }
 
-/// What a worker that [yields](crate::yield_now()) found.
+/// The outcome of a [yield](crate::yield_now()).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Yield {
-    /// A task, and it has run.
+    /// The worker found a task and has run it.
     Executed,
-    /// Nothing.
+    /// The worker found no task.
     Idle,
 }
 
 #[cfg(all(test, not(loom)))]
 mod tests {
-    /// With `DEEPEST` as small as it is in this build, workers run into it all the time.
+    /// Runs workers at the bound all the time, because `DEEPEST` is small in this build.
     #[test]
     fn workers_that_may_steal_no_deeper_still_finish() {
         fn fib(n: u32) -> u64 {

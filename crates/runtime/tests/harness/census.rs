@@ -1,9 +1,9 @@
-//! Values that are counted when they are dropped, and panics that carry one.
+//! Values whose drops are counted, and panics that carry such a value.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, panic_any};
 use std::sync::{Arc, Mutex, Once};
 
-/// Makes items and counts the drops of each.
+/// A maker of items, which counts the drops of each item.
 #[derive(Clone, Default)]
 pub struct Census(Arc<Mutex<Vec<u32>>>);
 
@@ -20,7 +20,7 @@ impl Census {
         Item { census: self.clone(), index: drops.len() - 1 }
     }
 
-    /// Every item was dropped, and none twice.
+    /// Panics unless every item was dropped exactly once.
     pub fn assert_each_dropped_once(&self) {
         let drops = self.0.lock().unwrap();
         assert!(!drops.is_empty(), "nothing was counted");
@@ -40,18 +40,18 @@ pub struct Planned {
     _item: Item,
 }
 
-/// Panics with a payload that [`caught`] knows, and that is counted.
+/// Panics with a payload that [`caught`] recognizes, and whose drop is counted.
 pub fn panic_as_planned(name: usize, census: &Census) -> ! {
     panic_any(Planned { name, _item: census.item() })
 }
 
-/// The name of the planned panic that `f` ends with.
+/// Returns the name of the planned panic with which `f` ends.
 pub fn caught<R>(f: impl FnOnce() -> R) -> usize {
     let Err(payload) = catch_unwind(AssertUnwindSafe(f)) else { panic!("it should have panicked") };
     payload.downcast::<Planned>().expect("the payload arrives as it was thrown").name
 }
 
-/// Planned panics print nothing: a failure is not to be looked for among hundreds of them.
+/// Makes planned panics print nothing, so that a real failure is not hidden among hundreds of them.
 pub fn silence_planned_panics() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {

@@ -1,6 +1,7 @@
-//! Tests in a process of their own: what ends the process, what reads its environment, and what is there once.
+//! Child processes for tests: for tests that end the process, read its environment, or use what a process has only
+//! once.
 //!
-//! A test file that uses this has an ignored test `child`, which plays the role that its environment names.
+//! A test file that uses this has an ignored test `child`, which plays the role that the environment names.
 
 use std::io::Read as _;
 use std::process::{Command, Output};
@@ -8,12 +9,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 const ROLE: &str = "COMITY_TEST_ROLE";
 
-/// The role that this process is to play, if it is such a child.
+/// The role that this process plays, if it is such a child.
 pub fn role() -> Option<String> {
     std::env::var(ROLE).ok()
 }
 
-/// This test program again, as a child that plays `role`, without any choice of Comity's from outside.
+/// Returns a command that runs this test program as a child that plays `role`, without any of Comity's variables.
 pub fn command(role: &str) -> Command {
     let mut command = Command::new(std::env::current_exe().expect("a test knows its program"));
     command.args(["child", "--exact", "--ignored", "--nocapture"]);
@@ -32,7 +33,7 @@ pub fn command(role: &str) -> Command {
     command
 }
 
-/// In a child: becomes true when the test closes this process's standard input, or ends.
+/// Called in a child. Becomes true when the test closes this process's standard input, or ends.
 #[allow(dead_code, reason = "not every child lasts until it is told")]
 pub fn end() -> &'static AtomicBool {
     static END: AtomicBool = AtomicBool::new(false);
@@ -49,7 +50,7 @@ pub fn run(mut command: Command) -> Output {
     command.output().expect("a test can run itself")
 }
 
-/// What a child printed to standard error.
+/// Returns what a child printed to standard error.
 #[allow(dead_code, reason = "not every test program asks")]
 pub fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()

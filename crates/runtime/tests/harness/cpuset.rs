@@ -5,18 +5,18 @@ use std::path::{Path, PathBuf};
 
 use comity_os::CoreSet;
 
-/// A cpuset of this program's own, removed with the value.
+/// A cpuset for this program alone. It is removed when this value is dropped.
 pub struct Cpuset {
     folder: PathBuf,
-    /// Where the program was before.
+    /// The cpuset in which the program was before.
     home: PathBuf,
 }
 
 impl Cpuset {
-    /// `None` where the system lets no test make one.
+    /// Creates a cpuset and moves this program into it. Returns `None` if the system lets no test create one.
     pub fn new(cores: CoreSet) -> Option<Cpuset> {
         let place = fs::read_to_string("/proc/self/cpuset").ok()?;
-        // Version 1, or 2.
+        // The paths of version 1 and version 2 of control groups.
         let homes = ["/sys/fs/cgroup/cpuset", "/sys/fs/cgroup"]
             .map(|root| Path::new(root).join(place.trim().trim_start_matches('/')));
         let home = homes.into_iter().find(|home| home.join("cpuset.cpus").exists())?;

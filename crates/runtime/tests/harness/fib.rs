@@ -1,6 +1,6 @@
-//! A computation of joins alone: what tests compute with that need only have workers busy.
+//! A computation of joins alone, for tests that only need busy workers.
 
-/// The nth Fibonacci number, by a join for each pair of smaller ones.
+/// Returns the nth Fibonacci number, with a join for each pair of smaller ones.
 pub fn fib(n: u32) -> u64 {
     if n < 2 {
         return n.into();

@@ -1,8 +1,9 @@
-//! Kernels that refuse a system call, as those of some containers do.
+//! Filters that refuse a system call, like the kernels of some containers.
 
 use seccompiler::{BpfProgram, SeccompAction, SeccompFilter};
 
-/// What has the calls of a thread, and of all that it starts, come back with this error; 0: as if they were done.
+/// Returns a filter that makes `call` fail with `error`, for a thread and for all that it starts. If `error` is 0,
+/// the call seems to succeed without an effect.
 pub fn refusing(call: libc::c_long, error: libc::c_int) -> BpfProgram {
     let refuse = SeccompAction::Errno(error as u32);
     let architecture = std::env::consts::ARCH.try_into().expect("a known architecture");

@@ -3,15 +3,15 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
-/// Forks, and returns whether `body` returned true in the child. No thread of this process's own may start or end
-/// meanwhile, for the standard library's lock on that: only those of pools wait.
+/// Forks, and returns true if `body` returned true in the child. No thread of this process may start or end
+/// meanwhile, because of a lock of the standard library. Only threads of pools wait for the fork.
 ///
 /// # Panics
-/// If this process cannot fork, or the child takes longer than a minute.
+/// If this process cannot fork, or the child takes longer than two minutes.
 #[allow(dead_code, reason = "not every test program waits for the child")]
 pub fn in_a_fork(body: impl FnOnce() -> bool) -> bool {
-    // SAFETY: the child runs `body` and ends without returning into the parent's frames. Other threads of this process
-    // hold no lock that `body` needs: that is what is tested.
+    // SAFETY: the child runs `body` and ends without returning into the parent's frames. Other threads of this
+    // process hold no lock that `body` needs: that is what is tested.
     match unsafe { libc::fork() } {
         -1 => panic!("this process cannot fork"),
         0 => {
@@ -39,7 +39,7 @@ pub fn in_a_fork(body: impl FnOnce() -> bool) -> bool {
 /// Forks a child that runs `body` and ends, and does not wait for it. Returns its number.
 #[allow(dead_code, reason = "not every test program leaves a child behind")]
 pub fn leave_a_fork(body: impl FnOnce()) -> u32 {
-    // SAFETY: as above.
+    // SAFETY: as in `in_a_fork`.
     match unsafe { libc::fork() } {
         -1 => panic!("this process cannot fork"),
         0 => {
@@ -62,21 +62,21 @@ pub fn kill(child: u32) {
     assert_eq!(waited_for, child as i32);
 }
 
-/// The process goes on after its parent has ended, and only the calling thread is there.
+/// Makes this process continue after its parent has ended. Only the calling thread is left.
 #[allow(dead_code, reason = "not every test program becomes a daemon")]
 pub fn become_a_daemon() {
-    // SAFETY: the folder and the streams stay as they are. The other threads are gone, as after any fork.
+    // SAFETY: the folder and the streams stay the same. The other threads are gone, as after any fork.
     assert_eq!(unsafe { libc::daemon(1, 1) }, 0, "this process cannot become a daemon");
 }
 
-/// The standard library forks for this command, where it would else take `posix_spawn`.
+/// Makes the standard library fork for this command, where it would otherwise call `posix_spawn`.
 #[allow(dead_code, reason = "not every test program asks for it")]
 pub fn with_a_fork(command: &mut std::process::Command) -> &mut std::process::Command {
     // SAFETY: nothing is done between the fork and the `exec`.
     unsafe { std::os::unix::process::CommandExt::pre_exec(command, || Ok(())) }
 }
 
-/// Ends the process without a farewell: nothing is dropped.
+/// Ends the process at once: nothing is dropped.
 #[allow(dead_code, reason = "not every test program ends so")]
 pub fn end_at_once() -> ! {
     // SAFETY: ends the process.

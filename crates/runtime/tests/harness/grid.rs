@@ -1,4 +1,4 @@
-//! Every policy of the catalog, with several numbers of workers.
+//! Tests under every policy of the catalog, with several numbers of workers.
 
 use comity::{Policy, ThreadPool, ThreadPoolBuilder};
 use comity_policy::Sharing;
@@ -10,13 +10,13 @@ pub fn under_every_policy(test: &'static str, workers: &[usize], check: impl Fn(
     under_policies(test, workers, |_| true, check);
 }
 
-/// Whether all workers of a program that is alone may be awake at a time, however many cores there are.
+/// True if all workers of a program that is alone may be awake at the same time, for any number of cores.
 #[allow(dead_code, reason = "not every test program asks")]
 pub fn wakes_all_workers(policy: &Policy) -> bool {
     Sharing::of(policy).is_none_or(|(sharing, _)| sharing.plain_alone)
 }
 
-/// [`under_every_policy`] that is `wanted`.
+/// Calls `check` like [`under_every_policy`], but only under policies that are `wanted`.
 pub fn under_policies(
     test: &'static str,
     workers: &[usize],
@@ -32,7 +32,7 @@ pub fn under_policies(
     }
 }
 
-/// [`under_every_policy`], with a pool that is as the builder makes it by default. Its threads have ended at the end.
+/// Calls `check` like [`under_every_policy`], with a default pool. The pool's threads have ended when this returns.
 #[allow(dead_code, reason = "not every test program asks")]
 pub fn on_every_pool(test: &'static str, workers: &[usize], check: impl Fn(&ThreadPool)) {
     under_every_policy(test, workers, |policy, workers| {

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use comity_os::affinity;
 use comity_os::cpu_clock::ThreadId;
 
-/// Two threads for each core that never rest, so that workers are preempted. They are bound to their cores, or the
-/// kernel would move them out of the way.
+/// Runs `work` while two threads on each core never rest, so that workers are preempted. The threads are bound to
+/// their cores, because the kernel would move them out of the way otherwise.
 pub fn beside_hogs<R>(work: impl FnOnce() -> R) -> R {
     struct End<'a>(&'a AtomicBool);
     impl Drop for End<'_> {

@@ -1,10 +1,10 @@
-//! A member of a core table that has no process of its own, and desires nothing.
+//! A member of a core table that has no separate process, and requests no core.
 
 use std::time::Duration;
 
 use comity_table::{CoreSet, Location, Member, Profile};
 
-/// Joins the table, which is made if there is none.
+/// Joins the table, which is created if it does not exist.
 pub fn join(location: &Location) -> Member {
     let profile = Profile {
         program: 1,

@@ -1,4 +1,4 @@
-//! Another program in the core table, which computes nothing.
+//! A neighbour: another program in the core table, which computes nothing.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -9,14 +9,14 @@ use comity_os::cpu_clock::ThreadId;
 use comity_protocol::table;
 use comity_table::{Location, Member, Profile, Seat as _};
 
-/// A program in the table that desires cores until the value is dropped.
+/// A program in the table that requests cores until the value is dropped.
 pub struct Neighbour {
     desire: Arc<AtomicU32>,
     ends: Arc<AtomicBool>,
 }
 
 impl Neighbour {
-    /// Joins the table that the environment names. It desires all cores.
+    /// Joins the table that the environment names, and requests all cores.
     pub fn start() -> Neighbour {
         let cores = affinity::of(ThreadId::current());
         let profile = Profile {
@@ -37,7 +37,7 @@ impl Neighbour {
                 while !ends.load(Ordering::Relaxed) {
                     let desire = desire.load(Ordering::Relaxed);
                     member.round(desire, 1);
-                    // What it owns it takes, and when it wants less it gives it away.
+                    // The neighbour claims the cores that it owns. When it requests less, it releases cores.
                     let changes_one = || {
                         let view = member.view()?;
                         match desire {
@@ -53,7 +53,7 @@ impl Neighbour {
         Neighbour { desire, ends }
     }
 
-    /// How many cores it desires from its next round on.
+    /// Sets the number of cores that the neighbour requests from its next round on.
     #[allow(dead_code, reason = "not every test program changes it")]
     pub fn desire(&self, cores: u32) {
         self.desire.store(cores, Ordering::Relaxed);

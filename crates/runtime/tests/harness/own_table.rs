@@ -1,10 +1,10 @@
-//! A test in a process with a core table of its own.
+//! Tests in a separate process with a separate core table.
 
 use std::process::Command;
 
-/// Runs `test` of this program again, in a process that has a core table of its own, where it does `check`. In the table
-/// of other tests a pool may have one core, and so one worker that is awake, for as long as they run. Where the
-/// environment names a table, `check` runs here.
+/// Runs `test` of this program again, in a process with a separate core table, where it runs `check`. In the table of
+/// other tests, a pool may have one core, and so one awake worker, for as long as they run. If the environment names
+/// a table, `check` runs in this process.
 ///
 /// # Panics
 /// If the process fails.

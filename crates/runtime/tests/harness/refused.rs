@@ -1,4 +1,4 @@
-//! The tests of a program once more, in a process with a kernel that refuses `membarrier`, as in some containers.
+//! The tests of a program in a process whose kernel refuses `membarrier`, as in some containers.
 
 #[path = "filter.rs"]
 mod filter;
@@ -7,15 +7,15 @@ use std::process::Command;
 
 const REFUSED: &str = "COMITY_TEST_MEMBARRIER_IS_REFUSED";
 
-/// Runs all tests of this program in such a process. There, sees that it is one.
+/// Runs all tests of this program in such a process. In that process, checks that `membarrier` is refused.
 pub fn again_without_membarrier() {
     if std::env::var_os(REFUSED).is_some() {
         assert!(!comity_os::barrier::is_available(), "the filter lets membarrier pass");
         return;
     }
     let filter = filter::refusing(libc::SYS_membarrier, libc::ENOSYS);
-    // A process inherits the filter of the thread that starts it.
-    // And a table of its own, for this process's pools use cores too.
+    // A process inherits the filter of the thread that starts it. It gets a separate table, because this process's
+    // pools use cores too.
     let table = std::env::temp_dir().join(format!("comity-refused-{}", std::process::id()));
     let again = std::thread::spawn(move || {
         seccompiler::apply_filter(&filter).expect("a thread may filter its own system calls");

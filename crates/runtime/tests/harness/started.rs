@@ -1,4 +1,4 @@
-//! What tasks start: threads and processes that stay until they have the program's own mask.
+//! Threads and processes that tasks start. They stay until they have the program's own mask.
 
 use std::collections::BTreeMap;
 use std::process::{Child, Command, Stdio};
@@ -12,15 +12,15 @@ use comity_os::{CoreSet, affinity, census};
 
 use crate::forked;
 
-/// How long anything may have another mask: it tells one that stays so for ever from a slow machine.
+/// The maximum time for which a mask may differ: it tells a mask that stays for ever from a slow machine.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Something that was started, and stays until it is told to end.
+/// A thread, process or pool that was started. It stays until it is told to end.
 pub struct Started {
     kind: &'static str,
     began: Instant,
     was_narrow: bool,
-    /// Its threads; none as long as not all of them are there.
+    /// Returns its threads, or no thread until all of them are there.
     threads: Box<dyn Fn() -> Vec<ThreadId> + Send>,
     end: Box<dyn FnOnce() + Send>,
 }
@@ -56,29 +56,30 @@ impl Started {
         Started::new("a pool", began, move || threads.clone(), move || drop(pool))
     }
 
-    /// Without an `exec`.
+    /// Starts a forked process, without an `exec`.
     pub fn fork() -> Started {
         let began = Instant::now();
         let child = forked::leave_a_fork(|| thread::sleep(5 * LIMIT));
         Started::new("a fork", began, move || vec![ThreadId::from_raw(child as i32)], move || forked::kill(child))
     }
 
-    /// As the standard library starts it: by `posix_spawn`.
+    /// Starts a process by `posix_spawn`, like the standard library.
     pub fn spawn() -> Started {
         Started::process("posix_spawn", 1, &mut Command::new("cat"))
     }
 
-    /// By `fork` and `exec`.
+    /// Starts a process by `fork` and `exec`.
     pub fn exec() -> Started {
         Started::process("fork and exec", 1, forked::with_a_fork(&mut Command::new("cat")))
     }
 
-    /// A child with children.
+    /// Starts a child with children.
     pub fn tree() -> Started {
         Started::process("a child with children", 3, Command::new("sh").args(["-c", "cat | cat; :"]))
     }
 
-    /// A command that waits for its standard input. `processes`: how many there are of it and below it.
+    /// Starts a command that waits for its standard input. `processes`: the number of its processes, including
+    /// children.
     fn process(kind: &'static str, processes: usize, command: &mut Command) -> Started {
         let began = Instant::now();
         let mut child: Child = command.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
@@ -89,7 +90,7 @@ impl Started {
             let all = all.into_iter().map(|process| ThreadId::from_raw(process as i32));
             Some(all.collect()).filter(|all: &Vec<_>| all.len() == processes).unwrap_or_default()
         };
-        // A forked child has the other end of its input too, so the end of that comes later.
+        // A forked child also has the other end of its input, so that input is closed later.
         let end = move || {
             child.kill().unwrap();
             child.wait().unwrap();
@@ -97,7 +98,7 @@ impl Started {
         Started::new(kind, began, threads, end)
     }
 
-    /// Whether all of its threads have that mask.
+    /// True if all of its threads have that mask.
     fn has(&mut self, mask: CoreSet) -> bool {
         let found: Vec<CoreSet> = (self.threads)().into_iter().map(affinity::of).collect();
         self.was_narrow |= found.iter().any(|found| *found != mask);
@@ -110,17 +111,17 @@ impl Started {
     }
 }
 
-/// What was started of one kind.
+/// The counts of one kind.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Tally {
     pub started: u32,
-    /// Those that were met with another mask.
+    /// The number that were found with another mask.
     pub narrow: u32,
-    /// From before the start to the look at which all had the program's mask.
+    /// The longest time from before the start to the look at which all had the program's mask.
     pub longest: Duration,
 }
 
-/// Looks after what was started, and ends it once it has the program's mask.
+/// A watch over what was started. It ends each of them once it has the program's mask.
 pub struct Watch {
     starts: Sender<Started>,
     thread: JoinHandle<BTreeMap<&'static str, Tally>>,
@@ -136,7 +137,7 @@ impl Watch {
         self.starts.send(started).unwrap();
     }
 
-    /// Waits until all have ended.
+    /// Waits until all of them have ended.
     pub fn finish(self) -> BTreeMap<&'static str, Tally> {
         drop(self.starts);
         self.thread.join().unwrap()

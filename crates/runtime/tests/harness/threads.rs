@@ -2,12 +2,14 @@
 
 use std::collections::BTreeSet;
 
-/// How often the folder is read. A reading that meets a thread's end may stop short there and miss others.
+/// The number of times that the folder is read. A reading may stop short where a thread ends, and miss other threads.
 const READINGS: usize = 5;
 
-/// The ids of this process' threads with names that begin with `prefix` (at most 15 bytes are kept of a name).
+/// Returns the ids of this process' threads whose names begin with `prefix` (the kernel keeps at most 15 bytes of a
+/// name).
 ///
-/// A thread names itself when it begins to run: before a pool's first broadcast some may have no name yet.
+/// A thread names itself when it begins to run. So before a pool's first broadcast, some threads may have no name
+/// yet.
 pub fn named(prefix: &str) -> BTreeSet<u32> {
     let ids: BTreeSet<u32> = (0..READINGS).flat_map(|_| all()).collect();
     // A thread that has ended meanwhile has no name.

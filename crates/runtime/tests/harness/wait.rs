@@ -1,11 +1,11 @@
-//! Waiting for what another thread does without telling, with a bound.
+//! Waits, with a time limit, for an effect of another thread that sends no notification.
 
 use std::time::{Duration, Instant};
 
-/// Waits until `condition` holds.
+/// Waits until `condition` is true.
 ///
 /// # Panics
-/// With `sentence`, if it does not within two minutes: that tells a hang from a slow machine.
+/// With `sentence`, if `condition` is not true within two minutes: that tells a hang from a slow machine.
 pub fn wait_until(sentence: &str, mut condition: impl FnMut() -> bool) {
     let deadline = Instant::now() + Duration::from_secs(120);
     while !condition() {

@@ -1,14 +1,14 @@
-//! Turns a hang into a failure.
+//! A watchdog, which turns a hang into a failure.
 
 use std::io::Write;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread;
 use std::time::Duration;
 
-/// How long one step of a test may take. Generous: it tells a hang from a slow machine.
+/// The maximum time for one step of a test. It is long, because it must tell a hang from a slow machine.
 const LIMIT: Duration = Duration::from_secs(120);
 
-/// Aborts the process when no step was announced for [`LIMIT`]. Dropping it calls it off.
+/// Aborts the process when no step was announced for [`LIMIT`]. Dropping the watchdog stops it.
 pub struct Watchdog {
     test: &'static str,
     steps: Sender<String>,
@@ -25,7 +25,7 @@ impl Watchdog {
                     Err(RecvTimeoutError::Disconnected) => return,
                     Err(RecvTimeoutError::Timeout) => {
                         let sentence = format!("{test} hangs: no progress for {LIMIT:?} since {step}; aborting\n");
-                        // Not `eprintln!`: what a test prints is kept from the terminal, and lost by an abort.
+                        // Not `eprintln!`: the test harness captures what a test prints, and an abort loses it.
                         std::io::stderr().write_all(sentence.as_bytes()).expect("stderr takes a sentence");
                         std::process::abort();
                     }
@@ -35,7 +35,7 @@ impl Watchdog {
         Watchdog { test, steps }
     }
 
-    /// Announces the next step. A test that fails prints them all: the last one is where.
+    /// Announces the next step. A test that fails prints all steps: it failed in the last one.
     pub fn step(&self, step: impl Into<String>) {
         let step = step.into();
         println!("{}: {step}", self.test);

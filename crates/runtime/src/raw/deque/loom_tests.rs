@@ -1,8 +1,8 @@
-//! The split deque under loom: every interleaving and every weak-memory outcome of an owner and one or two thieves. Run
-//! with `RUSTFLAGS="--cfg loom" cargo test -p comity --lib loom_`.
+//! The split deque under loom: every interleaving and every weak-memory outcome of an owner and one or two thieves.
+//! Run with `RUSTFLAGS="--cfg loom" cargo test -p comity --lib loom_`.
 //!
-//! A task is a cell that its pusher writes and its taker takes. So loom reports a task that is taken twice, or taken
-//! without what was written before it was pushed.
+//! A task is a cell that its pusher and its taker write. So loom reports a task that is taken twice, or a taker that
+//! does not see what was written before the push.
 
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;
@@ -35,7 +35,7 @@ impl Model {
         Arc::new(Model { deque: Deque::new(raids), tasks })
     }
 
-    /// A push as `Worker::fork` does it.
+    /// Pushes like `Worker::fork`.
     fn push(&self, nth: usize) -> usize {
         // SAFETY: loom checks; the owner alone calls this.
         unsafe {
@@ -49,7 +49,7 @@ impl Model {
         }
     }
 
-    /// A pop by the frame that pushed the task. Whether it came back.
+    /// Pops a task in the frame that pushed it. True if it came back.
     fn pop(&self, nth: usize, index: usize) -> bool {
         // SAFETY: loom checks; the owner alone calls this.
         let back = unsafe { self.deque.pop(index) } == Popped::Back;
@@ -88,7 +88,7 @@ impl Model {
     }
 }
 
-/// Runs `thief` beside an owner that pushes `tasks` tasks and pops them again, twice; each must be taken once.
+/// Runs `thief` while an owner pushes `tasks` tasks and pops them again, twice. Each task must be taken once.
 fn beside_an_owner(tasks: usize, raids: bool, most_preemptions: usize, thief: fn(&Model) -> usize) {
     explore(most_preemptions, move || {
         let model = Model::new(2 * tasks, raids);
@@ -164,7 +164,7 @@ fn loom_two_raiders_take_each_task_once() {
 
 #[test]
 fn loom_a_raid_finds_what_an_owner_does_not_share() {
-    // The owner pushes and never comes by again: the raid must get the task, whatever came before.
+    // The owner pushes and then does not touch the deque again: the raid must get the task, whatever happened before.
     explore(4, || {
         let model = Model::new(2, true);
         let thief = beside(&model, Model::raid);
@@ -185,7 +185,7 @@ fn loom_an_owner_takes_its_oldest_beside_a_thief() {
         let model = Model::new(2, true);
         let thief = beside(&model, Model::raid);
         let indices = [model.push(0), model.push(1)];
-        // SAFETY: the owner.
+        // SAFETY: this thread is the owner.
         let oldest = unsafe { model.deque.take_oldest() };
         let taken = oldest.into_iter().map(|task| model.take(task)).count();
         let back = usize::from(model.pop(1, indices[1])) + usize::from(model.pop(0, indices[0]));
@@ -195,7 +195,7 @@ fn loom_an_owner_takes_its_oldest_beside_a_thief() {
 
 #[test]
 fn loom_a_push_hears_the_bell_or_is_seen() {
-    // What a would-be sleeper relies on: it rings, and looks after a barrier.
+    // A thread that is about to sleep relies on this: it rings, and looks for tasks after a barrier.
     explore(4, || {
         let model = Model::new(1, true);
         let sleeper = beside(&model, |model| {
@@ -217,7 +217,7 @@ fn loom_a_thief_that_finds_the_bell_ringing_is_heard_too() {
         let hunger = Arc::new(AtomicUsize::new(0));
         model.deque.ring();
         let knows = hunger.clone();
-        // As `Registry::ring_bells`.
+        // Rings like `Registry::ring_bells`.
         let ringer = beside(&model, move |model| {
             knows.store(1, Ordering::Relaxed);
             fence(Ordering::SeqCst);
@@ -237,7 +237,7 @@ fn loom_a_bell_goes_on_while_the_deque_grows() {
         let model = Model::new(2, true);
         let ringer = beside(&model, |model| model.deque.ring());
         for task in &model.tasks {
-            // SAFETY: loom checks; this thread is the owner. It answers, and stops no bell.
+            // SAFETY: loom checks; this thread is the owner. It answers, and does not stop the bell.
             unsafe {
                 if model.deque.calls(model.deque.push(NonNull::from(task))) {
                     model.deque.answer();
@@ -249,13 +249,14 @@ fn loom_a_bell_goes_on_while_the_deque_grows() {
     });
 }
 
-/// An owner that only pops must answer there: each of its pops may call a raid off, or take back what one has shared.
+/// Checks that an owner that only pops also answers: each of its pops may cancel a raid, or make shared tasks private
+/// again.
 #[test]
 fn loom_a_pop_beside_a_raid_shares() {
     explore(4, || {
         let model = Model::new(3, true);
         let indices = [0, 1, 2].map(|nth| model.push(nth));
-        // What the growing deque shared is gone; two private tasks are left.
+        // The task that was shared when the deque grew is gone; two private tasks are left.
         assert_eq!(model.steal(), 1);
         let raider = beside(&model, |model| {
             model.deque.ask(1);

@@ -1,4 +1,4 @@
-//! The split deque on real threads: an owner that pushes and pops at random, and thieves that steal as they can.
+//! The split deque on real threads: an owner that pushes and pops at random, and thieves that steal.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
@@ -8,14 +8,14 @@ use super::*;
 
 const UNTAKEN: u32 = 0;
 
-/// Takes a task, which is a count of how often it was taken.
+/// Takes a task, which is the count of how often it was taken.
 fn take(task: NonNull<AtomicU32>) {
     // SAFETY: the tests keep their tasks until all threads have ended.
     let before = unsafe { task.as_ref() }.fetch_add(1, Ordering::Relaxed);
     assert_eq!(before, UNTAKEN, "a task was taken twice");
 }
 
-/// What an owner does with its stack of frames: pushes when `true`, pops when `false`.
+/// Runs an owner with a stack of frames: it pushes at `true` and pops at `false`. Returns how many tasks came back.
 fn run_owner(deque: &Deque<AtomicU32>, tasks: &[AtomicU32], steps: impl IntoIterator<Item = bool>) -> usize {
     let (mut frames, mut next, mut back) = (Vec::new(), 0, 0);
     let pop = |(index, task): (usize, NonNull<AtomicU32>)| {
@@ -46,12 +46,12 @@ fn run_owner(deque: &Deque<AtomicU32>, tasks: &[AtomicU32], steps: impl IntoIter
     while let Some(frame) = frames.pop() {
         back += pop(frame);
     }
-    // What was never pushed counts as taken.
+    // Tasks that were never pushed count as taken.
     tasks[next..].iter().for_each(|task| task.store(1, Ordering::Relaxed));
     back
 }
 
-/// Whether raids work here; where they do not, there is nothing to test about them.
+/// The values of `raids` that can be tested on this system.
 fn kinds() -> Vec<bool> {
     if heavy() { vec![true, false] } else { vec![false] }
 }
@@ -141,7 +141,8 @@ fn thieves_of_every_kind_and_an_owner_lose_nothing() {
             });
             run_owner(&deque, &tasks, steps);
             done.store(true, Ordering::Release);
-            // One by one: ThreadSanitizer sees what these order, and not how a scope ends.
+            // The threads are joined in turn: ThreadSanitizer understands the order of joins, and not how a scope
+            // ends.
             thieves.into_iter().for_each(|thief| thief.join().expect("a thief ends well"));
         });
         assert!(deque.is_empty());
@@ -150,7 +151,7 @@ fn thieves_of_every_kind_and_an_owner_lose_nothing() {
 }
 
 proptest! {
-    /// The model is a plain vector: what a thief steals, at whichever moment, is the oldest task.
+    /// The model is a plain vector: a thief always steals the oldest task, whenever it steals.
     #[test]
     fn one_thread_in_all_roles_agrees_with_a_vector(steps in prop::collection::vec((0..6u8, any::<bool>()), 1..200)) {
         let tasks: Vec<AtomicU32> = (0..200).map(|_| AtomicU32::new(UNTAKEN)).collect();

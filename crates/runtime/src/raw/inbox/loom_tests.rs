@@ -1,4 +1,4 @@
-//! The inbox under every interleaving of two threads that push and one or two that take.
+//! The inbox under every interleaving of two threads that push and one or two threads that take.
 
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;
@@ -7,7 +7,7 @@ use loom::thread;
 use super::*;
 use crate::raw::sync::explore;
 
-/// A job that only counts.
+/// A job that only counts how often it was taken.
 #[repr(C)]
 struct Job {
     linked: Linked<()>,
@@ -25,11 +25,11 @@ fn jobs(count: usize) -> Vec<*mut Job> {
 
 fn push(inbox: &Inbox<()>, job: usize) {
     let job = NonNull::new(job as *mut Linked<()>).unwrap();
-    // SAFETY: `end` frees it, after all threads are done.
+    // SAFETY: `end` frees the job, after all threads have ended.
     inbox.push(unsafe { LinkedRef::new(job) });
 }
 
-/// Takes what is there, and says of each that it was taken: a race on that, loom would see.
+/// Takes all jobs, and counts for each that it was taken. loom would report a race on the count.
 fn take(inbox: &Inbox<()>) {
     for job in inbox.take() {
         let job: NonNull<Job> = job.0.cast();
@@ -61,7 +61,7 @@ fn loom_an_inbox_gives_each_job_once() {
         };
         let thief = {
             let inbox = Arc::clone(&inbox);
-            // What it does not want it puts back.
+            // The thief puts back all jobs that it took.
             thread::spawn(move || {
                 let mut taken = inbox.take();
                 let first = taken.next();

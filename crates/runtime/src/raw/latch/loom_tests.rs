@@ -1,4 +1,4 @@
-//! Latches that workers wait for, with the sleep protocol beneath. A waiter that sleeps is woken, sees what was
+//! Latches for which workers wait, together with the sleep protocol. A waiter that sleeps is woken, sees what was
 //! written before the latch was set, and may free the latch at once.
 
 use loom::cell::UnsafeCell;
@@ -12,7 +12,7 @@ use comity_protocol::sleep::{Admission, Work};
 
 const W0: WorkerId = WorkerId(0);
 
-/// A pool with nothing to do but wait.
+/// A pool in which a worker only waits.
 struct Waits<'a>(&'a dyn Probe);
 
 impl Work for Waits<'_> {
@@ -31,7 +31,7 @@ impl Work for Waits<'_> {
     fn ring_bells(&self) {}
 }
 
-/// What `Worker::wait_until` comes to where there are no tasks.
+/// Waits like `Worker::wait_until` in a pool without tasks.
 fn wait(sleep: &Sleep, latch: &dyn Probe) {
     let work = Waits(latch);
     while !latch.probe() {
@@ -43,16 +43,16 @@ fn wait(sleep: &Sleep, latch: &dyn Probe) {
     }
 }
 
-/// A latch with what its setters write before they set it.
+/// A latch, with the cells that its setters write before they set it.
 struct Guarded<L> {
     latch: L,
     written: [UnsafeCell<u32>; 2],
 }
 
-/// An address for another thread, which uses it only while the latch there is not set.
+/// The address of a latch, for another thread. That thread uses it only while the latch is not set.
 struct Address<L>(*const Guarded<L>);
 
-// SAFETY: as said above; what is behind it is made of atomics and of cells that each have one writer.
+// SAFETY: see above. The data behind the address are atomics, and cells with one writer each.
 unsafe impl<L> Send for Address<L> {}
 
 fn setters_reach_a_waiter<L: Latch + 'static>(
@@ -67,11 +67,11 @@ fn setters_reach_a_waiter<L: Latch + 'static>(
         let guarded = Box::new(Guarded { latch: latch(&sleep), written: [UnsafeCell::new(0), UnsafeCell::new(0)] });
         let setters: Vec<_> = (0..setters)
             .map(|nth| {
-                // As a worker's thread keeps its pool alive.
+                // The setter keeps the pool alive, as a worker's thread does.
                 let (address, sleep) = (Address(&raw const *guarded), sleep.clone());
                 thread::spawn(move || {
                     let Address(guarded) = { address };
-                    // SAFETY: the latch is not set before this, so its box is there.
+                    // SAFETY: the latch is not set before this, so its box is alive.
                     unsafe {
                         (*guarded).written[nth].with_mut(|written| *written = 1);
                         L::set(&raw const (*guarded).latch);
@@ -82,7 +82,8 @@ fn setters_reach_a_waiter<L: Latch + 'static>(
             .collect();
         wait(&sleep, waits_for(&guarded.latch));
         for written in &guarded.written[..setters.len()] {
-            // SAFETY: the writers are done, as the latch says; loom checks that they are ordered before.
+            // SAFETY: the latch is set, so the writers have written. loom checks that their writes are ordered
+            // before.
             assert_eq!(written.with(|written| unsafe { *written }), 1);
         }
         drop(guarded);

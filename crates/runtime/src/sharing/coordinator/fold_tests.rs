@@ -1,9 +1,9 @@
-//! Pools of real threads in a guest with recorded steal time: the coordinator reads `/proc/stat` as a guest with eight
-//! CPUs has it.
+//! Pools of real threads in a guest with recorded steal time: the coordinator reads `/proc/stat` as a guest with
+//! eight CPUs would show it.
 //!
-//! The machine of the test may have fewer, so the coordinator is told that it may use eight. All else is what ships.
-//! The test is the coordinator's thread, and plays the record back while it waits for the next look. Its clock
-//! is the record's, and faster than the machine's: the first fold waits for 16 s.
+//! The machine of the test may have fewer CPUs, so the coordinator is told that it may use eight. Everything else is
+//! the code that ships. The test is the coordinator's thread, and plays the record back while it waits for the next
+//! look. Its clock is the record's clock, which is faster than the machine's, because the first fold waits for 16 s.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -19,31 +19,31 @@ use crate::{ThreadPool, ThreadPoolBuilder, join};
 
 const CPUS: u32 = 8;
 
-/// The folder of the process that plays the role.
+/// The variable that names the folder of the process that plays the role.
 const FOLDER: &str = "COMITY_TEST_FOLDER";
 
-/// What `/proc/stat` says of each CPU of a guest after its name, 20 ms apart. All ask for a CPU, and the host grants
-/// each half of one.
+/// The counts of each CPU in a guest's `/proc/stat`, 20 ms apart. All CPUs request time, and the host grants each of
+/// them half.
 const AT_HALF: [&str; 3] =
     ["4711 0 310 90211 44 0 12 2205 0 0", "4712 0 310 90211 44 0 12 2206 0 0", "4712 0 311 90211 44 0 12 2207 0 0"];
 
-/// Half of them ask, and the host grants all that.
+/// Half of the CPUs request time, and the host grants it all.
 const FOLDED: [&str; 3] =
     ["4712 0 311 90211 44 0 12 2207 0 0", "4713 0 311 90212 44 0 12 2207 0 0", "4713 0 312 90213 44 0 12 2207 0 0"];
 
-/// The host grants each a whole one.
+/// The host grants each CPU all of its time.
 const WHOLE: [&str; 3] =
     ["4712 0 311 90211 44 0 12 2207 0 0", "4713 0 312 90211 44 0 12 2207 0 0", "4715 0 312 90211 44 0 12 2207 0 0"];
 
-/// There is no host.
+/// Counts of a machine without a host.
 const NO_GUEST: [&str; 2] = ["4711 0 310 90211 44 0 12 0 0 0", "4713 0 310 90211 44 0 12 0 0 0"];
 
 const APART: Duration = Duration::from_millis(20);
 
-/// So much of the record is played where the machine's clock says that one step is due.
+/// The number of lines of the record that are played when the machine's clock says that one is due.
 const FASTER: u32 = 8;
 
-/// Stretches that were recorded, each over and over, in a file that grows as the kernel's does.
+/// A player of recorded stretches, each repeated, into a file whose counts grow like the kernel's.
 struct Record {
     path: PathBuf,
     counts: [u64; 10],
@@ -62,7 +62,7 @@ impl Record {
         record
     }
 
-    /// What the guest counted between one line of the stretch and the next is added.
+    /// Adds what the guest counted between two lines of the stretch.
     fn play(&mut self, stretch: &[&str]) {
         let nth = self.played % (stretch.len() - 1);
         let [before, after] = [counts(stretch[nth]), counts(stretch[nth + 1])];
@@ -83,7 +83,8 @@ impl Record {
     }
 }
 
-/// Phases of 64 tasks, each of half a millisecond: enough for all workers, which are without a task between two phases.
+/// Computes in phases of 64 tasks of half a millisecond: enough for all workers, which have no task between two
+/// phases.
 fn compute(stopped: &AtomicBool) {
     fn phase(depth: u32) {
         if depth > 0 {
@@ -100,7 +101,7 @@ fn compute(stopped: &AtomicBool) {
     }
 }
 
-/// A program with a pool of a worker for each CPU of the guest.
+/// A program with a pool that has a worker for each CPU of the guest.
 struct Guest {
     pool: ThreadPool,
     registry: Arc<Registry>,
@@ -129,14 +130,15 @@ impl Guest {
         self.began_ns + self.record.played as u64 * APART.as_nanos() as u64
     }
 
-    /// How many workers may be awake, and how many rest since there is no room for them.
+    /// The number of workers that may be awake, and the number of workers that rest because there is no room for
+    /// them.
     fn room_and_retired(&self) -> [u32; 2] {
         let activation = self.registry.activation.as_ref().expect("the policy shares cores");
         let books = activation.books();
         [activation.room(&books), books.retired()]
     }
 
-    /// Has `look` look as the program's coordinator, until it is done.
+    /// Lets `look` act as the program's coordinator until it returns.
     fn coordinate(mut self, look: impl FnOnce(&mut Coordinator<'_>, &mut Guest)) {
         let program = Arc::clone(&self.program);
         let member = Arc::new(Member::join(&program.location, &profile(&program)).expect("a place in the table"));
@@ -147,7 +149,7 @@ impl Guest {
         coordinator.limits.stat = stat;
         coordinator.limits.usable = CPUS;
         coordinator.limits.may_use = (0..CPUS as usize).collect();
-        // It does not look for other limits.
+        // The coordinator does not look for other limits.
         coordinator.limits.found = Some(Instant::now() + Duration::from_secs(3600));
         let pools = coordinator.pools();
         coordinator.decide(&pools, |coordination, driver| coordination.begin(driver, self.now_ns()));
@@ -158,7 +160,7 @@ impl Guest {
         self.pool.shutdown();
     }
 
-    /// Plays the stretch until the next look. True: there was one.
+    /// Plays the stretch until the next look. Returns true if there was a look.
     fn look(&mut self, coordinator: &mut Coordinator<'_>, stretch: &[&str]) -> bool {
         thread::sleep(APART);
         (0..FASTER).for_each(|_| self.record.play(stretch));
@@ -166,8 +168,8 @@ impl Guest {
         coordinator.decide(&pools, |coordination, driver| coordination.come_by(driver, self.now_ns())) == Visit::Looked
     }
 
-    /// The same until that is so, as far as it ever is: what waits for the machine's own threads takes as long as it
-    /// takes.
+    /// Plays the stretch until `is_so` is true. The deadline is generous, because threads of the real machine must
+    /// run.
     fn look_until(
         &mut self,
         coordinator: &mut Coordinator<'_>,
@@ -183,7 +185,7 @@ impl Guest {
     }
 }
 
-/// Each in a process of its own, with pools that join no table by themselves.
+/// Plays a role in a separate process, whose pools join no table automatically.
 fn play(role: &str) {
     let folder = env::temp_dir().join(format!("comity-fold-{role}-{}", std::process::id()));
     fs::create_dir_all(&folder).expect("a folder for the test");
@@ -213,7 +215,7 @@ fn folds_and_unfolds() {
     let Ok(folder) = env::var(FOLDER) else { return };
     Guest::new(&folder, Policy::default(), AT_HALF[0]).coordinate(|coordinator, guest| {
         assert_eq!(guest.room_and_retired()[0], CPUS);
-        // As soon as it does: no worker has retired yet beside which others might be let in.
+        // Checked as soon as it folds: no worker has retired yet, which would let others in.
         guest.look_until(coordinator, &AT_HALF, "it folds", |[room, _]| room < CPUS);
         assert_eq!(guest.room_and_retired()[0], CPUS / 2);
         guest.look_until(coordinator, &FOLDED, "workers retire", |[_, retired]| retired >= CPUS / 2);
@@ -230,7 +232,7 @@ fn keeps_all() {
         Guest::new(&folder, policy, stretch[0]).coordinate(|coordinator, guest| {
             assert_eq!(coordinator.limits.stat.is_some(), policy.folds());
             let mut looks = 0;
-            // Longer than a fold would take.
+            // The looks last longer than a fold would take.
             while looks < 20 || guest.record.played < 1200 {
                 looks += u32::from(guest.look(coordinator, stretch));
                 assert_eq!(guest.room_and_retired()[0], CPUS, "{policy}");

@@ -1,5 +1,5 @@
-//! The file: a JSON array in the Trace Event Format, as Chromium's tracing has it and Perfetto and `comity-lab report`
-//! read it. One event per line, so that what is whole of a trace that was cut short can be read.
+//! The trace file: a JSON array in the Trace Event Format of Chromium's tracing, which Perfetto and `comity-lab
+//! report` read. Each event is one line, so that the whole lines of a trace that was cut short can be read.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -17,32 +17,32 @@ use comity_policy::{Policy, WorkerId};
 use super::{Event, Holding, Mode, Nanos, State, Taking};
 use crate::watching::counters::{Refusal, Refusals};
 
-/// How every trace begins: no other file is written over.
+/// The beginning of every trace. A file that begins otherwise is never overwritten.
 const BEGINNING: &str = "[\n{\"name\":\"comity_trace\"";
 
-/// What a trace may become: more is no help to a reader, and the disk may be a server's.
+/// The maximum size of a trace. A larger one does not help a reader, and the disk may be a server's.
 const MOST_BYTES: u64 = 1 << 30;
 
-/// Locked while a process writes: far behind what is in the file.
+/// The byte that a process locks while it writes. It is far behind the end of the file.
 const LOCKED_BYTE: u64 = i64::MAX as u64 - 1;
 
 pub(super) struct Output {
     file: File,
     path: PathBuf,
-    /// Says to other processes that this one writes.
+    /// A lock that shows other processes that this one writes.
     _lock: LockFile,
-    /// What comes between a phase and a thread's number.
+    /// The text between the phase and the thread's number of each event.
     of_process: String,
     text: String,
     written: u64,
-    /// By program: a process is a program of its own under each policy.
+    /// The cores that each program holds. A process is a separate program under each policy.
     held: Vec<(Policy, usize)>,
     modes: Vec<(Policy, Mode)>,
 }
 
 impl Output {
-    /// Opens the file that `name` says, with the process's number for `%p`. If another process writes into it, its
-    /// number comes before the extension.
+    /// Opens the file `name`, with the process's number in place of `%p`. If another process writes into that file,
+    /// opens a file with this process's number before the extension.
     ///
     /// # Errors
     /// A sentence that begins with the name.
@@ -65,7 +65,7 @@ impl Output {
         }
     }
 
-    /// `None`: another process writes into it.
+    /// Opens the file at `path`. Returns `None` if another process writes into it.
     fn open_at(path: &Path, process: u32) -> Result<Option<Output>, String> {
         let failed = |what: &dyn std::fmt::Display| format!("{}: {what}", path.display());
         if !files::ARE_SHARED {
@@ -100,7 +100,7 @@ impl Output {
         };
         let program = std::env::current_exe().ok().and_then(|path| path.file_name().map(|name| name.to_owned()));
         let program = program.map_or_else(|| "a program".to_owned(), |name| plain(&name.to_string_lossy()));
-        // Without the comma before it.
+        // The first line has no comma before it.
         output.text = format!("{BEGINNING},\"ph\":\"M\",\"pid\":{process},\"tid\":0,\"args\":{{\"version\":1}}}}");
         output.line("process_name", 'M', 0, format_args!("\"args\":{{\"name\":\"{program}\"}}"));
         without_signals(|| output.file.write_all(output.text.as_bytes())).map_err(refused)?;
@@ -156,7 +156,7 @@ impl Output {
         }
     }
 
-    /// What a worker did to `other`.
+    /// Writes what a worker did to `other`.
     fn moment(&mut self, name: &str, thread: i32, at: Nanos, role: &str, other: WorkerId) {
         self.begin(name, 'i', thread);
         self.text.push_str("\"cat\":\"worker\",\"s\":\"t\",\"ts\":");
@@ -168,7 +168,7 @@ impl Output {
         self.text.push_str("}}");
     }
 
-    /// How often the worker was refused an acceleration since the last visit, by reason.
+    /// Writes the number of refused accelerations of the worker since the last visit, by reason.
     pub(super) fn refused(&mut self, thread: ThreadId, refusals: Refusals, at: Nanos) {
         let mut reasons = String::new();
         for refusal in Refusal::ALL.iter().copied().filter(|refusal| refusals.of(*refusal) > 0) {
@@ -186,7 +186,7 @@ impl Output {
         }
     }
 
-    /// The thread waited for a core for so long, at some time before `until`.
+    /// Writes that the thread waited for a core for `until - since`, at some time before `until`.
     pub(super) fn preempted(&mut self, thread: ThreadId, since: Nanos, until: Nanos) {
         let id = thread.as_raw();
         for (phase, at) in [('b', since), ('e', until)] {
@@ -195,7 +195,8 @@ impl Output {
         }
     }
 
-    /// A core is the process's from the first of its programs that has it to the last.
+    /// Writes that a program gets or loses a core. The core belongs to the process from its first program that has it
+    /// to the last.
     pub(super) fn core(&mut self, policy: Policy, core: usize, holding: Holding, at: Nanos) {
         let (phase, how) = match holding {
             Holding::Claimed => ('b', "claimed"),
@@ -224,7 +225,7 @@ impl Output {
         );
     }
 
-    /// How the program of a policy shares the machine from now on; `None`: it does not.
+    /// Writes how the program of a policy shares the machine from now on. `None`: the program has left the table.
     pub(super) fn mode(&mut self, policy: Policy, mode: Option<Mode>, at: Nanos) {
         let before = self.modes.iter().position(|(other, _)| *other == policy);
         if before.map(|nth| self.modes[nth].1) == mode {
@@ -250,7 +251,7 @@ impl Output {
         self.line(name, phase, 0, format_args!("\"cat\":\"mode\",\"id\":\"{id}\",\"ts\":{at}"));
     }
 
-    /// So many events were not noted, for there were too many.
+    /// Writes the number of events that were not noted because there were too many.
     pub(super) fn lost(&mut self, events: u64, at: Nanos) {
         if events > 0 {
             let at = Micros(at);
@@ -263,7 +264,7 @@ impl Output {
         }
     }
 
-    /// False: the file takes no more, and that has been said.
+    /// Writes the text to the file. Returns false if the file takes no more, after printing the reason.
     pub(super) fn flush(&mut self) -> bool {
         if self.written + self.text.len() as u64 > MOST_BYTES {
             self.text.clear();
@@ -273,7 +274,7 @@ impl Output {
         }
         match without_signals(|| self.file.write_all(self.text.as_bytes())) {
             Ok(()) => {
-                // Its memory stays for the next visit.
+                // The text keeps its memory for the next visit.
                 self.written += self.text.len() as u64;
                 self.text.clear();
                 true
@@ -285,7 +286,7 @@ impl Output {
         }
     }
 
-    /// The program ends.
+    /// Writes the end of the trace when the program ends.
     pub(super) fn end(&mut self, at: Nanos) {
         let held: BTreeSet<usize> = std::mem::take(&mut self.held).into_iter().map(|(_, core)| core).collect();
         for core in held {
@@ -303,7 +304,7 @@ impl Output {
     }
 }
 
-/// Microseconds, to the nanosecond.
+/// Appends a time in microseconds, with three decimals.
 fn push_micros(text: &mut String, nanos: Nanos) {
     push_number(text, nanos / 1000);
     text.push('.');
@@ -312,8 +313,8 @@ fn push_micros(text: &mut String, nanos: Nanos) {
     }
 }
 
-/// A number in decimal. There may be a hundred thousand a second: the formatting traits would take as long as all else.
-/// And a crate for it is one more in the build of each program.
+/// Appends a number in decimal. There may be a hundred thousand of them a second, and the formatting traits would
+/// take as long as everything else. A crate for this would be one more in the build of each program.
 fn push_number(text: &mut String, number: u64) {
     let first = number.checked_ilog10().map_or(1, |power| 10_u64.pow(power));
     let mut unit = first;
@@ -323,7 +324,7 @@ fn push_number(text: &mut String, number: u64) {
     }
 }
 
-/// The same for what is rare.
+/// A time that is formatted like [`push_micros`], for rare events.
 struct Micros(Nanos);
 
 impl std::fmt::Display for Micros {
@@ -334,13 +335,13 @@ impl std::fmt::Display for Micros {
     }
 }
 
-/// What needs no escape in JSON.
+/// Returns the name with `_` in place of characters that JSON would escape.
 fn plain(name: &str) -> String {
     let is_plain = |letter: char| !letter.is_control() && !matches!(letter, '"' | '\\');
     name.chars().map(|letter| if is_plain(letter) { letter } else { '_' }).collect()
 }
 
-/// `name` with the number for each `%p`. One that is no Unicode is taken as it is.
+/// Returns `name` with the process's number in place of each `%p`. A name that is not Unicode is not changed.
 fn with_number(name: &OsStr, process: u32) -> PathBuf {
     name.to_str().map_or_else(|| name.into(), |name| name.replace("%p", &process.to_string()).into())
 }

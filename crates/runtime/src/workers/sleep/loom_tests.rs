@@ -19,7 +19,7 @@ const W0: WorkerId = WorkerId(0);
 const W1: WorkerId = WorkerId(1);
 const W2: WorkerId = WorkerId(2);
 
-/// A pool with counts of tasks as its queues.
+/// A pool whose queues are counts of tasks.
 struct Pool<P: Platform = Threads> {
     platform: P,
     sleep: Sleep<P>,
@@ -27,7 +27,7 @@ struct Pool<P: Platform = Threads> {
     /// The inbox of `W1`.
     placed: AtomicU32,
     injector: AtomicU32,
-    /// The workers that look for sleepers at their next push: `Deque::limit` of the product.
+    /// The workers whose next push looks for sleepers: `Deque::limit` in the product.
     bells: Vec<AtomicBool>,
     ended: AtomicBool,
 }
@@ -45,7 +45,7 @@ impl<P: Platform> Work for Pool<P> {
         self.ended.load(Ordering::Acquire) || worker == W1 && self.placed.load(Ordering::Acquire) > 0
     }
 
-    /// As `Registry::ring_bells` and `Deque::ring`, but for workers that never push here.
+    /// Rings like `Registry::ring_bells` and `Deque::ring`. Workers that never push have no bell here.
     fn ring_bells(&self) {
         fence(Ordering::SeqCst);
         for bell in &self.bells {
@@ -71,14 +71,14 @@ impl<P: Platform<Parker = FutexWord> + Clone> Pool<P> {
         })
     }
 
-    /// What `thief::Spell::sleep` does.
+    /// Sleeps as a dialogue makes a worker sleep.
     fn sleep(&self, me: WorkerId) -> Result<Woken, SleepRefusal> {
         self.sleep.announce(me);
         let admission = self.sleep.admit(me, self);
         self.rest(me, admission)
     }
 
-    /// What follows the first look. A timeout is a moment at which others run, for loom knows no time.
+    /// Does what follows the first look. A timeout is a moment at which others run, because loom has no time.
     fn rest(&self, me: WorkerId, mut admission: Admission) -> Result<Woken, SleepRefusal> {
         loop {
             match admission {
@@ -93,7 +93,7 @@ impl<P: Platform<Parker = FutexWord> + Clone> Pool<P> {
         }
     }
 
-    /// The worker falls asleep. No task keeps it awake.
+    /// Puts the worker to sleep. No task keeps it awake.
     fn falls_asleep(&self, me: WorkerId) {
         self.sleep.announce(me);
         assert!(matches!(self.sleep.admit(me, self), Admission::Park(_)));
@@ -106,13 +106,13 @@ impl<P: Platform<Parker = FutexWord> + Clone> Pool<P> {
         }
     }
 
-    /// The worker has found a task, and tells the others so.
+    /// Begins a task that the worker has found, and informs the other workers.
     fn begin_task(&self, me: WorkerId) {
         self.sleep.publish_busy(me);
         self.sleep.hand_over(me, self);
     }
 
-    /// Sleeps and looks until the worker has a task, as a thief with no patience does. Then says that it is busy.
+    /// Sleeps and looks until the worker has a task, like a thief without patience. Then publishes that it is busy.
     fn find(&self, me: WorkerId) {
         while !(Pool::take(&self.deque) || Pool::take(&self.placed) || Pool::take(&self.injector)) {
             let _ = self.sleep(me);
@@ -120,7 +120,7 @@ impl<P: Platform<Parker = FutexWord> + Clone> Pool<P> {
         self.begin_task(me);
     }
 
-    /// What `thief::Spell::rest_until_up` does for a worker that has retired.
+    /// Rests like a worker that has retired, until the worker is awake.
     fn rest_until_up(&self, me: WorkerId) -> Woken {
         self.sleep.pass_on(me, self);
         if self.has_business(me) {
@@ -129,18 +129,18 @@ impl<P: Platform<Parker = FutexWord> + Clone> Pool<P> {
         park(&self.sleep, me, None).expect("no timeout")
     }
 
-    /// A worker that has retired waits until it is up, and finds a task.
+    /// Rests like a worker that has retired, until the worker is awake and finds a task.
     fn rest_and_find(&self, me: WorkerId) {
         let _ = self.rest_until_up(me);
         self.find(me);
     }
 
-    /// The coordinator makes `W1`, which has retired, hungry again.
+    /// Makes `W1`, which has retired, hungry again, as the coordinator does.
     fn restore_hunger(&self) {
         self.sleep.restore_hunger([W1].into_iter(), self);
     }
 
-    /// The pool ends, which is business of each of `workers`.
+    /// Ends the pool, which is business of each of `workers`.
     fn end(&self, workers: impl IntoIterator<Item = WorkerId>) {
         self.ended.store(true, Ordering::Release);
         workers.into_iter().for_each(|worker| self.sleep.wake_for_business(worker));
@@ -151,7 +151,7 @@ impl<P: Platform<Parker = FutexWord> + Clone> Pool<P> {
         assert_eq!(self.sleep.hunger(), 0, "no worker sleeps, and none is searching");
     }
 
-    /// The worker's push met its bell.
+    /// Answers the bell after the worker's push met it.
     fn answer_bell(&self, me: WorkerId) {
         if self.sleep.bell_may_stop() {
             self.bells[me.index()].swap(false, Ordering::AcqRel);
@@ -160,7 +160,7 @@ impl<P: Platform<Parker = FutexWord> + Clone> Pool<P> {
         self.sleep.push_met_bell(me, self);
     }
 
-    /// A worker's push onto its deque.
+    /// Pushes a task onto the worker's deque.
     fn push(&self, me: WorkerId) {
         self.deque.fetch_add(1, Ordering::Release);
         self.platform.light();
@@ -169,13 +169,13 @@ impl<P: Platform<Parker = FutexWord> + Clone> Pool<P> {
         }
     }
 
-    /// A worker, or a thread of no pool, places a task at `W1`.
+    /// Places a task at `W1`. `me` is the worker that does this; `None`: a thread of no pool.
     fn place(&self, me: Option<WorkerId>) {
         self.placed.fetch_add(1, Ordering::Release);
         self.sleep.after_placing(W1, me, self);
     }
 
-    /// A worker's push onto the queue that all can see.
+    /// Pushes a task onto the queue that all workers can see.
     fn spawn(&self, me: WorkerId) {
         self.deque.fetch_add(1, Ordering::Release);
         self.sleep.after_spawn(me, self);
@@ -192,7 +192,7 @@ impl Pool {
     }
 }
 
-/// Explores what `model` does with a pool of so many workers, of which some are busy.
+/// Explores what `model` does with a pool of `workers` workers. The workers in `busy` are busy.
 fn with_pool(
     most_preemptions: usize,
     (workers, waking): (u32, Waking),
@@ -206,7 +206,7 @@ fn with_pool(
     });
 }
 
-/// Ways in which a push wakes sleepers.
+/// The ways in which a push wakes sleepers.
 const BY_PUSH: [Waking; 2] = [Waking::Hungry, Waking::EveryPush { sleepers: 2 }];
 const ALL_WAYS: [Waking; 4] =
     [Waking::AlwaysAwake, Waking::Watchdog, Waking::Hungry, Waking::EveryPush { sleepers: 2 }];
@@ -230,24 +230,24 @@ fn loom_a_spawn_wakes_a_hungry_sleeper() {
     BY_PUSH.into_iter().for_each(|waking| a_task_reaches_a_would_be_sleeper(waking, Pool::spawn));
 }
 
-/// Where no other worker looks: the one at which it is placed must not sleep beside it.
+/// Places a task where no other worker looks: the worker at which it is placed must not sleep.
 #[test]
 fn loom_a_placed_task_reaches_the_worker_that_it_last_ran_on() {
     for waking in BY_PUSH {
         a_task_reaches_a_would_be_sleeper(waking, |pool, me| pool.place(Some(me)));
     }
-    // Beside a watchdog that is elsewhere, where the others may sleep.
+    // A watchdog is awake and busy elsewhere, so the others may sleep.
     with_pool(4, (3, Waking::Watchdog), &[W0], |pool| {
         assert_eq!(pool.sleep(W2), Err(SleepRefusal::YouAreWatchdog));
         together(pool, &[|pool| pool.find(W1)], || pool.place(Some(W0)));
     });
-    // From outside, with no worker busy.
+    // The task comes from outside, while no worker is busy.
     for waking in ALL_WAYS {
         with_pool(4, (2, waking), &[], |pool| together(pool, &[|pool| pool.find(W1)], || pool.place(None)));
     }
 }
 
-/// Where its worker never comes to it: a worker that wants to sleep takes it, or is woken for it.
+/// Places a task at a worker that never takes it: a worker that is about to sleep takes it, or is woken for it.
 #[test]
 fn loom_a_task_placed_at_a_busy_worker_wakes_a_hungry_sleeper() {
     for waking in BY_PUSH {
@@ -259,7 +259,7 @@ fn loom_a_task_placed_at_a_busy_worker_wakes_a_hungry_sleeper() {
     }
 }
 
-/// The second may come while the first one's searching worker is on its way, and nothing rings for it later.
+/// Spawns a second task while the worker that was woken for the first one still searches. Nothing rings for it later.
 #[test]
 fn loom_two_spawns_wake_two_hungry_sleepers() {
     with_pool(2, (3, Waking::Hungry), &[W0], |pool| {
@@ -270,7 +270,7 @@ fn loom_two_spawns_wake_two_hungry_sleepers() {
     });
 }
 
-/// One that dozes is up again by itself, maybe in the moment in which a waker looks at it, and the other sleeper
+/// Checks a worker that dozes: its doze may end in the moment in which a waker looks at it, while the other sleeper
 /// relied on its look.
 #[test]
 fn loom_a_doze_that_ends_hides_no_task_and_no_sleeper() {
@@ -307,7 +307,7 @@ fn loom_business_wakes_the_worker_that_has_it() {
     });
 }
 
-/// Where another sleeps already and has answered for all that rest, so this one calls no barrier.
+/// Checks a worker that calls no barrier, because another worker already sleeps and has answered for all that rest.
 #[test]
 fn loom_business_wakes_one_that_another_answers_for() {
     with_pool(4, (3, Waking::Hungry), &[], |pool| {
@@ -327,7 +327,7 @@ fn loom_a_searching_worker_answers_for_the_tasks_left_to_it() {
     });
 }
 
-/// The worker becomes the watchdog, before it sleeps or out of its sleep. Otherwise it parks for ever, and loom reports
+/// Makes the worker the watchdog, before it sleeps or when it is woken. Otherwise it parks for ever, and loom reports
 /// the deadlock.
 fn becomes_the_watchdog(pool: &Pool, me: WorkerId) {
     match pool.sleep(me) {
@@ -355,7 +355,7 @@ fn loom_work_in_hand_leaves_a_watchdog_awake_that_sees_none() {
 
 #[test]
 fn loom_work_in_hand_wakes_all_workers_of_an_always_awake_pool() {
-    // Deadlock unless the sleep is refused or ended.
+    // The model ends in a deadlock unless the sleep is refused or ended.
     with_pool(4, (2, Waking::AlwaysAwake), &[], |pool| {
         together(pool, &[|pool| pool.begin_task(W1)], || _ = pool.sleep(W0));
     });
@@ -363,7 +363,7 @@ fn loom_work_in_hand_wakes_all_workers_of_an_always_awake_pool() {
 
 #[test]
 fn loom_a_sleeper_that_is_called_away_does_not_hide_another() {
-    // As `thief::Spell` does: business ends the spell, whatever else there is.
+    // As in `thief::Spell`, business ends the spell, whatever else there is.
     let is_called_away = |pool: &Pool| {
         while !pool.ended.load(Ordering::Acquire) && !Pool::take(&pool.deque) {
             let _ = pool.sleep(W1);
@@ -390,7 +390,7 @@ fn loom_business_wakes_one_that_retires() {
     with_pool(4, (2, Waking::Hungry), &[], move |pool| together(pool, &[retire], || pool.end([W1])));
 }
 
-/// The coordinator has a core, business comes, and neither wakes it twice nor not at all.
+/// Checks that a worker is woken once, if the coordinator has a core for it and it has business at the same time.
 #[test]
 fn loom_a_recall_and_business_wake_once() {
     with_pool(4, (2, Waking::Hungry), &[], |pool| {
@@ -404,7 +404,7 @@ fn loom_a_recall_and_business_wake_once() {
     });
 }
 
-/// A core is free: the retired are hungry again, and the push that comes meanwhile wakes one.
+/// Makes retired workers hungry again because a core is free. A push at the same time wakes one.
 #[test]
 fn loom_a_push_beside_restored_hunger_wakes() {
     with_pool(4, (2, Waking::Hungry), &[W0], |pool| {
@@ -414,7 +414,7 @@ fn loom_a_push_beside_restored_hunger_wakes() {
     });
 }
 
-/// One that has just retired has business, and takes its retirement back, while another thread makes it hungry again.
+/// Makes a worker hungry again that has just retired, while it takes its retirement back because it has business.
 #[test]
 fn loom_one_that_comes_back_beside_restored_hunger_is_not_counted() {
     with_pool(4, (2, Waking::Hungry), &[], |pool| {
@@ -426,7 +426,7 @@ fn loom_one_that_comes_back_beside_restored_hunger_is_not_counted() {
     });
 }
 
-/// There is no core for a sleeper: the push wakes it, or leaves it for the coordinator to recall.
+/// Retires a sleeper because it has no core: the push wakes it, or leaves it for the coordinator to recall.
 #[test]
 fn loom_a_push_wakes_a_sleeper_or_leaves_it_to_its_recall() {
     let wake_and_find = |pool: &Pool| {
@@ -445,7 +445,7 @@ fn loom_a_push_wakes_a_sleeper_or_leaves_it_to_its_recall() {
     });
 }
 
-/// A searching worker finds no core: the task that was left to it passes to another sleeper.
+/// Retires a searching worker because it has no core: the task that was left to it passes to another sleeper.
 #[test]
 fn loom_a_searching_worker_that_retires_answers_for_its_tasks() {
     with_pool(3, (3, Waking::Hungry), &[W0], |pool| {
@@ -455,7 +455,7 @@ fn loom_a_searching_worker_that_retires_answers_for_its_tasks() {
             let up = up.clone();
             beside(pool, move |pool| {
                 let _ = park(&pool.sleep, me, None).expect("no timeout");
-                // The first that is up retires, as if there were no core for it, until it has business.
+                // The first worker that is awake retires, as if it had no core, until it has business.
                 if up.fetch_add(1, Ordering::AcqRel) == 0 {
                     pool.sleep.retire(me);
                     let _ = pool.rest_until_up(me);

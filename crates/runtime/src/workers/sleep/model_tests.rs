@@ -1,10 +1,10 @@
 //! The sleep protocol, the dialogue and the books that ship, under each policy, in a model world. The steps of up to
 //! four workers are interleaved at random, and the liveness invariant is checked after every step.
 //!
-//! The world is a driver of [`Dialogue`], as a pool of threads is. It holds queues and cores, and draws what takes the
-//! next step: a worker, a thread of no pool, or the coordinator. A worker's step is one effect, or what the dialogue
-//! does between two. Where the dialogue looks at the pool, or tasks are in a worker's hand, others may take steps
-//! before that one goes on. A parked worker is one with a word that says so.
+//! The world is a driver of [`Dialogue`], like a pool of threads. It holds queues and cores, and draws who takes the
+//! next step: a worker, a thread of no pool, or the coordinator. A worker's step is one effect, or the dialogue's
+//! work between two effects. Others may take steps in the middle of a step, where the dialogue looks at the pool or a
+//! worker has tasks in its hand. A worker is parked if its word says so.
 
 mod machine;
 mod program;
@@ -22,7 +22,7 @@ use crate::raw::sync::{Sleep, Threads};
 use program::programs;
 use world::{World, lives};
 
-/// The policy as the world runs it: with thresholds small enough that sleep is never far.
+/// Returns the policy as the world runs it: with small thresholds, so that workers soon sleep.
 fn hasty(policy: Policy) -> Policy {
     match policy.name() {
         "bws" => "bws:sleep_threshold=2".parse().unwrap(),
@@ -33,7 +33,7 @@ fn hasty(policy: Policy) -> Policy {
 }
 
 proptest! {
-    // `PROPTEST_CASES` asks for more.
+    // Set `PROPTEST_CASES` to run more cases.
     #![proptest_config(ProptestConfig {
         cases: ProptestConfig::default().cases.max(3000),
         failure_persistence: None,
@@ -52,8 +52,8 @@ proptest! {
         }
     }
 
-    /// A policy that wants to sleep at every turn and runs what it does not have is slow, and never stuck, under each
-    /// way of waking.
+    /// Checks a policy that wants to sleep at every turn and runs tasks that it does not have. It is slow, and never
+    /// stuck, under each way of waking.
     #[test]
     fn a_bad_policy_cannot_strand_a_task(program in programs(), workers in 1..=4u32, seed in any::<u64>()) {
         let sleepyhead = |me| Box::new(Sleepyhead { me, workers, turn: seed as u32 }) as Box<dyn Thief>;
@@ -63,7 +63,7 @@ proptest! {
     }
 }
 
-/// The queues of a pool in which nothing waits but tasks from outside, if any.
+/// The queues of a pool that can only hold tasks from outside.
 struct FromOutside(Cell<bool>);
 
 impl Work for FromOutside {
@@ -82,7 +82,7 @@ impl Work for FromOutside {
     fn ring_bells(&self) {}
 }
 
-/// The queues of a pool in which a task waits, and no worker may be asked about its business.
+/// The queues of a pool in which a task waits. No worker may be asked about its business.
 struct TaskWaits;
 
 impl Work for TaskWaits {
@@ -114,8 +114,8 @@ fn a_would_be_sleeper_is_asked_for_business_only_if_no_task_waits() {
     }
 }
 
-/// So seldom by chance that it is written out. The one that was woken for a task from outside has no core, and the
-/// other has looked before the task came.
+/// Checks a case that is too rare to occur by chance: a worker that was woken for a task from outside has no core,
+/// and the other worker has looked before the task came.
 #[test]
 #[cfg_attr(comity_portable, ignore = "where barriers are refused, both look")]
 fn one_that_retires_leaves_a_task_from_outside_to_another() {
@@ -139,7 +139,7 @@ fn one_that_retires_leaves_a_task_from_outside_to_another() {
     }
 }
 
-/// Wants to sleep between any two steals, and owes wake-ups that it never pays.
+/// A policy that wants to sleep between any two steals, and owes wake-ups that it never pays.
 struct Sleepyhead {
     me: u32,
     workers: u32,

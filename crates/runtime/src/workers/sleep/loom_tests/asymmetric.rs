@@ -1,13 +1,12 @@
-//! Workers that rest beside pushes without a fence: the barrier is as asymmetric as `membarrier` is, and may be
+//! Workers that rest while others push without a fence. The barrier is as asymmetric as `membarrier`, and may be
 //! refused.
 //!
-//! Elsewhere loom's threads have a full fence in the place of each half. There a worker that fences and looks for
-//! itself sees all that it may rely on another to see (Lemma 12). So these tests are the ones that notice where that
-//! other fails.
+//! In the other models, each half of the barrier is a full fence. There, a worker that fences and looks sees all for
+//! which it may rely on another worker's look (Lemma 12). So only these tests notice a failure of the other worker.
 //!
-//! loom knows no barrier that interrupts other threads. Here each comes before a `light` or after it, for each thread
-//! that calls one. That is what a proof may use of `membarrier`, and one that comes elsewhere orders no less. A
-//! refused one orders its own thread alone. What loom cannot say is that a store becomes visible in time. Where a
+//! loom has no barrier that interrupts other threads. Here each barrier comes before or after a `light`, for each
+//! thread that calls one. A proof may use no more of `membarrier`, and a barrier at another place orders no less. A
+//! refused barrier orders only its own thread. loom cannot express that a store becomes visible in time. Where a
 //! sleeper looks again after a timeout, it yields instead, and loom shows it other values than those that it saw
 //! before.
 
@@ -17,12 +16,13 @@ use loom::sync::Mutex;
 
 use super::*;
 
-/// A barrier that is granted a number of times, and then refused.
+/// A barrier that is granted a number of times, and refused after that.
 #[derive(Clone)]
 struct Asymmetric {
-    /// Taken by each half, so that of two halves one comes first.
+    /// A lock that each half takes, so that of two halves one comes first.
     order: Arc<Mutex<()>>,
-    /// How many are still granted. No word of loom's: it would order what a refused barrier does not.
+    /// The number of barriers that are still granted. Not an atomic of loom's: that would order what a refused
+    /// barrier does not.
     granted: std::sync::Arc<uncounted::AtomicU32>,
 }
 
@@ -31,11 +31,12 @@ impl Asymmetric {
         let platform = Asymmetric { order: Arc::default(), granted: std::sync::Arc::new(granted.into()) };
         let pool = Pool::on(platform, workers, Waking::Hungry);
         if granted == 0 {
-            // All know it from the beginning, so that no test rests on the wake-ups of the first refusal.
+            // All workers know of the refusal from the beginning, so that no test relies on the wake-ups of the first
+            // refusal.
             pool.sleep.announce(W1);
             pool.sleep.admit(W1, &*pool);
             assert!(matches!(pool.sleep.park(W1), Parking::Over(_)), "the first refusal wakes all");
-            // Nor on what that worker answered for.
+            // No test relies on the tasks for which that worker answered.
             pool.sleep.push_met_bell(W0, &*pool);
             assert_eq!(pool.sleep.hunger(), 0);
         }
@@ -43,7 +44,7 @@ impl Asymmetric {
     }
 }
 
-/// More barriers than any test calls.
+/// A number of barriers that no test reaches.
 const ALL: u32 = u32::MAX;
 
 impl Platform for Asymmetric {
@@ -101,7 +102,7 @@ impl Platform for Asymmetric {
 
 type Hands = fn(&Pool<Asymmetric>, WorkerId);
 
-/// Explores what `model` does with a pool of so many workers, of which `W0` is busy.
+/// Explores what `model` does with a pool of `workers` workers, of which `W0` is busy.
 fn with_asymmetric(
     most_preemptions: usize,
     (workers, granted): (u32, u32),
@@ -114,7 +115,7 @@ fn with_asymmetric(
     });
 }
 
-/// `W0` hands in two tasks, beside two workers that each take one: neither task is left while a worker sleeps.
+/// Makes `W0` queue two tasks while two workers take one each. No task is left while a worker sleeps.
 fn two_tasks_reach_two_that_rest(most_preemptions: usize, granted: u32, hand_in: Hands) {
     with_asymmetric(most_preemptions, (3, granted), move |pool| {
         together(pool, &[|pool| pool.find(W1), |pool| pool.find(W2)], || {
@@ -129,13 +130,13 @@ fn loom_one_barrier_serves_two_that_rest_together() {
     two_tasks_reach_two_that_rest(3, ALL, Pool::push);
 }
 
-/// The other relied on a barrier of the past, and is told to look for itself.
+/// Refuses a barrier after the other worker relied on an earlier one: it is told to look itself.
 #[test]
 fn loom_a_barrier_that_is_refused_late_wakes_those_that_relied_on_another() {
     two_tasks_reach_two_that_rest(2, 1, Pool::push);
 }
 
-/// A task reaches the only worker that rests.
+/// Checks that a task reaches the only worker that rests.
 fn a_task_reaches_one_that_rests(hand_in: Hands) {
     with_asymmetric(4, (2, ALL), move |pool| together(pool, &[|pool| pool.find(W1)], || hand_in(pool, W0)));
 }
@@ -150,7 +151,7 @@ fn loom_a_task_placed_without_a_fence_reaches_its_worker() {
     a_task_reaches_one_that_rests(|pool, me| pool.place(Some(me)));
 }
 
-/// `W0` spawns as many tasks as workers come, of which `W1` has retired and is made hungry meanwhile.
+/// Makes `W0` spawn a task for each worker that takes one. `W1` has retired, and is made hungry meanwhile.
 fn spawns_beside_restored_hunger(most_preemptions: usize, granted: u32, other: Option<fn(&Pool<Asymmetric>)>) {
     with_asymmetric(most_preemptions, (3, granted), move |pool| {
         pool.sleep.retire(W1);
@@ -160,21 +161,21 @@ fn spawns_beside_restored_hunger(most_preemptions: usize, granted: u32, other: O
     });
 }
 
-/// The coordinator answers for the worker, or relies on another that does.
+/// Covers both cases: the coordinator answers for the worker, or relies on another worker that does.
 #[test]
 fn loom_a_spawn_beside_restored_hunger_and_an_answer_is_taken() {
     spawns_beside_restored_hunger(2, ALL, None);
     spawns_beside_restored_hunger(2, ALL, Some(|pool| pool.find(W2)));
 }
 
-/// The coordinator's look is not enough.
+/// Refuses the barrier, so that the coordinator's look is not enough.
 #[test]
 fn loom_a_spawn_beside_restored_hunger_is_taken_where_the_barrier_is_refused() {
     spawns_beside_restored_hunger(2, 0, None);
 }
 
-/// A searching worker has retired, and is made hungry before it passes its search on: it may be the one that this
-/// search passes to.
+/// Makes a searching worker hungry that has retired, before it passes its search on: it may pass the search to
+/// itself.
 #[test]
 fn loom_a_searching_worker_passes_its_search_to_itself() {
     with_asymmetric(4, (2, ALL), |pool| {
@@ -189,8 +190,8 @@ fn loom_a_searching_worker_passes_its_search_to_itself() {
     });
 }
 
-/// Two fell asleep while none was busy. The one that searches for the first task may not see the second, which was
-/// left to it.
+/// Lets two workers fall asleep while none is busy. The worker that searches for the first task may not see the
+/// second one, which was left to it.
 #[test]
 fn loom_where_the_barrier_is_refused_one_that_slept_beside_none_looks_again() {
     explore(2, || {

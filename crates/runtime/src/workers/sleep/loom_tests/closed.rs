@@ -1,5 +1,5 @@
-//! A pool that is closed and opened while its workers look for tasks, rest and push (Claim 7): the dialogue, the books
-//! and the sleep protocol together. A worker that rests on in an open pool shows as a deadlock.
+//! A pool that is closed and opened while its workers look for tasks, rest and push (Claim 7): the dialogue, the
+//! books and the sleep protocol together. A worker that still rests in an open pool shows as a deadlock.
 
 use std::sync as unexplored;
 
@@ -13,15 +13,15 @@ use comity_protocol::table::Gain;
 use super::*;
 use crate::workers::thief::hold;
 
-/// A table in which no other program moves, but for one that has its turn while the pool is out of turn. It is used
-/// under the lock of the books alone, so loom need not explore it.
+/// A core table in which no other program moves, except for the program whose turn it is while the pool is out of
+/// turn. It is only used under the lock of the books, so loom need not explore it.
 struct Table {
     free: unexplored::Mutex<CoreSet>,
     held: unexplored::Mutex<CoreSet>,
 }
 
 impl Table {
-    /// Moves a core, `core` or the first, from one set to the other.
+    /// Moves a core from one set to the other: `core`, or the first one.
     fn pass(from: &unexplored::Mutex<CoreSet>, to: &unexplored::Mutex<CoreSet>, core: Option<usize>) -> Option<usize> {
         let mut from = from.lock().unwrap();
         let core = core.or_else(|| from.iter().next())?;
@@ -62,25 +62,25 @@ impl Cores for Table {
     }
 }
 
-/// A pool that takes part in a table.
+/// A pool that is a member of a core table.
 struct Member {
     pool: Arc<Pool>,
     activation: Activation<Threads, Table>,
-    /// All that there are.
+    /// All cores of the machine.
     cores: CoreSet,
     why: Why,
 }
 
-/// Why its coordinator closes the pool.
+/// The reason why the coordinator closes the pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Why {
-    /// It is asked to rest, and shares time.
+    /// The program is asked to rest, and shares time.
     ToRest,
-    /// Others have their turn on the cores.
+    /// Other programs have their turn on the cores.
     OutOfTurn,
 }
 
-/// The pool, as one of its workers or the coordinator has it: what it waits for is business of its own.
+/// The pool, as a worker or the coordinator sees it. The event that it waits for is its business.
 struct View<'a> {
     member: &'a Member,
     awaited: &'a dyn Fn() -> bool,
@@ -137,7 +137,7 @@ impl activation::Pool for View<'_> {
     fn worker_is_up(&self) {}
 }
 
-/// Steals from a peer, and sleeps when that was in vain.
+/// A policy that steals from a peer, and sleeps when it has found no task there.
 struct Hasty {
     peer: WorkerId,
 }
@@ -152,7 +152,7 @@ impl Thief for Hasty {
     }
 }
 
-/// What a worker's thread does.
+/// The actions of a worker's thread.
 struct Spell<'a> {
     pool: &'a Pool,
     me: WorkerId,
@@ -200,7 +200,7 @@ impl Hands for Spell<'_> {
         thread::yield_now();
     }
 
-    /// loom knows no time: a timeout is a moment at which others run.
+    /// Waits on the worker's word. loom has no time: a timeout is a moment at which others run.
     fn wait(&mut self, at_rest: u32, timeout: Option<std::time::Duration>, _: bool) -> bool {
         match timeout {
             Some(_) => thread::yield_now(),
@@ -211,7 +211,7 @@ impl Hands for Spell<'_> {
 }
 
 impl Member {
-    /// With a core for each worker, of which the pool holds all.
+    /// Returns a member with a core for each worker. The pool holds all cores.
     fn join(policy: &Policy, workers: u32, adopts: bool, why: Why) -> Arc<Member> {
         let (sharing, _): (Sharing, _) = Sharing::of(&policy).expect("the policy shares cores");
         let cores: CoreSet = (0..workers as usize).collect();
@@ -231,9 +231,9 @@ impl Member {
         View { member: self, awaited }
     }
 
-    // What the coordinator does, in the order of `comity_protocol::quantum`.
+    // The coordinator's steps, in the order of `comity_protocol::quantum`.
 
-    /// One look: the program rests or is out of turn, or takes part.
+    /// Does one look, at which the pool is to be closed or open.
     fn look(&self, closed: bool) {
         let Member { pool, activation, cores, why } = self;
         let table = activation.member().expect("it has joined");
@@ -264,7 +264,7 @@ impl Member {
         self.open();
     }
 
-    /// The program has no work, as the coordinator sees it, and is open for what comes.
+    /// Leaves off, like a coordinator whose program has no work: the pool is open for the next task.
     fn leave_off(&self) {
         let Member { activation, .. } = self;
         activation.stand(Terms { alone: true, by_time: false, room: Room::Workers, usable: u32::MAX });
@@ -273,26 +273,26 @@ impl Member {
         activation.reopen(&self.view(&|| false));
     }
 
-    // What others do.
+    // The steps of other threads.
 
     fn inject(&self) {
         self.pool.injector.fetch_add(1, Ordering::Release);
         self.pool.sleep.after_injection(Waker::GoesOn, &*self.pool);
     }
 
-    /// As `Registry::end` has it.
+    /// Ends the pool like `Registry::end`.
     fn end(&self) {
         self.activation.end();
         self.pool.end((0..self.activation.workers()).map(WorkerId));
     }
 
-    /// A worker without a task looks for one until it has it, or until the pool has ended.
+    /// Looks for a task, like a worker without one, until it has one or the pool has ended.
     fn find(&self, me: WorkerId) {
         let ended = || self.pool.ended.load(Ordering::Acquire);
         self.spell(me, &ended, Dialogue::begin(me, 0, &self.view(&ended)));
     }
 
-    /// A worker in the middle of a task rests while the pool is closed, as `thief::Worker::rest_while_closed` has it.
+    /// Rests in the middle of a task while the pool is closed, like `Worker::rest_while_closed`.
     fn rest_midway(&self, me: WorkerId) {
         let goes_on = || !self.activation.is_closed();
         if !goes_on() {
@@ -308,17 +308,17 @@ impl Member {
     }
 }
 
-/// Where a sleeper lends its core, leaves it, and keeps it.
+/// The policies under which a sleeper lends its core, leaves it, and keeps it.
 fn policies() -> [Policy; 3] {
     ["comity", "dws", "a-steal"].map(|name| name.parse().expect("a policy of that name"))
 }
 
-/// Why pools are closed under the policy.
+/// The reasons why pools are closed under the policy.
 fn reasons(policy: &Policy) -> &'static [Why] {
     if policy.name() == "comity" { &[Why::ToRest, Why::OutOfTurn] } else { &[Why::ToRest] }
 }
 
-/// For each way to be in the books or in none.
+/// Explores the model under each policy, for each kind of worker, and for each reason to close.
 fn each_kind_of_worker(most_preemptions: usize, model: impl Fn(&Policy, bool, Why) + Copy + Sync + Send + 'static) {
     for policy in policies() {
         for (adopts, why) in
@@ -342,7 +342,8 @@ fn loom_a_thief_takes_the_task_of_a_pool_that_is_opened() {
     });
 }
 
-/// The coordinator finds the pool without tasks, and does not look at it again before the task comes.
+/// Checks both ways to open: the coordinator finds the pool without tasks, and does not look again before the task
+/// comes.
 #[test]
 fn loom_a_task_reaches_a_pool_that_is_closed_and_opened() {
     for open in [Member::open, Member::leave_off] {
@@ -365,8 +366,8 @@ fn loom_a_worker_in_the_middle_of_a_task_goes_on_in_a_pool_that_is_opened() {
     });
 }
 
-/// The pusher is in the middle of a task for ever. (A worker that leaves its core is recalled by the coordinator's
-/// next look alone.)
+/// Keeps the pusher in the middle of a task for ever. (Only the coordinator's next look recalls a worker that leaves
+/// its core.)
 #[test]
 fn loom_a_push_in_a_pool_that_is_closed_and_opened_reaches_another_worker() {
     let policies = policies().into_iter().filter(|policy| policy.name() != "dws");
@@ -379,7 +380,8 @@ fn loom_a_push_in_a_pool_that_is_closed_and_opened_reaches_another_worker() {
     }
 }
 
-/// It is open then, whatever its program is told, and a task in its middle goes on.
+/// Checks that a pool that ends is open, whatever its program is told, so that a worker in the middle of a task
+/// continues.
 #[test]
 fn loom_a_closed_pool_that_ends_is_open() {
     each_kind_of_worker(2, |policy, adopts, why| {

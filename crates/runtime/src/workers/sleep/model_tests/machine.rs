@@ -6,19 +6,19 @@ use comity_protocol::activation::Cores;
 use comity_protocol::table::Gain;
 use comity_table::CoreSet;
 
-/// A machine's cores: this pool's, those of others, and the rest is free. Which of them the pool owns is decided by
-/// lot.
+/// The cores of a machine: this pool's cores, the cores of others, and free cores. A draw decides which cores the
+/// pool owns.
 #[derive(Default)]
 pub(super) struct Machine {
     cores: usize,
     held: Cell<CoreSet>,
     others: Cell<CoreSet>,
-    /// Whether the pool has said that it wants one.
+    /// True if the pool has announced that it wants a core.
     pub(super) wants: Cell<bool>,
     lot: Cell<u64>,
 }
 
-/// Moves a core into the set, or out of it.
+/// Changes the set, for example adds or removes a core.
 fn change(set: &Cell<CoreSet>, change: impl FnOnce(&mut CoreSet)) {
     let mut changed = set.get();
     change(&mut changed);
@@ -39,7 +39,7 @@ impl Machine {
         (0..self.cores).find(|core| !self.held.get().contains(*core) && !self.others.get().contains(*core))
     }
 
-    /// Another program claims a core, takes one back or releases one.
+    /// Lets another program claim a core, take one back or release one.
     pub(super) fn another_moves(&self) {
         let first = |set: &Cell<CoreSet>| set.get().iter().next();
         if self.draw() {

@@ -1,24 +1,24 @@
-//! What the model world runs.
+//! The programs that the model world runs.
 
 use proptest::prelude::*;
 
 /// A task of the model program.
 #[derive(Clone, Debug)]
 pub(super) struct Task {
-    /// Tasks that it pushes, one after the other.
+    /// The tasks that this task pushes, one after the other.
     pub(super) children: Vec<usize>,
-    /// After its last push it keeps its core until others have taken every child: a long serial part.
+    /// True if the task keeps its core after its last push until others have taken every child: a long serial part.
     pub(super) needs_thieves: bool,
 }
 
-/// A program: a forest of tasks, and the roots that come from outside.
+/// A program: a forest of tasks. Its roots come from outside.
 #[derive(Clone, Debug)]
 pub(super) struct Program {
     pub(super) tasks: Vec<Task>,
     pub(super) roots: Vec<usize>,
 }
 
-/// Task `n` hangs below an earlier task or comes from outside.
+/// Generates programs. Each task is a child of an earlier task, or comes from outside.
 pub(super) fn programs() -> impl Strategy<Value = Program> {
     prop::collection::vec((any::<prop::sample::Index>(), 0..5u8, prop::bool::weighted(0.3)), 1..14).prop_map(|shape| {
         let mut program = Program { tasks: Vec::new(), roots: Vec::new() };
@@ -34,7 +34,7 @@ pub(super) fn programs() -> impl Strategy<Value = Program> {
     })
 }
 
-/// Tasks that hold on to their worker until a thief has come must leave one worker free to be that thief.
+/// Limits the tasks that keep their worker until a thief has come: one worker must be left to be that thief.
 pub(super) fn bound_demands(tasks: &[Task], workers: u32) -> Vec<Task> {
     let mut demanding = 0;
     let bound = |task: &Task| {

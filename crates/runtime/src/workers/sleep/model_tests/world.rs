@@ -1,4 +1,4 @@
-//! The world: a pool with queues and cores that are modelled, and what takes the next step.
+//! The world: a pool whose queues and cores are modelled, and the choice of the next step.
 
 mod check;
 
@@ -26,31 +26,31 @@ use crate::raw::sync::{Sleep, Threads};
 
 pub(super) use check::lives;
 
-/// Where a worker stands between two steps.
+/// The point at which a worker is between two steps.
 #[derive(Clone, Copy, Debug, Default)]
 enum At {
-    /// Tells its dialogue what came of the last effect.
+    /// Tells its dialogue the outcome of the last effect.
     Tells(Outcome),
-    /// Does what the dialogue said.
+    /// Carries out the dialogue's effect.
     Does(Effect),
     /// Waits until its word changes.
     Waits {
         has_timeout: bool,
-        /// It looks for tasks when its time is over, and not only at a core that its pool keeps.
+        /// True if the worker looks for tasks after the timeout, and not only at a core that its pool keeps.
         looks: bool,
     },
     /// Looks into its own queues.
     #[default]
     Looks,
-    /// Runs the task; this many children are pushed.
+    /// Runs the task, and has pushed this many children.
     Runs(usize, usize),
-    /// Has pushed and not yet listened for the bell.
+    /// Has pushed, and not yet looked at the bell.
     Pushed(usize, usize),
-    /// Has heard and stopped it, and not yet looked for sleepers.
+    /// Has met the bell and stopped it, and not yet looked for sleepers.
     Heard(usize, usize),
-    /// Has placed at this worker, and not yet looked whether it sleeps.
+    /// Has placed a task at this worker, and not yet looked whether that worker sleeps.
     Placed(usize, usize, WorkerId),
-    /// Others came in the middle of its step.
+    /// Is in the middle of a step, while others take steps.
     WithinAStep,
     Ended,
 }
@@ -58,20 +58,20 @@ enum At {
 #[derive(Default)]
 struct Worker {
     at: At,
-    /// Not here in the middle of a step.
+    /// The policy's thief. `None` in the middle of a step.
     thief: Option<Box<dyn Thief>>,
     dialogue: Option<Dialogue>,
-    /// The spell is a rest in a closed pool, with what is queued here.
+    /// True if the spell is a rest in a closed pool, with all tasks that are queued here.
     rests: bool,
-    /// The task in the middle of which it rests, with so many children pushed.
+    /// The task in the middle of which the worker rests, and the number of children that it has pushed.
     midway: Option<(usize, usize)>,
     /// The task that the spell has found.
     found: Option<usize>,
     owed: u32,
     deque: VecDeque<usize>,
-    /// Its inbox, the newest at the back.
+    /// The worker's inbox, the newest task at the back.
     placed: VecDeque<usize>,
-    /// Whether its next push looks for sleepers.
+    /// True if the worker's next push looks for sleepers.
     bell: bool,
 }
 
@@ -81,7 +81,7 @@ impl Worker {
     }
 }
 
-/// What changes.
+/// The state that changes.
 #[derive(Default)]
 struct Now {
     workers: Vec<Worker>,
@@ -91,11 +91,11 @@ struct Now {
     ended: bool,
     /// Tasks that are still to come from outside.
     to_inject: VecDeque<usize>,
-    /// A task was injected, or placed at this worker, and its sender has not yet looked for sleepers.
+    /// Set if a task was injected, or placed at this worker, and its sender has not yet looked for sleepers.
     injecting: Option<Option<WorkerId>>,
-    /// The program has rested and is open, and the workers that rest have not yet been woken.
+    /// True if the program has rested and is open, and the workers that rest have not yet been woken.
     reopening: bool,
-    /// What was wrong first.
+    /// The first violation.
     wrong: Option<String>,
     trace: Vec<String>,
 }
@@ -103,15 +103,15 @@ struct Now {
 pub(super) struct World {
     policy: Policy,
     sleep: Sleep,
-    /// If the policy shares cores.
+    /// The pool's activation, if the policy shares cores.
     share: Option<Activation<Machine>>,
     program: Vec<Task>,
     now: RefCell<Now>,
     random: Cell<u64>,
     steps: Cell<usize>,
-    /// The coordinator is in the middle of a step.
+    /// True if the coordinator is in the middle of a step.
     coordinates: Cell<bool>,
-    /// From which step on the trace is kept, to explain a failure.
+    /// The step from which the trace is kept, to explain a failure.
     traced_from: usize,
 }
 
@@ -141,7 +141,7 @@ impl Work for World {
     }
 }
 
-/// Its workers have no threads.
+/// A pool of workers without threads.
 impl Pool for World {
     type Platform = Threads;
     type Cores = Machine;
@@ -150,7 +150,7 @@ impl Pool for World {
         self.now().workers.len() as u32
     }
 
-    /// The dialogue asks before each of its steps, and never within the lock of the books.
+    /// Lets others take steps: the dialogue asks before each of its steps, and never within the lock of the books.
     fn activation(&self) -> Option<&Activation<Machine>> {
         self.others_come();
         self.share.as_ref()
@@ -177,7 +177,7 @@ impl Pool for World {
     fn worker_is_up(&self) {}
 }
 
-/// What a thief does on the queues.
+/// The actions of a thief on the queues.
 struct OnQueues<'a> {
     world: &'a World,
     me: WorkerId,
@@ -262,7 +262,7 @@ impl Hands for OnQueues<'_> {
 
     fn pause(&mut self, _: u32) {}
 
-    /// Now and then it ends early.
+    /// Returns true if the word has changed, and now and then although it has not.
     fn wait(&mut self, at_rest: u32, _: Option<Duration>, _: bool) -> bool {
         self.world.sleep.parker(self.me).load(Ordering::Relaxed) != at_rest || self.world.below(8) == 0
     }
@@ -316,7 +316,7 @@ impl World {
     }
 
     fn below(&self, bound: usize) -> usize {
-        // xorshift64*, which goes through all states but zero.
+        // xorshift64* reaches all states but zero.
         let mut random = self.random.get().max(1);
         random ^= random >> 12;
         random ^= random << 25;
@@ -325,7 +325,7 @@ impl World {
         (random.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33) as usize % bound
     }
 
-    /// It waits, or goes on to wait without another look, and its word says that it rests.
+    /// True if the worker waits, or is about to wait without another look, and its word says that it rests.
     fn is_parked(&self, me: WorkerId, at: At) -> bool {
         let waits = matches!(
             at,
@@ -334,7 +334,7 @@ impl World {
         waits && self.sleep.is_at_rest(me)
     }
 
-    /// Its task waits, without a look at its own deque, until others have taken its children.
+    /// True if the worker's task waits until others have taken its children, without a look at its own deque.
     fn is_stuck(&self, now: &Now, at: At) -> bool {
         let At::Runs(task, pushed) = at else { return false };
         let Task { children, needs_thieves } = &self.program[task];
@@ -349,7 +349,7 @@ impl World {
         }
     }
 
-    /// One step that is drawn. False: there is none.
+    /// Takes one step, which is drawn. False: no step is possible.
     fn step(&self) -> bool {
         let now = self.now();
         let workers = now.workers.len();
@@ -363,7 +363,7 @@ impl World {
             Some(worker) if first < workers => self.step_of(WorkerId(worker as u32)),
             _ if coordinates => self.coordinate(),
             _ if outside == 1 => self.step_outside(),
-            // It comes again, and each time the cores may have moved.
+            // The coordinator comes again, and each time the cores may have moved.
             _ if self.share.is_some() && !ended => self.coordinate(),
             _ => return false,
         }
@@ -373,7 +373,7 @@ impl World {
         true
     }
 
-    /// A worker is in the middle of a step: others may take some.
+    /// Lets others take steps while a worker is in the middle of a step.
     fn others_come(&self) {
         while self.below(8) == 0 && self.step() {}
     }
@@ -386,7 +386,7 @@ impl World {
         }
     }
 
-    // What comes from outside.
+    // Steps from outside.
 
     fn step_outside(&self) {
         self.note(|| "outside".to_owned());
@@ -406,15 +406,16 @@ impl World {
         }
     }
 
-    /// Where a task is placed, if it is: as `Registry::place` does, not at a worker without a core.
+    /// Draws the worker at which a task is placed, if it is. Like `Registry::place`, it does not choose a worker
+    /// without a core.
     fn lot_of_place(&self) -> Option<WorkerId> {
         let last = WorkerId(self.below(self.now().workers.len()) as u32);
         (self.below(2) == 0 && !self.sleep.is_retired(last)).then_some(last)
     }
 
-    /// The machine's other programs, and then the coordinator, with orders that are drawn.
+    /// Takes a step of the machine's other programs, and then of the coordinator, with orders that are drawn.
     fn coordinate(&self) {
-        // It is one thread: while others come in the middle of its step, it does not.
+        // The coordinator is one thread: it takes no step while others take steps in the middle of its own.
         if self.coordinates.replace(true) {
             return;
         }
@@ -427,7 +428,7 @@ impl World {
 
     fn quantum(&self) {
         let (kind, alone) = (self.below(3), self.below(8) == 0);
-        // Only the default shares time.
+        // Only the default policy shares time.
         let by_time = self.policy.name() == "comity" && self.below(4) == 0;
         let room = [Room::Workers, Room::Cores, Room::One][self.below(3)];
         let Some(share) = self.share.as_ref().filter(|_| !self.now().ended) else { return };
@@ -450,8 +451,8 @@ impl World {
         share.employ(&mut books, self, queued, Mover::Look);
     }
 
-    /// Now and then the program is asked to rest, or is out of turn. Then its coordinator does nothing else until it
-    /// goes on.
+    /// Closes or opens the pool now and then: the program is asked to rest, or is out of turn. While it is closed,
+    /// the coordinator does nothing else.
     fn rest(&self) -> bool {
         let (opens, closes) = (self.below(3) == 0, self.below(12) == 0);
         let Some(share) = &self.share else { return false };
@@ -466,7 +467,7 @@ impl World {
             return false;
         }
         let closed = !was_closed || !opens;
-        // Out of turn it holds no core, unless one has become free by now that it may claim.
+        // A program that is out of turn holds no core, unless it may claim a core that has become free.
         let by_time = closed && (self.policy.name() != "comity" || self.below(2) == 0);
         let machine = share.member().expect("it has entered");
         machine.another_moves();
@@ -477,14 +478,14 @@ impl World {
         }
         share.close(closed);
         self.change().reopening = was_closed && !closed;
-        // What waits was counted before, and more may have come.
+        // The tasks that wait were counted before, and more may have come.
         let mut books = share.books();
         let midway = books.midway() as usize;
         share.employ(&mut books, self, midway, Mover::Look);
         true
     }
 
-    // A worker.
+    // Steps of a worker.
 
     fn step_of(&self, me: WorkerId) {
         let at = std::mem::replace(&mut self.worker(me).at, At::WithinAStep);
@@ -546,7 +547,7 @@ impl World {
         effect
     }
 
-    /// The spell is over: the worker begins with what it has found, or goes on where it was.
+    /// Ends the spell: the worker begins the task that it has found, or continues the task in which it rested.
     fn begin(&self, me: WorkerId, wakeups_owed: u32) -> At {
         let mut worker = self.worker(me);
         if !take(&mut worker.rests) {
@@ -559,7 +560,7 @@ impl World {
         task.map_or(At::Looks, |(task, pushed)| At::Runs(task, pushed))
     }
 
-    /// What the worker does without a task, as in `Worker::serve`.
+    /// Takes a step of a worker without a task, like `Worker::serve`.
     fn look(&self, me: WorkerId) -> At {
         if self.is_closed() {
             return self.begin_to_rest(me, None);
@@ -591,7 +592,7 @@ impl World {
         At::Tells(Outcome::Done)
     }
 
-    /// The worker has these in its hand, and queues them.
+    /// Queues the tasks that the worker has in its hand.
     fn carry(&self, me: WorkerId, tasks: VecDeque<usize>) {
         if !tasks.is_empty() {
             self.others_come();

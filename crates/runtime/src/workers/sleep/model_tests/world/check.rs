@@ -1,4 +1,4 @@
-//! The world's life from its first step to its last, and what must hold after each.
+//! The world's life from its first step to its last, and the checks after each step.
 
 use comity_policy::row::Row;
 use comity_policy::{Sleeper, Waking, WorkerId};
@@ -9,17 +9,18 @@ use proptest::prelude::TestCaseError;
 
 use super::{At, Now, Worker, World};
 
-/// More steps than any pool takes: several times what was seen.
+/// A number of steps that no pool reaches: several times the largest number that was seen.
 const BOUND: usize = 20_000;
 
-/// As many as are zipped with them.
+/// The ids of workers, from 0.
 fn ids() -> impl Iterator<Item = WorkerId> {
     (0..).map(WorkerId)
 }
 
 impl World {
-    /// The liveness invariant: while a worker is busy, some thief is awake or will wake by itself, or no worker
-    /// sleeps. Under `Hungry` and `EveryPush`, where the next push wakes, that holds whenever a task waits.
+    /// Checks the liveness invariant: while a worker is busy, some thief is awake or will wake on a timeout, or no
+    /// worker sleeps. Under `Hungry` and `EveryPush`, where the next push wakes, the invariant holds whenever a task
+    /// waits.
     pub(super) fn check(&self) -> Result<(), String> {
         let now = self.now();
         if now.ended {
@@ -30,8 +31,8 @@ impl World {
         if Row::of(&self.policy).counts_roles && (busy + thieves + sleepers) as usize != now.workers.len() {
             return Err(format!("{busy} busy, {thieves} thieves and {sleepers} sleepers are not all workers"));
         }
-        // Whether a worker sleeps; and whether one looks for tasks, or is between a change and the wake-up that it
-        // causes.
+        // The first is true if a worker sleeps. The second is true if a worker looks for tasks, or is between a
+        // change and the wake-up that the change causes.
         let (mut sleeps, mut attends) = (false, now.injecting.is_some());
         for (me, worker) in ids().zip(&now.workers) {
             let is_parked = self.is_parked(me, worker.at);
@@ -77,7 +78,7 @@ impl World {
         let lends = share.sharing.sleeper == Sleeper::LendsCore && !share.is_free();
         let has_room = lends && books.held() < share.most();
         let wants = share.member().is_some_and(|machine| machine.wants.get());
-        // A closed pool waits for a core where a task does.
+        // A closed pool waits for a core if a task waits for one.
         let has_room = has_room && (!share.is_closed() || books.midway() > 0);
         if has_room && retired > 0 && awake + retired == workers && !wants {
             return Err(
@@ -90,7 +91,7 @@ impl World {
         Ok(())
     }
 
-    /// Runs the program to its end, lets the pool fall asleep, and ends it.
+    /// Runs the program to its end, lets the pool fall asleep, and ends the pool.
     fn live(&self) -> Result<(), String> {
         let is_over = || {
             let now = self.now();
@@ -120,7 +121,7 @@ impl World {
         self.change().wrong.take().map_or(Ok(()), Err)
     }
 
-    /// Ends the pool, as `Registry::end` does.
+    /// Ends the pool like `Registry::end`.
     fn end(&self) {
         if let Some(share) = &self.share {
             share.end();
@@ -143,7 +144,8 @@ impl World {
     }
 }
 
-/// Lives through a world; after a failure through another, to tell how it came to that.
+/// Lives through a world. After a failure, lives through the same world again, to record the steps before the
+/// failure.
 pub(in super::super) fn lives(new: impl Fn() -> World) -> Result<(), TestCaseError> {
     let world = new();
     if world.live().is_ok() {
