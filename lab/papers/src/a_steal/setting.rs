@@ -25,7 +25,7 @@ pub struct Setting {
     pub fork: Fork,
     /// The number R of the R-high-trimmed availability, over T∞ + L·lg P. The paper gives O(T∞ + L·lg P).
     pub trimmed: f64,
-    /// One in this many runs is done. Tests use more than 1.
+    /// Only every `one_in`-th run is done. Tests use more than 1.
     pub one_in: usize,
     /// The source of practical profiles.
     pub practical: Practical,

@@ -1,5 +1,5 @@
-//! The utilization experiments (§7): jobs that come and go on a large machine, A-STEAL with dynamic
-//! equipartitioning against ABP with equipartitioning.
+//! The utilization experiments (§7): jobs arrive at a large machine and leave it. A-STEAL with dynamic
+//! equipartitioning is compared with ABP with equipartitioning.
 
 use comity_sim::quanta::{Server, ThreadScheduler};
 use rand::{Rng, RngExt};
