@@ -34,8 +34,7 @@ pub const CORES: [u32; 3] = [8, 32, 128];
 pub enum Ground {
     /// A host.
     Bare,
-    /// A virtual machine with as many virtual CPUs as there are physical ones. Another machine with the same weight
-    /// always computes.
+    /// A virtual machine with one virtual CPU per physical CPU. Another machine with the same weight always computes.
     Virtual,
 }
 
@@ -173,7 +172,8 @@ impl Cell {
 /// The measurements of a cell: medians over its runs.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Measured {
-    /// The largest slowdown minus the smallest (BWS §5.1), each over the program's time alone under the same policy.
+    /// The largest slowdown minus the smallest (BWS §5.1), each relative to the program's time alone under the same
+    /// policy.
     pub unfairness: f64,
     /// The weighted speedup over its bound, as defined in `docs/guide/src/measures.md`. The baseline is the shortest
     /// time alone under any of the policies.
@@ -184,8 +184,8 @@ pub struct Measured {
     pub waste: f64,
     /// The fraction of the time of all cores in which they were idle although there was work.
     pub idle: f64,
-    /// The time from the start of a program until it had a core and a task, in microseconds. Programs that come and
-    /// go are preferred if there are any. NaN if there is no delay.
+    /// The median time from the start of a program that comes and goes until it had a core and a task, in
+    /// microseconds. NaN if the mix has no such program.
     pub delay: f64,
     /// The time of a server's burst over its time alone. NaN if the mix has no server.
     pub burst: f64,
@@ -279,10 +279,10 @@ fn time_of(ran: &Ran) -> f64 {
     if ran.times.is_empty() { ran.there as f64 } else { ran.mean() }
 }
 
-/// Returns the least factor by which all programs are slowed down if they share `cores` cores equally. `load` returns
-/// the number of cores that useful work needs at a given factor.
+/// Returns the least common slowdown with which `cores` cores are enough for all programs. `load` returns the number
+/// of cores that useful work needs at a given slowdown.
 ///
-/// A program needs no core in the gap between two executions. Without gaps, the factor is Σ(W / T_b) / P.
+/// A program needs no core in the gap between two executions. Without gaps, the slowdown is Σ(W / T_b) / P.
 fn slowed_alike(load: impl Fn(f64) -> f64, cores: f64) -> f64 {
     let (mut least, mut most) = (1.0, 1.0);
     while load(most) > cores {

@@ -163,7 +163,7 @@ pub struct Length {
 pub enum Again {
     /// Each execution is a new process with new threads.
     Process,
-    /// The same threads begin again in the same process.
+    /// The process and its threads stay, and begin again.
     InPlace,
 }
 

@@ -43,13 +43,13 @@ pub struct Robinhood {
 /// A part of the runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Runs {
-    /// One program in VM0, at several online rates.
+    /// A program in VM0, at several online rates.
     Rates(Part),
     /// Four machines with a program each.
     Mixes,
     /// Programs that do not steal, together with three that do.
     Others,
-    /// One to eight machines, with long slices and with short ones.
+    /// Up to eight machines, with long slices and with short ones.
     Decisions,
 }
 

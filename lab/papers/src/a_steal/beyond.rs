@@ -122,8 +122,8 @@ pub const PROCESSORS: [u64; 4] = [100, 1_000, 10_000, 100_000];
 
 /// Runs jobs whose parallelism is three times the available processors, on uniform and smooth profiles.
 ///
-/// A tree of forks creates their strands. If all strands were ready at once in one deque, thieves that choose victims
-/// at random would take about one strand per step, which is too few for machines of this size.
+/// A tree of forks creates their strands. If all strands were ready at once in one deque, random thieves would take
+/// about one strand per step, which is too few for machines of this size.
 pub fn machines<R: Runner>(setting: &Setting, runner: &R) -> Result<Varied, R::Stop> {
     let points = points(
         setting,

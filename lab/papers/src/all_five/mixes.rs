@@ -20,13 +20,13 @@ pub enum Mix {
     /// Both programs have phases of a fraction of a millisecond. After each phase all tasks wait for the last (BWS
     /// §2, Robinhood §2).
     Phases,
-    /// One program is serial for half of its time, in stretches of 20 ms (A-STEAL §7, DWS §2).
+    /// A program that is serial for half of its time, in stretches of 20 ms (A-STEAL §7, DWS §2), and another one.
     HalfSerial,
     /// The tasks of one program poll flags that others set, and occupy their workers meanwhile, as in NAS's LU.
     Spins,
     /// The tasks of one program block: scatter and gather (WS-LAST §4).
     Blocks,
-    /// One program is a server. It waits for 20 ms, and then has 4 ms of work for all cores.
+    /// A server, which waits for 20 ms and then has 4 ms of work for all cores, and another program.
     Bursts,
     /// Two programs run for some tens of milliseconds and come again. A third program stays.
     ComeAndGo,
@@ -96,9 +96,9 @@ pub enum Piece {
     Heat,
     /// Serial stretches of 20 ms and parallel phases of 20 ms in turn.
     HalfSerial,
-    /// A row of as many tasks as cores. Each waits for the one before it, in strip after strip.
+    /// A row of tasks, one per core. Each waits for the one before it, in strip after strip.
     Wavefront,
-    /// One task sends work to twice as many other tasks as there are cores, and waits for all replies.
+    /// A task that sends work to two other tasks per core, and waits for all replies.
     ScatterGather,
     /// The server of [`Mix::Bursts`].
     Server,

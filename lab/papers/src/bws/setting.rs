@@ -167,7 +167,7 @@ impl Setting {
         let graph = match benchmark {
             // 10 million nodes; the recording has 250,000. BFS sets its distances before it is timed.
             Benchmark::Bfs => programs::recorded("bfs", Scale { serial: 1.0, ..wider(40.0) }),
-            // A sixteenth of class B, of class S.
+            // A sixteenth of class B; the recording has class S.
             Benchmark::Ep => programs::recorded("ep", wider(4.0)),
             Benchmark::Mm => programs::recorded("mm", plain),
             // 800 × 600 pixels; the recording has 400 × 300.

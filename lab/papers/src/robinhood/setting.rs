@@ -114,7 +114,7 @@ pub enum Imposed {
     Cap,
     /// Other machines of the same weight, with threads that always compute.
     Neighbours,
-    /// One other machine with threads that always compute. Its weight is the sum of the weights of `Neighbours`.
+    /// A single other machine with threads that always compute. Its weight is the sum of the weights of `Neighbours`.
     Weight,
 }
 
