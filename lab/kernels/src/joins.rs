@@ -158,7 +158,7 @@ impl Input {
     /// Returns the number of joins in a run of `fib`, for the price of a join, which is the bench's first figure.
     pub fn fib_joins(&self) -> Option<f64> {
         match &self.0 {
-            // Each join adds one to the number of leaves, and there are fib(n + 1) of them.
+            // Each join adds one to the number of leaves, and there are fib(n + 1) leaves.
             Given::Fib { n, .. } => Some((0..=*n).fold((0.0, 1.0), |(a, b), _| (b, a + b)).0 - 1.0),
             _ => None,
         }

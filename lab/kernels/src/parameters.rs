@@ -7,7 +7,7 @@ use std::fmt;
 pub struct Parameter {
     /// The key.
     pub key: &'static str,
-    /// Its value when none is given.
+    /// The value if the user gives none.
     pub default: &'static str,
     /// The meaning of the value, its unit and its range.
     pub help: &'static str,

@@ -23,9 +23,9 @@ pub const TOLERANCE: f64 = 1e-11;
 /// A plate: the cells that a kernel updates. Its arrays have a border of one more cell on each side.
 #[derive(Clone, Copy)]
 pub struct Plate {
-    /// Rows of cells.
+    /// The number of rows of cells.
     pub rows: usize,
-    /// Cells in a row.
+    /// The number of cells in a row.
     pub columns: usize,
 }
 
@@ -54,9 +54,9 @@ impl Plate {
 /// A wave: a product of sines that is zero on the border.
 #[derive(Clone, Copy)]
 pub struct Wave {
-    /// Half-waves from the first row to the last.
+    /// The number of half-waves from the first row to the last.
     pub down: usize,
-    /// Half-waves from the first column to the last.
+    /// The number of half-waves from the first column to the last.
     pub across: usize,
     /// The largest value.
     pub amplitude: f64,

@@ -13,7 +13,7 @@ use crate::{ForkJoin, OnComity, OnRayon, Serial};
 /// The result of checking a run's output against a known result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verdict {
-    /// Whether the output is right.
+    /// True if the output is correct.
     pub verified: bool,
     /// A line for the user: what was compared, and the values.
     pub detail: String,

@@ -16,6 +16,6 @@ pub struct Row {
     pub parameters: &'static [Parameter],
     /// Builds its input.
     pub prepare: Prepare,
-    /// The rule that scales the graph of an input to that of a larger one, or the reason why there is none.
+    /// The rule that scales the graph of an input to that of a larger one, or the reason why the program has no rule.
     pub scaling: Result<Scaling, &'static str>,
 }

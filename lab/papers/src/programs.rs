@@ -91,8 +91,9 @@ pub fn slower(times: f64) -> Scale {
     Scale { length: times, serial: times, ..Scale::default() }
 }
 
-/// Returns the scale of class B of CG on a machine that is slower by the factor `times`, with `more` times as many
-/// tasks. The recording has class A: 14,000 rows of 132.3 nonzeros. Class B has 75,000 rows of 182.6 nonzeros.
+/// Returns the scale of class B of CG on a machine that is slower by the factor `times`. The number of tasks is
+/// multiplied by `more`. The recording has class A: 14,000 rows of 132.3 nonzeros. Class B has 75,000 rows of 182.6
+/// nonzeros.
 pub fn class_b(times: f64, more: f64) -> Scale {
     let (rows, nonzeros) = (75_000.0 / 14_000.0, 182.6 / 132.3);
     Scale { width: rows * more, length: times * nonzeros, serial: times * rows, ..Scale::default() }

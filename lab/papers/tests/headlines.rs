@@ -140,7 +140,8 @@ fn ws_cur_degrades_much_more_rapidly() {
     hold::<WsLast>(&["last-above-cur"], DIVISIONS.clone());
 }
 
-/// The ratio of both rates is a headline that differs from the paper. WS-CUR's rate is a headline that holds.
+/// The ratio of both rates is a headline that differs from the paper. The claim on WS-CUR's rate alone holds, but is
+/// no headline.
 #[test]
 fn ws_cur_attempts_as_many_steals() {
     hold::<WsLast>(&["cur-rate"], DIVISIONS.clone());
