@@ -472,8 +472,9 @@ struct TableProgram {
     /// The division of cores that it proposes: `equal`, `slowdown` or `time`, as in `comity:share=slowdown`.
     /// `together` for a command that needs all cores in turns. `null` for an older build, and shortly after joining.
     proposal: Option<&'static str>,
-    /// The efficiency, 0.5 to 1: its speed alone over that with the same number of cores at its share's speed. If all
-    /// programs propose `slowdown`, its weight is multiplied by this. `null` if the efficiency is not used.
+    /// The efficiency, 0.5 to 1: its speed with all cores, over that of equally many cores that are each as fast as a
+    /// core of its share. If all programs propose `slowdown`, shares are in proportion to weight times efficiency.
+    /// `null` if the efficiency is not used.
     efficiency: Option<f64>,
     /// The way in which a command of `comity run` is limited to its share: `cores` (it has its own cores), `turns` (it
     /// has all cores in turns), or left to the operating system as `team`, `nice`, `even` or `group` (see `comity run

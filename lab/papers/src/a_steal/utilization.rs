@@ -178,7 +178,7 @@ impl Set {
         behind.map_or(0.0, |at| (at + window) as f64 / a_steal.len() as f64)
     }
 
-    /// Returns ABP's utilization over A-STEAL's, in the first interval in which both have one.
+    /// Returns ABP's utilization over A-STEAL's, in the first interval in which A-STEAL's is above zero.
     pub fn starts_higher_by(&self) -> f64 {
         let pairs = self.abp.utilization.iter().zip(&self.a_steal.utilization);
         pairs.map(|(abp, a_steal)| abp / a_steal).find(|ratio| ratio.is_finite()).unwrap_or(f64::NAN)

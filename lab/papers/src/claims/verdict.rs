@@ -24,9 +24,10 @@ pub struct At {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
-    /// The claim holds with every value that was run, and the file lists no value with which it does not hold.
+    /// The claim holds with every value that was run, and the file lists no other value with which it does not hold.
     Holds,
-    /// The claim fails with a value that was run, or the file lists one, or its interval was widened.
+    /// The claim fails with a value that was run, or the file lists a value that was not run, or its interval was
+    /// widened.
     Differs,
 }
 
