@@ -1,7 +1,7 @@
 //! The experiments of DWS (§4): eight programs, alone and in all 28 mixes, on 16 simulated processors.
 //!
-//! Chen, Zheng and Guo, *Adaptive demand-aware work-stealing in multi-programmed multi-core architectures*, CCPE
-//! 2016. Each mix is run once under each policy, and the experiments share these runs.
+//! Chen, Zheng and Guo, *Adaptive demand-aware work-stealing in multi-programmed multi-core architectures*, CCPE 2016.
+//! Each mix is run once under each policy, and the experiments share these runs.
 
 mod compute;
 mod data;

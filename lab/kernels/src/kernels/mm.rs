@@ -36,8 +36,8 @@ pub const ROW: Row = Row {
     }),
 };
 
-/// The largest magnitude of an entry. Entries are whole numbers, so every partial sum is a whole number below 2^53: n
-/// * 64 for the product, n^2 * 64 in the check. Therefore all arithmetic is exact in any order.
+/// The largest magnitude of an entry. Entries are whole numbers, so every partial sum is a whole number below 2^53:
+/// 64 n for the product, 64 n^2 in the check. Therefore all arithmetic is exact in any order.
 const LARGEST_ENTRY: u64 = 8;
 
 /// The number of vectors in the check. A wrong product passes one vector with a probability of at most one half.
