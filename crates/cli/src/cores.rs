@@ -1,4 +1,4 @@
-//! `comity cores`: how many cores a program that is started now would get.
+//! The verb `comity cores`: the number of cores that a program started now would get.
 
 use std::thread::sleep;
 use std::time::Duration;
@@ -27,7 +27,7 @@ COMITY_TABLE=off, the first three. It is what holds at this moment; `comity run`
 Exit codes: 0 a number was printed; 1 standard output cannot be written; 2 the
 command line is at fault.";
 
-/// How often `--watch` looks.
+/// The interval at which `--watch` looks.
 const LOOK: Duration = Duration::from_millis(250);
 
 /// Print how many cores a program started now would get
@@ -59,7 +59,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
             Ok(snapshot) => (snapshot.flatten(), None),
             Err(error) => (None, Some(error.to_string())),
         };
-        // A number all the same, for what would `make -j` do without?
+        // A number is printed even so, because `make -j` needs one.
         if let Some(why) = &trouble
             && said != trouble
         {
@@ -112,20 +112,20 @@ fn count(weight: u32, snapshot: Option<&Snapshot>, table: Option<String>) -> Cor
 struct CoresReport {
     /// `comity-cores/1`.
     schema: &'static str,
-    /// A whole number, 1 at least: `share` rounded up.
+    /// The number of cores, `share` rounded up, at least 1.
     cores: u32,
-    /// What it would be entitled to, in cores: those that cannot be divided go round.
+    /// The share that the program would be entitled to, in cores. Programs take turns on fractions of a core.
     share: f64,
-    /// What its affinity and the quota leave it, whatever others do.
+    /// The cores that its affinity and the quota leave it, independent of other programs.
     usable: u32,
     /// The cores that its affinity allows.
     allowed_cores: usize,
-    /// Cores' worth of time that the tightest cgroup quota grants.
+    /// The processor time that the tightest cgroup quota grants, in cores.
     quota_cores: Option<f64>,
-    /// How much it would count.
+    /// The weight that it would have.
     weight: u32,
-    /// The table; `null` if `COMITY_TABLE` is `off`, or it cannot be used.
+    /// The path of the table. `null` if `COMITY_TABLE` is `off` or the table cannot be used.
     table: Option<String>,
-    /// The programs in it that live.
+    /// The number of living programs in the table.
     programs: usize,
 }

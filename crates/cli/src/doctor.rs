@@ -1,4 +1,5 @@
-//! `comity doctor`: what this machine and kernel offer, what is lost where something is missing, and what to change.
+//! The verb `comity doctor`: reports what this machine and its kernel offer, the cost of what is missing, and what to
+//! change.
 
 mod checks;
 mod measure;
@@ -29,7 +30,7 @@ pub struct Arguments {
     json: bool,
 }
 
-/// Runs the verb. The code is the worst verdict's.
+/// Runs the verb. The exit code is that of the worst verdict.
 pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let checks = checks::all();
     let verdict = checks.iter().map(|check| check.verdict).max().unwrap_or(Verdict::Ok);
@@ -76,39 +77,39 @@ fn count(numbers: impl Iterator<Item = usize>) -> String {
     numbers.collect::<std::collections::BTreeSet<usize>>().len().to_string()
 }
 
-/// `comity-doctor/1`: what this machine offers.
+/// The JSON schema `comity-doctor/1`: the offers of this machine.
 #[derive(Debug, Serialize)]
 struct DoctorReport {
-    /// `comity-doctor/1`.
+    /// The name of the schema, `comity-doctor/1`.
     schema: &'static str,
-    /// The worst of the checks'.
+    /// The worst verdict of all checks.
     verdict: Verdict,
     /// The machine.
     machine: Machine,
-    /// With what it was found.
+    /// The versions of the programs that made the report.
     versions: Versions,
-    /// Every core that the affinity mask allows.
+    /// The cores that the affinity mask allows.
     cores: Vec<DoctorCore>,
-    /// What the kernel offers.
+    /// The services that the kernel offers.
     capabilities: DoctorCapabilities,
-    /// What was looked at.
+    /// The checks.
     checks: Vec<DoctorCheck>,
 }
 
-/// Whether something is as it should be; the number is an exit code.
+/// The verdict of a check. The number is an exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// It is.
+    /// No problem.
     Ok = 0,
-    /// It works, and something is lost.
+    /// Programs work, but something is lost.
     Costs = 1,
     /// Programs do not share cores, or do not start.
     Bad = 2,
 }
 
 impl Verdict {
-    /// As in JSON.
+    /// Returns the name in JSON.
     pub fn name(self) -> &'static str {
         match self {
             Verdict::Ok => "ok",
@@ -118,25 +119,25 @@ impl Verdict {
     }
 }
 
-/// One thing that was looked at.
+/// A check and its result.
 #[derive(Debug, Serialize)]
 pub struct DoctorCheck {
-    /// What it is called.
+    /// The name of the check.
     pub name: &'static str,
-    /// Whether it is as it should be.
+    /// The verdict.
     pub verdict: Verdict,
-    /// What there is.
+    /// The state that the check found.
     pub found: String,
-    /// What follows from it.
+    /// The consequence of this state.
     pub meaning: String,
-    /// What to do; `null` where nothing needs to be.
+    /// The recommended change. `null` if none is needed.
     pub change: Option<String>,
 }
 
-/// One core.
+/// A core.
 #[derive(Debug, Serialize)]
 struct DoctorCore {
-    /// The kernel's number.
+    /// The kernel's number of the core.
     id: usize,
     /// The physical package.
     package: usize,
@@ -144,14 +145,14 @@ struct DoctorCore {
     node: usize,
 }
 
-/// The kernel's services, see [`Capabilities`].
+/// The services of the kernel: see [`Capabilities`].
 #[derive(Debug, Serialize)]
 struct DoctorCapabilities {
-    /// A sleeper can make every push visible.
+    /// True if a sleeper can make every push visible.
     membarrier: bool,
-    /// A peer's run status can be read.
+    /// True if a peer's run status can be read.
     thread_cpu_clock: bool,
-    /// A session is a task group of its own.
+    /// True if each session is a task group.
     autogroup: bool,
 }
 

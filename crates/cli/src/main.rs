@@ -1,15 +1,15 @@
-//! The `comity` command, for people who share cores. It runs any program as a member of the core table, shows which
-//! program has which core, puts Comity under a rayon program, and says what this machine offers.
+//! The `comity` command. It runs any program as a member of the core table, shows which program has which core, puts
+//! Comity under a rayon program, and reports what this machine offers.
 //!
-//! It must know nothing of the runtime's pools, nor of the simulator and the programs that are measured: those are
-//! `comity-lab`'s. `comity run` stands before programs that end in a millisecond.
+//! This crate must not depend on the runtime's pools, the simulator or the measured programs, which belong to
+//! `comity-lab`: `comity run` must start fast, because users put it before programs that end in a millisecond.
 //!
-//! One file per verb, with its arguments and its `run`. Begin with `run.rs` and `run/coordinate.rs`, the
+//! There is one file per verb, with its arguments and its `run`. Begin with `run.rs` and `run/coordinate.rs`, the
 //! coordinator of a command, or with `table.rs`, which only reads.
 //!
-//! The types of what a verb prints as JSON stand in the file of the verb. The number of a schema changes when a field
-//! goes or changes its meaning; new fields may come at any time. Times are in seconds. A number that does not exist
-//! is `null`.
+//! The types of a verb's JSON output are in the file of the verb. The number of a schema changes when a field is
+//! removed or changes its meaning. New fields may be added at any time. Times are in seconds. A number that does not
+//! exist is `null`.
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), warn(clippy::disallowed_methods, clippy::print_stderr))]
 
@@ -42,7 +42,7 @@ struct Arguments {
     loudness: Loudness,
 }
 
-// Only the verb that is asked for is built: `run` stands before programs that end in a millisecond.
+// Clap builds only the requested verb, because users put `comity run` before programs that end in a millisecond.
 #[derive(Subcommand)]
 #[command(defer = true)]
 enum Verb {
@@ -58,10 +58,10 @@ enum Verb {
     Man(generate::Man),
 }
 
-/// The command line as it is parsed.
+/// Parses the command line.
 fn parse() -> Arguments {
     let mut command = Arguments::command();
-    // The list of verbs, which says of each what it does, is printed only where the first word is none of them.
+    // The list of verbs with their descriptions is needed only if the first word is not a verb.
     if std::env::args_os().nth(1).is_none_or(|word| command.find_subcommand(word).is_none()) {
         command.build();
     }

@@ -1,4 +1,4 @@
-//! `comity policies`: the policies, where they come from and what can be set.
+//! The verb `comity policies`: the policies with their sources and parameters.
 
 use std::fmt::Write;
 
@@ -62,31 +62,31 @@ impl From<&Parameter> for PolicyParameter {
 struct PolicyCatalog {
     /// `comity-policies/1`.
     schema: &'static str,
-    /// The first is the default.
+    /// The policies. The first is the default.
     policies: Vec<PolicyRow>,
 }
 
-/// One policy.
+/// A policy.
 #[derive(Debug, Serialize)]
 struct PolicyRow {
-    /// As in `--policy`.
+    /// The name, as in `--policy`.
     name: &'static str,
-    /// What it does.
+    /// A description of the policy.
     summary: &'static str,
-    /// Paper and section.
+    /// The paper and its section.
     source: &'static str,
-    /// Where an unblocked task goes, unless `place=` says otherwise.
+    /// The place of an unblocked task, if `place=` is not given.
     place: &'static str,
-    /// What else can be set.
+    /// The parameters of the policy.
     parameters: Vec<PolicyParameter>,
 }
 
-/// One number, or named choice, that a policy can be given.
+/// A parameter of a policy: a number or a named choice.
 #[derive(Debug, Serialize)]
 struct PolicyParameter {
-    /// As in `NAME:key=value`.
+    /// The key, as in `NAME:key=value`.
     key: &'static str,
-    /// The value when none is given: a number, or a choice's name.
+    /// The value if the user gives none: a number, or the name of a choice.
     default: serde_json::Value,
     /// The smallest number.
     least: Option<u32>,
@@ -95,6 +95,6 @@ struct PolicyParameter {
     /// The names to choose from.
     #[serde(skip_serializing_if = "Option::is_none")]
     choices: Option<&'static [&'static str]>,
-    /// What it counts, or decides.
+    /// The meaning of the parameter.
     help: &'static str,
 }

@@ -1,8 +1,8 @@
-//! `comity rayon`: puts Comity in the place of rayon's own thread pool in any cargo project, says what a project's
-//! rayon runs on, and takes Comity out again.
+//! The verb `comity rayon`: replaces rayon's thread pool by Comity in any cargo project, shows which thread pool a
+//! project uses, and removes Comity again.
 //!
-//! Cargo does the work, through `[patch.crates-io]`; cargo's resolved tree, not the manifest, says whether it has
-//! worked.
+//! Cargo does the work, through `[patch.crates-io]`. The resolved tree of cargo, not the manifest, says whether the
+//! change has worked.
 
 mod lock;
 mod manifest;
@@ -120,7 +120,7 @@ fn enable(arguments: &Enable) -> Result<(), Failure> {
                  changed)"
             )));
         }
-        // The user chose a repository; only a named source takes its place.
+        // The user chose a repository. Only a source on the command line replaces it.
         Entry::Git => named,
         Entry::Folder => Some(named.map_or_else(|| Source::built_in(false), Ok)?),
         Entry::None => {
@@ -133,7 +133,7 @@ fn enable(arguments: &Enable) -> Result<(), Failure> {
     };
     let before = match Record::of(&project)? {
         Some(record) => Some(record.before),
-        // What was written by hand is the user's to take out.
+        // An entry that the user wrote is the user's to remove.
         None if manifest.entry() != Entry::None => None,
         None => Some(Files::read(&project)?),
     };
@@ -184,8 +184,8 @@ fn named_source(arguments: &Enable) -> Result<Option<Source>, Failure> {
     }
 }
 
-/// Whether a project without an entry of ours has Comity's rayon-core all the same. Fails where there is no
-/// rayon-core, and where it is the other of the two.
+/// True if a project without an entry of `comity rayon` already links the requested rayon-core of Comity. Fails if
+/// the project links no rayon-core, or if it links the other one of Comity's two.
 fn is_settled(project: &Project, tree: &Tree, records: bool) -> Result<bool, Failure> {
     let place = project.manifest().display();
     match tree.links() {
@@ -221,7 +221,7 @@ fn no_core(project: &Project, tree: &Tree) -> String {
     )
 }
 
-/// Everything that `enable` writes, and whether that changed anything.
+/// Makes all changes of `enable`. The boolean is true if a file has changed.
 fn put_in(
     turn: &Turn,
     project: &Project,
@@ -231,7 +231,7 @@ fn put_in(
 ) -> Result<(Tree, bool), Failure> {
     let path = project.lock();
     let (before, bytes_before) = (Lock::read(&path)?, fs::read(&path).ok());
-    // If this command is killed and its journal lost, `disable` has at least the stock one.
+    // If this command is killed and its journal is lost, `disable` can at least restore the stock rayon-core.
     let stock = before.as_ref().and_then(Lock::stock_core);
     let mut locked = stock.map_or_else(|| manifest.locked().unwrap_or_default(), |core| vec![core.clone()]);
     turn.all_or_nothing(|| {
@@ -265,15 +265,16 @@ fn put_in(
     })
 }
 
-/// Has cargo take the patch into a lock file. One that names another version keeps the stock crate, and cargo only
-/// warns.
+/// Lets cargo take the patch into a lock file. If the lock file names another version, cargo only warns and keeps the
+/// stock crate.
 fn update_lock(project: &Project, before: &Lock) -> Result<Tree, Failure> {
     if !before.has_core {
         project.cargo(&["update", "--workspace"])?;
         return project.tree();
     }
-    // What Comity's is made of may be locked at versions that are too old for it. These move first, as far as they
-    // must: what only the stock rayon-core needs, cargo would otherwise move to the newest together with that.
+    // The dependencies of Comity may be locked at versions that are too old. They are updated first, no further than
+    // necessary. Otherwise cargo would also update the dependencies of the stock rayon-core alone to the newest
+    // versions.
     let refused = lock::bring(project, &before.too_old())?;
     project.cargo(&["update", "--package", "rayon-core"])?;
     let tree = project.tree()?;
@@ -283,8 +284,8 @@ fn update_lock(project: &Project, before: &Lock) -> Result<Tree, Failure> {
             failure.into_sentence()
         ))),
         _ => {
-            // What came with Comity may have taken others further along than it must. Where something keeps one from
-            // going back, it stays.
+            // The dependencies that came with Comity may have updated other packages further than necessary. A
+            // package stays if cargo refuses the older version.
             let too_far = Lock::read(&project.lock())?.map_or_else(Vec::new, |now| before.too_far(&now));
             lock::bring(project, &too_far)?;
             Ok(tree)
@@ -359,7 +360,7 @@ fn was_not_enabled(turn: &Turn, project: &Project) -> Result<(), Failure> {
     output::print(&format!("Comity is not enabled in '{place}'; nothing was changed.\n"))
 }
 
-/// Puts back what `enable` found, byte for byte.
+/// Restores the files that `enable` found, byte for byte.
 fn put_back(turn: &Turn, project: &Project, manifest: &Manifest, before: &Files) -> Result<Tree, Failure> {
     turn.all_or_nothing(|| {
         manifest.write(None, &before.manifest.text)?;
@@ -379,8 +380,8 @@ fn without_comity(project: &Project, tree: Tree) -> Result<Tree, Failure> {
     Ok(tree)
 }
 
-/// Everything that `disable` writes where the project has changed since `enable`, and what cargo would not take
-/// back into the lock file.
+/// Makes all changes of `disable` for a project that has changed since `enable`. Also returns the packages that cargo
+/// did not take back into the lock file.
 fn take_out(turn: &Turn, project: &Project, manifest: &Manifest) -> Result<(Tree, Vec<Locked>), Failure> {
     turn.all_or_nothing(|| {
         manifest.write(None, &manifest.without_entry()?)?;
@@ -437,20 +438,20 @@ fn status(arguments: &Status) -> Result<(), Failure> {
     output::print(&format!("'{place}' ({}) runs on {}. {then}\n", tree.rayon(), tree.cores_in_words()))
 }
 
-/// `comity-rayon/1`: what the rayon of a cargo project runs on.
+/// The JSON schema `comity-rayon/1`: the rayon-core that a cargo project links.
 #[derive(Serialize)]
 struct Report {
-    /// `comity-rayon/1`.
+    /// The name of the schema, `comity-rayon/1`.
     schema: &'static str,
-    /// The workspace's root manifest.
+    /// The path of the workspace's root manifest.
     manifest: String,
-    /// True if that manifest puts Comity in rayon-core's place. What is linked is decided by cargo, from more than
-    /// that.
+    /// True if this manifest puts Comity in rayon-core's place. Cargo decides what is linked, and uses more than this
+    /// manifest.
     enabled: bool,
-    /// `comity`, `stock`, `other` (neither Comity's nor crates.io's), `several` or `none`.
+    /// The linked rayon-core: `comity`, `stock`, `other` (neither Comity's nor crates.io's), `several` or `none`.
     links: &'static str,
-    /// The version of every rayon in the tree.
+    /// The versions of all packages rayon in the tree.
     rayon: Vec<String>,
-    /// Every rayon-core in the tree.
+    /// All packages rayon-core in the tree.
     rayon_core: Vec<Core>,
 }

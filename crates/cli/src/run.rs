@@ -1,12 +1,11 @@
-//! `comity run`: any program, unmodified, as a member of the core table.
+//! The verb `comity run`: runs any unmodified program as a member of the core table.
 //!
-//! This process becomes the command, by `exec`, and a copy of it, the coordinator, takes part in the table on its
-//! behalf ([`coordinate`]). So whatever is done to the command is done to it: there is no process between it and
-//! its terminal, its signals, its parent and its exit status. The coordinator is no child of it and in a session of
-//! its own, and ends when the command has ended, whatever that died of. The command waits for nothing that it does.
+//! This process becomes the command, by `exec`. A copy of this process, the coordinator, is the command's member of
+//! the table ([`coordinate`]). Therefore no process stands between the command and its terminal, its signals, its
+//! parent and its exit status. The coordinator is not a child of the command and has a session of its own. It ends
+//! when the command has ended, for any reason. The command never waits for the coordinator.
 //!
-//! With `--report` it is different: this process starts the command, is its coordinator, and tells at the end
-//! ([`report`]).
+//! With `--report`, this process starts the command, is its coordinator, and reports at the end ([`report`]).
 
 mod companion;
 mod coordinate;
@@ -157,12 +156,12 @@ pub struct Arguments {
     #[arg(long)]
     session: bool,
     /// When the command ends, print a report on standard error, or write it to FILE, as JSON if its name ends in .json
-    // With a blank the file's name would be taken for the command.
+    // Without the equals sign, clap would take the file's name for the command.
     #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true)]
     report: Option<Option<PathBuf>>,
     /// The program and its arguments; `--` before it ends the options
-    // What begins with a hyphen before it is an option of this command, and refused if it is none; all that follows
-    // is the program's.
+    // A word before the command that begins with a hyphen is an option of `comity run`, or an error. All words after
+    // the command are its arguments.
     #[arg(required = true, trailing_var_arg = true, value_name = "COMMAND")]
     command: Vec<OsString>,
 }
@@ -179,7 +178,7 @@ fn parse_cores(text: &str) -> Result<Cores, String> {
     cores.ok_or_else(|| "give a whole number from 1, or auto".to_owned())
 }
 
-/// Runs the verb. Without a report it returns only if the command cannot be started.
+/// Runs the verb. Without a report, returns only if the command cannot be started.
 pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let most = u32::try_from(cores::usable().get()).unwrap_or(u32::MAX);
     let desired = match arguments.cores {
@@ -207,7 +206,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     }
     let outer = Location::around();
     if outer.is_some() && tree::outer_command_lives() {
-        // The outer coordinator finds the processes of this command by the outer mark, so the mark stays as it is.
+        // The outer coordinator finds the processes of this command by the outer mark, so that mark is kept.
         hint(is_part_of_another(arguments));
         return Err(not_started(program, &command.exec()));
     }
@@ -247,8 +246,8 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     if arguments.session && session_nice.is_none() && census::is_mounted() {
         hint("comity: --session: sessions are no task groups here; `comity doctor` says what is");
     }
-    // The nice value lowers the command relative to programs outside of the table. Within its own session it would have
-    // no effect on programs of other sessions.
+    // The nice value lowers the command relative to programs outside of the table. In a session of its own, it would
+    // have no effect on programs of other sessions.
     let nice = if is_weight_chosen { weight::nice_for(weight) } else { 0 };
     match session_nice {
         Some(before) if arguments.session => process::start_session(&mut command, nice.max(before)),
@@ -314,7 +313,7 @@ fn rooted(location: Location) -> Option<Location> {
     rooted.map_err(|error| hint(goes_without(&format!("cannot tell the current folder: {error}")))).ok()
 }
 
-/// By which the coordinator decides: what `COMITY_POLICY` says of `comity`. No other policy is written for commands.
+/// Returns the coordinator's policy: the `comity` policy of `COMITY_POLICY`. Other policies do not support commands.
 fn policy() -> Result<Policy, Failure> {
     let is_off = environment::variable("COMITY").is_some_and(environment::is_off);
     let Some(text) = environment::variable("COMITY_POLICY").filter(|_| !is_off) else { return Ok(Policy::default()) };
@@ -328,7 +327,7 @@ fn name(program: &OsStr) -> String {
     Path::new(program).file_name().unwrap_or(program).to_string_lossy().into_owned()
 }
 
-/// Starts the process that takes part on behalf of this one, and waits for nothing that it does.
+/// Starts the coordinator, the member of the table for this process, and does not wait for it.
 fn start_coordinator(location: &Location, terms: &Terms) -> Result<(), String> {
     try_table(location, terms).map_err(|error| error.to_string())?;
     let command = Pidfd::of_this_process().map_err(|error| format!("cannot be told of the command's end: {error}"))?;
@@ -337,10 +336,10 @@ fn start_coordinator(location: &Location, terms: &Terms) -> Result<(), String> {
         .map_err(|error| format!("cannot start a coordinator: {error}"))
 }
 
-/// Looks whether the table can be used, which is said also of a command that ends before its coordinator takes part.
+/// Checks that the table can be used. The error is reported even if the command ends before its coordinator joins.
 fn try_table(location: &Location, terms: &Terms) -> Result<(), TableError> {
     if Snapshot::take(location)?.is_none() {
-        // No other member is there that would hear of it.
+        // No other member exists that would notice this short membership.
         Member::join(location, &terms.profile())?;
     }
     Ok(())
@@ -351,7 +350,7 @@ fn goes_without(why: &str) -> String {
 }
 
 fn not_started(program: &OsStr, error: &io::Error) -> Failure {
-    // A path may contain spaces, and a quote would end the words that are advised.
+    // A path may contain spaces, and a quote would end the suggested words.
     let text = program.to_string_lossy();
     let first = text.split_whitespace().next().unwrap_or_default();
     let is_a_line = text.contains(char::is_whitespace) && !first.contains('/') && !text.contains('\'');

@@ -1,5 +1,4 @@
-//! `comity set`: what a program of the core table is asked from outside: to count more or less, to use fewer cores,
-//! to rest.
+//! The verb `comity set`: changes the weight or the core limit of a running program, or pauses the program.
 
 use std::iter;
 use std::thread::sleep;
@@ -69,7 +68,7 @@ pub struct Arguments {
     #[arg(long, value_name = "N", group = "what", value_parser = parse_cores, allow_negative_numbers = true)]
     cores: Option<Wish>,
     /// For how long it is to rest, at most 24h: 90s, 10m, 1h30m
-    // A time such as -5m is refused by its parser, which says what a time is.
+    // The parser of times refuses a time such as -5m, and its error says what a time is.
     #[arg(long, value_name = "TIME", group = "what", value_parser = parse_time, allow_hyphen_values = true)]
     pause: Option<Duration>,
     /// It is to rest no longer
@@ -86,7 +85,7 @@ enum Target {
     Process(u32),
 }
 
-/// A number, or what the program says itself.
+/// A requested number. `None` stands for the program's own value.
 #[derive(Clone, Copy)]
 struct Wish(Option<u32>);
 
@@ -118,7 +117,7 @@ fn parse_target(text: &str) -> Result<Target, String> {
     target.ok_or_else(|| "give the number of a process, or # and that of a slot, as in '#3'".to_owned())
 }
 
-/// Whole numbers, each with its unit.
+/// Parses a time that consists of whole numbers, each with a unit.
 fn parse_time(text: &str) -> Result<Duration, String> {
     let read = || {
         let (mut seconds, mut number) = (0u64, None::<u64>);
@@ -185,8 +184,8 @@ fn programs_at(location: &Location) -> Result<Vec<Program>, Failure> {
     Ok(snapshot.map_or(Vec::new(), |snapshot| snapshot.programs))
 }
 
-/// Returns the own table of the user of the target process. `None`: the process belongs to one of `programs`, or this
-/// process is not root.
+/// Returns the table of the user who owns the target process. Returns `None` if the process belongs to one of
+/// `programs`, or if this process is not root.
 fn table_of_its_user(programs: &[Program], target: Target) -> Option<Location> {
     let Target::Process(process) = target else { return None };
     let is_known = programs.iter().any(|program| program.pid == process) || command_of(target, programs).is_some();
@@ -195,7 +194,7 @@ fn table_of_its_user(programs: &[Program], target: Target) -> Option<Location> {
     Some(Location::of_user(user))
 }
 
-/// What is asked, and until when.
+/// Formats the requests, and how long they stay in effect.
 pub fn in_words(requests: &[Request]) -> String {
     let words = requests.iter().map(|request| match request {
         Request::Weight(Some(weight)) => format!("weight {weight}, until it is set again or has left the table"),
@@ -248,8 +247,8 @@ fn find(programs: &[Program], target: Target) -> Result<&Program, String> {
     }
 }
 
-/// Returns the command of `comity run` that has started this process, or that has started the process that did, and so
-/// on. Other members of the table do not look after the processes that they start.
+/// Returns the command of `comity run` that has started this process, directly or through other processes. Other
+/// members of the table do not manage the processes that they start.
 fn command_of(target: Target, programs: &[Program]) -> Option<&Program> {
     let Target::Process(process) = target else { return None };
     let parents = iter::successors(Some(process), |process| Some(Stat::of_process(*process)?.parent));
@@ -258,7 +257,7 @@ fn command_of(target: Target, programs: &[Program]) -> Option<&Program> {
         .find_map(|process| programs.iter().find(|program| program.pid == process && program.policy == "run"))
 }
 
-/// Asks a program for something, if this user may. Else says why not.
+/// Sends requests to a program, if this user may. Returns an error sentence otherwise.
 pub fn ask(location: &Location, program: &Program, requests: &[Request]) -> Result<(), String> {
     let title = title(program);
     if program.life == Life::Dead {
@@ -277,7 +276,8 @@ pub fn ask(location: &Location, program: &Program, requests: &[Request]) -> Resu
     }
 }
 
-/// Root may set any program, and others their own. The kernel says which user has the process with its number here.
+/// Checks that this user may set the program. Root may set any program, and other users their own. The kernel says
+/// which user owns the process with this number.
 fn may_set(program: &Program) -> Result<(), String> {
     let me = rustix::process::geteuid();
     if me.is_root() {
@@ -294,22 +294,22 @@ fn may_set(program: &Program) -> Result<(), String> {
     }
 }
 
-/// `comity-set/1`: what a program was asked.
+/// The JSON schema `comity-set/1`: the requests that were sent to a program.
 #[derive(Debug, Serialize)]
 struct SetReport {
-    /// `comity-set/1`.
+    /// The name of the schema, `comity-set/1`.
     schema: &'static str,
-    /// Its place in the table.
+    /// The number of its slot in the table.
     slot: usize,
     /// The process's number in its own PID namespace.
     pid: u32,
-    /// What it calls itself.
+    /// The name that it gives itself.
     name: String,
-    /// How much it is to count, if that was asked: a number, or `own`.
+    /// The requested weight: a number, or `own`. `null` if no weight was requested.
     weight: Option<String>,
-    /// The most cores that it is to use, if that was asked: a number, or `auto`.
+    /// The requested maximum number of cores: a number, or `auto`. `null` if no maximum was requested.
     cores: Option<String>,
-    /// For how long it is to rest, if that was asked: 0 to rest no longer.
+    /// The requested pause, in seconds. 0 resumes the program. `null` if no pause was requested.
     pause_s: Option<f64>,
 }
 

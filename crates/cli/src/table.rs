@@ -1,5 +1,5 @@
-//! `comity table`: which program has which core, as the core table says, and the removal of a table that no program
-//! uses.
+//! The verb `comity table`: shows which program has which core according to the core table, and removes a table that
+//! no program uses.
 
 use std::fmt::Write;
 use std::time::Duration;
@@ -276,7 +276,8 @@ fn cores(report: &TableReport) -> Table {
     table(&["core", "owner", "holder", "since"], rows, &[0, 3])
 }
 
-/// The columns of the programs; those behind the first [`FEW`] are shown with `--wide`. Whether it is a number.
+/// The columns of the programs. The boolean is true if the column has numbers. Columns after the first [`FEW`] are
+/// shown only with `--wide`.
 pub const COLUMNS: [(&str, bool); 24] = [
     ("slot", true),
     ("pid", true),
@@ -342,7 +343,7 @@ fn programs(report: &TableReport, wide: bool) -> Table {
     table(&header, rows, &numbers)
 }
 
-/// Returns the policy, followed by the way of a command if that is not the usual way.
+/// Returns the policy, followed by the way of a command if the way is not the default.
 pub fn policy_and_way(policy: &str, way: Option<&str>) -> String {
     match way.filter(|way| *way != Way::default().name()) {
         Some(way) => format!("{policy}, {way}"),
@@ -354,19 +355,20 @@ fn or_dash(count: Option<u64>) -> String {
     count.map_or("-".to_owned(), |count| count.to_string())
 }
 
-/// How often for which reason; without reasons for which there was none.
+/// Formats refusals as counts with reasons. Reasons with a count of 0 are left out.
 fn refusals(thieves: &Thieves) -> String {
     let some = thieves.by_reason().filter(|(_, count)| *count > 0);
     let words: Vec<String> = some.map(|(reason, count)| format!("{count} {reason}")).collect();
     if words.is_empty() { "0".to_owned() } else { words.join(", ") }
 }
 
-/// Cores' worth of this time.
+/// Returns `seconds` over `of_s`: the average number of cores.
 fn on_average(seconds: Option<f64>, of_s: f64) -> String {
     seconds.filter(|_| of_s > 0.0).map_or("-".to_owned(), |seconds| format!("{:.2}", seconds / of_s))
 }
 
-/// Numbers are in the columns `right`, and are never wrapped; words are, where the terminal is narrow.
+/// Returns a table. The columns `right` have numbers, which are right-aligned and never wrapped. Other columns are
+/// wrapped if the terminal is narrow.
 fn table(header: &[&str], rows: impl Iterator<Item = Vec<String>>, right: &[usize]) -> Table {
     let mut table = Table::new();
     table.load_style(presets::UTF8_FULL_CONDENSED).set_content_arrangement(ContentArrangement::Dynamic);
@@ -380,7 +382,7 @@ fn table(header: &[&str], rows: impl Iterator<Item = Vec<String>>, right: &[usiz
     table
 }
 
-/// As people say it, to two or three digits.
+/// Formats a duration with a unit and two or three digits, for example `1.2 s`.
 pub fn in_units(time: Duration) -> String {
     let mut text = String::new();
     let seconds = time.as_secs();
@@ -395,22 +397,22 @@ pub fn in_units(time: Duration) -> String {
     text
 }
 
-/// `comity-table/1`: the core table at one moment. Programs change it while it is read.
+/// The JSON schema `comity-table/1`: the core table at one moment. Programs change the table while it is read.
 #[derive(Debug, Serialize)]
 struct TableReport {
-    /// `comity-table/1`.
+    /// The name of the schema, `comity-table/1`.
     schema: &'static str,
-    /// Where it is or would be; `null` if `COMITY_TABLE` is `off`.
+    /// The path that the table has or would have. `null` if `COMITY_TABLE` is `off`.
     path: Option<String>,
-    /// Whether there is one.
+    /// True if the table exists.
     exists: bool,
-    /// Every core that a program of the table may use.
+    /// The cores that a program of the table may use.
     cores: Vec<TableCore>,
-    /// Every program in it, by slot.
+    /// The programs of the table, by slot.
     programs: Vec<TableProgram>,
 }
 
-/// One core of the table.
+/// A core of the table.
 #[derive(Debug, Serialize)]
 struct TableCore {
     /// The kernel's number.
@@ -419,33 +421,34 @@ struct TableCore {
     owner: Option<usize>,
     /// The slot of the program that uses it.
     holder: Option<usize>,
-    /// For how long that program has used it, or no program has; `null` if none has used it yet.
+    /// The time, in seconds, since this program holds the core, or since no program does. `null` if no program has
+    /// held it.
     since_s: Option<f64>,
 }
 
-/// One program of the table.
+/// A program of the table.
 #[derive(Debug, Serialize)]
 struct TableProgram {
-    /// Its place.
+    /// The number of its slot.
     slot: usize,
     /// The process's number in its own PID namespace.
     pid: u32,
-    /// What it calls itself.
+    /// The name that it gives itself.
     name: String,
-    /// The policy that it shares by; `run` for a command of `comity run`.
+    /// The policy by which it shares cores; `run` for a command of `comity run`.
     policy: String,
-    /// How much it counts.
+    /// The weight.
     weight: u32,
-    /// How many cores it can use now; 0 without work.
+    /// The number of cores that it can use now. 0 without work.
     desire: u32,
-    /// Its workers; of a command of `comity run`: the most cores that it may desire.
+    /// The number of its workers. For a command of `comity run`, the maximum number of cores that it may desire.
     workers: u32,
-    /// Workers that are awake; of a command: threads that run or wait for a core.
+    /// The number of workers that are awake. For a command, the threads that run or wait for a core.
     awake: u32,
-    /// `living`, `stopped` (it has work and its coordinator does not come by) or `dead` (the next program that
-    /// looks takes it out).
+    /// The state: `living`, `stopped` (it has work, but its coordinator does not look at the table) or `dead` (the
+    /// next program that looks at the table removes it).
     life: &'static str,
-    /// Since it joined.
+    /// The time since it joined the table, in seconds.
     age_s: f64,
     /// The cores that its affinity allows.
     may_use: Vec<usize>,
@@ -453,62 +456,64 @@ struct TableProgram {
     owned: Vec<usize>,
     /// The cores that it holds.
     held: Vec<usize>,
-    /// How often it began to use a core that no program used.
+    /// The number of times that it began to use a core that no program used.
     claimed: u64,
-    /// How often it took one back.
+    /// The number of times that it took back one of its own cores.
     taken_back: u64,
-    /// How often it released one.
+    /// The number of times that it released a core.
     released: u64,
-    /// How often it lost one to its owner.
+    /// The number of times that it lost a core to the core's owner.
     lost: u64,
-    /// Processor time that it has used since it began, or joined as a command, when its coordinator last came by;
-    /// `null` if it does not publish that.
+    /// Processor time, in seconds, since it began (or joined, for a command) until its coordinator's last look.
+    /// `null` if the program does not publish it.
     cpu_s: Option<f64>,
-    /// What it is entitled to now, in cores; 0 without work.
+    /// The share that it is entitled to now, in cores. 0 without work.
     entitled_cores: f64,
-    /// How it proposes that cores are divided: `equal`, `slowdown` or `time`, as in `comity:share=slowdown`; `together`
-    /// for a command that needs all cores in turns; `null` if it is of an older build, or has joined a moment ago.
+    /// The division of cores that it proposes: `equal`, `slowdown` or `time`, as in `comity:share=slowdown`.
+    /// `together` for a command that needs all cores in turns. `null` for an older build, and shortly after joining.
     proposal: Option<&'static str>,
-    /// Its speed alone over that of as many cores as there were, each as fast as one of its share; 0.5 to 1. It
-    /// counts so much beside its weight where all programs propose `slowdown`. `null` where it does not.
+    /// The efficiency, 0.5 to 1: its speed with all cores, over that of equally many cores that are each as fast as a
+    /// core of its share. If all programs propose `slowdown`, shares are in proportion to weight times efficiency.
+    /// `null` if the efficiency is not used.
     efficiency: Option<f64>,
     /// The way in which a command of `comity run` is limited to its share: `cores` (it has its own cores), `turns` (it
     /// has all cores in turns), or left to the operating system as `team`, `nice`, `even` or `group` (see `comity run
     /// --help`). `null` for other programs.
     way: Option<&'static str>,
-    /// Processor time that it was due, as `cpu_s`; `null` if it is of an older build.
+    /// The processor time that it was due, in seconds, measured like `cpu_s`. `null` for an older build.
     due_s: Option<f64>,
-    /// Context switches because a thread waited, as `cpu_s`; `null` for a command.
+    /// Context switches because a thread waited, measured like `cpu_s`. `null` for a command.
     voluntary_switches: Option<u64>,
-    /// The same because the kernel took the core away.
+    /// Context switches because the kernel took the core away, measured like `cpu_s`. `null` for a command.
     involuntary_switches: Option<u64>,
-    /// How often its workers took a task from each other since its first pool began. `null` for a command, for an
-    /// older build, and for one that has joined a moment ago.
+    /// The number of tasks that its workers took from each other since its first pool began. `null` for a command,
+    /// for an older build, and shortly after joining.
     steals: Option<u64>,
-    /// How often one without a task gave another what was left of its time slice; `null` as `steals`.
+    /// The number of times that a worker without a task gave the rest of its time slice to another. `null` like
+    /// `steals`.
     accelerations: Option<u64>,
-    /// How often one would have, and did not, by reason; `null` as `steals`.
+    /// The number of times that such a worker kept its time slice, by reason. `null` like `steals`.
     refused: Option<Refused>,
-    /// Whether it can be asked for something (`comity set`): not if it is of an older build.
+    /// True if `comity set` can send it requests. False for an older build.
     obeys: bool,
-    /// For how long it still rests, as it was asked to; `null` if it does not.
+    /// The rest of the requested pause, in seconds. `null` if it is not paused.
     paused_s: Option<f64>,
-    /// The weight that it was asked for; `null` where it counts as it says itself.
+    /// The requested weight. `null` if it uses its own weight.
     asked_weight: Option<u32>,
-    /// The most cores that it was asked to use; `null` where that is as it says itself.
+    /// The requested maximum number of cores. `null` if it uses its own maximum.
     asked_cores: Option<u32>,
 }
 
-/// `comity-table-clean/1`: what became of the core table.
+/// The JSON schema `comity-table-clean/1`: the outcome of the removal of the core table.
 #[derive(Debug, Serialize)]
 struct TableCleaned {
-    /// `comity-table-clean/1`.
+    /// The name of the schema, `comity-table-clean/1`.
     schema: &'static str,
-    /// Where it is or was; `null` if `COMITY_TABLE` is `off`.
+    /// The path that the table has or had. `null` if `COMITY_TABLE` is `off`.
     path: Option<String>,
-    /// `removed`, `in_use`, `no_table` or `off`.
+    /// The outcome: `removed`, `in_use`, `no_table` or `off`.
     outcome: &'static str,
-    /// The living programs that use it.
+    /// The number of living programs that use it.
     programs: usize,
 }
 
@@ -522,12 +527,12 @@ impl Serialize for Refused {
     }
 }
 
-/// A reason as programs read it.
+/// Formats a reason as a JSON key.
 pub fn key(reason: &str) -> String {
     reason.replace(' ', "_")
 }
 
-/// The same, of one that may be none.
+/// Serializes an optional reason as a JSON key.
 pub fn as_key<S: Serializer>(reason: &Option<&str>, serializer: S) -> Result<S::Ok, S::Error> {
     reason.map(key).serialize(serializer)
 }

@@ -1,5 +1,5 @@
-//! `comity top`: cores and programs, live, from the core table alone. It takes no part in the table, so it slows no
-//! program.
+//! The verb `comity top`: cores and programs, live, from the core table alone. It is not a member of the table, so
+//! that it does not slow down any program.
 
 mod prometheus;
 mod sample;
@@ -126,11 +126,11 @@ pub enum Sort {
     Weight,
 }
 
-/// What happens beside looks.
+/// An event between two looks.
 enum TerminalEvent {
     Key(KeyEvent),
     Resized,
-    /// A signal asks this process to end, or the terminal is gone.
+    /// A signal asks this process to end, or the terminal was closed.
     End,
 }
 
@@ -156,7 +156,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     live(&mut watch, view, interval)
 }
 
-/// Without a screen.
+/// Prints looks instead of drawing them on the screen.
 fn print(
     watch: &mut Watch,
     view: &View,
@@ -166,7 +166,7 @@ fn print(
 ) -> Result<(), Failure> {
     let (sender, events) = mpsc::channel();
     let cannot = |error: io::Error| Failure::Run(format!("cannot heed signals: {error}"));
-    // A signal ends it between two looks, so no file is left half-written.
+    // A signal ends the loop only between two looks, so that no file is left incomplete.
     let _sender =
         if arguments.once { Some(sender) } else { listen_for_signals(sender).map(|()| None).map_err(cannot)? };
     // Rates need two looks.
@@ -194,7 +194,7 @@ fn print(
     }
 }
 
-/// On the screen, until a key or a signal ends it. The terminal is as it was then, also after a panic.
+/// Draws looks on the screen until a key or a signal ends it. Then restores the terminal, also after a panic.
 fn live(watch: &mut Watch, mut view: View, interval: Duration) -> Result<(), Failure> {
     let cannot = |error: io::Error| Failure::Run(format!("cannot use the terminal: {error}; use --once or --json"));
     let (sender, events) = mpsc::channel();
@@ -205,7 +205,7 @@ fn live(watch: &mut Watch, mut view: View, interval: Duration) -> Result<(), Fai
         Ok(_until_the_process_ends) => watch_and_draw(watch, &mut view, &mut terminal, &events, interval),
         Err(error) => Err(error),
     };
-    // A terminal that is gone needs nothing.
+    // If the terminal was closed, nothing needs to be restored.
     let _gone = ratatui::try_restore();
     ended.map_err(cannot)
 }
@@ -234,8 +234,8 @@ fn watch_and_draw(
             Ok(TerminalEvent::End) | Err(RecvTimeoutError::Disconnected) => return Ok(()),
             Err(RecvTimeoutError::Timeout) => {
                 sample = watch.look();
-                // Not from the time that it should have been: a command that was stopped for long does not look
-                // again and again.
+                // The next look is due one interval from now, so that a command that was stopped for a long time does
+                // not look many times in a row.
                 next = Instant::now() + interval;
             }
         }
@@ -268,7 +268,7 @@ fn read_keys(events: &Sender<TerminalEvent>) {
     }
 }
 
-/// Whether this key quits: in raw mode Ctrl-C is a key as any other.
+/// True if the key is Ctrl-C, which is an ordinary key in raw mode.
 fn is_quit(key: KeyEvent) -> bool {
     key.code == KeyCode::Char('c') && key.modifiers.contains(KeyModifiers::CONTROL)
 }

@@ -1,19 +1,19 @@
-//! How much a program counts beside others.
+//! The weight of a program relative to other programs.
 
 use comity_console::{Failure, choices, parse};
 use comity_os::census::Stat;
 use comity_os::{environment, priority, task_group};
 
-/// The weight of a program that says nothing, and the largest, as pools have it.
+/// The default weight and the maximum weight, which are the same as for pools.
 pub const USUAL: u32 = 100;
 pub const MOST: u32 = 10_000;
 
-/// The parser of every `--weight`.
+/// Returns the parser of every `--weight`.
 pub fn range() -> impl Fn(&str) -> Result<u32, String> + Clone {
     parse::whole(1..=u64::from(MOST))
 }
 
-/// What chose it.
+/// Returns the setting that chose the weight, in words.
 pub fn chosen_by(said: Option<u32>) -> String {
     match said {
         Some(_) => "the command line".to_owned(),
@@ -37,7 +37,7 @@ pub fn group_milli(process: u32) -> u32 {
     task_group::of_process(process).map_or(1000, |group| group.milli.into())
 }
 
-/// Returns the nice value that lowers a command as much as a weight below the usual one does; 0 for other weights.
+/// Returns the nice value that has the effect of a weight below the default one. Returns 0 for other weights.
 pub fn nice_for(weight: u32) -> i32 {
     if weight < USUAL { priority::nice_for(weight * 1000 / USUAL) } else { 0 }
 }

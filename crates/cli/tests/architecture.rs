@@ -1,5 +1,5 @@
-//! The invariants of ARCHITECTURE.md that a compiler does not keep: which crate may depend on which, what `policy` is
-//! free of, and where unsafe code is. And what the documents refer to.
+//! Tests of the invariants of ARCHITECTURE.md that a compiler does not check: the permitted dependencies between
+//! crates, the restrictions on `policy`, and the places of unsafe code. Also tests the references in documents.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -18,8 +18,8 @@ mod tracked;
 
 use imports::{Imports, cycle, upward};
 
-/// The crates' folders. First stands what users install, from the pure core to the command, then the laboratory. Each
-/// crate may depend on those before it.
+/// The crates' folders: first the crates that users install, from the pure core to the command, then the laboratory.
+/// A crate may depend only on the crates before it.
 const ORDER: [&str; 16] = [
     "crates/values",
     "crates/policy",
@@ -39,11 +39,12 @@ const ORDER: [&str; 16] = [
     "crates/guide",
 ];
 
-/// The layers of `runtime`, from that which imports nothing; within a layer any file may import another, but no cycle.
+/// The layers of `runtime`, from the lowest. A layer imports only the layers before it. Within a layer any file may
+/// import another, but without a cycle.
 const LAYERS: [&str; 10] =
     ["fork", "raw", "cores", "watching", "workers", "sharing", "api", "blocking", "executor", "internal"];
 
-/// The modules of `protocol`, each a file with the folder of its name: each may import those before it.
+/// The modules of `protocol`, each a file with a folder of the same name. A module may import only those before it.
 const PROTOCOL: [&str; 17] = [
     "platform",
     "core_word",
@@ -68,7 +69,7 @@ fn workspace() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
 }
 
-/// Every package of the workspace: its folder, and the metadata of its dependencies.
+/// Returns the folder of each package of the workspace, and the metadata of its dependencies.
 fn packages() -> Vec<(String, Vec<Value>)> {
     packages_at(workspace())
 }
@@ -91,7 +92,7 @@ fn packages_at(folder: PathBuf) -> Vec<(String, Vec<Value>)> {
         .collect()
 }
 
-/// The path of a crate's folder from the workspace's root on.
+/// Returns the path of a crate's folder, relative to the workspace's root.
 fn folder_of(path: &Path) -> String {
     path.strip_prefix(workspace()).unwrap().to_str().unwrap().to_owned()
 }
@@ -131,11 +132,11 @@ fn no_module_of_the_protocol_imports_upwards() {
     let modules = imports_of("protocol").at_depth(1);
     assert_eq!(modules.len(), PROTOCOL.len(), "{modules:?}");
     assert_eq!(upward(&modules, &PROTOCOL), [""; 0]);
-    // The order has no place for one; said once more by what finds them.
+    // The order excludes cycles already. This checks the function that finds them.
     assert_eq!(cycle(&modules), None);
 }
 
-/// One way of waking is not a branch in another.
+/// Tests that a way of waking does not use another one.
 #[test]
 fn no_way_of_waking_imports_another() {
     let files = imports_of("protocol").at_depth(2);
@@ -146,7 +147,7 @@ fn no_way_of_waking_imports_another() {
     }
 }
 
-/// A crate of two layers, where `low` is to import nothing of `high`.
+/// Returns the imports of a crate with two layers, of which `low` must not import `high`.
 fn made_up(low: &str, high: &str, other: &str) -> Imports {
     let files = [
         ("lib.rs", "mod low; mod high; pub use high::thing::Thing;"),
@@ -172,7 +173,7 @@ fn an_import_upwards_is_found_in_whatever_form() {
         "fn f(_: &crate::high::thing::Thing) {}",
         "use crate::high as up; fn f() { up::thing::make(); }",
         "fn f() { println!(\"{}\", [crate::high::thing::make()]); }",
-        // What `lib.rs` has from there.
+        // A name that `lib.rs` imports from there.
         "fn f(_: crate::Thing) {}",
     ] {
         let graph = made_up(text, "", "").at_depth(2);
@@ -196,7 +197,7 @@ fn what_is_no_import_upwards_is_not_found() {
         assert_eq!(cycle(&graph), None, "{text}");
         assert!(graph["high::thing"].contains("low::base") && graph["high::other"].contains("high::thing"));
     }
-    // What is not only for tests counts.
+    // Code that is not only for tests is checked.
     let graph = made_up("#[cfg(not(test))] use crate::high::thing::Thing;", "", "").at_depth(2);
     assert_eq!(upward(&graph, &["low", "high"]), ["low::base → high::thing"]);
 }
@@ -211,7 +212,7 @@ fn a_cycle_is_found_within_a_layer_and_across() {
     assert_eq!(cycle(&across.at_depth(1)).unwrap(), ["high", "low"]);
 }
 
-/// It stands outside of the workspace, because that links the crate that it replaces.
+/// The drop-in is outside of the workspace, because the workspace links the crate that it replaces.
 #[test]
 fn the_drop_in_depends_on_the_runtime_alone() {
     let packages = packages_at(workspace().join("crates/rayon-core"));
@@ -220,7 +221,7 @@ fn the_drop_in_depends_on_the_runtime_alone() {
     assert_eq!((folder.as_str(), names.as_slice()), ("crates/rayon-core", ["comity"].as_slice()));
 }
 
-/// And its twin that records on what has the runtime's names; all else is as in the ordinary one.
+/// The recording variant of the drop-in has another crate under the runtime's name. The rest is the same.
 #[test]
 fn the_drop_in_that_records_is_the_same_source_over_another_comity() {
     let folder = workspace().join("crates/rayon-core");
@@ -236,8 +237,8 @@ fn the_drop_in_that_records_is_the_same_source_over_another_comity() {
     assert!(recording.contains("path = \"../src/lib.rs\"") && !folder.join("recording/src").exists());
 }
 
-/// They would only be in its way: it stands before programs that end in a millisecond, and is built by users who only
-/// share cores.
+/// A runtime to compare with would slow down the command, which runs before programs that end in a millisecond, and
+/// its build by users who only share cores.
 #[test]
 fn the_command_that_shares_cores_links_no_runtime_to_compare_with() {
     let tree = Command::new(env!("CARGO"))
@@ -280,23 +281,23 @@ fn what_decides_has_no_std_no_unsafe_and_few_dependencies() {
 fn unsafe_code_stays_in_the_files_that_the_architecture_names() {
     let allowed = |path: &str| {
         path.starts_with("os/src/")
-            // The mapping, and nothing else.
+            // The mapping only.
             || path == "table/src/map.rs"
             || path.starts_with("runtime/src/raw/")
-            // A bare pool to compare with; the commands themselves have none.
+            // A bare pool for comparisons. The commands themselves have no unsafe code.
             || path == "lab/kernels/src/abp.rs"
             // A transparent wrapper around a reference.
             || path == "rayon-core/src/scope.rs"
-            // They fork.
+            // These files call fork.
             || path == "runtime/tests/harness/forked.rs"
             || path == "table/tests/fork.rs"
-            // It closes descriptors behind the table's back.
+            // The file closes descriptors that belong to the table.
             || path == "table/tests/descriptors.rs"
             // A signal handler that ends the program.
             || path == "runtime/tests/trace.rs"
-            // Data that nothing orders but the runtime's own hand-overs.
+            // Data that only the runtime's own hand-overs order.
             || path == "runtime/tests/hammer.rs"
-            // Where a job or a latch of `raw` is made or run: the promise is the caller's to give.
+            // These files make or run a job or a latch of `raw`, whose contract the caller must fulfil.
             || [
                 "api/join",
                 "api/scope",
@@ -327,7 +328,7 @@ fn unsafe_code_stays_in_the_files_that_the_architecture_names() {
     assert!(with_unsafe > 5, "only {with_unsafe} files with unsafe code were found: the search is broken");
 }
 
-/// The lints are those of `clippy.toml`. Tests may read variables and write files.
+/// Tests that the lints of `clippy.toml` are on. Tests themselves may read variables and write files.
 #[test]
 fn what_users_link_or_run_reads_variables_and_writes_in_one_way() {
     let has_no_std_or_is_for_tests =
@@ -341,7 +342,7 @@ fn what_users_link_or_run_reads_variables_and_writes_in_one_way() {
     }
 }
 
-/// All Rust files below a folder.
+/// Returns all Rust files below a folder.
 fn rust_files(folder: PathBuf) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).unwrap() {

@@ -1,10 +1,10 @@
-//! A bare work-stealing pool, for comparison: a deque per thread and nothing else. No thread sleeps, and nothing is
+//! A bare work-stealing pool for comparisons, which has only a deque per thread. No thread sleeps, and nothing is
 //! counted.
 //!
 //! Source: N. S. Arora, R. D. Blumofe, C. G. Plaxton, *Thread Scheduling for Multiprogrammed Multiprocessors*, SPAA
-//! 1998, figure 3: a thief yields, then tries one random victim, and so on. Deviations: the deque is that of Chase
-//! and Lev (SPAA 2005), which grows. And its threads live for one [`run`], so that a pool out of its turn burns
-//! nothing. A panic aborts the process.
+//! 1998, figure 3: a thief yields, then tries one random victim, and repeats. Deviations: the deque is that of Chase
+//! and Lev (SPAA 2005), which grows. The threads exist only during one [`run`], so that an unused pool needs no
+//! processor time. A panic aborts the process.
 #![allow(unsafe_code)]
 
 use std::cell::{Cell, UnsafeCell};
@@ -17,21 +17,21 @@ use crossbeam_deque::{Stealer, Worker as Deque};
 
 use crate::ForkJoin;
 
-/// One thread of the pool. Each join's closures get the one that runs them.
+/// A thread of the pool. Each closure of a join gets the worker that runs it.
 pub struct Worker {
     deque: Deque<JobRef>,
-    /// Those of all workers, by index; a thief that draws itself finds nothing.
+    /// The stealers of all workers, by index. A thief that draws itself finds no task.
     stealers: Arc<[Stealer<JobRef>]>,
-    /// State of xorshift64, never zero.
+    /// The state of xorshift64, never zero.
     random: Cell<u64>,
 }
 
 thread_local! {
-    /// The worker on this thread, for [`OnAbp`]; null outside of [`run`].
+    /// The worker on this thread, for [`OnAbp`]. Null outside of [`run`].
     static CURRENT: Cell<*const Worker> = const { Cell::new(ptr::null()) };
 }
 
-/// Calls `task` as the first of `workers`, the others of which have started and are looking for work.
+/// Calls `task` on the first of `workers`, after the other workers have started to look for work.
 pub fn run<R>(workers: u16, task: impl FnOnce(&Worker) -> R) -> R {
     let abort = AbortOnDrop;
     let deques: Vec<Deque<JobRef>> = (0..workers).map(|_| Deque::new_lifo()).collect();
@@ -90,13 +90,13 @@ impl Worker {
         self.deque.push(JobRef { job: ptr::from_ref(&job).cast(), execute: Job::<B, RB>::execute });
         let result_a = a(self);
         let result_b = if self.deque.pop().is_some() {
-            // SAFETY: what comes back is the last push that is left, and `a` took back all of its own, so it is
-            // `job`. No thief has it, and it is taken once.
+            // SAFETY: a pop returns the last push that is left. `a` took back all of its own pushes, so the popped
+            // job is `job`. No thief has it, and it is taken once.
             let task = unsafe { ManuallyDrop::take(&mut *job.task.get()) };
             task(self)
         } else {
             self.steal_until(&job.done);
-            // SAFETY: the thief wrote the result before it set `done`, and does not touch the job any more.
+            // SAFETY: the thief wrote the result before it set `done`, and does not access the job any more.
             unsafe { (*job.result.get()).assume_init_read() }
         };
         std::mem::forget(abort);
@@ -131,9 +131,9 @@ impl Worker {
 ///
 /// | field | written by | read by |
 /// |---|---|---|
-/// | `task` | moved out by the worker that runs it: the frame after its pop, or the one thief | the same |
+/// | `task` | moved out by the worker that runs it: the frame after its pop, or the one thief | the same worker |
 /// | `result` | the thief, before it sets `done` | the frame, after `done` is set |
-/// | `done` | the thief, released, as the last it does | the frame, acquired |
+/// | `done` | the thief, with release, as its last access | the frame, with acquire |
 struct Job<F, R> {
     task: UnsafeCell<ManuallyDrop<F>>,
     result: UnsafeCell<MaybeUninit<R>>,
@@ -146,8 +146,8 @@ impl<F: FnOnce(&Worker) -> R, R> Job<F, R> {
     unsafe fn execute(job: *const (), worker: &Worker) {
         let job: *const Self = job.cast();
         let abort = AbortOnDrop;
-        // SAFETY: the frame that holds the job waits for `done`, which is set last; until then `task` and `result` are
-        // the thief's alone.
+        // SAFETY: the frame that holds the job waits for `done`, which is set last. Until then, only the thief
+        // accesses `task` and `result`.
         unsafe {
             let task = ManuallyDrop::take(&mut *(*job).task.get());
             (*(*job).result.get()).write(task(worker));
@@ -164,10 +164,10 @@ struct JobRef {
     execute: unsafe fn(*const (), &Worker),
 }
 
-// SAFETY: it is made in `join` only, of closures and results that are `Send`.
+// SAFETY: only `join` makes a `JobRef`, from closures and results that are `Send`.
 unsafe impl Send for JobRef {}
 
-/// Aborts if it is dropped rather than forgotten, as a panic that goes by does.
+/// Aborts the process if it is dropped instead of forgotten, which happens when a panic unwinds past it.
 struct AbortOnDrop;
 
 impl Drop for AbortOnDrop {
@@ -176,7 +176,7 @@ impl Drop for AbortOnDrop {
     }
 }
 
-/// The pool that the calling thread is in, for the kernels.
+/// The pool of the calling thread, for the kernels.
 #[derive(Clone, Copy)]
 pub struct OnAbp;
 
@@ -190,7 +190,8 @@ impl ForkJoin for OnAbp {
     {
         let current = CURRENT.get();
         assert!(!current.is_null(), "OnAbp is for threads inside of run");
-        // SAFETY: `enter` sets the pointer to a worker that outlives its call, and clears it at the end of it.
+        // SAFETY: `enter` sets the pointer to a worker that outlives its call, and clears the pointer before it
+        // returns.
         unsafe { &*current }.join(|_| a(), |_| b())
     }
 }

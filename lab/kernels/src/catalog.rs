@@ -1,4 +1,4 @@
-//! Every program by name. Adding a program is one file under `kernels/` and one row here.
+//! The list of programs by name. To add a program, add a file in `kernels/` and a row here.
 
 use comity_graph::Scale;
 
@@ -31,19 +31,19 @@ pub const ROWS: &[Row] = &[
     kernels::io::ROW,
 ];
 
-/// Looks up `NAME[:key=value,…]` and builds the program's input.
+/// Builds the input of the program that `NAME[:key=value,…]` names.
 ///
 /// # Errors
-/// An unknown name, or a parameter that the program does not take.
+/// An unknown name, or a parameter that the program does not accept.
 pub fn prepare(text: &str) -> Result<Box<dyn Program>, ParameterError> {
     let (row, parameters) = parse(text)?;
     (row.prepare)(&parameters)
 }
 
-/// Looks up `NAME[:key=value,…]`: the program's row and its parameters.
+/// Returns the row and the parameters of the program that `NAME[:key=value,…]` names.
 ///
 /// # Errors
-/// An unknown name, or a key that the program does not take.
+/// An unknown name, or a key that the program does not accept.
 pub fn parse(text: &str) -> Result<(&'static Row, Parameters), ParameterError> {
     let (name, parameters) = text.split_once(':').unwrap_or((text, ""));
     let Some(row) = ROWS.iter().find(|row| row.name == name) else {
@@ -53,11 +53,11 @@ pub fn parse(text: &str) -> Result<(&'static Row, Parameters), ParameterError> {
     Ok((row, Parameters::parse(row.name, row.parameters, parameters)?))
 }
 
-/// The factors from the graph of `recorded` to that of `wanted`, both written `NAME[:key=value,…]`.
+/// Returns the factors from the graph of `recorded` to that of `wanted`, both written `NAME[:key=value,…]`.
 ///
 /// # Errors
-/// They are not the same program, or differ in what its rule does not scale; or it has no rule. Says so in a
-/// sentence, and what to do.
+/// The two are different programs, or differ in parameters that the program's rule does not scale, or the program has
+/// no rule. The error is a sentence that also says what to do.
 pub fn factors(recorded: &str, wanted: &str) -> Result<Scale, ParameterError> {
     let ((row, small), (other, large)) = (parse(recorded)?, parse(wanted)?);
     if row.name != other.name {

@@ -1,12 +1,12 @@
-//! How far a result is from what it should be.
+//! The difference between a result and the expected result.
 
-/// The largest of some magnitudes, or NaN if there is one: it passes `<= tolerance` only if every one does.
+/// Returns the largest magnitude, or NaN if there is a NaN: the result is `<= tolerance` only if every magnitude is.
 pub(crate) fn largest(magnitudes: impl IntoIterator<Item = f64>) -> f64 {
     let larger = |largest: f64, next: f64| if next > largest || next.is_nan() { next } else { largest };
     magnitudes.into_iter().fold(0.0, |largest, next| if largest.is_nan() { largest } else { larger(largest, next) })
 }
 
-/// The largest difference between the elements of two slices; infinite if one is longer.
+/// Returns the largest difference between the elements of two slices. Infinite if their lengths differ.
 pub(crate) fn largest_difference(found: &[f64], expected: &[f64]) -> f64 {
     if found.len() != expected.len() {
         return f64::INFINITY;

@@ -1,14 +1,15 @@
-//! The seam between the programs and whatever runs them.
+//! The interface between the programs and the backends that run them.
 
 use std::ops::Range;
 
-/// A fork-join backend: something that can run two closures, possibly in parallel.
+/// A fork-join backend, which can run two closures, possibly in parallel.
 ///
-/// The values are zero-sized: the pool is that of the worker that calls (see [`Backend`](crate::Backend), which
-/// enters it). Every loop and reduction below is built from [`ForkJoin::join`] alone, so that two backends are
-/// compared on the same task graph.
+/// The values are zero-sized: a join uses the pool of the worker that calls it (see [`Backend`](crate::Backend),
+/// which enters the pool). All loops and reductions below are built from [`ForkJoin::join`] alone, so that two
+/// backends are compared on the same task graph.
 pub trait ForkJoin: Copy + Send + Sync {
-    /// Runs both closures, potentially in parallel, and returns both results. A panic of either reaches the caller.
+    /// Runs both closures, possibly in parallel, and returns both results. Passes a panic of either closure to the
+    /// caller.
     fn join<A, B, RA, RB>(self, a: A, b: B) -> (RA, RB)
     where
         A: FnOnce() -> RA + Send,
@@ -38,8 +39,8 @@ pub trait ForkJoin: Copy + Send + Sync {
         );
     }
 
-    /// Maps sub-ranges of at most `grain` and combines the results pairwise, in the fixed shape of the range's
-    /// halving. So floating-point sums come out the same on every backend and every run.
+    /// Maps sub-ranges of at most `grain` elements, and combines the results pairwise in the fixed order in which the
+    /// range is halved. Therefore floating-point sums are the same on every backend and in every run.
     ///
     /// # Panics
     /// If `grain` is zero, or if `map` or `combine` panics.
@@ -75,8 +76,8 @@ pub trait ForkJoin: Copy + Send + Sync {
         for_chunks_mut_from(self, data, chunk, 0, body);
     }
 
-    /// A copy of `source`. Zeroed memory comes untouched from the system, so that its first touch falls into the
-    /// parallel part as well.
+    /// Returns a copy of `source`. The system provides zeroed memory untouched, so that the first access to each page
+    /// is in the parallel part too.
     fn copy<T>(self, source: &[T]) -> Vec<T>
     where
         T: Copy + Default + Send + Sync,
@@ -89,10 +90,10 @@ pub trait ForkJoin: Copy + Send + Sync {
     }
 }
 
-/// Elements that a leaf of [`ForkJoin::copy`] copies: tens of microseconds for numbers of eight bytes.
+/// The number of elements that a leaf of [`ForkJoin::copy`] copies: tens of µs for elements of eight bytes.
 pub(crate) const COPY_GRAIN: usize = 16 * 1024;
 
-/// [`ForkJoin::for_chunks_mut`] on the tail of a slice; its first chunk has the index `first`.
+/// Does [`ForkJoin::for_chunks_mut`] on the tail of a slice, whose first chunk has the index `first`.
 fn for_chunks_mut_from<J, T, F>(fork_join: J, data: &mut [T], chunk: usize, first: usize, body: &F)
 where
     J: ForkJoin,
@@ -114,7 +115,7 @@ where
     );
 }
 
-/// Implements [`ForkJoin`] by a function of both closures.
+/// Implements [`ForkJoin`] with a function of both closures.
 macro_rules! joins_by {
     ($runtime:ident, $join:expr) => {
         impl ForkJoin for $runtime {
@@ -131,19 +132,19 @@ macro_rules! joins_by {
     };
 }
 
-/// One after the other on the calling thread: the serial elision.
+/// A backend that runs both closures in sequence on the calling thread: the serial elision.
 #[derive(Clone, Copy, Debug)]
 pub struct Serial;
 
 joins_by!(Serial, |a: A, b: B| (a(), b()));
 
-/// Comity, in whichever of its pools the caller is.
+/// The backend Comity. A join uses the pool of the calling thread.
 #[derive(Clone, Copy, Debug)]
 pub struct OnComity;
 
 joins_by!(OnComity, comity::join);
 
-/// Stock rayon, in whichever of its pools the caller is.
+/// The backend stock rayon. A join uses the pool of the calling thread.
 #[derive(Clone, Copy, Debug)]
 pub struct OnRayon;
 

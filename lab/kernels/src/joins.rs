@@ -1,11 +1,11 @@
-//! Programs that are next to nothing but joins, each written once and compiled once per backend, for `comity-lab
-//! bench fork-join`.
+//! Programs that consist almost only of joins, for `comity-lab bench fork-join`. Each is written once and compiled
+//! once per backend.
 //!
-//! This crate is one codegen unit. Where the compiler may part them, `fib` costs 1.9 or 3.1 times the serial
-//! program by how it happened to part them, at equal counts of instructions.
+//! This crate is one codegen unit. If the compiler may split it, `fib` costs 1.9 or 3.1 times the serial program,
+//! depending on the split, with equal numbers of instructions.
 //!
-//! A macro, because no trait says what the backends have in common. Each passes another context along (a worker, a
-//! mutable scope with a lifetime of its own, nothing), and a closure cannot be generic over that.
+//! The programs are in a macro because no trait covers all backends. Each backend passes another context to closures
+//! (a worker, a mutable scope with its own lifetime, nothing), and a closure cannot be generic over the context.
 
 use std::hint::black_box;
 use std::ops::Range;
@@ -18,7 +18,7 @@ use crate::abp::{self, OnAbp};
 use crate::kernels::cg::Cg;
 use crate::{ForkJoin, Kernel, OnComity, OnRayon, Serial};
 
-/// A program with its input and the right result, which does not come from any backend.
+/// A program with its input, and with the correct result, which no backend computes.
 pub struct Input(Given);
 
 enum Given {
@@ -47,19 +47,19 @@ enum Given {
         sorted: Vec<u32>,
     },
     Cg(Box<Cg>),
-    /// Two long leaves.
+    /// A program with two long leaves.
     Coarse {
         steps: u64,
         expected: u64,
     },
-    /// So many tasks.
+    /// A chain of `tasks` tasks.
     Spine {
         tasks: u32,
         expected: u64,
     },
 }
 
-/// So many steps of arithmetic, each of which waits for the last: the work of the `nth` piece.
+/// Does the work of the `nth` piece: `steps` steps of arithmetic, each of which depends on the step before it.
 pub fn piece(nth: usize, steps: u64) -> u64 {
     let mut x = black_box(nth as u64 + 1);
     for _ in 0..steps {
@@ -70,63 +70,64 @@ pub fn piece(nth: usize, steps: u64) -> u64 {
     x
 }
 
-/// A timed and checked run.
+/// The outcome of a run.
 pub struct Run {
-    /// Wall-clock seconds.
+    /// The elapsed time, in seconds.
     pub seconds: f64,
-    /// Whether its result is the right one.
+    /// True if the result is correct.
     pub correct: bool,
 }
 
-/// Items in a leaf of the natural loop: a few microseconds of work.
+/// The number of items in a leaf of the natural loop: a few microseconds of work.
 const NATURAL_GRAIN: usize = 8192;
 
-/// The natural loop takes a fraction of a millisecond; a run is this many of them in a row.
+/// The number of natural loops in a run, because a single one takes only a fraction of a millisecond.
 const NATURAL_REPETITIONS: u32 = 20;
 
-/// Joins around the first long leaf, and at which of them, from within, the second is the right half.
+/// The number of joins around the first long leaf. `COARSE_PLACES` lists the joins, counted from the innermost, whose
+/// right half is the second long leaf.
 const COARSE_DEPTH: u32 = 12;
 const COARSE_PLACES: [u32; 4] = [1, 4, 8, 12];
 
-/// Steps of [`piece`] in a task of the spine.
+/// The number of steps of [`piece`] in a task of the spine.
 const SPINE_STEPS: u64 = 4_000;
 
-/// Slices up to this long are left to the standard library's sort.
+/// The maximum length of a slice that is sorted with the standard library.
 const QUICKSORT_LEAF: usize = 8192;
 
 impl Input {
-    /// Double recursion without a cutoff.
+    /// Returns a double recursion without a cutoff.
     pub fn fib(n: u32) -> Input {
         let (expected, _) = (0..n).fold((0, 1), |(a, b), _| (b, a + b));
         Input(Given::Fib { n, expected })
     }
 
-    /// A complete binary tree of `levels`, in level order: the children of `i` are `2i + 1` and `2i + 2`.
+    /// Returns a complete binary tree of `levels`, in level order: the children of `i` are `2i + 1` and `2i + 2`.
     pub fn tree(levels: u32) -> Input {
         let nodes: Vec<u64> = (0..(1 << levels) - 1).collect();
         Input(Given::Tree { expected: nodes.iter().sum(), nodes })
     }
 
-    /// Queens on a board of `n` by `n`, 1 to 13: counts the solutions, and panics where `n` is out of range.
+    /// Returns the count of solutions for `n` queens on a board of `n` by `n`. Panics if `n` is not in 1 to 13.
     pub fn queens(n: u32) -> Input {
         const SOLUTIONS: [u64; 13] = [1, 0, 0, 2, 10, 4, 40, 92, 352, 724, 2_680, 14_200, 73_712];
         Input(Given::Queens { n, expected: SOLUTIONS[n as usize - 1] })
     }
 
-    /// A loop of `length` iterations, each a leaf.
+    /// Returns a loop of `length` iterations, each of which is a leaf.
     pub fn a_loop(length: usize) -> Input {
         Input(Given::Loop { length, expected: (0..length).map(cheap).sum() })
     }
 
-    /// The sum of a cheap function over so many numbers, in leaves of a grain that costs some microseconds.
+    /// Returns the sum of a short function over `length` numbers, in leaves that take some microseconds.
     pub fn natural(length: u64) -> Input {
         let numbers: Vec<u64> = (0..length).map(|i| i.wrapping_mul(0x9e37_79b9_7f4a_7c15)).collect();
         Input(Given::Natural { expected: numbers.iter().map(|number| cheap_number(*number)).sum(), numbers })
     }
 
-    /// So many numbers in place, all different.
+    /// Returns an in-place sort of `length` different numbers.
     pub fn quicksort(length: u32) -> Input {
-        // An odd factor and a xorshift are bijections: all different, in no order.
+        // An odd factor and a xorshift are bijections, so that all numbers differ and are in random order.
         let scatter = |i: u32| {
             let i = i.wrapping_mul(0x9e37_79b1);
             (i ^ (i >> 15)).wrapping_mul(0x85eb_ca6b)
@@ -137,34 +138,34 @@ impl Input {
         Input(Given::Quicksort { numbers, sorted })
     }
 
-    /// Conjugate gradients of the NAS benchmarks, class S.
+    /// Returns conjugate gradients of the NAS benchmarks, class S.
     pub fn cg() -> Input {
         Input(Given::Cg(Box::new(Cg::class_s())))
     }
 
-    /// A descent with two leaves of so many steps of [`piece`], the second at one of four depths.
+    /// Returns a descent with two leaves of `steps` steps of [`piece`]. The second leaf is at one of four depths.
     pub fn coarse(steps: u64) -> Input {
         let expected = (0..=COARSE_DEPTH).fold(0, |sum: u64, nth| sum.wrapping_add(coarse(nth, 1, steps)));
         Input(Given::Coarse { steps, expected })
     }
 
-    /// A descent that forks so many tasks of some microseconds, and joins them on the way back.
+    /// Returns a descent that forks `tasks` tasks of some microseconds, and joins them on the way back.
     pub fn spine(tasks: u32) -> Input {
         let expected = (0..=tasks).fold(0, |sum: u64, nth| sum.wrapping_add(piece(nth as usize, SPINE_STEPS)));
         Input(Given::Spine { tasks, expected })
     }
 
-    /// Joins in a run of `fib`; the price of one is the bench's first figure.
+    /// Returns the number of joins in a run of `fib`, for the price of a join, which is the bench's first figure.
     pub fn fib_joins(&self) -> Option<f64> {
         match &self.0 {
-            // Each join adds one to the number of leaves, and there are fib(n + 1) of them.
+            // Each join adds one to the number of leaves, and there are fib(n + 1) leaves.
             Given::Fib { n, .. } => Some((0..=*n).fold((0.0, 1.0), |(a, b), _| (b, a + b)).0 - 1.0),
             _ => None,
         }
     }
 }
 
-/// Some work that no compiler sums up in a formula.
+/// Does some work that a compiler cannot replace by a closed formula.
 fn cheap(item: usize) -> u64 {
     cheap_number(item as u64)
 }
@@ -177,9 +178,10 @@ fn sum_of(numbers: &[u64]) -> u64 {
     numbers.iter().map(|number| cheap_number(*number)).sum()
 }
 
-/// The `nth` part of a descent with two long leaves: the innermost, and the right half at `place`. The rest is cheap.
+/// Returns the `nth` part of a descent. The innermost part and the right half at `place` are long, all others are
+/// short.
 fn coarse(nth: u32, place: u32, steps: u64) -> u64 {
-    // Both leaves have the same seed, so that the sum does not depend on the place.
+    // Both leaves have the same seed, so that the sum does not depend on `place`.
     piece(0, if nth == 0 || nth == place { steps } else { 1 })
 }
 
@@ -198,7 +200,8 @@ fn solve(cg: &Cg, fork_join: impl ForkJoin) -> Run {
     Run { seconds, correct: cg.verify(&output).verified }
 }
 
-/// Splits around the median of three (Hoare): all before the returned index are at most all from it on.
+/// Splits around the median of three (Hoare). No element before the returned index is larger than any element from it
+/// on.
 fn partition(numbers: &mut [u32]) -> usize {
     let last = numbers.len() - 1;
     let mut three = [numbers[0], numbers[last / 2], numbers[last]];
@@ -221,10 +224,11 @@ fn partition(numbers: &mut [u32]) -> usize {
     }
 }
 
-/// The programs, for a backend with functions that get `$context`, and with `$join(context, a, b)` as its join.
+/// Defines the programs for a backend whose functions get `$context`, with `$join(context, a, b)` as its join.
 macro_rules! workloads {
     (context: $context:ty, join: $join:path, natural: $natural:ident, cg: $cg:expr) => {
-        /// Runs one program; `buffer` has room for what it sorts. `None`: not a program for this backend.
+        /// Runs one program. `buffer` has room for the elements to sort. Returns `None` if this backend lacks the
+        /// program.
         pub fn run(context: $context, input: &Input, buffer: &mut Vec<u32>) -> Option<Run> {
             Some(match &input.0 {
                 Given::Fib { n, expected } => checked(timed(|| fib(context, black_box(*n))), *expected),
@@ -277,8 +281,8 @@ macro_rules! workloads {
             own + a + b
         }
 
-        /// Counts the ways to fill the rows that are left. One bit per column: `open` holds no queen, `left` and
-        /// `right` are reached along a diagonal.
+        /// Counts the ways to fill the rows that are left. Each mask has one bit per column: the columns in `open`
+        /// hold no queen, and the columns in `left` and `right` are attacked along a diagonal.
         fn place_row(context: $context, open: u32, left: u32, right: u32) -> u64 {
             if open == 0 {
                 return 1;
@@ -286,7 +290,7 @@ macro_rules! workloads {
             try_columns(context, (open, left, right), open & !(left | right))
         }
 
-        /// Tries each of `columns` in the next row, halving them.
+        /// Tries each of `columns` in the next row, by halving the set of columns.
         fn try_columns(context: $context, board: (u32, u32, u32), columns: u32) -> u64 {
             match columns.count_ones() {
                 0 => 0,
@@ -309,7 +313,7 @@ macro_rules! workloads {
             }
         }
 
-        /// Adds up `leaf` over parts of at most `grain` items.
+        /// Returns the sum of `leaf` over parts of at most `grain` items.
         fn sum<F: Fn(Range<usize>) -> u64 + Sync>(
             context: $context,
             Range { start, end }: Range<usize>,
@@ -372,7 +376,7 @@ macro_rules! workloads {
     }};
 }
 
-/// One after the other: the same source without any parallelism.
+/// The serial programs: the same source without any parallelism.
 pub mod serially {
     use super::*;
 
@@ -384,14 +388,14 @@ pub mod serially {
     workloads!(context: (), join: both, natural: halving, cg: Some(Serial));
 }
 
-/// Comity, with the worker passed along.
+/// The programs on Comity, with the worker passed to each closure.
 pub mod by_worker {
     use super::*;
 
     workloads!(context: &comity::Worker, join: comity::Worker::join, natural: halving, cg: None::<OnComity>);
 }
 
-/// Comity in rayon's shape.
+/// The programs on Comity, with rayon's interface.
 pub mod by_comity {
     use super::*;
 
@@ -403,7 +407,7 @@ pub mod by_comity {
     workloads!(context: (), join: join, natural: for_range, cg: Some(OnComity));
 }
 
-/// Stock rayon.
+/// The programs on stock rayon.
 pub mod by_rayon {
     use super::*;
 
@@ -415,7 +419,8 @@ pub mod by_rayon {
     workloads!(context: (), join: join, natural: par_iter, cg: Some(OnRayon));
 }
 
-/// chili. Its join runs the right closure first, so the halves change places: all backends visit in the same order.
+/// The programs on chili. Its join runs the right closure first, so the halves are swapped to get the same order on
+/// all backends.
 #[cfg(feature = "peers")]
 pub mod by_chili {
     use chili::Scope;
@@ -435,7 +440,7 @@ pub mod by_chili {
     workloads!(context: &mut Scope<'_>, join: join, natural: halving, cg: None::<Serial>);
 }
 
-/// The bare pool.
+/// The programs on the bare pool.
 pub mod by_abp {
     use super::*;
 

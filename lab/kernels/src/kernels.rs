@@ -1,4 +1,4 @@
-//! One file per program.
+//! The programs, one file for each.
 
 pub mod bfs;
 pub mod cg;

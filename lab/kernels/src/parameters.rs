@@ -7,21 +7,21 @@ use std::fmt;
 pub struct Parameter {
     /// The key.
     pub key: &'static str,
-    /// Its value when none is given.
+    /// The value if the user gives none.
     pub default: &'static str,
-    /// What it means, its unit and which values it takes.
+    /// The meaning of the value, its unit and its range.
     pub help: &'static str,
 }
 
-/// What [`Parameters::class`] looks a size up by.
+/// The names of the sizes, for [`Parameters::class`].
 const CLASSES: [&str; 3] = ["small", "medium", "paper"];
 
-/// What is wrong with a program's parameters: a sentence that says what to do instead.
+/// An error in a program's parameters: a sentence that also says what to do instead.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParameterError(String);
 
 impl ParameterError {
-    /// An error with this sentence.
+    /// Returns an error with this sentence.
     pub fn new(sentence: impl Into<String>) -> ParameterError {
         ParameterError(sentence.into())
     }
@@ -74,7 +74,7 @@ impl Parameters {
         Ok(Parameters { program, values })
     }
 
-    /// The value of `key` as text.
+    /// Returns the value of `key` as text.
     ///
     /// # Panics
     /// If the program does not declare `key`.
@@ -83,10 +83,10 @@ impl Parameters {
         &found.unwrap_or_else(|| panic!("{} does not declare the key '{key}'", self.program)).1
     }
 
-    /// The value of `key` as a whole number within `allowed`.
+    /// Returns the value of `key` as a whole number within `allowed`.
     ///
     /// # Errors
-    /// Not a whole number, or outside `allowed`.
+    /// If the value is not a whole number within `allowed`.
     ///
     /// # Panics
     /// If the program does not declare `key`.
@@ -103,10 +103,10 @@ impl Parameters {
         }
     }
 
-    /// The value of `key` as a whole number within `allowed`, or `otherwise` if it is left empty.
+    /// Returns the value of `key` as a whole number within `allowed`, or `otherwise` if the value is empty.
     ///
     /// # Errors
-    /// Neither empty nor a whole number, or outside `allowed`.
+    /// If the value is neither empty nor a whole number within `allowed`.
     ///
     /// # Panics
     /// If the program does not declare `key`.
@@ -119,11 +119,11 @@ impl Parameters {
         if self.text(key).is_empty() { Ok(otherwise) } else { self.number(key, allowed) }
     }
 
-    /// Refuses a program that takes more memory than is left, `bytes` of it: the kernel would end this process, or
-    /// another, later.
+    /// Checks that `bytes` bytes of memory are available. Otherwise the kernel might kill this process, or another
+    /// one, later.
     ///
     /// # Errors
-    /// It has not.
+    /// If less memory is available.
     pub fn must_fit(&self, bytes: u64) -> Result<(), ParameterError> {
         const MIB: u64 = 1 << 20;
         match comity_os::memory::available() {
@@ -137,10 +137,10 @@ impl Parameters {
         }
     }
 
-    /// That of `sizes` which the key `class` names: small, medium or paper.
+    /// Returns the element of `sizes` that the key `class` names: small, medium or paper.
     ///
     /// # Errors
-    /// Another class.
+    /// If `class` has another value.
     ///
     /// # Panics
     /// If the program does not declare `class`.
@@ -148,10 +148,10 @@ impl Parameters {
         Ok(sizes[self.choice("class", &CLASSES)?])
     }
 
-    /// The value of `key` as one of `choices`, by its position.
+    /// Returns the position of the value of `key` in `choices`.
     ///
     /// # Errors
-    /// Not one of `choices`.
+    /// If the value is not in `choices`.
     ///
     /// # Panics
     /// If the program does not declare `key`.

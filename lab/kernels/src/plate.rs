@@ -1,4 +1,5 @@
-//! The rectangular plates of the kernels `heat` and `sor`: sizes, and waves whose decay the theory of each kernel knows.
+//! The rectangular plates of the kernels `heat` and `sor`: their sizes, and waves whose decay is known for each
+//! kernel.
 
 use std::f64::consts::PI;
 
@@ -15,16 +16,16 @@ pub const WAVES: usize = 4;
 /// The largest number of half-waves along one side of a plate.
 const MOST_HALF_WAVES: usize = 32;
 
-/// The largest error of a cell that passes, where the values are about 1. Rounding alone leaves less than a hundredth of
+/// The largest accepted error of a cell, where the values are about 1. Rounding causes less than a hundredth of it.
 /// it.
 pub const TOLERANCE: f64 = 1e-11;
 
-/// The cells that a kernel updates. Its arrays have a border of one more cell on each side.
+/// A plate: the cells that a kernel updates. Its arrays have a border of one more cell on each side.
 #[derive(Clone, Copy)]
 pub struct Plate {
-    /// Rows of cells.
+    /// The number of rows of cells.
     pub rows: usize,
-    /// Cells in a row.
+    /// The number of cells in a row.
     pub columns: usize,
 }
 
@@ -42,7 +43,7 @@ impl Plate {
         Ok((Plate { rows, columns }, updates, parameters.number("grain", 1..=LONGEST_SIDE * LONGEST_SIDE)?))
     }
 
-    /// The extents of a run with so many updates of all cells, and so many rows per task.
+    /// Returns the extents of a run with this many updates of all cells and `band` rows per task.
     pub fn extents(self, updates: usize, band: usize) -> Scale {
         let bands = self.rows.div_ceil(band) as f64;
         let cells = (self.rows * self.columns) as f64;
@@ -50,12 +51,12 @@ impl Plate {
     }
 }
 
-/// A product of sines that is zero on the border.
+/// A wave: a product of sines that is zero on the border.
 #[derive(Clone, Copy)]
 pub struct Wave {
-    /// Half-waves from the first row to the last.
+    /// The number of half-waves from the first row to the last.
     pub down: usize,
-    /// Half-waves from the first column to the last.
+    /// The number of half-waves from the first column to the last.
     pub across: usize,
     /// The largest value.
     pub amplitude: f64,
@@ -75,8 +76,8 @@ impl Wave {
     }
 }
 
-/// A sine with so many half-waves over so many cells, with a border cell before them and two cells behind them. These
-/// three are exactly zero, which the rounded sine of a multiple of π is not.
+/// Returns a sine with `half_waves` half-waves over `cells` cells, with a border cell before them and two cells
+/// behind them. The border cells are exactly zero, but the rounded sine of a multiple of π would not be.
 pub fn sines(half_waves: usize, cells: usize) -> Vec<f64> {
     let sine = |cell: usize| (PI * (half_waves * cell) as f64 / (cells + 1) as f64).sin();
     (0..cells + 3).map(|cell| if (1..=cells).contains(&cell) { sine(cell) } else { 0.0 }).collect()

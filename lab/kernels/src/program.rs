@@ -1,4 +1,4 @@
-//! What every program offers, and the backends it runs on.
+//! The interface of every program, and the backends that it runs on.
 
 use std::time::Duration;
 
@@ -10,36 +10,36 @@ use comity_os::usage::Usage;
 use crate::record::{Costs, record};
 use crate::{ForkJoin, OnComity, OnRayon, Serial};
 
-/// What a run's output was checked against, and whether it held.
+/// The result of checking a run's output against a known result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verdict {
-    /// Whether the output is right.
+    /// True if the output is correct.
     pub verified: bool,
-    /// One line for a person: what was compared, and the values that were.
+    /// A line for the user: what was compared, and the values.
     pub detail: String,
 }
 
 impl Verdict {
-    /// A verdict on one comparison.
+    /// Returns a verdict on one comparison.
     pub fn new(verified: bool, detail: impl Into<String>) -> Verdict {
         Verdict { verified, detail: detail.into() }
     }
 }
 
-/// A program written once over a fork-join backend. The value holds its input, built before the clock starts, and is
-/// unchanged by a run: the same program runs any number of times.
+/// A program that is written once for all fork-join backends. The value holds its input, which is built before the
+/// clock starts. A run does not change the value, so that the same program can run many times.
 pub trait Kernel: Send + Sync {
-    /// What a run leaves behind to be checked.
+    /// The output of a run, which is then checked.
     type Output: Send;
 
-    /// The timed part.
+    /// Does the timed part of the program.
     fn compute<J: ForkJoin>(&self, fork_join: J) -> Self::Output;
 
-    /// Compares an output with ground truth. Not timed.
+    /// Compares an output with a known result. Not timed.
     fn verify(&self, output: &Self::Output) -> Verdict;
 
-    /// Writes what a person would look at (a picture, say) and returns a sentence that says what and where. Most
-    /// programs have nothing to show.
+    /// Writes a result for the user to look at (for example a picture), and returns a sentence that says what was
+    /// written and where. Most programs have nothing to show.
     ///
     /// # Errors
     /// A sentence that says what could not be written and why.
@@ -48,18 +48,18 @@ pub trait Kernel: Send + Sync {
     }
 }
 
-/// Where a program runs.
+/// A backend: the place where a program runs.
 pub enum Backend {
-    /// On the calling thread alone.
+    /// The calling thread alone.
     Serial,
-    /// In a pool of Comity, under whichever policy it was built with.
+    /// A pool of Comity, with its policy.
     Comity(comity::ThreadPool),
-    /// In a pool of stock rayon.
+    /// A pool of stock rayon.
     Rayon(rayon::ThreadPool),
 }
 
 impl Backend {
-    /// What all workers together have done so far; `None` where nothing is counted.
+    /// Returns the counters of all workers together until now. `None` if the backend counts nothing.
     pub fn counters(&self) -> Option<WorkerCounters> {
         match self {
             Backend::Comity(pool) => Some(WorkerCounters::total(&pool.counters())),
@@ -68,34 +68,34 @@ impl Backend {
     }
 }
 
-/// One timed and checked run. Times and counts are those of [`Kernel::compute`]; the check is not in them.
+/// The outcome of a timed and checked run. Times and counts are those of [`Kernel::compute`], without the check.
 #[derive(Clone, Debug)]
 pub struct Run {
-    /// Wall-clock seconds.
+    /// The elapsed time, in seconds.
     pub seconds: f64,
-    /// What the whole process used meanwhile.
+    /// The resources that the whole process used during the run.
     pub used: Usage,
-    /// What all workers together did meanwhile; `None` where nothing is counted.
+    /// The counters of all workers together during the run. `None` if the backend counts nothing.
     pub counters: Option<WorkerCounters>,
-    /// Whether the output was right.
+    /// The verdict on the output.
     pub verdict: Verdict,
-    /// What [`Kernel::present`] said, if it was asked for and had something to say.
+    /// The sentence of [`Kernel::present`], if it was called and had one.
     pub presented: Option<Result<String, String>>,
 }
 
-/// A prepared [`Kernel`] with its type erased: what the catalog hands out.
+/// A prepared [`Kernel`] with its type erased, as the catalog returns it.
 pub trait Program: Send + Sync {
-    /// Runs once on `backend`, times it and checks it. With `present`, also shows the output.
+    /// Runs once on `backend`, times the run and checks the output. With `present`, also presents the output.
     fn run(&self, backend: &Backend, present: bool) -> Run;
 
-    /// Only [`Kernel::compute`]. What comes back checks the output, for a caller that measures something in
-    /// between.
+    /// Runs only [`Kernel::compute`]. Returns a closure that checks the output, for a caller that measures something
+    /// in between.
     fn compute_on(&self, backend: &Backend) -> Box<dyn FnOnce() -> Verdict + '_>;
 
-    /// Runs it serially, unmeasured but as a whole: the processor time.
+    /// Runs the program once serially, and returns the processor time of the whole run.
     fn run_plain(&self) -> (Duration, Verdict);
 
-    /// Runs it once serially, and records it: see [`record`].
+    /// Runs the program once serially, and records it: see [`record`].
     fn record(&self, merge_ns: u64, costs: Costs, about: About) -> (Result<Graph, String>, Verdict);
 }
 
@@ -121,7 +121,7 @@ impl<K: Kernel> Program for K {
         let thread = ThreadId::current();
         let used = || thread.cpu_time().expect("the calling thread is there");
         let before = used();
-        // The code that any serial run has: inlined twice, it may come out otherwise.
+        // Uses the same machine code as any serial run, because a second inlined copy may be compiled differently.
         let output = output_of(self, &Backend::Serial);
         (used() - before, self.verify(&output))
     }

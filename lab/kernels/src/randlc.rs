@@ -1,12 +1,12 @@
 //! The pseudo-random numbers of the NAS Parallel Benchmarks.
 //!
 //! Source: D. Bailey et al., *The NAS Parallel Benchmarks*, RNR-94-007, section 2.3. The reference code keeps the
-//! state in doubles and multiplies it in halves; 64-bit integers hold the same 46 bits exactly and need no halves.
+//! state in doubles, and multiplies it in halves. Here 64-bit integers hold the same 46 bits exactly, without halves.
 
 const MODULUS_BITS: u32 = 46;
 const MASK: u64 = (1 << MODULUS_BITS) - 1;
 
-/// 5¹³, the multiplier of every benchmark of the suite.
+/// The multiplier 5¹³ of every benchmark of the suite.
 const MULTIPLIER: u64 = 1_220_703_125;
 
 /// The sequence x ← 5¹³·x mod 2⁴⁶, scaled to (0, 1).
@@ -16,12 +16,12 @@ pub(crate) struct Randlc {
 }
 
 impl Randlc {
-    /// The sequence that follows `seed`, which has to be odd for the full period.
+    /// Returns the sequence that follows `seed`, which must be odd for the full period.
     pub(crate) fn new(seed: u64) -> Randlc {
         Randlc { state: seed & MASK }
     }
 
-    /// The same sequence without its first `count` numbers, found in O(log `count`) steps.
+    /// Returns the sequence without its first `count` numbers, in O(log `count`) steps.
     pub(crate) fn skip(self, mut count: u64) -> Randlc {
         let mut state = self.state;
         let mut power = MULTIPLIER;
@@ -35,14 +35,14 @@ impl Randlc {
         Randlc { state }
     }
 
-    /// The next number, strictly between 0 and 1.
+    /// Returns the next number, strictly between 0 and 1.
     pub(crate) fn draw(&mut self) -> f64 {
         self.state = multiply(self.state, MULTIPLIER);
         self.state as f64 * const { 1.0 / (1_u64 << MODULUS_BITS) as f64 }
     }
 }
 
-/// The low 46 bits of a product do not depend on what overflows past bit 63.
+/// Multiplies modulo 2⁴⁶. The low 46 bits of a product do not depend on the bits that overflow.
 fn multiply(a: u64, b: u64) -> u64 {
     a.wrapping_mul(b) & MASK
 }

@@ -1,7 +1,7 @@
-//! Seeded pseudo-random numbers for inputs: the same input on every machine and in every run.
+//! Seeded pseudo-random numbers for inputs, which are the same on every machine and in every run.
 
-/// SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014). Small inputs
-/// need neither more quality nor more state.
+/// The generator SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014).
+/// Small inputs do not need better numbers or more state.
 #[derive(Clone, Debug)]
 pub(crate) struct SplitMix {
     state: u64,
@@ -20,12 +20,12 @@ impl SplitMix {
         mixed ^ (mixed >> 31)
     }
 
-    /// A whole number from 0 to `bound - 1`. The bias of the multiplication is below `bound / 2^64`.
+    /// Returns a whole number from 0 to `bound - 1`. The bias of the multiplication is below `bound / 2^64`.
     pub(crate) fn below(&mut self, bound: u64) -> u64 {
         ((u128::from(self.next()) * u128::from(bound)) >> 64) as u64
     }
 
-    /// A number from 0 (included) to 1 (excluded), on the grid of 2^-53.
+    /// Returns a number from 0 (included) to 1 (excluded), a multiple of 2^-53.
     pub(crate) fn unit(&mut self) -> f64 {
         (self.next() >> 11) as f64 * (1.0 / (1u64 << 53) as f64)
     }

@@ -1,7 +1,7 @@
-//! A backend that records: a program runs serially, and each stretch between its forks and joins is measured.
+//! A backend that records. A program runs serially, and each stretch between its forks and joins is measured.
 //!
-//! What a graph has is what the serial program does, so a stretch has in it what a worker finds in its own cache.
-//! What joins cost on a pool is not in it.
+//! A graph describes the serial program: a stretch runs with the cache contents of one thread. It does not include
+//! what joins cost on a pool.
 
 use comity_graph::{About, Graph};
 use comity_recording::fork_join;
@@ -9,11 +9,11 @@ pub use comity_recording::{Costs, MERGE_NS};
 
 use crate::ForkJoin;
 
-/// Runs `body` on [`OnRecorder`], and makes its graph. Of `about` it fills in what it knows. A panic of `body`
-/// reaches the caller.
+/// Runs `body` on [`OnRecorder`], and returns the graph of the run. The recorder fills in the fields of `about` that
+/// it knows. Passes a panic of `body` to the caller.
 ///
 /// # Errors
-/// The run has more tasks than a graph may have; says so in a sentence.
+/// A sentence, if the run has more tasks than a graph can hold.
 pub fn record<R>(
     merge_ns: u64,
     costs: Costs,
@@ -23,7 +23,8 @@ pub fn record<R>(
     comity_recording::record(merge_ns, costs, about, || body(OnRecorder))
 }
 
-/// The run that is recorded on this thread: [`record`]. Elsewhere joins are serial, and nothing is recorded.
+/// The backend of the run that [`record`] records on this thread. On other threads, joins are serial and not
+/// recorded.
 #[derive(Clone, Copy, Debug)]
 pub struct OnRecorder;
 
@@ -53,7 +54,7 @@ mod tests {
     #[test]
     fn a_halving_has_its_leaves() {
         let ((), graph) = recorded(0, |record| record.for_range(0..1_000, 10, &|_| ()));
-        // Halved seven times, 1000 items are in 128 leaves.
+        // After seven halvings, 1000 items are in 128 leaves.
         assert_eq!((graph.leaves().count, graph.count_tasks()), (128, 1 + 2 * 127));
         assert!(graph.about.recorded_ns > 0 && graph.about.span_ns <= graph.about.recorded_ns);
     }

@@ -1,8 +1,9 @@
-//! Work of a known length and a known result: a recurrence whose steps can be taken one by one, or all at once.
+//! Work of a known length with a known result: a recurrence whose steps can be done one by one or all at once.
 
 use std::hint::black_box;
 
-/// x ← `factor`·x + `addend` mod 2⁶⁴: each step waits for the last, touches no memory and depends on no other core.
+/// The step x ← `factor`·x + `addend` mod 2⁶⁴. Each step depends on the last one, accesses no memory and does not
+/// depend on other cores.
 #[derive(Clone, Copy)]
 pub(crate) struct Step {
     factor: u64,
@@ -10,7 +11,7 @@ pub(crate) struct Step {
 }
 
 impl Step {
-    /// Knuth's MMIX generator.
+    /// The step of Knuth's MMIX generator.
     pub(crate) const ONE: Step = Step { factor: 6_364_136_223_846_793_005, addend: 1_442_695_040_888_963_407 };
 
     const NONE: Step = Step { factor: 1, addend: 0 };
@@ -19,12 +20,12 @@ impl Step {
         value.wrapping_mul(self.factor).wrapping_add(self.addend)
     }
 
-    /// This step and then `next`, as one.
+    /// Returns the step that stands for this step followed by `next`.
     fn then(self, next: Step) -> Step {
         Step { factor: self.factor.wrapping_mul(next.factor), addend: next.apply(self.addend) }
     }
 
-    /// This step `count` times, in O(log `count`).
+    /// Returns the step that stands for this step done `count` times, in O(log `count`).
     pub(crate) fn repeated(self, mut count: u64) -> Step {
         let (mut power, mut total) = (self, Step::NONE);
         while count > 0 {
@@ -38,9 +39,9 @@ impl Step {
     }
 }
 
-/// Takes `spins` steps one by one from `start`, about 1 ns each.
+/// Does `spins` steps one by one from `start`, about 1 ns each.
 pub(crate) fn spin(start: u64, spins: u64) -> u64 {
-    // A compiler that knows the step could merge several into one, as `repeated` does.
+    // A compiler that knows the step could merge several steps into one, as `repeated` does.
     let step = black_box(Step::ONE);
     let mut value = start;
     for _ in 0..spins {

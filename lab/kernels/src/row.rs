@@ -1,4 +1,4 @@
-//! What a program says of itself in the catalog: its row.
+//! The row of a program in the catalog.
 
 use crate::scaling::Scaling;
 use crate::{Parameter, ParameterError, Parameters, Program};
@@ -6,16 +6,16 @@ use crate::{Parameter, ParameterError, Parameters, Program};
 /// Builds a program's input from its parameters.
 pub type Prepare = fn(&Parameters) -> Result<Box<dyn Program>, ParameterError>;
 
-/// One program of the catalog.
+/// A program of the catalog.
 pub struct Row {
     /// The name on the command line.
     pub name: &'static str,
-    /// What it computes, in one line, and where it comes from.
+    /// A line that says what the program computes, and its source.
     pub summary: &'static str,
-    /// The keys it understands.
+    /// The keys that it accepts.
     pub parameters: &'static [Parameter],
     /// Builds its input.
     pub prepare: Prepare,
-    /// How the graph of an input becomes that of a larger one; or why it does not.
+    /// The rule that scales the graph of an input to that of a larger one, or the reason why the program has no rule.
     pub scaling: Result<Scaling, &'static str>,
 }

@@ -1,32 +1,34 @@
-//! From the graph of a program's small input to that of a larger one: by which parameters, and by which factors.
+//! Rules that scale the graph of a program's small input to that of a larger one: which parameters may differ, and
+//! the factors.
 //!
-//! Each program's row of the catalog has its rule: how much of each factor of [`Scale`] an input has, in units of
-//! the program's own. What a larger input has over a smaller one is the factor. Counts are those of the program's
-//! own halving, so tasks and leaves come out as they are. Lengths are those of what a leaf does, and a rule knows
-//! no cache: of two inputs, one that fits and one that does not, it foretells too little.
+//! Each program has a rule in its row of the catalog. The rule returns how much of each factor of [`Scale`] an input
+//! has, in the program's own units. The ratio of two inputs is the factor. Numbers of tasks and leaves are those of
+//! the program's own halving, so that they are exact. Lengths are those of the work of a leaf, without the effect of
+//! caches: if the small input fits into a cache and the larger one does not, the rule predicts too little.
 
 use comity_graph::Scale;
 
 use crate::{ParameterError, Parameters};
 
-/// Why a program has no rule that cannot be recorded: its tasks wait, or it has threads of its own.
+/// The reason of programs that have no rule and cannot be recorded: their tasks wait, or they have own threads.
 pub const FORKS_NOTHING: &str = "it forks no tasks that could be recorded";
 
-/// How a program's graph is scaled.
+/// A rule that scales a program's graph.
 #[derive(Clone, Copy, Debug)]
 pub struct Scaling {
-    /// The parameters that may differ, and `seed`.
+    /// The parameters that may differ, in addition to `seed`.
     pub keys: &'static [&'static str],
-    /// The rule, for a person.
+    /// The rule, in words.
     pub rule: &'static str,
-    /// How much there is of each.
+    /// Returns the extents of an input for each factor.
     pub extents: fn(&Parameters) -> Result<Scale, ParameterError>,
 }
 
-/// The leaves of a range that is halved until none is longer than `grain`, as [`ForkJoin`](crate::ForkJoin) does.
+/// Returns the number of leaves of a range that is halved until none is longer than `grain`, as
+/// [`ForkJoin`](crate::ForkJoin) does.
 pub(crate) fn halved(length: usize, grain: usize) -> usize {
     let grain = grain.max(1);
-    // The parts of a level are of two lengths, the shorter and one more.
+    // The parts of a level have at most two lengths: `shorter` and `shorter + 1`.
     let (mut shorter, mut short, mut long) = (length, 1, 0);
     let mut leaves = 0;
     while shorter + 1 > grain && short + long > 0 {
@@ -39,16 +41,16 @@ pub(crate) fn halved(length: usize, grain: usize) -> usize {
     leaves + short + long
 }
 
-/// The same, but none where nothing is forked.
+/// Returns the number of leaves of a range that is halved, or 0 if it is too short for a fork.
 pub(crate) fn forked(length: usize, grain: usize) -> usize {
     if length <= grain.max(1) { 0 } else { halved(length, grain) }
 }
 
-/// The operations on the longest path through a triangular decomposition by quarters, of a matrix of so many parts
-/// along a side.
+/// Returns the number of operations on the longest path through a triangular decomposition by quarters, of a matrix
+/// with `side` parts along a side.
 ///
-/// With t parts, a product takes p(t) = 2 p(t/2) = t, and a solution s(t) = 2 s(t/2) + p(t/2). A decomposition
-/// takes d(t) = 2 d(t/2) + s(t/2) + p(t/2), and p(1) = s(1) = d(1) = 1. This is d.
+/// With t parts, a product takes p(t) = 2 p(t/2) = t operations, and a solution s(t) = 2 s(t/2) + p(t/2). A
+/// decomposition takes d(t) = 2 d(t/2) + s(t/2) + p(t/2), and p(1) = s(1) = d(1) = 1. This function returns d.
 pub(crate) fn quarters_on_path(side: f64) -> f64 {
     let levels = side.log2();
     side * (1.0 + levels * (7.0 + levels) / 8.0)

@@ -1,5 +1,5 @@
-//! The programs with published results, each in its smallest input, on every backend, under every policy and with
-//! several pool sizes.
+//! Tests the programs with published results, each with its smallest input, on every backend, under every policy and
+//! with several pool sizes.
 
 mod every_backend;
 
@@ -16,8 +16,8 @@ fn ep_is_verified_on_every_backend() {
     assert_verified(&["ep:class=S"], 1);
 }
 
-/// The binomial tree is 1572 levels deep, and a worker that waits in a join may enter another deep branch on the
-/// same stack. This passes only if the default stack of a thread is enough. The others are in tests/stress.rs.
+/// The binomial tree is 1572 levels deep, and a worker that waits in a join may enter another deep branch on the same
+/// stack. This test passes only if the default stack of a thread is enough. `tests/stress.rs` runs the other trees.
 #[test]
 fn uts_is_verified_on_every_backend() {
     assert_verified(&["uts:tree=T3"], 1);

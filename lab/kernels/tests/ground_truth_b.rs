@@ -1,12 +1,12 @@
-//! Programs bfs, mm, mi, raytrace and clip against their ground truth, on every backend of this crate, under every
-//! policy and with several pool sizes.
+//! Tests the programs bfs, mm, mi, raytrace and clip against known results, on every backend of this crate, under
+//! every policy and with several pool sizes.
 
 mod every_backend;
 
 use comity_kernels::{Backend, catalog};
 use every_backend::{assert_verified, rayon};
 
-/// Small inputs, with grains that make many tasks and with ones that make a single task.
+/// Small inputs, with grains that make many tasks and with grains that make a single task.
 const INPUTS: &[&str] = &[
     "bfs:nodes=1",
     "bfs:nodes=2,degree=1,grain=1",

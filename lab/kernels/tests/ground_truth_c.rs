@@ -1,15 +1,15 @@
-//! The DWS paper's programs (Table III) against their ground truth, on every backend of this crate, under every policy
-//! and with several pool sizes.
+//! Tests the DWS paper's programs (Table III) against known results, on every backend of this crate, under every
+//! policy and with several pool sizes.
 
 mod every_backend;
 
 use comity_kernels::catalog;
 use every_backend::assert_verified;
 
-/// The table's order.
+/// The programs in the table's order.
 const PROGRAMS: [&str; 8] = ["fft", "pnn", "cholesky", "lu", "ge", "heat", "sor", "mergesort"];
 
-/// Small inputs, with grains that make many tasks and with ones that make a single task.
+/// Small inputs, with grains that make many tasks and with grains that make a single task.
 const INPUTS: &[&str] = &[
     "fft:n=1",
     "fft:n=2,grain=1",

@@ -1,12 +1,12 @@
-//! Programs with tasks that wait, in a system call or for each other, on every backend of this crate, under every
-//! policy and with several pool sizes. With fewer workers than tasks they end too.
+//! Tests programs with tasks that wait, in a system call or for each other, on every backend of this crate, under
+//! every policy and with several pool sizes. The programs also end with fewer workers than tasks.
 
 mod every_backend;
 
 use comity_kernels::catalog;
 use every_backend::{assert_verified, rayon};
 
-/// Small inputs, with as many tasks as workers, with fewer and with more.
+/// Small inputs, with equal numbers of tasks and workers, with fewer tasks and with more tasks.
 const INPUTS: &[&str] = &[
     "wavefront:rows=1,columns=1,tasks=1,sweeps=1",
     "wavefront:rows=40,columns=30,strip=1,tasks=8,sweeps=3",

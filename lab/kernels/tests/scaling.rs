@@ -1,18 +1,20 @@
-//! The rules by which a program's graph is scaled, against recordings of the larger inputs.
+//! Tests the rules that scale a program's graph, by recordings of the larger inputs.
 //!
-//! Compared is what no clock has a part in: tasks, leaves, and the longest path in leaves. How long the leaves are,
-//! which depends on caches, is compared by `lab/bench/recorded.py LAB FOLDER scale`.
+//! The tests compare values that do not depend on time: tasks, leaves, and the longest path in leaves. The lengths of
+//! leaves, which depend on caches, are compared by `lab/bench/recorded.py LAB FOLDER scale`.
 
 use comity_graph::{About, Graph, Step, Stretch, Task};
 use comity_kernels::catalog;
 use comity_kernels::record::Costs;
 
-/// Small and large; by how much tasks and leaves may differ, and the longest path, in percent.
+/// The small and the large input, the tolerance of the numbers of tasks and leaves, and that of the longest path, in
+/// percent.
 ///
-/// Few are exact: what is halved has not always leaves in proportion, and what is forked once only is scaled as all
-/// else is. A recursion in forked tasks (`mergesort`, `fft`) becomes wider and no deeper, so its path is too short
-/// by a logarithm. The frontiers of `bfs` grow by its degree, so only eight times the nodes have frontiers in
-/// proportion, and one more of them. The path has also what is forked to copy a frontier, which small ones are not.
+/// Few rules are exact. The number of leaves of a halved range is not always proportional to its length, and a part
+/// that is forked only once is scaled like all other parts. A recursion in forked tasks (`mergesort`, `fft`) becomes
+/// wider but not deeper, so that its path is too short by a logarithm. The frontiers of `bfs` grow by its degree, so
+/// that only a graph with eight times the nodes has proportional frontiers, and one more of them. The path also
+/// contains the forks that copy a frontier, which small frontiers do not need.
 const CASES: &[(&str, &str, f64, f64)] = &[
     ("fib:n=16", "fib:n=21", 1.0, 0.0),
     ("bfs:nodes=30000", "bfs:nodes=240000", 2.0, 50.0),
@@ -47,7 +49,7 @@ fn recorded(program: &str) -> Graph {
     graph.unwrap()
 }
 
-/// Tasks, leaves, and the leaves on the longest path.
+/// Returns the number of tasks, of leaves, and of leaves on the longest path.
 fn shape(graph: &Graph) -> [f64; 3] {
     const LEAF: u64 = 1 << 20;
     let alike = |task: &Task| {
@@ -73,7 +75,7 @@ fn a_scaled_graph_has_the_shape_of_the_larger_one() {
             let off = 100.0 * (scaled[nth] / wanted[nth] - 1.0);
             assert!(off.abs() <= within, "{small} as {large}: {scaled:?}, and recorded {wanted:?}; {off:.1} % off");
         }
-        // A rule that did nothing would not pass.
+        // The sizes differ enough that a rule that changes nothing fails.
         assert!(shape(&recording)[1] < 0.7 * wanted[1], "{small} and {large} are of about one size");
     }
 }

@@ -1,7 +1,7 @@
-//! How much stack nested waits need: no more than over stock rayon, shape by shape.
+//! Tests that nested waits need no more stack than with stock rayon, for each shape of nesting.
 //!
-//! Every pool has one thread, and every task waits until all tasks of its shape have begun. So both runtimes lay all
-//! tasks on the same stack, whatever their speed.
+//! Every pool has one thread, and every task waits until all tasks of its shape have begun. Therefore both runtimes
+//! place all tasks on the same stack, independent of their speed.
 
 #[path = "../../../crates/runtime/tests/harness/watchdog.rs"]
 mod watchdog;
@@ -13,10 +13,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use watchdog::Watchdog;
 
-/// Tasks that wait at once: far more than a waiting worker of Comity's takes without need.
+/// The number of tasks that wait at once: far more than a waiting worker of Comity takes without need.
 const TASKS: usize = 400;
 
-/// How far down tasks were seen, over all threads.
+/// The stack depth at which tasks began, as the maximum over all threads.
 #[derive(Default)]
 struct Depth {
     begun: AtomicUsize,
@@ -24,12 +24,12 @@ struct Depth {
 }
 
 thread_local! {
-    /// Where this thread's outermost task was seen.
+    /// The stack address at which this thread's outermost task began.
     static OUTERMOST: Cell<usize> = const { Cell::new(0) };
 }
 
 impl Depth {
-    /// Called by each task where it begins.
+    /// Records the depth. Each task calls it when it begins.
     #[inline(never)]
     fn note(&self) {
         let local = 0_u8;
@@ -52,7 +52,7 @@ impl Depth {
     }
 }
 
-/// The shapes over one of the two runtimes, whose interfaces are the same.
+/// Defines the shapes for one of the two runtimes, which have the same interface.
 macro_rules! shapes {
     ($runtime:ident) => {
         mod $runtime {
@@ -62,7 +62,7 @@ macro_rules! shapes {
                 ::$runtime::ThreadPoolBuilder::new().num_threads(1).stack_size(16 << 20).build().unwrap()
             }
 
-            /// Calls `item` for each number as a parallel iterator does: by halves.
+            /// Calls `item` for each number by halves, as a parallel iterator does.
             fn halves(from: usize, to: usize, item: &(impl Fn() + Sync)) {
                 if to - from == 1 {
                     item();
@@ -100,7 +100,7 @@ macro_rules! shapes {
                 }
             }
 
-            /// Items of a parallel iteration, each of which waits for another pool by `wait`.
+            /// Runs the items of a parallel iteration. Each waits for another pool by `wait`.
             fn items(wait: impl Fn(&Depth, &::$runtime::ThreadPool, &::$runtime::ThreadPool) + Sync) -> usize {
                 let (depth, own, other) = (Depth::default(), pool(), pool());
                 own.install(|| {
@@ -112,7 +112,7 @@ macro_rules! shapes {
                 depth.bytes.into_inner()
             }
 
-            /// Tasks that yield until all have begun.
+            /// Runs tasks that yield until all have begun.
             fn yields(yields: fn()) -> usize {
                 let (depth, pool) = (Depth::default(), pool());
                 pool.scope(|scope| {
@@ -128,7 +128,8 @@ macro_rules! shapes {
                 depth.bytes.into_inner()
             }
 
-            /// Returns the bytes of stack that each nested wait needs in detached tasks from outside of the pool.
+            /// Returns the bytes of stack that each nested wait needs, for detached tasks that a thread outside the
+            /// pool spawns.
             fn detached(yields: fn()) -> usize {
                 let (depth, pool) = (Arc::new(Depth::default()), pool());
                 for _ in 0..TASKS {
@@ -201,7 +202,8 @@ fn nested_waits_need_no_more_stack_than_over_stock_rayon() {
     let mut deeper = Vec::new();
     for ((shape, ours), (_, stock)) in ours.into_iter().zip(stock) {
         println!("{shape}: {} bytes a task, stock rayon {}", ours / TASKS, stock / TASKS);
-        // With assertions on, a frame of Comity's may save one register more: 16 bytes, as frames are aligned.
+        // With assertions, a frame of Comity may save one more register, which takes 16 bytes because frames are
+        // aligned.
         if ours > stock + 16 * TASKS {
             deeper.push(shape);
         }

@@ -1,7 +1,8 @@
-//! Trees and Fibonacci numbers in turn, with many more workers than cores, under every policy: the counts stay right.
+//! Runs trees and Fibonacci numbers in turn, with many more workers than cores, under every policy, and checks the
+//! counts.
 //!
-//! `COMITY_STRESS_SECS` says for how long under each policy; without it each program runs once. To see how much was
-//! done: `COMITY_STRESS_SECS=60 cargo test -p comity-kernels --test stress -- --nocapture`.
+//! `COMITY_STRESS_SECS` is the time in seconds under each policy. Without it, each program runs once. To see the
+//! number of runs: `COMITY_STRESS_SECS=60 cargo test -p comity-kernels --test stress -- --nocapture`.
 
 #[path = "../../../crates/runtime/tests/harness/own_table.rs"]
 mod own_table;
@@ -40,7 +41,8 @@ fn stress() {
         let steals = || WorkerCounters::total(&pool.counters()).steals;
         let began = Instant::now();
         let mut runs = 0;
-        // Every program at least once, however short the time; and where others want the cores, a thief may come late.
+        // Every program runs at least once, however short the time is. If other programs use the cores, a thief may
+        // start late.
         while runs < programs.len() || began.elapsed() < Duration::from_secs(secs) || steals() == 0 {
             assert!(runs < 1_000 || steals() > 0, "one worker did everything under {policy}");
             let nth = runs % programs.len();

@@ -37,7 +37,7 @@ use beyond::Varied;
 use time_waste::HeadToHead;
 use utilization::Set;
 
-/// What came of A-STEAL's experiments with one setting.
+/// The outcomes of A-STEAL's experiments with one setting.
 pub struct ASteal {
     setting: Setting,
     /// The jobs of the time experiments.
@@ -50,22 +50,22 @@ pub struct ASteal {
     beyond: Vec<Varied>,
 }
 
-/// A part of the runs: an experiment's, or of the time-waste experiments those on one of the two machines.
+/// A part of the runs: one experiment, or the time-waste experiments on one of the two machines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
     /// The jobs of the time experiments.
     Time,
     /// The jobs of the waste experiments.
     Waste,
-    /// The jobs of the time-waste experiments on a machine, by its place in [`time_waste::MACHINES`].
+    /// The jobs of the time-waste experiments on one machine, given by its index in [`time_waste::MACHINES`].
     TimeWaste(usize),
     /// The jobs of the utilization experiments.
     Utilization,
-    /// What the authors left open: longer quanta.
+    /// An experiment beyond the paper: longer quanta.
     LongQuanta,
-    /// What the authors left open: sampled usage.
+    /// An experiment beyond the paper: sampled usage.
     Sampling,
-    /// What the authors left open: larger machines.
+    /// An experiment beyond the paper: larger machines.
     Machines,
 }
 
@@ -215,7 +215,7 @@ claim, its kind and its tolerance.",
 }
 
 impl ASteal {
-    /// The jobs are ours, and not the same in all experiments.
+    /// Returns notes on the jobs. The paper does not define its jobs, and the experiments here use different ones.
     fn jobs(&self) -> [String; 4] {
         let setting = &self.setting;
         let note = |experiments: &str, jobs: &Jobs| {
@@ -244,7 +244,7 @@ impl ASteal {
     }
 }
 
-/// Where practical profiles come from, and in words.
+/// Returns the practical profiles, and their source in words.
 fn practical(options: &Options, seed: u64) -> Result<(Practical, String), Failure> {
     let Options { log, log_processors, seconds_per_quantum: seconds } = options;
     let (Some(path), Some(processors)) = (log, *log_processors) else {
@@ -267,14 +267,14 @@ fn practical(options: &Options, seed: u64) -> Result<(Practical, String), Failur
     Ok((practical, source))
 }
 
-/// A line of estimates with their confidence intervals.
+/// Returns a line of estimates with their confidence intervals.
 pub(super) fn estimates(name: &str, all: impl Iterator<Item = (f64, Estimate)> + Clone) -> Series {
     let points = all.clone().map(|(x, Estimate { value, .. })| (x, value));
     let intervals = all.map(|(x, Estimate { value, half_width })| (x, value - half_width, value + half_width));
     Series::new(name, Marks::Line, points.collect()).with_intervals(intervals)
 }
 
-/// A point of each outcome, a series for each kind of profile.
+/// Returns a series for each family of profiles, with a point for each outcome.
 fn by_family(outcomes: &[Outcome], point: impl Fn(&Outcome) -> (f64, f64)) -> Vec<Series> {
     let series = |family: Family| {
         let own = outcomes.iter().filter(|outcome| outcome.family == family);
@@ -283,20 +283,20 @@ fn by_family(outcomes: &[Outcome], point: impl Fn(&Outcome) -> (f64, f64)) -> Ve
     Family::ALL.map(series).into()
 }
 
-/// What the paper has no number for.
+/// The numbers that the paper does not have.
 #[derive(Serialize)]
 pub struct Extra {
     beyond: Vec<Beyond>,
 }
 
-/// Several jobs, of which one thing was varied.
+/// Estimates over several jobs, with one value of one varied parameter.
 #[derive(Clone, Serialize)]
 pub struct Beyond {
     varied: &'static str,
     value: String,
     jobs: usize,
-    /// T/(T₁/P̄ + T∞).
+    /// The mean of T/(T₁/P̄ + T∞).
     time: Estimate,
-    /// Over the work.
+    /// The mean of waste / T₁.
     waste: Estimate,
 }

@@ -1,8 +1,8 @@
-//! The comparison that none of the five papers made: their policies, `comity`, and what was there before them.
+//! A comparison that none of the five papers made: their policies, `comity`, and the policies that came before them.
 //!
-//! Each runs on the same eight mixes of programs, on machines of three sizes, bare and under a hypervisor.
+//! All policies run on the same eight mixes of programs, on machines of three sizes, bare and under a hypervisor.
 //!
-//! All policies run on one kernel, which has what each of the papers asks of its own. Programs grow with the
+//! All policies run on one kernel, which has the changes that each of the papers requires. Programs grow with the
 //! machine, so that each takes about a tenth of a second alone on any of them.
 
 pub mod mixes;
@@ -21,60 +21,60 @@ use comity_sim::threads::linux::{Groups, Linux, Version};
 pub use mixes::{Mix, Piece};
 pub use report::row;
 
-/// What is compared: five papers' policies, WS-LAST's where tasks block, what rayon-core has, the oldest, and ours.
+/// The compared policies: those of five papers (WS-LAST only if tasks block), rayon-core's, the oldest one, and
+/// `comity`.
 pub const POLICIES: [&str; 8] = ["comity", "bws", "dws", "a-steal", "robinhood", "ws-last", "abp", "plain"];
 
-/// Cores of the machines, and workers of each program.
+/// The number of cores of each machine, which is also the number of workers of each program.
 pub const CORES: [u32; 3] = [8, 32, 128];
 
-/// What programs run on.
+/// The kind of machine that programs run on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Ground {
     /// A host.
     Bare,
-    /// A virtual machine of as many virtual CPUs as there are physical ones, beside another that computes all the
-    /// time and counts as much.
+    /// A virtual machine with one virtual CPU per physical CPU. Another machine with the same weight always computes.
     Virtual,
 }
 
-/// What everything is simulated with.
+/// The parameters that all simulations of the comparison share.
 #[derive(Clone, Debug)]
 pub struct Setting {
-    /// The seed of all that is drawn.
+    /// The seed of all random numbers.
     pub seed: u64,
-    /// Each cell is run with so many seeds, of which the median is taken.
+    /// The number of seeds with which each cell is run. The median over the seeds is reported.
     pub runs: usize,
-    /// The kernel of the host, and of guests.
+    /// The version of the kernel, for hosts and guests.
     pub kernel: Version,
-    /// Whether the threads of each program are a task group of it.
+    /// The threads that form a task group of the kernel.
     pub groups: Groups,
-    /// What takes the place of `comity`.
+    /// The policy to run in place of `comity`.
     pub comity: String,
 }
 
-/// From so many cores on a machine has two sockets, and nodes.
+/// The number of cores of a socket: larger machines have several sockets and nodes.
 const OF_A_SOCKET: u32 = 64;
 
-/// Of each program so many executions are measured at least,
+/// The minimum number of executions that are measured of each program.
 const EXECUTIONS: usize = 3;
 
-/// within so many nanoseconds.
+/// The maximum simulated time of a run, in nanoseconds.
 const MOST: u64 = 2_000_000_000;
 
-/// What the machines of a hypervisor count.
+/// The weight of each virtual machine.
 const WEIGHT: u32 = 256;
 
 impl Setting {
-    /// A kernel of 2013 with what BWS and Robinhood ask for.
+    /// Returns the parameters with a kernel of 2013 that has the changes of BWS and Robinhood.
     pub fn new(seed: u64) -> Setting {
         Setting { seed, runs: 3, kernel: Version::V3_9, groups: Groups::Same, comity: POLICIES[0].to_owned() }
     }
 
-    /// Chooses otherwise: `key=value`.
+    /// Sets a parameter, written as `key=value`.
     ///
     /// # Errors
-    /// Says in a sentence what can be written instead.
+    /// A sentence that says what can be written instead.
     pub fn vary(&mut self, text: &str) -> Result<(), String> {
         match text.split_once('=').unwrap_or((text, "")) {
             ("kernel", "3.9") => self.kernel = Version::V3_9,
@@ -95,8 +95,8 @@ impl Setting {
     }
 
     fn machine(&self, cores: u32) -> Machine {
-        // What BWS and Robinhood ask for, a yield that gives the core to a peer and the Thread Accelerator, was
-        // built into kernels like this one.
+        // BWS requires a yield that gives the core to a peer, and Robinhood requires the Thread Accelerator. Both
+        // were implemented in kernels of this age.
         let is_changed = self.kernel == Version::V3_9 && self.groups == Groups::Same;
         let linux = Linux {
             groups: self.groups,
@@ -112,14 +112,14 @@ impl Setting {
         Entry { join_ns: 0.0, vm, gap: piece.gap(), ..Entry::new(piece.does(cores), policy, cores) }
     }
 
-    /// A program alone on the bare machine.
+    /// Runs a program alone on the bare machine.
     fn alone(&self, Alone { piece, policy, cores }: Alone, seed: u64) -> Ran {
         let length = Length { executions: EXECUTIONS, most: MOST };
         let entries = [self.entry(piece, policy, cores, 0)];
         corun::together(&self.machine(cores), &entries, Again::Process, length, seed).remove(0)
     }
 
-    /// A mix.
+    /// Runs a mix.
     fn together(&self, cell: Cell, seed: u64) -> Shared {
         let Cell { mix, ground, cores, policy } = cell;
         let machine = self.machine(cores);
@@ -140,7 +140,7 @@ impl Setting {
     }
 }
 
-/// A program alone.
+/// The parameters of a run of one program alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Alone {
     piece: Piece,
@@ -153,47 +153,48 @@ struct Alone {
 pub struct Cell {
     /// The mix.
     pub mix: Mix,
-    /// What it runs on.
+    /// The kind of machine.
     pub ground: Ground,
-    /// How large that is.
+    /// The number of cores of the machine.
     pub cores: u32,
     /// The policy of all programs.
     pub policy: &'static str,
 }
 
 impl Cell {
-    /// Not where no task blocks, so that none is placed, nor where virtual machines are missing.
+    /// False if the cell tests nothing: WS-LAST needs tasks that block, and the mix `vms` needs virtual machines.
     fn tests_anything(&self) -> bool {
         (self.policy != "ws-last" || self.mix == Mix::Blocks)
             && (self.mix != Mix::Vms || self.ground == Ground::Virtual)
     }
 }
 
-/// What is measured of a cell: medians over its runs.
+/// The measurements of a cell: medians over its runs.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Measured {
-    /// The largest slowdown minus the smallest (BWS §5.1), each over the program's time alone under the same policy.
+    /// The largest slowdown minus the smallest (BWS §5.1), each relative to the program's time alone under the same
+    /// policy.
     pub unfairness: f64,
-    /// The weighted speedup over its bound, as `docs/guide/src/measures.md` has them; the baseline is the shortest
+    /// The weighted speedup over its bound, as defined in `docs/guide/src/measures.md`. The baseline is the shortest
     /// time alone under any of the policies.
     pub efficiency: f64,
-    /// How often a core went from one thread to another, per second.
+    /// The number of switches of a core from one thread to another, per second.
     pub switches: f64,
-    /// Of the time that threads had cores, the part in which they looked for tasks, or in tasks for a flag.
+    /// The fraction of the time on cores in which threads searched for tasks, or their tasks polled a flag.
     pub waste: f64,
-    /// Of the time of all cores, the part in which they idled beside work.
+    /// The fraction of the time of all cores in which they were idle although there was work.
     pub idle: f64,
-    /// From when a program came until it had a core and a task, in microseconds; where programs come and go, of
-    /// those that do, else not a number.
+    /// The median time from the start of a program that comes and goes until it had a core and a task, in
+    /// microseconds. NaN if the mix has no such program.
     pub delay: f64,
-    /// By how much a burst took longer than alone, where a server has bursts, else not a number.
+    /// The time of a server's burst over its time alone. NaN if the mix has no server.
     pub burst: f64,
-    /// Of a program no execution was counted: none ended that had begun when all were there. Its time is taken as
-    /// all that it was there.
+    /// True if a program has no measured execution, because none that began when all programs were present has ended.
+    /// Its time is then the total time for which it was present.
     pub unfinished: bool,
 }
 
-/// A cell, and what was measured.
+/// A cell with its measurements.
 #[derive(Clone, Debug, Serialize)]
 pub struct Found {
     /// The cell.
@@ -201,9 +202,9 @@ pub struct Found {
     pub cell: Cell,
     /// The medians over its runs.
     pub median: Measured,
-    /// What each run measured.
+    /// The measurements of each run.
     pub runs: Vec<Measured>,
-    /// Of each program the mean time of an execution over the shortest alone, the median over the runs.
+    /// The median over the runs of each program's mean execution time, relative to the shortest time alone.
     pub times: Vec<f64>,
 }
 
@@ -239,7 +240,7 @@ pub fn run<R: Runner>(
         }
     }
     let runs = setting.runs;
-    // All cells have the same seeds, so that what is drawn is alike under all policies.
+    // All cells use the same seeds, so that the random numbers are equal under all policies.
     let seed = |nth: usize| setting.seed.wrapping_add((nth % runs) as u64);
     let solos = runner.run("alone", alone.len() * runs, |nth| setting.alone(alone[nth / runs], seed(nth)))?;
     let shared = runner.run("together", cells.len() * runs, |nth| setting.together(cells[nth / runs], seed(nth)))?;
@@ -273,14 +274,15 @@ pub fn run<R: Runner>(
     Ok(cells.iter().zip(shared.chunks(runs)).map(measured).collect())
 }
 
-/// A whole execution in the mean; where none was counted, all the time that the program was there.
+/// Returns the mean time of a complete execution, or the time that the program was present if none was measured.
 fn time_of(ran: &Ran) -> f64 {
     if ran.times.is_empty() { ran.there as f64 } else { ran.mean() }
 }
 
-/// By which factor all programs are slowed at least, if all are by the same. `load` says how many cores useful work
-/// takes then; there are `cores` of them. Programs that are away between two executions do not ask for more
-/// meanwhile; without gaps it is Σ(W / T_b) / P.
+/// Returns the least common slowdown with which `cores` cores are enough for all programs. `load` returns the number
+/// of cores that useful work needs at a given slowdown.
+///
+/// A program needs no core in the gap between two executions. Without gaps, the slowdown is Σ(W / T_b) / P.
 fn slowed_alike(load: impl Fn(f64) -> f64, cores: f64) -> f64 {
     let (mut least, mut most) = (1.0, 1.0);
     while load(most) > cores {
@@ -293,7 +295,7 @@ fn slowed_alike(load: impl Fn(f64) -> f64, cores: f64) -> f64 {
     most
 }
 
-/// Of one run: `times` has each program's time alone, under the same policy and the shortest under any.
+/// Computes the measurements of one run. `times` has each program's time alone: under its policy, and the shortest.
 fn measure(cell: Cell, times: &[(Piece, [f64; 2])], seed: u64, ran: &Shared) -> Measured {
     let cores = f64::from(cell.cores);
     let programs = || times.iter().zip(&ran.programs);
@@ -301,7 +303,7 @@ fn measure(cell: Cell, times: &[(Piece, [f64; 2])], seed: u64, ran: &Shared) -> 
     let most = slowdowns.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     let least = slowdowns.iter().copied().fold(f64::INFINITY, f64::min);
     let speedup: f64 = programs().map(|((_, [_, shortest]), ran)| shortest / time_of(ran)).sum();
-    // Of a virtual machine that counts as much as another half of the machine is there.
+    // The program's machine gets half of the CPUs, because a machine of the same weight always computes.
     let part = if cell.ground == Ground::Virtual && cell.mix != Mix::Vms { 0.5 } else { 1.0 };
     let load = |slowed: f64| -> f64 {
         let one = |(piece, [_, shortest]): &(Piece, [f64; 2])| {
@@ -339,11 +341,11 @@ mod tests {
 
     #[test]
     fn the_bound_is_that_of_programs_that_are_slowed_alike() {
-        // Two that could use all of eight cores, and one that could use a half: 2.5 times the machine.
+        // Two programs can use all of eight cores, and one can use half of them: 2.5 times the machine.
         let always = |slowed: f64| (8.0 + 8.0 + 4.0) / slowed;
         assert!((slowed_alike(always, 8.0) - 2.5).abs() < 1e-9);
         assert_eq!(slowed_alike(|slowed| 3.0 / slowed, 8.0), 1.0, "there is room for all");
-        // One that is away for as long as it takes alone: 8 = 8 / f + 8 / (f + 1).
+        // One program has gaps as long as its time alone: 8 = 8 / f + 8 / (f + 1).
         let away = slowed_alike(|slowed| 8.0 / slowed + 8.0 / (slowed + 1.0), 8.0);
         assert!((1.0 / away + 1.0 / (away + 1.0) - 1.0).abs() < 1e-9);
     }

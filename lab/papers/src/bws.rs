@@ -1,7 +1,7 @@
 //! The experiments of BWS (§2.3.2, §5): eight programs, alone and in all 28 pairs, on 32 simulated cores.
 //!
-//! Ding, Wang, Gibbons and Zhang, *BWS: Balanced Work Stealing for Time-Sharing Multicores*, EuroSys 2012. A pair under
-//! a policy is one run, and experiments share them.
+//! Ding, Wang, Gibbons and Zhang, *BWS: Balanced Work Stealing for Time-Sharing Multicores*, EuroSys 2012. Each pair
+//! is run once under each policy, and the experiments share these runs.
 
 mod ablations;
 mod averages;
@@ -29,13 +29,13 @@ use crate::paper::{Experiment, Kept, NoOptions, Paper, Text};
 use crate::report;
 use crate::{Runner, Stop};
 
-/// What came of BWS's experiments with one setting.
+/// The outcomes of BWS's experiments with one setting.
 pub struct Bws {
     programs: Programs,
-    /// The programs alone under each policy.
+    /// The outcomes of the programs alone under each policy.
     alone: Kept<&'static str, Vec<Ran>>,
     examples: Vec<Vec<Ran>>,
-    /// The pairs under each policy.
+    /// The outcomes of the pairs under each policy.
     pairs: Kept<&'static str, CoRuns>,
     beyond: Vec<beyond::Point>,
 }
@@ -49,7 +49,7 @@ pub enum Part {
     Examples,
     /// All pairs under a policy.
     Pairs(&'static str),
-    /// What the paper has not.
+    /// The experiments that the paper does not have.
     Beyond,
 }
 
@@ -175,7 +175,7 @@ what the model was fitted to.",
             let alone = self.alone.of(ORIGINAL);
             let speedups = solo::speedups(&self.programs, alone);
             for ((benchmark, ran), speedup) in Benchmark::ALL.into_iter().zip(alone).zip(speedups) {
-                // LOOP has no time.
+                // LOOP never ends, so it has no time.
                 if benchmark != Benchmark::Loop {
                     extra.alone.push(Alone { program: benchmark.name(), seconds: ran.mean() / 1e9, speedup });
                 }
@@ -217,15 +217,15 @@ what the model was fitted to.",
 }
 
 impl Bws {
-    /// What the paper plots of all pairs under a policy.
+    /// Returns the values that the paper plots for all pairs under a policy.
     ///
     /// # Panics
-    /// If these were not run, or if the programs were not run alone under the original.
+    /// If the pairs were not run, or if the programs were not run alone under the original.
     fn co_runs(&self, policy: &'static str) -> Vec<CoRun> {
         pairs::co_runs(self.alone.of(ORIGINAL), self.pairs.of(policy))
     }
 
-    /// What the paper plots of all pairs under the original and under BWS.
+    /// Returns the values that the paper plots for all pairs under the original and under BWS.
     fn both(&self) -> [Vec<CoRun>; 2] {
         [ORIGINAL, BWS].map(|policy| self.co_runs(policy))
     }
@@ -239,7 +239,7 @@ pub struct Extra {
     beyond: Vec<beyond::Point>,
 }
 
-/// A program alone under the original.
+/// The outcome of a program alone under the original.
 #[derive(Serialize)]
 struct Alone {
     program: &'static str,
@@ -247,7 +247,7 @@ struct Alone {
     speedup: f64,
 }
 
-/// A pair under a policy.
+/// The outcome of a pair under a policy.
 #[derive(Serialize)]
 struct Paired {
     policy: &'static str,

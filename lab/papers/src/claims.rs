@@ -1,5 +1,5 @@
-//! What a paper claims, and the model's free parameters: one file per paper, `PAPER/claims.toml`, which is
-//! read at compile time. `lab/papers/README.md` has its fields.
+//! The claims of a paper and the free parameters of the model. Each paper has a file `PAPER/claims.toml`, which is
+//! read at compile time. `lab/papers/README.md` describes its fields.
 
 mod verdict;
 
@@ -13,7 +13,7 @@ use toml_edit::{DocumentMut, Item, Table};
 
 use crate::measure::Measure;
 
-/// What a file of claims may speak of.
+/// The names that a file of claims may refer to.
 pub struct Source<'a> {
     /// The name of the paper at the command line.
     pub paper: &'static str,
@@ -21,24 +21,24 @@ pub struct Source<'a> {
     pub file: &'static str,
     /// The experiments of the paper.
     pub experiments: Vec<&'static str>,
-    /// Says in a sentence why the model does not take `key=value`, if it does not.
+    /// Returns an error sentence if the model does not accept this `key=value`.
     pub takes: &'a dyn Fn(&str) -> Result<(), String>,
 }
 
-/// Why a claim may hold.
+/// The reason why a claim may hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
-    /// The model was fitted to it.
+    /// The model was fitted to the claim.
     Calibrated,
-    /// Our number had been printed or drawn before the claim was stated.
+    /// Our number was known before the claim was stated, because it had been printed or drawn.
     Known,
-    /// It was never run at the commit that states it.
+    /// The experiment had never been run at the commit that states the claim.
     HeldOut,
 }
 
 impl Kind {
-    /// All, from what says least of the model to what says most.
+    /// All kinds, from the weakest evidence for the model to the strongest.
     pub const ALL: [Kind; 3] = [Kind::Calibrated, Kind::Known, Kind::HeldOut];
 }
 
@@ -52,17 +52,17 @@ impl fmt::Display for Kind {
     }
 }
 
-/// From the least to the most that count as the paper's.
+/// The interval, from least to most, of the values that agree with the paper.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize, Serialize)]
 pub struct Interval(pub f64, pub f64);
 
 impl Interval {
-    /// Whether it has this; what is not a number is in none.
+    /// True if the interval contains this value. No interval contains NaN.
     pub fn has(self, value: f64) -> bool {
         (self.0..=self.1).contains(&value)
     }
 
-    /// Whether it has all of another.
+    /// True if the interval contains all of another.
     fn covers(self, other: Interval) -> bool {
         self.0 <= other.0 && other.1 <= self.1
     }
@@ -78,86 +78,86 @@ impl fmt::Display for Interval {
     }
 }
 
-/// One thing that a paper says, and what is measured of it here.
+/// A claim of a paper, and the measure that is compared with it.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Claim {
-    /// Its name.
+    /// The name of the claim.
     pub id: String,
-    /// Where the paper says it.
+    /// The section of the paper.
     pub section: String,
-    /// Which of its figures shows it, if one does.
+    /// The figure of the paper that shows the claim, if there is one.
     pub figure: Option<u32>,
     /// The experiment that measures it.
     pub experiment: String,
-    /// What is measured.
+    /// The name of the measure.
     pub measure: String,
     /// The paper's words and number.
     pub paper: String,
     /// The number alone, if the text has one.
     pub number: Option<f64>,
-    /// Why it may hold.
+    /// The reason why the claim may hold.
     pub kind: Kind,
-    /// Whether the paper names it in its abstract, its introduction's results or its conclusions.
+    /// True if the claim is in the paper's abstract, its list of results in the introduction, or its conclusions.
     #[serde(default)]
     pub headline: bool,
-    /// What counts as the paper's, as it was first stated.
+    /// The values that agreed with the paper when the claim was first stated.
     pub stated: Interval,
-    /// What is accepted now, if that is another.
+    /// The values that are accepted now, if they are others.
     pub accepted: Option<Interval>,
-    /// Why this interval.
+    /// The reason for this interval.
     pub tolerance: String,
-    /// Whether it held when it was last filed.
+    /// True if the claim held when it was last filed.
     #[serde(default)]
     pub holds: bool,
-    /// Why it did not, if it did not.
+    /// The reason why the claim did not hold, if it did not.
     pub differs: Option<String>,
-    /// Under which values of the swept parameters it did not: `key=value`, or [`CHOSEN`].
+    /// The values of the swept parameters with which it did not hold: `key=value`, or [`CHOSEN`].
     #[serde(default)]
     pub differs_at: Vec<String>,
 }
 
 impl Claim {
-    /// What counts as the paper's now.
+    /// Returns the values that agree with the paper now.
     pub fn accepted(&self) -> Interval {
         self.accepted.unwrap_or(self.stated)
     }
 
-    /// Whether more is accepted than was first stated.
+    /// True if values are accepted now that were not in the stated interval.
     pub fn is_widened(&self) -> bool {
         self.accepted.is_some_and(|accepted| !self.stated.covers(accepted))
     }
 
-    /// Whether the file says that it differs at this value of a swept parameter.
+    /// True if the file says that the claim differs at this value of a swept parameter.
     pub fn is_to_differ_at(&self, setting: &str) -> bool {
         self.differs.is_some() && self.differs_at.iter().any(|at| at == setting)
     }
 }
 
-/// What the paper leaves unsaid and the model needs.
+/// A parameter that the model needs and that the paper does not give.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Parameter {
-    /// Its name, as `--vary` takes it.
+    /// The name of the parameter, in the form that `--vary` takes.
     pub name: String,
     /// The value that was chosen.
     pub chosen: String,
     /// The calibrated claim with the number that fixes it.
     pub fixed_by: Option<String>,
-    /// The other values, if no datum fixes it.
+    /// The other values to run, if no datum fixes the parameter.
     #[serde(default)]
     pub sweep: Vec<String>,
-    /// The experiments that depend on it.
+    /// The experiments that depend on the parameter.
     #[serde(default)]
     pub moves: Vec<String>,
-    /// Why that value, or why none is fixed.
+    /// The reason for the chosen value, or the reason why no datum fixes it.
     pub because: String,
 }
 
-/// What a paper claims.
+/// The content of a paper's file of claims.
 #[derive(Clone, Debug)]
 pub struct Claims {
-    /// Authors, title and where it was published.
+    /// Authors, title and place of publication.
     pub title: String,
     /// The free parameters.
     pub parameters: Vec<Parameter>,
@@ -166,10 +166,10 @@ pub struct Claims {
 }
 
 impl Claims {
-    /// Reads what a file has.
+    /// Reads a file of claims.
     ///
     /// # Errors
-    /// Says in a sentence which file, which claim and what is wrong.
+    /// A sentence that says which file and which claim is wrong, and how.
     pub fn read(source: &Source, text: &str) -> Result<Claims, String> {
         let at = |what: String| format!("{}: {what}", source.file);
         let document: DocumentMut = text.parse().map_err(|error: toml_edit::TomlError| {
@@ -196,7 +196,7 @@ impl Claims {
         Ok(claims)
     }
 
-    /// Looks at what the fields have to do with each other, and with what the model knows.
+    /// Checks the fields against each other, and against the names that the model knows.
     fn are_sound(&self, source: &Source) -> Result<(), String> {
         let is_experiment = |name: &String| source.experiments.iter().any(|experiment| experiment == name);
         let mut names = BTreeSet::new();
@@ -265,11 +265,11 @@ impl Claims {
         Ok(())
     }
 
-    /// Looks whether an experiment measures what its claims speak of. Where nothing was measured, the runs are done
-    /// elsewhere, or on threads.
+    /// Checks that an experiment measures everything that its claims refer to. An experiment without measures passes:
+    /// other shards or real threads do its runs.
     ///
     /// # Errors
-    /// Says in a sentence of which claim nothing was measured.
+    /// A sentence that says which claim has no measure.
     pub fn check_measures(&self, experiment: &str, measures: &[Measure]) -> Result<(), String> {
         if measures.is_empty() {
             return Ok(());
@@ -281,19 +281,19 @@ impl Claims {
         }
     }
 
-    /// The values other than the chosen ones that an experiment is run with, as `key=value`.
+    /// Returns the values, as `key=value`, with which an experiment is run in addition to the chosen ones.
     pub fn sweep<'a>(&'a self, experiment: &'a str) -> impl Iterator<Item = String> + 'a {
         let moved = self.parameters.iter().filter(move |parameter| parameter.moves.iter().any(|to| to == experiment));
         moved.flat_map(|parameter| parameter.sweep.iter().map(move |value| format!("{}={value}", parameter.name)))
     }
 }
 
-/// The number that the paper has in one of these claims, if its text has one.
+/// Returns the paper's number in the claim with this id, if its text has one.
 pub fn number(claims: &[Claim], id: &str) -> Option<f64> {
     claims.iter().find(|claim| claim.id == id)?.number
 }
 
-/// The tables of an array, each told by its `name` field in what is wrong.
+/// Reads the tables of an array. Error messages name a table by its `name` field.
 fn tables<T: for<'de> Deserialize<'de>>(document: &DocumentMut, array: &str, name: &str) -> Result<Vec<T>, String> {
     let Some(item) = document.get(array) else { return Err(format!("it has no [[{array}]]")) };
     let Some(all) = item.as_array_of_tables() else {

@@ -1,8 +1,8 @@
-//! Programs that run together on a host, each again and again, as the papers measure them.
+//! Programs that run together on a host and start again whenever they end, as the papers measure them.
 //!
-//! An execution is a process of its own: its threads are new, and the kernel places them. Executions count that are
-//! whole and began when all programs were there; each is overlapped by those of the others, since all go on until
-//! the last has enough.
+//! Each execution is a new process, with new threads that the kernel places. An execution is measured if it is
+//! complete and began when all programs had started. The programs repeat until the last of them has enough measured
+//! executions, so that each measured execution overlaps with those of the others.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -20,16 +20,16 @@ use comity_sim::threads::linux::Linux;
 use comity_sim::threads::{Costs, Host, Switches};
 use comity_sim::vms::Vms;
 
-/// What programs run on.
+/// The machine that programs run on.
 #[derive(Clone, Copy, Debug)]
 pub struct Machine {
-    /// Its processors.
+    /// The number of its processors.
     pub cores: u32,
-    /// Its kernel.
+    /// The parameters of its kernel.
     pub linux: Linux,
-    /// What things cost there.
+    /// The costs of operations on it.
     pub costs: Costs,
-    /// Whether a yield to a peer gives it this core.
+    /// True if a yield to a peer gives this core to the peer.
     pub directed_yield: bool,
 }
 
@@ -42,20 +42,20 @@ impl Machine {
     }
 }
 
-/// Physical CPUs and virtual machines on them, all of which look to their guests like one machine.
+/// Physical CPUs, and virtual machines on them with the same configuration.
 #[derive(Clone, Debug)]
 pub struct Virtual {
     /// The hypervisor.
     pub vmm: Vmm,
-    /// Physical CPUs.
+    /// The number of physical CPUs.
     pub pcpus: u32,
-    /// Each of the guests; its processors are virtual CPUs.
+    /// The machine that each guest sees. Its processors are virtual CPUs.
     pub guest: Machine,
-    /// Of each guest how much it counts and what it may have at most.
+    /// The weight and the limit of each guest.
     pub shares: Vec<Share>,
 }
 
-/// What programs run on in the simulator.
+/// The simulated machine that programs run on.
 enum Ground {
     Bare(Box<Host>),
     Virtual(Box<Vms>),
@@ -92,107 +92,108 @@ impl Ground {
     }
 }
 
-/// What a program does.
+/// The work of a program.
 #[derive(Clone, Debug)]
 pub enum Does {
-    /// What was recorded.
+    /// A recorded graph.
     Graph(Arc<Graph>),
-    /// Phases.
+    /// Serial and parallel phases in turn.
     Phases(ForkJoin),
-    /// Its tasks wait for one another.
+    /// A network of tasks that wait for one another.
     Network(Box<Network>),
-    /// LOOP: its threads compute for themselves, and never end.
+    /// The program LOOP: each thread computes independently and never ends.
     Loop,
-    /// After so many nanoseconds of computing its threads wait for so many, again and again, as a server's do, and
-    /// never end.
+    /// A server that never ends. Each thread repeats: compute for the first number of ns, then wait for the second
+    /// number of ns.
     Requests(u64, u64),
 }
 
 impl Does {
-    /// Whether it never ends.
+    /// True if it never ends.
     pub fn is_endless(&self) -> bool {
         matches!(self, Does::Loop | Does::Requests(..))
     }
 }
 
-/// A program and how it is run.
+/// A program with the parameters of its execution.
 #[derive(Clone, Debug)]
 pub struct Entry {
-    /// What it does.
+    /// The work of the program.
     pub does: Does,
-    /// What a join of a graph costs the worker that forks, in nanoseconds.
+    /// The cost of a join of a graph for the worker that forks, in nanoseconds.
     pub join_ns: f64,
-    /// The part of its time alone in which it waits for memory, in thousandths.
+    /// The fraction of its time alone in which the program waits for memory, in thousandths.
     pub memory: u32,
-    /// Whether its memory lies at a socket of its own, where a program's lies at one ([`Linux::first_touch`]): its
-    /// threads are bound before its first task runs. Programs have the sockets in the order in which they come.
+    /// True if the program's memory lies at a socket of its own, under [`Linux::first_touch`], because its threads
+    /// are bound before its first task runs. Programs get the sockets in the order in which they start.
     pub begins_at_home: bool,
-    /// How its workers are scheduled.
+    /// The policy that schedules its workers.
     pub policy: Policy,
-    /// How many it has.
+    /// The number of its workers.
     pub workers: u32,
-    /// In which guest it runs, under a hypervisor.
+    /// The guest in which it runs, under a hypervisor.
     pub vm: usize,
-    /// From the end of an execution to the next, where each is a process: a length in nanoseconds that is drawn.
+    /// The range, in ns, from which the time between two executions is drawn, if each execution is a process.
     pub gap: Range<u64>,
 }
 
 impl Entry {
-    /// A program that waits for no memory, on a host or in the first guest, with the usual costs and gaps.
+    /// Returns a program that does not wait for memory, on a host or in the first guest, with the default costs and
+    /// gaps.
     ///
     /// # Panics
-    /// If the catalog has no such policy.
+    /// If the catalog has no policy of this name.
     pub fn new(does: Does, policy: &str, workers: u32) -> Entry {
         let policy = policy.parse().expect("it is in the catalog");
         Entry { does, join_ns: JOIN, memory: 0, begins_at_home: false, policy, workers, vm: 0, gap: GAP }
     }
 }
 
-/// How long programs run together.
+/// The conditions that end a co-run. It ends when the first of them is met.
 #[derive(Clone, Copy, Debug)]
 pub struct Length {
-    /// Until each has so many whole executions, but for those that never end,
+    /// The number of complete executions that each program must have. Endless programs are exempt.
     pub executions: usize,
-    /// or for so many nanoseconds.
+    /// The maximum simulated time, in nanoseconds.
     pub most: u64,
 }
 
-/// Whether an execution is a process of its own.
+/// The way in which an execution follows another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Again {
-    /// It is: its threads are new.
+    /// Each execution is a new process with new threads.
     Process,
-    /// It is not: the same threads begin again.
+    /// The process and its threads stay, and begin again.
     InPlace,
 }
 
-/// What came of a program.
+/// The outcome of a program.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Ran {
-    /// How long each of its whole executions took, in nanoseconds, in their order.
+    /// The time of each complete execution, in nanoseconds, in the order of execution.
     pub times: Vec<u64>,
-    /// For how long it was there, in nanoseconds.
+    /// The total time for which the program was present, in nanoseconds.
     pub there: u64,
-    /// How long after it came each of its executions had a core and a task, those that are no process of their own
-    /// left out, in nanoseconds.
+    /// The time from the start of each execution until it had a core and a task, in nanoseconds. Only executions that
+    /// are processes have one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub delays: Vec<u64>,
-    /// How long its threads had a task on a core, summed over them.
+    /// The time for which its threads had a task and a core, in nanoseconds, summed over threads.
     pub worked: u64,
-    /// How long they had a task, on a core or not.
+    /// The time for which its threads had a task, with or without a core, in nanoseconds, summed over threads.
     pub busy: u64,
-    /// How long they looked for one on a core, summed over them.
+    /// The time for which its threads searched for a task on a core, in nanoseconds, summed over threads.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub searched: u64,
-    /// How long its tasks, on a core, looked for a flag that was not set, summed over them.
+    /// The time for which its tasks polled an unset flag on a core, in nanoseconds, summed over tasks.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub looked: u64,
-    /// Turns, and slices of virtual CPUs, that its thieves gave to its workers.
+    /// The number of accelerations: turns and slices of virtual CPUs that its thieves gave to its workers.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub accelerations: u64,
-    /// Switches to its threads, of these to thieves, and from its threads to those of another program.
+    /// The switches to its threads, those of them to thieves, and the switches to threads of another program.
     pub switches: Switches,
-    /// Barriers on all its threads, fences of one, and calls that wake one.
+    /// The numbers of barriers on all its threads, of fences of one thread, and of calls that wake a thread.
     pub heavy: [u64; 3],
 }
 
@@ -201,37 +202,37 @@ fn is_zero(number: &u64) -> bool {
 }
 
 impl Ran {
-    /// A whole execution in the mean, in nanoseconds. Not a number, if there is none.
+    /// Returns the mean time of a complete execution, in nanoseconds. NaN if there are none.
     pub fn mean(&self) -> f64 {
         self.times.iter().sum::<u64>() as f64 / self.times.len() as f64
     }
 }
 
-/// From the end of an execution to the next, in nanoseconds, where a process ends, and another begins at once. The
-/// length is drawn, so that programs do not keep step.
+/// The range, in ns, of the time between the end of a process and the start of the next. It is drawn at random, so
+/// that programs do not run in step.
 pub const GAP: Range<u64> = 0..2_000_000;
 
-/// What a join costs the worker that forks, in nanoseconds: assumed.
+/// The assumed cost of a join for the worker that forks, in nanoseconds.
 const JOIN: f64 = 20.0;
 
-/// So often it is looked how often programs have begun again in place, in nanoseconds.
+/// The interval, in nanoseconds, at which executions that repeat in place are counted.
 const STEP: u64 = 2_000_000;
 
-/// The first executions begin within this time, in nanoseconds.
+/// The time within which the first executions begin, in nanoseconds.
 const STARTS: u64 = 20_000_000;
 
-/// Runs programs together; what came of each, in their order.
+/// Runs programs together, and returns their outcomes in the order of `entries`.
 ///
 /// # Panics
-/// If the simulator finds a mistake of its own.
+/// If the simulator finds an internal error.
 pub fn together(machine: &Machine, entries: &[Entry], again: Again, length: Length, seed: u64) -> Vec<Ran> {
     together_on(machine, entries, again, length, seed).programs
 }
 
-/// The same; what came of the machine, too.
+/// Runs programs together like [`together`], and also returns the outcome of the machine.
 ///
 /// # Panics
-/// As [`together`].
+/// If the simulator finds an internal error.
 pub fn together_on(machine: &Machine, entries: &[Entry], again: Again, length: Length, seed: u64) -> Shared {
     let mut ground = Ground::Bare(Box::new(machine.host(seed)));
     let programs = run(&mut ground, machine.linux.sockets, entries, again, length, seed);
@@ -240,26 +241,27 @@ pub fn together_on(machine: &Machine, entries: &[Entry], again: Again, length: L
     Shared { programs, counts: hypervisor::Counts::default(), ran: Vec::new(), lasted, idle_beside_work }
 }
 
-/// What came of programs, and of what they ran on.
+/// The outcomes of programs and of the machine on which they ran.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Shared {
-    /// Of each program, in their order.
+    /// The outcome of each program, in the order of the entries.
     pub programs: Vec<Ran>,
-    /// What the hypervisor did.
+    /// The counts of the hypervisor's actions.
     pub counts: hypervisor::Counts,
-    /// How long the virtual CPUs of each machine had physical ones, in nanoseconds, summed over them.
+    /// The time for which the virtual CPUs of each machine had physical ones, in nanoseconds, summed over virtual
+    /// CPUs.
     pub ran: Vec<u64>,
-    /// How long all of it took, in nanoseconds.
+    /// The length of the simulation, in nanoseconds.
     pub lasted: u64,
-    /// How long cores idled beside work, as [`Host::idle_beside_work`] and [`Vms::idle_beside_work`] have it, in
-    /// nanoseconds, summed over them.
+    /// The time for which cores were idle although there was work, in nanoseconds, summed over cores. See
+    /// [`Host::idle_beside_work`] and [`Vms::idle_beside_work`].
     pub idle_beside_work: u64,
 }
 
-/// Runs programs in virtual machines together.
+/// Runs programs together in virtual machines.
 ///
 /// # Panics
-/// As [`together`], or if the machines cannot be so.
+/// If the simulator finds an internal error, or if the configuration of the machines is not possible.
 pub fn together_in(machines: &Virtual, entries: &[Entry], again: Again, length: Length, seed: u64) -> Shared {
     let guest = |(nth, share): (usize, &Share)| (machines.guest.host(seed.wrapping_add(nth as u64)), *share);
     let guests = machines.shares.iter().enumerate().map(guest).collect();
@@ -300,12 +302,12 @@ fn run(ground: &mut Ground, sockets: u32, entries: &[Entry], again: Again, lengt
         }
         (number, at)
     };
-    // The first begins at once where it is alone.
+    // A program that is alone begins at once.
     let starts = if entries.len() > 1 { STARTS } else { 1 };
     let draws: Vec<(u64, u64)> =
         entries.iter().map(|_| (1 + random.random_range(0..starts), random.random())).collect();
-    // A program that ends and comes again has its place of before. Which of two has which part of the table by then
-    // makes no difference: all sockets are alike.
+    // A program that ends and starts again keeps its place. In a real core table, two restarting programs may swap
+    // their parts, which makes no difference because all sockets are equal.
     let order = |nth: usize| (draws[nth].0, nth);
     let places: Vec<usize> =
         (0..draws.len()).map(|nth| (0..draws.len()).filter(|other| order(*other) < order(nth)).count()).collect();
@@ -318,9 +320,9 @@ fn run(ground: &mut Ground, sockets: u32, entries: &[Entry], again: Again, lengt
         let has_enough = |(entry, ran): (&Entry, &Ran)| entry.does.is_endless() || ran.times.len() >= length.executions;
         ends && entries.iter().zip(ran).all(has_enough)
     };
-    // Of each program, how many of its executions in place have been looked at.
+    // The number of executions in place that have been counted, for each program.
     let mut counted = vec![0; entries.len()];
-    // Where programs repeat in place none ends, and it is looked so often.
+    // Programs that repeat in place never end, so their executions are counted at intervals.
     let step = if again == Again::InPlace { STEP } else { length.most };
     while !is_done(&ran) && ground.now() < length.most {
         let end = (ground.now() + step).min(length.most);
@@ -354,7 +356,7 @@ fn run(ground: &mut Ground, sockets: u32, entries: &[Entry], again: Again, lengt
     ran
 }
 
-/// Adds what a process did until now.
+/// Adds the counts and times of a process until now.
 fn note(host: &Host, number: u32, there: u64, ran: &mut Ran) {
     let fate = host.fate(number);
     ran.there += there;

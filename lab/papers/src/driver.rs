@@ -1,5 +1,5 @@
-//! What `comity-lab reproduce` does for every paper with claims: it reads the arguments, runs the experiments that are
-//! asked for with each setting, and says which claims hold.
+//! The driver of `comity-lab reproduce`, for every paper with claims. It reads the arguments, runs the chosen
+//! experiments with each setting, and reports which claims hold.
 
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
@@ -12,10 +12,10 @@ use crate::paper::{Experiment, Paper, Repetition, Text};
 use crate::report::{Findings, Report};
 use crate::vary::Vary;
 
-/// Reads what is asked of a paper from these arguments, with a seed.
+/// Reads a request for a paper from these arguments, with a seed.
 pub type Ask<R> = fn(&ArgMatches, u64) -> Result<Box<dyn Asked<R>>, Failure>;
 
-/// A paper as the command line has it: a row of the catalog.
+/// A row of the catalog: a paper with its texts and functions for the command line.
 pub struct Row<R> {
     /// The name of the paper at the command line.
     pub name: &'static str,
@@ -25,18 +25,18 @@ pub struct Row<R> {
     pub about: &'static str,
     /// The end of the help.
     pub examples: &'static str,
-    /// The schema of the JSON.
+    /// The schema of the JSON report.
     pub schema: &'static str,
-    /// What is drawn of the paper, in a word.
+    /// The word for the pictures of the paper, for example "figure".
     pub draws: &'static str,
     /// Adds the arguments of the paper to its command.
     pub arguments: fn(Command) -> Command,
-    /// What is asked of the paper by these arguments, with a seed.
+    /// Reads a request for the paper from these arguments, with a seed.
     pub ask: Ask<R>,
 }
 
 impl<R: Runner + 'static> Row<R> {
-    /// The row of a paper.
+    /// Returns the row of a paper.
     pub const fn of<P: Paper>() -> Row<R> {
         Row {
             name: P::TEXT.name,
@@ -51,15 +51,15 @@ impl<R: Runner + 'static> Row<R> {
     }
 }
 
-/// What is asked of a paper.
+/// A request for the runs of a paper.
 pub trait Asked<R> {
-    /// The name of the runs: what they depend on.
+    /// Returns the name of the runs, which lists the values that they depend on.
     fn setting(&self) -> &str;
 
-    /// Does the runs. Returns `None` if some of the runs are done elsewhere.
+    /// Does the runs. Returns `None` if another shard does some of the runs.
     ///
     /// # Errors
-    /// If a run fails, or if nothing is to be run.
+    /// If a run fails, or if there is nothing to run.
     fn run(&self, runner: &R) -> Result<Option<Report>, Failure>;
 }
 
@@ -109,7 +109,7 @@ fn read_one_in(text: &str) -> Result<u32, &'static str> {
     text.parse().ok().filter(|one_in| (1..=100).contains(one_in)).ok_or("write a whole number from 1 to 100")
 }
 
-/// What `--vary` chooses otherwise of what a paper leaves unsaid. The name of the runs says so.
+/// Applies the values of `--vary` to a setting, and adds them to the name of the runs.
 pub(crate) fn vary(
     all: &[String],
     name: &mut String,
@@ -123,7 +123,7 @@ pub(crate) fn vary(
     Ok(())
 }
 
-/// What is asked of a paper by these arguments.
+/// Reads the request for a paper from these arguments.
 fn ask<P: Paper, R: Runner>(matches: &ArgMatches, seed: u64) -> Result<Box<dyn Asked<R>>, Failure> {
     const PARSED: &str = "clap has parsed it";
     let strings = |id: &str| matches.get_many::<String>(id).into_iter().flatten().cloned().collect::<Vec<_>>();
@@ -141,8 +141,8 @@ fn ask<P: Paper, R: Runner>(matches: &ArgMatches, seed: u64) -> Result<Box<dyn A
 }
 
 impl Options {
-    /// Which experiments are run, by their names: those that the chosen figures ask for, else those that are `named`,
-    /// else the paper's own. Of the claims those of the chosen figures stay.
+    /// Returns the names of the experiments to run: those of the chosen figures, else those that are `named`, else
+    /// the paper's own. Removes the claims that do not belong to the chosen figures.
     fn experiments<P: Paper>(&self, claims: &mut Claims, named: Vec<String>) -> Result<Vec<String>, Failure> {
         if self.figure.is_empty() {
             let all = P::experiments();
@@ -161,7 +161,7 @@ impl Options {
         Ok(claims.claims.iter().map(|claim| claim.experiment.clone()).collect())
     }
 
-    /// True if a figure is drawn, by the name of its file.
+    /// True if the figure in the file of this name is drawn.
     fn draws(&self, name: &str) -> bool {
         let is_of = |figure: &u32| {
             name.strip_prefix(&format!("figure-{figure}")).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
@@ -170,21 +170,21 @@ impl Options {
     }
 }
 
-/// What is asked of a paper with claims.
+/// A request for the runs of a paper with claims.
 struct Reproduction<P: Paper> {
     options: Options,
     claims: Claims,
-    /// Which experiments are run, by their names.
+    /// The names of the experiments to run.
     experiments: Vec<String>,
     setting: P::Setting,
     name: String,
 }
 
-/// A paper after the runs of one setting, and what was measured of them.
+/// A paper after the runs with one setting, and its measures.
 type Done<P> = (P, Vec<Measure>);
 
 impl<P: Paper> Reproduction<P> {
-    /// Which experiments are run.
+    /// Returns the experiments to run.
     fn experiments(&self) -> impl Iterator<Item = Experiment<P>> {
         P::experiments().into_iter().filter(|one| self.experiments.iter().any(|name| name == one.name))
     }
@@ -224,13 +224,13 @@ impl<P: Paper, R: Runner> Asked<R> for Reproduction<P> {
                 measured.push((name, measures));
             }
         }
-        // Nothing is judged of a part of the runs.
+        // A part of the runs is not enough to judge a claim.
         if runner.is_part() {
             return Ok(None);
         }
         let mut figures = Vec::new();
         for (name, figure) in self.experiments().flat_map(|one| (one.figures)(&paper, &self.claims.claims)) {
-            // Two experiments may draw what both run.
+            // Two experiments may draw the same figure from the parts that they share.
             if self.options.draws(name) && figures.iter().all(|(other, _)| *other != name) {
                 figures.push((name, figure));
             }

@@ -1,7 +1,7 @@
 //! The experiments of DWS (§4): eight programs, alone and in all 28 mixes, on 16 simulated processors.
 //!
 //! Chen, Zheng and Guo, *Adaptive demand-aware work-stealing in multi-programmed multi-core architectures*, CCPE 2016.
-//! A mix under a policy is one run, and experiments share them.
+//! Each mix is run once under each policy, and the experiments share these runs.
 
 mod compute;
 mod data;
@@ -23,14 +23,14 @@ use crate::paper::{Experiment, Kept, NoOptions, Paper, Text};
 use crate::report;
 use crate::{Runner, Stop};
 
-/// What came of DWS's experiments with one setting.
+/// The outcomes of DWS's experiments with one setting.
 pub struct Dws {
     programs: Programs,
-    /// Each program alone under a policy, p-1 first.
+    /// The outcomes of each program alone under a policy, p-1 first.
     alone: Kept<&'static str, Vec<Ran>>,
-    /// The mixes of a set under a policy.
+    /// The outcomes of the mixes of a set under a policy.
     mixes: Kept<(Set, &'static str), Vec<Vec<Ran>>>,
-    /// The mix of figure 8 with each value of T_SLEEP.
+    /// The outcomes of the mix of figure 8, with each value of T_SLEEP.
     thresholds: Vec<Vec<Ran>>,
 }
 
@@ -46,7 +46,7 @@ pub enum Part {
 }
 
 impl Part {
-    /// The programs alone, and a set under the three policies that are compared.
+    /// Returns the parts for a comparison of a set: the programs alone, and the set under the three policies.
     fn compared(set: Set) -> [Part; 4] {
         [Part::Alone(ABP), Part::Mixes(set, DWS), Part::Mixes(set, ABP), Part::Mixes(set, EP)]
     }
@@ -143,7 +143,7 @@ is assumed.",
     }
 
     fn extra(self) -> Extra {
-        // Every experiment needs the programs alone under ABP, so they were run.
+        // The programs were run alone under ABP, because every experiment needs these runs.
         let original = self.alone.of(ABP);
         let alone = PROGRAMS.into_iter().zip(original);
         let alone = alone.map(|(program, ran)| Alone { program, seconds: ran.mean() / 1e9 }).collect();
@@ -185,19 +185,19 @@ is assumed.",
 }
 
 impl Dws {
-    /// The mixes of a set under a policy.
+    /// Returns the mixes of a set under a policy.
     ///
     /// # Panics
-    /// If they were not run.
+    /// If the mixes were not run.
     fn mixes(&self, set: Set, policy: &'static str) -> Vec<Mix> {
         let each = set.mixes().into_iter().zip(self.mixes.of((set, policy)));
         each.map(|(mix, ran)| mixes::told(mix, ran, self.alone.of(ABP))).collect()
     }
 
-    /// A set under each policy that is compared.
+    /// Returns a set under each of the three policies that are compared.
     ///
     /// # Panics
-    /// If it was not run.
+    /// If the set was not run.
     fn compared(&self, set: Set) -> Compared {
         let [dws, abp, ep] = [DWS, ABP, EP].map(|policy| self.mixes(set, policy));
         Compared { dws, abp, ep }
@@ -211,14 +211,14 @@ pub struct Extra {
     mixes: Vec<Mixed>,
 }
 
-/// A program alone under ABP.
+/// The outcome of a program alone under ABP.
 #[derive(Serialize)]
 struct Alone {
     program: &'static str,
     seconds: f64,
 }
 
-/// A mix under a policy.
+/// The outcome of a mix under a policy.
 #[derive(Serialize)]
 struct Mixed {
     policy: String,

@@ -1,17 +1,17 @@
 //! Figures and tables as data, which another crate draws.
 
-/// A figure, by the name of its file.
+/// A figure and the name of its file.
 pub type Named = (&'static str, Figure);
 
 /// A picture with two axes.
 pub struct Figure {
-    /// What is to be seen.
+    /// The title.
     pub title: String,
-    /// Across.
+    /// The horizontal axis.
     pub x: Axis,
-    /// Up.
+    /// The vertical axis.
     pub y: Axis,
-    /// What is drawn, the first at the bottom.
+    /// The series, in drawing order: later series cover earlier ones.
     pub series: Vec<Series>,
 }
 
@@ -19,31 +19,31 @@ pub struct Figure {
 pub struct Axis {
     /// The quantity and its unit.
     pub label: String,
-    /// Whether it is logarithmic.
+    /// True if the axis is logarithmic.
     pub log: bool,
-    /// Whether zero is on it, where it is not logarithmic.
+    /// True if a linear axis contains zero.
     pub has_zero: bool,
-    /// What stands at 1, 2 and so on in the place of these numbers, if anything does.
+    /// Labels in place of the numbers 1, 2 and so on. Empty for an axis of numbers.
     pub names: Vec<String>,
 }
 
 impl Axis {
-    /// An axis that begins at zero, if the data do not begin below.
+    /// Returns a linear axis. It begins at zero, unless the data begin below zero.
     pub fn linear(label: impl Into<String>) -> Axis {
         Axis { label: label.into(), log: false, has_zero: true, names: Vec::new() }
     }
 
-    /// A logarithmic axis; what is not above zero is left out.
+    /// Returns a logarithmic axis. Values that are not above zero are not drawn.
     pub fn log(label: impl Into<String>) -> Axis {
         Axis { label: label.into(), log: true, has_zero: false, names: Vec::new() }
     }
 
-    /// An axis of things that have names: the first is at 1.
+    /// Returns an axis of named things. The first name is at 1.
     pub fn named(label: impl Into<String>, names: impl IntoIterator<Item = impl Into<String>>) -> Axis {
         Axis { names: names.into_iter().map(Into::into).collect(), ..Axis::linear(label) }
     }
 
-    /// From the least number on, where zero says nothing.
+    /// Makes the axis begin near the least value instead of at zero.
     pub fn without_zero(self) -> Axis {
         Axis { has_zero: false, ..self }
     }
@@ -53,7 +53,7 @@ impl Axis {
         value.is_finite() && (!self.log || value > 0.0)
     }
 
-    /// From where to where, with a little room at the ends.
+    /// Returns the ends of the axis for these values, with a small margin.
     pub fn range(&self, values: impl Iterator<Item = f64>) -> (f64, f64) {
         let (least, most) = values.fold((f64::INFINITY, f64::NEG_INFINITY), |(l, m), v| (l.min(v), m.max(v)));
         match (least <= most, self.log) {
@@ -69,86 +69,87 @@ impl Axis {
     }
 }
 
-/// Numbers that belong together.
+/// A series of numbers.
 pub struct Series {
-    /// As in the legend.
+    /// The name in the legend.
     pub name: String,
-    /// How they are drawn.
+    /// The marks with which the numbers are drawn.
     pub marks: Marks,
-    /// (x, y).
+    /// The points (x, y).
     pub points: Vec<(f64, f64)>,
-    /// (x, least, most), where a point has an interval: its spread, or what it may as well be.
+    /// Intervals (x, least, most) of points: the spread of the number, or its range of uncertainty.
     pub intervals: Vec<(f64, f64, f64)>,
 }
 
 impl Series {
-    /// Numbers without intervals.
+    /// Returns a series without intervals.
     pub fn new(name: impl Into<String>, marks: Marks, points: Vec<(f64, f64)>) -> Series {
         Series { name: name.into(), marks, points, intervals: Vec::new() }
     }
 
-    /// Numbers at 1, 2 and so on, for an axis of things that have names.
+    /// Returns a series whose numbers are at 1, 2 and so on, for an axis of named things.
     pub fn in_order(name: impl Into<String>, marks: Marks, numbers: impl IntoIterator<Item = f64>) -> Series {
         Series::new(name, marks, (1..).map(f64::from).zip(numbers).collect())
     }
 
-    /// The same with their intervals.
+    /// Returns the series with these intervals.
     pub fn with_intervals(self, intervals: impl IntoIterator<Item = (f64, f64, f64)>) -> Series {
         Series { intervals: intervals.into_iter().collect(), ..self }
     }
 
-    /// What a paper's text says, beside the numbers of the series at the place `of`.
+    /// Returns numbers of a paper's text, to be drawn next to the series with index `of`.
     pub fn of_paper(name: impl Into<String>, of: usize, points: Vec<(f64, f64)>) -> Series {
         Series::new(name, Marks::Paper { of }, points)
     }
 
-    /// All that it needs room for.
+    /// Returns all points of the plane that the figure must have room for.
     pub fn extent(&self) -> impl Iterator<Item = (f64, f64)> {
         let ends = self.intervals.iter().flat_map(|(x, least, most)| [(*x, *least), (*x, *most)]);
         self.points.iter().copied().chain(ends)
     }
 }
 
-/// How numbers are drawn.
+/// The marks with which numbers are drawn.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Marks {
-    /// Points, each for itself.
+    /// Separate points.
     Points,
-    /// Joined; each has a mark of its own, unless there are very many.
+    /// Joined points. Each has a mark, unless there are very many.
     Line,
-    /// Joined without marks: what is computed and not measured.
+    /// A line without marks, for values that are computed instead of measured.
     Curve,
-    /// A paper's: large, hollow, and in the colour of our series at the place `of`.
+    /// Numbers of a paper: large hollow marks, in the colour of our series with index `of`.
     Paper {
-        /// Of all series.
+        /// The index of our series among all series.
         of: usize,
     },
-    /// A paper's, that holds of all x: broken, and in the colour of our series at the place `of`.
+    /// A number of a paper that holds for all x: a broken line, in the colour of our series with index `of`.
     PaperLevel {
-        /// Of all series.
+        /// The index of our series among all series.
         of: usize,
     },
 }
 
-/// A table of numbers, each in a shade between those of the worst and the best.
+/// A table of numbers. The shade of each cell lies between those of the worst and the best value.
 pub struct Heat {
-    /// What is to be seen.
+    /// The title.
     pub title: String,
-    /// A line below it.
+    /// A line below the title.
     pub note: String,
-    /// Across.
+    /// The column headers.
     pub columns: Vec<String>,
-    /// Down, each with its cells.
+    /// The rows: a header and its cells.
     pub rows: Vec<(String, Vec<Cell>)>,
 }
 
-/// A cell.
+/// A cell of a table.
 #[derive(Clone)]
 pub struct Cell {
-    /// What stands there.
+    /// The text in the cell.
     pub text: String,
-    /// From 0, the worst, to 1, the best; beyond, as those. Not a number: no shade, for a cell that says nothing.
+    /// The shade, from 0 (worst) to 1 (best). Values outside are shown like the nearer end. NaN gives no shade, for a
+    /// cell that allows no judgement.
     pub good: f64,
-    /// It has a frame: the best of its row, say.
+    /// True if the cell has a frame, for example because it is the best of its row.
     pub framed: bool,
 }

@@ -1,4 +1,4 @@
-//! Linear regressions, and means with their confidence.
+//! Linear regressions, and means with their confidence intervals.
 
 use linregress::fit_low_level_regression_model;
 use serde::Serialize;
@@ -10,7 +10,7 @@ use statrs::statistics::Statistics;
 pub struct Estimate {
     /// The number.
     pub value: f64,
-    /// Zero: there is none.
+    /// The half-width of the interval. Zero means that there is no interval.
     pub half_width: f64,
 }
 
@@ -20,28 +20,28 @@ impl From<f64> for Estimate {
     }
 }
 
-/// T ≈ c₁·x₁ + c∞·x∞.
+/// The fit of the model T ≈ c₁·x₁ + c∞·x∞.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Fit {
-    /// The work overhead.
+    /// The coefficient c₁: the work overhead.
     pub c1: Estimate,
-    /// The critical-path overhead.
+    /// The coefficient c∞: the critical-path overhead.
     pub c_infinity: Estimate,
-    /// 1 − Σ(relative error)²/n.
+    /// The quality of the fit: 1 − Σ(relative error)²/n.
     pub r_squared: f64,
 }
 
 impl Fit {
-    /// What it says of these.
+    /// Returns the value of T that the fit predicts.
     pub fn predict(&self, x1: f64, x_infinity: f64) -> f64 {
         self.c1.value * x1 + self.c_infinity.value * x_infinity
     }
 }
 
-/// The least-squares fit of (x₁, x∞, T) that minimises relative error (A-STEAL §4, after Blumofe et al.'s Cilk
-/// paper): 1 is regressed on x₁/T and x∞/T, with no intercept.
+/// Returns the least-squares fit of (x₁, x∞, T) that minimises the relative error (A-STEAL §4, after Blumofe et al.'s
+/// Cilk paper): 1 is regressed on x₁/T and x∞/T, with no intercept.
 ///
-/// With fewer than three points, or if they do not tell the coefficients, these are not numbers.
+/// The coefficients are NaN if there are fewer than three points, or if the points do not determine them.
 pub fn minimising_relative_error(points: &[(f64, f64, f64)]) -> Fit {
     let rows: Vec<f64> = points.iter().flat_map(|(x1, x_infinity, t)| [1.0, x1 / t, x_infinity / t]).collect();
     let Ok(model) = fit_low_level_regression_model(&rows, points.len(), 3) else {
@@ -59,7 +59,7 @@ pub fn minimising_relative_error(points: &[(f64, f64, f64)]) -> Fit {
     Fit { c1, c_infinity, r_squared }
 }
 
-/// The mean, with its confidence if there are two numbers or more.
+/// Returns the mean, with its confidence interval if there are at least two numbers.
 pub fn mean(numbers: &[f64]) -> Estimate {
     let value = numbers.mean();
     if numbers.len() < 2 {
@@ -69,7 +69,7 @@ pub fn mean(numbers: &[f64]) -> Estimate {
     Estimate { value, half_width }
 }
 
-/// The 97.5 % point of Student's distribution.
+/// Returns the 97.5 % point of Student's distribution with this many degrees of freedom.
 fn student(freedom: usize) -> f64 {
     StudentsT::new(0.0, 1.0, freedom as f64).expect("there is freedom").inverse_cdf(0.975)
 }
@@ -91,7 +91,7 @@ mod tests {
         let fit = minimising_relative_error(&points);
         assert!((fit.c1.value - 0.9).abs() < 0.01 && fit.c1.half_width < 0.01, "{fit:?}");
         assert!((fit.c_infinity.value - 1.7).abs() < 0.1 && fit.c_infinity.half_width < 0.1, "{fit:?}");
-        // Errors spread evenly over ±5 %: a mean square of 0.05²/3.
+        // Relative errors that are uniform in ±5 % have a mean square of 0.05²/3.
         assert!((fit.r_squared - (1.0 - 0.0025 / 3.0)).abs() < 1e-4, "{fit:?}");
     }
 

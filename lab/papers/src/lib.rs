@@ -1,8 +1,9 @@
-//! The papers: what each of them ran, what is measured of it here, and what it claims.
+//! The papers: the experiments of each, the measures that are computed here, and the claims of its authors.
 //!
-//! A paper is a folder, with its setting, a file for each experiment and its claims, and a row of the [`catalog`]. An
-//! experiment is a list of the parts of the runs that it needs, and functions of their outcomes. The runs of a part are
-//! independent. What comes out does not depend on which command runs them, on how many threads or in which order.
+//! A paper is a folder with its setting, a file for each experiment and its claims. Each paper has a row in the
+//! [`catalog`]. An experiment lists the parts of the runs that it needs, and computes measures and figures from their
+//! outcomes. The runs of a part are independent. The outcomes do not depend on the command that does the runs, on the
+//! number of threads or on the order.
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), warn(clippy::disallowed_methods, clippy::print_stderr))]
 
@@ -32,11 +33,12 @@ use serde::de::DeserializeOwned;
 
 /// Runs the runs of an experiment.
 pub trait Runner {
-    /// Why there may be no outcomes.
+    /// The reason why there may be no outcomes.
     type Stop: Into<Stop>;
 
-    /// Does `work` for each number below `runs`, in any order and at the same time; the outcomes in the numbers'
-    /// order. `name` is that of the experiment's part, by which it shows progress and files what is done.
+    /// Does `work` for each number below `runs`, in any order and possibly at the same time, and returns the outcomes
+    /// in the order of the numbers. `name` is the experiment's part. The runner shows progress and files outcomes
+    /// under it.
     ///
     /// # Errors
     /// If not all of the runs are done.
@@ -45,17 +47,17 @@ pub trait Runner {
         R: Serialize + DeserializeOwned + Send + Sync,
         W: Fn(usize) -> R + Sync;
 
-    /// True if it does a part of the runs only, of which nothing can be said.
+    /// True if the runner does only a part of the runs, so that no claim can be judged.
     fn is_part(&self) -> bool {
         false
     }
 }
 
-/// Why there are no outcomes.
+/// The reason why there are no outcomes.
 pub enum Stop {
-    /// The runs of a shard are done and filed; the others are other shards'.
+    /// The runs of this shard are done and filed. Other shards do the other runs.
     Elsewhere,
-    /// Something is wrong.
+    /// A run failed, or a file could not be used.
     Failed(Failure),
 }
 
@@ -71,7 +73,7 @@ impl From<Infallible> for Stop {
     }
 }
 
-/// The outcomes; `None`, if some of them are elsewhere.
+/// Returns the outcomes, or `None` if other shards have some of them.
 fn here<T, S: Into<Stop>>(outcomes: Result<T, S>) -> Result<Option<T>, Failure> {
     match outcomes.map_err(Into::into) {
         Ok(outcomes) => Ok(Some(outcomes)),
@@ -80,10 +82,10 @@ fn here<T, S: Into<Stop>>(outcomes: Result<T, S>) -> Result<Option<T>, Failure> 
     }
 }
 
-/// A runner whose runs have other names, so that those of one setting are told apart from those of another.
+/// A runner that files its runs under other names, to tell the runs of one setting from those of another.
 struct Renamed<'a, R, F> {
     runner: &'a R,
-    /// The name of a part with this setting.
+    /// Returns the name of a part with this setting.
     rename: F,
 }
 
@@ -99,7 +101,7 @@ impl<R: Runner, F: Fn(&str) -> String> Runner for Renamed<'_, R, F> {
     }
 }
 
-/// One after the other.
+/// Does the runs one after the other.
 pub struct Serial;
 
 impl Runner for Serial {

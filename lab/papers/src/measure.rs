@@ -1,4 +1,4 @@
-//! What an experiment measures: numbers by name, which the papers' `claims.toml` speak of.
+//! The measures of an experiment: named numbers, which the papers' `claims.toml` refer to.
 
 use std::borrow::Cow;
 
@@ -7,23 +7,23 @@ use statrs::statistics::{Data, OrderStatistics};
 
 use crate::fit::Estimate;
 
-/// A number that came out of an experiment.
+/// A number that an experiment measures.
 #[derive(Clone, Debug, Serialize)]
 pub struct Measure {
-    /// Its name: of a paper's measures it has one of its own.
+    /// The name, which is unique among the measures of a paper.
     pub name: Cow<'static, str>,
     /// The number.
     pub value: Estimate,
 }
 
 impl Measure {
-    /// A number, or an estimate with its interval.
+    /// Returns a measure from a number, or from an estimate with its interval.
     pub fn new(name: impl Into<Cow<'static, str>>, value: impl Into<Estimate>) -> Measure {
         Measure { name: name.into(), value: value.into() }
     }
 }
 
-/// The part of all for which it is so; not a number, if there is none.
+/// Returns the fraction of the items for which `is_so` is true. NaN if there are no items.
 pub fn part<T>(all: impl IntoIterator<Item = T>, is_so: impl Fn(T) -> bool) -> f64 {
     let (mut count, mut so) = (0, 0);
     for one in all {
@@ -33,22 +33,22 @@ pub fn part<T>(all: impl IntoIterator<Item = T>, is_so: impl Fn(T) -> bool) -> f
     f64::from(so) / f64::from(count)
 }
 
-/// The part of all for which it is so, in per cent; not a number, if there is none.
+/// Returns the percentage of the items for which `is_so` is true. NaN if there are no items.
 pub fn percent<T>(all: impl IntoIterator<Item = T>, is_so: impl Fn(T) -> bool) -> f64 {
     100.0 * part(all, is_so)
 }
 
-/// The largest of all; negative infinity, if there is none.
+/// Returns the largest number. Negative infinity if there are no numbers.
 pub fn most(all: impl IntoIterator<Item = f64>) -> f64 {
     all.into_iter().fold(f64::NEG_INFINITY, f64::max)
 }
 
-/// The median of all that are numbers; not one, if there is none.
+/// Returns the median of the values that are not NaN. NaN if there are no such values.
 pub fn median(all: impl IntoIterator<Item = f64>) -> f64 {
     Data::new(all.into_iter().filter(|one| !one.is_nan()).collect::<Vec<f64>>()).median()
 }
 
-/// The mean of all; not a number, if there is none.
+/// Returns the mean. NaN if there are no numbers.
 pub fn average(all: impl IntoIterator<Item = f64>) -> f64 {
     let (mut sum, mut count) = (0.0, 0.0);
     for one in all {

@@ -1,4 +1,4 @@
-//! What a paper is: its texts, its setting, its claims and its experiments. The driver does the rest.
+//! A paper: its texts, its setting, its claims and its experiments. The driver uses them.
 
 use clap::Args;
 use comity_console::Failure;
@@ -10,7 +10,7 @@ use crate::measure::Measure;
 use crate::vary::Vary;
 use crate::{Renamed, Runner, Stop, here};
 
-/// What the command line says of a paper, and its file of claims.
+/// The paper's texts for the command line, and its file of claims.
 pub struct Text {
     /// The name of the paper at the command line.
     pub name: &'static str,
@@ -20,11 +20,11 @@ pub struct Text {
     pub about: &'static str,
     /// The end of the help.
     pub examples: &'static str,
-    /// Which experiments are run if none is named, in words.
+    /// The experiments that are run if the user names none, in words.
     pub default: &'static str,
-    /// The form of what `--vary` takes, and its help.
+    /// The form of the argument of `--vary`, and its help.
     pub vary: (&'static str, &'static str),
-    /// What `--one-in` leaves out, in a word. Without a word there is no such option.
+    /// The word for the runs that `--one-in` leaves out. Without a word, the paper has no such option.
     pub one_in: Option<&'static str>,
     /// The path of the file of claims.
     pub file: &'static str,
@@ -32,24 +32,24 @@ pub struct Text {
     pub claims: &'static str,
 }
 
-/// An experiment of a paper: a row of its list.
+/// An experiment of a paper.
 pub struct Experiment<P: Paper> {
     /// The name of the experiment, at the command line and in the file of claims.
     pub name: &'static str,
-    /// What the experiment is about, for the help.
+    /// The subject of the experiment, for the help.
     pub about: &'static str,
-    /// False if the paper has no such experiment, so that only a user who names it runs it.
+    /// False if the paper has no such experiment. It is then run only if the user names it.
     pub is_the_papers: bool,
     /// The parts of the runs that the experiment needs, in the order in which they are done.
     pub needs: Vec<P::Part>,
-    /// Measures what came of these parts.
+    /// Computes measures from the outcomes of these parts.
     pub measures: fn(&P) -> Vec<Measure>,
-    /// Draws what came of them, with the numbers of these claims.
+    /// Draws the outcomes of these parts, together with the numbers of these claims.
     pub figures: fn(&P, &[Claim]) -> Vec<Named>,
 }
 
 impl<P: Paper> Experiment<P> {
-    /// One of the paper's experiments.
+    /// Returns one of the paper's experiments.
     pub fn new(
         name: &'static str,
         about: &'static str,
@@ -60,7 +60,7 @@ impl<P: Paper> Experiment<P> {
         Experiment { name, about, is_the_papers: true, needs: needs.into(), measures, figures }
     }
 
-    /// One of the paper's experiments, without figures.
+    /// Returns one of the paper's experiments, without figures.
     pub fn undrawn(
         name: &'static str,
         about: &'static str,
@@ -70,7 +70,7 @@ impl<P: Paper> Experiment<P> {
         Experiment::new(name, about, needs, measures, |_, _| Vec::new())
     }
 
-    /// An experiment that the paper does not have, so that nothing is measured for its claims.
+    /// Returns an experiment that the paper does not have. It has no measures, because no claim is about it.
     pub fn beyond(
         name: &'static str,
         about: &'static str,
@@ -86,24 +86,24 @@ impl<P: Paper> Experiment<P> {
 #[group(skip)]
 pub struct NoOptions {}
 
-/// A paper. A value is what came of the runs with one setting.
+/// A paper. A value holds the outcomes of the runs with one setting.
 pub trait Paper: Sized + 'static {
-    /// What the command line says of the paper, and its file of claims.
+    /// The paper's texts for the command line, and its file of claims.
     const TEXT: Text;
 
-    /// Options of the paper's own.
+    /// The options that only this paper has.
     type Options: Args;
 
-    /// What everything is simulated with.
+    /// The parameters that all simulations of the paper share.
     type Setting: Vary;
 
     /// A part of the runs. Experiments share parts, so each is done once.
     type Part: Clone + PartialEq;
 
-    /// The numbers behind the measures: fields of the report.
+    /// The numbers behind the measures, which become fields of the report.
     type Extra: Serialize;
 
-    /// The setting that the options ask for, and the name of its runs. One of `one_in` runs is done.
+    /// Returns the setting that the options choose, and the name of its runs. One of `one_in` runs is done.
     ///
     /// # Errors
     /// If an option cannot be used.
@@ -112,33 +112,33 @@ pub trait Paper: Sized + 'static {
         Ok((setting, format!("{}, seed {seed}", Self::TEXT.name)))
     }
 
-    /// A value of which no run has been done.
+    /// Returns a value with this setting, before any run.
     fn with(setting: &Self::Setting) -> Self;
 
-    /// The experiments, in the order in which they are run.
+    /// Returns the experiments, in the order in which they are run.
     fn experiments() -> Vec<Experiment<Self>>;
 
-    /// Does the runs of a part, and keeps what came of them.
+    /// Does the runs of a part, and keeps their outcomes.
     ///
     /// # Errors
     /// If not all of the runs are done.
     fn run<R: Runner<Stop = Stop>>(&mut self, part: &Self::Part, runner: &R) -> Result<(), Stop>;
 
-    /// What a reader must know of the numbers, a sentence each.
+    /// Returns sentences about the numbers that a reader must know.
     fn notes(&self) -> Vec<String> {
         Vec::new()
     }
 
-    /// The numbers behind the measures.
+    /// Returns the numbers behind the measures.
     fn extra(self) -> Self::Extra;
 
-    /// Those of the numbers that the paper draws and has no number for, as tables.
+    /// Returns tables of the numbers that the paper shows only in figures.
     fn table(extra: &Self::Extra) -> String;
 
-    /// The claims of the paper.
+    /// Reads the claims of the paper.
     ///
     /// # Errors
-    /// Says in a sentence which claim is wrong, and how.
+    /// A sentence that says which claim is wrong, and how.
     fn claims() -> Result<Claims, String> {
         let takes = |text: &str| Self::Setting::usual(1)?.vary(text);
         let Text { name, file, claims, .. } = Self::TEXT;
@@ -148,52 +148,53 @@ pub trait Paper: Sized + 'static {
     }
 }
 
-/// What came of runs that are alike, each with its key (a policy, say), in the order in which they were done.
+/// The outcomes of similar runs, each with its key (for example a policy), in the order in which they were done.
 pub(crate) struct Kept<K, V>(pub Vec<(K, V)>);
 
 impl<K: Copy + PartialEq, V> Kept<K, V> {
-    /// Nothing has been run.
+    /// Returns an empty list.
     pub fn new() -> Kept<K, V> {
         Kept(Vec::new())
     }
 
-    /// Adds what came of a run.
+    /// Adds the outcome of a run.
     pub fn keep(&mut self, key: K, value: V) {
         self.0.push((key, value));
     }
 
-    /// True if it was run.
+    /// True if the run with this key has been done.
     pub fn has(&self, key: K) -> bool {
         self.0.iter().any(|(known, _)| *known == key)
     }
 
-    /// What came of a run.
+    /// Returns the outcome of the run with this key.
     ///
     /// # Panics
-    /// If it was not run.
+    /// If the run has not been done.
     pub fn of(&self, key: K) -> &V {
         &self.0.iter().find(|(known, _)| *known == key).expect("the experiment needs it, so it was run").1
     }
 }
 
-/// A paper with one setting, and which parts of its runs have been begun.
+/// A paper with one setting, and the parts of its runs that have been begun.
 pub struct Repetition<'a, P: Paper> {
-    /// What came of the runs.
+    /// The outcomes of the runs.
     pub paper: P,
     /// The name of the setting: `key=value` of a swept parameter, or [`CHOSEN`].
     name: &'a str,
-    /// The parts, and whether all runs of each are done here.
+    /// The parts that have been begun. The boolean is true if all runs of the part are done here.
     parts: Vec<(P::Part, bool)>,
 }
 
 impl<'a, P: Paper> Repetition<'a, P> {
-    /// A repetition with the setting of this name, of which no run has been done.
+    /// Returns a repetition with the setting of this name, before any run.
     pub fn with(name: &'a str, setting: &P::Setting) -> Repetition<'a, P> {
         Repetition { paper: P::with(setting), name, parts: Vec::new() }
     }
 
-    /// Does the runs that an experiment needs and that have not been done, and measures. The runs are filed by the
-    /// name of the setting. Returns `None` if some of them are done elsewhere: the others are done here even so.
+    /// Does the runs that the experiment needs and that have not been done, and measures. The runs are filed under
+    /// the name of the setting. Returns `None` if another shard does some of them; this shard's runs are done
+    /// nevertheless.
     ///
     /// # Errors
     /// If a run fails.

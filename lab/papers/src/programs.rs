@@ -1,16 +1,17 @@
-//! The programs of the BWS and DWS papers: kernels of this repository, recorded once on one machine, so that a
-//! repetition has the same bytes everywhere. `comity-lab record NAME --out FILE` makes such a file; the first line
-//! of each says what was recorded.
+//! The programs of the BWS and DWS papers: kernels of this repository. Each was recorded once on one machine, so that
+//! a repetition uses the same bytes everywhere. `comity-lab record NAME --out FILE` makes such a file; its first line
+//! describes the recording.
 //!
-//! Two of them are not only scaled. Of CG the steps of conjugate gradients are repeated, since an execution of
-//! class B is thousands of phases that are all alike. CLIP's pairs come in batches, with a serial stretch before
-//! each: the paper's has a speedup below 16, and one loop over all pairs has that of the machine.
+//! Two recordings are changed by more than a scale. For CG, the steps of conjugate gradients are repeated, because an
+//! execution of class B consists of thousands of similar phases. For CLIP, the pairs come in batches, with a serial
+//! stretch before each batch. The paper's CLIP has a speedup below 16, and one loop over all pairs would have the
+//! speedup of the machine.
 
 use std::sync::Arc;
 
 use comity_graph::{Graph, Scale, Step, Stretch, Task, TaskId};
 
-/// A file of this folder.
+/// Includes a recording from this folder.
 macro_rules! recording {
     ($name:literal) => {
         ($name, include_bytes!(concat!("programs/", $name, ".graph")).as_slice())
@@ -36,10 +37,10 @@ const RECORDINGS: [(&str, &[u8]); 15] = [
     recording!("mergesort"),
 ];
 
-/// The recording of a program, scaled.
+/// Returns the recording of a program, scaled.
 ///
 /// # Panics
-/// If there is none of that name, or it cannot be scaled so.
+/// If there is no recording of that name, or if it cannot be scaled like this.
 pub fn recorded(name: &str, scale: Scale) -> Arc<Graph> {
     Arc::new(read(name).scaled(scale).unwrap_or_else(|why| panic!("{name}: {why}")))
 }
@@ -49,10 +50,11 @@ fn read(name: &str) -> Graph {
     Graph::read(&mut bytes).unwrap_or_else(|why| panic!("{name}: {why}"))
 }
 
-/// So many steps of CG, each of which is scaled.
+/// Returns `steps` steps of CG, each scaled by `scale`.
 pub fn conjugate_gradients(steps: u32, scale: Scale) -> Arc<Graph> {
     let graph = read("cg").scaled(scale).unwrap_or_else(|why| panic!("cg: {why}"));
-    // What recurs in a step of the inverse iteration, which recurs in the root.
+    // Returns the task that a task repeats. The root of CG repeats a step of the inverse iteration, which repeats a
+    // step.
     let recurs = |task: TaskId| {
         graph.tasks()[task as usize].0.iter().find_map(|step| match step {
             Step::Repeat { task, .. } => Some(*task),
@@ -63,7 +65,7 @@ pub fn conjugate_gradients(steps: u32, scale: Scale) -> Arc<Graph> {
     again(&graph, graph.tasks()[..=step as usize].to_vec(), steps)
 }
 
-/// So many batches of CLIP's pairs, each after a serial stretch of so many nanoseconds.
+/// Returns `batches` batches of CLIP's pairs, each after a serial stretch of `serial` ns.
 pub fn clip_in_batches(batches: u32, serial: u64, scale: Scale) -> Arc<Graph> {
     let graph = read("clip").scaled(scale).unwrap_or_else(|why| panic!("clip: {why}"));
     let mut tasks = graph.tasks().to_vec();
@@ -72,36 +74,37 @@ pub fn clip_in_batches(batches: u32, serial: u64, scale: Scale) -> Arc<Graph> {
     again(&graph, tasks, batches)
 }
 
-/// A program so often, one after the other.
+/// Returns a program that is executed `times` times in sequence.
 pub fn repeated(graph: &Graph, times: u32) -> Arc<Graph> {
     again(graph, graph.tasks().to_vec(), times)
 }
 
-/// A program that is serial before everything else, for so many thousandths of its time alone. `parallel` is the rest
-/// of that time, in nanoseconds.
+/// Returns the program after a serial stretch that takes `thousandths` thousandths of the new program's time alone.
+/// `parallel` is the rest of that time, in ns.
 pub fn set_up(graph: &Graph, parallel: f64, thousandths: u32) -> Arc<Graph> {
     let part = f64::from(thousandths) / 1e3;
     after((parallel * part / (1.0 - part)) as u64 + 1, graph, graph.tasks().to_vec(), 1)
 }
 
-/// The scale of a program on a machine that takes so many times as long as the one on which it was recorded.
+/// Returns the scale of a program on a machine that is slower, by this factor, than the machine of the recording.
 pub fn slower(times: f64) -> Scale {
     Scale { length: times, serial: times, ..Scale::default() }
 }
 
-/// The scale of class B of CG, on a machine that takes so many times as long, with so many times as many tasks. It was
-/// recorded with class A: 14,000 rows of 132.3 nonzeros, where B has 75,000 of 182.6.
+/// Returns the scale of class B of CG on a machine that is slower by the factor `times`. The number of tasks is
+/// multiplied by `more`. The recording has class A: 14,000 rows of 132.3 nonzeros. Class B has 75,000 rows of 182.6
+/// nonzeros.
 pub fn class_b(times: f64, more: f64) -> Scale {
     let (rows, nonzeros) = (75_000.0 / 14_000.0, 182.6 / 132.3);
     Scale { width: rows * more, length: times * nonzeros, serial: times * rows, ..Scale::default() }
 }
 
-/// The last of these tasks so often.
+/// Repeats the last of these tasks `times` times.
 fn again(of: &Graph, tasks: Vec<Task>, times: u32) -> Arc<Graph> {
     after(1, of, tasks, times)
 }
 
-/// The same after a serial stretch.
+/// Repeats the last of these tasks `times` times, after a serial stretch of `serial` ns.
 fn after(serial: u64, of: &Graph, mut tasks: Vec<Task>, times: u32) -> Arc<Graph> {
     let task = tasks.len() as TaskId - 1;
     tasks.push(Task(vec![Step::Run(Stretch::of(serial, 0)), Step::Repeat { task, times }]));
@@ -126,7 +129,7 @@ mod tests {
         let steps = |steps| conjugate_gradients(steps, Scale::default()).measure(1);
         let (one, ten) = (steps(1), steps(10));
         let of_ten = (ten.work - 1) as f64 / (10 * (one.work - 1)) as f64;
-        // A single step takes what steps take in the mean.
+        // A single step takes about the mean time of a step.
         assert!((0.8..1.25).contains(&of_ten), "{of_ten}");
         let batches = |batches| clip_in_batches(batches, 1_000, Scale::default()).measure(1);
         let (one, ten) = (batches(1), batches(10));

@@ -1,5 +1,4 @@
-//! What came out of a paper's experiments: its claims beside what was measured, figures, and what is to be known of
-//! both.
+//! The report on a paper's experiments: its claims next to the measured values, figures, and notes on both.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -12,19 +11,19 @@ use crate::claims::{At, Claims, Interval, Judged, Kind, News, Verdict, judge};
 use crate::figure::{Heat, Named};
 use crate::measure::Measure;
 
-/// What a command prints, files and draws.
+/// The output of a command: text, JSON and pictures.
 pub struct Report {
-    /// What is printed.
+    /// The text to print.
     pub text: String,
-    /// The same as JSON, with everything that came out.
+    /// The report as JSON, with all numbers.
     pub json: String,
-    /// What is drawn.
+    /// The pictures to draw.
     pub pictures: Pictures,
-    /// What is wrong with the numbers, to be said after everything else.
+    /// An error in the numbers, to be reported after everything else.
     pub failure: Option<Failure>,
 }
 
-/// Pictures, by the names of their files.
+/// Pictures, with the names of their files.
 pub enum Pictures {
     /// Figures with two axes.
     Figures(Vec<Named>),
@@ -32,36 +31,36 @@ pub enum Pictures {
     Tables(Vec<(String, Heat)>),
 }
 
-/// What came out of the experiments that were run.
+/// The results of the experiments that were run.
 pub(crate) struct Findings<'a> {
-    /// What the runs depend on.
+    /// The name of the setting, which lists the values that the runs depend on.
     pub setting: &'a str,
-    /// The claims of which something may have been measured.
+    /// The claims. Some of them may have no measured value.
     pub claims: &'a Claims,
-    /// What was measured, by the values of the swept parameters; the chosen ones are first.
+    /// The measures of each setting of the swept parameters. The chosen setting is first.
     pub measured: Vec<(String, Vec<Measure>)>,
-    /// What is to be known of the numbers, a sentence each.
+    /// Sentences about the numbers that a reader must know.
     pub notes: Vec<String>,
-    /// The experiments' own table, below the claims.
+    /// The experiments' own table, which is printed below the claims.
     pub table: String,
 }
 
-/// Everything that came out.
+/// The JSON report.
 #[derive(Serialize)]
 struct Json<'a, E> {
     schema: &'static str,
     comity: &'static str,
     setting: &'a str,
-    /// The paper's claims, and ours beside them.
+    /// The paper's claims, each with the value measured here.
     claims: Vec<Row<'a>>,
-    /// Of how many claims of a figure, and of a kind, it holds.
+    /// The number of claims of each figure and of each kind, and how many of them hold.
     shares: Vec<Share>,
     notes: &'a [String],
     #[serde(flatten)]
     extra: E,
 }
 
-/// A claim, and what came out.
+/// A claim with its measured value.
 #[derive(Serialize)]
 struct Row<'a> {
     what: &'a str,
@@ -86,7 +85,7 @@ struct Row<'a> {
     at: &'a [At],
 }
 
-/// Of these claims, so many hold.
+/// The number of claims in a group, and how many of them hold.
 #[derive(Serialize)]
 struct Share {
     of: String,
@@ -94,14 +93,14 @@ struct Share {
     hold: usize,
 }
 
-/// A table with these rows, and the end of its last line. Empty if there is no row.
+/// Formats a table with these rows and a final newline. Empty if there are no rows.
 pub(crate) fn table<const N: usize>(header: [&str; N], rows: impl IntoIterator<Item = [String; N]>) -> String {
     let mut table = Table::new();
     table.load_style(presets::UTF8_FULL_CONDENSED).set_header(header).add_rows(rows);
     if table.is_empty() { String::new() } else { format!("{table}\n") }
 }
 
-/// A number and its interval, if it has one.
+/// Formats a number and its interval, if it has one.
 pub(crate) fn estimate(value: f64, half_width: Option<f64>) -> String {
     match half_width {
         Some(half_width) => format!("{value:.3} ± {half_width:.3}"),
@@ -117,7 +116,7 @@ fn holds(judged: &&Judged) -> bool {
     judged.verdict == Verdict::Holds
 }
 
-/// Of each figure's claims and of those of no figure, how many hold; and of each kind.
+/// Counts the claims and those that hold: for each figure, for the claims without a figure, and for each kind.
 fn shares(judged: &[Judged]) -> Vec<Share> {
     let mut by_figure: BTreeMap<Option<u32>, Vec<&Judged>> = BTreeMap::new();
     for one in judged {
@@ -141,8 +140,8 @@ fn shares(judged: &[Judged]) -> Vec<Share> {
 }
 
 impl Findings<'_> {
-    /// Judges the claims, and says everything in words and in JSON, with `extra` in JSON. With `check`, a claim that
-    /// held when it was filed and does not hold is a failure.
+    /// Judges the claims, and reports the results as text and as JSON. `extra` is added to the JSON. With `check`,
+    /// the report has a failure if a claim that held when it was filed does not hold now.
     pub fn report<E: Serialize>(
         &self,
         extra: E,
@@ -267,7 +266,7 @@ impl<'a> Row<'a> {
     }
 }
 
-/// What a run without `full` leaves out, in a sentence; empty, if nothing is swept.
+/// Returns a sentence about what a run without `full` leaves out. Empty if no parameter is swept.
 fn left_out(claims: &Claims) -> String {
     let swept = claims.parameters.iter().filter(|parameter| !parameter.sweep.is_empty());
     let each: Vec<String> = swept.map(|one| format!("{} ({})", one.name, one.sweep.join(", "))).collect();

@@ -1,8 +1,8 @@
 //! The experiments of Robinhood (§6): virtual machines of 16 virtual CPUs on 16 simulated physical ones, under Xen's
 //! Credit scheduler.
 //!
-//! Peng, Wu and Jin, *Robinhood: Towards Efficient Work-stealing in Virtualized Environments*. A program or a mix under
-//! a strategy is one run, and experiments share them.
+//! Peng, Wu and Jin, *Robinhood: Towards Efficient Work-stealing in Virtualized Environments*. Each program or mix is
+//! run once under each strategy, and the experiments share these runs.
 
 mod figure10;
 mod figure11;
@@ -30,12 +30,12 @@ use crate::paper::{Experiment, NoOptions, Paper, Text};
 use crate::report;
 use crate::{Runner, Stop};
 
-/// What came of Robinhood's experiments with one setting.
+/// The outcomes of Robinhood's experiments with one setting.
 pub struct Robinhood {
     programs: Programs,
     found: Found,
     mixes: CoRuns,
-    /// LOOP under each of [`mixes::STRATEGIES`], then the server.
+    /// The outcomes with LOOP under each of [`mixes::STRATEGIES`], followed by those with the server.
     beside: Vec<Shared>,
     decisions: Vec<Shared>,
 }
@@ -43,20 +43,20 @@ pub struct Robinhood {
 /// A part of the runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Runs {
-    /// One program in VM0, at several online rates.
+    /// A program in VM0, at several online rates.
     Rates(Part),
     /// Four machines with a program each.
     Mixes,
-    /// Programs that steal nothing, beside three that do.
+    /// Programs that do not steal, together with three that do.
     Others,
-    /// Up to eight machines, with long slices and short ones.
+    /// Up to eight machines, with long slices and with short ones.
     Decisions,
 }
 
-/// What all experiments with slowdowns and speedups need: programs alone at 100 % are in these parts.
+/// The parts that contain programs alone at 100 %, which all experiments with slowdowns and speedups need.
 const ALONE: [Runs; 2] = [Runs::Rates(Part::Table2), Runs::Rates(Part::Programs)];
 
-/// [`ALONE`], and another part.
+/// Returns [`ALONE`] and another part.
 const fn alone_and(runs: Runs) -> [Runs; 3] {
     let [table2, programs] = ALONE;
     [table2, programs, runs]
@@ -260,7 +260,7 @@ is assumed.",
 }
 
 impl Robinhood {
-    /// The speedups in all mixes.
+    /// Returns the speedups in all mixes.
     fn co_runs(&self) -> Vec<CoRun> {
         mixes::co_runs(&self.found, &self.mixes)
     }
@@ -274,7 +274,7 @@ pub struct Extra {
     beside: Vec<Other>,
 }
 
-/// A program in VM0 at an online rate.
+/// The outcome of a program in VM0 at an online rate.
 #[derive(Serialize)]
 struct Told {
     #[serde(flatten)]
@@ -285,7 +285,7 @@ struct Told {
     accelerations: u64,
 }
 
-/// A mix under a strategy.
+/// The outcome of a mix under a strategy.
 #[derive(Serialize)]
 struct Mixed {
     #[serde(flatten)]
@@ -293,11 +293,11 @@ struct Mixed {
     throughput: f64,
 }
 
-/// A program that steals nothing, beside CG, CLIP and MI.
+/// The outcome of a program that does not steal, together with CG, CLIP and MI.
 #[derive(Serialize)]
 struct Other {
     program: &'static str,
     strategy: Strategy,
-    /// Over that under the baseline.
+    /// The time over the time under the baseline.
     time: f64,
 }

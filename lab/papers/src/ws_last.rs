@@ -1,4 +1,4 @@
-//! The four experiments of WS-LAST (§4): scatter-gather under two answers to where an unblocked task goes.
+//! The four experiments of WS-LAST (§4): scatter-gather under two rules for the place of an unblocked task.
 //!
 //! Vrba, Halvorsen and Griwodz, *A Simple Improvement of the Work-stealing Scheduling Algorithm*, CISIS 2010. An
 //! experiment is a list of [`Point`]s and a function of the [`Outcome`]s, which may be simulated or measured.
@@ -26,19 +26,19 @@ use crate::measure::Measure;
 use crate::paper::{Experiment, Kept, Paper, Text};
 use crate::{Runner, Stop};
 
-/// This machine's threads, on which the experiments run too.
+/// The threads of this machine, as an alternative to the simulated machine.
 pub trait Threads: 'static {
-    /// How many there are.
+    /// Returns the number of threads.
     fn count() -> u16;
 
-    /// Runs the points on all threads and on one; one of `one_in` rounds is done.
+    /// Runs the points on all threads and on one. One of `one_in` rounds is done.
     ///
     /// # Errors
     /// If a run fails.
     fn measure(points: &[Point], one_in: u32) -> Result<Vec<Outcome>, Failure>;
 }
 
-/// No threads, for what only simulates.
+/// An implementation without threads, for programs that only simulate.
 pub struct NoThreads;
 
 impl Threads for NoThreads {
@@ -51,13 +51,14 @@ impl Threads for NoThreads {
     }
 }
 
-/// Messages with more work than this are left out on threads: they say nothing of scheduling, and take minutes.
+/// The maximum work of a message on threads, in ns. Points with more work take minutes and do not depend on
+/// scheduling.
 const MOST: u64 = T / 1_000;
 
-/// What came of WS-LAST's experiments with one setting.
+/// The outcomes of WS-LAST's experiments with one setting.
 pub struct WsLast<T> {
     setting: Setting,
-    /// The points of each experiment that was run.
+    /// The outcomes of each experiment that was run.
     outcomes: Kept<&'static str, Vec<Outcome>>,
     threads: PhantomData<T>,
 }
@@ -174,7 +175,7 @@ leaves unsaid, what was chosen, and where numbers differ.",
         Extra { points: points.collect(), real: self.setting.real }
     }
 
-    /// The points on threads, a table for each experiment.
+    /// Formats the points that were run on threads, as a table for each experiment.
     fn table(extra: &Extra) -> String {
         let mut text = String::new();
         for rows in extra.points.chunk_by(|one, other| one.experiment == other.experiment).filter(|_| extra.real) {
@@ -197,12 +198,12 @@ leaves unsaid, what was chosen, and where numbers differ.",
 }
 
 impl<T: Threads> WsLast<T> {
-    /// Measures the points of an experiment if they are simulated: the paper's numbers are those of 8 CPUs.
+    /// Measures the points of an experiment if they are simulated, because the paper's numbers are those of 8 CPUs.
     fn measure(&self, experiment: &'static str, measures: fn(&[Outcome]) -> Vec<Measure>) -> Vec<Measure> {
         if self.setting.real { Vec::new() } else { measures(self.outcomes.of(experiment)) }
     }
 
-    /// Draws the points of an experiment. With those on threads no number of the paper stands.
+    /// Draws the points of an experiment. The paper's numbers are left out if the points were run on threads.
     fn draw(
         &self,
         experiment: &'static str,
@@ -214,7 +215,7 @@ impl<T: Threads> WsLast<T> {
     }
 }
 
-/// The points of the experiments that were run.
+/// The outcomes of the experiments that were run.
 #[derive(Serialize)]
 pub struct Extra {
     points: Vec<Row>,

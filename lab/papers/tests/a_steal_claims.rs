@@ -1,5 +1,5 @@
-//! The headlines of the A-STEAL paper do not hold for what looks like A-STEAL: a check that cannot fail is none.
-//! That they hold for it is in `headlines.rs`.
+//! Checks that the headlines of the A-STEAL paper fail for algorithms that only resemble A-STEAL, so that the check
+//! of the headlines can fail. `headlines.rs` checks that they hold for A-STEAL.
 
 use std::collections::VecDeque;
 
@@ -12,12 +12,12 @@ use comity_policy::{Account, Coordinator, Orders, Policy};
 use comity_sim::quanta::job::Deques;
 use comity_sim::quanta::{Feedback, ThreadScheduler};
 
-/// One of so many of the paper's runs.
+/// Returns a setting that does one in `one_in` of the paper's runs.
 fn setting(one_in: usize, a_steal: fn(u32) -> ThreadScheduler) -> Setting {
     Setting { a_steal, one_in, ..Setting::new(1, Practical::synthetic(1, SECONDS_PER_QUANTUM).unwrap()) }
 }
 
-/// The headlines that were measured, and whether each holds.
+/// Returns the measured headlines. The boolean is true if the headline holds.
 fn headlines(measures: Vec<Measure>) -> Vec<(String, bool)> {
     let claims = ASteal::claims().unwrap();
     let judged = judge(&claims, &[(CHOSEN.to_owned(), measures)]);
@@ -25,7 +25,7 @@ fn headlines(measures: Vec<Measure>) -> Vec<(String, bool)> {
     headlines.map(|one| (one.claim.id.clone(), one.at[0].is_within)).collect()
 }
 
-/// The headlines of the time experiments that do not hold for a thread scheduler.
+/// Returns the headlines of the time experiments that do not hold for a thread scheduler.
 fn broken(a_steal: fn(u32) -> ThreadScheduler) -> Vec<String> {
     let Ok(outcomes) = time::run(&setting(20, a_steal), &Serial);
     headlines(time::measures(&outcomes)).into_iter().filter(|(_, holds)| !holds).map(|(id, _)| id).collect()

@@ -1,4 +1,5 @@
-//! A file of claims is checked, and a claim is judged by what was measured with all values of its parameters.
+//! Tests that a file of claims is checked, and that a claim is judged by the measures with all values of its
+//! parameters.
 
 use std::fmt::Debug;
 
@@ -12,7 +13,7 @@ use comity_papers::robinhood::Robinhood;
 use comity_papers::vary::Vary;
 use comity_papers::ws_last::{NoThreads, WsLast};
 
-/// Reads a file of a paper with two experiments, and a parameter `far` that takes numbers.
+/// Reads a file of a paper with two experiments and a parameter `far` that takes numbers.
 fn read(text: &str) -> Result<Claims, String> {
     let takes = |text: &str| match text.strip_prefix("far=").map(str::parse::<u32>) {
         Some(Ok(_)) => Ok(()),
@@ -62,7 +63,8 @@ fn claims(from: &str, to: &str) -> Result<Claims, String> {
     read(&FILE.replacen(from, to, 1))
 }
 
-/// The verdict on the first claim, its news, and why, if `speed` is this with the chosen value and with the swept one.
+/// Returns the verdict on the first claim, its news and its reasons, if the measure `speed` has the value `chosen`
+/// with the chosen setting and `swept` with the swept one.
 fn judged(claims: &Claims, chosen: f64, swept: Option<f64>) -> (Verdict, News, String) {
     let speed = |setting: &str, value: f64| (setting.to_owned(), vec![Measure::new("speed", value)]);
     let measured: Vec<_> =
@@ -124,7 +126,7 @@ fn a_claim_holds_only_if_it_holds_across_the_sweep() {
     let (verdict, news, why) = judged(&file, 4.0, Some(5.0));
     assert_eq!((verdict, news), (Verdict::Differs, News::Fails));
     assert_eq!(why, "at far=2: it held when it was filed");
-    // What is not a number is no paper's number.
+    // A value that is NaN never agrees with the paper.
     assert_eq!(judged(&file, f64::NAN, None).1, News::Fails);
 }
 
@@ -136,7 +138,7 @@ fn a_difference_that_is_filed_is_no_failure_and_no_agreement() {
     assert_eq!(judged(&file, 4.0, Some(5.0)), (Verdict::Differs, News::None, why));
     let why = "at far=2 (not run here): too far".to_owned();
     assert_eq!(judged(&file, 4.0, None), (Verdict::Differs, News::None, why));
-    // It holds where the file says that it does not, and is told of; elsewhere it fails.
+    // The claim holds at a setting where the file says that it does not, which is reported. Elsewhere it fails.
     assert_eq!(judged(&file, 4.0, Some(4.0)), (Verdict::Holds, News::Holds, String::new()));
     assert_eq!(judged(&file, 5.0, Some(5.0)).1, News::Fails);
     let new = claims("holds = true\n", "").unwrap();
@@ -148,15 +150,15 @@ fn a_widened_tolerance_makes_a_claim_differ() {
     let file = claims("holds = true", "holds = true\naccepted = [3.5, 6.0]").unwrap();
     let why = "3.5 to 4.5 was stated, and 3.5 to 6 is accepted since".to_owned();
     assert_eq!(judged(&file, 5.0, None), (Verdict::Differs, News::None, why.clone()));
-    // However well it holds.
+    // A widened claim differs even if its value is within the stated interval.
     assert_eq!(judged(&file, 4.0, None), (Verdict::Differs, News::None, why));
     let narrower = claims("holds = true", "holds = true\naccepted = [3.9, 4.1]").unwrap();
     assert_eq!(judged(&narrower, 4.0, None).0, Verdict::Holds);
     assert_eq!(judged(&narrower, 4.4, None).1, News::Fails);
 }
 
-/// What was stated, claim by claim, with its kind. A line is never changed and never taken away: another interval
-/// goes into `accepted`. One that was held out and to which the model is fitted since has another line, below.
+/// The stated interval of each claim, with its kind. A line is never changed or removed: another interval goes into
+/// `accepted`. If the model is later fitted to a held-out claim, a new line is added below.
 const STATED: &str = include_str!("stated.txt");
 
 #[test]
@@ -169,8 +171,8 @@ fn an_experiment_measures_what_its_claims_speak_of() {
     assert_eq!(file.check_measures("one", &[]), Ok(()), "its runs are elsewhere");
 }
 
-/// The claims of a paper, as lines of `stated.txt`. Looks whether each says what came out, and whether the chosen
-/// values are those of the model.
+/// Returns the claims of a paper as lines of `stated.txt`. Checks that each claim says what came out, and that the
+/// chosen values are those of the model.
 fn stated<P: Paper>() -> Vec<String>
 where
     P::Setting: Debug,

@@ -1,11 +1,11 @@
-//! One seed gives the same bytes, in any order of the runs, optimised or not.
+//! Tests that one seed gives the same bytes, in any order of the runs, with or without optimisation.
 
 use comity_papers::a_steal::{Practical, SECONDS_PER_QUANTUM, Setting, beyond, time, time_waste, utilization};
 use comity_papers::{Runner, Serial};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// Runs the runs in another order.
+/// A runner that does the runs in reverse order.
 struct Backwards;
 
 impl Runner for Backwards {
@@ -22,7 +22,7 @@ impl Runner for Backwards {
     }
 }
 
-/// All that comes out of a hundredth of four of the experiments and one of those beyond them.
+/// Returns all outcomes of a hundredth of four experiments, one of which goes beyond the paper.
 fn outcomes(seed: u64, runner: &impl Runner<Stop = std::convert::Infallible>) -> String {
     let setting =
         Setting { one_in: 100, ..Setting::new(seed, Practical::synthetic(seed, SECONDS_PER_QUANTUM).unwrap()) };
@@ -33,7 +33,7 @@ fn outcomes(seed: u64, runner: &impl Runner<Stop = std::convert::Infallible>) ->
     format!("{time:?}\n{large:?}\n{small:?}\n{sets:?}\n{:?}", sampled.points)
 }
 
-/// FNV-1a.
+/// Computes the FNV-1a hash.
 fn digest(text: &str) -> u64 {
     text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
@@ -43,7 +43,7 @@ fn one_seed_gives_one_outcome() {
     let outcome = outcomes(1, &Serial);
     assert_eq!(outcome, outcomes(1, &Backwards));
     assert_ne!(outcome, outcomes(2, &Serial));
-    // The same everywhere, so a difference to this number is a change of the simulator (raise `REVISION`), or
-    // something that depends on the machine.
+    // The digest is the same on all machines. If it differs, the simulator has changed (raise `REVISION`), or
+    // something depends on the machine.
     assert_eq!(format!("{:016x}", digest(&outcome)), "00855f5e27f7850c");
 }

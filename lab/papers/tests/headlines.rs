@@ -1,9 +1,10 @@
-//! Headlines of the papers hold for the policies that ship, and each test is one: `crates/policy/mutations/` has
-//! for each but `bws_switches_less` a policy that is broken on purpose. `checks/mutations.sh` expects the test to
-//! fail, and with `--reproduce` the command's own check.
+//! Tests that headlines of the papers hold for the policies that ship, with one test for each headline.
 //!
-//! Each measures what its claims speak of, by fewer runs than the paper, and asks the claims files what counts as
-//! the paper's.
+//! For each test except `bws_switches_less`, `crates/policy/mutations/` has a policy that is broken on purpose.
+//! `checks/mutations.sh` expects the test to fail with it, and with `--reproduce` the command's own check.
+//!
+//! Each test computes the measures of its claims with fewer runs than the paper, and compares them with the intervals
+//! of the claims files.
 
 use std::sync::LazyLock;
 
@@ -20,7 +21,7 @@ use comity_papers::ws_last::{self, NoThreads, Point, divisions, messages, sawtoo
 type WsLast = ws_last::WsLast<NoThreads>;
 
 /// # Panics
-/// If one of the claims was not measured, or what was measured does not count as the paper's.
+/// If one of the claims was not measured, or if its measure does not agree with the paper.
 fn hold<P: Paper>(ids: &[&str], measures: Vec<Measure>) {
     let claims = P::claims().unwrap_or_else(|why| panic!("{why}"));
     let judged = judge(&claims, &[(CHOSEN.to_owned(), measures)]);
@@ -31,7 +32,7 @@ fn hold<P: Paper>(ids: &[&str], measures: Vec<Measure>) {
     }
 }
 
-/// What these experiments measure.
+/// Returns the measures of these experiments.
 fn measured<P: Paper>(setting: &P::Setting, experiments: &[&str]) -> Vec<Measure> {
     let mut repetition = Repetition::<P>::with(CHOSEN, setting);
     let mut measures = Vec::new();
@@ -42,7 +43,7 @@ fn measured<P: Paper>(setting: &P::Setting, experiments: &[&str]) -> Vec<Measure
     measures
 }
 
-/// One of so many of the paper's runs.
+/// Returns a setting that does one in `one_in` of the paper's runs.
 fn a_steal(one_in: usize) -> a_steal::Setting {
     let practical = Practical::synthetic(1, SECONDS_PER_QUANTUM).expect("it has room");
     a_steal::Setting { one_in, ..a_steal::Setting::new(1, practical) }
@@ -107,12 +108,12 @@ fn abp_still_wastes_many_more_cycles_on_smaller_machines() {
 
 #[test]
 fn a_steal_overtakes_with_many_jobs() {
-    // It takes some 20,000 steps, which are to be less than a tenth.
+    // A-STEAL overtakes after about 20,000 steps, which must be less than a tenth of the time.
     let Ok(sets) = utilization::run(&a_steal(4), &Serial);
     hold::<ASteal>(&["overtaken-u-u", "overtaken-ht1-ht1"], utilization::measures(&sets));
 }
 
-/// A sixth of the rounds, measured once.
+/// Simulates the points with a sixth of the rounds, measured once.
 fn ws_last(points: &[Point]) -> Vec<ws_last::Outcome> {
     let setting = ws_last::Setting { one_in: 6, measurements: 1, ..ws_last::Setting::new(1) };
     let Ok(outcomes) = setting.simulate("points", points, &Serial);
@@ -132,14 +133,15 @@ fn ws_last_keeps_speed_at_100_us() {
     hold::<WsLast>(&["last-100"], DIVISIONS.clone());
 }
 
-/// How far each has come down at d = 10⁵ are two headlines that differ; which of both is the faster is one claim of
-/// both.
+/// The speedups of the two algorithms at d = 10⁵ are two headlines that differ from the paper. The claim that WS-LAST
+/// is the faster one holds.
 #[test]
 fn ws_cur_degrades_much_more_rapidly() {
     hold::<WsLast>(&["last-above-cur"], DIVISIONS.clone());
 }
 
-/// The ratio of both rates is a headline that differs; WS-CUR's is not.
+/// The ratio of both rates is a headline that differs from the paper. The claim on WS-CUR's rate alone holds, but is
+/// no headline.
 #[test]
 fn ws_cur_attempts_as_many_steals() {
     hold::<WsLast>(&["cur-rate"], DIVISIONS.clone());
@@ -156,7 +158,7 @@ fn speedup_is_a_sawtooth() {
     hold::<WsLast>(&ids, sawtooth::measures(&ws_last(&sawtooth::points())));
 }
 
-/// All pairs of BWS, two whole executions of each program at least, run once for all tests.
+/// The measures of all pairs of BWS with at least two executions of each program, run once for all tests.
 static PAIRS: LazyLock<Vec<Measure>> =
     LazyLock::new(|| measured::<Bws>(&bws::Setting { executions: 2, ..bws::Setting::new(1) }, &["fig2", "fig3"]));
 
@@ -175,7 +177,7 @@ fn bws_switches_less() {
     hold::<Bws>(&["switches-clip-mm", "switches-mi-ep"], PAIRS.clone());
 }
 
-/// DWS's mixes of programs that compute, three whole executions of each at least, run once for all tests.
+/// The measures of DWS's mixes of compute-intensive programs with at least three executions of each, run once.
 static COMPUTE: LazyLock<Vec<Measure>> =
     LazyLock::new(|| measured::<Dws>(&dws::Setting { executions: 3, ..dws::Setting::new(1) }, &["fig5"]));
 
@@ -201,7 +203,7 @@ fn robinhood_s_giver_pays() {
     hold::<Robinhood>(&["figure3-giver-pays"], measures);
 }
 
-/// At two of the three rates, and by CG alone.
+/// Tests only two of the three rates, and only CG.
 #[test]
 fn robinhood_is_faster_within_nodes() {
     let programs = robinhood::Setting::new(1).programs();

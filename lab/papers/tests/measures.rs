@@ -1,6 +1,7 @@
-//! Each measure of a paper's experiments has a claim, and each claim has a measure.
+//! Tests that each measure of a paper's experiments has a claim, and that each claim has a measure.
 //!
-//! The names of measures do not depend on the numbers. So one run of each part of the runs is enough to know the names.
+//! The names of measures do not depend on the numbers, so one run of each part of the runs is enough to know the
+//! names.
 
 use std::collections::BTreeSet;
 use std::convert::Infallible;

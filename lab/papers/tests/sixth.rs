@@ -1,4 +1,4 @@
-//! A sixth paper is one module and one row: the driver does the rest.
+//! Tests that a sixth paper needs only a module and a row, because the driver does the rest.
 
 use clap::Command;
 use comity_papers::Serial;
@@ -132,7 +132,7 @@ mod toy {
             self.setting.root.pow(2) as f64
         }
 
-        /// The last power over another number.
+        /// Returns the measure: the last power over another number.
         fn measure(&self, name: &'static str, over: f64) -> Vec<Measure> {
             vec![Measure::new(name, self.powers[self.powers.len() - 1] as f64 / over)]
         }
@@ -147,12 +147,12 @@ mod toy {
     }
 }
 
-/// What comes out of the row of this name with these arguments, or what is wrong with them.
+/// Returns the report of the row of this name with these arguments, or an error sentence.
 fn reproduce(name: &str, words: &[&str]) -> Result<Report, String> {
     let rows: Vec<Row<Serial>> = papers::<Serial, NoThreads>().into_iter().chain([Row::of::<toy::Toy>()]).collect();
     assert_eq!(rows.len(), 7);
     let row = rows.iter().find(|row| row.name == name).expect("it is one of the rows");
-    // The command has an option for shards, too, which conflicts with some.
+    // The real command also has an option for shards, which conflicts with some arguments.
     let command = (row.arguments)(Command::new(row.name)).arg(clap::Arg::new("shard").long("shard"));
     let matches = command.try_get_matches_from([&[row.name], words].concat()).map_err(|error| error.to_string())?;
     let asked = (row.ask)(&matches, 1).map_err(|failure| failure.into_sentence())?;
@@ -194,7 +194,7 @@ fn a_sixth_paper_has_the_arguments_of_all_papers() {
     }
 }
 
-/// The cheapest experiment of a paper of the catalog, by the same driver.
+/// Tests the cheapest experiment of a catalog paper with the same driver.
 #[test]
 fn a_paper_of_the_catalog_goes_the_same_way() {
     let report = reproduce("robinhood", &["figure3", "--check"]).unwrap();

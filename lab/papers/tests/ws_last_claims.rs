@@ -1,5 +1,5 @@
-//! The claims of the WS-LAST paper do not hold for what looks like its two algorithms: a check that cannot fail is
-//! none. That headlines hold for them is in `headlines.rs`.
+//! Checks that the claims of the WS-LAST paper fail for algorithms that only resemble its two, so that the check of
+//! the claims can fail. `headlines.rs` checks that headlines hold for the real ones.
 
 use comity_papers::Serial;
 use comity_papers::claims::{CHOSEN, judge};
@@ -8,12 +8,12 @@ use comity_papers::paper::Paper;
 use comity_papers::vary::Vary;
 use comity_papers::ws_last::{NoThreads, Outcome, Point, Setting, Variant, WsLast, divisions, messages, workers};
 
-/// A sixth of the rounds, measured once.
+/// Returns a setting with a sixth of the rounds, measured once.
 fn setting(policy: fn(Variant) -> &'static str) -> Setting {
     Setting { policy, one_in: 6, measurements: 1, ..Setting::new(1) }
 }
 
-/// The claims of an experiment that hold when it is run like this.
+/// Returns the claims of an experiment that hold when it is run with this setting.
 fn holding(setting: &Setting, points: Vec<Point>, measures: fn(&[Outcome]) -> Vec<Measure>) -> Vec<String> {
     let Ok(outcomes) = setting.simulate("points", &points, &Serial);
     let claims = WsLast::<NoThreads>::claims().unwrap();

@@ -1,4 +1,4 @@
-//! One function for each thing that can be wrong.
+//! The checks, with a function for each.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -18,10 +18,10 @@ use comity_table::{CORES, Life, Location, Snapshot, other_layouts};
 use super::{DoctorCheck, Verdict, measure};
 use crate::weight;
 
-/// The most workers of a pool, as the runtime has it.
+/// The maximum number of workers of a pool, which is the same as in the runtime.
 const MOST_WORKERS: usize = 65_535;
 
-/// All of them, in the order in which they are told.
+/// Runs all checks, in the order in which they are reported.
 pub fn all() -> Vec<DoctorCheck> {
     let found = Capabilities::detect();
     let mut checks = vec![processes(), usable_cores(), limit(), stolen(), table(), variables()];
@@ -105,9 +105,9 @@ fn limit() -> DoctorCheck {
     }
 }
 
-/// What a host has taken of the cores that this process may use, since the machine began.
+/// Checks the time that a host has taken from this process's cores, since the machine was started.
 fn stolen() -> DoctorCheck {
-    /// In hundredths of what was asked for.
+    /// The warning threshold, in per cent of the requested time.
     const MUCH: f64 = 5.0;
     let Some(Reading { run_ns, steal_ns }) = since_the_start() else {
         return check("steal time", "not told: /proc/stat cannot be read", "nothing folds by it");
@@ -147,7 +147,7 @@ fn table() -> DoctorCheck {
             format!("'{}', {number} program{plural}", path.display())
         }
         Ok(None) => {
-            // The user's own folder is made with the table.
+            // Comity creates the user's own folder together with the table.
             let folder = match location {
                 Location::Own => Path::new("/dev/shm"),
                 Location::At(_) => path.parent().unwrap_or(Path::new("/")),
@@ -171,14 +171,14 @@ fn table() -> DoctorCheck {
     }
 }
 
-/// The runtime writes over no other file.
+/// True if the file begins like a trace. The runtime overwrites no other file.
 fn begins_as_a_trace(path: &Path) -> bool {
     let mut beginning = Vec::new();
     let read = std::fs::File::open(path).and_then(|file| file.take(64).read_to_end(&mut beginning));
     read.is_ok() && beginning.starts_with(b"[\n{\"name\":\"comity_trace\"")
 }
 
-/// Each of Comity's variables that a program would refuse.
+/// Checks Comity's variables for values that a program would refuse.
 fn variables() -> DoctorCheck {
     let text = |name| environment::variable(name).map(|text| text.to_string_lossy().into_owned());
     let number = |name, least: f64, most: f64, what: &str| {
@@ -187,7 +187,7 @@ fn variables() -> DoctorCheck {
         (!fits).then(|| format!("{name}={text} is not {what}"))
     };
     let is_off = text("COMITY").is_some_and(environment::is_off);
-    // It is not read then.
+    // With Comity off, the policy is not read.
     let policy = || {
         text("COMITY_POLICY")
             .filter(|_| !is_off)?
@@ -217,7 +217,7 @@ fn variables() -> DoctorCheck {
             Ok(found) if !found.is_file() => says("it is no regular file"),
             Ok(found) if found.len() > 0 && !begins_as_a_trace(&path) => says("it is a file already, and no trace"),
             Ok(_) => None,
-            // The number of a process may be a part of any folder's name.
+            // The number of the process may be part of any folder's name.
             Err(_) if path.to_string_lossy().contains("%p") => None,
             Err(_) if path.parent().is_some_and(|folder| !folder.as_os_str().is_empty() && !folder.is_dir()) => {
                 says("its folder does not exist")
@@ -253,13 +253,13 @@ fn variables() -> DoctorCheck {
     check("environment", format!("policy {policy}"), "every variable of Comity's that is set is valid")
 }
 
-/// Processor time of the cores that this process may use which no member of the table had. `None` where the kernel
-/// does not tell.
+/// Checks the processor time on this process's cores that programs outside of the table used. Returns `None` if the
+/// kernel does not provide it.
 fn outside_load() -> Option<DoctorCheck> {
     const WATCHED: Duration = Duration::from_secs(1);
     /// Cores that other programs must use for a warning.
     const MUCH: f64 = 0.25;
-    /// What a member has used is in the table so long afterwards, at most.
+    /// The maximum delay after which the table shows a member's use.
     const LATE: Duration = Duration::from_millis(250);
     let members = || {
         let snapshot = Location::to_look_at().and_then(|location| Snapshot::take(&location).ok().flatten());
@@ -275,7 +275,7 @@ fn outside_load() -> Option<DoctorCheck> {
         Some(cpu.saturating_sub(*earlier))
     });
     let shared: Vec<f64> = since.map(|time| time.as_secs_f64()).collect();
-    // Each core may have been used by members for so long without a word in the table yet.
+    // During the delay, members may have used each core without an entry in the table.
     let unknown = if shared.is_empty() { 0.0 } else { LATE.as_secs_f64() * cores::allowed().len() as f64 };
     let outside = ((busy - shared.iter().sum::<f64>() - unknown) / elapsed.as_secs_f64()).max(0.0);
     let found = format!("{outside:.1} cores' worth of time, of those that may be used here");
@@ -287,7 +287,8 @@ fn outside_load() -> Option<DoctorCheck> {
     })
 }
 
-/// Of the cores that this process may use, since the machine began, in steps of 10 ms. `None` where it cannot be read.
+/// Returns the busy time of this process's cores since the machine was started, with a resolution of 10 ms. `None` if
+/// it cannot be read.
 fn busy_s() -> Option<f64> {
     Some(since_the_start()?.run_ns as f64 / 1e9)
 }
@@ -310,7 +311,7 @@ fn task_group(autogroup: bool) -> DoctorCheck {
     }
 }
 
-/// How `comity run` halts a command outside its turn.
+/// Checks how `comity run` halts a command outside its turn.
 fn turns() -> DoctorCheck {
     let ptrace_scope = std::fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope");
     let is_hidden = ptrace_scope.is_ok_and(|scope| scope.trim() != "0");
@@ -334,7 +335,7 @@ fn service(name: &'static str, is_there: bool, [with, without]: [&str; 2], chang
 }
 
 fn wake_up() -> DoctorCheck {
-    /// Twice what a virtual machine took while its host was busy.
+    /// The warning threshold: twice the time that a virtual machine took while its host was busy.
     const SLOW: Duration = Duration::from_micros(500);
     let taken = measure::wake_up();
     let found = format!("{} µs from the call until the thread runs, median of 50", taken.as_micros());
@@ -364,7 +365,7 @@ fn slice() -> DoctorCheck {
 }
 
 fn preemption() -> DoctorCheck {
-    // All modes, that which is on in parentheses.
+    // The file lists all modes, with the active one in parentheses.
     let modes = fs::read_to_string("/sys/kernel/debug/sched/preempt").ok();
     let mode = modes.as_deref().and_then(|modes| modes.split_once('(')?.1.split_once(')')).map(|(mode, _)| mode);
     match mode {
@@ -373,8 +374,8 @@ fn preemption() -> DoctorCheck {
     }
 }
 
-/// What a thief can do for a worker that is off its core. `may_be_pulled`: whether another thread can be moved to a
-/// core.
+/// Checks what a thief can do for a worker that is off its core. `may_be_pulled` returns true if another thread can
+/// be moved to a core.
 fn acceleration(allowed: &[cores::Core], may_be_pulled: impl FnOnce(usize) -> bool) -> DoctorCheck {
     let name = "acceleration";
     let [_, .., last] = allowed else {
@@ -406,12 +407,12 @@ fn acceleration(allowed: &[cores::Core], may_be_pulled: impl FnOnce(usize) -> bo
     }
 }
 
-/// Confines another thread to a core, as a thief would, and lets it go again. Its mask is asked for: a sandbox may
-/// let the call succeed and do nothing.
+/// Confines another thread to a core, as a thief would, and restores its affinity. The mask is read back, because a
+/// sandbox may let the call succeed without an effect.
 fn may_be_pulled(to: usize) -> bool {
     thread::scope(|scope| {
         let (tells, told) = mpsc::channel();
-        // The thread ends when this is dropped.
+        // The thread ends when this sender is dropped.
         let (_stay, stays) = mpsc::channel::<()>();
         scope.spawn(move || tells.send(ThreadId::current()).is_ok_and(|()| stays.recv().is_ok()));
         let Ok(thread) = told.recv() else { return false };

@@ -1,5 +1,5 @@
-//! What a wake-up costs here, and how long a thread keeps its core beside another. Both are medians; to measure
-//! takes 0.3 s.
+//! Measurements of the cost of a wake-up, and of the time for which a thread keeps its core when another one wants
+//! it. Both are medians. Measuring takes 0.3 s.
 
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -10,7 +10,7 @@ use comity_os::clock::now_ns;
 use comity_os::cpu_clock::ThreadId;
 use comity_os::{CoreSet, affinity, cores, futex};
 
-/// From the call that wakes a thread, asleep for 2 ms, until it runs. The median of 50.
+/// Returns the time from the call that wakes a thread, asleep for 2 ms, until the thread runs. Median of 50.
 pub fn wake_up() -> Duration {
     const TIMES: u32 = 50;
     let (word, sent) = (AtomicU32::new(0), AtomicU64::new(0));
@@ -36,10 +36,10 @@ pub fn wake_up() -> Duration {
     Duration::from_nanos(median(&mut taken))
 }
 
-/// How long one of two threads that compute on the same core has it until the other does. `None` where neither lost
-/// it, or they could not be put on one core.
+/// Returns the time for which one of two computing threads has their common core until the other gets it. `None` if
+/// neither thread lost the core, or if they could not be put on one core.
 pub fn slice() -> Option<Duration> {
-    /// An interrupt takes less, another thread's turn more.
+    /// The least time of another thread's turn. An interrupt takes less.
     const TURN: u64 = 300_000;
     const LASTS: Duration = Duration::from_millis(200);
     let core = cores::allowed().first()?.id;
@@ -71,7 +71,7 @@ pub fn slice() -> Option<Duration> {
     (!slices.is_empty()).then(|| Duration::from_nanos(median(&mut slices)))
 }
 
-/// Of at least one.
+/// Returns the median of one or more times.
 fn median(times: &mut [u64]) -> u64 {
     times.sort_unstable();
     times[times.len() / 2]

@@ -1,4 +1,4 @@
-//! What a lock file holds, and how a package in it goes back to an earlier version.
+//! The content of a lock file, and the way in which a package in it goes back to an earlier version.
 
 use std::fmt;
 use std::fs;
@@ -12,12 +12,12 @@ use toml_edit::{DocumentMut, Table, TomlError};
 
 use super::project::Project;
 
-/// A package from a registry at the version that a lock file holds.
+/// A package from a registry, with the version in a lock file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Locked {
-    /// As its manifest calls it.
+    /// The name of the package in its manifest.
     pub name: String,
-    /// Its version.
+    /// The version in the lock file.
     pub version: Version,
 }
 
@@ -39,18 +39,18 @@ impl FromStr for Locked {
     }
 }
 
-/// What a lock file holds.
+/// The content of a lock file.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Lock {
-    /// Everything from registries.
+    /// All packages from registries.
     pub packages: Vec<Locked>,
-    /// True if there is a rayon-core from a registry or a repository. Cargo forgets one from a folder as soon as the
-    /// manifest names the folder no more.
+    /// True if there is a rayon-core from a registry or a repository. Cargo drops a rayon-core from a folder as soon
+    /// as the manifest does not name the folder any more.
     pub has_core: bool,
 }
 
 impl Lock {
-    /// `None` where there is no such file.
+    /// Reads a lock file. Returns `None` if there is no such file.
     pub fn read(path: &Path) -> Result<Option<Lock>, Failure> {
         let refuse = |why: &dyn fmt::Display| Failure::Run(format!("cannot read '{}': {why}", path.display()));
         let text = match fs::read_to_string(path) {
@@ -61,7 +61,8 @@ impl Lock {
         text.parse().map(Some).map_err(|error: TomlError| refuse(&error))
     }
 
-    /// Returns the lowest versions that serve where this lock file holds an older one; what others need comes first.
+    /// Returns the lowest sufficient versions of packages that this lock file holds at older ones. Dependencies come
+    /// first.
     pub fn too_old(&self) -> Vec<Locked> {
         let is_older = |floor: &Locked| {
             self.packages.iter().any(|held| takes_the_place_of(floor, held) && held.version < floor.version)
@@ -69,9 +70,9 @@ impl Lock {
         floors().into_iter().filter(is_older).collect()
     }
 
-    /// Returns what stands in `now` at a higher version than it must, at the version to go back to; what needs others
-    /// comes first. Nothing where all that this lock file held has moved no further than it must: what is new may be
-    /// as new as it is then.
+    /// Returns the packages that are newer in `now` than necessary, each with the version to go back to. Dependents
+    /// come first. Returns nothing if no package that this lock file held is newer than necessary. Then new packages
+    /// may be as new as they are.
     pub fn too_far(&self, now: &Lock) -> Vec<Locked> {
         let mut has_moved = false;
         let mut too_far = Vec::new();
@@ -87,7 +88,7 @@ impl Lock {
         if has_moved { too_far } else { Vec::new() }
     }
 
-    /// The rayon-core from a registry.
+    /// Returns the rayon-core from a registry.
     pub fn stock_core(&self) -> Option<&Locked> {
         self.packages.iter().find(|locked| locked.name == "rayon-core")
     }
@@ -106,8 +107,8 @@ impl FromStr for Lock {
     }
 }
 
-/// The lowest versions that Comity's rayon-core is built and tested with: its lock file has no others. What others
-/// need comes first.
+/// Returns the lowest versions with which Comity's rayon-core is built and tested, which are those of its lock file.
+/// Dependencies come first.
 fn floors() -> Vec<Locked> {
     let document: DocumentMut = include_str!("floors.lock").parse().expect("cargo writes lock files that can be read");
     let packages = document.get("package").and_then(|item| item.as_array_of_tables());
@@ -121,14 +122,14 @@ fn floors() -> Vec<Locked> {
             needed.into_iter().flatten().any(|needed| needed.as_str().is_some_and(names))
         };
         let is_ready = |(package, _): &(&Table, Locked)| !left.iter().any(|(_, other)| needs(package, other));
-        // Of those that need each other, the first.
+        // In a cycle of packages, the first one is taken.
         let ready = left.iter().position(is_ready).unwrap_or(0);
         floors.push(left.remove(ready).1);
     }
     floors
 }
 
-/// The version of Comity's rayon-core.
+/// Returns the version of Comity's rayon-core.
 pub fn comity_version() -> String {
     let document: DocumentMut = include_str!("core.toml").parse().expect("cargo reads this manifest too");
     document["package"]["version"].as_str().expect("a package has a version").to_owned()
@@ -143,7 +144,7 @@ fn from_registry(package: &Table) -> Option<Locked> {
     Some(Locked { name: text("name")?.to_owned(), version: text("version")?.parse().ok()? })
 }
 
-/// How `now` differs from `before`, for people: what has moved, and what is new.
+/// Returns the packages that have moved from `before` to `now`, and those that are new, as text.
 pub fn changes(before: &[Locked], now: &[Locked]) -> [Vec<String>; 2] {
     let new = missing(now, before);
     let old = missing(before, now);
@@ -153,7 +154,7 @@ pub fn changes(before: &[Locked], now: &[Locked]) -> [Vec<String>; 2] {
     [moved.into_iter().filter_map(arrow).collect(), added.into_iter().map(ToString::to_string).collect()]
 }
 
-/// Whether no package has moved but those that Comity's rayon-core and the stock one are made of.
+/// True if only packages have moved that Comity's rayon-core and the stock one consist of.
 pub fn differ_by_comity_alone(before: &[Locked], now: &[Locked]) -> bool {
     let floors = floors();
     let is_part = |locked: &Locked| locked.name == "rayon-core" || floors.iter().any(|floor| floor.name == locked.name);
@@ -161,16 +162,16 @@ pub fn differ_by_comity_alone(before: &[Locked], now: &[Locked]) -> bool {
     missing(now, before).iter().filter(|new| old.iter().any(|old| takes_the_place_of(new, old))).all(is_part)
 }
 
-/// What of `before` is no longer in `now`.
+/// Returns the packages of `before` that are not in `now`.
 pub fn missing(before: &[Locked], now: &[Locked]) -> Vec<Locked> {
     before.iter().filter(|locked| !now.contains(locked)).cloned().collect()
 }
 
-/// Has cargo take everything in `wanted` into the lock file, in the place of another version there. Returns what
-/// cargo refuses, with the version that stays and cargo's reason.
+/// Lets cargo take the packages in `wanted` into the lock file, in place of other versions. Returns the packages that
+/// cargo refuses, each with the version that stays and cargo's reason.
 pub fn bring(project: &Project, wanted: &[Locked]) -> Result<Vec<(Locked, Locked, Failure)>, Failure> {
     let mut refused = Vec::new();
-    // One may be possible only after another. Each turn takes one or is the last.
+    // A package may be possible only after another one. Each turn takes one package or is the last turn.
     for _ in 0..=wanted.len() {
         let now = Lock::read(&project.lock())?.map_or_else(Vec::new, |lock| lock.packages);
         refused.clear();
@@ -190,7 +191,7 @@ pub fn bring(project: &Project, wanted: &[Locked]) -> Result<Vec<(Locked, Locked
     Ok(refused)
 }
 
-/// Whether cargo would keep only one of the two: the same package, and versions that one requirement accepts.
+/// True if cargo keeps only one of the two: they are the same package with versions that one requirement accepts.
 fn takes_the_place_of(other: &Locked, locked: &Locked) -> bool {
     let leading = |version: &Version| match (version.major, version.minor, version.patch) {
         (0, 0, patch) => (0, 0, patch),

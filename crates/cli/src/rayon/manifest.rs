@@ -1,7 +1,7 @@
 //! The root manifest: its `[patch]` entry for rayon-core, and a note for `disable`.
 //!
-//! `enable` appends a table of its own, in text, so all other bytes stay. An entry that a user wrote, and an entry
-//! within an inline table, are edited in place; where that cannot keep the other bytes, nothing is written.
+//! `enable` appends its own table as text, so that all other bytes stay. An entry that the user wrote, and an entry
+//! within an inline table, are edited in place. If the other bytes cannot be kept, nothing is written.
 
 use std::fmt::Display;
 use std::fs;
@@ -13,17 +13,17 @@ use toml_edit::{DocumentMut, InlineTable, Item, Value, value};
 use super::lock::Locked;
 use super::source::{self, Found, Source};
 
-/// The name that `[patch]` has for crates.io, and the addresses that it may go by as well.
+/// The key of crates.io in `[patch]`, and the addresses that also stand for it.
 const CRATES_IO: [&str; 3] =
     ["crates-io", "https://github.com/rust-lang/crates.io-index", "sparse+https://index.crates.io/"];
 
-/// Which keys of an entry say where the package is.
+/// The keys of an entry that say where the package is.
 const PLACES: [&str; 6] = ["path", "git", "rev", "branch", "tag", "version"];
 
-/// The first line of what `enable` appends. An entry with this note is Comity's even if its folder is gone.
+/// The first line of the appended text. An entry with this note is Comity's even if its folder is gone.
 const NOTE: &str = "# Written by `comity rayon enable`; `comity rayon disable` takes it out.";
 
-/// The second line, before what the lock file held before `enable` and not after it.
+/// The second line. It is followed by the packages that the lock file held before `enable` and not after it.
 const LOCKED: &str = "# Cargo.lock had ";
 
 /// The third line.
@@ -37,24 +37,24 @@ pub struct Manifest {
     document: DocumentMut,
 }
 
-/// Which package the patch of rayon-core names.
+/// The package that the patch of rayon-core names.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Entry {
-    /// None: there is no such patch.
+    /// No package: there is no such patch.
     None,
-    /// Comity, at a path.
+    /// The package of Comity, at a path.
     Folder,
-    /// Comity, from a repository.
+    /// The package of Comity, from a repository.
     Git,
-    /// Another's, with the entry as it stands there.
+    /// Another package, with the text of the entry.
     Foreign(String),
 }
 
-/// A text around what `enable` has appended to it.
+/// A text, split around the part that `enable` has appended.
 #[derive(Default)]
 struct Parts<'a> {
     before: &'a str,
-    /// The packages of the note; `None` without a note.
+    /// The packages of the note. `None` if there is no note.
     locked: Option<Vec<Locked>>,
     /// The entry below the note, with its header.
     entry: &'a str,
@@ -69,7 +69,7 @@ impl<'a> Parts<'a> {
         if let (line, below) = split_line(rest)
             && let Some(list) = line.strip_prefix(LOCKED)
         {
-            // What is not understood is not brought back; cargo then chooses.
+            // A name that cannot be parsed is not restored. Cargo then chooses the version.
             locked = list.trim_end().trim_end_matches('.').split(", ").filter_map(|name| name.parse().ok()).collect();
             rest = below;
         }
@@ -81,7 +81,7 @@ impl<'a> Parts<'a> {
             }
         }
         let entry = &rest[..rest.len() - after.len()];
-        // The line end that `enable` put before the note.
+        // The line end that `enable` put before the note is removed.
         let without = before.strip_suffix('\n').map_or(before, |text| text.strip_suffix('\r').unwrap_or(text));
         let before = if after.is_empty() || without.ends_with('\n') { without } else { before };
         Parts { before, locked: Some(locked), entry, after }
@@ -93,17 +93,17 @@ fn split_line(text: &str) -> (&str, &str) {
 }
 
 impl Manifest {
-    /// Reads and understands it.
+    /// Reads and parses the manifest.
     pub fn read(path: &Path) -> Result<Manifest, Failure> {
         let refuse =
             |why: &dyn Display| Failure::Run(format!("cannot read '{}': {why}; nothing was changed", path.display()));
-        // The file that a link points to is written, not the link.
+        // If the path is a link, its target is written, not the link.
         let path = fs::canonicalize(path).map_err(|error| refuse(&error))?;
         let text = fs::read_to_string(&path).map_err(|error| refuse(&error))?;
         Manifest::of(path, text)
     }
 
-    /// The same manifest with another text.
+    /// Returns a manifest with the path of this one and another text.
     pub fn with_text(&self, text: &str) -> Result<Manifest, Failure> {
         Manifest::of(self.path.clone(), text.to_owned())
     }
@@ -115,7 +115,7 @@ impl Manifest {
         }
     }
 
-    /// Which package the patch of rayon-core names here.
+    /// Returns the package that the patch of rayon-core names here.
     pub fn entry(&self) -> Entry {
         let Some((registry, name, item)) = self.core_patch() else { return Entry::None };
         let text = |key| item.get(key).and_then(|item| item.as_str());
@@ -128,7 +128,7 @@ impl Manifest {
         }
         match (text("path").map(|path| source::inspect(&self.folder().join(path))), text("git")) {
             (Some(Found::Comity { .. }), _) => Entry::Folder,
-            // A checkout that has gone and a repository show no mark.
+            // A folder that is gone and a repository have no sign of Comity, so the note decides.
             (Some(Found::Nothing), _) if self.locked().is_some() => Entry::Folder,
             (None, Some(_)) if self.locked().is_some() => Entry::Git,
             _ => foreign(),
@@ -146,13 +146,14 @@ impl Manifest {
         (source::inspect(&self.folder().join(path)) == Found::Nothing).then_some(path)
     }
 
-    /// Returns what an earlier `enable` has noted of the lock file: the packages that it held before and not after.
+    /// Returns the packages in the note of an earlier `enable`: those that the lock file held before it and not after
+    /// it.
     pub fn locked(&self) -> Option<Vec<Locked>> {
         Parts::of(&self.text).locked
     }
 
-    /// Returns the text with the entry pointing to `source` (or where it points already), and with `locked` noted. An
-    /// entry that a user wrote gets no note without need.
+    /// Returns the text in which the entry points to `source` (or keeps its place), with `locked` in the note. An
+    /// entry that the user wrote gets a note only if one is necessary.
     pub fn with_entry(&self, source: Option<&Source>, locked: &[Locked]) -> Result<String, Failure> {
         let parts = Parts::of(&self.text);
         let rest = self.with_text(&[parts.before, parts.after].concat())?;
@@ -191,8 +192,8 @@ impl Manifest {
         if rest.entry() == Entry::None { Ok(rest.text) } else { rest.edited(take_out) }
     }
 
-    /// Replaces the file that still has this text, or the text that this command `wrote` there; not one that another
-    /// program has changed meanwhile.
+    /// Replaces the file if it still has this text, or the text that this command `wrote`. Fails if another program
+    /// has changed the file in the meantime.
     pub fn write(&self, wrote: Option<&str>, text: &str) -> Result<(), Failure> {
         if !fs::read_to_string(&self.path).is_ok_and(|now| now == wrote.unwrap_or(&self.text)) {
             return Err(Failure::Run(format!(
@@ -201,11 +202,11 @@ impl Manifest {
             )));
         }
         output::replace(&self.path, text.as_bytes())
-            // Only the kind: the rest names a temporary file, which would mislead.
+            // The message has only the kind of the error, because the rest names a temporary file and would mislead.
             .map_err(|error| Failure::Run(format!("cannot write '{}': {}", self.path.display(), error.kind())))
     }
 
-    /// As it was read.
+    /// Returns the text as it was read.
     pub fn text(&self) -> &str {
         &self.text
     }
@@ -214,9 +215,9 @@ impl Manifest {
         self.path.parent().unwrap_or(Path::new("/"))
     }
 
-    /// The registry, the key and the entry of the patch of rayon-core.
+    /// Returns the registry, the key and the entry of the patch of rayon-core.
     fn core_patch(&self) -> Option<(&str, &str, &Item)> {
-        // An entry may have a name of its own and say with `package` what it stands for.
+        // An entry may have another name, and give the package's name with `package`.
         let package =
             |name, item: &Item| item.get("package").and_then(|item| item.as_str()).unwrap_or(name) == "rayon-core";
         CRATES_IO.into_iter().find_map(|registry| {
@@ -226,14 +227,14 @@ impl Manifest {
         })
     }
 
-    /// True if a table in braces holds the patches, to which no header can add.
+    /// True if an inline table holds the patches, to which no header can add.
     fn has_inline_patches(&self) -> bool {
         let Some(patch) = self.document.get("patch") else { return false };
         let is_inline = |item: &Item| item.is_inline_table();
         is_inline(patch) || patch.get(CRATES_IO[0]).is_some_and(is_inline)
     }
 
-    /// Returns the text after `change`, in the file's own shape, of which the parser keeps no line ends.
+    /// Returns the text after `change`, in the file's original form. The parser itself does not keep line ends.
     fn edited(&self, change: impl FnOnce(&mut DocumentMut)) -> Result<String, Failure> {
         let shaped = |document: &DocumentMut| {
             let mut text = document.to_string();
@@ -258,7 +259,7 @@ impl Manifest {
     }
 }
 
-/// Points the entry to `source`; one that is there keeps its form and its comments.
+/// Makes the entry point to `source`. An existing entry keeps its form and its comments.
 fn put(document: &mut DocumentMut, source: &Source) {
     let entry = &mut document["patch"][CRATES_IO[0]]["rayon-core"];
     if entry.is_none() {
@@ -276,7 +277,7 @@ fn put(document: &mut DocumentMut, source: &Source) {
     }
 }
 
-/// Takes the entry out, and the braces around it if they hold nothing else.
+/// Removes the entry, and the braces around it if they are empty then.
 fn take_out(document: &mut DocumentMut) {
     let Some(patch) = document.get_mut("patch").and_then(Item::as_table_like_mut) else { return };
     let Some(crates_io) = patch.get_mut(CRATES_IO[0]) else { return };
@@ -294,7 +295,7 @@ mod tests {
 
     const CORE: &str = "[package]\nname = \"rayon-core\"\n[package.metadata.comity]\n";
 
-    /// A folder with a manifest, and Comity's rayon-core in `core`.
+    /// Returns a folder with a manifest, and with Comity's rayon-core in `core`.
     fn folder(text: &str) -> tempfile::TempDir {
         let folder = tempfile::tempdir().unwrap();
         fs::create_dir(folder.path().join("core")).unwrap();
@@ -311,8 +312,8 @@ mod tests {
         Source::Folder { path: path.to_owned(), records: false }
     }
 
-    /// Enables in a project with `text` as its manifest and returns the new one; checks that all else stands there
-    /// as it did, and that disabling brings `text` back.
+    /// Enables Comity in a project with `text` as its manifest, and returns the new manifest. Checks that all other
+    /// text is unchanged, and that disabling restores `text`.
     #[track_caller]
     fn there_and_back(text: &str) -> String {
         let folder = folder(text);
@@ -323,10 +324,10 @@ mod tests {
         let manifest = read(&folder);
         assert_eq!(manifest.entry(), Entry::Folder, "{enabled}");
         assert_eq!(manifest.locked().unwrap(), locked, "{enabled}");
-        // What is in braces with the entry changes its line.
+        // A line with braces changes if the entry is in it.
         assert!(enabled.starts_with(text) || text.contains("= {"), "{enabled}");
         assert_eq!(manifest.without_entry().unwrap(), text, "{enabled}");
-        // Another source takes its place, and the same one changes nothing.
+        // Another source replaces the entry, and the same source changes nothing.
         let moved = manifest.with_entry(Some(&at("/c")), &locked).unwrap();
         assert_eq!(moved, enabled.replace(&path, "/c"));
         assert_eq!(manifest.with_entry(Some(&at(&path)), &locked).unwrap(), enabled);
@@ -401,7 +402,7 @@ mod tests {
         let theirs = "\n[patch.crates-io]\nfoo = { path = \"foo\" } # dear\n\n[profile.dev]\ndebug = 1\n";
         let enabled = there_and_back(text).replace("CORE", "core");
         for gap in ["", "\n"] {
-            // A tool may have taken the empty line away.
+            // A tool may have removed the empty line.
             let folder = folder(&(enabled.replacen("\n\n#", "\n#", 1 - gap.len()) + theirs));
             assert_eq!(read(&folder).entry(), Entry::Folder);
             assert_eq!(read(&folder).without_entry().unwrap(), format!("{text}{theirs}"));

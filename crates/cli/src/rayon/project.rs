@@ -1,4 +1,4 @@
-//! A cargo project: where its root manifest and its lock file are, and what cargo answers about it.
+//! A cargo project: the paths of its root manifest and its lock file, and cargo's answers about it.
 
 use std::env;
 use std::ffi::OsString;
@@ -15,18 +15,18 @@ use comity_os::process::die_with_this_thread;
 
 use super::tree::Tree;
 
-/// The workspace that a path belongs to; of a single package, the package.
+/// The workspace that a path belongs to. A package without a workspace counts as one.
 #[derive(Debug)]
 pub struct Project {
-    /// Where cargo runs: `.cargo/config.toml` and the toolchain go by the folder.
+    /// The folder in which cargo runs. It determines the toolchain and `.cargo/config.toml`.
     folder: PathBuf,
-    /// The root manifest: no other's `[patch]` counts.
+    /// The root manifest. Cargo ignores `[patch]` in all other manifests.
     root: PathBuf,
 }
 
 impl Project {
-    /// Without a path, cargo searches upwards from the current folder as it always does. A path must name the project
-    /// itself, or a typing error would reach whatever lies above.
+    /// Finds the project. Without a path, cargo searches upwards from the current folder as usual. A path must name
+    /// the project itself, so that a typing error does not select a project above it.
     pub fn find(path: Option<&Path>) -> Result<Project, Failure> {
         let folder = match path {
             None => current_folder()?,
@@ -37,22 +37,22 @@ impl Project {
         Ok(Project { folder, root: PathBuf::from(OsString::from_vec(root)) })
     }
 
-    /// The workspace's root manifest.
+    /// Returns the workspace's root manifest.
     pub fn manifest(&self) -> &Path {
         &self.root
     }
 
-    /// The folder of that.
+    /// Returns the folder of the root manifest.
     pub fn root(&self) -> &Path {
         self.root.parent().unwrap_or(Path::new("/"))
     }
 
-    /// The lock file, there or not.
+    /// Returns the path of the lock file, which may not exist.
     pub fn lock(&self) -> PathBuf {
         self.root.with_file_name("Cargo.lock")
     }
 
-    /// Runs cargo there and returns what it printed.
+    /// Runs cargo in the project's folder and returns its output.
     pub fn cargo(&self, words: &[&str]) -> Result<Vec<u8>, Failure> {
         cargo_in(&self.folder, words).map_err(|failure| match self.elsewhere() {
             Some(sentence) => Failure::Run(format!("{}\n{sentence}", failure.into_sentence())),
@@ -60,7 +60,7 @@ impl Project {
         })
     }
 
-    /// What stands in the way where cargo does not take packages from crates.io.
+    /// Returns a sentence on the obstacle if cargo does not take packages from crates.io.
     pub fn elsewhere(&self) -> Option<String> {
         let config = self.replaced_sources()?;
         Some(format!(
@@ -70,14 +70,14 @@ impl Project {
         ))
     }
 
-    /// Whether the toolchain that the folder asks for is new enough for Comity.
+    /// Checks that the toolchain of the folder is new enough for Comity.
     pub fn check_toolchain(&self) -> Result<(), Failure> {
         let printed = cargo_in(&self.folder, &["--version"])?;
         let said = String::from_utf8_lossy(&printed);
         let needed = env!("CARGO_PKG_RUST_VERSION");
         let release = |text: &str| Version::parse(text).ok().map(|version| (version.major, version.minor));
         let found = said.split(' ').nth(1).and_then(|text| release(text.trim()));
-        // A cargo of unknown version is let try.
+        // A cargo with an unknown version is accepted.
         if found.is_some_and(|found| Some(found) < release(&format!("{needed}.0"))) {
             return Err(Failure::Run(format!(
                 "'{}' is built with {}, and Comity needs Rust {needed} or later; a rust-toolchain file may pin that (nothing was \
@@ -89,7 +89,7 @@ impl Project {
         Ok(())
     }
 
-    /// The file of cargo's configuration that replaces the source of packages, if one does.
+    /// Returns the file of cargo's configuration that replaces the source of packages, if there is one.
     fn replaced_sources(&self) -> Option<PathBuf> {
         let folder = fs::canonicalize(&self.folder).ok()?;
         let configurations =
@@ -98,18 +98,19 @@ impl Project {
         configurations.into_iter().find(replaces)
     }
 
-    /// What the project links. Cargo may write the lock file, as it does before any build.
+    /// Returns the packages that the project links. Cargo may write the lock file, as before any build.
     pub fn tree(&self) -> Result<Tree, Failure> {
         self.metadata(&[])
     }
 
-    /// What the project would link if it were built now, if its lock file is up to date: then cargo has nothing to
-    /// write.
+    /// Returns the packages that the project would link now, if its lock file is up to date. Then cargo writes
+    /// nothing.
     pub fn look_locked(&self) -> Result<Tree, Failure> {
         self.metadata(&["--locked"])
     }
 
-    /// With all features, because a lock file and a `[patch]` know no others, and a rayon may hide behind one.
+    /// Returns the packages with all features, because a lock file and a `[patch]` do not depend on features, and a
+    /// rayon may be behind one.
     fn metadata(&self, extra: &[&str]) -> Result<Tree, Failure> {
         let words = [&["metadata", "--format-version", "1", "--all-features"], extra].concat();
         let printed = String::from_utf8_lossy(&self.cargo(&words)?).into_owned();
@@ -135,7 +136,7 @@ fn current_folder() -> Result<PathBuf, Failure> {
 fn folder_of(path: &Path) -> Result<PathBuf, Failure> {
     let is_manifest = path.file_name().is_some_and(|name| name == "Cargo.toml");
     let folder = if is_manifest && !path.is_dir() { path.parent().unwrap_or(path) } else { path };
-    // The parent of a name alone is empty.
+    // The parent of a plain name is empty.
     let folder = if folder == Path::new("") { Path::new(".") } else { folder };
     let why = match path.try_exists() {
         Err(error) => format!("cannot be read: {error}"),
@@ -159,7 +160,7 @@ fn cargo_in(folder: &Path, words: &[&str]) -> Result<Vec<u8>, Failure> {
     if rustix::stdio::stderr().is_terminal() || loudness::is_verbose() {
         loudness::hint(format!("comity: asks `cargo {}` in '{}'", words.join(" "), folder.display()));
     }
-    // What a killed command has begun is not to go on beside the next one.
+    // Cargo must not continue after this command is killed, because it would run together with the next command.
     let output = die_with_this_thread(&mut command).output();
     let output = output.map_err(|error| {
         let cargo = cargo.display();
@@ -173,7 +174,7 @@ fn cargo_in(folder: &Path, words: &[&str]) -> Result<Vec<u8>, Failure> {
     Err(Failure::Run(format!("`cargo {line}` failed in '{}' and said:\n{}", folder.display(), complaint(&said))))
 }
 
-/// What cargo says before its error is progress. Indented, so that its words can be told from ours.
+/// Returns the error in cargo's output, without the progress before it. Indents it to separate it from our words.
 fn complaint(said: &str) -> String {
     let from = said.lines().position(|line| line.starts_with("error")).unwrap_or(0);
     said.trim_end().lines().skip(from).map(|line| format!("    {line}")).collect::<Vec<String>>().join("\n")

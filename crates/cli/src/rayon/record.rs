@@ -1,12 +1,12 @@
-//! What a project's files were before they were changed, for the call that has to put them back.
+//! The earlier content of a project's files, for the call that has to restore them.
 //!
-//! - The *journal*, a file in the project's root, is there only while a call changes the project. A call that finds
-//!   one knows that the call before it was killed, and takes back what that had begun. Calls take turns, by a lock
-//!   on the root folder that the kernel gives back whatever a call dies of. So a living call's journal is never
-//!   taken for a dead one's. Where the file system has no such locks, calls do not take turns.
-//! - The *record*, among the user's own files, has what was there before `enable` and what it left. As long as the
-//!   project's files are what `enable` left, `disable` puts back every byte. Without a record, or after other
-//!   changes, only what `enable` has put in is taken out.
+//! - The *journal* is a file in the project's root that exists only while a call changes the project. A call that
+//!   finds a journal knows that an earlier call was killed, and reverts what that call had begun. Calls take turns by
+//!   a lock on the root folder, which the kernel releases however a call ends. Therefore the journal of a living call
+//!   is never mistaken for that of a dead one. If the file system has no such locks, calls do not take turns.
+//! - The *record*, in the user's own files, has the content before `enable` and after it. While the project's files
+//!   are as `enable` left them, `disable` restores every byte. Without a record, or after other changes, `disable`
+//!   removes only what `enable` has added.
 
 use std::env;
 use std::fs::{self, File};
@@ -30,23 +30,23 @@ use super::manifest::Manifest;
 use super::project::Project;
 use super::tree::Tree;
 
-/// The journal's name.
+/// The name of the journal.
 const JOURNAL: &str = ".comity-rayon-journal.json";
 
-/// Both files of a project.
+/// The manifest and the lock file of a project.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Files {
     pub manifest: Saved,
-    /// `None`: there was none.
+    /// The lock file. `None` if there was none.
     lock: Option<Saved>,
 }
 
-/// A file as it was. Two with one text are equal.
+/// The saved content of a file. Two values with the same text are equal.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Saved {
     pub text: String,
-    /// When it was changed last, if this call has read it: build tools go by that.
+    /// The time of the last change, if this call has read the file. Build tools depend on it.
     #[serde(skip)]
     changed: Option<SystemTime>,
 }
@@ -58,7 +58,7 @@ impl PartialEq for Saved {
 }
 
 impl Files {
-    /// As they are now.
+    /// Reads the files as they are now.
     pub fn read(project: &Project) -> Result<Files, Failure> {
         let read = |path: &Path| {
             let text = fs::read_to_string(path);
@@ -69,12 +69,12 @@ impl Files {
         Ok(Files { manifest: read(project.manifest())?, lock: lock.exists().then(|| read(&lock)).transpose()? })
     }
 
-    /// Puts them in the place of what is there. If one cannot be put back, the other is.
+    /// Restores both files. If one cannot be restored, the other one still is.
     fn put_back(&self, project: &Project) -> Result<(), Failure> {
         put_back(project.manifest(), Some(&self.manifest)).and(self.put_back_lock(project))
     }
 
-    /// Puts the lock file in the place of what is there.
+    /// Restores the lock file.
     pub fn put_back_lock(&self, project: &Project) -> Result<(), Failure> {
         put_back(&project.lock(), self.lock.as_ref())
     }
@@ -85,7 +85,7 @@ fn put_back(path: &Path, saved: Option<&Saved>) -> Result<(), Failure> {
         if fs::read(path).is_ok_and(|now| now == saved.text.as_bytes()) {
             return Ok(());
         }
-        // The file that a link points to is replaced, not the link.
+        // If the path is a link, its target is replaced, not the link.
         let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
         output::replace(&path, saved.text.as_bytes())?;
         saved.changed.map_or(Ok(()), |time| File::options().write(true).open(&path)?.set_modified(time))
@@ -103,15 +103,15 @@ fn put_back(path: &Path, saved: Option<&Saved>) -> Result<(), Failure> {
     })
 }
 
-/// The right to change a project, until it is dropped: one call at a time.
+/// The right of one call at a time to change a project. It ends when the value is dropped.
 pub struct Turn<'a> {
     project: &'a Project,
     _root: File,
 }
 
 impl<'a> Turn<'a> {
-    /// Waits until no other call is at work on the project, and takes back what an earlier call had begun when it was
-    /// killed. To be called before the project is looked at.
+    /// Waits until no other call works on the project, and reverts what an earlier, killed call had begun. Must be
+    /// called before the project is read.
     pub fn wait(project: &'a Project) -> Result<Turn<'a>, Failure> {
         let root = project.root();
         let refuse = |error: &dyn std::fmt::Display| {
@@ -119,7 +119,7 @@ impl<'a> Turn<'a> {
         };
         let folder = File::open(root).map_err(|error| refuse(&error))?;
         match flock(&folder, FlockOperation::NonBlockingLockExclusive) {
-            // A network file system, which locks no folders.
+            // A network file system may not support locks on folders.
             Err(Errno::BADF | Errno::NOLCK | Errno::OPNOTSUPP | Errno::INVAL | Errno::NOSYS) => {}
             Err(Errno::WOULDBLOCK) => {
                 if rustix::stdio::stderr().is_terminal() {
@@ -166,24 +166,24 @@ impl<'a> Turn<'a> {
         fs::remove_file(&path).map_err(|error| Failure::Run(format!("cannot remove '{}': {error}", path.display())))
     }
 
-    /// Whether the manifest differs from what it was before in nothing but what `comity rayon` writes.
+    /// True if the manifest differs from `before` only in the text that `comity rayon` writes.
     fn has_only_our_entry(&self, before: &Files) -> Result<bool, Failure> {
         let now = Manifest::read(self.project.manifest())?;
         Ok(now.without_entry()? == now.with_text(&before.manifest.text)?.without_entry()?)
     }
 
-    /// Whether no locked package has moved but those that `comity rayon` moves.
+    /// True if only locked packages have moved that `comity rayon` moves.
     fn has_only_our_packages(&self, before: &Files) -> bool {
         let before: Option<Lock> = before.lock.as_ref().and_then(|lock| lock.text.parse().ok());
-        // One that cannot be read is what cargo was about to write.
+        // A lock file that cannot be read is one that cargo was writing.
         let now = Lock::read(&self.project.lock()).ok().flatten();
         let (Some(before), Some(now)) = (before, now) else { return true };
         lock::differ_by_comity_alone(&before.packages, &now.packages)
     }
 
-    /// Runs `work`. If it fails, or a signal asks this command to end meanwhile, both files are as they were
-    /// before, with their times. But Cargo.toml, which people edit, stays if another program has changed it. If this
-    /// command is killed, the next takes it back.
+    /// Runs `work`. If it fails, or if a signal asks this command to end in the meantime, restores both files with
+    /// their times. But Cargo.toml, which people edit, stays if another program has changed it. If this command is
+    /// killed, the next call restores the files.
     pub fn all_or_nothing<T>(&self, work: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> {
         let before = Files::read(self.project)?;
         let interrupted = note_signals()?;
@@ -215,12 +215,13 @@ impl<'a> Turn<'a> {
         Err(Failure::Run(format!("{why}\n{outcome}")))
     }
 
-    /// What the project links if it were built now. Cargo may write the lock file, which is put back.
+    /// Returns the packages that the project would link now. Cargo may write the lock file, which is then restored.
     pub fn look(&self) -> Result<Tree, Failure> {
         self.project.look_locked().or_else(|_| {
             let before = Files::read(self.project)?;
             let interrupted = note_signals()?;
-            // Within `all_or_nothing` there is one already. Where none can be written, cargo can write nothing either.
+            // Within `all_or_nothing`, a journal exists already. If no journal can be written, cargo cannot write any
+            // file either.
             let is_first = !self.journal().exists();
             let _ = is_first.then(|| self.write_journal(&before));
             let tree = self.project.tree();
@@ -244,8 +245,8 @@ impl<'a> Turn<'a> {
     }
 }
 
-/// From now on a signal that would end this command only sets the flag. Cargo gets a terminal's signals itself and
-/// ends, so no caller waits.
+/// Makes signals that would end this command only set the flag. Cargo itself receives a terminal's signals and ends,
+/// so that no caller waits.
 fn note_signals() -> Result<Arc<AtomicBool>, Failure> {
     let flag = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|signal| !process::ignores(*signal)) {
@@ -255,7 +256,7 @@ fn note_signals() -> Result<Arc<AtomicBool>, Failure> {
     Ok(flag)
 }
 
-/// What `enable` has found and left.
+/// The content of the project's files before and after `enable`.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Record {
     project: PathBuf,
@@ -264,17 +265,17 @@ pub struct Record {
 }
 
 impl Record {
-    /// The record of a project, if its files are still as `enable` left them.
+    /// Returns the record of a project, if its files are still as `enable` left them.
     pub fn of(project: &Project) -> Result<Option<Record>, Failure> {
         let Some(text) = place(project).and_then(|path| fs::read_to_string(path).ok()) else { return Ok(None) };
-        // What cannot be read is as if it were not there.
+        // A record that cannot be read is treated as missing.
         let record: Option<Record> = serde_json::from_str(&text).ok();
         let now = Files::read(project)?;
         Ok(record.filter(|record| record.project == project.manifest() && record.left == now))
     }
 
-    /// Notes that `enable` has left the project with this manifest and the lock file that is there, and found it as
-    /// it was `before`. Where the user has no place for it, `disable` does without.
+    /// Saves the record that `enable` found the project `before` and left it with this manifest and the present lock
+    /// file. If the user has no place for a record, `disable` works without one.
     pub fn keep(project: &Project, before: Files, manifest: String) -> Result<(), Failure> {
         let left = Files { manifest: Saved { text: manifest, changed: None }, ..Files::read(project)? };
         let record = Record { project: project.manifest().to_owned(), before, left };
@@ -285,13 +286,13 @@ impl Record {
         Ok(())
     }
 
-    /// There is nothing to go back to any more.
+    /// Deletes the record, because there is nothing to restore any more.
     pub fn forget(project: &Project) {
         let _ = place(project).map(fs::remove_file);
     }
 }
 
-/// Where the record of a project is, if the user has a folder for such.
+/// Returns the path of the record of a project, if the user has a folder for state files.
 fn place(project: &Project) -> Option<PathBuf> {
     let absolute = |name| environment::variable(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let states = absolute("XDG_STATE_HOME").or_else(|| Some(env::home_dir()?.join(".local/state")))?;

@@ -1,4 +1,4 @@
-//! Where Comity's rayon-core is: a folder, or a repository that cargo fetches it from.
+//! The place of Comity's rayon-core: a folder, or a repository from which cargo fetches it.
 
 use std::env;
 use std::fs;
@@ -7,36 +7,37 @@ use std::path::{Path, PathBuf};
 use comity_console::Failure;
 use toml_edit::DocumentMut;
 
-/// Where a package installs the sources, from the folder of the command.
+/// The path of the installed sources, relative to the folder of the executable.
 const INSTALLED: &str = "../share/comity/crates/rayon-core";
 
-/// Where this command was built from. It need not be there any more.
+/// The folder from which this command was built. It may no longer exist.
 const BUILT_FROM: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../rayon-core");
 
-/// Where in Comity's rayon-core the one is that records.
+/// The folder of the recording variant, relative to Comity's rayon-core.
 const RECORDING: &str = "recording";
 
-/// What a `[patch]` entry points to.
+/// The target of a `[patch]` entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Source {
     /// A folder of this machine.
     Folder {
-        /// Absolute, because a manifest's relative paths break when it moves.
+        /// The path of the folder. It is absolute, because relative paths of a manifest break when the manifest
+        /// moves.
         path: String,
-        /// Whether what is built from it records.
+        /// True if programs built from it record task graphs.
         records: bool,
     },
-    /// A repository; cargo finds the package in it.
+    /// A repository, in which cargo finds the package.
     Git {
-        /// As cargo takes it.
+        /// The address, in the form that cargo accepts.
         url: String,
-        /// A commit, branch or tag; otherwise the default branch.
+        /// A commit, branch or tag. `None` means the default branch.
         rev: Option<String>,
     },
 }
 
 impl Source {
-    /// The keys of the entry, with their values.
+    /// Returns the keys of the entry, with their values.
     pub fn fields(&self) -> Vec<(&'static str, &str)> {
         match self {
             Source::Folder { path, .. } => vec![("path", path)],
@@ -46,13 +47,13 @@ impl Source {
         }
     }
 
-    /// Whether what is built from it records.
+    /// True if programs built from it record task graphs.
     pub fn records(&self) -> bool {
         matches!(self, Source::Folder { records: true, .. })
     }
 
-    /// The rayon-core that was installed with this command, or the one beside its sources; the one that records, or
-    /// the ordinary one.
+    /// Returns the rayon-core that was installed with this command, or else the one next to the command's sources.
+    /// With `records`, returns the recording variant.
     pub fn built_in(records: bool) -> Result<Source, Failure> {
         let command = env::current_exe().ok();
         let installed = command.and_then(|command| Some(command.parent()?.join(INSTALLED)));
@@ -74,7 +75,8 @@ impl Source {
         }
     }
 
-    /// The rayon-core in a folder that the user named, or the one in it that records.
+    /// Returns the rayon-core in a folder that the user named. With `records`, returns the recording variant in the
+    /// folder.
     pub fn in_folder(folder: &Path, records: bool) -> Result<Source, Failure> {
         let why = match inspect(folder) {
             Found::Comity { records: found } if found || !records => return absolute(folder, found),
@@ -100,21 +102,21 @@ fn absolute(folder: &Path, records: bool) -> Result<Source, Failure> {
         .map_err(|_| refuse(&"its path is not UTF-8, which a Cargo.toml must be"))
 }
 
-/// What a folder turned out to be.
+/// The content of a folder.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Found {
     /// Comity's rayon-core.
     Comity {
-        /// Whether it is the one that records.
+        /// True if it is the recording variant.
         records: bool,
     },
-    /// Something else; the words go on from its name.
+    /// Something else. The text continues a sentence that begins with the folder's name.
     Other(String),
-    /// No folder with a manifest.
+    /// There is no folder with a manifest.
     Nothing,
 }
 
-/// Looks at a folder's manifest. The mark counts, not the place: checkouts move.
+/// Looks at a folder's manifest. The mark in it decides, not the folder's place, because checkouts are moved.
 pub fn inspect(folder: &Path) -> Found {
     let Ok(text) = fs::read_to_string(folder.join("Cargo.toml")) else { return Found::Nothing };
     let Ok(manifest) = text.parse::<DocumentMut>() else {

@@ -1,57 +1,58 @@
-//! What a project links, as cargo resolved it.
+//! The packages that a project links, as cargo resolved them.
 
 use std::fmt;
 
 use cargo_metadata::{Metadata, Package};
 use serde::Serialize;
 
-/// Everything called rayon or rayon-core in a resolved tree.
+/// The packages rayon and rayon-core of a resolved tree.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Tree {
-    /// The version of every rayon.
+    /// The version of each rayon.
     pub rayons: Vec<String>,
-    /// Every rayon-core.
+    /// All packages rayon-core.
     pub cores: Vec<Core>,
 }
 
 /// A rayon-core, as text and in the schema `comity-rayon/1`.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 pub struct Core {
-    /// Its version.
+    /// The version.
     version: String,
-    /// Where it comes from.
+    /// The origin.
     kind: Kind,
-    /// A folder, or a source as cargo names it.
+    /// The folder, or the source in cargo's notation.
     from: String,
-    /// True if it is the one of Comity's that records.
+    /// True if it is Comity's recording variant.
     records: bool,
 }
 
-/// Where a rayon-core comes from.
+/// The origin of a rayon-core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
-    /// Comity's.
+    /// Comity's rayon-core.
     Comity,
-    /// The one of crates.io.
+    /// The rayon-core of crates.io.
     Stock,
-    /// A fork.
+    /// A fork of rayon-core.
     Other,
 }
 
-/// The answer in one word.
+/// The rayon-core that a project links.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Links {
-    /// One rayon-core.
+    /// A single rayon-core.
     One(Kind),
-    /// More than one. Cargo refuses two that both claim to be the only one, but a fork may not claim it.
+    /// Several packages rayon-core. Cargo refuses two that both claim to be the only one, but a fork may not make
+    /// this claim.
     Several,
-    /// None.
+    /// No rayon-core.
     None,
 }
 
 impl Tree {
-    /// Only the packages that the resolved tree uses are in `metadata`.
+    /// Returns the tree of `metadata`, which contains only the packages that the resolved tree uses.
     pub fn new(metadata: &Metadata) -> Tree {
         let called = |name| metadata.packages.iter().filter(move |package: &&Package| *package.name == name);
         Tree {
@@ -60,7 +61,7 @@ impl Tree {
         }
     }
 
-    /// What it links.
+    /// Returns the rayon-core that the project links.
     pub fn links(&self) -> Links {
         match self.cores.as_slice() {
             [] => Links::None,
@@ -69,23 +70,23 @@ impl Tree {
         }
     }
 
-    /// Whether Comity's is linked, alone or beside others.
+    /// True if Comity's rayon-core is linked, alone or together with others.
     pub fn has_comity(&self) -> bool {
         self.cores.iter().any(|core| core.kind == Kind::Comity)
     }
 
-    /// Whether what it links records.
+    /// True if a linked rayon-core records task graphs.
     pub fn records(&self) -> bool {
         self.cores.iter().any(|core| core.records)
     }
 
-    /// The folder of a rayon-core that is neither Comity's nor from a registry or repository.
+    /// Returns the folder of a rayon-core that is neither Comity's nor from a registry or repository.
     pub fn core_in_a_folder(&self) -> Option<&str> {
         let is_folder = |core: &&Core| core.kind == Kind::Other && core.from.starts_with('/');
         self.cores.iter().find(is_folder).map(|core| core.from.as_str())
     }
 
-    /// For a sentence: `rayon 1.12.0`.
+    /// Returns rayon with its versions for a sentence, for example `rayon 1.12.0`.
     pub fn rayon(&self) -> String {
         if self.rayons.is_empty() {
             "rayon-core without rayon".to_owned()
@@ -94,7 +95,7 @@ impl Tree {
         }
     }
 
-    /// For a sentence: every rayon-core.
+    /// Returns all packages rayon-core for a sentence.
     pub fn cores_in_words(&self) -> String {
         list(&self.cores)
     }
@@ -130,7 +131,7 @@ impl fmt::Display for Core {
 }
 
 impl Links {
-    /// As in JSON.
+    /// Returns the word in JSON.
     pub fn word(self) -> &'static str {
         match self {
             Links::One(Kind::Comity) => "comity",
@@ -142,7 +143,7 @@ impl Links {
     }
 }
 
-/// `a`, `a and b`, `a, b and c`.
+/// Formats a list as `a`, `a and b` or `a, b and c`.
 pub fn list(items: &[impl fmt::Display]) -> String {
     let words: Vec<String> = items.iter().map(ToString::to_string).collect();
     match words.as_slice() {

@@ -1,15 +1,17 @@
-//! A process that sets a command free when its coordinator is killed or stopped, without the help of any neighbour.
+//! A process that releases a command when its coordinator is killed or stopped, without the help of other programs.
 //!
-//! The coordinator notes when it last came by and where it has put the command's threads, before it puts them
-//! there. Its companion, a copy of it without an account in the table, sleeps until the coordinator has ended, and
-//! looks at the note twice a second. It lets every thread roam that is where the note says; the next look of a
-//! coordinator that goes on puts them back. A thread that had bound itself to cores and was left a part of them
-//! stays on that part, or roams too if just that part is noted. Both processes killed at once leave the threads
-//! where they are.
+//! The coordinator notes the time of its last look and the places of the command's threads, before it puts the
+//! threads there. Its companion is a copy of the coordinator that is not a member of the table. It sleeps until the
+//! coordinator has ended, and reads the note twice a second.
 //!
-//! Before the coordinator halts a command, it notes until when the command rests. The companion thaws and continues the
-//! command, and removes its control group, if the coordinator has ended, or if the coordinator itself is stopped at the
-//! end of the rest. The companion does not know which processes the user had stopped before.
+//! The companion restores the affinity of every thread that is at a noted place. If the coordinator continues, its
+//! next look puts the threads back. A thread that had set its own affinity, and was limited to a part of it, stays on
+//! that part. If exactly this part is noted, the thread gets its affinity back. If both processes are killed at once,
+//! the threads stay where they are.
+//!
+//! Before the coordinator halts a command, it notes the end of the halt. The companion thaws and continues the
+//! command, and removes its control group, if the coordinator has ended, or if the coordinator itself is stopped at
+//! the noted end. The companion does not know which processes the user had stopped before.
 
 use std::cell::Cell;
 use std::fs::File;
@@ -30,22 +32,22 @@ use rustix::fs::{MemfdFlags, memfd_create};
 use super::terms::Terms;
 use super::tree::Tree;
 
-/// How often the companion looks whether the coordinator comes by.
+/// The interval at which the companion checks the coordinator's note.
 const PERIOD: Duration = Duration::from_millis(500);
 
-/// So many sets of cores may have threads on them at a time. Three are those where they were put before; the others
-/// are where they are to go, and what of that is new.
+/// The number of sets of cores that may have threads at a time. Three sets are the earlier places of threads. The
+/// others are the new place, and the cores that are new in it.
 const PLACES: usize = 5;
 
-/// The time, until when the command rests or 0, and for each set of cores that threads may have been put on a bit
-/// for each core. No bit is set where there is no set.
+/// The size of the note: the time, the end of the halt or 0, and for each set of cores a bit for each core. No bit is
+/// set for a missing set.
 const BYTES: usize = TIMES + PLACES * (CORES / 8);
 const TIMES: usize = 16;
 
-/// What the coordinator has noted, in memory that both share.
+/// The coordinator's note, in memory that both processes share.
 pub struct Note {
     file: File,
-    /// Until when the command rests, or 0.
+    /// The time until which the command is halted, or 0.
     rests_until: Cell<u64>,
     /// The companion process. It ends when the coordinator drops this note. `None` in the companion itself.
     companion: Option<Beside>,
@@ -58,13 +60,13 @@ impl Note {
         Ok(Note { file, rests_until: Cell::new(0), companion: None })
     }
 
-    /// The command rests until then; 0: it does not. Noted at once, wherever the threads are.
+    /// Notes at once that the command is halted until this time. 0 means that the command is not halted.
     pub fn rests_until(&self, until_ns: u64) {
         self.rests_until.set(until_ns);
         let _ = self.file.write_all_at(&until_ns.to_le_bytes(), 8);
     }
 
-    /// The coordinator comes by, and may have put threads of the command on these sets of cores.
+    /// Notes the time of a look, and the sets of cores on which the coordinator may have put threads of the command.
     pub fn write(&self, places: [Option<CoreSet>; PLACES]) {
         let mut bytes = [0; BYTES];
         let (times, sets) = bytes.split_at_mut(TIMES);
@@ -75,11 +77,11 @@ impl Note {
                 cores[core / 8] |= 1 << (core % 8);
             }
         }
-        // Memory that was set aside: nothing can fail.
+        // The memory was allocated before, so that the write cannot fail.
         let _ = self.file.write_all_at(&bytes, 0);
     }
 
-    /// How long ago that was, until when the command rests, and where threads may be.
+    /// Returns the time since the last look, the end of the halt, and the places of threads.
     fn read(&self) -> (Duration, Option<u64>, Vec<CoreSet>) {
         let mut bytes = [0; BYTES];
         let _ = self.file.read_exact_at(&mut bytes, 0);
@@ -95,7 +97,7 @@ impl Note {
 /// Starts the companion of this process, which must have one thread.
 ///
 /// # Errors
-/// If the system gives no process or no memory for it. Then nothing sets the command free but the coordinator.
+/// If the system cannot create a process or memory for it. Then only the coordinator releases the command.
 pub fn start(terms: &Terms, roams: CoreSet) -> io::Result<Note> {
     let (coordinator, mut note) = (Pidfd::of_this_process()?, Note::new()?);
     note.write([None; PLACES]);
@@ -108,7 +110,7 @@ pub fn start(terms: &Terms, roams: CoreSet) -> io::Result<Note> {
 
 fn watch(process: u32, coordinator: &Pidfd, note: &Note, terms: &Terms, roams: CoreSet) {
     let place = Place::of(terms.process, terms.start);
-    // One that only gets no core goes on soon, and knows what each thread wants.
+    // A coordinator that only lacks a core soon continues, and knows the affinity of each thread.
     let is_stopped = || Stat::of_process(process).is_some_and(|stat| matches!(stat.state, 'T' | 't'));
     loop {
         let has_ended = coordinator.has_ended_within(PERIOD);
@@ -122,7 +124,7 @@ fn watch(process: u32, coordinator: &Pidfd, note: &Note, terms: &Terms, roams: C
         }
         if !places.is_empty() && (has_ended || silent > STOPPED_AFTER && is_stopped()) {
             for place in places {
-                // Dropped, it lets all threads roam that are on these cores.
+                // When it is dropped, the tree restores the affinity of all threads that are on these cores.
                 drop(Tree::confined(terms, roams, place));
             }
         }

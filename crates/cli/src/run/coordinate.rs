@@ -1,13 +1,12 @@
-//! The coordinator of a command: a process beside it that keeps its account with the core table.
+//! The coordinator of a command: a separate process that is the command's member of the core table.
 //!
-//! At each look it sees what the command's threads do, and [`command`] decides on that by the default policy, as
-//! for a pool. If the command could use its share, it holds cores; else it shares time. This file is its driver. A
-//! command that holds cores has exactly those that are its own, as `Claims::Owned` has a pool do, and its threads
-//! are kept on them. One that shares time desires nothing, holds nothing and runs where it likes. The process ends
-//! with the command.
+//! At each look, the coordinator sees what the command's threads do. [`command`] decides by the default policy, as
+//! for a pool. If the command could use its share, it holds cores; otherwise it shares time. This file is the driver
+//! of that module. A command that holds cores has exactly its own cores, as `Claims::Owned` does for a pool, and its
+//! threads are confined to them. A command that shares time has a desire of 0, holds no core and runs anywhere. The
+//! process ends with the command.
 //!
-//! What is asked of the command from outside (`comity set`) holds as `comity_protocol::orders` says. A command that
-//! is to rest is stopped.
+//! Requests by `comity set` have the effects that `comity_protocol::orders` describes. A paused command is stopped.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -32,21 +31,22 @@ use super::terms::Terms;
 use super::tree::{Spared, Tree};
 use crate::weight;
 
-/// How often it is looked which cores the command may use, and whether all of a command that rests is stopped. Its
-/// threads may be bound to others, and its cpuset may change.
+/// The interval at which the coordinator checks which cores the command may use, and whether all of a paused command
+/// is stopped. The command's threads may be bound to other cores, and its cpuset may change.
 const SURVEY: Duration = Duration::from_secs(1);
 
-/// If the coordinator is stopped while the command is out of turn, its companion has the command go on after this.
+/// If the coordinator is stopped while the command is out of turn, the companion continues the command after this
+/// time.
 const LOST_TURN: Duration = Duration::from_secs(2);
 
-/// A signal that comes just before the wait that it should end is noticed after this long.
+/// The time after which a signal is noticed that comes just before the wait that it should end.
 const MISSED_SIGNAL: Duration = Duration::from_secs(1);
 
-/// A stopped process that receives a signal such as SIGTERM continues within this time.
+/// The time within which a stopped process continues after a signal such as SIGTERM.
 const SIGNAL_DELAY: Duration = Duration::from_millis(100);
 
-/// Takes part until the command has ended, or a signal asks this process, which is a copy of the one that became
-/// the command, to end.
+/// Serves as the command's member of the table until the command has ended, or a signal asks this process to end.
+/// This process is a copy of the one that became the command.
 pub fn run(command: &Pidfd, location: &Location, terms: &Terms) {
     let ended = Arc::new(AtomicBool::new(false));
     let registered = [SIGTERM, SIGINT, SIGHUP]
@@ -66,7 +66,7 @@ pub fn run(command: &Pidfd, location: &Location, terms: &Terms) {
     }
 }
 
-/// A command's account with the core table, and what sets the command free if this process dies.
+/// The membership of a command in the core table, with the note that releases the command if this process dies.
 pub struct Account {
     member: Member,
     may_use: CoreSet,
@@ -74,14 +74,15 @@ pub struct Account {
 }
 
 impl Account {
-    /// Opens one for a command that does not end within a quantum. This process must have one thread. Says on
-    /// standard error why there is none, and what else is to be known.
+    /// Opens the membership for a command that does not end within a quantum. This process must have one thread. If
+    /// the membership is not possible, prints the reason and other hints on standard error.
     pub fn open(command: &Pidfd, location: &Location, terms: &Terms) -> Option<Account> {
         if command.has_ended_within(QUANTUM) {
             return None;
         }
         let profile = terms.profile();
-        // As long as there is one thread. Without a companion all is as with one, until this process is killed.
+        // The companion is started while there is one thread. Without it, only a kill of this process has another
+        // effect.
         let note = companion::start(terms, profile.may_use).ok();
         let joined = Member::join(location, &profile).map_err(|why| hint(super::goes_without(&why.to_string())));
         for other in other_layouts(location) {
@@ -92,8 +93,8 @@ impl Account {
         Some(Account { member, may_use: profile.may_use, note })
     }
 
-    /// Keeps it until the command has ended, or `ended` is set and a signal comes. Returns what was seen of the
-    /// command.
+    /// Keeps the membership until the command has ended, or `ended` is set and a signal comes. Returns the record of
+    /// the command.
     pub fn keep(self, command: &Pidfd, location: &Location, terms: &Terms, ended: &AtomicBool) -> Record {
         let Account { member, may_use, note } = self;
         let member = &member;
@@ -117,20 +118,20 @@ impl Account {
 struct Coordinator<'a> {
     coordination: Coordination,
     command: Command<'a>,
-    /// This process is to end.
+    /// True if this process must end.
     ended: &'a AtomicBool,
     throttle: Throttle,
-    /// The cores that it may use, and a quota lets it.
+    /// The number of cores that the command may use and that a quota grants it.
     usable: u32,
     surveyed: Instant,
-    /// When it was last looked whether the table is still in its place.
+    /// The time of the last check that the table is still in its place.
     followed: Instant,
-    /// Processor time that the command was seen to use.
+    /// The processor time that the command has used so far.
     used: Duration,
     record: Record,
-    /// What the command line says.
+    /// The values of the command line.
     own: Own,
-    /// How much the command counts by now.
+    /// The current weight of the command.
     weight: u32,
     is_weight_chosen: bool,
     session: Option<Session>,
@@ -138,17 +139,17 @@ struct Coordinator<'a> {
     process: u32,
     /// The value of [`weight::group_milli`] at the last survey, or at the start if the session is the command's own.
     group_milli: u32,
-    /// The command was stopped.
+    /// True if the command was stopped for a pause.
     is_resting: bool,
 }
 
-/// The session of a command, if the first process of the command began it and the session is a task group. Its nice
-/// value makes the weight of the command count relative to all other sessions.
+/// The session of a command, if the command's first process began it and it is a task group. Its nice value gives the
+/// command its weight relative to all other sessions.
 struct Session {
     /// The nice value before the command began.
     start: i32,
     nice: i32,
-    /// When the kernel last refused a value, because it came too soon after another.
+    /// The time when the kernel last refused a value because it came too soon after another.
     refused: Option<Instant>,
 }
 
@@ -158,8 +159,8 @@ impl Session {
         Some(Session { start, nice: task_group::nice_of(terms.process)?, refused: None })
     }
 
-    /// Gives the session of `process` the nice value of this weight, if the user has set a weight. Returns true if the
-    /// nice value has changed.
+    /// Gives the session of `process` the nice value of this weight, if the user has set a weight. Returns true if
+    /// the nice value has changed.
     fn weigh(&mut self, process: u32, weight: Option<u32>) -> bool {
         let nice = weight.map_or(self.start, |weight| weight::nice_for(weight).max(self.start));
         if nice == self.nice || self.refused.is_some_and(|refused| refused.elapsed() < SURVEY) {
@@ -172,12 +173,12 @@ impl Session {
     }
 }
 
-/// The command's threads, and its place in the table.
+/// The command's threads and its member of the table.
 struct Command<'a> {
     member: &'a Member,
     tree: Tree,
     note: Option<Note>,
-    /// It is out of turn or is to rest, and was stopped.
+    /// True if the command was stopped because it is out of turn or paused.
     is_closed: bool,
 }
 
@@ -219,7 +220,7 @@ impl Coordinator<'_> {
         }
     }
 
-    /// Comes by until this process is to end, and returns what it saw.
+    /// Looks at the command regularly until this process must end. Returns the record of the command.
     fn serve(mut self) -> Record {
         loop {
             let heard = self.command.member.bell();
@@ -229,7 +230,7 @@ impl Coordinator<'_> {
             let now = now_ns();
             if self.followed.elapsed() >= SURVEY {
                 self.followed = Instant::now();
-                // The command's standard error is not this process's to write to any more.
+                // The coordinator may not write to the command's standard error any more.
                 let _is_alone = self.command.member.follow();
             }
             let told = self.obey(now);
@@ -258,13 +259,13 @@ impl Coordinator<'_> {
         self.go_on(now_ns());
         command::Command::close(&mut self.command, false);
         command::Command::confine(&mut self.command, None);
-        // What was asked of the command held as long as it was in the table.
+        // Requests are in effect only while the command is in the table.
         let chosen = Some(self.own.weight).filter(|_| self.is_weight_chosen);
         self.session.as_mut().map(|session| session.weigh(self.process, chosen));
         self.record
     }
 
-    /// Learns what holds of the command by now.
+    /// Applies the requests that are in effect now.
     fn obey(&mut self, now: u64) -> InForce {
         let requests = self.command.member.requests();
         let told = requests.in_force(self.own, now);
@@ -279,7 +280,7 @@ impl Coordinator<'_> {
         told
     }
 
-    /// The command rests: it is stopped. Again each time, for others may have continued it.
+    /// Stops the command for a pause. It is stopped again at each call, because other programs may have continued it.
     fn pause(&mut self, told: InForce, now: u64) {
         self.command.rests_until(told.paused_until.unwrap_or(0));
         self.command.tree.stop(Spared::Traced);
@@ -288,13 +289,13 @@ impl Coordinator<'_> {
         self.coordination.pause(&mut self.command, now);
     }
 
-    /// It rests no longer.
+    /// Ends the pause.
     fn go_on(&mut self, now: u64) {
         if !std::mem::take(&mut self.is_resting) {
             return;
         }
         command::Command::close(&mut self.command, false);
-        // What was not done meanwhile is in no later look.
+        // This look is discarded, so that no later look includes the pause.
         self.command.tree.look(Duration::from_nanos(now - self.coordination.looked()));
         self.coordination.go_on(now);
     }
@@ -326,7 +327,7 @@ impl Coordinator<'_> {
         let Command { member, tree, .. } = &mut self.command;
         let may_use = tree.survey();
         if let Some(stat) = tree.root().filter(|_| !self.is_weight_chosen) {
-            // The nice value of a session of its own follows the weight, so the weight does not follow it.
+            // The nice value of the command's own session follows the weight, so that the weight must not follow it.
             if self.session.is_none() {
                 self.group_milli = weight::group_milli(self.process);
             }
@@ -350,7 +351,7 @@ impl command::Command for Command<'_> {
         self.member
     }
 
-    /// Out of turn its processes are halted, and go on when the turn comes.
+    /// Halts the command's processes when its turn ends, and continues them when the next turn begins.
     fn close(&mut self, closed: bool) {
         if std::mem::replace(&mut self.is_closed, closed) == closed {
             return;
@@ -380,7 +381,7 @@ impl command::Command for Command<'_> {
         idle_clock::machine().map(|idle| idle.as_nanos() as u64)
     }
 
-    /// The note comes first, and forgets where threads were only when none is there any more.
+    /// Writes the note before it moves threads. A place is removed from the note only after all threads have left it.
     fn confine(&mut self, confined: Option<CoreSet>) {
         let [target, before, came_before] = self.tree.places();
         let came = Some(self.tree.coming(confined)).filter(|came| !came.is_empty());

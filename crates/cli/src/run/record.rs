@@ -1,34 +1,35 @@
-//! What was seen of a command while it took part: which cores it used, held and lent, and what sharing cost it.
+//! The record of a command while it was in the table: the cores that it used, held and lent, and the cost of sharing
+//! cores.
 
 use std::time::Duration;
 
 use comity_protocol::Look;
 use comity_table::Program;
 
-/// At most so many stretches are kept. When there are more, each two that follow each other become one, so the
-/// memory is bounded however long the command runs.
+/// The maximum number of stretches. If there are more, each two neighbours are merged, so that the memory is bounded
+/// for any length of the run.
 const STRETCHES: usize = 128;
 
-/// What was seen from one look to a later one. Times of several cores or threads are sums.
+/// The values from one look to a later one. Times of several cores or threads are sums.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Stretch {
-    /// How long it was.
+    /// The length of the stretch.
     pub elapsed: Duration,
-    /// Processor time that the command had.
+    /// The processor time that the command used.
     pub used: Duration,
-    /// For how long it held cores.
+    /// The time for which it held cores.
     pub held: Duration,
-    /// For how long it was entitled to cores.
+    /// The time for which it was entitled to cores.
     pub owned: Duration,
-    /// For how long its threads waited for a core, also for one that another of them had.
+    /// The time for which its threads waited for a core, including cores that another of its threads used.
     pub waited: Duration,
-    /// How much sooner the command would have done the same work alone. Estimated.
+    /// The estimated time by which the command would have done the same work sooner alone.
     pub delayed: Duration,
 }
 
 impl Stretch {
     fn of(look: &Look, usable: u32, owned: u32, held: Duration) -> Stretch {
-        // Its threads would have had at most the cores that it may use, each at most one.
+        // Alone, its threads would have used at most the cores that it may use, and at most one core each.
         let alone = look.able.min(look.elapsed * usable).as_secs_f64();
         let used = look.used.as_secs_f64();
         let lacking = if used < alone { 1.0 - used / alone } else { 0.0 };
@@ -51,21 +52,21 @@ impl Stretch {
         self.delayed += other.delayed;
     }
 
-    /// Cores that were its own and that it did not hold.
+    /// Returns the time of its own cores that it did not hold.
     pub fn lent(&self) -> Duration {
         self.owned.saturating_sub(self.held)
     }
 }
 
-/// All that was seen, and what the table says in the end.
+/// The whole record, and the command's entry in the table at the end.
 #[derive(Debug, Default)]
 pub struct Record {
     stretches: Vec<Stretch>,
-    /// Stretches are as long as this, or longer.
+    /// The minimum length of a stretch.
     width: Duration,
-    /// Processor time that the command was due.
+    /// The processor time that the command was due.
     pub due: Duration,
-    /// The command's entry in the table, before it left.
+    /// The command's entry in the table before it left.
     pub account: Option<Program>,
 }
 
@@ -84,12 +85,12 @@ impl Record {
         }
     }
 
-    /// What was seen, in order.
+    /// Returns the stretches, in order.
     pub fn stretches(&self) -> &[Stretch] {
         &self.stretches
     }
 
-    /// All of it as one.
+    /// Returns the sum of all stretches.
     pub fn whole(&self) -> Stretch {
         sum(&self.stretches)
     }
@@ -116,10 +117,10 @@ mod tests {
     #[test]
     fn what_delays_is_what_it_would_have_used_alone() {
         let delayed = |used_ms, able_ms, usable| Stretch::of(&look(used_ms, able_ms), usable, 0, LOOK).delayed;
-        // One thread that had half of its time, and sixteen that had one core of two.
+        // The cases: one thread with half of its time, and sixteen threads with one core of two.
         assert_eq!(delayed(5, 10, 2), LOOK / 2);
         assert_eq!(delayed(10, 160, 2), LOOK / 2);
-        // All cores that there are; a thread that waits for something else; nothing at all.
+        // The cases: all cores were used, a thread waited for something else, and nothing ran.
         assert_eq!([delayed(20, 160, 2), delayed(3, 3, 2), delayed(0, 0, 2)], [Duration::ZERO; 3]);
         // Its threads waited for a core all the time.
         assert_eq!(delayed(0, 10, 2), LOOK);

@@ -1,9 +1,10 @@
-//! `comity run --report`: this process starts the command and is its coordinator, and tells at the end what sharing
-//! cost. `comity run` without `--report` works in this way too if the first process of the container does not wait for
-//! orphans. A coordinator that is an orphan would remain as a zombie there.
+//! The option `comity run --report`: this process starts the command and is its coordinator, and reports at the end
+//! what sharing cost. `comity run` without `--report` works in this way too if the first process of the container
+//! does not wait for orphans. A coordinator that is an orphan would remain as a zombie there.
 //!
-//! What is to be told is known when the command has ended, and by then the process that became the command is gone.
-//! So here it is a child, as under time(1). The coordinator is this process itself: it waits anyway.
+//! The report is known when the command has ended, but the process that became the command is then gone. Therefore
+//! the command is a child here, as under time(1). This process waits for the command anyway, so it is also the
+//! coordinator.
 
 use std::fmt::Write as _;
 use std::io;
@@ -35,32 +36,32 @@ use super::terms::Terms;
 use crate::table::in_units;
 use crate::weight;
 
-/// A line of the report is no longer than this, its first words included.
+/// The maximum length of a line of the report, including its first words.
 const LINE: usize = 80;
 
-/// What a line begins with.
+/// The width of the first words of a line.
 const MARGIN: usize = 18;
 
-/// Signals that are for the command. INT and QUIT the terminal sends to it too: here they only must not end this
-/// process.
+/// The signals that are passed on to the command. The terminal itself sends INT and QUIT to the command. They must
+/// only not end this process.
 const HANDED_ON: [i32; 4] = [SIGTERM, SIGHUP, SIGUSR1, SIGUSR2];
 
 const LEVELS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
-/// Where a report goes.
+/// The destination of a report.
 pub enum Place {
     /// There is no report. The process stays only so that it leaves no zombie.
     Nowhere,
-    /// Standard error.
+    /// The report goes to standard error.
     Errors,
-    /// For people.
+    /// The report goes to a file, as text.
     Text(ResultFile),
-    /// For programs.
+    /// The report goes to a file, as JSON.
     Json(ResultFile),
 }
 
 impl Place {
-    /// Looks whether it can be written, before anything runs. Without a name it goes to standard error.
+    /// Checks that the destination can be written, before the command runs. Without a path, it is standard error.
     pub fn check(path: Option<&Path>) -> Result<Place, Failure> {
         let Some(path) = path else { return Ok(Place::Errors) };
         if path == Path::new("-") {
@@ -68,15 +69,15 @@ impl Place {
                 "standard output is the command's; for standard error say --report alone, for a file --report=FILE";
             return Err(Failure::Usage(why.to_owned()));
         }
-        // The command has this process's folder for its own, which may be gone in the end.
+        // The path is made absolute, because the command may remove the current folder.
         let path = std::path::absolute(path)
             .map_err(|error| Failure::Usage(format!("cannot tell the current folder for --report: {error}")))?;
         let file = ResultFile::check(&path, "--report")?;
         Ok(if path.extension().is_some_and(|end| end == "json") { Place::Json(file) } else { Place::Text(file) })
     }
 
-    /// A report that cannot be written where it was to go goes to standard error: the command has run, and will not
-    /// again for that.
+    /// Writes the report. If the destination cannot be written, the report goes to standard error, because the
+    /// command cannot be run again for it.
     fn write(&self, report: &RunReport) {
         let (file, text) = match self {
             Place::Nowhere => return,
@@ -90,9 +91,10 @@ impl Place {
     }
 }
 
-/// Runs the command, writes the report, and ends as the command did.
+/// Runs the command, writes the report, and ends like the command.
 ///
-/// If the command `has_session`, a session of its own, the terminal sends it no signals, so this process passes on all.
+/// If the command `has_session`, a session of its own, the terminal sends it no signals, so this process passes on
+/// all.
 ///
 /// # Errors
 /// If the command cannot be started.
@@ -103,8 +105,8 @@ pub fn run(
     place: &Place,
     has_session: bool,
 ) -> io::Result<ExitCode> {
-    // What is ignored stays so, for the command too; what has a handler here is at its default there.
-    // If only this process stopped at Ctrl-Z, the shell would show a command as stopped that runs.
+    // Ignored signals stay ignored, also for the command. Signals with a handler here have the default action there.
+    // If only this process stopped at Ctrl-Z, the shell would show a running command as stopped.
     let own = if has_session { &[SIGINT, SIGQUIT, SIGTSTP][..] } else { &[SIGINT, SIGQUIT] };
     let heeded = own.iter().chain(&HANDED_ON).copied().filter(|signal| !process::ignores(*signal));
     let signals = Signals::new(heeded)?;
@@ -119,7 +121,7 @@ pub fn run(
     end_as(status)
 }
 
-/// Hands signals on, and takes part in the table, until the command has ended.
+/// Passes on signals, and serves as the command's member of the table, until the command has ended.
 fn attend(
     child: &Child,
     location: Option<Location>,
@@ -132,16 +134,16 @@ fn attend(
     });
     let Ok(command) = command else { return None };
     let command = Arc::new(command);
-    // As long as there is one thread: the account's keeper is copied.
+    // The account is opened while there is one thread, because its companion is a copy of this process.
     let account = location.as_ref().and_then(|location| Account::open(&command, location, terms));
     let (to, leader) = (Arc::clone(&command), child.id());
     thread::spawn(move || {
         for signal in signals.forever() {
             let is_of_terminal = [SIGINT, SIGQUIT, SIGHUP].contains(&signal);
-            // Where the command has ended, what is left is to write the report, perhaps into a pipe without a
-            // reader.
+            // If the command has ended, only the report is left to write, perhaps into a pipe without a reader. Then
+            // the signal has its default action.
             if has_session && is_of_terminal && !to.has_ended_within(Duration::ZERO) {
-                // The terminal would send it to all processes of the foreground.
+                // The terminal would send the signal to all processes of the foreground.
                 process::send_to_group(leader, signal);
             } else if HANDED_ON.contains(&signal) && !to.send(signal) {
                 let _ = signal_hook::low_level::emulate_default_handler(signal);
@@ -156,13 +158,13 @@ fn attend(
     kept
 }
 
-/// Ends this process as the command ended.
+/// Ends this process like the command.
 fn end_as(status: ExitStatus) -> io::Result<ExitCode> {
     if let Some(signal) = status.signal() {
-        // The command has left a core file, where one is wanted.
+        // The command has left a core file if one is wanted, so this process leaves none.
         let _ = setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) });
         signal_hook::low_level::emulate_default_handler(signal)?;
-        // One that does not end a process by default cannot have ended the command.
+        // A signal that does not end a process by default cannot have ended the command.
         return Ok(ExitCode::from(128_u8.wrapping_add(signal as u8)));
     }
     Ok(ExitCode::from(status.code().unwrap_or(1) as u8))
@@ -257,7 +259,7 @@ fn in_words(report: &RunReport) -> String {
     text
 }
 
-/// A letter for each part of the time, the full height being `most`.
+/// Draws a letter for each part of the time. The full height stands for `most`.
 fn spark_line(timeline: &[RunStretch], of: fn(&RunStretch) -> f64, most: f64) -> String {
     let letters = timeline.len().min(LINE - MARGIN - "  to 1024.0".len());
     let whole: f64 = timeline.iter().map(|stretch| stretch.seconds).sum();
@@ -281,71 +283,73 @@ fn spark_line(timeline: &[RunStretch], of: fn(&RunStretch) -> f64, most: f64) ->
     (0..letters).map(level).collect()
 }
 
-/// `comity-run/1`: what a command used, and what sharing cores cost it.
+/// The JSON schema `comity-run/1`: what a command used, and the cost of sharing cores.
 #[derive(Debug, Serialize)]
 struct RunReport {
-    /// `comity-run/1`.
+    /// The name of the schema, `comity-run/1`.
     schema: &'static str,
-    /// What the table calls it.
+    /// The command's name in the table.
     name: String,
-    /// `null` if a signal ended it.
+    /// The exit code. `null` if a signal ended the command.
     exit_code: Option<i32>,
-    /// `null` if it ended by itself.
+    /// The signal that ended the command. `null` if no signal did.
     signal: Option<i32>,
-    /// From its start to its end.
+    /// The time from its start to its end, in seconds.
     wall_s: f64,
-    /// Processor time of the command and of what it, and what that, has waited for.
+    /// The processor time of the command, and of the processes that it has waited for, directly or indirectly, in
+    /// seconds.
     cpu_s: f64,
-    /// Context switches of these because a thread waited.
+    /// The context switches of these processes because a thread waited.
     voluntary_switches: u64,
-    /// The same because the kernel took the core away.
+    /// The context switches of these processes because the kernel took the core away.
     involuntary_switches: u64,
-    /// How much it counted.
+    /// The weight.
     weight: u32,
-    /// The cores that it could use when it began, by its affinity and the quota.
+    /// The number of cores that its affinity and the quota let it use when it began.
     usable: u32,
-    /// `null` if it took no part in a table, or ended before its coordinator had looked.
+    /// The record in the core table. `null` if it was not a member, or ended before its coordinator's first look.
     shared: Option<RunShared>,
 }
 
-/// What a command did in the core table.
+/// The record of a command in the core table.
 #[derive(Debug, Serialize)]
 struct RunShared {
-    /// Processor time that it was due: its share while it held cores beside others, and what it used otherwise.
+    /// The processor time that it was due, in seconds: its share while it held cores together with other programs,
+    /// and its use otherwise.
     due_s: f64,
-    /// Processor time that it was seen to use meanwhile.
+    /// The processor time that it was seen to use in this time, in seconds.
     used_s: f64,
-    /// Core seconds that it held.
+    /// The core time that it held, in core seconds.
     held_core_s: f64,
-    /// Core seconds that were its own and that it did not hold.
+    /// The time of its own cores that it did not hold, in core seconds.
     lent_core_s: f64,
-    /// How often it began to use a core that no program used; this and the next three are `null` if its entry was
-    /// gone.
+    /// The number of times that it began to use a core that no program used. `null` if its entry was gone.
     claimed: Option<u64>,
-    /// How often it took one back.
+    /// The number of times that it took back one of its own cores. `null` if its entry was gone.
     taken_back: Option<u64>,
-    /// How often it released one.
+    /// The number of times that it released a core. `null` if its entry was gone.
     released: Option<u64>,
-    /// How often it lost one to its owner.
+    /// The number of times that it lost a core to the core's owner. `null` if its entry was gone.
     lost: Option<u64>,
-    /// Seconds that its threads waited for a core, all together, also for one that another of them had.
+    /// The time, in seconds, that its threads waited for a core, including cores that another of its threads used.
+    /// Sum over threads.
     waited_s: f64,
-    /// What it would have taken alone, at a guess.
+    /// The estimated time that the command would have taken alone, in seconds.
     alone_estimate_s: f64,
-    /// What was seen, in order; stretches are the longer the longer the command ran.
+    /// The stretches, in order. They are longer for a command that ran longer.
     timeline: Vec<RunStretch>,
 }
 
 /// A stretch of a command's time.
 #[derive(Debug, Serialize)]
 struct RunStretch {
-    /// How long it was.
+    /// The length, in seconds.
     seconds: f64,
-    /// Cores that the command used, on average.
+    /// The mean number of cores that the command used.
     used_cores: f64,
-    /// Cores that it held.
+    /// The mean number of cores that it held.
     held_cores: f64,
-    /// Cores that it was entitled to.
+    /// The mean number of cores that it was entitled to.
     owned_cores: f64,
 }
 
@@ -361,7 +365,7 @@ mod tests {
     fn a_spark_line_is_as_high_as_its_values_and_as_long_as_its_time() {
         let line = |timeline: &[RunStretch]| spark_line(timeline, |stretch| stretch.used_cores, 2.0);
         assert_eq!(line(&[stretch(1.0, 0.0), stretch(1.0, 1.0), stretch(1.0, 2.0)]), "▁▅█");
-        // Two letters, each of half of the time: what is longer counts for longer.
+        // Each of the two letters stands for half of the time, so that a longer stretch has a larger part.
         assert_eq!(line(&[stretch(3.0, 2.0), stretch(1.0, 0.0)]), "█▅");
         let long: Vec<RunStretch> = (0..128).map(|_| stretch(0.1, 2.0)).collect();
         assert_eq!(line(&long).chars().count(), 51);

@@ -1,16 +1,16 @@
-//! All processes and threads of a command: what they do, and where they may run.
+//! All processes and threads of a command: their activity, and the cores on which they may run.
 //!
-//! A process belongs to the command if the one that started it does; once known it stays, also when it is taken in by
-//! another. One that was orphaned before it was seen is known by its [`MARK`], if it is of the same user.
+//! A process belongs to the command if its parent does. It stays a member of the command when another process adopts
+//! it. A process that became an orphan before it was seen is found by its [`MARK`], if it has the same user.
 //!
-//! Threads are moved as their program or an administrator lets them: see [`Mask`]. A thread that is met for the
-//! first time, with a mask that this has set, has it from the thread that started it. The sets of cores are
-//! published in the companion's note before any thread is put there.
+//! Threads are moved only within the affinity that their program or an administrator grants: see [`Mask`]. If a new
+//! thread has a mask that this module has set, the thread inherited the mask from the thread that started it. The
+//! sets of cores are written to the companion's note before any thread is put there.
 //!
 //! The coordinator stops the processes of a paused command, and continues them at the end of the pause or when the
-//! coordinator ends. If a command is out of turn, the coordinator freezes its processes, if it can make a control group
-//! for them: no process can notice that. Otherwise it stops only the processes whose stop no other process can notice:
-//! see [`Spared::Watched`]. A process that the user stops in the meantime stays stopped. A process that
+//! coordinator ends. If a command is out of turn, the coordinator freezes its processes, if it can make a control
+//! group for them: no process can notice that. Otherwise it stops only the processes whose stop no other process can
+//! notice: see [`Spared::Watched`]. A process that the user stops in the meantime stays stopped. A process that
 //! receives a signal such as SIGTERM in the meantime continues, so that it can handle the signal.
 
 use std::cmp::Reverse;
@@ -33,11 +33,10 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGSTOP, SIGTERM, SIGTSTP, SI
 
 use super::terms::Terms;
 
-/// The variable in a command's environment by which what it started is found again. Each command has a value of its
-/// own.
+/// The environment variable by which processes that a command started are found. Each command has a different value.
 pub const MARK: &str = "COMITY_RUN";
 
-/// The value of [`MARK`] for what the process `starter`, which began at `start`, becomes or starts.
+/// Returns the value of [`MARK`] for the process `starter`, which began at `start`, and for its descendants.
 pub fn mark(starter: u32, start: u64) -> String {
     format!("{starter}-{start}")
 }
@@ -52,11 +51,11 @@ pub fn outer_command_lives() -> bool {
     })
 }
 
-/// Threads are moved in passes, because those that have not been moved yet may start others. Whatever is left after
-/// so many is met by a later walk.
+/// The maximum number of passes in which threads are moved. Threads that have not been moved yet may start others. A
+/// later walk finds the threads that are left after the last pass.
 const PASSES: usize = 4;
 
-/// How long after a control group could not be made it is tried again.
+/// The time after which a control group that could not be made is tried again.
 const FREEZER_AGAIN: Duration = Duration::from_secs(10);
 
 /// The processes that [`Tree::stop`] does not stop.
@@ -72,8 +71,8 @@ pub enum Spared {
 /// A process that has run for less than this is new, in ticks of [`Stat::start`], of which a second has a hundred.
 const YOUNG: u64 = 100;
 
-/// A process that has used less processor time than this may not have done yet what it does after it starts or was
-/// started, such as to wait for a child.
+/// A process that has used less processor time than this may not have done its first actions yet, such as to wait for
+/// a child.
 const SETTLED: Duration = Duration::from_millis(100);
 
 /// The signals for which a stopped process continues.
@@ -84,7 +83,7 @@ const STOPS: [i32; 4] = [SIGSTOP, SIGTSTP, SIGTTIN, SIGTTOU];
 
 /// A command's processes.
 pub struct Tree {
-    /// What the environments of its processes have in them.
+    /// The entry that the environments of its processes contain.
     mark: String,
     /// The first process of the command.
     root: u32,
@@ -92,23 +91,24 @@ pub struct Tree {
     start: u64,
     /// The mask that the command had when it began.
     roams: Thread,
-    /// The cores that the system granted it then.
+    /// The cores that the system granted to the command when it began.
     granted: CoreSet,
-    /// Where it may run; `None`: where it likes.
+    /// The cores on which it may run. `None` means any core.
     target: Option<CoreSet>,
-    /// Where it might run before, while threads that were started meanwhile may still be there.
+    /// The cores on which it ran before. Set while threads that were started in the meantime may still be there.
     before: Option<CoreSet>,
-    /// Which cores came then, while threads that were started meanwhile may be on these alone.
+    /// The cores that were added last. Set while threads that were started in the meantime may be on these cores
+    /// alone.
     came: Option<CoreSet>,
     processes: HashMap<u32, Process>,
-    /// All others that were there at the last walk, so that only new ones are asked for their parents.
+    /// The other processes at the last walk. Only processes that are not in this set are asked for their parents.
     strangers: HashSet<u32>,
-    /// The processes that this has stopped, each with its start.
+    /// The processes that this tree has stopped, each with its start time.
     stopped: HashSet<(u32, u64)>,
-    /// Where the control group of the command can be made. `None`: nowhere.
+    /// The place where the control group of the command can be made. `None` if there is no such place.
     place: Option<Place>,
     freezer: Option<Freezer>,
-    /// When it is next tried to make a control group.
+    /// The time of the next attempt to make a control group.
     next_freezer: Instant,
     /// True if the members of the control group may be frozen.
     is_frozen: bool,
@@ -123,17 +123,17 @@ struct Process {
     session: u32,
     /// True if the process had a runnable thread, or used processor time, at the last look.
     works: bool,
-    /// Where the process was when it was last to be frozen. `None`: that is not known yet.
+    /// The process's place relative to the control group, at the last freeze. `None` if it is not known yet.
     membership: Option<Membership>,
-    /// The processor time that its parent had when this process was found.
+    /// The processor time of its parent when this process was found.
     parent_had: Duration,
-    /// The processor time that it had at the last look.
+    /// The processor time of the process at the last look.
     cpu: Duration,
-    /// How its threads came by that.
+    /// The activity of its threads at the last look.
     seen: Seen,
     /// True if the process has a nice value above 0, or is of SCHED_IDLE.
     is_nice: bool,
-    /// The cores that the system grants it, as far as that is known.
+    /// The cores that the system grants it, as far as they are known.
     granted: CoreSet,
     threads: HashMap<u32, Thread>,
 }
@@ -147,12 +147,12 @@ impl Process {
     }
 }
 
-/// What is to be seen of the threads of a process.
+/// The visible activity of a process's threads.
 #[derive(Clone, Copy, Default)]
 struct Seen {
-    /// So many are on a core or wait for one.
+    /// The number of threads that are on a core or wait for one.
     runnable: u32,
-    /// How long they have waited for one, all together.
+    /// The time for which the threads have waited for a core, summed over threads.
     waited: Duration,
 }
 
@@ -169,16 +169,16 @@ impl Seen {
     }
 }
 
-/// A thread that was moved, or was met while others were.
+/// A thread that was moved, or that was found while others were moved.
 #[derive(Clone, Copy)]
 struct Thread {
     mask: Mask,
-    /// What it was at the last look.
+    /// The mask of the thread at the last look.
     found: CoreSet,
 }
 
 impl Tree {
-    /// The tree below a command's process, which runs freely and may use `roams`.
+    /// Returns the tree of a command's process, which runs on any core in `roams`.
     pub fn new(terms: &Terms, roams: CoreSet) -> Tree {
         Tree::of(terms.process, terms.start, format!("{MARK}={}", terms.mark), roams)
     }
@@ -207,7 +207,7 @@ impl Tree {
             group: task_group::of_process(root),
         };
         let cpu = cpu_clock::of_process(root).unwrap_or_default();
-        // Its number may be another's by now, if what it has left running is all that is there.
+        // If only descendants of the root are left, another process may have its number by now.
         if let Some(stat) = tree.root() {
             let process = Process { cpu, ..Process::new(&stat, Seen::default(), granted) };
             tree.processes.insert(root, process);
@@ -216,22 +216,22 @@ impl Tree {
         tree
     }
 
-    /// The same where another has put its threads on `target`.
+    /// Returns the tree of a command whose threads another process has put on `target`.
     pub fn confined(terms: &Terms, roams: CoreSet, target: CoreSet) -> Tree {
         let mut tree = Tree::new(terms, roams);
         tree.target = Some(target);
         tree
     }
 
-    /// Halts the command for others' turns. `may_freeze` says that another process thaws the command if this one is
+    /// Halts the command outside its turn. `may_freeze` is true if another process thaws the command when this one is
     /// killed. A process that cannot be frozen is stopped, if no other process can notice that.
     pub fn halt(&mut self, may_freeze: bool) {
         self.is_frozen = may_freeze && self.freeze();
         self.stop(Spared::Watched);
     }
 
-    /// Freezes the processes that are in the same control group as the first one was. False if no group can be made
-    /// for the command.
+    /// Freezes the processes that are in the control group in which the first one was. Returns false if no group can
+    /// be made for the command.
     fn freeze(&mut self) -> bool {
         if self.freezer.is_none() && Instant::now() >= self.next_freezer {
             self.next_freezer = Instant::now() + FREEZER_AGAIN;
@@ -243,12 +243,12 @@ impl Tree {
             self.find();
             let mut has_new = false;
             for (id, process) in self.processes.iter_mut().filter(|(_, process)| process.membership.is_none()) {
-                // The descriptor keeps the number from being used again.
+                // The descriptor prevents the reuse of the number.
                 let is_there = Pidfd::of_process(*id, process.start);
                 let found = freezer.place().membership(*id);
                 let is_taken = found == Membership::Beside && is_there.is_some() && freezer.take(*id);
                 process.membership = Some(if is_taken { Membership::Inside } else { found });
-                // What a process has started before it was moved is found by the next pass.
+                // The next pass finds the processes that this process started before it was moved.
                 has_new |= is_taken;
             }
             if !has_new {
@@ -256,7 +256,7 @@ impl Tree {
             }
         }
         let is_frozen = freezer.freeze();
-        // If not, the companion has removed the group while this process was stopped.
+        // A failure means that the companion removed the group while this process was stopped.
         self.freezer = Some(freezer).filter(|_| is_frozen);
         is_frozen
     }
@@ -281,14 +281,14 @@ impl Tree {
         }
     }
 
-    /// Stops all processes that this one may signal, but for those that are stopped already and those that are
+    /// Stops all processes that this one may signal, except processes that are stopped already and processes that are
     /// `spared`.
     pub fn stop(&mut self, spared: Spared) {
         let mut watching = HashMap::new();
         let mut is_watched = |stat: &Stat, parent_had: Duration, used: Duration| {
             let mut parent = || *watching.entry(stat.parent).or_insert_with(|| Watching::of_process(stat.parent));
             let is_young = || census::now().saturating_sub(stat.start) < YOUNG || used < SETTLED;
-            // The parent may be about to wait if it had hardly any time since it has started this process.
+            // The parent may be about to wait if it had little processor time since it started this process.
             let may_wait = || {
                 let state = Stat::of_process(stat.parent).map(|stat| stat.state);
                 let has = || cpu_clock::of_process(stat.parent).unwrap_or_default();
@@ -298,16 +298,16 @@ impl Tree {
                 && (stat.is_job()
                     || match parent() {
                         Watching::No => false,
-                        // A stopped parent has never begun to wait.
+                        // A stopped parent has not begun to wait.
                         Watching::Later => is_young() || is_stopped(stat.parent) || may_wait(),
                         Watching::Yes => true,
                     })
         };
-        // A second SIGSTOP could stay pending, and would then be taken for the user's.
+        // A second SIGSTOP could stay pending, and would later be mistaken for the user's.
         let mut sent = HashSet::new();
         for _ in 0..PASSES {
             self.find();
-            // A process that is new since then was started by a member, and is frozen too.
+            // A process that is new since the freeze was started by a member of the group, and is frozen too.
             let may_be_frozen = |process: &Process| {
                 self.is_frozen && !matches!(process.membership, Some(Membership::Beside | Membership::Elsewhere))
             };
@@ -342,8 +342,8 @@ impl Tree {
     }
 
     /// Continues the processes that [`Tree::halt`] or [`Tree::stop`] has halted. Children continue before their
-    /// parents, because a parent might notice a stopped child. A process that the user or a shell has stopped too stays
-    /// stopped.
+    /// parents, because a parent might notice a stopped child. A process that the user or a shell has also stopped
+    /// stays stopped.
     pub fn go_on(&mut self) {
         self.thaw();
         let stopped = std::mem::take(&mut self.stopped);
@@ -357,7 +357,8 @@ impl Tree {
             if is_users_job(id) {
                 self.stopped.insert((id, start));
             } else if !(is_stopped(id) && is_sent(id, &STOPS)) {
-                // A process that had no core since may not have stopped yet. Then the pending SIGSTOP is this one's.
+                // A process that got no core since may not have stopped yet. The pending SIGSTOP is then the one of
+                // this tree.
                 Pidfd::of_process(id, start).map(|process| process.go_on());
             }
         }
@@ -382,11 +383,11 @@ impl Tree {
     fn depth(&self, id: u32) -> usize {
         let parent = |id: &u32| Stat::of_process(*id).map(|stat| stat.parent);
         let above = std::iter::successors(parent(&id), parent).take_while(|id| self.processes.contains_key(id));
-        // A process number that the kernel has used again could lead around in a circle.
+        // A reused process number could lead to a cycle.
         above.take(self.processes.len()).count()
     }
 
-    /// All go on that are stopped, for a caller that does not know which it stopped.
+    /// Continues all stopped processes, for a caller that does not know which processes it stopped.
     pub fn go_on_all(&mut self) {
         self.stopped = self.processes.iter().map(|(id, process)| (*id, process.start)).collect();
         self.go_on();
@@ -397,12 +398,12 @@ impl Tree {
         Stat::of_process(self.root).filter(|stat| stat.start == self.start)
     }
 
-    /// Where threads may have been put.
+    /// Returns the sets of cores on which threads may have been put.
     pub fn places(&self) -> [Option<CoreSet>; 3] {
         [self.target, self.before, self.came]
     }
 
-    /// What the command did in the time since the last look.
+    /// Returns what the command did since the last look.
     pub fn look(&mut self, elapsed: Duration) -> Look {
         let mut look = Look { elapsed, ..Look::default() };
         let mut nice = Duration::ZERO;
@@ -417,7 +418,7 @@ impl Tree {
             let used = cpu.saturating_sub(process.cpu);
             process.cpu = cpu;
             look.used += used;
-            // One that had no time may be waiting for it.
+            // A process without processor time may be waiting for a core.
             process.works = used > Duration::ZERO || process.seen.runnable > 0;
             if process.works {
                 let stat = Stat::of_process(*id).filter(|stat| stat.start == process.start);
@@ -430,7 +431,7 @@ impl Tree {
             }
             true
         });
-        // A process that starts another uses time for it; so where none was used, nothing is new.
+        // A process that starts another uses time for it. If no time was used, there are no new processes.
         if !active.is_empty() || self.processes.len() < known {
             for id in self.find() {
                 let Process { cpu, seen, is_nice, .. } = self.processes[&id];
@@ -439,7 +440,7 @@ impl Tree {
                 active.insert(id);
             }
         }
-        // Where the command runs freely, and all are in place, every thread is where it wants to be.
+        // If the command runs on any core and no place is left over, every thread has its own affinity already.
         if self.places().into_iter().any(|place| place.is_some()) {
             let inherited = self.inherited();
             for id in active {
@@ -460,7 +461,7 @@ impl Tree {
     pub fn task_group(&mut self) -> Option<TaskGroup> {
         let mut groups = HashMap::new();
         for (id, process) in self.processes.iter().filter(|(_, process)| process.works) {
-            // Most processes have the same groups, and to find out what they are takes longer.
+            // Most processes are in the same groups, and a look at the group is slower than a look in this map.
             let Some(membership) = census::control_groups(*id) else { continue };
             if let Entry::Vacant(place) = groups.entry((process.session, membership)) {
                 let group = task_group::of_process(*id);
@@ -469,14 +470,14 @@ impl Tree {
                 }
             }
         }
-        // If all of them have ended already, nothing new is known.
+        // If all of these processes have ended already, the old value is kept.
         if let Some(group) = groups.values().next() {
             self.group = group.filter(|_| groups.values().all(|other| other == group));
         }
         self.group
     }
 
-    /// Learns which cores its program, an administrator and the system let the command use by now.
+    /// Updates the cores that the command may use according to its program, an administrator and the system.
     pub fn survey(&mut self) -> CoreSet {
         let inherited = self.inherited();
         let ids: Vec<u32> = self.processes.keys().copied().collect();
@@ -491,10 +492,10 @@ impl Tree {
         if all.is_empty() { self.roams.found } else { all }
     }
 
-    /// Takes in what the known processes have started, and forgets what is gone. Returns the new ones.
+    /// Adds the processes that the known ones have started, and removes the ended ones. Returns the new ones.
     fn find(&mut self) -> Vec<u32> {
-        // Without this process: where the command adopts orphans, as the first of a container does, it is a child
-        // of it.
+        // This process is left out: where the command adopts orphans, like the first process of a container, it would
+        // count as a child of the command.
         let this = std::process::id();
         let all: HashSet<u32> = census::processes().into_iter().filter(|id| *id != this).collect();
         self.processes.retain(|id, _| all.contains(id));
@@ -503,8 +504,8 @@ impl Tree {
         let mut new: Vec<(u32, Stat)> = unknown.filter_map(|id| Some((*id, Stat::of_process(*id)?))).collect();
         let mut found = Vec::new();
         loop {
-            // Any user can start a process with the mark of this command, also one of root by a set-user-id program, and
-            // root can read every environment.
+            // Any user can start a process with the mark of this command, including a process of root by a
+            // set-user-id program, and root can read every environment.
             let is_marked = |id: u32| {
                 census::has_in_environment(id, &self.mark)
                     && census::user(id) == Some(files::user())
@@ -530,9 +531,9 @@ impl Tree {
         found
     }
 
-    /// From now on the command runs on these cores only; `None`: wherever it could when it began.
+    /// Confines the command to these cores. `None` restores the cores that it had at its start.
     pub fn confine(&mut self, target: Option<CoreSet>) {
-        // What is on the new cores now was not put there by this.
+        // Threads that are on the new cores now were not put there by this tree.
         let mut inherited = self.inherited();
         let mut came = CoreSet::EMPTY;
         if target != self.target {
@@ -545,26 +546,26 @@ impl Tree {
         if !came.is_empty() {
             self.came = Some(came);
             self.fill(came);
-            // What a thread has started in that moment is there.
+            // A thread may have started others in the meantime, which are on these cores.
             inherited.extend(self.inherited());
             self.put(&mut inherited);
         }
     }
 
-    /// The cores that the command gets where it is confined to these.
+    /// Returns the cores that are added if the command is confined to `target`.
     pub fn coming(&self, target: Option<CoreSet>) -> CoreSet {
         let (Some(target), Some(before)) = (target, self.target) else { return CoreSet::EMPTY };
         target.iter().filter(|core| !before.contains(*core)).collect()
     }
 
-    /// Puts every thread where it belongs now.
+    /// Puts every thread on its current place.
     fn put(&mut self, inherited: &mut Vec<Thread>) {
         for _ in 0..PASSES {
             self.find();
             let ids: Vec<u32> = self.processes.keys().copied().collect();
             let moved: usize = ids.into_iter().map(|id| self.place_threads(id, inherited, false)).sum();
             if moved == 0 {
-                // All threads are in place, and so is what they start from now on.
+                // All threads are in place, and so are the threads that they start from now on.
                 (self.before, self.came) = (None, None);
                 break;
             }
@@ -572,10 +573,11 @@ impl Tree {
         }
     }
 
-    /// Puts threads that wait on the cores that `came`, and lets them go again. They may run there by now, but each
-    /// stays where it is until the kernel balances its queues, and until then the core would be idle.
+    /// Moves waiting threads to the cores that `came`, and restores their masks at once. The masks allow these cores
+    /// already, but each thread stays where it is until the kernel balances its queues, and the core would be idle
+    /// until then.
     fn fill(&mut self, came: CoreSet) {
-        // A process of which nothing ran or waited at the last look has no thread to move.
+        // A process without runnable threads at the last look has no thread to move.
         let processes = self.processes.iter().filter(|(_, process)| process.seen.runnable > 0);
         let threads =
             processes.flat_map(|(id, process)| process.threads.iter().map(|(thread, at)| (*id, *thread, *at)));
@@ -591,14 +593,15 @@ impl Tree {
             let (thread, Thread { found, .. }, _) = runnable[nth];
             let thread = ThreadId::from_raw(thread as i32);
             let there = found.intersection(came);
-            // Unless its program has moved it meanwhile.
+            // The thread is skipped if its program has changed its mask in the meantime.
             if affinity::of(thread) == found && affinity::confine(thread, there) && affinity::of(thread) == there {
                 affinity::confine(thread, found);
             }
         }
     }
 
-    /// Where a new thread may have been put because the one that started it was, and what it wants then.
+    /// Returns the masks that a new thread may have inherited from its starter, with the affinity that belongs to
+    /// each.
     fn inherited(&self) -> Vec<Thread> {
         let put = self.places().into_iter().flatten().map(|cores| {
             let mut mask = self.roams.mask;
@@ -614,8 +617,8 @@ impl Tree {
         all
     }
 
-    /// Puts every thread of a process where it belongs now. Returns how many had to move. With `survey` it is also
-    /// asked what the system grants the process.
+    /// Puts every thread of a process on its current place. Returns the number of threads that had to move. With
+    /// `survey`, also updates the cores that the system grants the process.
     fn place_threads(&mut self, id: u32, inherited: &[Thread], survey: bool) -> usize {
         let Some(process) = self.processes.get_mut(&id) else { return 0 };
         if Stat::of_process(id).is_none_or(|stat| stat.start != process.start) {
@@ -631,18 +634,18 @@ impl Tree {
                 continue;
             }
             let known = process.threads.get(&number).copied();
-            // A known one on a mask that others have is no wish either: a pool that moves a thread gives it back
-            // the mask that it found.
+            // A known thread on a mask that other threads have did not choose this mask either: a pool that moves a
+            // thread gives it back the mask that it found.
             let as_known = known
                 .filter(|known| known.found == found)
                 .or_else(|| inherited.iter().find(|other| other.found == found).copied());
             let mut mask = as_known.or(known).map_or(Mask::default(), |thread| thread.mask);
             let asks = as_known.is_none() || survey && number == id;
             if asks {
-                // It is put back at once.
+                // The mask is put back below.
                 let granted = affinity::free(thread);
                 if granted.is_empty() {
-                    // It has ended, or is another user's by now.
+                    // The thread has ended, or it belongs to another user by now.
                     continue;
                 }
                 if as_known.is_none() {
@@ -653,7 +656,7 @@ impl Tree {
             let mut now = found;
             if mask.note(self.target).is_some() || asks {
                 if !affinity::confine(thread, mask.cores()) {
-                    // The system grants it none of these, or it has ended.
+                    // The system grants the thread none of these cores, or the thread has ended.
                     let granted = affinity::free(thread);
                     process.granted = if granted.is_empty() { process.granted } else { granted };
                 }
@@ -681,8 +684,8 @@ fn is_sent(id: u32, signals: &[i32]) -> bool {
     signals.iter().any(|signal| Signals::has(pending & !blocked & !ignored, *signal))
 }
 
-/// Which of the threads that were on these `places` are to move to so many cores that came: of those on one core
-/// all but one, if they `may_move`.
+/// Returns the indices of the threads on these `places` that are to move to `came` new cores. If several threads are
+/// on one core, all but one of them move, if they `may_move`.
 fn to_move(places: &[usize], came: usize, may_move: impl Fn(usize) -> bool) -> Vec<usize> {
     let mut left: HashMap<usize, usize> = HashMap::new();
     for core in places {
@@ -710,8 +713,8 @@ mod tests {
 
     use super::*;
 
-    /// As one of a pool that a thief pulls: a survey comes while its mask is narrow, and the next when it has its
-    /// mask again.
+    /// Tests a thread of a pool that a thief pulls: the first survey sees a narrow mask, and the next survey sees the
+    /// original mask again.
     #[test]
     fn a_mask_that_a_thread_is_given_back_is_no_wish_of_its_own() {
         let all = affinity::of(ThreadId::current());

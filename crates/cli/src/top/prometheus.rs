@@ -1,4 +1,4 @@
-//! A look in Prometheus' text format, for the node exporter's textfile collector.
+//! Formats a look in Prometheus' text format, for the node exporter's textfile collector.
 
 use std::fmt::Write;
 
@@ -7,7 +7,7 @@ use comity_table::Thieves;
 use super::sample::{Row, Sample};
 use crate::table::{Refused, key};
 
-/// A number of a program.
+/// A metric of a program.
 struct Metric {
     name: &'static str,
     kind: &'static str,
@@ -90,10 +90,10 @@ const METRICS: [Metric; 12] = [
     },
 ];
 
-/// The only number that a program has several of: one for each reason.
+/// The only metric with several values per program: one for each reason.
 const REFUSED: &str = "comity_program_refused_accelerations_total";
 
-/// The whole file.
+/// Returns the text of the whole file.
 pub fn text(sample: &Sample) -> String {
     let usable = u8::from(sample.trouble.is_none() && sample.table.is_some());
     let mut text = String::new();
@@ -122,14 +122,14 @@ pub fn text(sample: &Sample) -> String {
     text
 }
 
-/// Which program it is.
+/// Returns the labels that identify a program.
 fn labels(row: &Row) -> String {
     let Row { slot, pid, .. } = row;
     let (program, policy) = (escaped(&row.name), escaped(&row.policy));
     format!("slot=\"{slot}\",pid=\"{pid}\",program=\"{program}\",policy=\"{policy}\"")
 }
 
-/// A label's value: any text but that a backslash, a quote and a line's end are escaped.
+/// Escapes a label's value: backslashes, quotes and line ends.
 fn escaped(text: &str) -> String {
     text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }

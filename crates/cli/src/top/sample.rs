@@ -1,4 +1,4 @@
-//! What is seen at a look: the table as it is, and what has changed since some looks ago.
+//! The result of a look: the table as it is, and the changes since earlier looks.
 
 use std::array;
 use std::collections::{HashMap, VecDeque};
@@ -11,7 +11,7 @@ use serde::Serialize;
 use crate::set;
 use crate::table::{Refused, as_key};
 
-/// What a key asks of a program.
+/// A request that a key sends to a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wish {
     /// The slot of the program.
@@ -22,13 +22,14 @@ pub struct Wish {
     pub request: Request,
 }
 
-/// Rates are over this time: a coordinator publishes what its program has used when it comes by, some of them rarely.
+/// The time over which rates are measured. It is long because a coordinator publishes its program's use only when it
+/// looks at the table, and some look rarely.
 const WINDOW: Duration = Duration::from_secs(1);
 
-/// Looks again and again.
+/// A watcher that looks at the table repeatedly.
 pub struct Watch {
     location: Option<Location>,
-    /// Of each program by its place and number, what it had counted at earlier looks.
+    /// The counts of each program at earlier looks, by its slot and number.
     counts: HashMap<(usize, u64), VecDeque<Counts>>,
 }
 
@@ -42,25 +43,25 @@ struct Counts {
     thieves: Option<Thieves>,
 }
 
-/// `comity-top/1`: the table at a look. Times are in seconds.
+/// The JSON schema `comity-top/1`: the table at a look. Times are in seconds.
 #[derive(Debug, Default, Serialize)]
 pub struct Sample {
-    /// `comity-top/1`.
+    /// The name of the schema, `comity-top/1`.
     pub schema: &'static str,
-    /// Where the table is or would be; `null` if `COMITY_TABLE` is `off`.
+    /// The path that the table has or would have. `null` if `COMITY_TABLE` is `off`.
     pub table: Option<String>,
-    /// Why the table cannot be read.
+    /// The reason why the table cannot be read.
     pub trouble: Option<String>,
-    /// Every core that a program of the table may use.
+    /// The cores that a program of the table may use.
     pub cores: Vec<Core>,
     /// The programs, by slot.
     pub programs: Vec<Row>,
 }
 
-/// One core.
+/// A core.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Core {
-    /// The kernel's number.
+    /// The kernel's number of the core.
     pub id: usize,
     /// The slot of the program that is entitled to it.
     pub owner: Option<usize>,
@@ -68,81 +69,82 @@ pub struct Core {
     pub holder: Option<usize>,
 }
 
-/// One program.
+/// A program.
 #[derive(Clone, Debug, Serialize)]
 pub struct Row {
-    /// Its place.
+    /// The number of its slot.
     pub slot: usize,
     /// The process's number in its own PID namespace.
     pub pid: u32,
-    /// What it calls itself.
+    /// The name that it gives itself.
     pub name: String,
-    /// The policy that it shares by; `run` for a command of `comity run`.
+    /// The policy by which it shares cores; `run` for a command of `comity run`.
     pub policy: String,
     /// The way in which a command is limited to its share, as in `comity table --json`.
     pub way: Option<&'static str>,
-    /// How much it counts.
+    /// The weight.
     pub weight: u32,
-    /// `living`, `stopped` or `dead`.
+    /// The state: `living`, `stopped` or `dead`.
     pub life: &'static str,
-    /// Cores that it could use now; 0 without work, and while it shares time.
+    /// The number of cores that it could use now. 0 without work, and while it shares time.
     pub desire: u32,
-    /// Cores that it holds.
+    /// The number of cores that it holds.
     pub held: usize,
-    /// Cores that it is entitled to.
+    /// The number of cores that it is entitled to.
     pub owned: usize,
-    /// Cores that it desires and does not hold.
+    /// The number of cores by which its desire exceeds the held ones.
     pub waits: u32,
-    /// Its own cores that others hold.
+    /// The number of its own cores that other programs hold.
     pub lends: usize,
-    /// Workers, or threads of a command, that are awake.
+    /// The number of workers, or of threads of a command, that are awake.
     pub awake: u32,
-    /// Cores' worth of processor time that it uses; `null` where it does not publish that, and at the first look.
+    /// The processor time that it uses, in cores. `null` if the program does not publish it, and at the first look.
     pub cpu: Option<f64>,
-    /// Cores' worth of processor time that it is due: its share while it holds cores beside others, and what it
-    /// uses otherwise. `null` as with `cpu`, and for an older build.
+    /// The processor time that it is due, in cores: its share while it holds cores together with other programs, and
+    /// its use otherwise. `null` like `cpu`, and for an older build.
     pub due: Option<f64>,
-    /// What it is due beyond what it uses, in cores; `null` as with these.
+    /// The processor time that it is due minus the time that it uses, in cores. `null` like `cpu` and `due`.
     pub owed: Option<f64>,
-    /// Why it used less than it held or was due, when its coordinator last looked: `tasks wait` (for each other, for
-    /// input or for a lock), `no core` (for workers that rest while tasks are queued) or `few tasks`. `null` if it used
-    /// that, for a command, and for an older build.
+    /// The reason why it used less than it held or was due, at its coordinator's last look: `tasks wait` (for each
+    /// other, for input or for a lock), `no core` (for workers that rest while tasks are queued) or `few tasks`.
+    /// `null` if it used all of it, for a command, and for an older build.
     pub shortfall: Option<&'static str>,
-    /// Context switches each second; `null` as with `cpu`.
+    /// Context switches per second. `null` like `cpu`.
     pub switches_per_s: Option<f64>,
-    /// Cores that their owners took back from it, each second.
+    /// The number of cores that their owners took back from it, per second.
     pub lost_per_s: f64,
-    /// Cores that their owners took back from it since it joined.
+    /// The number of cores that their owners took back from it since it joined.
     pub lost: u64,
-    /// How often its workers took a task from each other, each second; `null` at the first look, for a command, and
-    /// for an older build.
+    /// The number of tasks that its workers took from each other, per second. `null` at the first look, for a
+    /// command, and for an older build.
     pub steals_per_s: Option<f64>,
-    /// How often one without a task gave another what was left of its time slice, each second; `null` as with
-    /// `steals_per_s`.
+    /// The number of times that a worker without a task gave the rest of its time slice to another, per second.
+    /// `null` like `steals_per_s`.
     pub accelerations_per_s: Option<f64>,
-    /// How often one would have, and did not, each second; `null` as with `steals_per_s`.
+    /// The number of times that such a worker kept its time slice, per second. `null` like `steals_per_s`.
     pub refused_per_s: Option<f64>,
-    /// The most frequent reason of these; `null` where there were none.
+    /// The most frequent reason for these refusals. `null` if there were no refusals.
     #[serde(serialize_with = "as_key")]
     pub refused_for: Option<&'static str>,
-    /// How often they did since its first pool began; `null` for a command, and for an older build.
+    /// The number of tasks that its workers took from each other since its first pool began. `null` for a command,
+    /// and for an older build.
     pub steals: Option<u64>,
-    /// Times that a thief gave its time slice away; `null` as `steals`.
+    /// The number of times that a thief gave its time slice away. `null` like `steals`.
     pub accelerations: Option<u64>,
-    /// See `steals`: by reason.
+    /// The number of times that a thief kept its time slice, by reason. `null` like `steals`.
     pub refused: Option<Refused>,
-    /// Processor time since it began, where it publishes that.
+    /// The processor time since it began, in seconds. `null` if the program does not publish it.
     pub cpu_s: Option<f64>,
-    /// For how long it still rests, as it was asked to; `null` if it does not.
+    /// The rest of the requested pause, in seconds. `null` if it is not paused.
     pub paused_s: Option<f64>,
-    /// The weight that it was asked for; `null` where it counts as it says itself.
+    /// The requested weight. `null` if it uses its own weight.
     pub asked_weight: Option<u32>,
-    /// The most cores that it was asked to use; `null` where that is as it says itself.
+    /// The requested maximum number of cores. `null` if it uses its own maximum.
     pub asked_cores: Option<u32>,
 }
 
 impl Watch {
-    /// Of the table there; `None`: of none.
+    /// Returns a watcher of the table at this location. `None` stands for no table.
     pub fn new(location: Option<Location>) -> Watch {
         Watch { location, counts: HashMap::new() }
     }
@@ -162,7 +164,7 @@ impl Watch {
         sample
     }
 
-    /// Asks a program for something, and tells what it was or why not.
+    /// Sends a request to a program. Returns what was requested, or the reason why it was not.
     pub fn ask(&self, wish: Wish) -> Result<String, String> {
         let location = self.location.as_ref().ok_or("COMITY_TABLE is off")?;
         let snapshot = Snapshot::take(location).map_err(|error| error.to_string())?;
@@ -202,7 +204,7 @@ impl Watch {
                     thieves: program.thieves,
                 };
                 let earlier = self.counts.entry(key(program)).or_default();
-                // One that is as old as the window stays, to measure from.
+                // The newest counts that are at least as old as the window are kept as the start of the measurement.
                 while earlier.get(1).is_some_and(|second| now - second.at >= WINDOW) {
                     earlier.pop_front();
                 }
@@ -268,7 +270,7 @@ fn row(program: &Program, lends: usize, then: Option<Counts>, now: Counts) -> Ro
     }
 }
 
-/// What thieves have done between two looks.
+/// Returns the counts of thieves between two looks.
 fn done_since(then: Thieves, now: Thieves) -> Thieves {
     Thieves {
         steals: now.steals.saturating_sub(then.steals),
@@ -332,7 +334,7 @@ mod tests {
         assert_eq!((row.due, row.owed), (Some(2.0), Some(1.0)));
         assert_eq!(seen(&mut watch, program(7, 1500, 6), at(1000)).cpu, Some(0.5));
         assert_eq!(seen(&mut watch, program(7, 3500, 6), at(1500)).cpu, Some(2.0));
-        // Another program in the same place has used nothing yet, whatever it publishes.
+        // Another program in the same slot has no use yet, whatever it publishes.
         assert_eq!(seen(&mut watch, program(8, 9000, 0), at(2000)).cpu, None);
         assert_eq!(watch.counts.len(), 1);
     }

@@ -1,4 +1,4 @@
-//! A look as lines of text: on the screen, or printed.
+//! Formats a look as lines of text, for the screen or for printing.
 
 use std::cmp::Ordering;
 use std::io::{self, IsTerminal};
@@ -19,36 +19,37 @@ use super::{HELP, Sort, is_quit};
 use crate::table::policy_and_way;
 use crate::weight;
 
-/// How long a program rests at a key.
+/// The length of a pause that a key requests.
 const PAUSE: Duration = Duration::from_secs(600);
 
-/// How a look is shown, which keys change.
+/// The view of a look, which keys change.
 pub struct View {
     sort: Sort,
     reverse: bool,
     filter: String,
-    /// A filter is being typed; what it was before.
+    /// The filter before the user began to type a new one. `None` if no filter is being typed.
     typing: Option<String>,
-    /// The program that keys are for: its slot, and its process.
+    /// The program that keys act on: its slot and its process.
     selected: Option<(usize, u32)>,
-    /// What became of the last one that asked something of it.
+    /// The outcome of the last key that sent a request to the program.
     said: Option<String>,
     /// True if the help is shown in the place of the table.
     help: bool,
-    /// The first line of the body that is seen.
+    /// The index of the first visible line of the body.
     top: usize,
-    /// How many lines of the body are seen, and how many there are: the last time that it was drawn.
+    /// The number of visible lines of the body and the number of all lines, when the body was last drawn.
     seen: (usize, usize),
 }
 
-/// A column of the programs: its title, its width, and what is in it. Numbers are at the right.
+/// A column of the programs: its title, its width and its content. Numbers are right-aligned.
 struct Column {
     title: &'static str,
     width: usize,
     cell: fn(&Row) -> String,
 }
 
-/// As many of them as fit, from the first; the name is between the slot and the others, and takes what is left.
+/// The columns. From the first, all columns are shown that fit. The name is between the slot and these columns, and
+/// takes the remaining width.
 const COLUMNS: [Column; 19] = [
     Column { title: "cpu", width: 7, cell: cpu },
     Column { title: "desire", width: 6, cell: |row| row.desire.to_string() },
@@ -78,13 +79,13 @@ const MOST_NAME: usize = 24;
 /// The width of a core's cell: ` 255*`.
 const CORE_WIDTH: usize = 5;
 
-/// The width of what is printed to no terminal.
+/// The width of the output if it does not go to a terminal.
 const PLAIN_WIDTH: usize = 100;
 
 const COLORS: [Color; 6] = [Color::Green, Color::Cyan, Color::Yellow, Color::Magenta, Color::Blue, Color::LightRed];
 
 impl View {
-    /// With this order and filter.
+    /// Returns a view with this order and filter.
     pub fn new(sort: Sort, filter: String) -> View {
         View {
             sort,
@@ -99,7 +100,7 @@ impl View {
         }
     }
 
-    /// What a key does; `Break`: it quits. Where it asks something of the selected program, that.
+    /// Handles a key. Returns `Break` if the key quits, and the request if the key sends one to the selected program.
     pub fn press(&mut self, key: KeyEvent, sample: &Sample) -> ControlFlow<(), Option<Wish>> {
         if is_quit(key) {
             return ControlFlow::Break(());
@@ -120,7 +121,7 @@ impl View {
             KeyCode::Char('?') => (self.help, self.top) = (!self.help, 0),
             KeyCode::Esc if self.help => (self.help, self.top) = (false, 0),
             KeyCode::Char('q') | KeyCode::Esc => return ControlFlow::Break(()),
-            // The help covers what these keys change.
+            // The help hides what these keys would change.
             KeyCode::Char(_) | KeyCode::Tab | KeyCode::BackTab if self.help => {}
             KeyCode::Char('s') => {
                 let orders = Sort::value_variants();
@@ -141,7 +142,7 @@ impl View {
         ControlFlow::Continue(None)
     }
 
-    /// What is to be said of the last key that asked for something.
+    /// Sets the message about the last key that sent a request.
     pub fn say(&mut self, what: String) {
         self.said = Some(what);
     }
@@ -150,7 +151,7 @@ impl View {
         self.selected == Some((row.slot, row.pid))
     }
 
-    /// The next program that is shown, or the one before.
+    /// Selects the next program that is shown, or the one before.
     fn select(&mut self, sample: &Sample, forward: bool) {
         let rows = self.rows(sample);
         let now = rows.iter().position(|row| self.is_selected(row));
@@ -178,7 +179,7 @@ impl View {
         Some(Wish { slot: row.slot, pid: row.pid, request })
     }
 
-    /// The programs that are shown, in their order.
+    /// Returns the programs that are shown, in their order.
     pub fn rows<'a>(&self, sample: &'a Sample) -> Vec<&'a Row> {
         let wanted = self.filter.to_lowercase();
         let holds = |text: &str| text.to_lowercase().contains(&wanted);
@@ -218,7 +219,7 @@ pub fn draw(frame: &mut Frame, sample: &Sample, view: &mut View) {
     frame.render_widget(Line::styled(keys(view), Style::new().add_modifier(Modifier::DIM)), foot);
 }
 
-/// The same as text, as wide as the terminal.
+/// Formats a look as text with the width of the terminal.
 pub fn plain(sample: &Sample, view: &View) -> String {
     let terminal = io::stdout().is_terminal().then(|| ratatui::crossterm::terminal::size().ok()).flatten();
     let width = terminal.map(|(width, _)| usize::from(width)).filter(|width| *width > 0).unwrap_or(PLAIN_WIDTH);
@@ -232,7 +233,7 @@ fn summary(sample: &Sample) -> String {
     let held = sample.cores.iter().filter(|core| core.holder.is_some()).count();
     let lent = sample.cores.iter().filter(|core| is_lent(core)).count();
     let (programs, cores) = (count(sample.programs.len(), "program"), count(sample.cores.len(), "core"));
-    // What the programs use is seen with the second look.
+    // The programs' use is known from the second look.
     let cpus: Vec<f64> = sample.programs.iter().filter_map(|row| row.cpu).collect();
     let used = if cpus.is_empty() { String::new() } else { format!(", {:.2} used", cpus.iter().sum::<f64>()) };
     format!("{programs}, {cores}: {held} held, {lent} lent{used}  {table}")
@@ -300,7 +301,8 @@ fn programs(rows: &[&Row], view: &View, width: usize) -> Vec<Line<'static>> {
     [head].into_iter().chain(programs).collect()
 }
 
-/// As many cores in a line as a power of two allows, so that they are easily counted. A line's numbers have no gap.
+/// Returns the lines of the cores. The number of cores per line is a power of two, which is easy to count. A gap in
+/// the numbers begins a new line.
 fn cores(cores: &[Core], width: usize) -> Vec<Line<'static>> {
     let label = cores.last().map_or(1, |core| core.id.to_string().len()) + "core ".len();
     let fit = width.saturating_sub(label) / CORE_WIDTH;
@@ -316,7 +318,7 @@ fn cores(cores: &[Core], width: usize) -> Vec<Line<'static>> {
     lines.chain([Line::default(), Line::styled(legend, Style::new().add_modifier(Modifier::DIM))]).collect()
 }
 
-/// Of one that does not live or rests, that.
+/// Returns the processor time, or the state of a program that is paused or not living.
 fn cpu(row: &Row) -> String {
     if row.life == "living" && row.paused_s.is_some() {
         return "paused".to_owned();
@@ -331,7 +333,7 @@ fn in_cores(cores: Option<f64>) -> String {
     cores.map_or("-".to_owned(), |cores| format!("{cores:.2}"))
 }
 
-/// A rate without its fraction.
+/// Formats a rate without its fraction.
 fn whole(rate: Option<f64>) -> String {
     rate.map_or("-".to_owned(), |rate| format!("{rate:.0}"))
 }
@@ -353,7 +355,7 @@ fn style(slot: Option<usize>) -> Style {
     slot.map_or(Style::new(), |slot| Style::new().fg(COLORS[slot % COLORS.len()]))
 }
 
-/// At most `width` letters of it; the last is `~` where some are missing.
+/// Returns at most `width` letters of the text. The last is `~` if letters are missing.
 fn cut(text: &str, width: usize) -> String {
     if text.chars().count() <= width {
         return text.to_owned();
@@ -449,7 +451,7 @@ mod tests {
 
     #[test]
     fn a_column_that_the_table_has_too_has_its_name() {
-        // Rates, and what only a look at two moments or at other programs tells.
+        // Rates, and values that need two looks or other programs, are not in the table.
         let own = ["waits", "lends", "due", "short for", "mostly for"];
         for Column { title, .. } in COLUMNS.iter().filter(|column| !column.title.ends_with("/s")) {
             let is_in_table = crate::table::COLUMNS.iter().any(|(name, _)| name == title);
@@ -496,7 +498,7 @@ mod tests {
         }
         press(&mut view, KeyCode::Char('s'));
         assert_eq!(view.sort, Sort::Slot);
-        // While a filter is typed, letters are letters; Esc brings the old one back.
+        // While a filter is typed, letters are part of it. Esc restores the old filter.
         for code in [KeyCode::Char('/'), KeyCode::Char('t'), KeyCode::Char('q'), KeyCode::Backspace, KeyCode::Enter] {
             assert!(!press(&mut view, code));
         }
@@ -535,7 +537,7 @@ mod tests {
             press(&mut view, &sample, code);
             assert_eq!(view.selected.map(|(slot, _)| slot), Some(slot));
         }
-        // Another program has come into its place.
+        // Another program has taken over the slot.
         sample.programs[1].pid = 7;
         assert_eq!(press(&mut view, &sample, KeyCode::Char('p')), None);
     }

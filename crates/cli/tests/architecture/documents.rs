@@ -1,19 +1,19 @@
-//! What Markdown files refer to: links, decisions, the functions of docs/where.md.
+//! Tests of the references in Markdown files: links, decisions, and the functions of docs/where.md.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Component, PathBuf};
 
 use super::tracked;
 
-/// The reader's way from a question to the code: every file of that table is there, and has every function that it
-/// names.
+/// Tests the table that leads a reader from a question to the code: each of its files exists, and has the functions
+/// that the table names.
 #[test]
 fn what_is_said_to_be_decided_somewhere_is_there() {
     let text = tracked::text("docs/where.md");
     let rows = tracked::rows(tracked::section(&text, "Where is it decided"));
     assert!(rows.len() > 10, "{rows:?}");
     for row in rows {
-        // In as many groups as there are, the files and the functions that each of them has.
+        // The number of groups of files equals the number of groups of functions in these files.
         let (files, functions): (Vec<&str>, Vec<&str>) = (row[1].split(';').collect(), row[2].split(';').collect());
         assert_eq!(files.len(), functions.len(), "{row:?}");
         for (files, functions) in files.into_iter().zip(functions) {
@@ -28,8 +28,8 @@ fn what_is_said_to_be_decided_somewhere_is_there() {
     }
 }
 
-/// A crate's features are said in its README, and no other: `docs.rs` shows the list, but not what it is for. Those of
-/// crates that are not published need no README.
+/// Tests that a crate's README describes exactly the crate's features, because `docs.rs` lists them without a
+/// description. Crates that are not published need no README.
 #[test]
 fn every_feature_is_documented() {
     let mut features = 0;
@@ -51,7 +51,7 @@ fn every_feature_is_documented() {
     assert!(features > 3, "only {features} were found");
 }
 
-/// The files and folders of the other table are there, too.
+/// Tests that the files and folders of the other table exist too.
 #[test]
 fn what_is_to_be_looked_at_for_a_change_is_there() {
     let text = tracked::text("docs/where.md");
@@ -88,14 +88,14 @@ fn every_decision_has_a_status_and_stands_in_the_index() {
         let kind = kinds.into_iter().find(|kind| status.starts_with(kind));
         let kind = kind.unwrap_or_else(|| panic!("{name}: {status:?} is no status"));
         assert!(in_index.starts_with(kind), "{name}: {in_index:?} in the index, {status:?} in its file");
-        // Those that the index names, the file has links to.
+        // If the index names later decisions, the file has links to them.
         for later in in_index.split([' ', ',']).filter(|word| word.parse::<u32>().is_ok()) {
             assert!(text.contains(&format!("[{later}](")), "{name} has no link to {later}");
         }
     }
 }
 
-/// Each relative link of a Markdown file, with its line, outside of code.
+/// Returns the targets of the relative links of a Markdown file, without code.
 fn links(text: &str) -> Vec<String> {
     let mut found = Vec::new();
     let mut in_code = false;
@@ -106,7 +106,7 @@ fn links(text: &str) -> Vec<String> {
         if in_code {
             continue;
         }
-        // What is between backquotes is no link, but a link's text may be.
+        // Text between backquotes is no link, but a link's text may be between backquotes.
         let line: String = line.split('`').step_by(2).collect::<Vec<_>>().join("…");
         for part in line.split("](").skip(1) {
             found.extend(part.split(')').next().map(|target| target.split(' ').next().unwrap().to_owned()));
@@ -115,7 +115,7 @@ fn links(text: &str) -> Vec<String> {
     found
 }
 
-/// The anchors of a file's headings, as GitHub makes them.
+/// Returns the anchors of a file's headings, in the form that GitHub gives them.
 fn anchors(text: &str) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     let mut in_code = false;

@@ -1,13 +1,13 @@
-//! GLOSSARY.md beside the sources: what it names is there, and what it has retired is gone.
+//! Tests of GLOSSARY.md against the sources: its identifiers exist, and its retired words are not used.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::tracked;
 
-/// The folders that are free of retired words, beside the Markdown files of the root.
+/// The folders that must be free of retired words, in addition to the Markdown files of the root.
 const FREE: [&str; 5] = ["docs/", "crates/", "lab/", "checks/", "packaging/"];
 
-/// What such files are called.
+/// The extensions of files that are checked.
 const READ: [&str; 6] = [".md", ".rs", ".sh", ".py", ".toml", ".patch"];
 
 const RETIRED: &str = "Retired words";
@@ -16,7 +16,7 @@ fn glossary() -> String {
     tracked::text("GLOSSARY.md")
 }
 
-/// Each row: the names, what they mean, what they are called in the code, and the source.
+/// Returns the rows: the names, their meaning, the identifiers in the code, and the source.
 fn entries(glossary: &str) -> Vec<Vec<&str>> {
     let (entries, _) = glossary.split_once(&format!("\n## {RETIRED}\n")).expect("retired words have a section");
     let rows = tracked::rows(entries);
@@ -24,7 +24,8 @@ fn entries(glossary: &str) -> Vec<Vec<&str>> {
     rows
 }
 
-/// Words as a reader sees them: what an underscore or a hyphen joins is one, as the names of functions and files are.
+/// Returns the words as a reader sees them. An underscore or a hyphen joins two words, as in names of functions and
+/// files.
 fn words(text: &str) -> Vec<String> {
     let words = text.split(|letter: char| !letter.is_alphanumeric() && !['_', '-'].contains(&letter));
     words.filter(|word| !word.is_empty()).map(str::to_lowercase).collect()

@@ -1,9 +1,9 @@
-//! Which modules of a crate import which, read from its sources as the compiler reads them: its tree of modules from
-//! `lib.rs` on, without what only tests have.
+//! The imports between the modules of a crate, read from its sources like the compiler does: the tree of modules from
+//! `lib.rs`, without modules for tests.
 //!
-//! An import is a path that begins with `crate`, `super` or `self`, or with a name that such a path was imported
-//! by. It may stand in a `use`, in code, in a type, or in the tokens of a macro. A name that `lib.rs` has from a
-//! module stands for that. A method is no path: what one module adds to a type of another, a third calls without an
+//! An import is a path that begins with `crate`, `super` or `self`, or with a name that such a path imported. It may
+//! be in a `use`, in code, in a type, or in the tokens of a macro. A name that `lib.rs` imports from a module stands
+//! for that path. A method is no path: a module may call a method that another module adds to a type, without an
 //! import.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,18 +12,18 @@ use proc_macro2::{TokenStream, TokenTree};
 use syn::visit::{self, Visit};
 use syn::{Attribute, Item, ItemMod, ItemUse, Macro, UseTree, Visibility};
 
-/// A module's path from the crate's root on.
+/// The path of a module, from the crate's root.
 type Path = Vec<String>;
 
-/// The modules of one crate, each with those that it imports.
+/// The modules of one crate, each with the modules that it imports.
 #[derive(Debug, Default)]
 pub struct Imports {
-    /// By module, one for each file or block.
+    /// The imported modules of each module. A module is a file or a block.
     of: BTreeMap<Path, BTreeSet<Path>>,
 }
 
 impl Imports {
-    /// Reads a crate. `read` gives a file's text by its path below `src`.
+    /// Reads a crate. `read` returns the text of a file, given by its path below `src`.
     pub fn read(read: &dyn Fn(&str) -> Option<String>) -> Imports {
         let mut modules = BTreeMap::new();
         let root = syn::parse_file(&read("lib.rs").expect("a crate has a lib.rs")).expect("lib.rs is Rust");
@@ -31,7 +31,7 @@ impl Imports {
         let root_names = modules[&Path::new()].names.clone();
         let mut imports = Imports::default();
         for (module, found) in &modules {
-            // The root declares, and hands on what users call.
+            // The root declares modules, and exports the names for users.
             if module.is_empty() {
                 continue;
             }
@@ -44,7 +44,7 @@ impl Imports {
                     }
                     _ => path.clone(),
                 };
-                // The longest part of it that is a module.
+                // The owner is the longest prefix of the path that is a module.
                 let owner = (1..=path.len()).rev().map(|len| &path[..len]).find(|part| modules.contains_key(*part));
                 of.extend(owner.filter(|owner| *owner != module.as_slice()).map(<[String]>::to_vec));
             }
@@ -52,7 +52,7 @@ impl Imports {
         imports
     }
 
-    /// The same for modules of at most this depth: what lies deeper belongs to the module that it lies in.
+    /// Returns the imports for modules of at most this depth. A deeper module is part of the module that contains it.
     pub fn at_depth(&self, depth: usize) -> BTreeMap<String, BTreeSet<String>> {
         let name = |path: &Path| path[..path.len().min(depth)].join("::");
         let mut graph: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
@@ -65,10 +65,10 @@ impl Imports {
     }
 }
 
-/// Each import of a layer by one that stands before it. `order`: the layers, from that which imports nothing.
+/// Returns each import of a layer by a layer that is lower in `order`, which begins with the lowest layer.
 ///
 /// # Panics
-/// If a layer has no place in the order.
+/// If a layer is not in `order`.
 pub fn upward(graph: &BTreeMap<String, BTreeSet<String>>, order: &[&str]) -> Vec<String> {
     let rank = |module: &str| {
         let layer = module.split("::").next().unwrap();
@@ -81,7 +81,7 @@ pub fn upward(graph: &BTreeMap<String, BTreeSet<String>>, order: &[&str]) -> Vec
         .collect()
 }
 
-/// A cycle, if there is one: modules that each import the next, and the last the first.
+/// Returns a cycle, if there is one: modules that each import the next, and the last the first.
 pub fn cycle(graph: &BTreeMap<String, BTreeSet<String>>) -> Option<Vec<String>> {
     fn follow<'a>(
         graph: &'a BTreeMap<String, BTreeSet<String>>,
@@ -105,16 +105,16 @@ pub fn cycle(graph: &BTreeMap<String, BTreeSet<String>>) -> Option<Vec<String>> 
     graph.keys().find_map(|module| follow(graph, module, &mut Vec::new(), &mut done))
 }
 
-/// What is in one module.
+/// The paths and names in one module.
 #[derive(Default)]
 struct Found {
-    /// From the crate's root on.
+    /// The paths, from the crate's root.
     paths: BTreeSet<Path>,
-    /// What a `use` calls what.
+    /// The names that a `use` gives to paths.
     names: BTreeMap<String, Path>,
 }
 
-/// Goes through a module and all below it.
+/// Visits a module and all modules below it.
 fn walk(read: &dyn Fn(&str) -> Option<String>, module: &Path, items: &[Item], modules: &mut BTreeMap<Path, Found>) {
     let children: Vec<&ItemMod> = items
         .iter()
@@ -126,7 +126,7 @@ fn walk(read: &dyn Fn(&str) -> Option<String>, module: &Path, items: &[Item], mo
     let mut reader = Reader { module, children: &children, found: Found::default() };
     let uses = items.iter().filter(|item| matches!(item, Item::Use(_)));
     let others = items.iter().filter(|item| !matches!(item, Item::Use(_)));
-    // Names first: code may stand above what imports them.
+    // Names are visited first, because code may be above the `use` that imports them.
     uses.chain(others).for_each(|item| reader.visit_item(item));
     modules.insert(module.clone(), reader.found);
     for child in children {
@@ -144,7 +144,7 @@ fn walk(read: &dyn Fn(&str) -> Option<String>, module: &Path, items: &[Item], mo
 }
 
 fn is_for_tests(attributes: &[Attribute]) -> bool {
-    // `cfg(test)`, or `cfg(all(test, …))`; not what is there unless under test.
+    // True for `cfg(test)` and `cfg(all(test, …))`, but not for code that only tests exclude.
     attributes.iter().any(|attribute| {
         attribute.path().is_ident("cfg")
             && attribute.meta.require_list().is_ok_and(|list| {
@@ -155,7 +155,7 @@ fn is_for_tests(attributes: &[Attribute]) -> bool {
     })
 }
 
-/// All words of a stream, those in brackets included.
+/// Returns all words of a stream, including those in brackets.
 fn words(tokens: TokenStream) -> Vec<String> {
     let each = tokens.into_iter().flat_map(|token| match token {
         TokenTree::Group(group) => words(group.stream()),
@@ -172,7 +172,7 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    /// From the crate's root on; `None`: a path into another crate, or to something of this module's own.
+    /// Returns the path from the crate's root. `None` for a path into another crate, or to an item of this module.
     fn absolute(&self, path: &[String]) -> Option<Path> {
         let (first, rest) = path.split_first()?;
         let up = |levels: usize| self.module.get(..self.module.len().checked_sub(levels)?);
@@ -217,7 +217,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Paths among the tokens of a macro.
+    /// Notes the paths among the tokens of a macro.
     fn note_tokens(&mut self, tokens: TokenStream) {
         let mut path = Path::new();
         let mut colons = 0;
@@ -253,7 +253,7 @@ impl<'ast> Visit<'ast> for Reader<'_> {
             Item::Struct(item) => &item.attrs,
             Item::Const(item) => &item.attrs,
             Item::Static(item) => &item.attrs,
-            // Each is a module of its own.
+            // Each of these items is a module itself.
             Item::Mod(_) => return,
             _ => &[],
         };
@@ -278,6 +278,6 @@ impl<'ast> Visit<'ast> for Reader<'_> {
         self.note_tokens(item.tokens.clone());
     }
 
-    /// From where an item may be seen is no import.
+    /// The path in a visibility is no import.
     fn visit_visibility(&mut self, _: &'ast Visibility) {}
 }

@@ -1,32 +1,32 @@
-//! The files that git tracks, as the tests of documents read them.
+//! The files that git tracks, for the tests of documents.
 
 use std::fs;
 use std::process::Command;
 
 use super::workspace;
 
-/// Another project's files, kept as they were published.
+/// The files of another project, kept as they were published.
 const FOREIGN: &str = "crates/rayon-core/upstream/";
 
-/// Paths from the workspace's root on, in order, but for another project's.
+/// Returns the paths from the workspace's root, in order, without another project's files.
 pub fn files() -> Vec<String> {
     let output =
         Command::new("git").args(["ls-files", "-z"]).current_dir(workspace()).output().expect("git is installed");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let names = String::from_utf8(output.stdout).unwrap();
     let names = names.split('\0').filter(|name| !name.is_empty() && !name.starts_with(FOREIGN));
-    // One that is removed and not yet committed is listed still.
+    // A file that is removed but not committed is still listed.
     let files: Vec<String> = names.filter(|name| workspace().join(name).exists()).map(str::to_owned).collect();
     assert!(files.len() > 500, "{files:?}");
     files
 }
 
-/// What a file says.
+/// Returns the text of a file.
 pub fn text(file: &str) -> String {
     fs::read_to_string(workspace().join(file)).unwrap_or_else(|error| panic!("{file}: {error}"))
 }
 
-/// The part of a Markdown text below this heading of the second level.
+/// Returns the part of a Markdown text below this heading of the second level.
 ///
 /// # Panics
 /// If there is no such heading.
@@ -35,14 +35,14 @@ pub fn section<'a>(text: &'a str, heading: &str) -> &'a str {
     below.split("\n## ").next().unwrap()
 }
 
-/// The cells of a table's rows, without its head.
+/// Returns the cells of a table's rows, without its header.
 pub fn rows(text: &str) -> Vec<Vec<&str>> {
     let rows = text.lines().filter(|line| line.starts_with("| ") || line.starts_with("|-"));
     let below = rows.skip_while(|line| !line.starts_with("|-")).skip(1);
     below.map(|row| row.trim_matches('|').split('|').map(str::trim).collect()).collect()
 }
 
-/// What stands between backquotes.
+/// Returns the texts between backquotes.
 pub fn quoted(cell: &str) -> impl Iterator<Item = &str> {
     cell.split('`').skip(1).step_by(2)
 }

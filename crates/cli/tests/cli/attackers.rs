@@ -53,7 +53,7 @@ fn mark_of(command: u32) -> String {
     mark().unwrap()
 }
 
-/// Without the checks, root's coordinator would move and stop such a process, and wait for its end.
+/// If these checks were missing, root's coordinator would move and stop such a process, and wait for its end.
 #[test]
 fn a_mark_does_not_make_a_process_of_another_user_part_of_a_command() {
     if !is_root() || cores() != 2 {

@@ -1,4 +1,5 @@
-//! `comity cores`: one number, by the mask, the quota and the table; bad input is refused, and a bad table costs a
+//! Tests of `comity cores`: it prints one number, according to the mask, the quota and the table. It refuses bad
+//! input, and only warns about a bad table.
 //! line.
 
 use std::fs;
@@ -25,12 +26,12 @@ fn alone_it_prints_all_usable_cores_and_beside_a_member_its_part() {
     };
     assert_eq!(number(&[]), format!("{usable}\n"));
     let mut child = member(&path);
-    // It has the weight 250, one worker, and so desires one core.
+    // The member has weight 250 and one worker, so its desire is 1.
     let look = || json(comity().env("COMITY_TABLE", &path).args(["cores", "--json", "--weight", "250"]));
     let report = look();
     assert_eq!((&report["schema"], &report["programs"]), (&"comity-cores/1".into(), &1.into()));
     assert_eq!((&report["usable"], &report["weight"]), (&usable.into(), &250.into()));
-    // Where its coordinator comes late, the member counts as stopped.
+    // If its coordinator looks late, the member counts as stopped.
     let left = report["allowed_cores"].as_f64().unwrap() - 1.0;
     let share = if left > 0.0 { left.min(usable as f64) } else { 0.5 };
     wait_until("it gets what the member leaves", || {
@@ -47,7 +48,7 @@ fn watched_it_prints_each_new_number_as_long_as_it_has_a_reader() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("table");
     let mut watch = comity_at(&path).args(["cores", "--watch", "--json"]).stdout(Stdio::piped()).spawn().unwrap();
-    // A watch that says nothing more is ended, and the test with it.
+    // A watch that prints nothing more is killed, and the test ends with it.
     let pid = watch.id();
     let (_over, test) = mpsc::channel::<()>();
     thread::spawn(move || {

@@ -1,16 +1,16 @@
-//! `-v` and `-q` change what verbs say on standard error, and are taken by all verbs.
+//! Tests of `-v` and `-q`, which change what verbs print on standard error, and which all verbs accept.
 
 use std::fs;
 
 use crate::comity;
 
-/// Standard output and standard error of these words.
+/// Returns the standard output and the standard error of these words.
 fn said(variable: &str, words: &[&str]) -> (String, String) {
     let output = comity().env("COMITY_TABLE", variable).args(words).output().unwrap();
     (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap())
 }
 
-/// No table can be made there.
+/// A path where no table can be made.
 const NOWHERE: &str = "/dev/null/table";
 
 #[test]
@@ -30,7 +30,7 @@ fn a_command_runs_with_hints_without_or_with_all_there_is_to_say() {
     {
         assert!(errors.contains(&format!("comity: {part}")), "{part} is not in\n{errors}");
     }
-    // What follows the command is the command's.
+    // Options after the command belong to the command.
     let (printed, errors) = said("off", &["run", "echo", "-q", "-v", "--quiet"]);
     assert_eq!((printed.as_str(), errors.as_str()), ("-q -v --quiet\n", ""));
 }
@@ -61,7 +61,7 @@ fn rayon_says_what_it_asks_cargo() {
     let project = folder.path().to_str().unwrap();
     let asks = |words: &[&str]| said("off", words).1.contains("comity: asks `cargo ");
     assert!(asks(&["rayon", "status", "-v", project]));
-    // Without a terminal it is not said otherwise.
+    // Without a terminal, the output is the same.
     assert!(!asks(&["rayon", "status", project]) && !asks(&["rayon", "-q", "status", project]));
 }
 

@@ -1,4 +1,4 @@
-//! The `comity` command as a user meets it: what it prints, how it exits, and that it leaves no process behind.
+//! Tests of the `comity` command: its output, its exit codes, and that it leaves no process behind.
 
 mod attackers;
 #[path = "../harness/command.rs"]
@@ -20,14 +20,15 @@ use std::time::Duration;
 use assert_cmd::Command;
 use command::{json, send, wait_until};
 
-/// The command, ready for arguments. After ten minutes it is taken to hang; that is no bound on its speed.
+/// Returns the command, ready for arguments. It fails after ten minutes, which means that it hangs and is no bound on
+/// its speed.
 fn comity() -> Command {
     let mut command = assert_cmd::cargo::cargo_bin_cmd!("comity");
     command.timeout(Duration::from_secs(600));
     command
 }
 
-/// The command with a core table of the test's own.
+/// Returns the command with a core table of the test's own.
 fn comity_at(table: &Path) -> std::process::Command {
     let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_comity"));
     command.env("COMITY_TABLE", table);
@@ -37,7 +38,7 @@ fn comity_at(table: &Path) -> std::process::Command {
     command
 }
 
-/// What `comity table --json` says of it.
+/// Returns the output of `comity table --json` for this table.
 #[track_caller]
 fn table_at(table: &Path) -> serde_json::Value {
     json(comity().env("COMITY_TABLE", table).args(["table", "--json"]))

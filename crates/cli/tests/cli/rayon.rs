@@ -1,6 +1,7 @@
-//! `comity rayon` on real projects: what cargo links afterwards, and that no file of the project is lost on any way.
+//! Tests of `comity rayon` on real projects: the packages that cargo links afterwards, and that no file of the
+//! project is ever lost.
 //!
-//! Nothing is compiled: cargo resolves, which takes a fraction of a second.
+//! Nothing is compiled. Cargo only resolves, which takes a fraction of a second.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -18,10 +19,10 @@ use crate::{comity, json};
 
 const STOCK: &str = "the stock rayon-core 1.12.1";
 
-/// A folder with a cargo project in it.
+/// A folder with a cargo project.
 struct Project {
     folder: TempDir,
-    /// Where what `enable` has found is kept.
+    /// The folder for the records of `enable`.
     states: TempDir,
 }
 
@@ -30,7 +31,7 @@ impl Project {
         Project { folder: tempfile::tempdir().unwrap(), states: tempfile::tempdir().unwrap() }
     }
 
-    /// A package with this line for its rayon and nothing locked.
+    /// Returns a package with this line for its rayon, and without a lock file.
     fn package(dependency: &str) -> Project {
         let project = Project::empty();
         project.write("Cargo.toml", &manifest("app", dependency));
@@ -38,7 +39,7 @@ impl Project {
         project
     }
 
-    /// A package that holds rayon 1.10.0 and rayon-core 1.12.1 in its lock file.
+    /// Returns a package that has rayon 1.10.0 and rayon-core 1.12.1 in its lock file.
     fn locked() -> Project {
         static LOCK: LazyLock<String> = LazyLock::new(|| {
             let first = Project::package("rayon = \"1\"");
@@ -78,7 +79,7 @@ impl Project {
         assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
     }
 
-    /// Every file with its content and the time of its last change.
+    /// Returns every file with its content and the time of its last change.
     fn files(&self) -> BTreeMap<PathBuf, (Vec<u8>, SystemTime)> {
         let mut found = BTreeMap::new();
         let mut folders = vec![self.folder.path().to_owned()];
@@ -96,14 +97,14 @@ impl Project {
         found
     }
 
-    /// `comity rayon` with words, in the project's folder.
+    /// Returns `comity rayon` with these words, in the project's folder.
     fn comity(&self, words: &[&str]) -> assert_cmd::Command {
         let mut command = comity();
         command.arg("rayon").args(words).current_dir(self.folder.path()).env("XDG_STATE_HOME", self.states.path());
         command
     }
 
-    /// The same as a child that can be waited for, or killed.
+    /// Starts `comity rayon` as a child, which the test can wait for or kill.
     fn start(&self, words: &[&str], cargo: Option<&Path>) -> Child {
         let mut command = Command::new(env!("CARGO_BIN_EXE_comity"));
         command.arg("rayon").args(words).current_dir(self.folder.path()).env("XDG_STATE_HOME", self.states.path());
@@ -113,7 +114,7 @@ impl Project {
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
     }
 
-    /// What `enable` has found is not there any more.
+    /// Deletes the record of `enable`.
     fn forget(&self) {
         fs::remove_dir_all(self.states.path().join("comity")).unwrap();
     }
@@ -122,15 +123,15 @@ impl Project {
         (self.read("Cargo.toml"), self.read("Cargo.lock"))
     }
 
-    /// Runs a task that succeeds, and returns what it says.
+    /// Runs a task that succeeds, and returns its output.
     #[track_caller]
     fn says(&self, words: &[&str]) -> String {
         let output = self.comity(words).assert().success().get_output().clone();
         String::from_utf8(output.stdout).unwrap()
     }
 
-    /// Enables with words, passes on what that says, and disables: both files come back, with what `enable` has found
-    /// and without it.
+    /// Enables with these words, passes the output to `between`, and disables. Both files must then be as before,
+    /// with the record of `enable` and without it.
     #[track_caller]
     fn there_and_back(&self, words: &[&str], between: impl Fn(&str)) {
         for forgets in [false, true] {
@@ -144,7 +145,7 @@ impl Project {
         }
     }
 
-    /// Runs a task that fails, and returns its sentence. Every file must be as it was.
+    /// Runs a task that fails, and returns its error sentence. Every file must be as before.
     #[track_caller]
     fn fails(&self, code: i32, words: &[&str]) -> String {
         self.fails_with(code, &mut self.comity(words))
@@ -168,13 +169,13 @@ impl Project {
         report
     }
 
-    /// A program to name in CARGO: what `script` does, or else cargo itself.
+    /// Returns a program for CARGO, which runs `script` and then cargo itself.
     fn cargo_that(&self, script: &str) -> (TempDir, PathBuf) {
         let folder = tempfile::tempdir().unwrap();
         let [text, path] = ["script", "cargo"].map(|name| folder.path().join(name));
         fs::write(&text, format!("#!/bin/sh\n{script}\nexec '{}' \"$@\"\n", env!("CARGO"))).unwrap();
-        // Written by another process: a child that another test forks meanwhile would have the file open, and it
-        // could not be executed.
+        // Another process writes the file. Otherwise a child that another test forks meanwhile would have the file
+        // open, so that it could not be executed.
         assert!(Command::new("install").args(["-m", "755"]).args([&text, &path]).status().unwrap().success());
         (folder, path)
     }
@@ -187,8 +188,8 @@ fn manifest(name: &str, dependency: &str) -> String {
     )
 }
 
-/// A package that passes for Comity's rayon-core and depends on nothing, and in it one that passes for the one that
-/// records.
+/// Returns a package that looks like Comity's rayon-core without dependencies. It contains a package that looks like
+/// the recording variant.
 fn core(version: &str) -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     let text = format!(
@@ -224,7 +225,7 @@ fn an_older_locked_rayon_core_gives_way_and_comes_back() {
         {
             assert!(said.contains(part), "{part} is not in\n{said}");
         }
-        // What a team does.
+        // The output also says what a team can do.
         assert!(said.contains("of this machine") && said.contains("enable --git URL"), "{said}");
         let status = project.status();
         assert_eq!((&status["links"], &status["enabled"]), (&"comity".into(), &true.into()));
@@ -243,7 +244,7 @@ fn an_older_locked_rayon_core_gives_way_and_comes_back() {
 #[test]
 fn what_only_the_stock_crate_needs_comes_back_at_its_old_version() {
     let project = Project::locked();
-    // A newer one of the first needs a newer one of the others.
+    // A newer version of the first package needs newer versions of the others.
     for (name, version) in [("crossbeam-deque", "0.8.5"), ("crossbeam-epoch", "0.9.17"), ("crossbeam-utils", "0.8.19")]
     {
         project.cargo(&["update", "--package", name, "--precise", version]);
@@ -253,7 +254,7 @@ fn what_only_the_stock_crate_needs_comes_back_at_its_old_version() {
     });
 }
 
-/// The version of a package in a lock file.
+/// Returns the version of a package in a lock file.
 fn version(lock: &str, name: &str) -> String {
     let after = lock.split_once(&format!("name = \"{name}\"\nversion = \"")).unwrap().1;
     after.split('"').next().unwrap().to_owned()
@@ -274,8 +275,8 @@ fn what_is_too_old_for_comity_moves_to_the_lowest_version_that_serves() {
     });
 }
 
-/// Where only the stock rayon-core needs them, cargo would move them to the newest with it. In small what
-/// `halo2_proofs` is.
+/// Tests a small version of `halo2_proofs`. If only the stock rayon-core needs some packages, cargo would move them
+/// to their newest versions together with it.
 #[test]
 fn what_only_the_stock_crate_needed_moves_no_further_either() {
     let floors = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../rayon-core/Cargo.lock")).unwrap();
@@ -297,7 +298,7 @@ fn what_only_the_stock_crate_needed_moves_no_further_either() {
     });
 }
 
-/// In small what `fclones` is: xattr 1.0.1 builds with libc up to 0.2.186.
+/// Tests a small version of `fclones`: xattr 1.0.1 builds with libc up to 0.2.186.
 #[test]
 fn a_package_that_builds_with_no_new_libc_still_builds() {
     let project = Project::package("rayon = \"1.8\"\nxattr = \"=1.0.1\"");
@@ -388,7 +389,7 @@ fn calls_take_turns() {
     assert_eq!(project.both(), before);
 }
 
-/// A cargo that ends the command which asks it for the n-th time.
+/// Runs a task with a cargo that kills the command on the n-th call. Returns true if the command was killed.
 fn killed(project: &Project, task: &str, nth: u32) -> bool {
     let (folder, cargo) = project.cargo_that(&format!(
         "n=$(cat \"$0\"-n 2>&-); n=$((${{n:-0}} + 1)); echo $n >\"$0\"-n; [ $n != {nth} ] || kill -KILL $PPID"
@@ -408,7 +409,7 @@ fn a_call_that_is_killed_at_any_moment_is_taken_back_by_the_next() {
             let before = both();
             if task == "disable" {
                 project.says(&["enable"]);
-                // Such that cargo has something to do.
+                // Without the record, cargo has something to do.
                 project.forget();
             }
             if !killed(&project, task, nth) {
@@ -502,7 +503,7 @@ fn the_root_of_a_workspace_is_edited_whichever_member_is_named() {
     }
 }
 
-/// Neither would hold for an entry in `.cargo/config.toml`.
+/// Neither property would hold for an entry in `.cargo/config.toml`.
 #[test]
 fn a_call_of_cargo_from_elsewhere_is_served_and_a_workspace_below_is_left_alone() {
     let project = Project::locked();
@@ -569,7 +570,7 @@ fn an_entry_of_ours_moves_to_another_folder() {
     let moved = project.read("Cargo.toml");
     let path = |core: &TempDir| core.path().canonicalize().unwrap().to_str().unwrap().to_owned();
     assert_eq!(moved, enabled.replace(&path(&first), &path(&second)));
-    // Cargo itself cannot read the project any more; both ways out of that must stay open.
+    // Cargo itself cannot read the project any more. Both `enable` and `disable` must still work.
     let gone = path(&second);
     drop(second);
     let why = project.fails(1, &["status"]);
@@ -644,7 +645,7 @@ fn without_a_lock_file_none_is_left_behind() {
     project.says(&["disable"]);
     assert!(!project.path("Cargo.lock").exists());
     assert_eq!(project.read("Cargo.toml"), manifest);
-    // One that a build has written since stays, without Comity.
+    // A lock file that a build has written since then stays, without Comity.
     project.says(&["enable"]);
     project.cargo(&["generate-lockfile"]);
     assert!(project.read("Cargo.lock").contains("\"comity\""));
@@ -679,7 +680,7 @@ fn a_patch_in_cargos_configuration_is_seen_and_not_touched() {
     assert!(said.contains("already") && said.contains("something else"), "{said}");
     assert!(project.fails(1, &["disable"]).contains(".cargo/config.toml"));
     assert!(project.files() == before);
-    // With both, taking out one would not do what was asked for.
+    // With two patches, the removal of one would not have the requested effect.
     project.append("Cargo.toml", &format!("[patch.crates-io]\nrayon-core.path = \"{}\"\n", core.path().display()));
     assert!(project.fails(1, &["disable"]).contains("another [patch]"));
 }
@@ -722,9 +723,9 @@ fn a_repository_serves_as_the_source() {
     let enabled = project.read("Cargo.toml");
     assert!(enabled.contains(&format!("rayon-core]\ngit = \"{url}\"\nrev = \"{rev}\"\n")), "{enabled}");
     assert_eq!(project.status()["links"], "comity");
-    // Of two packages of one name cargo takes the one that is less deep.
+    // Cargo takes the less deep of two packages with the same name.
     assert_eq!(project.status()["rayon_core"][0]["records"], false);
-    // With such a manifest, to ask again does not mean the built-in folder.
+    // With this manifest, another `enable` does not select the built-in folder.
     let said = project.says(&["enable"]);
     assert!(
         said.contains(&format!("names the repository '{url}'")) && said.contains("`comity rayon disable`"),
@@ -782,10 +783,10 @@ fn a_failing_step_puts_both_files_back_and_passes_on_what_cargo_said() {
         assert!(why.contains(part), "{part} is not in\n{why}");
     }
     project.says(&["enable"]);
-    // Such that cargo has something to do.
+    // Without the record, cargo has something to do.
     project.forget();
     project.fails_with(1, project.comity(&["disable"]).env("CARGO", &cargo));
-    // Too old for this rayon, so cargo keeps the stock one: only the resolved tree shows it.
+    // The version is too old for this rayon, so cargo keeps the stock one. Only the resolved tree shows this.
     project.says(&["disable"]);
     let old = core("1.11.0");
     let why = project.fails(1, &["enable", "--source", text(old.path())]);
@@ -809,7 +810,7 @@ fn what_another_program_edits_while_a_call_fails_stays() {
     assert!(!project.read("Cargo.toml").contains("comity") && project.read("Cargo.lock") == lock);
 }
 
-/// Sends a signal to `comity rayon enable` while cargo, which then fails, is at the lock file.
+/// Sends a signal to `comity rayon enable` while cargo updates the lock file. Cargo then fails.
 fn interrupted(project: &Project, signal: &str) -> Output {
     let (folder, cargo) = project.cargo_that("[ \"$3\" != update ] || { touch \"$0\"-waits; sleep 0.5; exit 1; }");
     let waiting = folder.path().join("cargo-waits");
@@ -851,7 +852,7 @@ fn what_a_killed_command_has_begun_can_be_finished_or_taken_back() {
 fn a_project_that_cannot_be_written_stays_as_it_is() {
     let project = Project::locked();
     let folder = project.folder.path().display();
-    // Not even root can write to a mount that is read-only.
+    // Not even root can write to a read-only mount.
     let script = format!(
         "mount --bind '{folder}' '{folder}' && mount -o remount,bind,ro '{folder}' || exit 77; exec \"$0\" rayon enable '{folder}'"
     );
@@ -881,7 +882,7 @@ fn a_path_that_is_no_project_is_refused() {
             assert!(project.fails(2, &[task, path]).contains(&format!("'{path}' {part}")));
         }
     }
-    // Without a path the project is searched upwards, as by cargo.
+    // Without a path the project is searched upwards, as cargo does.
     let mut inside = project.comity(&["enable"]);
     inside.current_dir(project.path("src")).assert().success();
     let empty = tempfile::tempdir().unwrap();

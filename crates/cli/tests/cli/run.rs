@@ -1,4 +1,4 @@
-//! `comity run`: the command is what it would be without, and its threads are where the core table says.
+//! Tests of `comity run`: the command behaves as without it, and its threads are where the core table says.
 
 use std::collections::HashSet;
 use std::fs;
@@ -13,7 +13,7 @@ use tempfile::TempDir;
 
 use crate::{comity_at, send, table_at, wait_until};
 
-/// Two threads' worth of work, in two processes below a third.
+/// A command that can use two cores, in two processes below a third one.
 pub const BURN: &str = "while :; do :; done & while :; do :; done & wait";
 
 pub fn place() -> (TempDir, PathBuf) {
@@ -30,7 +30,7 @@ pub fn is_empty(table: &Path) -> bool {
     table_at(table)["programs"].as_array().unwrap().is_empty()
 }
 
-/// A command of the table, with all that it starts; both end with the value.
+/// A command of the table with all processes that it starts. All of them end when the value is dropped.
 pub struct Running {
     pub child: Child,
 }
@@ -38,7 +38,7 @@ pub struct Running {
 impl Running {
     pub fn start(table: &Path, words: &[&str]) -> Running {
         let mut command = comity_at(table);
-        // A group of its own, so that all of it can be ended.
+        // The command has its own process group, so that all of it can be killed.
         command.arg("run").args(words).stdout(Stdio::null()).process_group(0);
         Running { child: command.spawn().unwrap() }
     }
@@ -47,7 +47,7 @@ impl Running {
         self.child.id()
     }
 
-    /// What the table says of it.
+    /// Returns the command's entry in the table.
     pub fn entry(&self, table: &Path) -> Option<Value> {
         let report = table_at(table);
         let programs = report["programs"].as_array().unwrap();
@@ -66,7 +66,7 @@ pub fn cores() -> usize {
     std::thread::available_parallelism().unwrap().get()
 }
 
-/// The cores that a process's first thread may use, as the kernel writes them.
+/// Returns the cores that a process's first thread may use, in the kernel's notation.
 pub fn mask(process: u32) -> String {
     let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
@@ -82,14 +82,14 @@ pub fn children(process: u32) -> Vec<u32> {
     all.filter(is_child).collect()
 }
 
-/// The process that takes part on behalf of a command.
+/// Returns the coordinator of a command.
 pub fn coordinator(command: u32) -> Option<u32> {
     let wanted = format!("comity:{command}\n");
     let mut all = fs::read_dir("/proc").unwrap().filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
     all.find(|id: &u32| fs::read_to_string(format!("/proc/{id}/comm")).is_ok_and(|name| name == wanted))
 }
 
-/// How often a process's threads have waited for something.
+/// Returns how many times a process's threads have waited for something.
 fn waits(process: u32) -> u64 {
     let threads = fs::read_dir(format!("/proc/{process}/task")).unwrap();
     let statuses = threads.filter_map(|thread| fs::read_to_string(thread.ok()?.path().join("status")).ok());
@@ -100,7 +100,7 @@ fn waits(process: u32) -> u64 {
     statuses.filter_map(of).sum()
 }
 
-/// What the table says of how many cores a program holds.
+/// Returns the number of cores that a program holds according to the table.
 fn held(entry: &Value) -> usize {
     entry["held"].as_array().unwrap().len()
 }
@@ -111,7 +111,7 @@ fn exit_codes_signals_and_streams_are_the_commands_own() {
     for code in [0, 1, 7, 126, 255] {
         assert_eq!(run(&table, &["sh", "-c", &format!("exit {code}")]).status.code(), Some(code));
     }
-    // INT and HUP are ignored in whatever a shell started in the background.
+    // INT and HUP are ignored in processes that a shell started in the background.
     for (name, number) in [("TERM", 15), ("KILL", 9), ("USR1", 10), ("ALRM", 14)] {
         let output = run(&table, &["sh", "-c", &format!("kill -{name} $$")]);
         assert_eq!(output.status.signal(), Some(number), "{name}");
@@ -278,7 +278,7 @@ fn without_a_table_the_command_runs_all_the_same() {
         assert_eq!((output.status.code(), output.stdout.as_slice()), (Some(4), &b"ran\n"[..]), "{errors}");
         assert!(!words.is_empty() || errors.contains("the limit of file sizes (`ulimit -f`)"), "{errors}");
     }
-    // The report cannot be written, and neither can the line that says so.
+    // Neither the report nor the error message about it can be written.
     let script = "ulimit -f 0; exec \"$0\" run --report=\"$1\" sh -c 'exit 4' 2>\"$2\"";
     let mut limited = Command::new("sh");
     limited.args(["-c", script, env!("CARGO_BIN_EXE_comity")]).env("COMITY_TABLE", "off");
@@ -313,7 +313,7 @@ fn comity_run_changes_no_attribute_that_a_command_can_read() {
     }
 }
 
-/// Returns the parts of a line that do not differ from process to process. `None`: the whole line differs.
+/// Returns the parts of a line that do not differ from process to process. `None` if the whole line differs.
 fn lasting(line: &str) -> Option<String> {
     let kept = ["Umask", "Groups", "Sig", "ShdPnd", "Cap", "NoNewPrivs", "Seccomp", "Cpus_allowed"];
     if line.contains(") R ") {
@@ -361,13 +361,13 @@ fn a_command_whose_table_is_removed_is_in_the_next_one() {
     for _ in 0..2 {
         wait_until("both are in the table", are_there);
         fs::remove_file(&table).unwrap();
-        // What begins now makes another.
+        // A command that begins now makes another table.
         let next = Running::start(&table, &["sleep", "600"]);
         wait_until("all are in the next table", || are_there() && next.entry(&table).is_some());
     }
 }
 
-/// It takes part, desires nothing and holds nothing, at one and the same time.
+/// True if the command is in the table and has a desire of 0 and no cores, in a single look.
 fn asks_for_none(running: &Running, table: &Path) -> bool {
     running.entry(table).is_some_and(|entry| entry["desire"] == 0 && held(&entry) == 0)
 }
@@ -450,7 +450,7 @@ fn a_coordinator_looks_rarely_while_no_other_member_wants_a_core() {
     wait_until("one has the machine", || busy.entry(&table).is_some_and(|entry| held(&entry) == cores()));
     for running in [&busy, &idle] {
         let coordinator = coordinator(running.id()).unwrap();
-        // On a busy machine it looks more rarely still. A look each quantum takes a hundred waits a second.
+        // On a busy machine it looks more rarely still. A look in each quantum would be a hundred waits per second.
         let (before, began) = (waits(coordinator), Instant::now());
         sleep(Duration::from_secs(2));
         let most = (20.0 * began.elapsed().as_secs_f64()) as u64;
@@ -467,8 +467,8 @@ fn a_command_that_comes_and_goes_leaves_its_neighbour_the_cores() {
     let has_all = || busy.entry(&table).is_some_and(|entry| held(&entry) == cores());
     wait_until("the neighbour has all cores", has_all);
     let waits_lightly = || often.entry(&table).is_some_and(|entry| entry["desire"] == 0 && held(&entry) == 0);
-    // Where a third party computes too, the one that comes and goes waits for cores. Then it could use its share, and
-    // tries to hold some.
+    // If a third program computes too, the command that comes and goes waits for cores. Then it could use its share,
+    // and tries to hold some cores.
     wait_until("the neighbour has all cores at nearly all looks", || {
         let (before, began) = (waited(often.id()), Instant::now());
         let good = (0..200).filter(|_| has_all() && waits_lightly()).count();
@@ -476,14 +476,14 @@ fn a_command_that_comes_and_goes_leaves_its_neighbour_the_cores() {
     });
 }
 
-/// How long the first thread of a process has waited for a core (`/proc/PID/schedstat`).
+/// Returns the time that the first thread of a process has waited for a core (`/proc/PID/schedstat`).
 fn waited(process: u32) -> Duration {
     let text = fs::read_to_string(format!("/proc/{process}/schedstat")).unwrap();
     Duration::from_nanos(text.split(' ').nth(1).unwrap().parse().unwrap())
 }
 
-/// A control group with a quota of a twentieth of a core, if this process may make one. It is so small that its
-/// processes are stopped on a busy machine too.
+/// A control group with a quota of a twentieth of a core, if this process may make one. The quota is so small that
+/// its processes are stopped on a busy machine too.
 struct Limited {
     folder: PathBuf,
     lift: (&'static str, &'static str),
@@ -510,7 +510,7 @@ impl Limited {
 
 impl Drop for Limited {
     fn drop(&mut self) {
-        // What was killed there may take a moment to go.
+        // Killed processes may take a moment to leave the group.
         for _ in 0..1000 {
             if fs::remove_dir(&self.folder).is_ok() {
                 return;
@@ -544,7 +544,7 @@ fn what_a_quota_keeps_a_command_from_using_its_neighbour_has() {
     });
 }
 
-/// How many cores each held, summed over so many looks at which both desired two.
+/// Returns the number of cores that each held, summed over `looks` looks at which both had a desire of two.
 fn watch(table: &Path, running: [&Running; 2], looks: usize) -> [usize; 2] {
     let mut sums = [0; 2];
     let mut counted = 0;
@@ -621,7 +621,7 @@ fn a_thread_that_has_bound_itself_stays_there() {
     }
     let (_folder, table) = place();
     let free = mask(std::process::id());
-    // Two cores: 0-1 or 2,6.
+    // The two cores are written like 0-1 or 2,6.
     let all: Vec<&str> = free.split(['-', ',']).collect();
     let bound = |core: &str| format!("exec taskset -c {core} sh -c 'while :; do :; done'");
     let script = format!("({}) & ({}) & wait", bound(all[0]), bound(all[1]));
@@ -647,12 +647,12 @@ fn has_taskset() -> bool {
     Command::new("taskset").arg("--version").output().is_ok_and(|output| output.status.success())
 }
 
-/// What the table says of which cores a command may use, as the kernel writes them where there are two at most.
+/// Returns the cores that a command may use according to the table, in the kernel's notation for at most two cores.
 fn may_use(running: &Running, table: &Path) -> String {
     numbers(&running.entry(table), "may_use").join(",")
 }
 
-/// The cores in a field of a command's entry, in words.
+/// Returns the cores in a field of a command's entry, as text.
 fn numbers(entry: &Option<Value>, field: &str) -> Vec<String> {
     entry.iter().flat_map(|entry| entry[field].as_array().unwrap()).map(Value::to_string).collect()
 }
@@ -678,7 +678,7 @@ fn a_mistyped_option_is_no_command_and_what_follows_the_command_is_its_own() {
         let output = run(&table, words);
         assert_eq!(String::from_utf8_lossy(&output.stdout), "--wieght -x\n", "{words:?}");
     }
-    // A program with a name that begins with a hyphen is told by what ends the options.
+    // A program whose name begins with a hyphen must come after the `--` that ends the options.
     refused(&["-program"], "'-p' found");
     assert_eq!(run(&table, &["--", "-program"]).status.code(), Some(127));
 }
@@ -695,8 +695,8 @@ fn a_mask_that_an_administrator_sets_wins_and_the_table_hears_of_it() {
     let one = Running::start(&table, &["sh", "-c", BURN]);
     let other = Running::start(&table, &["sh", "-c", BURN]);
     let masks = || -> HashSet<String> { children(one.id()).into_iter().map(mask).collect() };
-    // Each holds one core, and neither changes any more. A mask that is set to the core that the command is about
-    // to have could not be told from the coordinator's own.
+    // Each command holds one core, and neither changes any more. A mask with the core that the command is about to
+    // get could not be distinguished from the coordinator's own mask.
     let holds = |command: &Running| numbers(&command.entry(&table), "held");
     wait_until("each is confined to its core", || {
         let held = holds(&one);
@@ -721,7 +721,7 @@ fn a_mask_that_an_administrator_sets_wins_and_the_table_hears_of_it() {
     wait_until("it is confined again", || masks().len() == 1 && !masks().contains(&free));
 }
 
-/// Only the command is moved, as by an administrator; its coordinator is not.
+/// Only the command is moved, as by an administrator, and not its coordinator.
 #[test]
 fn a_cpuset_of_a_command_is_followed() {
     let cpusets = Path::new("/sys/fs/cgroup/cpuset");
@@ -798,13 +798,13 @@ fn to_end_the_coordinator_sets_the_command_free() {
         children().iter().all(|id| mask(*id) == free) && one.entry(&table).is_none()
     });
     assert_eq!(children().len(), 2);
-    // One that is killed leaves the table to the others.
+    // A command whose coordinator is killed leaves the table to the others.
     send("KILL", coordinator(other.id()).unwrap());
     let third = Running::start(&table, &["sh", "-c", BURN]);
     wait_until("the dead one is taken out", || other.entry(&table).is_none() && third.entry(&table).is_some());
 }
 
-/// Alone with a neighbour that is no command: its coordinator mends no thread of another.
+/// The other program is no command, so no other coordinator releases this command's threads.
 #[test]
 fn a_coordinator_that_is_stopped_or_killed_leaves_no_thread_confined() {
     if cores() != 2 {

@@ -1,4 +1,4 @@
-//! `comity set`: what a program is asked, by which user, and that it is obeyed.
+//! Tests of `comity set`: the requests, the users that may send them, and that programs follow them.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt, chown};
@@ -14,10 +14,10 @@ use crate::run::{Running, children, is_empty, place};
 use crate::table::member;
 use crate::{comity, comity_at, send, table_at, wait_until};
 
-/// A user that need not have a name.
+/// The number of a user, which need not have a name.
 const OTHER: u32 = 54_321;
 
-/// The exit code, standard output and standard error.
+/// Returns the exit code, standard output and standard error.
 fn set(table: &Path, words: &[&str]) -> (i32, String, String) {
     let output = comity_at(table).arg("set").args(words).output().unwrap();
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
@@ -48,13 +48,13 @@ fn wait_for(table: &Path, process: u32, what: &str, holds: impl Fn(&Value) -> bo
     wait_until(what, || entry(table, process).is_some_and(|entry| holds(&entry)));
 }
 
-/// What the kernel says that a process does: R, S, T …
+/// Returns the state of a process in the kernel's notation: R, S, T …
 pub fn state(process: u32) -> Option<char> {
     let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
     stat.rsplit_once(") ")?.1.chars().next()
 }
 
-/// A party of the table that obeys if it says so, and shows this process.
+/// Returns a member of the table for this process. It accepts requests if `obeys` is true.
 fn party(table: &Path, obeys: bool) -> Member {
     let profile = Profile {
         program: 7,
@@ -127,7 +127,7 @@ fn a_command_counts_uses_fewer_cores_rests_and_goes_on() {
     });
     is_set(&table, &[&number, "--resume"]);
     wait_until("all of it goes on", goes_on);
-    // The lease.
+    // The pause ends after its time.
     is_set(&table, &[&number, "--pause", "1s"]);
     wait_until("it rests, and its time runs out", || entry(&table, process).unwrap()["paused_s"].is_null());
     wait_until("all of it goes on by itself", goes_on);
@@ -165,7 +165,7 @@ fn the_program_that_is_meant_must_be_clear_and_must_obey() {
     assert!(code == 1 && errors.contains("COMITY_TABLE is off"), "{errors}");
 }
 
-/// The table is a group's, so another user may use it, and write it.
+/// The table belongs to a group, so another user may use it and write to it.
 #[test]
 fn another_user_is_refused_and_root_is_not() {
     if !rustix::process::geteuid().is_root() {
@@ -181,8 +181,8 @@ fn another_user_is_refused_and_root_is_not() {
     let bin = tempfile::tempdir().unwrap();
     fs::set_permissions(bin.path(), Permissions::from_mode(0o755)).unwrap();
     let comity = bin.path().join("comity");
-    // Written by another process: one that a test beside this forks meanwhile would have the file open, and it
-    // could not be run.
+    // Another process writes the file. Otherwise a process that a parallel test forks meanwhile would have the file
+    // open, so that it could not be run.
     assert!(
         Command::new("cp")
             .args([env!("CARGO_BIN_EXE_comity").as_ref(), comity.as_os_str()])
@@ -199,7 +199,7 @@ fn another_user_is_refused_and_root_is_not() {
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.code() == Some(1) && errors.contains("is another user's (0)"), "{errors}");
     assert_eq!(of_root.requests().weight, None);
-    // Where its user cannot be known.
+    // The case that the program's user cannot be known.
     of_root.stand_for(4_000_000_000);
     let output = as_other(&["set", "#0", "--weight", "7"]).output().unwrap();
     let errors = String::from_utf8_lossy(&output.stderr);
@@ -207,7 +207,7 @@ fn another_user_is_refused_and_root_is_not() {
     assert_eq!(of_root.requests().weight, None);
     is_set(&table, &["#0", "--weight", "8"]);
     assert_eq!(of_root.requests().weight, Some(8));
-    // Its own it may set.
+    // The other user may set its own program.
     let mut own = as_other(&["run", "sleep", "600"]).spawn().unwrap();
     wait_for(&table, own.id(), "it takes part", |entry| entry["obeys"] == true);
     let process = own.id().to_string();
@@ -223,13 +223,13 @@ fn root_sees_and_sets_the_programs_of_another_user() {
         println!("skipped: only root can play two users");
         return;
     }
-    // A user that no other test has.
+    // A user that no other test uses.
     let user = 3_000_000 + std::process::id();
     let folder = format!("/dev/shm/comity-{user}");
     let bin = tempfile::tempdir().unwrap();
     fs::set_permissions(bin.path(), Permissions::from_mode(0o755)).unwrap();
     let program = bin.path().join("comity");
-    // See above.
+    // Another process writes the copy, as in the test above.
     let copied = Command::new("cp").args([env!("CARGO_BIN_EXE_comity").as_ref(), program.as_os_str()]).status();
     assert!(copied.unwrap().success());
     let mut run = Command::new(&program);
@@ -238,7 +238,7 @@ fn root_sees_and_sets_the_programs_of_another_user() {
     let process = running.id().to_string();
     let table = Path::new(&folder).join("layout-2");
     wait_for(&table, running.id(), "it takes part", |entry| entry["obeys"] == true);
-    // Where COMITY_TABLE says nothing, the process says whose table it is.
+    // If COMITY_TABLE is not set, the user of the process determines the table.
     let mut set = comity();
     let set = set.env_remove("COMITY_TABLE").args(["set", &process, "--weight", "9"]).output().unwrap();
     wait_for(&table, running.id(), "it obeys", |entry| entry["weight"] == 9);
@@ -248,7 +248,7 @@ fn root_sees_and_sets_the_programs_of_another_user() {
     assert!(set.status.success(), "{}", String::from_utf8_lossy(&set.stderr));
 }
 
-/// Killed at any moment: a word is as it was or as it was to be.
+/// A setter is killed at any moment. Each request is then either the old one or the new one.
 #[test]
 fn a_killed_setter_leaves_nothing() {
     let (_folder, table) = place();
@@ -266,7 +266,7 @@ fn a_killed_setter_leaves_nothing() {
         let hours = asked.paused_until.map(|until| until.saturating_sub(comity_os::clock::now_ns()) / 1_000_000);
         assert!(hours.is_none_or(|left| left <= 7_200_000), "{asked:?}");
         seen[usize::from(asked.weight.is_some()) + usize::from(asked.paused_until.is_some())] += 1;
-        // What was asked in part is asked anew, or taken back, as if nothing had been.
+        // A request that was sent in part can be sent again or reset, as if nothing had been sent.
         is_set(&table, &["#0", "--weight", "own", "--cores", "auto", "--resume"]);
         assert_eq!(member.requests(), comity_table::Requests::default());
     }

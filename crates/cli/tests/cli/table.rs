@@ -1,4 +1,5 @@
-//! `comity table`: what it says of a table that is not there, is empty, is used, has dead programs, or is none.
+//! Tests of `comity table`: its output for a table that does not exist, is empty, is used, has dead programs, or is
+//! no table.
 
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -16,7 +17,7 @@ fn table(path: &Path, words: &[&str]) -> (i32, String, String) {
     (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
 }
 
-/// A program of the table that has work until it is killed: this test program, once more.
+/// Starts a program of the table that has work until it is killed: this test program again.
 pub fn member(path: &Path) -> Child {
     let mut command = Command::new(env::current_exe().unwrap());
     command.args(["--exact", "table::works_as_a_member", "--nocapture", "--test-threads", "1"]);
@@ -78,7 +79,7 @@ fn a_living_program_is_shown_and_not_cleaned_away_and_a_dead_one_is() {
     let path = folder.path().join("table");
     let mut child = member(&path);
 
-    // Where others want the cores too, its coordinator may come late.
+    // If other programs also want the cores, its coordinator may look late.
     let lives = || table_at(&path)["programs"][0]["life"] == "living";
     wait_until("it counts as living", lives);
     let report = table_at(&path);
@@ -105,7 +106,7 @@ fn a_living_program_is_shown_and_not_cleaned_away_and_a_dead_one_is() {
     for word in ["owner", "holder", "since", &format!("0 {name}"), "250", "desire", path.to_str().unwrap()] {
         assert!(code == 0 && text.contains(word), "{word} is not in\n{text}");
     }
-    // It has one worker, and so no victim to steal from.
+    // The program has one worker, and so no victim to steal from.
     wait_until("it says what its thieves did", || table_at(&path)["programs"][0]["steals"].is_u64());
     let report = table_at(&path);
     let program = &report["programs"][0];
@@ -133,7 +134,7 @@ fn a_living_program_is_shown_and_not_cleaned_away_and_a_dead_one_is() {
     let report = table_at(&path);
     assert_eq!(report["programs"][0]["life"], "dead", "{report}");
     assert!(table(&path, &[]).1.contains(" dead "));
-    // The next program takes it out.
+    // The next program removes the dead one.
     let mut next = member(&path);
     wait_until("the dead one is gone", || {
         let report = table_at(&path);
@@ -167,7 +168,7 @@ fn what_is_broken_is_named_and_cleaned_away_and_what_is_no_table_stays() {
         let (code, text, errors) = table(&path, &["clean", "--json"]);
         assert!(code == 0 && text.contains(r#""outcome": "removed""#) && !path.exists(), "{text}{errors}");
     }
-    // One of another layout is left to its own programs as long as there are any.
+    // A table of another layout is left to its own programs while there are any.
     fs::write(&path, &version).unwrap();
     let (code, text, _) = table(&path, &[]);
     assert!(code == 0 && text.contains("There is no core table") && text.contains("table.layout-2"), "{text}");

@@ -1,4 +1,4 @@
-//! `comity top`: what it says of a table, and that the terminal is as it was, whatever ends it.
+//! Tests of `comity top`: its output, and that it restores the terminal however it ends.
 
 use std::fs;
 use std::io::Write;
@@ -76,8 +76,8 @@ fn a_look_is_told_in_words_as_json_and_for_prometheus() {
     assert!(look(&[]).contains(" dead "));
 }
 
-/// `comity top` in a terminal of its own, made by script(1). What follows it tells how it ended and how the
-/// terminal is.
+/// The command `comity top` in a terminal made by script(1). The output after it has its exit code and the state of
+/// the terminal.
 struct InATerminal {
     script: Child,
     folder: tempfile::TempDir,
@@ -121,14 +121,14 @@ impl InATerminal {
         self.script.stdin.as_mut().unwrap().write_all(keys.as_bytes()).unwrap();
     }
 
-    /// The command has ended with 0, and the terminal is as it was.
+    /// Checks that the command has ended with 0, and that it restored the terminal.
     #[track_caller]
     fn assert_ends_well(self) {
         wait_until("it ends", || self.seen().contains("\nover"));
         let seen = self.seen();
         let (screen, after) = seen.rsplit_once("code ").unwrap();
         assert!(after.starts_with('0'), "{after}");
-        // Back from the other screen, with a cursor, and in lines with an echo.
+        // The other screen is left, the cursor is visible, and the terminal has lines with an echo.
         assert!(screen.contains("\x1b[?1049l") && screen.contains("\x1b[?25h"), "{screen:?}");
         let words: Vec<&str> = after.split([' ', ';', '\r', '\n']).collect();
         for setting in ["icanon", "echo", "isig", "opost"] {
@@ -151,7 +151,7 @@ impl Drop for InATerminal {
 #[test]
 fn keys_signals_and_narrow_terminals_leave_the_terminal_as_it_was() {
     for (columns, rows, seen_at_least) in [(120, 30, "enable"), (60, 12, "enable"), (10, 3, "0 program"), (1, 1, "")] {
-        // What the shell that started the tests has them ignore, the command ignores too.
+        // The command ignores the signals that the shell of the tests ignores.
         let heeds =
             |end: &&str| !matches!(*end, "HUP" if process::ignores(1)) && !matches!(*end, "INT" if process::ignores(2));
         for end in ["q", "\x03", "TERM", "HUP", "INT"].into_iter().filter(heeds) {
@@ -160,7 +160,7 @@ fn keys_signals_and_narrow_terminals_leave_the_terminal_as_it_was() {
                 top.seen().split_once("\x1b[?1049h").is_some_and(|(_, drawn)| drawn.contains(seen_at_least))
             });
             match end {
-                // All orders, and two filters.
+                // The keys select all orders and two filters.
                 "q" => top.press("srsssssss/x\x7fy\r/zz\rq"),
                 "\x03" => top.press(end),
                 signal => send(signal, top.pid()),
@@ -206,7 +206,7 @@ fn bad_input_is_refused() {
         assert!(is_said && output.stdout.is_empty(), "{words:?}: {errors}");
     }
     assert_eq!(fs::read_to_string(path("file")).unwrap(), "dear");
-    // Another file, and a folder, in the table's place.
+    // Another file, and a folder, are in the table's place.
     for (place, words) in [("file", &["top", "--once"][..]), ("", &["top", "--once", "--json"])] {
         let output = comity().env("COMITY_TABLE", path(place)).args(words).assert().code(1).get_output().clone();
         assert!(output.stdout.is_empty() && output.stderr.starts_with(b"error: the core table '"));

@@ -1,4 +1,4 @@
-//! The verbs that run nothing.
+//! Tests of the verbs that run no command.
 
 use std::process::{Command, Stdio};
 
@@ -23,7 +23,7 @@ fn the_policies_are_listed() {
     assert!(String::from_utf8(output.stdout).unwrap().contains("comity (default)"));
 }
 
-/// What the doctor says as JSON, and how it exits, with these variables.
+/// Returns the doctor's JSON output and its exit code with these variables.
 fn examine(variables: &[(&str, &str)]) -> (Value, i32) {
     let mut command = comity();
     for name in [
@@ -57,7 +57,7 @@ fn the_doctor_says_what_was_found() {
     for service in ["membarrier", "thread_cpu_clock", "autogroup"] {
         assert!(report["capabilities"][service].is_boolean(), "{service}");
     }
-    // What a busy machine costs is no fault of its own.
+    // A slow check on a busy machine is no error.
     let verdicts = ["ok", "costs"];
     assert_eq!(verdicts[usize::try_from(code).unwrap()], report["verdict"]);
     for check in report["checks"].as_array().unwrap() {
@@ -105,7 +105,7 @@ fn the_doctor_tells_what_costs_from_what_is_bad() {
         ("COMITY_TRACE", not_a_table.to_str().unwrap(), "environment", "bad", "it is a file already, and no trace"),
         ("COMITY_TRACE", nowhere.to_str().unwrap(), "environment", "bad", "its folder does not exist"),
     ];
-    // Each looks for a second what this machine does, so they look at a time.
+    // Each doctor watches the machine for a second, so all of them run at the same time.
     std::thread::scope(|scope| {
         for (name, value, check_name, verdict, part) in cases {
             scope.spawn(move || {
@@ -121,7 +121,7 @@ fn the_doctor_tells_what_costs_from_what_is_bad() {
     assert_eq!(std::fs::read_to_string(&not_a_table).unwrap(), "milk, bread");
 }
 
-/// What the doctor says of acceleration to a thread of this process that has changed what itself may do.
+/// Returns the doctor's check of acceleration. `change` first changes what the thread that starts the doctor may do.
 fn acceleration(change: impl FnOnce() + Send) -> Value {
     std::thread::scope(|scope| {
         let examined = scope.spawn(|| {

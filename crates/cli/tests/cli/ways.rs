@@ -58,7 +58,7 @@ fn way(running: &Running, table: &Path) -> String {
 fn threads_that_may_wait_for_each_other_keep_all_cores() {
     let (_folder, table) = place();
     let free = mask(std::process::id());
-    // Each of these can use one core, so in turns a core would idle.
+    // Each of these programs can use one core, so that a core would be idle if the commands took turns.
     let one = "while :; do :; done";
     let _neighbours = [Running::start(&table, &["sh", "-c", one]), Running::start(&table, &["sh", "-c", one])];
     let team = start(play(&table, "team", &[]));
@@ -274,7 +274,7 @@ fn wait_for_stops() {
         }
     };
     println!("it ended with {:?}", status.exit_status());
-    // It has ended, and nothing is left to wait for.
+    // The child has ended, and no process is left to wait for.
     let _waited = child.wait();
 }
 
@@ -288,7 +288,7 @@ pub fn crowd(table: &Path) -> [Running; 2] {
 struct Childless(PathBuf);
 
 impl Childless {
-    /// `None` if this process can make no control groups.
+    /// Makes the group. Returns `None` if this process can make no control groups.
     fn new() -> Option<Childless> {
         static NEXT: AtomicUsize = AtomicUsize::new(0);
         let own = group(std::process::id())?;
@@ -296,12 +296,12 @@ impl Childless {
         fs::create_dir(&folder).ok()?;
         let group = Childless(folder);
         let forbids = fs::write(group.0.join("cgroup.max.descendants"), "0").is_ok();
-        // A group in which processes may not be is of no use.
+        // A group that may not contain processes is of no use.
         let takes = || fs::read_to_string(group.0.join("cgroup.type")).is_ok_and(|text| text.trim() == "domain");
         (forbids && takes()).then_some(group)
     }
 
-    /// Has a command begin in the group. Without a group it begins where this process is.
+    /// Starts a command in the group. Without a group, the command starts where this process is.
     fn enter(group: Option<&Childless>, command: Command) -> Command {
         let Some(Childless(folder)) = group else { return command };
         let mut entering = Command::new("sh");
@@ -322,7 +322,7 @@ impl Drop for Childless {
     }
 }
 
-/// The folder of the control group of version 2 of a process.
+/// Returns the folder of the control group of version 2 of a process.
 pub fn group(process: u32) -> Option<PathBuf> {
     let membership = fs::read_to_string(format!("/proc/{process}/cgroup")).ok()?;
     let path = membership.lines().find_map(|line| line.strip_prefix("0::/"))?;
@@ -360,7 +360,7 @@ fn out_of_turn_a_command_is_frozen_where_it_can_be() {
     let folder = group(plain.id()).unwrap();
     let is_frozen = || fs::read_to_string(folder.join("cgroup.events")).is_ok_and(|events| events.contains("frozen 1"));
     let all = || descendants(plain.id());
-    // On a busy machine it may be frozen before it has started them.
+    // On a busy machine the command may be frozen before it has started them.
     wait_until("its processes have begun", || all().len() == 3);
     for _ in 0..3 {
         wait_until("it is frozen out of turn", is_frozen);
@@ -376,7 +376,7 @@ fn out_of_turn_a_command_is_frozen_where_it_can_be() {
     assert!(all().iter().all(|id| group(*id).as_ref() == Some(&own)));
 }
 
-/// The processes that a process has started, and those that these have started.
+/// Returns the processes that a process has started, directly or through other processes.
 fn descendants(process: u32) -> Vec<u32> {
     let mut all = children(process);
     let mut nth = 0;

@@ -1,4 +1,4 @@
-//! What the tests of `comity` and of `comity-lab` do alike.
+//! Helpers that the tests of `comity` and of `comity-lab` share.
 
 use std::path::Path;
 use std::thread::sleep;
@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use assert_cmd::Command;
 
-/// Looks again and again, for very long: other tests want the cores too.
+/// Waits until `holds` returns true. The bound is very long, because other tests need the cores too.
 #[track_caller]
 pub fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
     let start = Instant::now();
@@ -16,22 +16,22 @@ pub fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// `kill` is a word of the shell everywhere.
+/// Sends a signal. It uses the shell, in which `kill` is always a command.
 pub fn send(signal: &str, process: u32) {
     assert!(
         std::process::Command::new("sh").args(["-c", &format!("kill -{signal} {process}")]).status().unwrap().success()
     );
 }
 
-/// Standard output of a run that succeeds, as JSON.
+/// Returns the standard output of a run that succeeds, as JSON.
 #[track_caller]
 pub fn json(command: &mut Command) -> serde_json::Value {
     let output = command.assert().success().get_output().clone();
     serde_json::from_slice(&output.stdout).expect("standard output is JSON")
 }
 
-/// Looks at the help of a command and of all its verbs, of which there are more than `least`: what it says of each
-/// verb, and that its lines fit.
+/// Checks the help of a command and of all its verbs, of which there are more than `least`: each verb has a
+/// description, and each line fits.
 pub fn assert_every_help_says_what_verbs_do_in_80_columns(command: fn() -> Command, least: usize) {
     let mut left = vec![Vec::new()];
     let mut seen = 0;
@@ -43,7 +43,7 @@ pub fn assert_every_help_says_what_verbs_do_in_80_columns(command: fn() -> Comma
         }
         seen += 1;
         let verbs = text.split_once("\nCommands:\n").map_or("", |(_, after)| after.split("\n\n").next().unwrap());
-        // A verb's name is indented by two; what continues its line, by more.
+        // A verb's name is indented by two columns, and a continued description by more.
         let names = verbs.lines().filter(|line| !line.starts_with("   ")).filter_map(|line| {
             let (name, what) = line.trim().split_once(' ').unwrap_or((line.trim(), ""));
             assert!(!what.is_empty(), "{words:?}: nothing is said of '{name}'");
@@ -54,7 +54,7 @@ pub fn assert_every_help_says_what_verbs_do_in_80_columns(command: fn() -> Comma
     assert!(seen > least, "only {seen} helps were found");
 }
 
-/// Looks for a verb and one of its options in what a command of this name generates.
+/// Checks that completions and man pages of a command contain a verb and one of its options.
 pub fn assert_completions_and_man_pages_have(command: fn() -> Command, name: &str, [verb, option]: [&str; 2]) {
     for shell in ["bash", "elvish", "fish", "powershell", "zsh"] {
         let output = command().args(["completions", shell]).assert().success().get_output().clone();

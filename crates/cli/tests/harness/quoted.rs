@@ -1,5 +1,5 @@
-//! The command lines that documents quote and that scripts run, for the parsers of `comity` and of `comity-lab`. No
-//! command line is run.
+//! Tests that the parsers of `comity` and `comity-lab` accept the command lines that documents quote and that scripts
+//! run. No command line is run.
 
 use std::fs;
 use std::path::Path;
@@ -10,7 +10,7 @@ use comity_policy::Policy;
 
 /// A command line of a document or a script.
 struct Quoted {
-    /// The file and the line.
+    /// The file and the line number.
     place: String,
     /// The words after the command's name. `None` stands for a word that only the script or the reader knows.
     words: Vec<Option<String>>,
@@ -64,7 +64,7 @@ fn commands(file: &str, text: &str, parser: &clap::Command) -> Vec<Quoted> {
         let parts = match (file.ends_with(".py"), is_code) {
             (true, _) => line.split('[').skip(1).map(|part| listed(part.split(']').next().unwrap())).collect(),
             (false, true) => vec![shlex::split(&line).unwrap_or_default()],
-            // In a sentence an option may stand without its value.
+            // A sentence may mention an option without its value.
             (false, false) => {
                 line.split('`').skip(1).step_by(2).filter_map(|quoted| shlex::split(&format!("{quoted} …"))).collect()
             }
@@ -77,7 +77,7 @@ fn commands(file: &str, text: &str, parser: &clap::Command) -> Vec<Quoted> {
     found
 }
 
-/// Splits the inside of a list of Python. What is no string becomes a variable of the shell.
+/// Splits the inside of a list of Python. An element that is no string becomes a variable of the shell.
 fn listed(list: &str) -> Vec<String> {
     let words = list.split(',').map(str::trim);
     words
@@ -85,7 +85,7 @@ fn listed(list: &str) -> Vec<String> {
         .collect()
 }
 
-/// Returns what follows the name of the command, up to the end of the command.
+/// Returns the words after the name of the command, up to the end of the command.
 fn after_the_name<'a>(words: &'a [String], parser: &clap::Command) -> Option<&'a [String]> {
     let short = parser.get_name().rsplit('-').next()?;
     let is_name = |word: &str| {
@@ -120,14 +120,14 @@ fn filled(words: &[String], text: &str) -> Vec<Option<String>> {
     filled
 }
 
-/// Returns why the parser refuses a command line, if it does.
+/// Returns the reason if the parser refuses a command line.
 fn refusal(parser: &clap::Command, quoted: &Quoted) -> Option<String> {
     let mut words = vec![parser.get_name().to_owned()];
     let mut has_holes = false;
     for word in &quoted.words {
         match (word, words.last()) {
             (Some(word), _) => words.push(word.clone()),
-            // The option needs the value that is missing.
+            // The option needs a value, which is unknown here.
             (None, Some(option)) if option.starts_with("--") && option.len() > 2 => {
                 let option = words.pop()?;
                 if !has_option(parser, &option[2..]) {
@@ -141,7 +141,7 @@ fn refusal(parser: &clap::Command, quoted: &Quoted) -> Option<String> {
     let error = parser.clone().try_get_matches_from(&words).err()?;
     let is_fine = match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => true,
-        // A sentence may name a verb alone, and a list of Python may be the beginning of a command line.
+        // A sentence may name a verb alone, and a list of Python may be only the beginning of a command line.
         ErrorKind::MissingRequiredArgument | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
             has_holes || !quoted.place.contains(".sh:")
         }

@@ -2,9 +2,9 @@
 //!
 //! BFS of the BWS paper (section 5.1: a graph of 10 million nodes). It is the level-synchronous top-down search of
 //! Leiserson and Schardl, "A work-efficient parallel breadth-first search algorithm" (SPAA 2010, section 2). Each
-//! level's frontier is expanded in parallel; a node is claimed by a compare-and-swap on its distance. In place of
-//! their bags, every task collects the nodes that it claimed in a vector of its own. The vectors are copied in
-//! parallel into the next frontier. So no node costs a lock, and the frontier stays an array that can be halved.
+//! level's frontier is expanded in parallel, and a task claims a node with a compare-and-swap on its distance. In
+//! place of the paper's bags, every task collects the nodes that it claimed in a vector. The vectors are copied in
+//! parallel into the next frontier. Therefore no node needs a lock, and the frontier is an array that can be halved.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -37,13 +37,14 @@ pub const ROW: Row = Row {
     }),
 };
 
-/// At 20 million nodes and more edges than this, the graph would not fit in the memory of a small machine.
+/// The maximum number of edges. A graph with 20 million nodes and more edges does not fit in a small machine's
+/// memory.
 const MOST_EDGES: usize = 400_000_000;
 
 /// The distance of a node that no path reaches.
 const UNREACHED: u32 = u32::MAX;
 
-/// Elements below which copying a frontier is cheaper than forking.
+/// The number of elements below which copying a frontier is cheaper than forking.
 const COPY_GRAIN: usize = 16 * 1024;
 
 fn prepare(parameters: &Parameters) -> Result<Bfs, ParameterError> {
@@ -66,7 +67,7 @@ fn extents(parameters: &Parameters) -> Result<Scale, ParameterError> {
 
 struct Bfs {
     graph: Graph,
-    /// What [`Graph::distances_by_queue`] found, once, when the input was built.
+    /// The distances by [`Graph::distances_by_queue`], which ran once when the input was built.
     expected: Vec<u32>,
     grain: usize,
 }
@@ -79,7 +80,7 @@ impl Bfs {
 }
 
 impl Kernel for Bfs {
-    /// The distance of every node from node 0, in edges. Atomic because that is how the search fills it.
+    /// The distance of every node from node 0, in edges. The distances are atomic because several tasks write them.
     type Output = Vec<AtomicU32>;
 
     fn compute<J: ForkJoin>(&self, fork_join: J) -> Vec<AtomicU32> {
@@ -95,7 +96,7 @@ impl Kernel for Bfs {
     }
 
     /// Compares every distance with a serial search by another method (a queue), which ran when the input was built.
-    /// Distances are unique, so that equality is both necessary and sufficient, whatever order the tasks ran in.
+    /// Distances are unique, so that equality is necessary and sufficient, independent of the order of the tasks.
     fn verify(&self, output: &Vec<AtomicU32>) -> Verdict {
         let found = || output.iter().map(|distance| distance.load(Ordering::Relaxed));
         let wrong = found().zip(&self.expected).filter(|(found, expected)| found != *expected).count();
@@ -114,7 +115,7 @@ impl Kernel for Bfs {
 }
 
 impl Bfs {
-    /// The nodes first reached from `frontier`, each marked with `level`.
+    /// Returns the nodes that are first reached from `frontier`, each marked with `level`.
     fn expand<J: ForkJoin>(&self, fork_join: J, frontier: &[u32], level: u32, distances: &[AtomicU32]) -> Vec<u32> {
         let parts = fork_join.reduce_range(
             0..frontier.len(),
@@ -135,8 +136,9 @@ impl Bfs {
         for &node in nodes {
             for &target in self.graph.targets_of(node) {
                 let distance = &distances[target as usize];
-                // Relaxed suffices: a claim carries no other data, and the join at the end of a level orders it before
-                // the next. The load first, because most targets are taken and a failed exchange would still write.
+                // Relaxed is enough: a claim carries no other data, and the join at the end of a level orders it
+                // before the next level. The load comes first because most targets are claimed already, and a failed
+                // exchange would still write.
                 if distance.load(Ordering::Relaxed) == UNREACHED
                     && distance.compare_exchange(UNREACHED, level, Ordering::Relaxed, Ordering::Relaxed).is_ok()
                 {
@@ -148,7 +150,7 @@ impl Bfs {
     }
 }
 
-/// Copies the concatenation of `parts` to `out`, which is as long as all of them together.
+/// Copies the concatenation of `parts` to `out`, whose length is the sum of theirs.
 fn copy_parts<J: ForkJoin>(fork_join: J, parts: &[Vec<u32>], out: &mut [u32]) {
     if out.len() <= COPY_GRAIN || parts.len() == 1 {
         let mut rest = out;
@@ -166,18 +168,18 @@ fn copy_parts<J: ForkJoin>(fork_join: J, parts: &[Vec<u32>], out: &mut [u32]) {
 
 /// A directed graph in compressed sparse rows: the edges of a node are a range of `targets`.
 struct Graph {
-    /// Where each node's edges start in `targets`, and at the end their number.
+    /// The index in `targets` where each node's edges start. The last element is the number of edges.
     starts: Vec<u32>,
     targets: Vec<u32>,
 }
 
 impl Graph {
-    /// `nodes` nodes, each with 1 to `2 * degree - 1` edges to random nodes. Self-loops and repeated edges occur and
-    /// do no harm; a few nodes have no edge that enters them and stay unreached.
+    /// Returns a graph of `nodes` nodes, each with 1 to `2 * degree - 1` edges to random nodes. Self-loops and
+    /// repeated edges are possible and harmless. A few nodes have no incoming edge and stay unreached.
     fn random(nodes: usize, degree: usize, seed: u64) -> Graph {
         let mut random = SplitMix::new(seed);
         let mut starts = Vec::with_capacity(nodes + 1);
-        // The expected number and two per cent, so that the vector rarely grows by doubling.
+        // The capacity is the expected number plus two per cent, so that the vector rarely grows by doubling.
         let mut targets = Vec::with_capacity(nodes * degree + nodes * degree / 50);
         for _ in 0..nodes {
             starts.push(targets.len() as u32);
@@ -197,7 +199,7 @@ impl Graph {
         &self.targets[self.starts[node] as usize..self.starts[node + 1] as usize]
     }
 
-    /// The textbook search with one queue, which shares nothing with the timed one but the graph.
+    /// Does the textbook search with one queue, which shares only the graph with the timed search.
     fn distances_by_queue(&self) -> Vec<u32> {
         let mut distances = vec![UNREACHED; self.nodes()];
         distances[0] = 0;
@@ -222,7 +224,7 @@ mod tests {
     use super::*;
     use crate::{OnRayon, Serial};
 
-    /// A graph with these edges.
+    /// Returns a graph with these edges.
     fn graph(nodes: u32, edges: &[(u32, u32)]) -> Graph {
         let mut starts = vec![0];
         let mut targets = Vec::new();

@@ -1,12 +1,12 @@
 //! NPB CG: the smallest eigenvalue of a sparse symmetric matrix by inverse iteration.
 //!
 //! Source: D. Bailey et al., *The NAS Parallel Benchmarks*, RNR-94-007, section 2.2.3, and the loops of the NPB 3
-//! OpenMP code. One timed step of the inverse iteration runs 25 steps of conjugate gradients. Each of these is four
-//! short parallel phases with nothing but scalar arithmetic between them. In class S a phase takes microseconds,
-//! which is what makes the program hard for a scheduler.
+//! OpenMP code. One timed step of the inverse iteration runs 25 steps of conjugate gradients. Each of these consists
+//! of four short parallel phases with only scalar arithmetic between them. In class S a phase takes microseconds,
+//! which makes the program hard for a scheduler.
 //!
 //! Deviation: the reference code runs one step before the clock starts and then resets its vector, which changes no
-//! result. This program leaves that to the caller that repeats the run.
+//! result. This program leaves the warm-up to the caller that repeats the run.
 
 mod makea;
 mod phase;
@@ -44,16 +44,16 @@ pub const ROW: Row = Row {
     }),
 };
 
-/// A row of the matrix costs as much as dozens of vector elements, and leaves should cost about the same.
+/// The length of a vector leaf over that of a matrix leaf. A matrix row costs as much as dozens of vector elements.
 const VECTOR_ELEMENTS_PER_ROW: usize = 16;
 
-/// Steps of conjugate gradients in one step of the inverse iteration: `cgitmax` in the reference codes.
+/// The number of steps of conjugate gradients in a step of the inverse iteration: `cgitmax` in the reference codes.
 const GRADIENT_STEPS: usize = 25;
 
-/// Greatest error of ζ.
+/// The maximum error of ζ.
 const TOLERANCE: f64 = 1e-10;
 
-/// The class, and rows of the matrix in a leaf.
+/// Returns the class, and the number of matrix rows in a leaf.
 fn size(parameters: &Parameters) -> Result<(&'static Class, usize), ParameterError> {
     let class = &CLASSES[parameters.choice("class", &["S", "W", "A", "B"])?];
     Ok((class, parameters.number("grain", 1..=1_000_000)?))
@@ -62,7 +62,7 @@ fn size(parameters: &Parameters) -> Result<(&'static Class, usize), ParameterErr
 fn extents(parameters: &Parameters) -> Result<Scale, ParameterError> {
     let (class, grain) = size(parameters)?;
     let (rows, tasks) = (class.rows as f64, class.rows.div_ceil(grain) as f64);
-    // As many are in a row of the sum of outer products.
+    // A row of the sum of outer products has about this number of nonzeros.
     let nonzeros = ((class.nonzeros + 1) as f64).powi(2);
     let length = rows / tasks * nonzeros;
     Ok(Scale { repeats: class.steps as f64, width: tasks, length, serial: rows, ..Scale::default() })
@@ -72,9 +72,9 @@ fn extents(parameters: &Parameters) -> Result<Scale, ParameterError> {
 struct Class {
     name: &'static str,
     rows: usize,
-    /// Nonzeros drawn for each of the vectors whose outer products make the matrix.
+    /// The number of nonzeros that are drawn for each vector. The outer products of the vectors make the matrix.
     nonzeros: usize,
-    /// Steps of the inverse iteration.
+    /// The number of steps of the inverse iteration.
     steps: usize,
     shift: f64,
     zeta: f64,
@@ -95,7 +95,7 @@ pub struct Cg {
 }
 
 impl Cg {
-    /// Class S with the catalog's grain, for a backend that the catalog does not know.
+    /// Returns class S with the catalog's grain, for a backend that is not in the catalog.
     pub fn class_s() -> Cg {
         Cg::new(&CLASSES[0], 64)
     }
@@ -105,11 +105,11 @@ impl Cg {
     }
 }
 
-/// What the last step of the inverse iteration left.
+/// The result of the last step of the inverse iteration.
 #[derive(Clone, Debug)]
 pub struct Estimate {
     zeta: f64,
-    /// ‖x − A·z‖ after the last 25 steps of conjugate gradients.
+    /// The residual ‖x − A·z‖ after the last 25 steps of conjugate gradients.
     residual: f64,
 }
 
@@ -151,7 +151,7 @@ struct Vectors {
     r: Vec<f64>,
     /// The search direction.
     p: Vec<f64>,
-    /// A·p.
+    /// The product A·p.
     q: Vec<f64>,
 }
 
@@ -185,7 +185,7 @@ impl<J: ForkJoin> Solver<'_, J> {
         self.distance(x, r)
     }
 
-    /// z ← 0, r ← x, p ← x; returns r·r.
+    /// Sets z ← 0, r ← x and p ← x. Returns r·r.
     fn start(&self, x: &[f64], z: &mut [f64], r: &mut [f64], p: &mut [f64]) -> f64 {
         sum_rows(self.fork_join, (x, (z, (r, p))), self.vector_grain(), &|(x, (z, (r, p)))| {
             z.fill(0.0);
@@ -195,7 +195,7 @@ impl<J: ForkJoin> Solver<'_, J> {
         })
     }
 
-    /// `product` ← A·`vector`.
+    /// Sets `product` ← A·`vector`.
     fn multiply(&self, vector: &[f64], product: &mut [f64]) {
         self.fork_join.for_chunks_mut(product, self.grain, &|chunk, products| {
             let first = chunk * self.grain;
@@ -205,7 +205,7 @@ impl<J: ForkJoin> Solver<'_, J> {
         });
     }
 
-    /// z ← z + `alpha`·p and r ← r − `alpha`·q; returns the new r·r.
+    /// Sets z ← z + `alpha`·p and r ← r − `alpha`·q. Returns the new r·r.
     fn advance(&self, alpha: f64, (z, p): (&mut [f64], &[f64]), (r, q): (&mut [f64], &[f64])) -> f64 {
         sum_rows(self.fork_join, ((z, p), (r, q)), self.vector_grain(), &|((z, p), (r, q))| {
             add_scaled(z, alpha, p);
@@ -214,7 +214,7 @@ impl<J: ForkJoin> Solver<'_, J> {
         })
     }
 
-    /// p ← r + `beta`·p.
+    /// Sets p ← r + `beta`·p.
     fn redirect(&self, r: &[f64], beta: f64, p: &mut [f64]) {
         let leaf = self.vector_grain();
         self.fork_join.for_chunks_mut(p, leaf, &|chunk, p| {
@@ -224,7 +224,7 @@ impl<J: ForkJoin> Solver<'_, J> {
         });
     }
 
-    /// x ← `factor`·z.
+    /// Sets x ← `factor`·z.
     fn scale(&self, z: &[f64], factor: f64, x: &mut [f64]) {
         let leaf = self.vector_grain();
         self.fork_join.for_chunks_mut(x, leaf, &|chunk, x| {
@@ -238,7 +238,7 @@ impl<J: ForkJoin> Solver<'_, J> {
         sum_rows(self.fork_join, (a, b), self.vector_grain(), &|(a, b)| sum_of(a, b, |a, b| a * b))
     }
 
-    /// The products x·z and z·z, in one phase.
+    /// Returns the products x·z and z·z, which are computed in one phase.
     fn products(&self, x: &[f64], z: &[f64]) -> (f64, f64) {
         let leaf = |rows: Range<usize>| {
             let (x, z) = (&x[rows.clone()], &z[rows]);
@@ -248,7 +248,7 @@ impl<J: ForkJoin> Solver<'_, J> {
         self.fork_join.reduce_range(0..x.len(), self.vector_grain(), &leaf, &add)
     }
 
-    /// ‖a − b‖.
+    /// Returns ‖a − b‖.
     fn distance(&self, a: &[f64], b: &[f64]) -> f64 {
         let square = |(a, b): (&[f64], &[f64])| sum_of(a, b, |a, b| (a - b) * (a - b));
         sum_rows(self.fork_join, (a, b), self.vector_grain(), &square).sqrt()
@@ -259,14 +259,14 @@ impl<J: ForkJoin> Solver<'_, J> {
     }
 }
 
-/// `target` ← `target` + `factor`·`source`.
+/// Sets `target` ← `target` + `factor`·`source`.
 fn add_scaled(target: &mut [f64], factor: f64, source: &[f64]) {
     for (target, source) in target.iter_mut().zip(source) {
         *target += factor * source;
     }
 }
 
-/// Sums `term` over both slices, in eight sums side by side: one would make each addition wait for the last.
+/// Sums `term` over both slices, in eight independent sums. With a single sum, each addition would wait for the last.
 fn sum_of(a: &[f64], b: &[f64], term: impl Fn(f64, f64) -> f64) -> f64 {
     let (a_lanes, a_rest) = a.as_chunks::<8>();
     let (b_lanes, b_rest) = b.as_chunks::<8>();

@@ -1,16 +1,15 @@
-//! Cholesky decomposition of a sparse matrix in a quad-tree: tasks of very different sizes, and memory on the way.
+//! Cholesky decomposition of a sparse matrix in a quad-tree: tasks of very different sizes, which allocate memory.
 //!
 //! Cholesky of the DWS paper (Table III, p-3, compute-intensive), which takes it from MIT Cilk's examples. Like
-//! Cilk's program, this one has a sparse matrix in a tree of quarters, and fills in what the factor L has in
-//! addition. A quarter of zeros is not in the tree. A dense recursion would be shorter, but [`lu`](super::lu) is
-//! one already. What the tree adds are tasks of an amount of work that is not known beforehand, and allocations in
-//! all of them.
+//! Cilk's program, this one stores a sparse matrix in a tree of quarters, and adds the entries that the factor L
+//! fills in. Quarters of zeros are not in the tree. A dense recursion would be shorter, but [`lu`](super::lu) has one
+//! already. With the tree, the amount of work of a task is not known beforehand, and all tasks allocate memory.
 //!
-//! With the matrix in quarters, the upper left one is decomposed and the lower left one is solved for. Its product
-//! with its own transpose is subtracted from the lower right one, and that is decomposed in turn. Deviation: the
-//! smallest blocks have 8 x 8 entries, where Cilk's have 4 x 4. The recursion forks no more below 64 rows, because
-//! a block alone takes a fraction of a microsecond. There a leaf takes up to 100 µs, or next to nothing where
-//! little is filled.
+//! The matrix is split into quarters. The upper left quarter is decomposed, and the lower left one is solved for. The
+//! product of the lower left quarter and its transpose is subtracted from the lower right quarter, which is then
+//! decomposed. Deviation: the smallest blocks have 8 x 8 entries, where Cilk's have 4 x 4. The recursion does not
+//! fork below 64 rows, because a block takes only a fraction of a microsecond. A leaf takes up to 100 µs, or almost
+//! no time if little is filled in.
 
 mod block;
 mod tree;
@@ -52,17 +51,17 @@ pub const ROW: Row = Row {
     }),
 };
 
-/// Rows and random entries by class. The paper gives no size: medium and paper have those of Cilk 5.4.6's example as a
-/// standard and as a long benchmark.
+/// The number of rows and of random entries by class. The paper gives no size. The classes medium and paper have the
+/// sizes of the standard and the long benchmark of Cilk 5.4.6's example.
 const SIZES: [(usize, usize); 3] = [(500, 1_000), (1_000, 10_000), (2_000, 10_000)];
 
 const MOST_ROWS: usize = 8_192;
 
-/// Random vectors in the check.
+/// The number of random vectors in the check.
 const CHECK_VECTORS: usize = 3;
 
-/// The largest entry of L (Lᵀ x) - A x that passes, over the largest entry of A. Rounding alone leaves less than a
-/// hundredth of it.
+/// The largest accepted entry of L (Lᵀ x) - A x, over the largest entry of A. Rounding causes less than a hundredth
+/// of it.
 const TOLERANCE: f64 = 1e-12;
 
 fn prepare(parameters: &Parameters) -> Result<Cholesky, ParameterError> {
@@ -71,7 +70,7 @@ fn prepare(parameters: &Parameters) -> Result<Cholesky, ParameterError> {
     Ok(Cholesky::random(n, nonzeros, grain, seed as u64))
 }
 
-/// Rows, random entries, and rows of a serial part.
+/// Returns the number of rows, of random entries, and of rows of a serial part.
 fn size(parameters: &Parameters) -> Result<(usize, usize, usize), ParameterError> {
     let (n, nonzeros) = parameters.class(&SIZES)?;
     let n = parameters.number_or("n", n, 1..=MOST_ROWS)?;
@@ -82,13 +81,13 @@ fn size(parameters: &Parameters) -> Result<(usize, usize, usize), ParameterError
 fn extents(parameters: &Parameters) -> Result<Scale, ParameterError> {
     let (n, _, grain) = size(parameters)?;
     let side = n.div_ceil(grain);
-    // Those that are solved for, and the products of pairs of them.
+    // The parts that are solved for, and the products of pairs of them.
     let parts = side * (side - 1) / 2 + side * (side * side - 1) / 6;
     let phases = quarters_on_path(side as f64);
     Ok(Scale { phases, width: (parts as f64 / phases).max(1.0), ..Scale::default() })
 }
 
-/// An entry of the matrix on the diagonal or below it.
+/// An entry of the matrix, on the diagonal or below it.
 #[derive(Clone, Copy)]
 struct Entry {
     row: usize,
@@ -98,11 +97,11 @@ struct Entry {
 
 struct Cholesky {
     n: usize,
-    /// The symmetric matrix, without what is above the diagonal.
+    /// The symmetric matrix, without the entries above the diagonal.
     entries: Vec<Entry>,
-    /// The same as a tree.
+    /// The matrix as a tree.
     tree: Tree,
-    /// Rows below which a part is not forked.
+    /// The number of rows up to which a part is not forked.
     grain: usize,
     seed: u64,
 }
@@ -118,8 +117,8 @@ impl Cholesky {
     }
 }
 
-/// Up to `nonzeros` random entries from -1 to 1 at random places below the diagonal. The diagonal outweighs the
-/// rest of each row, which makes the matrix positive definite.
+/// Returns up to `nonzeros` random entries from -1 to 1 at random places below the diagonal, and the diagonal. Each
+/// diagonal entry is larger than the rest of its row, which makes the matrix positive definite.
 fn dominant_matrix(n: usize, nonzeros: usize, seed: u64) -> Vec<Entry> {
     let mut random = SplitMix::new(seed);
     let mut entries = Vec::with_capacity(nonzeros + n);
@@ -150,9 +149,9 @@ impl Kernel for Cholesky {
         tree
     }
 
-    /// Freivalds' check with a tolerance ("Probabilistic machines can use less running time", 1977). L (Lᵀ x) must
-    /// be A x for random vectors x of 1 and -1, with A as a list of entries. The factor with a positive diagonal is
-    /// unique, so this decides.
+    /// Does Freivalds' check with a tolerance ("Probabilistic machines can use less running time", 1977). L (Lᵀ x)
+    /// must be A x for random vectors x of 1 and -1, with A as a list of entries. The check is sufficient because the
+    /// factor with a positive diagonal is unique.
     fn verify(&self, output: &Tree) -> Verdict {
         let n = self.n;
         let factor = output.entries();
@@ -160,7 +159,7 @@ impl Kernel for Cholesky {
             return Verdict::new(false, format!("an entry in row {} and column {}", entry.row, entry.column));
         }
         let positive = factor.iter().filter(|entry| entry.row == entry.column && entry.value > 0.0).count();
-        // Another stream than the one that made the matrix.
+        // The seed differs from the one that made the matrix.
         let mut random = SplitMix::new(!self.seed);
         let residual = largest((0..CHECK_VECTORS).map(|_| self.residual(&factor, &mut random)));
         Verdict::new(
@@ -177,7 +176,7 @@ impl Kernel for Cholesky {
 }
 
 impl Cholesky {
-    /// The largest entry of L (Lᵀ x) - A x for a random x, over the largest entry of A.
+    /// Returns the largest entry of L (Lᵀ x) - A x for a random x, over the largest entry of A.
     fn residual(&self, factor: &[Entry], random: &mut SplitMix) -> f64 {
         let mut x = vec![0.0; self.n];
         x.fill_with(|| if random.next() & 1 == 0 { 1.0 } else { -1.0 });
@@ -247,7 +246,7 @@ mod tests {
 
     #[test]
     fn a_sparse_matrix_keeps_its_zeros() {
-        // Without anything below the diagonal, nothing is filled in.
+        // Without entries below the diagonal, nothing is filled in.
         let factor = Cholesky::random(1_000, 0, 64, 1).compute(Serial);
         assert!(factor.entries().iter().all(|entry| entry.row == entry.column));
         assert_eq!(factor.blocks(), 125);

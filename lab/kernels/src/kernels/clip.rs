@@ -2,9 +2,9 @@
 //!
 //! CLIP of the BWS paper (section 5.1). It takes the operation from a database of pathology images (Wang et al., "A
 //! data model and database for high-resolution pathology analytical image informatics", J. Pathol. Inform. 2:32,
-//! 2011): outlines found in one image by two methods are compared by the areas of their intersection and union.
-//! Theirs are not public, so these are seeded stars of irregular size. The overlay itself is that of the crate
-//! `i_overlay`, the engine beneath `geo`, on whole coordinates and without its own threads.
+//! 2011). There, two methods find outlines in one image, which are compared by the areas of their intersection and
+//! union. Those images are not public, so these polygons are seeded stars of irregular size. The overlay itself is
+//! that of the crate `i_overlay`, the engine of `geo`, on whole coordinates and without the engine's own threads.
 
 mod polygon;
 mod slabs;
@@ -36,7 +36,7 @@ pub const ROW: Row = Row {
     scaling: Ok(Scaling { keys: &["pairs"], rule: "pairs: width", extents }),
 };
 
-/// Of so many pairs, one has an answer that is known exactly.
+/// The number of pairs among which one pair has an exactly known result.
 const KNOWN_EVERY: usize = 8;
 
 fn prepare(parameters: &Parameters) -> Result<Clip, ParameterError> {
@@ -53,11 +53,11 @@ fn extents(parameters: &Parameters) -> Result<Scale, ParameterError> {
 
 struct Clip {
     pairs: Vec<Pair>,
-    /// Pairs per task.
+    /// The number of pairs per task.
     grain: usize,
 }
 
-/// Two polygons, and what their overlay is known to be.
+/// Two polygons, and the known result of their overlay.
 struct Pair {
     a: Polygon,
     b: Polygon,
@@ -65,23 +65,23 @@ struct Pair {
 }
 
 enum Truth {
-    /// These areas, exactly, by the way in which the pair was made.
+    /// The exact areas, which follow from the construction of the pair.
     Exact(Areas),
-    /// Twice this area of the intersection, by [`slabs::intersection_area`], up to the rounding of crossings.
+    /// Twice the area of the intersection, by [`slabs::intersection_area`], up to the rounding of crossings.
     Slabs(f64),
 }
 
-/// Areas of one overlay, twice each so that they are whole numbers, in square units of the coordinates.
+/// The areas of one overlay, in square units of the coordinates, times two so that they are whole numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Areas {
     intersection: i64,
     union: i64,
 }
 
-/// What a run leaves behind.
+/// The output of a run.
 struct Overlays {
     pairs: Vec<Areas>,
-    /// Twice the areas of all intersections and all unions together.
+    /// Twice the sum of the areas of all intersections, and of all unions.
     totals: (i128, i128),
 }
 
@@ -100,14 +100,14 @@ impl Clip {
 }
 
 impl Pair {
-    /// Two stars whose centres are so close that most of them overlap.
+    /// Returns two stars whose centres are so close that most pairs overlap.
     fn random(random: &mut SplitMix) -> Pair {
         let (a, b) = (Polygon::star(random), Polygon::star(random));
         let truth = Truth::Slabs(2.0 * slabs::intersection_area(&a, &b));
         Pair { a, b, truth }
     }
 
-    /// A pair whose areas follow from its making, of one of four kinds in turn.
+    /// Returns a pair whose areas follow from its construction. There are four kinds, which take turns.
     fn known(kind: usize, random: &mut SplitMix) -> Pair {
         let a = Polygon::star(random);
         let area = a.twice_area();
@@ -129,13 +129,13 @@ impl Pair {
         Pair { a, b, truth: Truth::Exact(Areas { intersection, union }) }
     }
 
-    /// How far an area may be from the truth, twice, as areas are. Crossings are rounded to whole coordinates,
+    /// Returns twice the maximum distance of an area from the exact area. Crossings are rounded to whole coordinates,
     /// which moves the outlines by at most one unit along their length.
     fn tolerance(&self) -> f64 {
         2.0 * (self.a.perimeter() + self.b.perimeter())
     }
 
-    /// Why `found` cannot be right, if it cannot.
+    /// Returns the reason why `found` is wrong, or `None`.
     fn fault(&self, found: Areas) -> Option<&'static str> {
         let (a, b) = (self.a.twice_area(), self.b.twice_area());
         let tolerance = self.tolerance();
@@ -175,9 +175,9 @@ impl Kernel for Clip {
         Overlays { pairs, totals }
     }
 
-    /// Checks every pair on every run: intersection and union must add up to the two polygons. The intersection
-    /// must be what another method found when the input was built (see [`slabs`]). For one pair in [`KNOWN_EVERY`]
-    /// (rectangles, disjoint, equal and nested polygons), both areas must be exactly those known beforehand.
+    /// Checks every pair in every run. Intersection and union must add up to the two polygons. The intersection must
+    /// agree with the other method that ran when the input was built (see [`slabs`]). For one pair in [`KNOWN_EVERY`]
+    /// (rectangles, disjoint, equal and nested polygons), both areas must be exact.
     fn verify(&self, output: &Overlays) -> Verdict {
         if output.pairs.len() != self.pairs.len() {
             return Verdict::new(false, format!("{} results for {} pairs", output.pairs.len(), self.pairs.len()));
@@ -205,7 +205,7 @@ fn totals(areas: &[Areas]) -> (i128, i128) {
     })
 }
 
-/// The overlay engine and its buffers, which a task uses for all of its pairs.
+/// The overlay engine and its buffers, which a task reuses for all of its pairs.
 struct Engine {
     overlay: Overlay<i32>,
     buffer: BooleanExtractionBuffer<i32>,
@@ -217,7 +217,7 @@ impl Engine {
         Engine { overlay: Overlay::new(128), buffer: Default::default(), contours: Default::default() }
     }
 
-    /// Both areas from one arrangement of the two outlines.
+    /// Returns both areas from one arrangement of the two outlines.
     fn areas(&mut self, pair: &Pair) -> Areas {
         self.overlay.reinit_with_subj_and_clip(pair.a.outline(), pair.b.outline());
         let Some(graph) = self.overlay.build_graph_view(FillRule::EvenOdd) else {
@@ -226,7 +226,7 @@ impl Engine {
         let mut area = |rule| {
             graph.extract_contours_into(rule, &mut self.buffer, &mut self.contours);
             let contours = self.contours.ranges.iter().map(|range| &self.contours.points[range.clone()]);
-            // Outlines run counterclockwise and holes clockwise, so that holes count negative.
+            // Outlines run counterclockwise and holes clockwise, so that holes have a negative area.
             contours.map(twice_area).sum()
         };
         Areas { intersection: area(OverlayRule::Intersect), union: area(OverlayRule::Union) }
@@ -278,7 +278,7 @@ mod tests {
             |overlays| overlays.pairs[0].union += 1,
             |overlays| overlays.pairs[3] = Areas::default(),
             |overlays| overlays.pairs[3].intersection = -1,
-            // A shift from one to the other keeps their sum, so that only the slab method can notice it.
+            // A shift from one area to the other keeps the sum, so that only the slab method can notice it.
             |overlays| {
                 overlays.pairs[3].intersection -= 1 << 34;
                 overlays.pairs[3].union += 1 << 34;

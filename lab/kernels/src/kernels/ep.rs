@@ -1,9 +1,9 @@
 //! NPB EP: Gaussian pairs by the polar method, counted in square annuli.
 //!
 //! Source: D. Bailey et al., *The NAS Parallel Benchmarks*, RNR-94-007, section 2.2.1; constants and reference sums
-//! as in the NPB 3 codes. Batches of 2¹⁶ pairs each find their own seed, so they are independent and the only
-//! shared step is the addition of their tallies. Deviation: the numbers of a batch are stored in blocks that a
-//! cache holds, not all of them first.
+//! as in the NPB 3 codes. Batches of 2¹⁶ pairs each find their own seed, so they are independent and the only shared
+//! step is the addition of their tallies. Deviation: the numbers of a batch are stored in blocks that fit into a
+//! cache, instead of all of them first.
 
 use comity_graph::Scale;
 
@@ -33,16 +33,16 @@ pub const ROW: Row = Row {
 
 const SEED: u64 = 271_828_183;
 
-/// log₂ of the pairs in a batch: `MK` in the reference codes.
+/// The binary logarithm of the number of pairs in a batch: `MK` in the reference codes.
 const BATCH_BITS: u32 = 16;
 
-/// The annuli that are counted: `NQ` in the reference codes.
+/// The number of annuli that are counted: `NQ` in the reference codes.
 const ANNULI: usize = 10;
 
-/// Greatest relative error of a sum.
+/// The maximum relative error of a sum.
 const TOLERANCE: f64 = 1e-8;
 
-/// The class, and batches in a leaf.
+/// Returns the class, and the number of batches in a leaf.
 fn size(parameters: &Parameters) -> Result<(&'static Class, usize), ParameterError> {
     let class = &CLASSES[parameters.choice("class", &["S", "W", "A", "B"])?];
     Ok((class, parameters.number("grain", 1..=1 << (30 - BATCH_BITS))?))
@@ -56,11 +56,11 @@ fn extents(parameters: &Parameters) -> Result<Scale, ParameterError> {
 /// A problem class and its published results.
 struct Class {
     name: &'static str,
-    /// log₂ of the pairs that are tried.
+    /// The binary logarithm of the number of pairs that are tried.
     pair_bits: u32,
     sum_x: f64,
     sum_y: f64,
-    /// Pairs per annulus. They add up to the number of accepted pairs.
+    /// The number of pairs in each annulus. Their sum is the number of accepted pairs.
     counts: [u64; ANNULI],
 }
 
@@ -106,7 +106,7 @@ struct Ep {
     grain: usize,
 }
 
-/// What a set of batches adds up to.
+/// The sum over a set of batches.
 #[derive(Clone, Debug, PartialEq)]
 struct Tally {
     sum_x: f64,
@@ -168,14 +168,15 @@ fn close(value: f64, expected: f64) -> bool {
     ((value - expected) / expected).abs() <= TOLERANCE
 }
 
-/// Pairs that are tried before the accepted ones are scaled and tallied: few enough for the first-level cache.
+/// The number of pairs that are tried before the accepted ones are scaled and tallied: they fit the first-level
+/// cache.
 const BLOCK: usize = 256;
 
 /// Tries the 2¹⁶ pairs of one batch.
 ///
-/// Block by block, so that no sum waits in memory for a logarithm. With all in one loop, one run in ten took a
-/// third longer on a Sapphire Rapids. One thread ran the same instructions at half speed, and at full speed while
-/// it was sampled.
+/// The work is split into blocks so that no sum waits in memory for a logarithm. With a single loop, one run in ten
+/// took a third longer on a Sapphire Rapids: one thread ran the same instructions at half speed, and at full speed
+/// while it was sampled.
 fn batch(index: usize) -> Tally {
     let mut numbers = Randlc::new(SEED).skip((index as u64) << (BATCH_BITS + 1));
     let mut tally = Tally::EMPTY;

@@ -1,10 +1,11 @@
-//! Fast Fourier transform: two half-size transforms by a join, and linear passes before and after them.
+//! Fast Fourier transform: a join of two half-size transforms, with linear passes before and after them.
 //!
 //! FFT of the DWS paper (Table III, p-1, compute-intensive), which takes it from MIT Cilk's examples. The method is
-//! that of J. Cooley and J. Tukey, "An algorithm for the machine calculation of complex Fourier series" (Math.
-//! Comp. 19, 1965), decimated in time: the points of even and of odd index are dealt into two halves, which are
-//! transformed apart and combined by butterflies. Deviation: Cilk's program splits into up to 32 parts at a time,
-//! with generated code for each number. Two parts at a time make the same tree with more levels and fit a page.
+//! that of J. Cooley and J. Tukey, "An algorithm for the machine calculation of complex Fourier series" (Math. Comp.
+//! 19, 1965), decimated in time. The points of even and of odd index are dealt into two halves, which are transformed
+//! separately and combined by butterflies. Deviation: Cilk's program splits into up to 32 parts at a time, with
+//! generated code for each number. Two parts at a time give the same tree with more levels, and need only a page of
+//! code.
 //!
 //! A leaf transforms 2048 points in about 20 µs, and a leaf of the linear passes takes 10 to 20 µs.
 
@@ -36,30 +37,31 @@ pub const ROW: Row = Row {
     scaling: Ok(Scaling { keys: &["class", "n"], rule: "n: width by the leaves of all levels, serial by n", extents }),
 };
 
-/// Points by class. The paper gives no size: medium and paper have those of Cilk 5.4.6's example as a standard and
-/// as a long benchmark.
+/// The number of points by class. The paper gives no size. The classes medium and paper have the sizes of the
+/// standard and the long benchmark of Cilk 5.4.6's example.
 const POINTS: [usize; 3] = [1 << 17, 1 << 20, 1 << 22];
 
 const MOST_POINTS: usize = 1 << 24;
 
-/// A point costs a butterfly per level in a leaf of the transform, and one in all in a leaf of a linear pass.
+/// The points in a leaf of a linear pass over those in a leaf of the transform. A point costs one butterfly in a
+/// linear pass, and one per level in the transform.
 const LINEAR_POINTS_PER_POINT: usize = 4;
 
-/// Bins of the spectrum that the check sums up one by one.
+/// The number of bins of the spectrum that the check computes by definition.
 const BINS: usize = 4;
 
-/// Values between the bins that the check compares.
+/// The number of values between the bins that the check compares.
 const BETWEEN: usize = 3;
 
-/// Largest error of a bin, over the square root of the number of points, which is about its size. In a spectrum of 2²²
-/// points rounding alone leaves less than a tenth of it.
+/// The largest accepted error of a bin, over the square root of the number of points, which is about its size. In a
+/// spectrum of 2²² points, rounding causes less than a tenth of it.
 const BIN_TOLERANCE: f64 = 1e-12;
 
-/// Largest error of a value between the bins, over the number of points, which is about its size. Rounding alone
-/// leaves less than a tenth of it.
+/// The largest accepted error of a value between the bins, over the number of points, which is about its size.
+/// Rounding causes less than a tenth of it.
 const BETWEEN_TOLERANCE: f64 = 1e-12;
 
-/// The real and the imaginary part. An array, because one of zeros is allocated without being touched.
+/// The real and the imaginary part. The type is an array because arrays of zeros are allocated without being touched.
 type Complex = [f64; 2];
 
 fn prepare(parameters: &Parameters) -> Result<Fft, ParameterError> {
@@ -68,7 +70,7 @@ fn prepare(parameters: &Parameters) -> Result<Fft, ParameterError> {
     Ok(Fft::random(n, grain, seed as u64))
 }
 
-/// Points, and those of a leaf.
+/// Returns the number of points, and of points in a leaf.
 fn size(parameters: &Parameters) -> Result<(usize, usize), ParameterError> {
     let n = parameters.number_or("n", parameters.class(&POINTS)?, 1..=MOST_POINTS)?;
     if !n.is_power_of_two() {
@@ -77,12 +79,12 @@ fn size(parameters: &Parameters) -> Result<(usize, usize), ParameterError> {
     Ok((n, parameters.number("grain", 1..=MOST_POINTS)?))
 }
 
-/// Pairs that a leaf of a linear pass deals or combines.
+/// Returns the number of pairs that a leaf of a linear pass deals or combines.
 fn linear_leaf(grain: usize) -> usize {
     grain * LINEAR_POINTS_PER_POINT / 2
 }
 
-/// Those that transform and those of the linear passes.
+/// Returns the number of leaves, of the transform and of the linear passes.
 fn leaves(n: usize, grain: usize) -> usize {
     if n <= grain { 1 } else { 2 * leaves(n / 2, grain) + 2 * forked(n / 2, linear_leaf(grain)) }
 }
@@ -94,18 +96,18 @@ fn extents(parameters: &Parameters) -> Result<Scale, ParameterError> {
 
 struct Fft {
     points: Vec<Complex>,
-    /// For each power of two m up to the number of points, the first m/2 powers of e^(-2πi/m).
+    /// The first m/2 powers of e^(-2πi/m), for each power of two m up to the number of points.
     roots: Vec<Vec<Complex>>,
-    /// Points per leaf.
+    /// The number of points per leaf.
     grain: usize,
-    /// Places in the spectrum, and what it is there.
+    /// Places in the spectrum, with the values there.
     bins: Vec<(usize, Complex)>,
-    /// Places j, and what the spectrum is at j + 1/2: see [`between_by_points`].
+    /// Places j, with the values of the spectrum at j + 1/2: see [`between_by_points`].
     between: Vec<(usize, Complex)>,
 }
 
 impl Fft {
-    /// Real and imaginary parts are random numbers from -1 to 1.
+    /// Returns a program whose points have random real and imaginary parts from -1 to 1.
     fn random(n: usize, grain: usize, seed: u64) -> Fft {
         let mut random = SplitMix::new(seed);
         let mut part = || 2.0 * random.unit() - 1.0;
@@ -120,14 +122,14 @@ impl Fft {
         Fft { points, roots, grain, bins, between }
     }
 
-    /// The transform of `input`, which is overwritten.
+    /// Writes the transform of `input` to `output`, and overwrites `input`.
     fn transform<J: ForkJoin>(&self, fork_join: J, input: &mut [Complex], output: &mut [Complex]) {
         if output.len() <= self.grain {
             self.transform_serially(input, output);
             return;
         }
         let (half, leaf) = (output.len() / 2, linear_leaf(self.grain));
-        // The halves swap their places: what is dealt to the output is transformed back into the input.
+        // The halves are dealt into the output, and transformed back into the input.
         let (even, odd) = output.split_at_mut(half);
         deal(fork_join, input, even, odd, leaf);
         let (even_spectrum, odd_spectrum) = input.split_at_mut(half);
@@ -139,7 +141,7 @@ impl Fft {
     fn transform_serially(&self, input: &[Complex], output: &mut [Complex]) {
         let bits = output.len().trailing_zeros();
         for (index, point) in output.iter_mut().enumerate() {
-            // The order into which dealing at every level would bring the points. A single one has no bits.
+            // The order that dealing at every level gives. A single point has no bits to reverse.
             let reversed = index.reverse_bits().checked_shr(usize::BITS - bits).unwrap_or(0);
             *point = input[reversed];
         }
@@ -159,7 +161,7 @@ impl Fft {
     }
 }
 
-/// Deals the points to `even` and `odd` in turn, at most `leaf` pairs at a time.
+/// Deals the points to `even` and `odd` alternately, at most `leaf` pairs at a time.
 fn deal<J: ForkJoin>(fork_join: J, points: &[Complex], even: &mut [Complex], odd: &mut [Complex], leaf: usize) {
     if even.len() <= leaf.max(1) {
         for (pair, (even, odd)) in points.chunks_exact(2).zip(even.iter_mut().zip(odd)) {
@@ -177,7 +179,7 @@ fn deal<J: ForkJoin>(fork_join: J, points: &[Complex], even: &mut [Complex], odd
     );
 }
 
-/// Combines the spectra of the even and of the odd points to the lower and the upper half of the whole spectrum, at
+/// Combines the spectra of the even and of the odd points into the lower and the upper half of the whole spectrum, at
 /// most `leaf` butterflies at a time.
 fn combine<J: ForkJoin>(
     fork_join: J,
@@ -220,39 +222,40 @@ fn times(a: Complex, b: Complex) -> Complex {
     [a[0] * b[0] - a[1] * b[1], a[0] * b[1] + a[1] * b[0]]
 }
 
-/// e^(-2πi `power`/`n`).
+/// Returns e^(-2πi `power`/`n`).
 fn root_of_unity(power: usize, n: usize) -> Complex {
     let (sine, cosine) = (TAU * (power % n) as f64 / n as f64).sin_cos();
     [cosine, -sine]
 }
 
-/// The sum of all terms, halved and halved again, so that rounding does not grow with their number.
+/// Returns the sum of all terms. It adds pairwise, so that the rounding error does not grow with the number of terms.
 fn sum(terms: usize, term: impl Fn(usize) -> Complex + Sync) -> Complex {
     Serial.reduce_range(0..terms, 32, &|part| part.map(&term).fold([0.0; 2], plus), &plus)
 }
 
-/// A bin of the spectrum by its definition.
+/// Returns a bin of the spectrum by its definition.
 fn bin_by_definition(points: &[Complex], bin: usize) -> Complex {
     let n = points.len();
     sum(n, |index| times(points[index], root_of_unity(index * bin, n)))
 }
 
-/// What the bins say of the place `bin` + 1/2, where the spectrum is the sum of all bins X_k times z^k with
-/// z = e^(2πi (`bin` + 1/2)/n). Each bin has the same weight in it, so that one wrong bin shows.
+/// Returns the value at the place `bin` + 1/2, computed from the bins: the sum of all bins X_k times z^k with z =
+/// e^(2πi (`bin` + 1/2)/n). Each bin has the same weight in the sum, so that one wrong bin is visible.
 fn between_by_bins(bins: &[Complex], bin: usize) -> Complex {
     const PART: usize = 32;
     let n = bins.len();
-    // z is a root of unity of order 2n, taken the other way round.
+    // The number z is a root of unity of order 2n, with a negative exponent.
     let power = |exponent: usize| root_of_unity(2 * n - exponent * (2 * bin + 1) % (2 * n), 2 * n);
     let z = power(1);
-    // Horner's rule for a part at a time: a sine and a cosine for each bin would take longer than the transform.
+    // Horner's rule is applied to a part at a time. A sine and a cosine per bin would take longer than the transform.
     let horner = |bins: &[Complex]| bins.iter().rev().fold([0.0; 2], |sum, bin| plus(times(sum, z), *bin));
     let part = |part: usize| times(horner(&bins[part * PART..n.min((part + 1) * PART)]), power(part * PART));
     sum(n.div_ceil(PART), part)
 }
 
-/// What the points x_j say of the same place. With the bins' definition put in, the sum over k is that of a
-/// geometric series. What remains is the sum of all x_j (1 + i cot(π (`bin` + 1/2 - j)/n)).
+/// Returns the value at the place `bin` + 1/2, computed from the points x_j. If the definition of the bins is
+/// inserted, the sum over k is a geometric series. The result is the sum of all x_j (1 + i cot(π (`bin` + 1/2 -
+/// j)/n)).
 fn between_by_points(points: &[Complex], bin: usize) -> Complex {
     let n = points.len();
     sum(n, |index| {
@@ -263,7 +266,7 @@ fn between_by_points(points: &[Complex], bin: usize) -> Complex {
     })
 }
 
-/// The distance of two numbers; NaN if one of their parts is.
+/// Returns the distance of two numbers. NaN if one of their parts is NaN.
 fn distance(a: Complex, b: Complex) -> f64 {
     (a[0] - b[0]).hypot(a[1] - b[1])
 }
@@ -279,9 +282,9 @@ impl Kernel for Fft {
         output
     }
 
-    /// Compares some bins with their definition, and the spectrum between bins at random places with what follows
-    /// from the points alone. It is as telling as a transform back, takes linear time, and does without the code
-    /// that is checked.
+    /// Compares some bins with their definition, and values between the bins at random places with values that follow
+    /// from the points alone. This is as reliable as an inverse transform, takes linear time, and does not use the
+    /// checked code.
     fn verify(&self, output: &Vec<Complex>) -> Verdict {
         let n = self.points.len();
         if output.len() != n {

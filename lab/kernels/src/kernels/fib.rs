@@ -1,4 +1,4 @@
-//! Fibonacci numbers without a cutoff: one join per node and next to no work, so the time is the price of a join.
+//! Fibonacci numbers without a cutoff: one join per node and almost no other work, so the time is the cost of a join.
 
 use comity_graph::Scale;
 
@@ -19,7 +19,7 @@ fn n(parameters: &Parameters) -> Result<u32, ParameterError> {
     Ok(parameters.number("n", 0..=50)? as u32)
 }
 
-/// A call has two calls of the next smaller numbers under it, so one more of n has as many more of them.
+/// The factor of the number of calls for each increment of n, because a call for n makes calls for n - 1 and n - 2.
 const GOLDEN_RATIO: f64 = 1.618_033_988_749_895;
 
 fn extents(parameters: &Parameters) -> Result<Scale, ParameterError> {

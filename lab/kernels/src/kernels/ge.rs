@@ -1,14 +1,14 @@
 //! Gaussian elimination: a parallel phase per pivot over all rows below it, each phase a bit shorter than the last.
 //!
 //! GE of the DWS paper (Table III, p-5, data-intensive), which the authors adapted from an OpenMP program that they
-//! do not name. This is elimination row by row as in Golub and Van Loan, "Matrix computations", chapter 3. For each
-//! column, the pivot's row is subtracted from every row below it, so that a phase streams through all of the matrix
-//! that is left. No rows are swapped, because the matrix is diagonally dominant, for which elimination is stable
-//! without (Higham, "Accuracy and stability of numerical algorithms", chapter 9). [`mi`](super::mi) is the program
-//! that searches for pivots. The triangular system that remains is solved serially, in a hundredth of the time.
+//! do not name. This is row-wise elimination as in Golub and Van Loan, "Matrix computations", chapter 3. For each
+//! column, the pivot's row is subtracted from every row below it, so that a phase streams through the rest of the
+//! matrix. Rows are not swapped, because the matrix is diagonally dominant, for which elimination without pivoting is
+//! stable (Higham, "Accuracy and stability of numerical algorithms", chapter 9). [`mi`](super::mi) is the program
+//! that searches for pivots. The remaining triangular system is solved serially, in a hundredth of the time.
 //!
-//! A leaf updates 32768 entries in 10 to 20 µs, in the more rows the shorter they have become. In small systems and at
-//! the end of all, a phase is a single leaf.
+//! A leaf updates 32768 entries in 10 to 20 µs. It has more rows when the rows are shorter. In small systems and in
+//! the last phases, a phase is a single leaf.
 
 use comity_graph::Scale;
 
@@ -40,13 +40,13 @@ pub const ROW: Row = Row {
     }),
 };
 
-/// Unknowns by class. The paper gives no size: its class takes about a second on one core.
+/// The number of unknowns by class. The paper gives no size: the class paper takes about a second on one core.
 const UNKNOWNS: [usize; 3] = [512, 1024, 2048];
 
 const MOST_UNKNOWNS: usize = 4096;
 
-/// The largest entry of A x - b that passes, over the number of unknowns, which is the size of an entry of b. Rounding
-/// alone leaves less than a hundredth of it.
+/// The largest accepted entry of A x - b, over the number of unknowns, which is the size of an entry of b. Rounding
+/// causes less than a hundredth of it.
 const TOLERANCE: f64 = 1e-13;
 
 fn prepare(parameters: &Parameters) -> Result<Ge, ParameterError> {
@@ -55,13 +55,13 @@ fn prepare(parameters: &Parameters) -> Result<Ge, ParameterError> {
     Ok(Ge { n, system: dominant_system(n, seed as u64), grain })
 }
 
-/// Unknowns, and entries per task.
+/// Returns the number of unknowns, and of entries per task.
 fn size(parameters: &Parameters) -> Result<(usize, usize), ParameterError> {
     let n = parameters.number_or("n", parameters.class(&UNKNOWNS)?, 1..=MOST_UNKNOWNS)?;
     Ok((n, parameters.number("grain", 1..=MOST_UNKNOWNS * MOST_UNKNOWNS)?))
 }
 
-/// Rows per task, each with so many entries that are left.
+/// Returns the number of rows per task, if each row has `entries` remaining entries.
 fn rows_per_leaf(entries: usize, grain: usize) -> usize {
     (grain / entries).max(1)
 }
@@ -77,9 +77,9 @@ fn extents(parameters: &Parameters) -> Result<Scale, ParameterError> {
 
 struct Ge {
     n: usize,
-    /// Row by row, each with its right-hand side as the last entry.
+    /// The equations row by row, each with its right-hand side as the last entry.
     system: Vec<f64>,
-    /// Entries per task.
+    /// The number of entries per task.
     grain: usize,
 }
 
@@ -95,7 +95,7 @@ impl Kernel for Ge {
         self.substitute_back(&system)
     }
 
-    /// Puts the solution into the system: every entry of A x - b must be within [`TOLERANCE`].
+    /// Inserts the solution into the system: every entry of A x - b must be within [`TOLERANCE`].
     fn verify(&self, output: &Vec<f64>) -> Verdict {
         let n = self.n;
         if output.len() != n {
@@ -116,7 +116,7 @@ impl Ge {
         self.n + 1
     }
 
-    /// Clears `column` below its diagonal.
+    /// Clears the entries of `column` below its diagonal.
     fn eliminate<J: ForkJoin>(&self, fork_join: J, system: &mut [f64], column: usize) {
         let width = self.width();
         let (above, below) = system.split_at_mut((column + 1) * width);
@@ -129,7 +129,7 @@ impl Ge {
         });
     }
 
-    /// Solves the triangular system that the elimination leaves.
+    /// Solves the triangular system that remains after the elimination.
     fn substitute_back(&self, system: &[f64]) -> Vec<f64> {
         let mut unknowns = vec![0.0; self.n];
         for (row, entries) in system.chunks_exact(self.width()).enumerate().rev() {
@@ -139,7 +139,7 @@ impl Ge {
         unknowns
     }
 
-    /// The entries and the right-hand side of each equation.
+    /// Returns the entries and the right-hand side of each equation.
     fn rows(&self) -> impl Iterator<Item = (&[f64], f64)> {
         self.system.chunks_exact(self.width()).map(|row| (&row[..self.n], row[self.n]))
     }
@@ -157,8 +157,8 @@ fn dot(a: &[f64], b: &[f64]) -> f64 {
     a.iter().zip(b).map(|(a, b)| a * b).sum()
 }
 
-/// Random entries from -1 to 1, with n more on the diagonal, so that each outweighs the rest of its row; and
-/// right-hand sides from -n to n.
+/// Returns random entries from -1 to 1, and right-hand sides from -n to n. On the diagonal n is added, so that each
+/// diagonal entry is larger than the rest of its row.
 fn dominant_system(n: usize, seed: u64) -> Vec<f64> {
     let mut random = SplitMix::new(seed);
     let mut system: Vec<f64> = (0..n * (n + 1)).map(|_| 2.0 * random.unit() - 1.0).collect();

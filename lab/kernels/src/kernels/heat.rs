@@ -1,11 +1,10 @@
-//! Heat on a rectangular plate: a parallel phase per step of time, bound by memory.
+//! Heat on a rectangular plate: a parallel phase per time step, which is bound by memory.
 //!
 //! Heat of the DWS paper (Table III, p-6, data-intensive), which takes it from MIT Cilk's examples. It is the
-//! explicit five-point scheme of Jacobi's kind, with two grids that change their parts after each step. The rows
-//! are halved until a band of them is a leaf. The border is kept at zero. Deviation: Cilk's program checks its
-//! result only against the differential equation, which leaves the error of the discretisation. This one starts
-//! from a sum of sines, for which the scheme's own result is known, so that every cell is checked to the last
-//! digits.
+//! explicit five-point scheme of Jacobi's kind, with two grids that swap after each step. The rows are halved until a
+//! band of them is a leaf. The border is always zero. Deviation: Cilk's program checks its result only against the
+//! differential equation, so that the discretisation error limits the check. This program starts from a sum of sines.
+//! For these the result of the scheme itself is known, so that every cell is checked to the last digits.
 //!
 //! A leaf updates 16384 cells in 15 to 35 µs.
 
@@ -47,12 +46,12 @@ pub const ROW: Row = Row {
     }),
 };
 
-/// Rows, columns and steps by class. The paper gives no size: medium and paper have those of Cilk 5.4.6's example as a
-/// standard and as a long benchmark.
+/// The number of rows, columns and steps by class. The paper gives no size. The classes medium and paper have the
+/// sizes of the standard and the long benchmark of Cilk 5.4.6's example.
 const SIZES: [(usize, usize, usize); 3] = [(512, 512, 40), (4096, 512, 40), (4096, 1024, 100)];
 
-/// What a step moves from a cell to each neighbour: the conductivity times the step of time, over the square of the
-/// distance. The scheme is stable up to a quarter.
+/// The fraction of a temperature difference that moves to each neighbour in a step: the conductivity times the time
+/// step, over the square of the distance. The scheme is stable up to a quarter.
 const FLOW: f64 = 0.2;
 
 fn prepare(parameters: &Parameters) -> Result<Heat, ParameterError> {
@@ -67,17 +66,17 @@ fn extents(parameters: &Parameters) -> Result<Scale, ParameterError> {
 }
 
 impl Plate {
-    /// Cells in a row of a grid, with the border.
+    /// Returns the number of cells in a row of a grid, with the border.
     fn width(self) -> usize {
         self.columns + 2
     }
 
-    /// Rows per task of so many cells.
+    /// Returns the number of rows per task of `grain` cells.
     fn band(self, grain: usize) -> usize {
         (grain / self.columns).max(1)
     }
 
-    /// A grid with the sum of the waves in it, each with the given amplitude.
+    /// Returns a grid with the sum of the waves, each with the given amplitude.
     fn sum_of_waves(self, waves: &[(Wave, f64)]) -> Vec<f64> {
         let mut grid = vec![0.0; (self.rows + 2) * self.width()];
         for (wave, amplitude) in waves {
@@ -95,7 +94,8 @@ impl Plate {
 }
 
 impl Wave {
-    /// What a step leaves of the wave: it is an eigenvector of the scheme, and this is its eigenvalue.
+    /// Returns the factor of the wave's amplitude in a step. The wave is an eigenvector of the scheme with this
+    /// eigenvalue.
     fn decay(self, plate: Plate) -> f64 {
         let square = |half_waves: usize, cells: usize| {
             let sine = (PI * half_waves as f64 / (2 * (cells + 1)) as f64).sin();
@@ -111,7 +111,7 @@ struct Heat {
     waves: Vec<Wave>,
     /// The grid before the first step.
     start: Vec<f64>,
-    /// Rows per task.
+    /// The number of rows per task.
     band: usize,
 }
 
@@ -123,12 +123,12 @@ impl Heat {
         Heat { plate, steps, waves, start, band: plate.band(grain) }
     }
 
-    /// Fills `new` with the temperatures that follow those of `old`.
+    /// Fills `new` with the temperatures that follow those in `old`.
     fn step<J: ForkJoin>(&self, fork_join: J, old: &[f64], new: &mut [f64]) {
         let width = self.plate.width();
         let inner = &mut new[width..(self.plate.rows + 1) * width];
         fork_join.for_chunks_mut(inner, self.band * width, &|band, cells| {
-            // One row above the band and one below belong to what the band reads.
+            // A band also reads one row above it and one row below it.
             let around = old[band * self.band * width..].windows(3 * width).step_by(width);
             for (cells, around) in cells.chunks_exact_mut(width).zip(around) {
                 update_row(cells, around);
@@ -136,14 +136,14 @@ impl Heat {
         });
     }
 
-    /// The grid after the last step, by the decay of each wave.
+    /// Returns the grid after the last step, computed from the decay of each wave.
     fn expected(&self) -> Vec<f64> {
         let left = |wave: &Wave| (*wave, wave.amplitude * wave.decay(self.plate).powi(self.steps as i32));
         self.plate.sum_of_waves(&self.waves.iter().map(left).collect::<Vec<_>>())
     }
 }
 
-/// Updates a row, all but its first and last cell, from the three rows around it.
+/// Updates a row, except for its first and last cell, from the three rows around it.
 fn update_row(new: &mut [f64], around: &[f64]) {
     let width = new.len();
     let (above, rest) = around.split_at(width);
@@ -170,7 +170,7 @@ impl Kernel for Heat {
         new
     }
 
-    /// Compares every cell with the sum of the waves that are left, which no step went into.
+    /// Compares every cell with the sum of the decayed waves, which is computed without any step.
     fn verify(&self, output: &Vec<f64>) -> Verdict {
         let error = largest_difference(output, &self.expected());
         let Plate { rows, columns } = self.plate;

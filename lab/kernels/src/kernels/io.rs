@@ -1,8 +1,7 @@
-//! Tasks that sleep in a system call and then compute, as a program does that reads files or asks servers from its
-//! pool.
+//! Tasks that sleep in a system call and then compute, like a program that reads files or asks servers from its pool.
 //!
 //! The kernel's sleep stands for the file or the server: it blocks the worker for a time that depends on no other
-//! program. The work is counted in steps and not in time, so that each run does the same beside any neighbour.
+//! program. The work is given in steps instead of time, so that each run does the same work, whatever else runs.
 
 use std::thread::sleep;
 use std::time::Duration;
@@ -43,12 +42,12 @@ struct Io {
 }
 
 impl Kernel for Io {
-    /// The sum of the numbers at which the tasks' recurrences ended.
+    /// The sum of the final numbers of the tasks' recurrences.
     type Output = u64;
 
     fn compute<J: ForkJoin>(&self, fork_join: J) -> u64 {
         let task = |index: usize| {
-            // Even a sleep of nothing goes into the kernel.
+            // Even a sleep of zero length enters the kernel.
             if !self.asleep.is_zero() {
                 sleep(self.asleep);
             }

@@ -1,8 +1,9 @@
-//! LOOP: threads that only compute, as a neighbour that does no work stealing.
+//! LOOP: threads that only compute, as another program that does not steal work.
 //!
 //! Source: X. Ding et al., *BWS: Balanced Work Stealing for Time-Sharing Multicores*, EuroSys 2012, section 5.1.
-//! Deviation: the paper's threads loop until the main thread tells them to stop; these do a fixed amount of work, so
-//! that a slowdown shows in the time. The threads are the program's own and the fork-join backend is not used.
+//! Deviation: the paper's threads loop until the main thread tells them to stop. These threads do a fixed amount of
+//! work, so that a slowdown is visible in the time. The program has its own threads and does not use the fork-join
+//! backend.
 
 use std::num::NonZero;
 use std::thread;
@@ -41,7 +42,7 @@ struct Loop {
 }
 
 impl Kernel for Loop {
-    /// Where each thread's recurrence ended.
+    /// The final number of each thread's recurrence.
     type Output = Vec<u64>;
 
     fn compute<J: ForkJoin>(&self, _fork_join: J) -> Vec<u64> {

@@ -1,11 +1,12 @@
 //! LU decomposition by recursive quarters: joins of very different sizes, most of them in one large product.
 //!
-//! LU of the DWS paper (Table III, p-4, compute-intensive), which takes it from MIT Cilk's examples. With the
-//! matrix in quarters, the upper left one is decomposed, and the two beside and below it are solved for in
-//! parallel. Their product is subtracted from the last quarter, and that is decomposed in turn. Like Cilk's program
-//! it does not pivot; the matrix is diagonally dominant, for which that is stable (Higham, "Accuracy and stability
-//! of numerical algorithms", chapter 9). Each quarter is contiguous in memory, down to square tiles, so that no two
-//! tasks share any. Deviation: quarters need not be equal, so that the number of tiles need not be a power of two.
+//! LU of the DWS paper (Table III, p-4, compute-intensive), which takes it from MIT Cilk's examples. The matrix is
+//! split into quarters. The upper left quarter is decomposed, and the upper right and the lower left quarters are
+//! solved for in parallel. Their product is subtracted from the lower right quarter, which is then decomposed. Like
+//! Cilk's program, it does not pivot. The matrix is diagonally dominant, for which this is stable (Higham, "Accuracy
+//! and stability of numerical algorithms", chapter 9). Each quarter is contiguous in memory, down to square tiles, so
+//! that no two tasks share memory. Deviation: quarters need not be equal, so that the number of tiles need not be a
+//! power of two.
 //!
 //! A leaf is one operation on tiles of 64 x 64 entries: 20 to 50 µs.
 
@@ -40,15 +41,15 @@ pub const ROW: Row = Row {
     }),
 };
 
-/// Rows by class. The paper gives no size: its class has that of Cilk 5.4.6's example as a long benchmark. As a
-/// standard one it has 256 rows, which takes a millisecond today.
+/// The number of rows by class. The paper gives no size: the class paper has the size of the long benchmark of Cilk
+/// 5.4.6's example. The standard benchmark there has 256 rows, which take only a millisecond today.
 const ROWS: [usize; 3] = [512, 1024, 2048];
 
-/// Random vectors in the check.
+/// The number of random vectors in the check.
 const CHECK_VECTORS: usize = 3;
 
-/// The largest entry of L (U x) - A x that passes, over the number of rows, which is the size of an entry of A x.
-/// Rounding alone leaves less than a hundredth of it.
+/// The largest accepted entry of L (U x) - A x, over the number of rows, which is the size of an entry of A x.
+/// Rounding causes less than a hundredth of it.
 const TOLERANCE: f64 = 1e-12;
 
 fn prepare(parameters: &Parameters) -> Result<Lu, ParameterError> {
@@ -57,7 +58,7 @@ fn prepare(parameters: &Parameters) -> Result<Lu, ParameterError> {
     Ok(Lu::random(n, side, seed as u64))
 }
 
-/// Rows, and those of a tile.
+/// Returns the number of rows of the matrix and of a tile.
 fn size(parameters: &Parameters) -> Result<(usize, usize), ParameterError> {
     let n = parameters.number_or("n", parameters.class(&ROWS)?, 1..=4_096)?;
     Ok((n, parameters.number("grain", 1..=1_024)?.min(n)))
@@ -72,7 +73,7 @@ fn extents(parameters: &Parameters) -> Result<Scale, ParameterError> {
              wanted"
         )));
     }
-    // Solutions, products of 1 to `tiles` - 1 tiles along each side, and copies.
+    // The operations are solutions, products of 1 to `tiles` - 1 tiles along each side, and copies.
     let squares = tiles * (tiles - 1) * (2 * tiles - 1) / 6;
     let operations = tiles * (tiles - 1) + squares + (tiles * side).pow(2).div_ceil(COPY_GRAIN);
     let phases = quarters_on_path(tiles as f64);
@@ -80,12 +81,12 @@ fn extents(parameters: &Parameters) -> Result<Scale, ParameterError> {
 }
 
 struct Lu {
-    /// Rows and columns of the matrix; what the last tiles have beyond is that of a unit matrix.
+    /// The number of rows and columns of the matrix. Additional entries of the last tiles are those of a unit matrix.
     n: usize,
     tiles: Tiles,
     /// The tiles in the order of [`Shape::visit`].
     matrix: Vec<f64>,
-    /// The tile's row and column for each of them.
+    /// The row and column of each tile.
     places: Vec<(usize, usize)>,
     seed: u64,
 }
@@ -113,7 +114,8 @@ impl Lu {
     }
 }
 
-/// Random entries from -1 to 1, with n more on the diagonal, so that each outweighs the rest of its row.
+/// Returns random entries from -1 to 1, with n added on the diagonal so that each diagonal entry is larger than the
+/// rest of its row.
 fn dominant_matrix(n: usize, seed: u64) -> Vec<f64> {
     let mut random = SplitMix::new(seed);
     let mut matrix: Vec<f64> = (0..n * n).map(|_| 2.0 * random.unit() - 1.0).collect();
@@ -123,7 +125,7 @@ fn dominant_matrix(n: usize, seed: u64) -> Vec<f64> {
     matrix
 }
 
-/// Rows and columns of a rectangle of tiles.
+/// The number of rows and columns of a rectangle of tiles.
 #[derive(Clone, Copy)]
 struct Shape {
     rows: usize,
@@ -135,16 +137,17 @@ impl Shape {
         self.rows * self.columns
     }
 
-    /// The quarters: upper left, upper right, lower left, lower right. A single row or column has nothing in its first
-    /// half. Where a side is cut depends on its length alone, so that the quarters of what is multiplied fit together.
+    /// Returns the quarters: upper left, upper right, lower left, lower right. The first half of a single row or
+    /// column is empty. The place of a cut depends only on the length of the side, so that the quarters of two
+    /// factors fit together.
     fn quarters(self) -> [Shape; 4] {
         let (upper, left) = (self.rows / 2, self.columns / 2);
         let (lower, right) = (self.rows - upper, self.columns - left);
         [(upper, left), (upper, right), (lower, left), (lower, right)].map(|(rows, columns)| Shape { rows, columns })
     }
 
-    /// Calls `visit` with the row and column of every tile, in the order in which they lie in memory: quarter by
-    /// quarter. The upper left tile has the given row and column.
+    /// Calls `visit` with the row and column of every tile in memory order, which is quarter by quarter. The upper
+    /// left tile has the given row and column.
     fn visit(self, row: usize, column: usize, visit: &mut impl FnMut(usize, usize)) {
         match self.tiles() {
             0 => {}
@@ -161,7 +164,7 @@ impl Shape {
     }
 }
 
-/// The tiles of a rectangle, read.
+/// A rectangle of tiles to read.
 #[derive(Clone, Copy)]
 struct Part<'a> {
     shape: Shape,
@@ -179,7 +182,7 @@ impl<'a> Part<'a> {
     }
 }
 
-/// The tiles of a rectangle, written.
+/// A rectangle of tiles to write.
 struct PartMut<'a> {
     shape: Shape,
     entries: &'a mut [f64],
@@ -204,10 +207,10 @@ impl<'a> PartMut<'a> {
     }
 }
 
-/// The recursion over quarters. In each function, nothing is left to do for a part without tiles.
+/// The recursion over quarters. Each function returns at once for a part without tiles.
 #[derive(Clone, Copy)]
 struct Tiles {
-    /// Rows and columns of a tile.
+    /// The number of rows and of columns of a tile.
     side: usize,
 }
 
@@ -216,7 +219,7 @@ impl Tiles {
         self.side * self.side
     }
 
-    /// Puts L, whose diagonal is all ones and is left out, and U in the place of the square `a` = L U.
+    /// Replaces the square `a` = L U by L and U. The diagonal of L is all ones and is not stored.
     fn decompose<J: ForkJoin>(self, fork_join: J, a: PartMut<'_>) {
         match a.shape.tiles() {
             0 => {}
@@ -236,7 +239,7 @@ impl Tiles {
         }
     }
 
-    /// Puts X in the place of `b` = L X, for the L in `l`. The columns of X do not depend on each other.
+    /// Replaces `b` = L X by X, for the L in `l`. The columns of X do not depend on each other.
     fn solve_lower<J: ForkJoin>(self, fork_join: J, l: Part<'_>, b: PartMut<'_>) {
         match (l.shape.tiles(), b.shape.tiles()) {
             (_, 0) => {}
@@ -254,7 +257,7 @@ impl Tiles {
         }
     }
 
-    /// Puts X in the place of `b` = X U, for the U in `u`. The rows of X do not depend on each other.
+    /// Replaces `b` = X U by X, for the U in `u`. The rows of X do not depend on each other.
     fn solve_upper<J: ForkJoin>(self, fork_join: J, u: Part<'_>, b: PartMut<'_>) {
         match (u.shape.tiles(), b.shape.tiles()) {
             (_, 0) => {}
@@ -272,8 +275,8 @@ impl Tiles {
         }
     }
 
-    /// Subtracts the product of `a` and `b` from `c`. Both terms of a quarter of `c` belong to one task, one after the
-    /// other, so that the sum comes out the same to the bit in every schedule.
+    /// Subtracts the product of `a` and `b` from `c`. One task subtracts both terms of a quarter of `c` in a fixed
+    /// order, so that the result has the same bits in every schedule.
     fn subtract_product<J: ForkJoin>(self, fork_join: J, c: PartMut<'_>, a: Part<'_>, b: Part<'_>) {
         match (c.shape.tiles(), a.shape.columns) {
             (0, _) | (_, 0) => {}
@@ -302,7 +305,7 @@ impl Tiles {
     }
 }
 
-/// Adds the `factor`-fold `source` to `target`, which may be shorter.
+/// Adds `factor` times `source` to `target`, which may be shorter.
 fn add_multiple(target: &mut [f64], factor: f64, source: &[f64]) {
     for (target, source) in target.iter_mut().zip(source) {
         *target += factor * source;
@@ -340,7 +343,8 @@ fn solve_upper_tile(u: &[f64], b: &mut [f64], side: usize) {
     }
 }
 
-/// Four rows of `b` at a time load and store a row of `c` once for eight operations, and vectorise well.
+/// Subtracts a product of tiles. It takes four rows of `b` at a time, so that a row of `c` is loaded and stored once
+/// for eight operations, and the loop vectorises well.
 fn subtract_tile_product(c: &mut [f64], a: &[f64], b: &[f64], side: usize) {
     for (a_row, c_row) in a.chunks_exact(side).zip(c.chunks_exact_mut(side)) {
         let (a_fours, b_fours) = (a_row.chunks_exact(4), b.chunks_exact(4 * side));
@@ -360,7 +364,7 @@ fn subtract_tile_product(c: &mut [f64], a: &[f64], b: &[f64], side: usize) {
 }
 
 impl Kernel for Lu {
-    /// The tiles of L and U in one, in the order of the input's.
+    /// The tiles of L and U in one matrix, in the order of the input's tiles.
     type Output = Vec<f64>;
 
     fn compute<J: ForkJoin>(&self, fork_join: J) -> Vec<f64> {
@@ -369,14 +373,15 @@ impl Kernel for Lu {
         entries
     }
 
-    /// Freivalds' check with a tolerance ("Probabilistic machines can use less running time", 1977): L (U x) must be A
-    /// x for random vectors x of 1 and -1. A triangular factorisation is unique, so this decides.
+    /// Does Freivalds' check with a tolerance ("Probabilistic machines can use less running time", 1977): L (U x)
+    /// must be A x for random vectors x of 1 and -1. The check is sufficient because a triangular factorisation is
+    /// unique.
     fn verify(&self, output: &Vec<f64>) -> Verdict {
         let n = self.n;
         if output.len() != self.matrix.len() {
             return Verdict::new(false, format!("{} entries, expected {}", output.len(), self.matrix.len()));
         }
-        // Another stream than the one that filled the matrix.
+        // The seed differs from the one that filled the matrix.
         let mut random = SplitMix::new(!self.seed);
         let residual = crate::difference::largest((0..CHECK_VECTORS).map(|_| self.residual(output, &mut random)));
         Verdict::new(
@@ -390,7 +395,7 @@ impl Kernel for Lu {
 }
 
 impl Lu {
-    /// The largest entry of L (U x) - A x for a random x, over the number of rows.
+    /// Returns the largest entry of L (U x) - A x for a random x, over the number of rows.
     fn residual(&self, output: &[f64], random: &mut SplitMix) -> f64 {
         let mut x = vec![0.0; self.shape().rows * self.tiles.side];
         x.fill_with(|| if random.next() & 1 == 0 { 1.0 } else { -1.0 });
@@ -401,7 +406,7 @@ impl Lu {
         largest_difference(&l_u_x, &a_x) / self.n as f64
     }
 
-    /// The product of a matrix and a vector, with those entries alone whose row and column `counts` takes.
+    /// Returns the product of a matrix and a vector. It uses only the entries whose row and column `counts` accepts.
     fn times(&self, matrix: &[f64], x: &[f64], counts: impl Fn(usize, usize) -> bool) -> Vec<f64> {
         let side = self.tiles.side;
         let mut y = vec![0.0; x.len()];

@@ -1,10 +1,10 @@
 //! Merge sort of 64-bit keys with a parallel merge.
 //!
-//! Source: T. Cormen et al., *Introduction to Algorithms*, "Multithreaded merge sort" (P-MERGE), the program known
-//! as cilksort. Out of place: the two halves are sorted into the scratch space and merged back, so the input is copied
-//! only once, by the leaves. Deviation: leaves use the standard library's serial sort.
+//! Source: T. Cormen et al., *Introduction to Algorithms*, "Multithreaded merge sort" (P-MERGE), the program known as
+//! cilksort. It is not in place: the two halves are sorted into the scratch space and merged back, so that the input
+//! is copied only once, by the leaves. Deviation: leaves use the standard library's serial sort.
 //!
-//! It is also Mergesort of the DWS paper (Table III, p-8, data-intensive), which sorts 4 million numbers.
+//! This program is also Mergesort of the DWS paper (Table III, p-8, data-intensive), which sorts 4 million numbers.
 
 use comity_graph::Scale;
 
@@ -40,17 +40,17 @@ pub const ROW: Row = Row {
     scaling: Ok(Scaling { keys: &["class", "n"], rule: "n: width by the leaves of all levels, serial by n", extents }),
 };
 
-/// Keys by class. The largest one is the default, because it is what the results in `docs/results` were measured on.
+/// The number of keys by class. The largest class is the default, because `docs/results` has results for it.
 const CLASSES: [usize; 4] = [100_000, 1_000_000, 4_000_000, 10_000_000];
 
-/// Keys, and those of a leaf.
+/// Returns the number of keys, and of keys in a leaf.
 fn size(parameters: &Parameters) -> Result<(usize, usize), ParameterError> {
     let class = CLASSES[parameters.choice("class", &["small", "medium", "paper", "large"])?];
     let n = parameters.number_or("n", class, 0..=100_000_000_000)?;
     Ok((n, parameters.number("grain", 1..=1_000_000_000)?))
 }
 
-/// Those that sort and those that merge.
+/// Returns the number of leaves that sort and of leaves that merge.
 fn leaves(n: usize, grain: usize) -> usize {
     if n <= grain { 1 } else { 2 * leaves(n / 2, grain) + halved(n, grain) }
 }
@@ -69,7 +69,7 @@ impl Kernel for MergeSort {
     type Output = Vec<u64>;
 
     fn compute<J: ForkJoin>(&self, fork_join: J) -> Vec<u64> {
-        // Zeroed memory comes untouched from the system, so its first touch falls into the parallel part.
+        // The system provides zeroed memory untouched, so that the first access to a page is in the parallel part.
         let mut sorted = vec![0; self.keys.len()];
         let mut scratch = vec![0; self.keys.len()];
         sort(fork_join, &self.keys, &mut sorted, &mut scratch, self.grain);
@@ -92,7 +92,7 @@ impl Kernel for MergeSort {
     }
 }
 
-/// Sorts `keys` into `target`; both it and `scratch` are as long as `keys`.
+/// Sorts `keys` into `target`. Both `target` and `scratch` have the length of `keys`.
 fn sort<J: ForkJoin>(fork_join: J, keys: &[u64], target: &mut [u64], scratch: &mut [u64], grain: usize) {
     if keys.len() <= grain {
         target.copy_from_slice(keys);
@@ -113,7 +113,8 @@ fn sort<J: ForkJoin>(fork_join: J, keys: &[u64], target: &mut [u64], scratch: &m
     merge(fork_join, left, right, target, grain);
 }
 
-/// Merges two sorted slices into `target`, which is as long as both. The middle key of the longer one goes straight to
+/// Merges two sorted slices into `target`, whose length is the sum of theirs. The middle key of the longer slice is
+/// put in its place directly, so that each half is strictly shorter for any keys.
 /// its place, so that each half is strictly shorter whatever the keys are.
 fn merge<J: ForkJoin>(fork_join: J, a: &[u64], b: &[u64], target: &mut [u64], grain: usize) {
     if target.len() <= grain {
@@ -137,7 +138,7 @@ fn merge<J: ForkJoin>(fork_join: J, a: &[u64], b: &[u64], target: &mut [u64], gr
 fn merge_serially(a: &[u64], b: &[u64], target: &mut [u64]) {
     let (mut i, mut j) = (0, 0);
     while i < a.len() && j < b.len() {
-        // Which side comes next is a coin toss: a choice of values costs less than a branch that is guessed wrong.
+        // The comparison is unpredictable, so that a selection of values is cheaper than a mispredicted branch.
         let (from_a, from_b) = (a[i], b[j]);
         let takes_a = from_a <= from_b;
         target[i + j] = if takes_a { from_a } else { from_b };
@@ -149,7 +150,7 @@ fn merge_serially(a: &[u64], b: &[u64], target: &mut [u64]) {
     rest_b.copy_from_slice(&b[j..]);
 }
 
-/// Numbers that two slices share if they hold the same keys in whatever order, and otherwise hardly ever.
+/// A fingerprint of the keys of a slice in any order. Slices with different keys hardly ever have the same one.
 #[derive(PartialEq)]
 struct Fingerprint {
     length: usize,

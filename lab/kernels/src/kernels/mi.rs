@@ -1,10 +1,10 @@
-//! Matrix inversion: hundreds of short parallel phases with a serial step between each, so that workers run out of
-//! work and find it again all the time.
+//! Matrix inversion: hundreds of short parallel phases with a serial step between them, so that workers often run out
+//! of work and find it again.
 //!
-//! MI of the BWS paper (section 5.1: 500 x 500). The paper does not name its method; this is Gauss-Jordan elimination
+//! MI of the BWS paper (section 5.1: 500 x 500). The paper does not name its method. This is Gauss-Jordan elimination
 //! in place with partial pivoting (Golub and Van Loan, "Matrix computations"; Press et al., "Numerical recipes",
-//! section 2.1). For each column, the pivot is found and its row scaled serially, then all other rows are reduced in
-//! parallel.
+//! section 2.1). For each column, the pivot is found and its row is scaled serially. Then all other rows are reduced
+//! in parallel.
 
 use comity_graph::Scale;
 
@@ -26,8 +26,8 @@ pub const ROW: Row = Row {
     scaling: Ok(Scaling { keys: &["n"], rule: "n: repeats, width by the tasks of n rows, length and serial", extents }),
 };
 
-/// The largest entry of A A^-1 - I that passes. The generated matrices are so well conditioned that rounding alone
-/// leaves less than a hundredth of it at any allowed n; a wrong row leaves about 1.
+/// The largest accepted entry of A A^-1 - I. The generated matrices are so well conditioned that rounding causes less
+/// than a hundredth of it for any allowed n. A wrong row causes about 1.
 const TOLERANCE: f64 = 1e-10;
 
 fn prepare(parameters: &Parameters) -> Result<Mi, ParameterError> {
@@ -36,7 +36,7 @@ fn prepare(parameters: &Parameters) -> Result<Mi, ParameterError> {
     Ok(Mi { n, matrix: well_conditioned(n, seed as u64), grain })
 }
 
-/// Rows, and rows per task.
+/// Returns the number of rows, and of rows per task.
 fn size(parameters: &Parameters) -> Result<(usize, usize), ParameterError> {
     Ok((parameters.number("n", 1..=2_000)?, parameters.number("grain", 1..=2_000)?))
 }
@@ -49,13 +49,13 @@ fn extents(parameters: &Parameters) -> Result<Scale, ParameterError> {
 
 struct Mi {
     n: usize,
-    /// Row by row.
+    /// The entries row by row.
     matrix: Vec<f64>,
-    /// Rows per task.
+    /// The number of rows per task.
     grain: usize,
 }
 
-/// There is no inverse: this column has no pivot.
+/// An error: the matrix has no inverse, because this column has no pivot.
 #[derive(Debug, PartialEq, Eq)]
 struct Singular {
     column: usize,
@@ -87,7 +87,7 @@ impl Kernel for Mi {
         Ok(matrix)
     }
 
-    /// Multiplies back: every entry of A A^-1 - I must be below [`TOLERANCE`], on every run.
+    /// Multiplies the matrix by its inverse: every entry of A A^-1 - I must be below [`TOLERANCE`].
     fn verify(&self, output: &Result<Vec<f64>, Singular>) -> Verdict {
         let inverse = match output {
             Ok(inverse) if inverse.len() == self.matrix.len() => inverse,
@@ -106,7 +106,7 @@ impl Kernel for Mi {
     }
 }
 
-/// The row from `column` down whose entry in that column is largest.
+/// Returns the row, from row `column` down, whose entry in that column is largest.
 fn largest_below(matrix: &[f64], n: usize, column: usize) -> Result<usize, Singular> {
     let mut best = column;
     for row in column + 1..n {
@@ -128,8 +128,8 @@ fn swap_rows(matrix: &mut [f64], n: usize, upper: usize, lower: usize) {
     }
 }
 
-/// Divides the row by its pivot; the pivot's place takes the inverse's entry. Column `column` of the matrix is no
-/// longer needed once it is reduced, so it holds the column of the inverse.
+/// Divides the row by its pivot. Column `column` of the matrix is not needed after its reduction, so its place takes
+/// the column of the inverse.
 fn scale_pivot_row(row: &mut [f64], column: usize) {
     let scale = 1.0 / row[column];
     row[column] = 1.0;
@@ -138,7 +138,8 @@ fn scale_pivot_row(row: &mut [f64], column: usize) {
     }
 }
 
-/// Subtracts the multiple of the pivot row that clears the row's entry in `column`, whose place takes the inverse's.
+/// Subtracts the multiple of the pivot row that clears the row's entry in `column`. The entry's place takes the entry
+/// of the inverse.
 fn reduce_row(row: &mut [f64], pivot_row: &[f64], column: usize) {
     let factor = row[column];
     row[column] = 0.0;
@@ -147,7 +148,7 @@ fn reduce_row(row: &mut [f64], pivot_row: &[f64], column: usize) {
     }
 }
 
-/// Swapped rows of the matrix are swapped columns of its inverse, undone from the last to the first.
+/// Swaps the columns of the inverse that correspond to swapped rows of the matrix, from the last swap to the first.
 fn undo_swaps<J: ForkJoin>(fork_join: J, matrix: &mut [f64], n: usize, grain: usize, swaps: &[usize]) {
     fork_join.for_chunks_mut(matrix, grain * n, &|_, rows| {
         for row in rows.chunks_exact_mut(n) {
@@ -158,7 +159,7 @@ fn undo_swaps<J: ForkJoin>(fork_join: J, matrix: &mut [f64], n: usize, grain: us
     });
 }
 
-/// The largest entry of A B - I in magnitude, or NaN if there is one.
+/// Returns the largest entry of A B - I in magnitude, or NaN if there is a NaN.
 fn residual(a: &[f64], b: &[f64], n: usize) -> f64 {
     let mut worst = 0.0;
     let mut product = vec![0.0; n];
@@ -179,9 +180,9 @@ fn residual(a: &[f64], b: &[f64], n: usize) -> f64 {
     worst
 }
 
-/// Random entries from -1 to 1, and one of at least n in each row and column at random places. It outweighs the
-/// rest of its row and of its column together, so the matrix cannot be singular. It is rarely on the diagonal, so
-/// that rows must be swapped.
+/// Returns random entries from -1 to 1, with one entry of at least n in each row and column at random places. This
+/// entry is larger than the rest of its row and column together, so that the matrix is not singular. It is rarely on
+/// the diagonal, so that rows must be swapped.
 fn well_conditioned(n: usize, seed: u64) -> Vec<f64> {
     let mut random = SplitMix::new(seed);
     let mut matrix: Vec<f64> = (0..n * n).map(|_| 2.0 * random.unit() - 1.0).collect();

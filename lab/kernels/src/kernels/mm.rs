@@ -1,9 +1,11 @@
-//! Dense matrix multiplication by divide and conquer: few large tasks and no waiting, the friendliest of the programs.
+//! Dense matrix multiplication by divide and conquer: few large tasks that never wait, the easiest program to
+//! schedule.
 //!
 //! MM of the BWS paper (section 5.1: 1600 x 1600) is an example of the Cilk++ package that halves the matrices
-//! recursively. So does this one. The matrices are cut into square tiles, and the tiles of the product lie in the
-//! order in which the recursion visits them. So a half of the work is a half of the slice, and no two tasks share
-//! memory. The recursion stops at one tile of the product, which is the sum over a row and a column of tiles.
+//! recursively, as this program does. The matrices are cut into square tiles, and the tiles of the product are stored
+//! in the order in which the recursion visits them. Therefore a half of the work is a half of the slice, and no two
+//! tasks share memory. The recursion stops at one tile of the product, which is the sum over a row and a column of
+//! tiles.
 
 use comity_graph::Scale;
 
@@ -34,11 +36,11 @@ pub const ROW: Row = Row {
     }),
 };
 
-/// Entries are whole numbers from minus this to this. Every partial sum is then a whole number below 2^53: n * 64
-/// for the product, n^2 * 64 in the check. So all arithmetic is exact in any order.
+/// The largest magnitude of an entry. Entries are whole numbers, so every partial sum is a whole number below 2^53:
+/// 64 n for the product, 64 n^2 in the check. Therefore all arithmetic is exact in any order.
 const LARGEST_ENTRY: u64 = 8;
 
-/// A wrong product passes one vector of the check with a probability of at most one half.
+/// The number of vectors in the check. A wrong product passes one vector with a probability of at most one half.
 const CHECK_VECTORS: u64 = 20;
 
 fn prepare(parameters: &Parameters) -> Result<Mm, ParameterError> {
@@ -47,7 +49,7 @@ fn prepare(parameters: &Parameters) -> Result<Mm, ParameterError> {
     Ok(Mm::random(n, tile, seed as u64))
 }
 
-/// Rows, and those of a tile.
+/// Returns the number of rows of a matrix and of a tile.
 fn size(parameters: &Parameters) -> Result<(usize, usize), ParameterError> {
     let n = parameters.number("n", 1..=4_096)?;
     Ok((n, parameters.number("grain", 1..=1_024)?.min(n)))
@@ -60,11 +62,11 @@ fn extents(parameters: &Parameters) -> Result<Scale, ParameterError> {
 }
 
 struct Mm {
-    /// Rows and columns that hold entries; the rest of the last tiles is zero.
+    /// The number of rows and columns that hold entries. The rest of the last tiles is zero.
     n: usize,
-    /// Rows and columns of a tile.
+    /// The number of rows and columns of a tile.
     tile: usize,
-    /// Tiles along one side.
+    /// The number of tiles along one side.
     tiles: usize,
     /// The tiles of the left matrix, row of tiles by row of tiles.
     a: Vec<f64>,
@@ -98,12 +100,12 @@ impl Mm {
         self.within(column / self.tile * self.tiles + row / self.tile, row, column)
     }
 
-    /// The position of an entry in the tile number `tile`.
+    /// Returns the position of an entry in the tile number `tile`.
     fn within(&self, tile: usize, row: usize, column: usize) -> usize {
         (tile * self.tile + row % self.tile) * self.tile + column % self.tile
     }
 
-    /// Computes the tiles of `block`, which lie in `product` in the order of the recursion.
+    /// Computes the tiles of `block`, which are stored in `product` in the order of the recursion.
     fn multiply<J: ForkJoin>(&self, fork_join: J, block: Block, product: &mut [f64]) {
         match block.halves() {
             None => self.multiply_tile(block.rows.start, block.columns.start, product),
@@ -114,7 +116,7 @@ impl Mm {
         }
     }
 
-    /// The tile of the product in row `row` and column `column` of tiles.
+    /// Computes the tile of the product in row `row` and column `column` of tiles.
     fn multiply_tile(&self, row: usize, column: usize, product: &mut [f64]) {
         let strip = self.tiles * self.tile * self.tile;
         let a_tiles = self.a[row * strip..(row + 1) * strip].chunks_exact(self.tile * self.tile);
@@ -127,8 +129,7 @@ impl Mm {
 }
 
 /// Adds the product of the tiles `a` and `b` to `product`. The order i, k, j makes the inner loop run along rows.
-/// Four k at a time load and store a row of the product once for eight operations. Both are so that it vectorises
-/// well.
+/// Four k at a time load and store a row of the product once for eight operations. Both make the loop vectorise well.
 fn add_product(a: &[f64], b: &[f64], product: &mut [f64], tile: usize) {
     for (a_row, product_row) in a.chunks_exact(tile).zip(product.chunks_exact_mut(tile)) {
         let a_fours = a_row.chunks_exact(4);
@@ -162,7 +163,7 @@ impl Block {
         self.rows.len() * self.columns.len()
     }
 
-    /// The two halves across the longer side; nothing for a single tile.
+    /// Returns the two halves across the longer side. `None` for a single tile.
     fn halves(&self) -> Option<(Block, Block)> {
         let (rows, columns) = (self.rows.clone(), self.columns.clone());
         if rows.len() >= columns.len() && rows.len() > 1 {
@@ -200,9 +201,9 @@ impl Kernel for Mm {
         product
     }
 
-    /// Freivalds' check ("Probabilistic machines can use less running time", 1977). C = A B exactly if C x = A (B
-    /// x) for random vectors x of 1 and -1, but for a chance of 2^-20. The entries are small whole numbers, so both
-    /// sides are exact and are compared for equality.
+    /// Does Freivalds' check ("Probabilistic machines can use less running time", 1977). If C x = A (B x) for random
+    /// vectors x of 1 and -1, then C = A B, except with a probability of 2^-20. The entries are small whole numbers,
+    /// so that both sides are exact and are compared for equality.
     fn verify(&self, output: &Vec<f64>) -> Verdict {
         let wrong = if output.len() == self.a.len() { self.wrong_vectors(output) } else { CHECK_VECTORS };
         Verdict::new(
@@ -227,7 +228,7 @@ impl Mm {
         let b_places: Vec<_> = a_places.iter().map(|(row, column)| (*column, *row)).collect();
         let mut product_places = Vec::new();
         self.whole().visit(&mut |row, column| product_places.push((row, column)));
-        // Another stream than the one that filled the matrices.
+        // The seed differs from the one that filled the matrices.
         let mut random = SplitMix::new(!self.seed);
         let mut wrong = 0;
         for _ in 0..CHECK_VECTORS {
@@ -239,7 +240,7 @@ impl Mm {
         wrong
     }
 
-    /// A matrix times a vector, where `places` are the row and column of each of its tiles in turn.
+    /// Returns a matrix times a vector. `places` has the row and column of each tile.
     fn times(&self, matrix: &[f64], places: &[(usize, usize)], x: &[f64]) -> Vec<f64> {
         let mut y = vec![0.0; x.len()];
         for (tile, &(row, column)) in matrix.chunks_exact(self.tile * self.tile).zip(places) {

@@ -1,8 +1,8 @@
-//! N-Queens: how many ways n queens stand on an n × n board with no two in reach of each other.
+//! N-Queens: the number of ways to place n queens on an n × n board so that no two can reach each other.
 //!
-//! Source: the bitmask search known from the Cilk and BOTS suites. Every solution is counted, with no use of symmetry,
-//! because an irregular search tree is what the program is for. The candidate squares of a row are halved by joins;
-//! below `cutoff` rows the search is serial.
+//! Source: the bitmask search known from the Cilk and BOTS suites. Every solution is counted without the use of
+//! symmetry, because the program is meant to have an irregular search tree. Joins halve the candidate squares of a
+//! row. Below `cutoff` rows the search is serial.
 
 use comity_graph::Scale;
 
@@ -40,7 +40,7 @@ fn extents(parameters: &Parameters) -> Result<Scale, ParameterError> {
     Ok(Scale { width: leaves, length: NODES[n - 1] as f64 / leaves, ..Scale::default() })
 }
 
-/// The partial placements that the serial search looks at, the empty one included: OEIS A140450.
+/// The number of partial placements that the serial search visits, including the empty one: OEIS A140450.
 const NODES: [u64; 16] = [
     2,
     3,
@@ -83,14 +83,14 @@ impl Kernel for Queens {
     }
 }
 
-/// The rows placed so far, seen from the next row. One bit per column.
+/// The occupied squares of the rows placed so far, seen from the next row. Each mask has one bit per column.
 #[derive(Clone, Copy)]
 struct Board {
     /// Columns that hold no queen yet.
     open: u32,
-    /// Columns that a queen reaches along the diagonal which moves left from row to row.
+    /// Columns that a queen reaches along the diagonal that moves left from row to row.
     left: u32,
-    /// The same for the other diagonal.
+    /// Columns that a queen reaches along the diagonal that moves right from row to row.
     right: u32,
 }
 
@@ -99,7 +99,7 @@ impl Board {
         Board { open: (1 << n) - 1, left: 0, right: 0 }
     }
 
-    /// How many placements of so many rows, or that come to an end before, are searched apart.
+    /// Returns the number of placements of `parallel_rows` rows, or of fewer if no square is left, that are leaves.
     fn leaves(self, parallel_rows: usize) -> u64 {
         let mut columns = self.candidates();
         if parallel_rows == 0 || columns == 0 {

@@ -1,14 +1,16 @@
-//! A polynomial neural network that grows by itself: each layer fits hundreds of small polynomials, in independent
-//! tasks.
+//! A polynomial neural network that grows automatically. Each layer fits hundreds of small polynomials, in
+//! independent tasks.
 //!
 //! PNN of the DWS paper (Table III, p-2, compute-intensive), which the authors adapted from an OpenMP program that
 //! they do not name. This is the group method of data handling (A. Ivakhnenko, "Polynomial theory of complex
-//! systems", IEEE Trans. SMC 1, 1971): for every pair of variables, a neuron is the polynomial of second order that
-//! fits the samples best in the sense of least squares. The neurons with the smallest errors on other samples, the
-//! validation, are kept. Their outputs are the next layer's variables. The pairs of a layer are fitted in parallel,
-//! and between the layers the best ones are chosen serially. Deviation: the number of layers is fixed, so that
-//! every run does the same work, where Ivakhnenko stops as soon as a layer is no better than the last. And the
-//! normal equations are regularised, because the variables of late layers hardly differ.
+//! systems", IEEE Trans. SMC 1, 1971). For every pair of variables, a neuron is the polynomial of second order that
+//! fits the training samples best in the sense of least squares. The neurons with the smallest errors on the
+//! validation samples are kept. Their outputs are the next layer's variables. The pairs of a layer are fitted in
+//! parallel, and between the layers the best neurons are chosen serially.
+//!
+//! Deviations: the number of layers is fixed, so that every run does the same work, whereas Ivakhnenko stops as soon
+//! as a layer is no better than the last. The normal equations are regularised, because the variables of late layers
+//! hardly differ.
 //!
 //! A leaf fits one pair, in 15 to 40 µs for the numbers of samples in the classes.
 
@@ -54,23 +56,24 @@ pub const ROW: Row = Row {
     }),
 };
 
-/// Variables, samples and layers by class. The paper gives no size: its class takes about a second on one core.
+/// The number of variables, samples and layers by class. The paper gives no size: the class paper takes about a
+/// second on one core.
 const SIZES: [(usize, usize, usize); 3] = [(16, 1_500, 4), (40, 6_000, 5), (80, 6_000, 6)];
 
 const MOST_VARIABLES: usize = 256;
 
-/// Polynomials of two variables each whose sum is to be learned.
+/// The number of terms of the function to learn. Each term is a polynomial of two variables.
 const TERMS: usize = 4;
 
-/// The coefficient of the product of the variables of a term, and the largest of its others. The product, which has
-/// a variance of one then, is most of a term, and no other pair of variables tells much of it. None of the terms is
-/// so much weaker than the others that all of its neurons are dropped.
+/// The magnitude of the coefficient of the product in a term, and the maximum of the other coefficients. The product
+/// then has a variance of one and dominates the term, and no other pair of variables predicts it. No term is so much
+/// weaker than the others that all of its neurons are dropped.
 const PRODUCT_COEFFICIENT: f64 = 3.0;
 const OTHER_COEFFICIENTS: f64 = 0.3;
 
-/// What the best neuron may miss of the target's variance on the validation samples. If it knew nothing of one of
-/// the terms, it would miss a quarter. What it misses comes from the number of samples, and is below 0.03 for the
-/// fewest.
+/// The maximum error of the best neuron, as a fraction of the target's variance on the validation samples. A neuron
+/// that misses one of the terms has an error of a quarter. The error is due to the number of samples, and is below
+/// 0.03 for the smallest number.
 const ALLOWED_ERROR: f64 = 0.05;
 
 fn prepare(parameters: &Parameters) -> Result<Pnn, ParameterError> {
@@ -80,7 +83,7 @@ fn prepare(parameters: &Parameters) -> Result<Pnn, ParameterError> {
     Ok(Pnn::new(Samples::random(variables, samples, seed as u64), layers, grain))
 }
 
-/// Variables, samples and layers.
+/// Returns the number of variables, samples and layers.
 fn size(parameters: &Parameters) -> Result<(usize, usize, usize), ParameterError> {
     let (variables, samples, layers) = parameters.class(&SIZES)?;
     let variables = parameters.number_or("variables", variables, 2 * TERMS..=MOST_VARIABLES)?;
@@ -92,7 +95,7 @@ fn extents(parameters: &Parameters) -> Result<Scale, ParameterError> {
     let (variables, samples, layers) = size(parameters)?;
     let pairs = (variables * (variables - 1) / 2) as f64;
     Ok(Scale {
-        // What recurs begins with the second layer.
+        // The repeated part begins with the second layer.
         repeats: (layers - 1) as f64,
         width: pairs,
         length: samples as f64,
@@ -101,18 +104,19 @@ fn extents(parameters: &Parameters) -> Result<Scale, ParameterError> {
     })
 }
 
-/// What is known of the function to be learned.
+/// The samples of the function to learn.
 struct Samples {
     /// The values of each variable in all samples.
     variables: Vec<Vec<f64>>,
     /// The function's value in each sample.
     targets: Vec<f64>,
-    /// Samples to fit; the rest are to validate.
+    /// The number of samples for training. The rest are for validation.
     training: usize,
 }
 
 impl Samples {
-    /// Variables from -1 to 1, and the sum of a random polynomial of the first two, one of the next two and so on.
+    /// Returns variables from -1 to 1, and targets that are the sum of random polynomials of the first two variables,
+    /// of the next two, and so on.
     fn random(variables: usize, samples: usize, seed: u64) -> Samples {
         let mut random = SplitMix::new(seed);
         let mut symmetric = || 2.0 * random.unit() - 1.0;
@@ -131,14 +135,14 @@ impl Samples {
         Samples { variables, targets, training: samples / 3 * 2 }
     }
 
-    /// The variance of the target over the validation samples.
+    /// Returns the variance of the target over the validation samples.
     fn variance(&self) -> f64 {
         let targets = &self.targets[self.training..];
         let mean = targets.iter().sum::<f64>() / targets.len() as f64;
         targets.iter().map(|target| (target - mean) * (target - mean)).sum::<f64>() / targets.len() as f64
     }
 
-    /// The mean square error of the network's best neuron over the validation samples.
+    /// Returns the mean square error of the network's best neuron over the validation samples.
     fn validation_error(&self, network: &Network) -> f64 {
         let validation = self.training..self.targets.len();
         let square = |sample: usize| {
@@ -150,7 +154,7 @@ impl Samples {
     }
 }
 
-/// A polynomial of two variables of the layer before.
+/// A neuron: a polynomial of two variables of the layer before.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Neuron {
     inputs: [usize; 2],
@@ -159,14 +163,14 @@ struct Neuron {
     error: f64,
 }
 
-/// The neurons that each layer keeps, best first.
+/// The neurons that each layer keeps, the best first.
 #[derive(Clone, Debug, PartialEq)]
 struct Network {
     layers: Vec<Vec<Neuron>>,
 }
 
 impl Network {
-    /// The outputs of the last layer for one sample.
+    /// Returns the outputs of the last layer for one sample.
     fn outputs(&self, mut values: Vec<f64>) -> Vec<f64> {
         for layer in &self.layers {
             let output =
@@ -177,13 +181,13 @@ impl Network {
     }
 }
 
-/// How a network is grown.
+/// The parameters for growing a network.
 struct Growth {
     samples: Samples,
     /// The pairs of variables that each layer fits.
     pairs: Vec<[usize; 2]>,
     layers: usize,
-    /// Pairs per task.
+    /// The number of pairs per task.
     grain: usize,
 }
 
@@ -205,7 +209,7 @@ impl Growth {
         Network { layers }
     }
 
-    /// Fits a neuron to every pair of `variables` and returns the best, as many as there are variables.
+    /// Fits a neuron to every pair of `variables`, and returns one neuron per variable, the best ones first.
     fn grow<J: ForkJoin>(&self, fork_join: J, variables: &[Vec<f64>]) -> Vec<Neuron> {
         let mut neurons = vec![Neuron { inputs: [0; 2], polynomial: [0.0; 6], error: f64::INFINITY }; self.pairs.len()];
         fork_join.for_chunks_mut(&mut neurons, self.grain, &|chunk, neurons| {
@@ -213,8 +217,8 @@ impl Growth {
                 *neuron = self.fit_pair(*pair, variables);
             }
         });
-        // The sort is stable: of equal errors, the first pair is the better one. What could not be fitted comes last,
-        // whatever the sign of its NaN.
+        // The sort is stable, so that the first of two pairs with equal errors is preferred. Neurons that could not
+        // be fitted have a NaN of any sign and come last.
         neurons.sort_by(|a, b| a.error.abs().total_cmp(&b.error.abs()));
         neurons.truncate(variables.len());
         neurons
@@ -227,7 +231,7 @@ impl Growth {
         Neuron { inputs, polynomial, error: fit::mean_square_error(&polynomial, a.1, b.1, validating) }
     }
 
-    /// The outputs of `layer` in all samples.
+    /// Returns the outputs of `layer` in all samples.
     fn outputs<J: ForkJoin>(&self, fork_join: J, layer: &[Neuron], variables: &[Vec<f64>]) -> Vec<Vec<f64>> {
         let mut outputs = vec![Vec::new(); layer.len()];
         fork_join.for_chunks_mut(&mut outputs, 1, &|index, output| {
@@ -241,7 +245,7 @@ impl Growth {
 
 struct Pnn {
     growth: Growth,
-    /// What a serial run makes of the same samples, found once, when the input was built.
+    /// The network of a serial run with the same samples, computed once when the input was built.
     expected: Network,
 }
 
@@ -259,14 +263,15 @@ impl Kernel for Pnn {
         self.growth.network(fork_join)
     }
 
-    /// The network must be the same to the bit as that of the serial run: no pair was lost or mixed up with
-    /// another. And it must have learned. The validation samples are put through it one by one, without the arrays
-    /// of the fit. Its best neuron must have a small error, the one that it claims.
+    /// Checks two things. The network must have the same bits as that of the serial run: no pair was lost or swapped
+    /// with another. The network must have learned: its best neuron must have a small error on the validation
+    /// samples, and the error must be the one that the neuron reports. The samples are evaluated one by one, without
+    /// the arrays of the fit.
     fn verify(&self, output: &Network) -> Verdict {
         let same = *output == self.expected;
         let claimed = output.layers.last().and_then(|layer| layer.first()).map_or(f64::NAN, |best| best.error);
         let samples = &self.growth.samples;
-        // A network that is not the expected one may refer to variables that do not exist.
+        // A network that differs from the expected one may refer to variables that do not exist.
         let error = if same { samples.validation_error(output) } else { f64::NAN };
         let variance = samples.variance();
         Verdict::new(

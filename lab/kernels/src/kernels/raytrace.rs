@@ -1,10 +1,10 @@
-//! A recursive ray tracer: pixels cost from one ray to hundreds, so that equal shares of the picture are not equal
+//! A recursive ray tracer. Pixels cost from one ray to hundreds, so that equal shares of the picture are not equal
 //! work.
 //!
-//! RayTracer of the BWS paper (section 5.1: 800 x 600 pixels, 4 rays each). As in Whitted's "An improved
-//! illumination model for shaded display" (CACM 1980), reflection, refraction and shadow rays start from every hit.
-//! The picture is worth a look (`out=picture.png`). All arithmetic is that of IEEE 754 without library functions,
-//! and all jitter is hashed from the pixel. So the picture is the same to the bit on every machine and backend.
+//! RayTracer of the BWS paper (section 5.1: 800 x 600 pixels, 4 rays each). As in Whitted's "An improved illumination
+//! model for shaded display" (CACM 1980), reflection, refraction and shadow rays start from every hit. The picture
+//! can be written to a file (`out=picture.png`). All arithmetic is that of IEEE 754 without library functions, and
+//! all jitter is a hash of the pixel. Therefore the picture has the same bits on every machine and backend.
 
 mod scene;
 mod tracer;
@@ -38,12 +38,12 @@ pub const ROW: Row = Row {
     }),
 };
 
-/// Width, height, samples and hash of pictures as they were when they were looked at and found right: the default one,
-/// and the paper's.
+/// Width, height, samples and hash of pictures that were inspected and found correct: the default one, and the
+/// paper's.
 const KNOWN: [(usize, usize, usize, u64); 2] =
     [(640, 480, 4, 0xc3ef_f9a7_df45_80b6), (800, 600, 4, 0x95c6_69cc_92f2_efc7)];
 
-/// Every so many pixels, one is rendered again for the check. A prime, so that they do not line up in columns.
+/// The interval of pixels that the check renders again. It is a prime, so that they do not line up in columns.
 const CHECKED_EVERY: usize = 101;
 
 type Pixel = [u8; 3];
@@ -70,7 +70,7 @@ fn extents(parameters: &Parameters) -> Result<Scale, ParameterError> {
 
 struct Raytrace {
     tracer: Tracer,
-    /// Pixels per task.
+    /// The number of pixels per task.
     grain: usize,
     out: Option<PathBuf>,
 }
@@ -89,9 +89,9 @@ impl Kernel for Raytrace {
         picture
     }
 
-    /// Renders one pixel in [`CHECKED_EVERY`] again and compares them to the bit: no pixel is lost, misplaced or
-    /// touched by another task. At the sizes in [`KNOWN`], the hash of the whole picture must be the committed one
-    /// as well. So a tracer that is wrong in the same way twice is noticed.
+    /// Renders one pixel in [`CHECKED_EVERY`] again and compares the bits: no pixel is lost, misplaced or overwritten
+    /// by another task. At the sizes in [`KNOWN`], the hash of the whole picture must also be the recorded one, so
+    /// that an error that is the same in both renderings is noticed.
     fn verify(&self, output: &Vec<Pixel>) -> Verdict {
         let Tracer { width, height, samples, .. } = self.tracer;
         let checked = || (0..output.len()).step_by(CHECKED_EVERY);
@@ -122,7 +122,7 @@ impl Kernel for Raytrace {
     }
 }
 
-/// FNV-1a, 64 bits (Fowler, Noll and Vo).
+/// Returns the FNV-1a hash, 64 bits (Fowler, Noll and Vo).
 fn hash(picture: &[Pixel]) -> u64 {
     picture
         .as_flattened()

@@ -1,13 +1,13 @@
 //! Successive over-relaxation of a grid in two colours: two short parallel phases per sweep, bound by memory.
 //!
-//! SOR of the DWS paper (Table III, p-7, data-intensive), which the authors adapted from an OpenMP program that
-//! they do not name. The method is that of D. Young, "Iterative methods for solving partial difference equations of
+//! SOR of the DWS paper (Table III, p-7, data-intensive), which the authors adapted from an OpenMP program that they
+//! do not name. The method is that of D. Young, "Iterative methods for solving partial difference equations of
 //! elliptic type" (Trans. AMS 76, 1954), for Laplace's equation, with the cells coloured like a chessboard. All red
-//! ones are relaxed in parallel, then all black ones, so that the result does not depend on the order. The cells of
-//! a colour have only neighbours of the other, and each colour lies in an array of its own. A phase writes the one
-//! and reads the other.
+//! cells are relaxed in parallel, then all black ones, so that the result does not depend on the order. The cells of
+//! a colour have only neighbours of the other colour, and each colour has its own array. A phase writes one array and
+//! reads the other.
 //!
-//! The start is the solution and some waves on top of it, for which Young's theory says what every sweep leaves.
+//! The start is the solution plus some waves. Young's theory gives the amplitude of the waves after every sweep.
 //!
 //! A leaf relaxes 16384 cells in 10 to 25 µs.
 
@@ -49,8 +49,8 @@ pub const ROW: Row = Row {
     }),
 };
 
-/// Rows, columns and sweeps by class. The paper gives no size: its class outgrows the caches and takes about a second
-/// on one core.
+/// The number of rows, columns and sweeps by class. The paper gives no size: the class paper exceeds the caches and
+/// takes about a second on one core.
 const SIZES: [(usize, usize, usize); 3] = [(512, 512, 40), (1024, 1024, 100), (2048, 2048, 200)];
 
 fn prepare(parameters: &Parameters) -> Result<Sor, ParameterError> {
@@ -64,7 +64,7 @@ fn extents(parameters: &Parameters) -> Result<Scale, ParameterError> {
     Ok(grid.extents(sweeps, grid.half_band(grain)))
 }
 
-/// The two kinds of cells: red ones have an even sum of row and column.
+/// The two colours of cells. Red cells have an even sum of row and column.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Colour {
     Red,
@@ -72,42 +72,46 @@ enum Colour {
 }
 
 impl Colour {
-    /// The column of this colour's first cell in `row`, 0 or 1. Its other cells are in every second column from there.
+    /// Returns the column of this colour's first cell in `row`, 0 or 1. Every second cell from there has the same
+    /// colour.
     fn first_column(self, row: usize) -> usize {
         (row + usize::from(self == Colour::Black)) % 2
     }
 }
 
 impl Plate {
-    /// Cells of one colour in a row with its border. Of an odd number of cells, one colour has a place left, unused.
+    /// Returns the number of cells of one colour in a row with its border. If a row has an odd number of cells, one
+    /// colour has an unused place.
     fn half_width(self) -> usize {
         (self.columns + 2).div_ceil(2)
     }
 
-    /// Rows of one colour per task of so many cells.
+    /// Returns the number of rows of one colour per task of `grain` cells.
     fn half_band(self, grain: usize) -> usize {
         (grain / self.half_width()).max(1)
     }
 
-    /// Where the cells between the borders are among those of one colour in a row that starts at `first_column`.
+    /// Returns the range of the cells between the borders, among the cells of one colour in a row with
+    /// `first_column`.
     fn between_borders(self, first_column: usize) -> std::ops::Range<usize> {
         1 - first_column..(self.columns - first_column) / 2 + 1
     }
 
-    /// The cells of a colour, border included: `value` of their row and column.
+    /// Returns the cells of a colour, border included. `value` gets their row and column.
     fn cells(self, colour: Colour, value: impl Fn(usize, usize) -> f64) -> Vec<f64> {
         let row = |row: usize| (0..self.half_width()).map(move |cell| (row, 2 * cell + colour.first_column(row)));
         (0..self.rows + 2).flat_map(row).map(|(row, column)| value(row, column)).collect()
     }
 
-    /// The solution: a polynomial whose value in any cell is the mean of those in the four around it, exactly.
+    /// Returns the solution: a polynomial whose value in any cell is exactly the mean of the values in its four
+    /// neighbours.
     fn solution(self, row: usize, column: usize) -> f64 {
         let distance = 1.0 / (self.rows.max(self.columns) + 1) as f64;
         let (x, y) = (column as f64 * distance, row as f64 * distance);
         x * x - y * y + x * y
     }
 
-    /// The over-relaxation for which the slowest wave decays the fastest (Young).
+    /// Returns the over-relaxation for which the slowest wave decays the fastest (Young).
     fn best_omega(self) -> f64 {
         let slowest = Wave { down: 1, across: 1, amplitude: 1.0 }.mean_of_neighbours(self);
         2.0 / (1.0 + (1.0 - slowest * slowest).sqrt())
@@ -115,14 +119,14 @@ impl Plate {
 }
 
 impl Wave {
-    /// The mean of the four neighbours of a cell, over the cell: the same number everywhere.
+    /// Returns the mean of a cell's four neighbours over the value of the cell, which is the same in every cell.
     fn mean_of_neighbours(self, grid: Plate) -> f64 {
         let cosine = |half_waves: usize, cells: usize| (PI * half_waves as f64 / (cells + 1) as f64).cos();
         (cosine(self.down, grid.rows) + cosine(self.across, grid.columns)) / 2.0
     }
 
-    /// The amplitudes that `sweeps` leave of the wave in the red cells and in the black ones. Relaxing one colour
-    /// mixes its amplitude with the other's, and brings no other wave in.
+    /// Returns the amplitudes of the wave in the red and in the black cells after `sweeps`. Relaxing one colour mixes
+    /// its amplitude with the other's, and adds no other wave.
     fn after(self, grid: Plate, omega: f64, sweeps: usize) -> (f64, f64) {
         let mean = self.mean_of_neighbours(grid);
         let (mut red, mut black) = (self.amplitude, self.amplitude);
@@ -141,7 +145,7 @@ struct Colours {
     black: Vec<f64>,
 }
 
-/// A start whose relaxation is known in advance.
+/// A start with a known result of the relaxation.
 struct Theory {
     grid: Plate,
     omega: f64,
@@ -153,14 +157,14 @@ impl Theory {
         Theory { grid, omega: grid.best_omega(), waves: Wave::draw(grid, seed) }
     }
 
-    /// The cells after so many sweeps.
+    /// Returns the cells after this many sweeps.
     fn after(&self, sweeps: usize) -> Colours {
         let left = self.waves.iter().map(|wave| wave.after(self.grid, self.omega, sweeps));
         let (red, black): (Vec<f64>, Vec<f64>) = left.unzip();
         Colours { red: self.sum(Colour::Red, &red), black: self.sum(Colour::Black, &black) }
     }
 
-    /// The cells of a colour where the solution and the waves with these amplitudes add up.
+    /// Returns the cells of a colour, as the sum of the solution and of the waves with these amplitudes.
     fn sum(&self, colour: Colour, amplitudes: &[f64]) -> Vec<f64> {
         let Plate { rows, columns } = self.grid;
         let down: Vec<_> = self.waves.iter().map(|wave| sines(wave.down, rows)).collect();
@@ -177,7 +181,7 @@ struct Sor {
     theory: Theory,
     sweeps: usize,
     start: Colours,
-    /// Rows of one colour per task.
+    /// The number of rows of one colour per task.
     band: usize,
 }
 
@@ -187,14 +191,14 @@ impl Sor {
         Sor { start: theory.after(0), theory, sweeps, band: grid.half_band(grain) }
     }
 
-    /// Relaxes all cells of a colour, given those of the other.
+    /// Relaxes all cells of a colour, given the cells of the other.
     fn relax<J: ForkJoin>(&self, fork_join: J, colour: Colour, cells: &mut [f64], other: &[f64]) {
         let Theory { grid, omega, .. } = self.theory;
         let width = grid.half_width();
         let inner = &mut cells[width..(grid.rows + 1) * width];
         fork_join.for_chunks_mut(inner, self.band * width, &|band, cells| {
             let first = band * self.band;
-            // One row above the band and one below belong to what the band reads.
+            // A band also reads one row above it and one row below it.
             let around = other[first * width..].windows(3 * width).step_by(width);
             for (row, (cells, around)) in (first + 1..).zip(cells.chunks_exact_mut(width).zip(around)) {
                 let inner = grid.between_borders(colour.first_column(row));
@@ -204,9 +208,9 @@ impl Sor {
     }
 }
 
-/// Relaxes the cells of a row that are between the borders, the first of which has index `start` in the row. In
-/// `around` are the other colour's cells of three rows. Above and below, cells of the same index are neighbours;
-/// beside, the neighbours have the indices 0 and 1, 1 and 2, and so on.
+/// Relaxes the cells of a row between the borders. The first of them has the index `start` in the row. `around` has
+/// the other colour's cells of three rows. The neighbours above and below have the index of the cell. The neighbours
+/// beside the cells have the indices 0 and 1, 1 and 2, and so on.
 fn relax_row(cells: &mut [f64], around: &[f64], width: usize, start: usize, omega: f64) {
     let (above, rest) = around.split_at(width);
     let (here, below) = rest.split_at(width);
@@ -228,7 +232,7 @@ impl Kernel for Sor {
         Colours { red, black }
     }
 
-    /// Compares every cell with the solution and what is left of the waves on top of it, which no sweep went into.
+    /// Compares every cell with the solution plus the decayed waves, which are computed without any sweep.
     fn verify(&self, output: &Colours) -> Verdict {
         let expected = self.theory.after(self.sweeps);
         let red = largest_difference(&output.red, &expected.red);

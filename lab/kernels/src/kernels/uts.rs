@@ -1,12 +1,12 @@
-//! UTS: counts the nodes of an implicit tree whose shape is known only by walking it.
+//! UTS: counts the nodes of an implicit tree whose shape becomes known only during the search.
 //!
 //! Source: S. Olivier et al., *UTS: An Unbalanced Tree Search Benchmark*, LCPC 2006, and the sample trees of its
-//! reference code, with the same SHA-1 generator. A node's children depend on nothing but its 20 bytes, so no walk
-//! can predict the size of a subtree. One tree node is one hash.
+//! reference code, with the same SHA-1 generator. A node's children depend only on its 20 bytes, so that the size of
+//! a subtree cannot be predicted. Each tree node costs one hash.
 //!
-//! Deviation: the children of a node are all created before any is entered. Leaves are counted on the spot, and
-//! only the others are halved by joins; a lone one is entered in a loop. The binomial trees are long and thin, and
-//! a join for each child of each level would nest several thousand deep.
+//! Deviation: all children of a node are created before any of them is visited. Leaves are counted immediately, and
+//! joins halve only the other children. A single remaining child is visited in a loop. The binomial trees are long
+//! and thin, and a join for each child of each level would nest several thousand deep.
 
 use sha1::block_api::compress;
 
@@ -29,23 +29,23 @@ pub const ROW: Row = Row {
     scaling: Err("its tree is drawn node by node, and no part of one tree tells of another"),
 };
 
-/// The most children that any node has, except the root of a binomial tree.
+/// The maximum number of children of a node, except the root of a binomial tree.
 const MOST_CHILDREN: u32 = 100;
 
-/// How the number of a node's children is drawn.
+/// The distribution of the number of a node's children.
 enum Law {
-    /// The root has `root_children`; any other node has `children` with the given probability, and else none.
+    /// The root has `root_children`. Any other node has `children` with the given probability, or else no children.
     Binomial { root_children: u32, children: u32, probability: f64 },
-    /// Geometric, with a mean that depends on the depth alone.
+    /// A geometric distribution, with a mean that depends only on the depth.
     Geometric { root_mean: f64, depth: u32, shape: Shape },
 }
 
-/// How the mean number of children falls with the depth of a geometric tree.
+/// The mean number of children as a function of the depth of a geometric tree.
 #[derive(Clone, Copy)]
 enum Shape {
-    /// In a straight line, to zero at the full depth.
+    /// The mean falls linearly to zero at the full depth.
     Linear,
-    /// Not at all above the full depth.
+    /// The mean is constant above the full depth.
     Fixed,
 }
 
@@ -88,12 +88,12 @@ struct Uts {
     tree: &'static Tree,
 }
 
-/// What is counted of a tree or of a part of one.
+/// The counts of a tree or of a part of a tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Tally {
     nodes: u64,
     leaves: u64,
-    /// Of the deepest node; the root's is zero.
+    /// The depth of the deepest node. The root has depth zero.
     depth: u32,
 }
 
@@ -146,7 +146,7 @@ impl Kernel for Uts {
     }
 }
 
-/// A node: a state of the generator and what follows from it.
+/// A node: a state of the generator, and the values that follow from it.
 #[derive(Clone, Copy)]
 struct Node {
     /// The 20 bytes of a SHA-1 hash as its five big-endian words.
@@ -174,7 +174,7 @@ impl Node {
 }
 
 impl Law {
-    /// How many children a node has that drew a number from 0 up to but not including 1.
+    /// Returns the number of children of a node that drew a number from 0 (included) to 1 (excluded).
     fn children(&self, depth: u32, draw: f64) -> u32 {
         match *self {
             Law::Binomial { root_children, .. } if depth == 0 => root_children,
@@ -202,7 +202,7 @@ impl Law {
 }
 
 /// The SHA-1 hash of at most thirteen big-endian words, which fit one block with the padding.
-#[inline(never)] // The block must not count in the frames of the recursion.
+#[inline(never)] // The block must not be in the frames of the recursion.
 fn sha1_of<const WORDS: usize>(words: [u32; WORDS]) -> [u32; 5] {
     const { assert!(WORDS <= 13, "the end mark and the length take three words of the block") };
     let mut block = [0; 64];
@@ -240,7 +240,7 @@ fn walk_from<J: ForkJoin>(fork_join: J, tree: &Tree, mut node: Node) -> Tally {
     }
 }
 
-/// Counts those children of `node` that are leaves and returns the others.
+/// Counts the children of `node` that are leaves, and returns the others.
 #[inline(never)] // See `sha1_of`.
 fn split_children(tree: &Tree, node: &Node, tally: &mut Tally) -> Vec<Node> {
     let mut parents = Vec::new();

@@ -1,16 +1,16 @@
-//! A wavefront: tasks that wait for each other while they hold their workers.
+//! A wavefront: tasks that wait for each other while they occupy their workers.
 //!
 //! The shape is that of the pipelined sweeps in NAS's LU (D. Bailey et al., *The NAS Parallel Benchmarks*,
-//! RNR-94-007, section 3.7). Each task has a band of columns, and may relax a strip of rows once the task on its
+//! RNR-94-007, section 3.7). Each task has a band of columns, and may relax a strip of rows after the task on its
 //! left has relaxed it. Deviation: LU's SSOR of a system in three dimensions is here a Gauss-Seidel sweep of
 //! Laplace's equation in two, in the natural order. It has the same dependences, and a known result.
 //!
-//! **It always ends**, on any number of workers and in any schedule. A task waits inside its worker, which runs
-//! nothing else meanwhile; so a task must not wait for one that has not begun. Therefore the leaves of the tree of
-//! joins are all alike, and each takes the next band, from the left, when it begins. The task that has band i knows
-//! that all bands left of it are taken, each by a leaf that runs on a thread of its own. Of the bands that are not
-//! done, the leftmost waits for no other, so its thread goes on, if only the kernel lets every thread run. Then the
-//! next is the leftmost.
+//! **Termination**: the program ends on any number of workers and in any schedule. A task waits inside its worker,
+//! which runs nothing else meanwhile. Therefore a task must not wait for a task that has not begun. The leaves of the
+//! tree of joins are all equal, and each takes the next band from the left when it begins. Hence the task of band i
+//! knows that all bands left of it are taken, each by a leaf that runs on a thread of its own. Of the unfinished
+//! bands, the leftmost waits for no other. Its thread continues if the kernel lets every thread run, and then the
+//! next band is the leftmost.
 
 use std::f64::consts::PI;
 use std::ops::Range;
@@ -49,11 +49,11 @@ pub const ROW: Row = Row {
 
 const LONGEST_SIDE: usize = 8_192;
 
-/// Half-waves down and across, and the amplitude, of each wave that the start has on top of the solution. They are so
-/// long that every cell changes in every sweep by more than the tolerance.
+/// The half-waves down and across, and the amplitude, of each wave that is added to the solution at the start. The
+/// waves are so long that every cell changes in every sweep by more than the tolerance.
 const WAVES: [(usize, usize, f64); 3] = [(1, 1, 1.0), (2, 1, 0.5), (3, 2, 0.75)];
 
-/// The largest error of a cell that passes, where the solution and the waves are about 1.
+/// The largest accepted error of a cell, where the solution and the waves are about 1.
 const TOLERANCE: f64 = 1e-11;
 
 fn prepare(parameters: &Parameters) -> Result<Wavefront, ParameterError> {
@@ -67,7 +67,7 @@ fn prepare(parameters: &Parameters) -> Result<Wavefront, ParameterError> {
     Ok(Wavefront { tasks: parameters.number("tasks", 1..=1024)?, wait, grid, strip, sweeps, start: grid.after(0) })
 }
 
-/// The cells that are relaxed. The array has a fixed border of one more cell on each side.
+/// The cells to relax. The array has a fixed border of one more cell on each side.
 #[derive(Clone, Copy)]
 struct Grid {
     rows: usize,
@@ -79,10 +79,10 @@ impl Grid {
         self.columns + 2
     }
 
-    /// All cells after so many sweeps, border included, row by row: the solution, and what is left of the waves.
+    /// Returns all cells after this many sweeps, border included, row by row: the solution plus the decayed waves.
     ///
-    /// Let μ be the mean of a wave's neighbours over the wave. A sweep in the natural order multiplies the product
-    /// of that wave and μ^(row + column) by μ², in every cell.
+    /// Let μ be the mean of a wave's neighbours over the wave. A sweep in the natural order multiplies the product of
+    /// that wave and μ^(row + column) by μ² in every cell.
     fn after(self, sweeps: usize) -> Vec<f64> {
         let angle = |half_waves: usize, cells: usize| PI * half_waves as f64 / (cells + 1) as f64;
         let cell = |row: usize, column: usize| {
@@ -93,14 +93,15 @@ impl Grid {
                 let decay = mean.powi((row + column + 2 * sweeps) as i32);
                 amplitude * decay * (down * row as f64).sin() * (across * column as f64).sin()
             };
-            // The border is exactly the solution, which the rounded sine of a multiple of π would not leave.
+            // The border is exactly the solution. The rounded sine of a multiple of π would change it.
             let waves = if is_border { 0.0 } else { WAVES.into_iter().map(wave).sum() };
             self.solution(row, column) + waves
         };
         (0..self.rows + 2).flat_map(|row| (0..self.width()).map(move |column| cell(row, column))).collect()
     }
 
-    /// The solution: a polynomial whose value in any cell is the mean of those in the four around it, exactly.
+    /// Returns the solution: a polynomial whose value in any cell is exactly the mean of the values in its four
+    /// neighbours.
     fn solution(self, row: usize, column: usize) -> f64 {
         let distance = 1.0 / (self.rows.max(self.columns) + 1) as f64;
         let (x, y) = (column as f64 * distance, row as f64 * distance);
@@ -110,19 +111,19 @@ impl Grid {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Wait {
-    /// On a condition variable.
+    /// The task sleeps on a condition variable.
     Asleep,
-    /// On a core.
+    /// The task polls on a core.
     Looking,
-    /// On a core, offering it after each look.
+    /// The task polls on a core, and yields the core after each poll.
     Yielding,
 }
 
-/// How many rows a task has relaxed in this sweep.
+/// The number of rows that a task has relaxed in this sweep.
 #[derive(Default)]
 struct Progress {
     rows: AtomicUsize,
-    /// Held while `rows` changes, so that no task falls asleep between a look and the change.
+    /// A lock that is held while `rows` changes, so that no task falls asleep between its check and the change.
     lock: Mutex<()>,
     changed: Condvar,
 }
@@ -130,7 +131,7 @@ struct Progress {
 impl Progress {
     fn announce(&self, rows: usize) {
         let _changing = self.lock.lock().expect("no task panics while it holds the lock");
-        // Release: a task that sees the rows finds their cells.
+        // Release: a task that sees the number of rows also sees their cells.
         self.rows.store(rows, Ordering::Release);
         self.changed.notify_one();
     }
@@ -166,7 +167,7 @@ struct Wavefront {
 }
 
 impl Wavefront {
-    /// One task of a sweep: relaxes a band, strip by strip.
+    /// Runs one task of a sweep: relaxes a band, strip by strip.
     fn relax_band(&self, band: usize, cells: &[AtomicU64], progress: &[Progress]) {
         let columns = 1 + band * self.grid.columns / self.tasks..1 + (band + 1) * self.grid.columns / self.tasks;
         for first in (0..self.grid.rows).step_by(self.strip) {
@@ -181,15 +182,16 @@ impl Wavefront {
         }
     }
 
-    /// Relaxes some cells of a row from left to right, each from its new neighbours above and on the left, and its old
-    /// ones below and on the right. The old one right of the band is still there: its task waits for this one.
+    /// Relaxes some cells of a row from left to right, each from its new neighbours above and on the left, and from
+    /// its old neighbours below and on the right. The cell right of the band still has its old value, because its
+    /// task waits for this one.
     fn relax_row(&self, row: usize, columns: Range<usize>, cells: &[AtomicU64]) {
         let width = self.grid.width();
         let [above, here, below] = [row - 1, row, row + 1].map(|row| &cells[row * width..][..width]);
         let mut left = load(&here[columns.start - 1]);
         for column in columns {
             left = 0.25 * ((load(&above[column]) + left) + (load(&below[column]) + load(&here[column + 1])));
-            // Relaxed, as the loads: the order is that of the announcements and, between sweeps, of the join.
+            // Relaxed, like the loads: the announcements order the accesses, and the join orders them between sweeps.
             here[column].store(left.to_bits(), Ordering::Relaxed);
         }
     }
@@ -200,7 +202,7 @@ fn load(cell: &AtomicU64) -> f64 {
 }
 
 impl Kernel for Wavefront {
-    /// All cells, border included.
+    /// The cells, border included.
     type Output = Vec<f64>;
 
     fn compute<J: ForkJoin>(&self, fork_join: J) -> Vec<f64> {
@@ -242,7 +244,7 @@ mod tests {
         let output = program.compute(Serial);
         let verdict = program.verify(&output);
         assert!(verdict.verified, "{}", verdict.detail);
-        // A cell that was left out of one sweep has an error that shows.
+        // A cell that is left out of one sweep has a visible error.
         let one_less = Wavefront { sweeps: 29, start: program.start.clone(), ..program }.compute(Serial);
         assert!(largest_difference(&output, &one_less) > 1e6 * TOLERANCE);
     }

@@ -1,4 +1,4 @@
-//! Every backend, and Comity's under every policy of its catalog.
+//! A list of all backends, with Comity under every policy of its catalog.
 
 #[path = "../../../../crates/runtime/tests/harness/watchdog.rs"]
 mod watchdog;
@@ -16,8 +16,8 @@ fn comity(policy: Policy, workers: usize) -> Backend {
     Backend::Comity(builder.build().expect("a pool starts"))
 }
 
-/// Each backend with its name; the pools in several sizes. A pool without work uses no CPU, so all may be there at
-/// once.
+/// Returns each backend with its name, with pools of several sizes. A pool without work uses no processor time, so
+/// that all pools may exist at once.
 fn every_backend() -> Vec<(String, Backend)> {
     let mut backends = vec![("serial".to_owned(), Backend::Serial)];
     for workers in [1, 2, 8] {
@@ -28,7 +28,8 @@ fn every_backend() -> Vec<(String, Backend)> {
     backends
 }
 
-/// Runs each program on each backend `times`, one run after the other: a run must leave its input as it was.
+/// Runs each program on each backend `times` times. The runs are consecutive, because a run must not change its
+/// input.
 pub fn assert_verified(programs: &[impl AsRef<str>], times: usize) {
     let watchdog = Watchdog::start(module_path!());
     let backends = every_backend();

@@ -1,7 +1,7 @@
-//! What the authors of A-STEAL could not run, or left open.
+//! Experiments that the authors of A-STEAL could not run, or left open.
 //!
-//! These are long quanta with long jobs (§3), usage that is sampled instead of counted (§9), and larger machines.
-//! ABP with mugging, also of §9, runs beside ABP in the time-waste and utilization experiments.
+//! These are long quanta with long jobs (§3), usage that is sampled instead of counted (§9), and larger machines. ABP
+//! with mugging, also of §9, runs in addition to ABP in the time-waste and utilization experiments.
 
 use comity_sim::program::Fork;
 use comity_sim::quanta::{Feedback, ThreadScheduler};
@@ -18,14 +18,14 @@ use crate::fit::{Estimate, mean};
 /// A point of a figure.
 #[derive(Clone, Debug)]
 pub struct Point {
-    /// What was varied: L, the cycles that are sampled, or P.
+    /// The varied value: L, the number of sampled cycles, or P.
     pub varied: u64,
-    /// The jobs.
+    /// The outcome of each job.
     pub outcomes: Vec<Outcome>,
 }
 
 impl Point {
-    /// The mean of T/(T₁/P̄ + T∞).
+    /// Returns the mean of T/(T₁/P̄ + T∞).
     pub fn time(&self) -> Estimate {
         let ratio = |outcome: &Outcome| {
             outcome.time() / (outcome.work as f64 / outcome.mean_availability + outcome.critical_path as f64)
@@ -33,25 +33,25 @@ impl Point {
         mean(&self.outcomes.iter().map(ratio).collect::<Vec<_>>())
     }
 
-    /// The mean of waste over work.
+    /// Returns the mean of waste over work.
     pub fn waste(&self) -> Estimate {
         mean(&self.outcomes.iter().map(Outcome::waste).collect::<Vec<_>>())
     }
 }
 
-/// Several values of one thing.
+/// Outcomes for several values of one parameter.
 #[derive(Debug)]
 pub struct Varied {
     /// The name of the figure.
     name: &'static str,
-    /// What was varied, in words.
+    /// The name of the varied parameter, in words.
     what: &'static str,
-    /// Each value, and what came of it.
+    /// The values and their outcomes.
     pub points: Vec<Point>,
 }
 
 impl Varied {
-    /// The rows of the table.
+    /// Returns the rows of the table.
     pub(super) fn rows(&self) -> impl Iterator<Item = Beyond> {
         self.points.iter().map(|point| Beyond {
             varied: self.what,
@@ -79,22 +79,22 @@ impl Varied {
     }
 }
 
-/// Time and waste over what was varied.
+/// Draws time and waste over each varied parameter.
 pub(super) fn figures(paper: &ASteal, _: &[Claim]) -> Vec<Named> {
     paper.beyond.iter().map(|varied| (varied.name, varied.figure())).collect()
 }
 
-/// L: the paper's 200, and the 10³ to 10⁵ that conventional systems have.
+/// The values of L, in steps: the paper's 200, and 10³ to 10⁵ as in conventional systems.
 pub const QUANTA: [u64; 5] = [200, 1_000, 5_000, 20_000, 100_000];
 
-/// Jobs with a critical path of ten times L·lg P, on 128 processors.
+/// Runs jobs with a critical path of 10·L·lg P on 128 processors.
 pub fn long_quanta<R: Runner>(setting: &Setting, runner: &R) -> Result<Varied, R::Stop> {
     const PROCESSORS: u32 = 128;
     let points =
         points(setting, runner, ("beyond-quantum", Draws::LongQuanta), &QUANTA, 30, |length, family, random| {
             let setting = Setting { quantum: length, ..setting.clone() };
             let critical_path = 10.0 * length as f64 * libm::log2(f64::from(PROCESSORS));
-            // More parallelism would cost hours, and tell nothing more of quanta.
+            // More parallelism would take hours, and would give no more information on quanta.
             let jobs = Jobs { critical_path: (critical_path, critical_path), parallelism: (0.3, 5.0), ..setting.jobs };
             let single = Single::draw(&setting, &jobs, PROCESSORS, family, random);
             (setting, (single, ThreadScheduler::a_steal(DELTA, RHO)))
@@ -102,10 +102,11 @@ pub fn long_quanta<R: Runner>(setting: &Setting, runner: &R) -> Result<Varied, R
     Ok(Varied { name: "quanta", what: "steps in a quantum, L", points })
 }
 
-/// How many of a quantum's cycles are looked at. The last stands for all of them.
+/// The numbers of cycles of a quantum that are sampled. The last value stands for all cycles.
 pub const SAMPLES: [u64; 7] = [1, 4, 16, 64, 256, 1_024, u64::MAX];
 
-/// The jobs of the time experiments with an estimated usage, on 128 processors: 25,600 cycles in a quantum with all.
+/// Runs the jobs of the time experiments with a sampled usage, on 128 processors. A quantum has 25,600 cycles in
+/// total.
 pub fn sampling<R: Runner>(setting: &Setting, runner: &R) -> Result<Varied, R::Stop> {
     let points =
         points(setting, runner, ("beyond-sampling", Draws::Sampling), &SAMPLES, 90, |cycles, family, random| {
@@ -116,12 +117,13 @@ pub fn sampling<R: Runner>(setting: &Setting, runner: &R) -> Result<Varied, R::S
     Ok(Varied { name: "sampling", what: "cycles sampled in a quantum", points })
 }
 
-/// P.
+/// The values of P.
 pub const PROCESSORS: [u64; 4] = [100, 1_000, 10_000, 100_000];
 
-/// Jobs with three times as much parallelism as there are processors available, on uniform and smooth profiles.
-/// Their strands come into being by a tree. Were all ready at once, in one deque, thieves that look everywhere
-/// would take about one in a step, which is less than such machines need.
+/// Runs jobs whose parallelism is three times the available processors, on uniform and smooth profiles.
+///
+/// A tree of forks creates their strands. If all strands were ready at once in one deque, random thieves would take
+/// about one strand per step, which is too few for machines of this size.
 pub fn machines<R: Runner>(setting: &Setting, runner: &R) -> Result<Varied, R::Stop> {
     let points = points(
         setting,
@@ -140,7 +142,7 @@ pub fn machines<R: Runner>(setting: &Setting, runner: &R) -> Result<Varied, R::S
     Ok(Varied { name: "processors", what: "processors, P", points })
 }
 
-/// So many jobs for each value, the same ones where they do not depend on it.
+/// Runs `jobs` jobs for each value. The jobs are the same for all values, unless they depend on the value.
 fn points<R, W>(
     setting: &Setting,
     runner: &R,
@@ -154,7 +156,7 @@ where
     W: Fn(u64, Family, &mut ChaCha8Rng) -> (Setting, (Single, ThreadScheduler)) + Sync,
 {
     let jobs = setting.runs(jobs);
-    // The largest take the longest.
+    // The largest values come first, because their runs take the longest.
     let mut outcomes = runner
         .run(name, jobs * values.len(), |nth| {
             let (job, value) = (nth % jobs, values[values.len() - 1 - nth / jobs]);

@@ -5,55 +5,55 @@ use serde::{Deserialize, Serialize};
 
 use comity_sim::program::{Fork, ForkJoin};
 
-/// A job of figure 2, by what the experiments vary.
+/// A job of figure 2, described by the parameters that the experiments vary.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Shape {
-    /// w₁: the length of a serial phase.
+    /// The length w₁ of a serial phase, in steps.
     pub serial: u64,
-    /// w₂: the length of a parallel phase.
+    /// The length w₂ of a parallel phase, in steps.
     pub parallel: u64,
-    /// h: the strands of a parallel phase.
+    /// The number h of strands of a parallel phase.
     pub width: u32,
-    /// How often both follow each other.
+    /// The number of times that a serial and a parallel phase follow each other.
     pub iterations: u32,
 }
 
-/// From the least to the most.
+/// A range, from least to most.
 pub type Range = (f64, f64);
 
-/// Which jobs are drawn: what the paper varies and does not say.
+/// The distribution of the jobs, which the paper varies without giving it.
 #[derive(Clone, Debug)]
 pub struct Jobs {
-    /// T∞, each order of magnitude as likely: "on the order of only a few thousand time steps" (§3).
+    /// The critical path T∞, log-uniform: "on the order of only a few thousand time steps" (§3).
     pub critical_path: Range,
-    /// T₁/T∞ over the mean of the profile, each order of magnitude as likely.
+    /// The parallelism T₁/T∞ over the mean of the profile, log-uniform.
     pub parallelism: Range,
-    /// The serial part of the critical path: w₁/(w₁ + w₂).
+    /// The serial part of the critical path, w₁/(w₁ + w₂).
     pub serial: Range,
-    /// How often the two phases follow each other.
+    /// The number of times that the two phases follow each other.
     pub iterations: (u32, u32),
 }
 
 impl Jobs {
-    /// Jobs that change little: with many changes T grows by the quanta in which desire follows, and no longer fits
-    /// a bound without them.
+    /// Jobs with few phases. Desire needs some quanta to follow each change of phase, and T grows by these quanta.
+    /// With many phases, T does not fit a bound that has no term for them.
     pub const FEW_PHASES: Jobs =
         Jobs { critical_path: (4_000.0, 10_000.0), parallelism: (0.3, 50.0), serial: (0.0, 0.1), iterations: (1, 2) };
 
-    /// Jobs with more frequent changes.
+    /// Jobs with many phases.
     pub const MANY_PHASES: Jobs = Jobs { iterations: (20, 40), ..Jobs::FEW_PHASES };
 
-    /// A job for a machine of which so much is available in the mean.
+    /// Draws a job for a machine with this mean availability.
     pub fn draw(&self, mean_availability: f64, random: &mut impl Rng) -> Shape {
         let parallelism = mean_availability * log_uniform(self.parallelism, random);
         self.with(log_uniform(self.critical_path, random), parallelism, random)
     }
 
-    /// A job of about this critical path and average parallelism.
+    /// Draws a job with about this critical path and average parallelism.
     pub fn with(&self, critical_path: f64, parallelism: f64, random: &mut impl Rng) -> Shape {
         let iterations = random.random_range(self.iterations.0..=self.iterations.1);
         let serial = random.random_range(self.serial.0..=self.serial.1);
-        // (w₁ + h·w₂)/(w₁ + w₂), with h whole.
+        // Solves the average parallelism (w₁ + h·w₂)/(w₁ + w₂) for h, rounded to a whole number.
         let width = ((parallelism - serial) / (1.0 - serial)).round().max(1.0);
         let iteration = critical_path / f64::from(iterations);
         let phase = |part: f64| (part * iteration).round().max(1.0) as u64;
@@ -62,13 +62,13 @@ impl Jobs {
 }
 
 impl Shape {
-    /// The program.
+    /// Returns the program of the job.
     pub fn program(&self, fork: Fork) -> ForkJoin {
         ForkJoin::new(self.serial, self.parallel, self.width, self.iterations, fork)
     }
 }
 
-/// Drawn so that each order of magnitude between both is as likely.
+/// Draws a number so that each order of magnitude of the range is equally likely.
 fn log_uniform((from, to): Range, random: &mut impl Rng) -> f64 {
     from * libm::pow(to / from, random.random())
 }

@@ -1,4 +1,4 @@
-//! The availability profiles of A-STEAL §3, as many as an experiment needs.
+//! The availability profiles of A-STEAL §3, with the length that the experiments need.
 
 use std::iter;
 
@@ -9,26 +9,26 @@ use comity_sim::availability::Profile;
 use comity_sim::random::stream;
 use comity_sim::workload::{Rigid, availability, first_come_first_served, lublin};
 
-/// Processors of the machine of the time and the waste experiments, which the paper leaves unsaid, and of the
-/// smaller one of §6.
+/// The processors of the machine of the time and the waste experiments, which the paper does not give, and of the
+/// smaller machine of §6.
 pub(super) const PROCESSORS: u32 = 128;
 
-/// The three kinds.
+/// The three families of profiles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Family {
-    /// Each quantum unrelated to the one before.
+    /// The availability of each quantum is independent of the one before.
     Uniform,
-    /// Steps of a standard normal distribution.
+    /// The availability changes by steps of a standard normal distribution.
     Smooth,
-    /// From what ran on a machine.
+    /// The availability is left over by the jobs that ran on a machine.
     Practical,
 }
 
 impl Family {
-    /// All of them.
+    /// All families.
     pub const ALL: [Family; 3] = [Family::Uniform, Family::Smooth, Family::Practical];
 
-    /// As the paper's legends have it.
+    /// Returns the name in the paper's legends.
     pub fn name(self) -> &'static str {
         match self {
             Family::Uniform => "uniform",
@@ -37,8 +37,8 @@ impl Family {
         }
     }
 
-    /// A profile of this kind on a machine of `processors`, which is no smaller than [`PROCESSORS`] for practical
-    /// ones.
+    /// Draws a profile of this family on a machine of `processors`. For practical profiles, `processors` is at least
+    /// [`PROCESSORS`].
     pub(super) fn draw(self, processors: u32, practical: &Practical, random: &mut impl Rng) -> Profile {
         match self {
             Family::Uniform => Profile::uniform(processors, QUANTA, random),
@@ -53,41 +53,41 @@ impl Family {
     }
 }
 
-/// Quanta that a job takes, more or less: it is drawn by the mean availability of so many.
+/// About the number of quanta that a job takes. A job is drawn by the mean availability over this many quanta.
 pub(super) const TYPICAL_QUANTA: u64 = 50;
 
-/// The length of the profiles that are drawn: a job that takes longer, as few do, sees the same again.
+/// The number of quanta of a drawn profile. The few jobs that take longer see the profile again from its start.
 const QUANTA: usize = 2_000;
 
-/// What ran on a machine, and what it left over.
+/// The availability that the jobs on a machine left over.
 #[derive(Clone, Debug)]
 pub struct Practical {
     profile: Profile,
 }
 
-/// Seconds of a log that count as one quantum, which the paper leaves unsaid. With one, the shortest that a log
-/// tells, availability changes a few times while a job runs.
+/// The number of seconds of a log that count as one quantum, which the paper does not give. With 1 s, the finest
+/// resolution of a log, availability changes a few times while a job runs.
 pub const SECONDS_PER_QUANTUM: u64 = 1;
 
-/// Over so many quanta the profiles of the time-waste experiments have the mean that they are to have.
+/// The number of quanta over which profiles of the time-waste experiments must have the required mean.
 const WINDOW: u64 = 500;
 
-/// Quanta of a log at the most: they are kept in memory.
+/// The maximum number of quanta of a log, because they are kept in memory.
 const LONGEST: u64 = 1 << 26;
 
-/// No user starts a parallel job on a machine that others fill: so many processors are available in the mean of the
-/// first [`TYPICAL_QUANTA`].
+/// The least mean number of available processors over the first [`TYPICAL_QUANTA`], because users do not start a
+/// parallel job on a full machine.
 const ROOM: u64 = 16;
 
 impl Practical {
-    /// From the jobs that a log says have run on a machine of so many processors. One of these stays free for the
-    /// job under test, which could not run without any.
+    /// Computes the profile from the jobs that ran on a machine of `machine` processors, according to a log. One
+    /// processor stays free for the job under test, which could not run otherwise.
     ///
     /// # Errors
-    /// Says in a sentence why it does not do for the experiments: it is too short, or leaves too few processors.
+    /// A sentence that says why the log is not usable: it is too short or too long, or leaves too few processors.
     ///
     /// # Panics
-    /// If a quantum has no seconds.
+    /// If `seconds_per_quantum` is 0.
     pub fn new(jobs: &[Rigid], machine: u32, seconds_per_quantum: u64) -> Result<Practical, String> {
         let end = jobs.iter().map(|job| job.started().saturating_add(job.ran)).max().unwrap_or(0);
         let start = jobs.iter().map(Rigid::started).min().unwrap_or(0);
@@ -103,7 +103,7 @@ impl Practical {
             ));
         }
         let starts = quanta - TYPICAL_QUANTA;
-        // As the smallest of the simulated machines sees it.
+        // This is the profile on the smallest of the simulated machines.
         let chopped = Practical { profile: practical.profile.chopped(PROCESSORS) };
         let with_room = chopped.sums(TYPICAL_QUANTA).filter(|sum| *sum >= ROOM * TYPICAL_QUANTA).count() as u64;
         if with_room * 100 < starts {
@@ -114,7 +114,7 @@ impl Practical {
         Ok(practical)
     }
 
-    /// The availabilities of each so many successive quanta, summed.
+    /// Returns, for each quantum, the sum of the availabilities of it and its successors, `quanta` in total.
     fn sums(&self, quanta: u64) -> impl Iterator<Item = u64> {
         let available = |quantum| u64::from(self.profile.in_quantum(quantum));
         let mut sum: u64 = (0..quanta).map(available).sum();
@@ -125,14 +125,14 @@ impl Practical {
         })
     }
 
-    /// A machine of 256 processors with the workload of Lublin and Feitelson, each job started as soon as all that
-    /// came before it have been: 10,000 jobs.
+    /// Simulates a machine of 256 processors with 10,000 jobs of the workload of Lublin and Feitelson. Each job
+    /// starts as soon as all jobs that came before it have started and enough processors are free.
     ///
     /// # Errors
-    /// As [`Practical::new`], if a quantum has too many seconds.
+    /// See [`Practical::new`]: fails if `seconds_per_quantum` is too large.
     ///
     /// # Panics
-    /// If it has none.
+    /// If `seconds_per_quantum` is 0.
     pub fn synthetic(seed: u64, seconds_per_quantum: u64) -> Result<Practical, String> {
         const MACHINE: u32 = 256;
         let mut jobs = lublin::jobs(MACHINE, 10_000, &mut stream(seed, 0));
@@ -140,11 +140,11 @@ impl Practical {
         Practical::new(&jobs, MACHINE, seconds_per_quantum)
     }
 
-    /// From where on the mean availability is within a tenth of `mean`, or if it nowhere is, from where on it is
-    /// nearest.
+    /// Returns the parts of the profile whose mean availability is within a tenth of `mean`. Without such a part,
+    /// returns the part whose mean is nearest.
     pub(super) fn around(&self, mean: f64) -> Vec<Profile> {
         let distance = |sum: u64| (sum as f64 / WINDOW as f64 - mean).abs();
-        // Not from every second on: neighbours are alike.
+        // Not each quantum is a start, because neighbouring parts are similar.
         let starts = || self.sums(WINDOW).zip(0..).step_by(TYPICAL_QUANTA as usize);
         let mut found: Vec<u64> =
             starts().filter(|(sum, _)| distance(*sum) <= mean / 10.0).map(|start| start.1).collect();

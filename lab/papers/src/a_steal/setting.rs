@@ -1,5 +1,5 @@
-//! What A-STEAL's experiments are run with. What the paper leaves unsaid (which jobs, on how large machines) is chosen
-//! here; `docs/papers/a-steal.md` says how the outcomes depend on it.
+//! The parameters of A-STEAL's experiments. Values that the paper does not give (for example its jobs, and the size
+//! of its machines) are chosen here. `docs/papers/a-steal.md` says how the outcomes depend on them.
 
 use comity_sim::program::Fork;
 use comity_sim::quanta::ThreadScheduler;
@@ -8,37 +8,37 @@ use super::jobs::Jobs;
 use super::profiles::{Practical, SECONDS_PER_QUANTUM};
 use crate::vary::Vary;
 
-/// What all four experiments are run with.
+/// The parameters that all four experiments share.
 #[derive(Clone, Debug)]
 pub struct Setting {
-    /// The seed of all that is drawn.
+    /// The seed of all random numbers.
     pub seed: u64,
-    /// L.
+    /// The length L of a quantum, in steps.
     pub quantum: u64,
     /// The thread scheduler under test, made from a δ in hundredths: A-STEAL, unless a test breaks it.
     pub a_steal: fn(u32) -> ThreadScheduler,
-    /// The jobs of all experiments but the time-waste ones.
+    /// The jobs of all experiments except the time-waste ones.
     pub jobs: Jobs,
     /// The jobs of the time-waste experiments.
     pub alternating: Jobs,
-    /// How the strands of a parallel phase come into being.
+    /// The way in which the strands of a parallel phase are created.
     pub fork: Fork,
-    /// R of the R-high-trimmed availability, in T∞ + L·lg P: the paper says O(T∞ + L·lg P).
+    /// The number R of the R-high-trimmed availability, over T∞ + L·lg P. The paper gives O(T∞ + L·lg P).
     pub trimmed: f64,
-    /// One of so many runs only, for tests.
+    /// Only every `one_in`-th run is done. Tests use more than 1.
     pub one_in: usize,
-    /// Where practical profiles come from.
+    /// The source of practical profiles.
     pub practical: Practical,
 }
 
-/// δ for all experiments but those on waste, in hundredths.
+/// The value of δ for all experiments except those on waste, in hundredths.
 pub const DELTA: u32 = 80;
 
-/// ρ, in hundredths.
+/// The value of ρ, in hundredths.
 pub(super) const RHO: u32 = 150;
 
 impl Setting {
-    /// The paper's: ρ 1.5, L 200.
+    /// Returns the paper's parameters: ρ = 1.5, L = 200.
     pub fn new(seed: u64, practical: Practical) -> Setting {
         let a_steal = |delta| ThreadScheduler::a_steal(delta, RHO);
         Setting {
@@ -59,7 +59,7 @@ impl Setting {
         set(&mut self.alternating, range);
     }
 
-    /// How many of the paper's runs are run.
+    /// Returns the number of runs to do of `of` runs.
     pub(super) fn runs(&self, of: usize) -> usize {
         of.div_ceil(self.one_in)
     }
@@ -113,7 +113,7 @@ impl Vary for Setting {
     }
 }
 
-/// What is drawn for one part of one experiment does not depend on the others.
+/// The random streams. The numbers drawn for one part of an experiment do not depend on the other parts.
 #[derive(Clone, Copy)]
 pub(super) enum Draws {
     Time,

@@ -1,4 +1,4 @@
-//! One job alone on a machine, on what a profile leaves it.
+//! One job alone on a machine, with the processors that a profile gives it.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,39 +9,39 @@ use comity_sim::program::Program;
 use comity_sim::quanta::job::Cycles;
 use comity_sim::quanta::{ThreadScheduler, run_alone};
 
-/// What came of one job.
+/// The outcome of one job.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Outcome {
-    /// The kind of its availability profile.
+    /// The family of its availability profile.
     pub family: Family,
-    /// P.
+    /// The number P of processors of the machine.
     pub processors: u32,
-    /// T₁.
+    /// The work T₁.
     pub work: u64,
-    /// T∞.
+    /// The critical path T∞.
     pub critical_path: u64,
-    /// T; not there: the job had not ended after 2·T₁ + 100·T∞, in whole quanta.
+    /// The time T. `None` if the job had not ended after 2·T₁ + 100·T∞ steps, in whole quanta.
     pub time: Option<u64>,
-    /// P̄, over the time of the job.
+    /// The mean availability P̄ over the time of the job.
     pub mean_availability: f64,
-    /// P̃, with R = T∞ + L·lg P times what is chosen for `trimmed`.
+    /// The trimmed availability P̃, with R = `trimmed`·(T∞ + L·lg P).
     pub trimmed_availability: f64,
-    /// What its processors did.
+    /// The cycles of its processors, by use.
     pub cycles: Cycles,
 }
 
 impl Outcome {
-    /// T₁/T∞.
+    /// Returns the parallelism T₁/T∞.
     pub fn parallelism(&self) -> f64 {
         self.work as f64 / self.critical_path as f64
     }
 
-    /// Cycles wasted, over those that the job needs.
+    /// Returns the cycles wasted, over those that the job needs.
     pub fn waste(&self) -> f64 {
         self.cycles.waste() as f64 / self.work as f64
     }
 
-    /// T, infinite if it did not end.
+    /// Returns the time T. Infinite if the job did not end.
     pub fn time(&self) -> f64 {
         self.time.map_or(f64::INFINITY, |time| time as f64)
     }
@@ -56,7 +56,7 @@ pub(super) struct Single {
 }
 
 impl Single {
-    /// A job for what a profile of this kind leaves it in the mean, on a machine of so many processors.
+    /// Draws a profile of this family on a machine of `processors` processors, and a job for its mean availability.
     pub fn draw(
         setting: &Setting,
         jobs: &Jobs,
@@ -69,12 +69,12 @@ impl Single {
         Single { family, processors, profile, shape }
     }
 
-    /// Runs it. The same `random` gives the same outcome.
+    /// Runs the job. The same `random` gives the same outcome.
     pub fn run(&self, setting: &Setting, scheduler: &ThreadScheduler, random: rand_chacha::ChaCha8Rng) -> Outcome {
         let Single { family, processors, profile, shape } = self;
         let program = shape.program(setting.fork);
         let (work, critical_path) = (program.work(), program.critical_path());
-        // More than ABP needs with one processor for 512 deques.
+        // ABP needs less than this to run with one processor for 512 deques.
         let at_most = 2 * work + 100 * critical_path;
         let mut client = scheduler.submit(Box::new(program), *processors, random);
         let mut cycles = Cycles::default();

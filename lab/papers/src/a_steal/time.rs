@@ -1,4 +1,4 @@
-//! The time experiments (§4): 2331 jobs, and which constants the bounds have in practice.
+//! The time experiments (§4): 2331 jobs, and the constants that the bounds have in practice.
 
 use super::profiles::PROCESSORS;
 use super::setting::{DELTA, Draws};
@@ -10,7 +10,7 @@ use crate::figure::{Axis, Figure, Marks, Named, Series};
 use crate::fit::{Fit, mean, minimising_relative_error};
 use crate::measure::Measure;
 
-/// As many as in the paper.
+/// The number of jobs, which is the paper's.
 const RUNS: usize = 2_331;
 
 /// Runs all jobs.
@@ -18,21 +18,21 @@ pub fn run<R: Runner>(setting: &Setting, runner: &R) -> Result<Vec<Outcome>, R::
     let scheduler = (setting.a_steal)(DELTA);
     runner.run("time", setting.runs(RUNS), |nth| {
         let mut random = setting.draws(Draws::Time, nth);
-        // One of the three kinds of profiles in turn.
+        // The three families of profiles take turns.
         let single = Single::draw(setting, &setting.jobs, PROCESSORS, Family::ALL[nth % 3], &mut random);
         single.run(setting, &scheduler, random)
     })
 }
 
-/// Both models.
+/// The fits of the paper's two models.
 pub struct Fits {
-    /// T ≈ c₁·T₁/P̃ + c∞·T∞ (equation 4).
+    /// The model T ≈ c₁·T₁/P̃ + c∞·T∞ (equation 4).
     pub trimmed: Fit,
-    /// T ≈ ĉ₁·T₁/P̄ + ĉ∞·T∞ (equation 5).
+    /// The model T ≈ ĉ₁·T₁/P̄ + ĉ∞·T∞ (equation 5).
     pub mean: Fit,
 }
 
-/// Fits both to the jobs that ended.
+/// Fits both models to the jobs that ended.
 pub fn fit(outcomes: &[Outcome]) -> Fits {
     let to = |availability: fn(&Outcome) -> f64| {
         let point = |outcome: &Outcome| {
@@ -45,10 +45,10 @@ pub fn fit(outcomes: &[Outcome]) -> Fits {
     Fits { trimmed: to(|outcome| outcome.trimmed_availability), mean: to(|outcome| outcome.mean_availability) }
 }
 
-/// Measures the jobs.
+/// Computes the measures of the jobs.
 pub fn measures(outcomes: &[Outcome]) -> Vec<Measure> {
     let Fits { trimmed, mean: of_mean } = fit(outcomes);
-    // No schedule is shorter.
+    // The lower bound on the length of any schedule.
     let optimal =
         |outcome: &Outcome| (outcome.work as f64 / outcome.mean_availability).max(outcome.critical_path as f64);
     let over_optimal: Vec<f64> = outcomes.iter().map(|outcome| outcome.time() / optimal(outcome)).collect();
@@ -71,7 +71,7 @@ pub fn measures(outcomes: &[Outcome]) -> Vec<Measure> {
     ]
 }
 
-/// The mean of P̃/P̄ over the jobs for which it is so, of each kind of profile. P̃ is never above P̄.
+/// Returns, for each family of profiles, the mean of P̃/P̄ over the jobs that pass `is_so`. P̃ is never above P̄.
 fn trimmed_over_mean(outcomes: &[Outcome], is_so: impl Fn(&Outcome) -> bool) -> Vec<f64> {
     let of = |family: Family| {
         let own = outcomes.iter().filter(|outcome| outcome.family == family && is_so(outcome));
@@ -80,7 +80,7 @@ fn trimmed_over_mean(outcomes: &[Outcome], is_so: impl Fn(&Outcome) -> bool) -> 
     Family::ALL.map(of).into()
 }
 
-/// Both availabilities of the jobs, and the fit.
+/// Draws both availabilities of the jobs, and the fit.
 pub(super) fn figures(paper: &ASteal, _: &[Claim]) -> Vec<Named> {
     let outcomes = &paper.time;
     let mut figures = Vec::new();

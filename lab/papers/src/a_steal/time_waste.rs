@@ -13,34 +13,34 @@ use crate::figure::{Axis, Figure, Marks, Named, Series};
 use crate::fit::mean;
 use crate::measure::{Measure, part};
 
-/// One of the two machines.
+/// A machine of the experiments.
 #[derive(Clone, Copy, Debug)]
 pub struct Machine {
-    /// P.
+    /// The number P of processors.
     pub processors: u32,
-    /// Jobs run head to head.
+    /// The number of jobs, each run under all schedulers.
     pub runs: usize,
 }
 
-/// Figure 6 and figure 7.
+/// The machines of figure 6 and of figure 7.
 pub const MACHINES: [Machine; 2] = [Machine { processors: 512, runs: 756 }, Machine { processors: 128, runs: 330 }];
 
-/// P̄ of the two kinds of practical profiles.
+/// The mean availability P̄ of the two kinds of practical profiles.
 pub const MEANS: [f64; 2] = [30.0, 60.0];
 
-/// The same job under each of the three.
+/// The outcomes of the same job under each of the three schedulers.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct HeadToHead {
-    /// A-STEAL.
+    /// The outcome under A-STEAL.
     pub a_steal: Outcome,
-    /// ABP.
+    /// The outcome under ABP.
     pub abp: Outcome,
-    /// ABP with mugging, which the paper leaves open (§9).
+    /// The outcome under ABP with mugging, which the paper leaves open (§9).
     pub abp_mug: Outcome,
 }
 
 impl HeadToHead {
-    /// P̄ over the parallelism: the figures' axis.
+    /// Returns P̄ over the parallelism, the horizontal axis of the figures.
     pub fn normalized_availability(&self) -> f64 {
         self.a_steal.mean_availability / self.a_steal.parallelism()
     }
@@ -61,12 +61,12 @@ pub fn run<R: Runner>(setting: &Setting, machine: Machine, runner: &R) -> Result
     })
 }
 
-/// ABP's time over A-STEAL's: the geometric mean.
+/// Returns the geometric mean of ABP's time over A-STEAL's.
 pub fn time_ratio(runs: &[HeadToHead]) -> f64 {
     geometric_mean(runs.iter().map(|run| run.abp.time() / run.a_steal.time()))
 }
 
-/// The cycles that ABP wastes in all runs over those that A-STEAL wastes.
+/// Returns the cycles that ABP wastes in all runs, over those that A-STEAL wastes.
 pub fn waste_ratio(runs: &[HeadToHead]) -> f64 {
     let sum = |of: fn(&HeadToHead) -> &Outcome| runs.iter().map(|run| of(run).cycles.waste() as f64).sum::<f64>();
     sum(|run| &run.abp) / sum(|run| &run.a_steal)
@@ -77,14 +77,14 @@ fn geometric_mean(ratios: impl ExactSizeIterator<Item = f64>) -> f64 {
     libm::exp(ratios.map(libm::log).sum::<f64>() / count)
 }
 
-/// The median of ABP's time over A-STEAL's.
+/// Returns the median of ABP's time over A-STEAL's.
 fn median_time_ratio(runs: &[HeadToHead]) -> f64 {
     let mut ratios: Vec<f64> = runs.iter().map(|run| run.abp.time() / run.a_steal.time()).collect();
     ratios.sort_by(f64::total_cmp);
     ratios[ratios.len() / 2]
 }
 
-/// Measures both machines. The regimes are those of §6, on the large one.
+/// Computes the measures of both machines. The regimes of §6 are those of the large machine.
 pub fn measures(large: &[HeadToHead], small: &[HeadToHead]) -> Vec<Measure> {
     let processors = f64::from(MACHINES[0].processors);
     let regime = |least: &dyn Fn(&HeadToHead) -> f64, most: &dyn Fn(&HeadToHead) -> f64| -> Vec<&HeadToHead> {
@@ -95,7 +95,7 @@ pub fn measures(large: &[HeadToHead], small: &[HeadToHead]) -> Vec<Measure> {
     let right = regime(&|_| 0.0, &available);
     let middle = regime(&available, &|_| processors / 4.0);
     let left = regime(&|_| processors, &|_| f64::INFINITY);
-    // 1 is linear speedup.
+    // A value of 1 is linear speedup.
     let speedup = |runs: &[&HeadToHead], of: fn(&HeadToHead) -> &Outcome| {
         let one = |run: &&HeadToHead| of(run).work as f64 / (of(run).mean_availability * of(run).time());
         mean(&runs.iter().map(one).collect::<Vec<_>>())
@@ -115,7 +115,7 @@ pub fn measures(large: &[HeadToHead], small: &[HeadToHead]) -> Vec<Measure> {
     ]
 }
 
-/// Time and waste under ABP over A-STEAL's, on both machines.
+/// Draws time and waste under ABP over those under A-STEAL, on both machines.
 pub(super) fn figures(paper: &ASteal, _: &[Claim]) -> Vec<Named> {
     let [large, small] = &paper.head_to_head;
     let mut all = Vec::new();
@@ -126,7 +126,8 @@ pub(super) fn figures(paper: &ASteal, _: &[Claim]) -> Vec<Named> {
             let points = runs.iter().map(|run| (run.normalized_availability(), ratio(run)));
             Series::new(name, Marks::Points, points.collect())
         };
-        // The text has one number for all runs of the larger machine; the drawings' points are not in it.
+        // The paper's text has one number for all runs of the larger machine, and none for the points of its
+        // drawings.
         let ends = runs.iter().map(HeadToHead::normalized_availability);
         let ends = [ends.clone().fold(f64::INFINITY, f64::min), ends.fold(0.0, f64::max)];
         let level = |said: f64| {

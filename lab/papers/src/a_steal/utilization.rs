@@ -1,5 +1,5 @@
-//! The utilization experiments (§7): jobs that come and go on a large machine, A-STEAL with dynamic
-//! equipartitioning against ABP with equipartitioning.
+//! The utilization experiments (§7): jobs arrive at a large machine and leave it. A-STEAL with dynamic
+//! equipartitioning is compared with ABP with equipartitioning.
 
 use comity_sim::quanta::{Server, ThreadScheduler};
 use rand::{Rng, RngExt};
@@ -13,16 +13,16 @@ use crate::claims::Claim;
 use crate::figure::{Axis, Figure, Marks, Named, Series};
 use crate::measure::Measure;
 
-/// P.
+/// The number P of processors.
 const PROCESSORS: u32 = 1_000;
 
-/// For how long.
+/// The length of a simulation, in steps.
 const STEPS: u64 = 1_000_000;
 
-/// The mean time between two arrivals.
+/// The mean time between two arrivals, in steps.
 const BETWEEN_ARRIVALS: f64 = 1_000.0;
 
-/// Utilization is measured over so many steps at a time.
+/// The number of steps over which each utilization is measured.
 const INTERVAL: u64 = 2_000;
 
 /// The distributions of a job's parallelism and of its critical path.
@@ -37,7 +37,7 @@ pub enum Distribution {
 }
 
 impl Distribution {
-    /// From 1 on, with the paper's mean: 40 for U, about 36 for the others.
+    /// Draws a parallelism of at least 1, with the paper's mean: 40 for U, about 36 for the others.
     fn parallelism(self, random: &mut impl Rng) -> f64 {
         match self {
             Distribution::U => self.draw(1.0, 80.0, random),
@@ -46,7 +46,7 @@ impl Distribution {
         }
     }
 
-    /// From 1,000 on, with a mean of 50,000.
+    /// Draws a critical path of at least 1,000 steps, with a mean of 50,000.
     fn critical_path(self, random: &mut impl Rng) -> f64 {
         match self {
             Distribution::U => self.draw(1_000.0, 99_000.0, random),
@@ -68,42 +68,42 @@ impl Distribution {
     }
 }
 
-/// Of the parallelism and of the critical path, the six that the paper ran of nine.
+/// The distributions of the parallelism and of the critical path: the six combinations that the paper ran, of nine.
 pub const SETS: [(Distribution, Distribution); 6] = {
     use Distribution::{HT1, HT2, U};
     [(U, U), (U, HT1), (HT1, U), (HT1, HT1), (HT2, U), (HT2, HT2)]
 };
 
-/// What came of one set of jobs under one scheduler.
+/// The outcome of one set of jobs under one scheduler.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Outcome {
-    /// The part of the processors' cycles that were spent working, interval by interval.
+    /// The fraction of the processors' cycles that were spent working, for each interval.
     pub utilization: Vec<f64>,
-    /// For each job in the order of arrival: how long after it came it ended, if it did.
+    /// The time from arrival to end of each job, in steps, in the order of arrival. `None` if it did not end.
     pub completions: Vec<Option<u64>>,
-    /// How long each had been there when the time was over, or when it ended.
+    /// The time, in steps, that each job had been on the machine when it ended or when the simulation ended.
     pub waited: Vec<u64>,
-    /// Jobs on the machine at the end of each interval.
+    /// The number of jobs on the machine at the end of each interval.
     pub jobs: Vec<u32>,
 }
 
-/// One set of jobs, scheduled all three ways.
+/// The outcomes of one set of jobs under the three schedulers.
 #[derive(Clone, Debug)]
 pub struct Set {
-    /// As in the paper: parallelism/critical path.
+    /// The name of the set, as in the paper: parallelism/critical path.
     pub name: String,
-    /// Under A-STEAL and DEQ.
+    /// The outcome under A-STEAL and DEQ.
     pub a_steal: Outcome,
-    /// Under ABP and EQ.
+    /// The outcome under ABP and EQ.
     pub abp: Outcome,
-    /// Under ABP with mugging and EQ, which the paper leaves open (§9).
+    /// The outcome under ABP with mugging and EQ, which the paper leaves open (§9).
     pub abp_mug: Outcome,
 }
 
 /// Runs all sets.
 pub fn run<R: Runner>(setting: &Setting, runner: &R) -> Result<Vec<Set>, R::Stop> {
     let steps = STEPS / setting.one_in as u64;
-    // The longest first.
+    // The schedulers whose runs take the longest come first.
     let mut outcomes = runner
         .run("utilization", 3 * SETS.len(), |nth| {
             let schedulers = [ThreadScheduler::abp(), ThreadScheduler::abp_mug(), (setting.a_steal)(DELTA)];
@@ -116,7 +116,7 @@ pub fn run<R: Runner>(setting: &Setting, runner: &R) -> Result<Vec<Set>, R::Stop
     Ok(all.map(|((name, a_steal), (abp, abp_mug))| Set { name, a_steal, abp, abp_mug }).collect())
 }
 
-/// The same jobs come at the same times, whatever the scheduler.
+/// Simulates a set of jobs. The same jobs arrive at the same times under every scheduler.
 fn simulate(setting: &Setting, set: usize, scheduler: &ThreadScheduler, steps: u64) -> Outcome {
     let mut random = setting.draws(Draws::Utilization, set << 20);
     let (parallelism, critical_path) = SETS[set];
@@ -157,11 +157,11 @@ fn simulate(setting: &Setting, set: usize, scheduler: &ThreadScheduler, steps: u
     outcome
 }
 
-/// So many intervals, a hundredth of the time, are looked at together when utilizations are compared.
+/// The number of intervals, a hundredth of the time, over which utilizations are averaged for a comparison.
 const WINDOW: usize = (STEPS / INTERVAL / 100) as usize;
 
 impl Set {
-    /// How many of the jobs ended, in a sentence, of a set that figure 8 shows.
+    /// Returns a sentence on how many jobs ended, for a set that figure 8 shows.
     pub(super) fn note(&self) -> Option<String> {
         let ended = |outcome: &Outcome| outcome.completions.iter().flatten().count();
         let (all, a_steal, abp) = (self.a_steal.completions.len(), ended(&self.a_steal), ended(&self.abp));
@@ -169,7 +169,7 @@ impl Set {
         is_shown.then(|| format!("{}: of {all} jobs {a_steal} ended under A-STEAL+DEQ, {abp} under ABP+EQ.", self.name))
     }
 
-    /// The part of the time after which A-STEAL's utilization stays above ABP's.
+    /// Returns the fraction of the time after which A-STEAL's utilization stays above ABP's.
     pub fn overtaken_at(&self) -> f64 {
         let (a_steal, abp) = (&self.a_steal.utilization, &self.abp.utilization);
         let window = WINDOW.min(a_steal.len());
@@ -178,13 +178,13 @@ impl Set {
         behind.map_or(0.0, |at| (at + window) as f64 / a_steal.len() as f64)
     }
 
-    /// ABP's utilization over A-STEAL's in the first interval in which a job has been there.
+    /// Returns ABP's utilization over A-STEAL's, in the first interval in which A-STEAL's is above zero.
     pub fn starts_higher_by(&self) -> f64 {
         let pairs = self.abp.utilization.iter().zip(&self.a_steal.utilization);
         pairs.map(|(abp, a_steal)| abp / a_steal).find(|ratio| ratio.is_finite()).unwrap_or(f64::NAN)
     }
 
-    /// The mean completion time under ABP over that under A-STEAL, of the jobs that `counted` says.
+    /// Returns the mean completion time under ABP over that under A-STEAL, for the jobs that `counted` selects.
     pub fn completion_ratio(&self, counted: Counted) -> f64 {
         let mean = |own: &Outcome, other: &Outcome| {
             let both = own.completions.iter().zip(&own.waited).zip(&other.completions);
@@ -200,19 +200,19 @@ impl Set {
     }
 }
 
-/// Which jobs a mean completion time is of. The paper does not say, and when the time is over many jobs are still
-/// there.
+/// The jobs over which a mean completion time is taken. The paper does not say which, and many jobs have not ended
+/// when the simulation ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Counted {
-    /// Those that ended, under each scheduler its own.
+    /// The jobs that ended, separately for each scheduler.
     Ended,
-    /// Those that ended under both.
+    /// The jobs that ended under both schedulers.
     Both,
-    /// All that came; one that did not end counts with the time that it had been there.
+    /// All jobs. A job that did not end is included with the time since its arrival.
     All,
 }
 
-/// Measures the sets: those of figure 8, and of the others that in which it takes longest.
+/// Computes the measures of the sets of figure 8, and the latest overtaking among the other sets.
 pub fn measures(sets: &[Set]) -> Vec<Measure> {
     let (shown, others): (Vec<&Set>, Vec<&Set>) = sets.iter().partition(|set| FIGURE_8.contains(&set.name.as_str()));
     let of_set = |set: &Set| {
@@ -233,7 +233,7 @@ pub fn measures(sets: &[Set]) -> Vec<Measure> {
 /// The sets that figure 8 shows.
 const FIGURE_8: [&str; 2] = ["U/U", "HT1/HT1"];
 
-/// The utilization over time, of each set.
+/// Draws the utilization of each set over time.
 pub(super) fn figures(paper: &ASteal, _: &[Claim]) -> Vec<Named> {
     const NAMES: [&str; 6] = [
         "figure-8-u-u",

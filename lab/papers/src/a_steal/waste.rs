@@ -1,4 +1,4 @@
-//! The waste experiments (§5): how waste depends on δ, and on the parallelism of the job.
+//! The waste experiments (§5): waste as a function of δ, and of the parallelism of the job.
 
 use rand_chacha::ChaCha8Rng;
 
@@ -12,13 +12,13 @@ use crate::figure::{Axis, Figure, Marks, Named, Series};
 use crate::fit::{Estimate, mean};
 use crate::measure::{Measure, most};
 
-/// As many as in the paper, for each δ.
+/// The number of jobs for each δ, which is the paper's.
 const JOBS: usize = 300;
 
-/// In hundredths.
+/// The values of δ, in hundredths.
 pub const DELTAS: [u32; 6] = [50, 60, 70, 80, 90, 100];
 
-/// Runs the same jobs for each δ; the outcomes by δ.
+/// Runs the same jobs for each δ. Returns the outcomes by δ.
 pub fn run<R: Runner>(setting: &Setting, runner: &R) -> Result<Vec<(u32, Vec<Outcome>)>, R::Stop> {
     let jobs = setting.runs(JOBS);
     let mut outcomes = runner
@@ -31,8 +31,8 @@ pub fn run<R: Runner>(setting: &Setting, runner: &R) -> Result<Vec<(u32, Vec<Out
     Ok(DELTAS.iter().map(|delta| (*delta, outcomes.by_ref().take(jobs).collect())).collect())
 }
 
-/// "Most of which had parallelism T₁/T∞ > 5P̄", on profiles "drawn equally from the three kinds" (§5): here nine of
-/// ten.
+/// Draws a job. "Most of which had parallelism T₁/T∞ > 5P̄", on profiles "drawn equally from the three kinds" (§5):
+/// here nine in ten jobs have such a parallelism.
 fn draw(setting: &Setting, nth: usize, random: &mut ChaCha8Rng) -> Single {
     let (least, most) = setting.jobs.parallelism;
     let five = 5.0f64.clamp(least, most);
@@ -41,23 +41,24 @@ fn draw(setting: &Setting, nth: usize, random: &mut ChaCha8Rng) -> Single {
     Single::draw(setting, &jobs, PROCESSORS, Family::ALL[nth % 3], random)
 }
 
-/// The mean of waste over work.
+/// Returns the mean of waste over work.
 pub fn mean_waste(outcomes: &[Outcome]) -> Estimate {
     mean(&outcomes.iter().map(Outcome::waste).collect::<Vec<_>>())
 }
 
-/// The bound of inequality 3 on the waste over work, for quanta of `length`.
+/// Returns the bound of inequality 3 on the waste over work, for quanta of `length` steps.
 pub fn bound(delta: f64, length: f64) -> f64 {
     let rho = f64::from(RHO) / 100.0;
     (1.0 + rho - delta) / delta + (1.0 + rho) * (1.0 + rho) / (delta * (length * delta - 1.0 - rho))
 }
 
-/// The bound on the waste over work in efficient quanta.
+/// Returns the bound on the waste over work in efficient quanta.
 pub fn efficient_bound(delta: f64) -> f64 {
     (1.0 - delta) / delta
 }
 
-/// Measures both experiments; `time` are the outcomes of the time experiments, for quanta of `length`.
+/// Computes the measures of both experiments. `time` has the outcomes of the time experiments, with quanta of
+/// `length` steps.
 pub fn measures(by_delta: &[(u32, Vec<Outcome>)], time: &[Outcome], length: u64) -> Vec<Measure> {
     let wastes: Vec<f64> = by_delta.iter().map(|(_, outcomes)| mean_waste(outcomes).value).collect();
     let highest = most(wastes.iter().copied());
@@ -87,7 +88,7 @@ pub fn measures(by_delta: &[(u32, Vec<Outcome>)], time: &[Outcome], length: u64)
     ]
 }
 
-/// Waste over δ with its bounds, and over the parallelism.
+/// Draws waste over δ with its bounds, and waste over the parallelism.
 pub(super) fn figures(paper: &ASteal, _: &[Claim]) -> Vec<Named> {
     let ASteal { by_delta, time, .. } = paper;
     let mut figures = Vec::new();

@@ -1,5 +1,5 @@
-//! The eight mixes, and the programs in them. Some are recorded kernels, others have just the shape that a paper's
-//! argument turns on.
+//! The eight mixes and their programs. Some programs are recorded kernels. Others have just the shape on which a
+//! paper's argument is based.
 
 use std::ops::Range;
 
@@ -15,31 +15,31 @@ use comity_sim::program::{Fork, ForkJoin, Program};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mix {
-    /// Both compute on all cores, all the time.
+    /// Both programs compute on all cores all the time.
     Stationary,
-    /// Both have phases of a fraction of a millisecond, after each of which all wait for the last (BWS §2,
-    /// Robinhood §2).
+    /// Both programs have phases of a fraction of a millisecond. After each phase all tasks wait for the last (BWS
+    /// §2, Robinhood §2).
     Phases,
-    /// One is serial for half of its time, in stretches of 20 ms (A-STEAL §7, DWS §2).
+    /// A program that is serial for half of its time, in stretches of 20 ms (A-STEAL §7, DWS §2), and another one.
     HalfSerial,
-    /// The tasks of one look for flags that others set, and keep their workers meanwhile: NAS's LU.
+    /// The tasks of one program poll flags that others set, and occupy their workers meanwhile, as in NAS's LU.
     Spins,
-    /// The tasks of one block: scatter and gather (WS-LAST §4).
+    /// The tasks of one program block: scatter and gather (WS-LAST §4).
     Blocks,
-    /// One is a server: it waits for 20 ms, and then has 4 ms of work for all cores.
+    /// A server, which waits for 20 ms and then has 4 ms of work for all cores, and another program.
     Bursts,
-    /// Two come for some tens of milliseconds, and again, beside one that stays.
+    /// Two programs run for some tens of milliseconds and come again. A third program stays.
     ComeAndGo,
-    /// A program of short phases in one virtual machine, one that computes all the time in another (Robinhood §6.4).
+    /// A program with short phases in one virtual machine, and one that always computes in another (Robinhood §6.4).
     Vms,
 }
 
 impl Mix {
-    /// All.
+    /// All mixes.
     pub const ALL: [Mix; 8] =
         [Mix::Stationary, Mix::Phases, Mix::HalfSerial, Mix::Spins, Mix::Blocks, Mix::Bursts, Mix::ComeAndGo, Mix::Vms];
 
-    /// In a few words.
+    /// Returns the name of the mix.
     pub fn name(self) -> &'static str {
         match self {
             Mix::Stationary => "stationary",
@@ -53,7 +53,7 @@ impl Mix {
         }
     }
 
-    /// What it is, in a sentence.
+    /// Returns a description of the mix in a sentence.
     pub fn about(self) -> &'static str {
         match self {
             Mix::Stationary => "Both programs compute on all cores, all the time",
@@ -67,7 +67,7 @@ impl Mix {
         }
     }
 
-    /// Its programs.
+    /// Returns the programs of the mix.
     pub fn pieces(self) -> &'static [Piece] {
         match self {
             Mix::Stationary => &[Piece::Ep, Piece::Mm],
@@ -82,7 +82,7 @@ impl Mix {
     }
 }
 
-/// A program. Each takes about a tenth of a second alone on all cores, but the late one.
+/// A program. Each takes about a tenth of a second alone on all cores, except `Late` and `Loop`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Piece {
@@ -94,28 +94,28 @@ pub enum Piece {
     Cg,
     /// A heat equation: sweeps.
     Heat,
-    /// 20 ms serial, 20 ms wide, and again.
+    /// Serial stretches of 20 ms and parallel phases of 20 ms in turn.
     HalfSerial,
-    /// As many tasks as cores, each of which waits for the one before it, strip after strip.
+    /// A row of tasks, one per core. Each waits for the one before it, in strip after strip.
     Wavefront,
-    /// One task sends work to twice as many others as there are cores, and waits for all replies.
+    /// A task that sends work to two other tasks per core, and waits for all replies.
     ScatterGather,
     /// The server of [`Mix::Bursts`].
     Server,
-    /// Takes 20 ms on all cores, and comes again after 20 to 80 ms.
+    /// A program that takes 20 ms on all cores, and comes again after 20 to 80 ms.
     Late,
-    /// Computes on all cores and never ends.
+    /// A program that computes on all cores and never ends.
     Loop,
 }
 
 const US: u64 = 1_000;
 const MS: u64 = 1_000 * US;
 
-/// How long the server waits for requests, and how often it does in an execution.
+/// The time, in ns, that the server waits for requests, and the number of waits in an execution.
 const IDLE: (u64, u32) = (20 * MS, 5);
 
 impl Piece {
-    /// What it does on so many cores.
+    /// Returns the program's work on this many cores.
     pub fn does(self, cores: u32) -> Does {
         let wide = |width: f64| Scale { width: width * f64::from(cores), ..Scale::default() };
         let tree = |serial: u64, width: u32, iterations: u32| {
@@ -137,7 +137,7 @@ impl Piece {
         }
     }
 
-    /// From one of its executions to the next, in nanoseconds.
+    /// Returns the range of the time between two executions, in nanoseconds.
     pub fn gap(self) -> Range<u64> {
         match self {
             Piece::Late => 20 * MS..80 * MS,
@@ -145,7 +145,7 @@ impl Piece {
         }
     }
 
-    /// How long an execution waits for itself, in nanoseconds.
+    /// Returns the time that an execution waits for requests, in nanoseconds.
     pub fn waits(self) -> u64 {
         match self {
             Piece::Server => IDLE.0 * u64::from(IDLE.1),
@@ -153,7 +153,7 @@ impl Piece {
         }
     }
 
-    /// T₁ on so many cores, in nanoseconds.
+    /// Returns the work T₁ on this many cores, in nanoseconds.
     pub fn work(self, cores: u32, seed: u64) -> f64 {
         match self.does(cores) {
             Does::Graph(graph) => graph.measure(seed).work as f64,

@@ -1,4 +1,4 @@
-//! The comparison at the command line: its arguments, and what is said and drawn of what was found.
+//! The comparison at the command line: its arguments, its text and its tables.
 
 use std::fmt::Write;
 
@@ -29,7 +29,7 @@ docs/results/all-five.md says what came of it.";
 
 const SCHEMA: &str = "comity-all-five/1";
 
-/// The row of the comparison.
+/// Returns the catalog row of the comparison.
 pub const fn row<R: Runner + 'static>() -> PaperRow<R> {
     PaperRow {
         name: "all-five",
@@ -124,13 +124,13 @@ impl Quantity {
         self == Quantity::Efficiency
     }
 
-    /// From what is bad, which is 0, to what is good, which is 1.
+    /// Maps a value to the shade of its cell, from 0 (bad) to 1 (good).
     fn good(self, value: f64) -> f64 {
         match self {
             Quantity::Efficiency => (value - 0.4) / 0.6,
             Quantity::Unfairness => 1.0 - value / 2.0,
             Quantity::Waste | Quantity::Idle => 1.0 - value / 0.5,
-            // On a scale of powers of ten.
+            // These quantities have a logarithmic scale, in powers of ten.
             Quantity::Switches => 1.0 - ((value + 1.0).log10() - 1.0) / 4.0,
             Quantity::Delay => 1.0 - ((value + 1.0).log10() - 1.0) / 3.0,
             Quantity::Burst => 1.0 - (value - 1.0) / 3.0,
@@ -145,7 +145,7 @@ impl Quantity {
         }
     }
 
-    /// Below a picture's title.
+    /// Returns the line below a picture's title.
     fn note(self) -> &'static str {
         match self {
             Quantity::Efficiency => {
@@ -169,7 +169,7 @@ struct Json<'a> {
     cells: &'a [Found],
 }
 
-/// What is asked of the comparison.
+/// A request for the comparison.
 struct Comparison {
     setting: Setting,
     name: String,
@@ -226,7 +226,7 @@ impl<R: Runner> Asked<R> for Comparison {
     }
 }
 
-/// The grounds and sizes of which there are cells.
+/// Returns the kinds and sizes of machines that have cells.
 fn shown(found: &[Found]) -> Vec<(Ground, u32)> {
     let mut all = Vec::new();
     for one in found {
@@ -245,10 +245,10 @@ fn told(ground: Ground) -> &'static str {
     }
 }
 
-/// A mix, and what was found under each policy, if its cell tests anything.
+/// A mix with its results under each policy. `None` if the cell tests nothing.
 type Row<'a> = (Mix, Vec<Option<&'a Found>>);
 
-/// The mixes that were run there, each with what was found under all policies.
+/// Returns the mixes that were run on this machine, each with its results under all policies.
 fn rows(found: &[Found], (ground, cores): (Ground, u32)) -> Vec<Row<'_>> {
     let of = |mix: Mix, policy: &str| {
         found
@@ -283,7 +283,7 @@ fn table(text: &mut String, found: &[Found], place: (Ground, u32), quantity: Qua
     }
 }
 
-/// The median, and from where to where the runs were, if they were not alike.
+/// Formats the median, and the range of the runs if they differ.
 fn spread(found: &Found, quantity: Quantity) -> String {
     let of = found.runs.iter().map(|run| quantity.of(run));
     let (least, most) =
@@ -294,7 +294,7 @@ fn spread(found: &Found, quantity: Quantity) -> String {
     if least == most { format!("{median}{mark}") } else { format!("{median}{mark} ({least}–{most})") }
 }
 
-/// A table for each quantity and ground, by the name of its file.
+/// Returns a table for each quantity and kind of machine, by the name of its file.
 fn heats(found: &[Found]) -> Vec<(String, Heat)> {
     let mut heats = Vec::new();
     for ground in [Ground::Bare, Ground::Virtual] {
@@ -310,7 +310,7 @@ fn heats(found: &[Found]) -> Vec<(String, Heat)> {
     heats
 }
 
-/// Of each mix and policy the median over the sizes.
+/// Returns the table of a quantity: for each mix and policy, the median over the sizes.
 fn heat(found: &[Found], places: &[(Ground, u32)], quantity: Quantity) -> Heat {
     let each: Vec<Vec<Row<'_>>> = places.iter().map(|place| rows(found, *place)).collect();
     let mut table = Vec::new();
@@ -340,7 +340,7 @@ fn heat(found: &[Found], places: &[(Ground, u32)], quantity: Quantity) -> Heat {
         let cell = |(nth, value): (usize, &f64)| Cell {
             text: quantity.told(*value) + if is_unfinished(nth) { "*" } else { "" },
             good: quantity.good(*value),
-            // What is told alike is.
+            // A value is framed if it is printed like the best one.
             framed: quantity.told(*value) == quantity.told(best),
         };
         some_is_unfinished |= (0..values.len()).any(is_unfinished);

@@ -1,14 +1,14 @@
-//! The two ablations of BWS (§5.5): busy workers that wake others, and global information.
+//! The two ablations of BWS (§5.5): busy workers wake others, and thieves use global information.
 
 use super::solo::{longer, of, programs};
 use super::{BWS, Benchmark, Bws};
 use crate::corun::Ran;
 use crate::measure::{Measure, average};
 
-/// BWS and its ablations, under which the programs run alone.
+/// The policies under which the programs run alone: BWS and its ablations.
 pub(super) const POLICIES: [&str; 3] = [BWS, "bws-busy-wakes", "wsgi"];
 
-/// The measures.
+/// Computes the measures.
 pub(super) fn measures(paper: &Bws) -> Vec<Measure> {
     let [bws, busy_wakes, wsgi] = POLICIES.map(|policy| paper.alone.of(policy));
     let slower = |all: &[Ran]| programs(bws).map(|(one, there)| (one, longer(of(all, one), there))).collect::<Vec<_>>();

@@ -1,12 +1,13 @@
-//! What figures 5 and 6 draw: average unfairness and throughput of all pairs.
+//! The average unfairness and throughput of all pairs, which figures 5 and 6 draw.
 
 use super::Bws;
 use super::pairs::{throughput, unfairness};
 use crate::claims::{Claim, number};
 use crate::figure::{Axis, Figure, Marks, Named, Series};
 
-/// Average unfairness and throughput of all pairs under four policies over `x` on such an axis, a figure each. Nothing,
-/// if one of the policies was not run. `ids` are the claims with the numbers of the paper.
+/// Draws the average unfairness and the average throughput of all pairs under four policies, in a figure each, over
+/// `x` on this axis. Returns no figures if one of the policies was not run. `ids` name the claims with the paper's
+/// numbers.
 pub(super) fn averages(
     paper: &Bws,
     policies: [&'static str; 4],

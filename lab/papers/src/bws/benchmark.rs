@@ -7,24 +7,24 @@ use serde::{Deserialize, Serialize};
 pub enum Benchmark {
     /// Breadth-first search: many short tasks.
     Bfs,
-    /// Random numbers: nothing but work.
+    /// Random numbers: independent computation only.
     Ep,
     /// The product of matrices.
     Mm,
-    /// A picture.
+    /// The rendering of a picture.
     RayTracer,
-    /// Threads that compute and steal nothing.
+    /// Threads that compute and do not steal.
     Loop,
     /// Conjugate gradients: many short phases.
     Cg,
-    /// Pairs of polygons.
+    /// Intersections of pairs of polygons.
     Clip,
     /// The inverse of a matrix: many short phases.
     Mi,
 }
 
 impl Benchmark {
-    /// All, as table 1 has them.
+    /// All programs, in the order of table 1.
     pub const ALL: [Benchmark; 8] = [
         Benchmark::Bfs,
         Benchmark::Ep,
@@ -36,7 +36,7 @@ impl Benchmark {
         Benchmark::Mi,
     ];
 
-    /// The paper's name.
+    /// Returns the paper's name of the program.
     pub fn name(self) -> &'static str {
         match self {
             Benchmark::Bfs => "BFS",
@@ -50,8 +50,8 @@ impl Benchmark {
         }
     }
 
-    /// How many times as fast it is here on all cores, without what is serial before: measured under the original
-    /// with the values of `lab/papers/src/bws/claims.toml`.
+    /// Returns the speedup on all cores here, without the serial stretch at the start. It was measured under the
+    /// original, with the values of `lab/papers/src/bws/claims.toml`.
     pub(super) fn parallel_speedup(self) -> f64 {
         match self {
             Benchmark::Bfs => 26.0,
@@ -62,7 +62,7 @@ impl Benchmark {
         }
     }
 
-    /// Whether its speedup alone is above 20: group 1 of table 1, and not group 2.
+    /// True if its speedup alone is above 20 (group 1 of table 1). The other programs are group 2.
     pub fn is_scalable(self) -> bool {
         self < Benchmark::Cg
     }

@@ -1,4 +1,5 @@
-//! What the authors had no machine for: the same pairs on 64 and 128 cores under EEVDF, and other policies.
+//! Experiments that the authors had no machine for: the same pairs on 64 and 128 cores under EEVDF, and more
+//! policies.
 
 use comity_console::Failure;
 use comity_sim::threads::linux::Groups;
@@ -11,38 +12,39 @@ use crate::measure::average;
 use crate::report;
 use crate::{Renamed, Runner, Stop, here};
 
-/// The machines: cores, and which threads are a task group.
+/// The machines: the number of cores, and the threads that form a task group.
 const MACHINES: [(u32, Groups); 3] = [(64, Groups::Same), (128, Groups::Same), (64, Groups::Separate)];
 
 /// The policies.
 const POLICIES: [&str; 4] = ["abp", "bws", "dws", "comity"];
 
-/// All pairs on a machine under a policy, in the mean.
+/// The means over all pairs on one machine under one policy.
 #[derive(Clone, Debug, Serialize)]
 pub struct Point {
-    /// Cores of the machine.
+    /// The number of cores of the machine.
     pub cores: u32,
-    /// Which threads are a task group.
+    /// The threads that form a task group.
     pub groups: Groups,
     /// The policy of both programs.
     pub policy: &'static str,
-    /// The larger slowdown less the smaller, over programs alone under ABP, in per cent,
+    /// The mean of the larger slowdown minus the smaller, relative to the programs alone under ABP, in percentage
+    /// points.
     pub unfairness: f64,
-    /// and the largest of all pairs.
+    /// The largest unfairness of a pair, in percentage points.
     pub most_unfair: f64,
-    /// The weighted speedup,
+    /// The mean weighted speedup.
     pub throughput: f64,
-    /// and the least.
+    /// The least weighted speedup of a pair.
     pub least_throughput: f64,
     /// The mean ratio of the times alone under the policy and under ABP.
     pub alone: f64,
-    /// A second and core, in pairs: barriers on all threads of a program,
+    /// The barriers on all threads of a program, per second and core, in pairs.
     pub barriers: f64,
-    /// fences of a thread,
+    /// The fences of a single thread, per second and core, in pairs.
     pub fences: f64,
-    /// calls of the kernel that wake a thread,
+    /// The system calls that wake a thread, per second and core, in pairs.
     pub wakeups: f64,
-    /// and switches between threads.
+    /// The switches between threads, per second and core, in pairs.
     pub switches: f64,
 }
 
@@ -81,7 +83,7 @@ fn point(
     let times = Benchmark::ALL.into_iter().zip(alone.iter().zip(original));
     let ratios =
         times.filter(|(benchmark, _)| *benchmark != Benchmark::Loop).map(|(_, (own, abp))| own.mean() / abp.mean());
-    // What both programs of a pair did, over how long the longer of them was there.
+    // The count of both programs of a pair, over the longer of their times.
     let rate = |what: fn(&Ran) -> u64| {
         average(found.iter().map(|(_, pair)| {
             let there = pair.iter().map(|ran| ran.there).max().unwrap_or(0);
@@ -104,7 +106,7 @@ fn point(
     }
 }
 
-/// The points as a table.
+/// Formats the points as a table.
 pub(super) fn table(points: &[Point]) -> String {
     let row = |point: &Point| {
         [

@@ -14,10 +14,10 @@ pub(super) const CG_MM: [&str; 2] = ["cg-mm-cg", "cg-mm-mm"];
 /// A scheduler without yields: its thieves yield after 4096 failures for each worker, which are several slices.
 const NO_YIELDS: &str = "delay-yield:failures_per_worker=4096";
 
-/// The workers of CG in the third.
+/// The number of CG's workers in the third example.
 const HALF: u32 = CORES / 2;
 
-/// The examples: what runs, and under what.
+/// The examples: the programs with their workers, and the policy.
 const RUNS: [([(Benchmark, u32); 2], &str); 4] = [
     ([(Benchmark::Bfs, CORES), (Benchmark::Ep, CORES)], ORIGINAL),
     ([(Benchmark::Cg, CORES), (Benchmark::Mm, CORES)], ORIGINAL),
@@ -33,7 +33,7 @@ pub(super) fn run<R: Runner>(programs: &Programs, runner: &R) -> Result<Vec<Vec<
     })
 }
 
-/// The measures.
+/// Computes the measures.
 pub(super) fn measures(paper: &Bws) -> Vec<Measure> {
     let (examples, original) = (&paper.examples, paper.alone.of(ORIGINAL));
     let slowdown = |example: usize, program: usize| {
@@ -45,7 +45,7 @@ pub(super) fn measures(paper: &Bws) -> Vec<Measure> {
     vec![
         Measure::new(BFS_EP[0], slowdown(0, 0)),
         Measure::new(BFS_EP[1], slowdown(0, 1)),
-        // Workers with a task, on a core or not.
+        // Active workers have a task. They may or may not have a core.
         Measure::new("bfs-ep-active", bfs.busy as f64 / bfs.there as f64),
         Measure::new(CG_MM[0], slowdown(1, 0)),
         Measure::new(CG_MM[1], slowdown(1, 1)),

@@ -1,4 +1,4 @@
-//! All 28 pairs (§5.2 to §5.4) under a policy: what is run, and what the paper plots of it.
+//! All 28 pairs (§5.2 to §5.4) under a policy: their runs, and the values that the paper plots.
 
 use serde::Serialize;
 
@@ -10,17 +10,17 @@ use crate::corun::Ran;
 use crate::figure::{Axis, Figure, Marks, Series};
 use crate::measure::average;
 
-/// One pair.
+/// A pair of programs.
 pub type Pair = [Benchmark; 2];
 
-/// All pairs of two different programs, in table 1's order.
+/// Returns all pairs of two different programs, in the order of table 1.
 pub fn all() -> Vec<Pair> {
     let programs = Benchmark::ALL;
     let second = |first: usize| programs[first + 1..].iter().map(move |second| [programs[first], *second]);
     (0..programs.len()).flat_map(second).collect()
 }
 
-/// What came of pairs under one policy.
+/// The outcomes of pairs under one policy.
 pub type CoRuns = Vec<(Pair, Vec<Ran>)>;
 
 /// Runs all pairs under a policy.
@@ -36,44 +36,44 @@ pub fn run<R: Runner>(programs: &Programs, policy: &str, runner: &R) -> Result<C
     Ok(pairs.into_iter().zip(ran).collect())
 }
 
-/// A pair under a policy, beside both programs alone under the original.
+/// A pair under a policy, compared with both programs alone under the original.
 #[derive(Clone, Debug, Serialize)]
 pub struct CoRun {
     /// The pair.
     pub pair: Pair,
-    /// Of each, (T_c − T_s)/T_s in per cent.
+    /// The slowdown (T_c − T_s)/T_s of each program, in per cent.
     pub slowdowns: [f64; 2],
     /// The weighted speedup.
     pub throughput: f64,
-    /// Of each, the standard deviation of its executions' times over their mean, in per cent; of LOOP there is none.
+    /// The standard deviation of the execution times of each program over their mean, in per cent. `None` for LOOP.
     pub variations: [Option<f64>; 2],
 }
 
 impl CoRun {
-    /// The larger slowdown less the smaller.
+    /// Returns the larger slowdown minus the smaller.
     pub fn unfairness(&self) -> f64 {
         (self.slowdowns[0] - self.slowdowns[1]).abs()
     }
 
-    /// What kind of pair it is.
+    /// Returns the kind of the pair.
     pub fn kind(&self) -> PairKind {
         PairKind::of(self.pair)
     }
 }
 
-/// The three parts of figures 2 and 3.
+/// The three kinds of pairs of figures 2 and 3.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PairKind {
-    /// Both of group 1.
+    /// Both programs are of group 1.
     Scalable,
-    /// Both of group 2.
+    /// Both programs are of group 2.
     Fair,
-    /// One of each.
+    /// The programs are of different groups.
     Mixed,
 }
 
 impl PairKind {
-    /// The kind of a pair.
+    /// Returns the kind of a pair.
     pub fn of(pair: Pair) -> PairKind {
         match pair.map(Benchmark::is_scalable) {
             [true, true] => PairKind::Scalable,
@@ -83,7 +83,7 @@ impl PairKind {
     }
 }
 
-/// What the paper plots of all pairs, from what came of them, and of the programs alone under the original.
+/// Computes the values that the paper plots for all pairs. `original` has the programs alone under the original.
 pub fn co_runs(original: &[Ran], of: &CoRuns) -> Vec<CoRun> {
     let one = |(pair, ran): &(Pair, Vec<Ran>)| {
         let pair = *pair;
@@ -105,7 +105,7 @@ pub fn co_runs(original: &[Ran], of: &CoRuns) -> Vec<CoRun> {
     of.iter().map(one).collect()
 }
 
-/// The coefficient of variation, in per cent.
+/// Returns the coefficient of variation, in per cent.
 fn variation(times: &[u64]) -> f64 {
     let count = times.len() as f64;
     let mean = times.iter().sum::<u64>() as f64 / count;
@@ -113,20 +113,20 @@ fn variation(times: &[u64]) -> f64 {
     100.0 * (squares / (count - 1.0)).sqrt() / mean
 }
 
-/// Average unfairness of the pairs of a kind, or of all.
+/// Returns the average unfairness of the pairs of a kind, or of all pairs.
 pub fn unfairness(of: &[CoRun], kind: Option<PairKind>) -> f64 {
     average(of.iter().filter(|one| kind.is_none_or(|kind| one.kind() == kind)).map(CoRun::unfairness))
 }
 
-/// Average throughput of the same.
+/// Returns the average throughput of the pairs of a kind, or of all pairs.
 pub fn throughput(of: &[CoRun], kind: Option<PairKind>) -> f64 {
     average(of.iter().filter(|one| kind.is_none_or(|kind| one.kind() == kind)).map(|one| one.throughput))
 }
 
-/// What came of one pair.
+/// Returns the outcome of one pair.
 ///
 /// # Panics
-/// If it was not run.
+/// If the pair was not run.
 pub(super) fn at(of: &CoRuns, pair: Pair) -> &[Ran] {
     &of.iter().find(|(own, _)| *own == pair).expect("the pair was run").1
 }
@@ -135,7 +135,7 @@ pub(super) fn at(of: &CoRuns, pair: Pair) -> &[Ran] {
 pub(super) const KINDS: [Option<PairKind>; 4] =
     [Some(PairKind::Scalable), Some(PairKind::Fair), Some(PairKind::Mixed), None];
 
-/// A number of each kind of pairs, and of all, under the original and BWS.
+/// Draws a number for each kind of pairs and for all pairs, under the original and under BWS.
 pub(super) fn by_kind(
     title: &str,
     y: &str,

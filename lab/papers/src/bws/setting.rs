@@ -1,5 +1,5 @@
-//! The machine of BWS (§5.1) and its programs. What the paper leaves unsaid is chosen here, once for all experiments;
-//! `claims.toml` says what fixes each choice, and which values are swept.
+//! The machine of BWS (§5.1) and its programs. Values that the paper does not give are chosen here, once for all
+//! experiments. `claims.toml` says which datum fixes each of them, and which values are swept.
 
 use std::sync::Arc;
 
@@ -12,55 +12,56 @@ use crate::corun::{Again, Does, Entry, Length, Machine, Ran, together};
 use crate::vary::{Varied, Vary};
 use crate::{Runner, programs};
 
-/// Cores of the paper's machine, and workers of each program (§5.1).
+/// The number of cores of the paper's machine, and of workers of each program (§5.1).
 pub const CORES: u32 = 32;
 
-/// What the original runs under.
+/// The policy of the paper's original, unmodified work stealing.
 pub const ORIGINAL: &str = "abp";
 
 /// The policy of the paper.
 pub const BWS: &str = "bws";
 
-/// What everything is simulated with.
+/// The parameters that all simulations of the paper share.
 #[derive(Clone, Debug)]
 pub struct Setting {
-    /// The seed of all that is drawn.
+    /// The seed of all random numbers.
     pub seed: u64,
-    /// By how much longer the paper's machine took than that on which programs were recorded.
+    /// The factor by which the paper's machine is slower than the machine on which the programs were recorded.
     pub slow: f64,
-    /// The same of CG alone: the paper says nothing of its code and memory.
+    /// The factor for CG, in place of `slow`: the paper does not describe CG's code and memory.
     pub cg: f64,
-    /// The part of its time alone in which each process is serial, in thousandths: it begins, reads, makes its
-    /// input, and writes.
+    /// The fraction of its time alone in which each process is serial, in thousandths. In this time the process
+    /// starts, reads, makes its input, and writes.
     pub setup: u32,
-    /// How many cores a socket's memory serves, in thousandths.
+    /// The number of cores that the memory of a socket can supply, in thousandths.
     pub bandwidth: u32,
-    /// The part of its time alone in which CG waits for memory, in thousandths.
+    /// The fraction of its time alone in which CG waits for memory, in thousandths.
     pub cg_memory: u32,
-    /// The part of its time alone in which BFS waits for memory, in thousandths.
+    /// The fraction of its time alone in which BFS waits for memory, in thousandths.
     pub bfs_memory: u32,
-    /// Before each batch of CLIP's polygons, in microseconds of the machine on which it was recorded.
+    /// The serial time before each batch of CLIP's polygons, in µs of the machine on which it was recorded.
     pub clip_serial: u64,
-    /// What things cost on the paper's machine.
+    /// The costs of operations on the paper's machine.
     pub costs: Costs,
-    /// Ticks of the kernel's clock in a second.
+    /// The clock ticks of the kernel per second.
     pub hz: u32,
-    /// Whether each execution is a process of its own.
+    /// The way in which an execution follows another: in a new process, or in the same one.
     pub again: Again,
-    /// Of each program in a pair so many executions are measured at least.
+    /// The minimum number of executions that are measured of each program in a pair.
     pub executions: usize,
-    /// Cores, and workers of each program; with more than the paper's 32 programs have as many more tasks.
+    /// The number of cores, and of workers of each program. Programs have more tasks in proportion to the cores
+    /// beyond 32.
     pub cores: u32,
-    /// Sockets.
+    /// The number of sockets.
     pub sockets: u32,
-    /// The kernel.
+    /// The version of the kernel.
     pub kernel: Version,
-    /// Whether the threads of each program are a task group of the kernel.
+    /// The threads that form a task group of the kernel.
     pub groups: Groups,
 }
 
 impl Setting {
-    /// The machine of §5.1, with the parameters of `claims.toml`.
+    /// Returns the machine of §5.1, with the parameters of `claims.toml`.
     pub fn new(seed: u64) -> Setting {
         Setting {
             seed,
@@ -82,15 +83,15 @@ impl Setting {
         }
     }
 
-    /// The same programs on a machine of today: the one on which they were recorded, but with so many cores. It has
-    /// EEVDF, costs that were fitted to no machine, and a socket for each 64 cores.
+    /// Returns the same programs on a current machine: the machine on which they were recorded, but with `cores`
+    /// cores. It has EEVDF, costs that were fitted to no machine, and a socket for each 64 cores.
     pub fn today(seed: u64, cores: u32, groups: Groups) -> Setting {
         let sockets = cores.div_ceil(64);
         Setting {
             slow: 1.0,
-            // What class B takes here over what its recording, scaled, says.
+            // The time of class B here, over the time that its scaled recording predicts.
             cg: 1.5,
-            // Memory for half of the cores, as there.
+            // Memory can supply half of the cores, as on the machine of §5.1.
             bandwidth: 500 * cores / sockets,
             costs: Costs::default(),
             hz: 250,
@@ -157,19 +158,19 @@ impl Setting {
         Machine { cores: self.cores, linux, costs: self.costs, directed_yield: is_papers }
     }
 
-    /// What a program does, at the paper's size but for the repetitions of phases and tasks that are all alike;
-    /// `None`: LOOP.
+    /// Returns the program at the paper's size, but with fewer repetitions of similar phases and tasks. `None` for
+    /// LOOP.
     fn graph(&self, benchmark: Benchmark) -> Option<Arc<Graph>> {
         let more = f64::from(self.cores) / f64::from(CORES);
         let plain = Scale { width: more, ..programs::slower(self.slow) };
         let wider = |width: f64| Scale { width: width * more, ..plain };
         let graph = match benchmark {
-            // 10 million nodes, of 250,000. Its distances are set before it is timed.
+            // 10 million nodes; the recording has 250,000. BFS sets its distances before it is timed.
             Benchmark::Bfs => programs::recorded("bfs", Scale { serial: 1.0, ..wider(40.0) }),
-            // A sixteenth of class B, of class S.
+            // A sixteenth of class B; the recording has class S.
             Benchmark::Ep => programs::recorded("ep", wider(4.0)),
             Benchmark::Mm => programs::recorded("mm", plain),
-            // 800 × 600, of 400 × 300.
+            // 800 × 600 pixels; the recording has 400 × 300.
             Benchmark::RayTracer => programs::recorded("raytrace", wider(4.0)),
             Benchmark::Cg => programs::conjugate_gradients(CG_STEPS, programs::class_b(self.cg, more)),
             Benchmark::Clip => {
@@ -183,19 +184,19 @@ impl Setting {
         Some(programs::set_up(&graph, alone, self.setup))
     }
 
-    /// The programs, to be run.
+    /// Returns the programs of this setting.
     pub fn programs(&self) -> Programs {
         Programs { setting: self.clone(), graphs: Benchmark::ALL.map(|benchmark| self.graph(benchmark)) }
     }
 }
 
-/// Steps of CG in an execution.
+/// The number of CG's steps in an execution.
 const CG_STEPS: u32 = 6;
 
-/// Batches of CLIP's polygons in an execution.
+/// The number of batches of CLIP's polygons in an execution.
 const CLIP_BATCHES: u32 = 100;
 
-/// The most that is simulated of a run, in nanoseconds.
+/// The maximum simulated time of a run, in nanoseconds.
 const MOST: u64 = 20_000_000_000;
 
 /// The programs of a setting.
@@ -216,14 +217,14 @@ impl Programs {
         Entry { memory, ..Entry::new(does, policy, workers) }
     }
 
-    /// Runs these together; `nth` tells runs of one experiment apart.
+    /// Runs these programs together. `nth` distinguishes the runs of one experiment.
     pub(super) fn run(&self, of: &[(Benchmark, u32)], policy: &str, nth: usize) -> Vec<Ran> {
         let Setting { again, executions, seed, .. } = self.setting;
         let entries: Vec<Entry> =
             of.iter().map(|(benchmark, workers)| self.entry(*benchmark, policy, *workers)).collect();
         let length = Length { executions, most: if of.len() > 1 { MOST } else { MOST / 4 } };
         let length = if of.iter().all(|(benchmark, _)| *benchmark == Benchmark::Loop) {
-            // It never ends, so it is looked at for a while.
+            // LOOP never ends, so it runs for a fixed time.
             Length { most: LOOP, ..length }
         } else {
             length
@@ -231,7 +232,7 @@ impl Programs {
         together(&self.setting.machine(), &entries, again, length, seed.wrapping_mul(1_000) + nth as u64)
     }
 
-    /// What each program takes alone under a policy, in the order of [`Benchmark::ALL`].
+    /// Returns the outcome of each program alone under a policy, in the order of [`Benchmark::ALL`].
     ///
     /// # Errors
     /// If not all of the runs are done.
@@ -243,10 +244,10 @@ impl Programs {
     }
 }
 
-/// How long LOOP is looked at alone, in nanoseconds.
+/// The simulated time of LOOP alone, in nanoseconds.
 const LOOP: u64 = 200_000_000;
 
-/// A policy in the name of a file.
+/// Returns the policy as part of a file name.
 pub(super) fn named(policy: &str) -> String {
     policy.replace([':', '='], "-")
 }

@@ -1,4 +1,5 @@
-//! Figure 2, and what is said of switches (§5.2): slowdowns and unfairness of all pairs under the original and BWS.
+//! Figure 2 and the numbers of context switches (§5.2): slowdowns and unfairness of all pairs, under the original and
+//! BWS.
 
 use super::pairs::{CoRun, CoRuns, KINDS, Pair, PairKind, all, at, by_kind, co_runs, unfairness};
 use super::{BWS, Benchmark, Bws, ORIGINAL, examples, solo};
@@ -19,13 +20,13 @@ const CLIP_MM: Pair = [Benchmark::Mm, Benchmark::Clip];
 /// The second example of §5.2.
 const MI_EP: Pair = [Benchmark::Ep, Benchmark::Mi];
 
-/// The measures of the slowdowns of an example of §5.2, of this name, under the original and under BWS. The program
-/// of group 2 is the second.
+/// Returns the names of the slowdown measures of an example of §5.2, under the original and under BWS. The second
+/// program of the pair is of group 2.
 fn slowdown_names(example: &str, pair: Pair) -> [[String; 2]; 2] {
     ["abp", "bws"].map(|policy| pair.map(|program| format!("{example}-{policy}-{}", program.name().to_lowercase())))
 }
 
-/// The measures.
+/// Computes the measures.
 pub(super) fn measures(paper: &Bws) -> Vec<Measure> {
     let original = paper.alone.of(ORIGINAL);
     let [abp, bws] = [ORIGINAL, BWS].map(|policy| paper.pairs.of(policy));
@@ -42,19 +43,19 @@ pub(super) fn measures(paper: &Bws) -> Vec<Measure> {
     measures
 }
 
-/// The slowdowns of a pair's programs.
+/// Returns the slowdowns of a pair's programs.
 fn slowdowns_of(original: &[Ran], of: &CoRuns, pair: Pair) -> [f64; 2] {
     co_runs(original, of).iter().find(|one| one.pair == pair).expect("the pair was run").slowdowns
 }
 
-/// The slowdowns of both programs of an example of §5.2, under the original and BWS.
+/// Returns the slowdowns of both programs of an example of §5.2, under the original and under BWS.
 fn example(original: &[Ran], of: [&CoRuns; 2], name: &str, pair: Pair) -> Vec<Measure> {
     let slowdowns = of.map(|of| slowdowns_of(original, of, pair)).into_iter().flatten();
     let names = slowdown_names(name, pair).into_iter().flatten();
     names.zip(slowdowns).map(|(name, slowdown)| Measure::new(name, slowdown)).collect()
 }
 
-/// What is said of CLIP beside MM.
+/// Computes the measures of the first example, CLIP with MM.
 fn clip_mm(original: &[Ran], abp: &CoRuns, bws: &CoRuns) -> Vec<Measure> {
     let to_thieves = |nth: usize| {
         let switches = at(abp, CLIP_MM)[nth].switches;
@@ -69,7 +70,7 @@ fn clip_mm(original: &[Ran], abp: &CoRuns, bws: &CoRuns) -> Vec<Measure> {
     measures
 }
 
-/// What is said of MI beside EP.
+/// Computes the measures of the second example, MI with EP.
 fn mi_ep(original: &[Ran], abp: &CoRuns, bws: &CoRuns) -> Vec<Measure> {
     let mut measures = example(original, [abp, bws], "mi-ep", MI_EP);
     measures.extend([
@@ -79,16 +80,16 @@ fn mi_ep(original: &[Ran], abp: &CoRuns, bws: &CoRuns) -> Vec<Measure> {
     measures
 }
 
-/// How many executions of a program a run has, the last as far as it came.
+/// Returns how many executions of a program a run contains, including the fraction of the last one.
 fn executions(alone: &Ran, ran: &Ran) -> f64 {
     match ran.times.is_empty() {
-        // LOOP has no executions: so much work as it does alone in a second.
+        // LOOP has no executions. One execution stands for the work that it does alone in a second.
         true => ran.worked as f64 / (solo::rate(alone) * 1e9),
         false => ran.there as f64 / ran.mean(),
     }
 }
 
-/// By how many per cent BWS reduces the switches in an execution of both programs.
+/// Returns the percentage by which BWS reduces the switches of both programs of a pair, per execution.
 fn fewer_switches(original: &[Ran], abp: &CoRuns, bws: &CoRuns, pair: Pair) -> f64 {
     let in_all = |of: &CoRuns| -> f64 {
         let each = at(of, pair).iter().zip(pair);
@@ -97,7 +98,7 @@ fn fewer_switches(original: &[Ran], abp: &CoRuns, bws: &CoRuns, pair: Pair) -> f
     100.0 * (1.0 - in_all(bws) / in_all(abp))
 }
 
-/// By how many per cent it reduces the switches in an execution from one of a pair's programs to the other.
+/// Returns the percentage by which BWS reduces the switches from one program of a pair to the other, per execution.
 fn fewer_external(original: &[Ran], abp: &CoRuns, bws: &CoRuns, (pair, nth): (Pair, usize)) -> f64 {
     let external = |of: &CoRuns| {
         let ran = &at(of, pair)[nth];
@@ -106,14 +107,14 @@ fn fewer_external(original: &[Ran], abp: &CoRuns, bws: &CoRuns, (pair, nth): (Pa
     100.0 * (1.0 - external(bws) / external(abp))
 }
 
-/// §5.2: switches of pairs of different groups.
+/// Computes the measures of the switches of pairs of different groups (§5.2).
 fn switches(original: &[Ran], abp: &CoRuns, bws: &CoRuns) -> Vec<Measure> {
     let mixed: Vec<Pair> = all().into_iter().filter(|pair| PairKind::of(*pair) == PairKind::Mixed).collect();
     let to_thieves = |of: &CoRuns| {
         let sum = |what: fn(&Ran) -> u64| -> u64 { mixed.iter().flat_map(|pair| at(of, *pair)).map(what).sum() };
         100.0 * sum(|ran| ran.switches.to_thieves) as f64 / sum(|ran| ran.switches.all) as f64
     };
-    // Of BFS and of the programs of group 2.
+    // The programs are BFS and those of group 2.
     let external: Vec<f64> = mixed
         .iter()
         .flat_map(|pair| [(*pair, 0), (*pair, 1)])
@@ -129,7 +130,7 @@ fn switches(original: &[Ran], abp: &CoRuns, bws: &CoRuns) -> Vec<Measure> {
     ]
 }
 
-/// The slowdowns of all pairs, and their average unfairness.
+/// Draws the slowdowns of all pairs, and their average unfairness.
 pub(super) fn figures(paper: &Bws, claims: &[Claim]) -> Vec<Named> {
     let both = paper.both();
     let title = "BWS figure 2: average unfairness";
@@ -139,7 +140,7 @@ pub(super) fn figures(paper: &Bws, claims: &[Claim]) -> Vec<Named> {
     ]
 }
 
-/// The slowdowns of both programs of each pair, in table 1's order.
+/// Draws the slowdowns of both programs of each pair, in the order of table 1.
 fn slowdowns([abp, bws]: &[Vec<CoRun>; 2], claims: &[Claim]) -> Figure {
     let series = |name: &str, of: &[CoRun], nth: usize| {
         let name = format!("{name}, its {} program", ["first", "second"][nth]);
@@ -147,7 +148,7 @@ fn slowdowns([abp, bws]: &[Vec<CoRun>; 2], claims: &[Claim]) -> Figure {
     };
     let mut series = vec![series("ABP", abp, 0), series("ABP", abp, 1), series("BWS", bws, 0), series("BWS", bws, 1)];
     let x = |pair: Pair| all().iter().position(|one| *one == pair).map_or(0.0, |nth| nth as f64 + 1.0);
-    // Of each pair, the claims by policy and program, as far as there are any.
+    // The numbers of claims, by policy, pair and program. Some pairs have none.
     let [clip_mm, mi_ep] = [("clip-mm", CLIP_MM), ("mi-ep", MI_EP)].map(|(name, pair)| slowdown_names(name, pair));
     let numbers = |names: [&str; 2]| names.map(|name| number(claims, name));
     let of = |names: &[String; 2]| numbers([&names[0], &names[1]]);

@@ -1,15 +1,15 @@
-//! Programs alone: what the model is calibrated on (§5.1), and BWS beside the original (§5.2, footnote 4).
+//! Programs alone: the calibration of the model (§5.1), and BWS compared with the original (§5.2, footnote 4).
 
 use super::{BWS, Benchmark, Bws, ORIGINAL, Programs};
 use crate::corun::Ran;
 use crate::measure::{Measure, average};
 
-/// A program and what came of it alone.
+/// Returns each program with its outcome alone, except LOOP.
 pub(super) fn programs(all: &[Ran]) -> impl Iterator<Item = (Benchmark, &Ran)> {
     Benchmark::ALL.into_iter().zip(all).filter(|(benchmark, _)| *benchmark != Benchmark::Loop)
 }
 
-/// By how much longer a program takes here than there, in per cent.
+/// Returns by how many per cent a program takes longer in `here` than in `there`.
 pub(super) fn longer(here: &Ran, there: &Ran) -> f64 {
     100.0 * (here.mean() / there.mean() - 1.0)
 }
@@ -18,7 +18,8 @@ pub(super) fn of(all: &[Ran], benchmark: Benchmark) -> &Ran {
     &all[benchmark as usize]
 }
 
-/// How many times as fast each program is under the original as on one core, in table 1's order; LOOP has the cores.
+/// Returns the speedup of each program under the original, over one core, in the order of table 1. For LOOP, this is
+/// the number of cores that it uses.
 pub(super) fn speedups(programs: &Programs, original: &[Ran]) -> Vec<f64> {
     let each = Benchmark::ALL.into_iter().zip(original);
     each.map(|(benchmark, ran)| match programs.serial(benchmark) {
@@ -28,7 +29,7 @@ pub(super) fn speedups(programs: &Programs, original: &[Ran]) -> Vec<f64> {
     .collect()
 }
 
-/// The measures.
+/// Computes the measures.
 pub(super) fn measures(paper: &Bws) -> Vec<Measure> {
     let [original, bws] = [ORIGINAL, BWS].map(|policy| paper.alone.of(policy));
     let speedups = speedups(&paper.programs, original);
@@ -52,13 +53,13 @@ pub(super) fn measures(paper: &Bws) -> Vec<Measure> {
 }
 
 impl Programs {
-    /// The nanoseconds of a program on one core; `None`: it never ends.
+    /// Returns the time of a program on one core, in ns. `None` if it never ends.
     fn serial(&self, benchmark: Benchmark) -> Option<u64> {
         self.graphs[benchmark as usize].as_ref().map(|graph| graph.measure(self.setting.seed).work)
     }
 }
 
-/// How many cores LOOP has.
+/// Returns the mean number of cores that LOOP uses.
 pub(super) fn rate(ran: &Ran) -> f64 {
     ran.worked as f64 / ran.there as f64
 }

@@ -13,16 +13,16 @@ const THRESHOLDS: [u32; 4] = [32, 64, 256, 4096];
 /// The value of BWS.
 const USUAL: u32 = 64;
 
-/// BWS with each of [`THRESHOLDS`].
+/// The policies: BWS with each of [`THRESHOLDS`].
 pub(super) const POLICIES: [&str; 4] =
     ["bws:sleep_threshold=32", BWS, "bws:sleep_threshold=256", "bws:sleep_threshold=4096"];
 
-/// The measures with a value other than that of BWS: average unfairness and throughput.
+/// Returns the names of the measures (average unfairness and throughput) with a value other than that of BWS.
 fn names(threshold: u32) -> [String; 2] {
     ["unfair", "throughput"].map(|what| format!("threshold-{threshold}-{what}"))
 }
 
-/// The measures.
+/// Computes the measures.
 pub(super) fn measures(paper: &Bws) -> Vec<Measure> {
     let abp = paper.co_runs(ORIGINAL);
     let all = POLICIES.map(|policy| {
@@ -44,7 +44,7 @@ pub(super) fn measures(paper: &Bws) -> Vec<Measure> {
     measures
 }
 
-/// The averages with each of [`THRESHOLDS`].
+/// Draws the averages with each of [`THRESHOLDS`].
 pub(super) fn figures(paper: &Bws, claims: &[Claim]) -> Vec<Named> {
     let usual = [slowdowns::UNFAIRNESS[1][3], throughputs::ALL[1]];
     let ids = [0, 1].map(|nth| {

@@ -9,7 +9,7 @@ use crate::measure::Measure;
 /// The measures of the average throughput of all pairs under the original and under BWS.
 pub(super) const ALL: [&str; 2] = ["throughput-all-abp", "throughput-all-bws"];
 
-/// The measures.
+/// Computes the measures.
 pub(super) fn measures(paper: &Bws) -> Vec<Measure> {
     let [abp, bws] = paper.both();
     let gain = |kind| 100.0 * (throughput(&bws, kind) / throughput(&abp, kind) - 1.0);
@@ -23,10 +23,10 @@ pub(super) fn measures(paper: &Bws) -> Vec<Measure> {
     ]
 }
 
-/// The average throughput.
+/// Draws the average throughput.
 pub(super) fn figures(paper: &Bws, claims: &[Claim]) -> Vec<Named> {
     let title = "BWS figure 3: average throughput";
-    // The text has a number for all pairs alone.
+    // The paper's text only has the number for all pairs.
     let ids = ALL.map(|all| ["", "", "", all]);
     vec![("figure-3", by_kind(title, "weighted speedup", throughput, &paper.both(), ids, claims))]
 }

@@ -1,4 +1,4 @@
-//! Figure 4 (§5.2): how much the times of a program vary, and CG's range beside MM.
+//! Figure 4 (§5.2): the variation of the times of a program, and the range of CG's times when it runs with MM.
 
 use super::pairs::{CoRun, CoRuns, at};
 use super::{BWS, Benchmark, Bws, ORIGINAL};
@@ -9,7 +9,7 @@ use crate::measure::{Measure, average, part};
 /// The measures of the variation of type 2 under the original and under BWS.
 const TYPE_2: [&str; 2] = ["cv-type-2-abp", "cv-type-2-bws"];
 
-/// The variation of each program over all pairs that it is in; LOOP has none.
+/// Returns the mean variation of each program over all pairs that it is in. LOOP is left out.
 fn by_benchmark(of: &[CoRun]) -> Vec<(Benchmark, f64)> {
     let own = |benchmark: Benchmark| {
         of.iter().flat_map(move |one| {
@@ -20,8 +20,8 @@ fn by_benchmark(of: &[CoRun]) -> Vec<(Benchmark, f64)> {
     measured.map(|benchmark| (benchmark, average(own(benchmark)))).collect()
 }
 
-/// The variation by the types of figure 4(b). First of a program of group 2 beside one of 2, and of 1; then of one
-/// of group 1 beside one of 2, and of 1.
+/// Returns the mean variation by the types of figure 4(b), as (group of the program, group of the other program): (2,
+/// 2), (2, 1), (1, 2), (1, 1).
 fn by_type(of: &[CoRun]) -> [f64; 4] {
     let types = [(false, false), (false, true), (true, false), (true, true)];
     types.map(|(own, other)| {
@@ -33,7 +33,7 @@ fn by_type(of: &[CoRun]) -> [f64; 4] {
     })
 }
 
-/// The measures.
+/// Computes the measures.
 pub(super) fn measures(paper: &Bws) -> Vec<Measure> {
     let [abp, bws] = [ORIGINAL, BWS].map(|policy| paper.pairs.of(policy));
     let range = |of: &CoRuns| {
@@ -57,7 +57,7 @@ pub(super) fn measures(paper: &Bws) -> Vec<Measure> {
     ]
 }
 
-/// The variations by program and, behind them, by type.
+/// Draws the variations by program, followed by those by type.
 pub(super) fn figures(paper: &Bws, claims: &[Claim]) -> Vec<Named> {
     let [abp, bws] = &paper.both();
     let series = |name: &str, of: &[CoRun]| {
@@ -67,7 +67,7 @@ pub(super) fn figures(paper: &Bws, claims: &[Claim]) -> Vec<Named> {
     let mut all = vec![series("ABP", abp), series("BWS", bws)];
     let programs = by_benchmark(abp).into_iter().map(|(benchmark, _)| benchmark.name());
     let names = programs.chain(["type 1", "type 2", "type 3", "type 4"]);
-    // Type 2 is the second behind seven programs.
+    // Type 2 is at 9 on the axis, because seven programs and type 1 come first.
     for (of, id) in TYPE_2.into_iter().enumerate() {
         if let Some(number) = number(claims, id) {
             all.push(Series::of_paper(format!("{}: the paper's", all[of].name), of, vec![(9.0, number)]));

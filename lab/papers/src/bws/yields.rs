@@ -7,13 +7,13 @@ use crate::claims::Claim;
 use crate::figure::{Axis, Named};
 use crate::measure::Measure;
 
-/// Selective yields, and delayed ones.
+/// The other policies: selective yields and delayed yields.
 pub(super) const OTHERS: [&str; 2] = ["selective-yield", "delay-yield"];
 
 /// The measures of selective yields: average unfairness and throughput.
 const SELECTIVE: [&str; 2] = ["selective-unfair", "selective-throughput"];
 
-/// The measures.
+/// Computes the measures.
 pub(super) fn measures(paper: &Bws) -> Vec<Measure> {
     let [selective, delay] = OTHERS.map(|policy| paper.co_runs(policy));
     let abp = paper.co_runs(ORIGINAL);
@@ -25,7 +25,7 @@ pub(super) fn measures(paper: &Bws) -> Vec<Measure> {
     ]
 }
 
-/// The averages under the original, both others and BWS.
+/// Draws the averages under the original, both other policies and BWS.
 pub(super) fn figures(paper: &Bws, claims: &[Claim]) -> Vec<Named> {
     let [selective, delay] = OTHERS;
     let policies = [ORIGINAL, delay, selective, BWS];

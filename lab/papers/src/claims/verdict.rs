@@ -1,4 +1,4 @@
-//! Whether a claim holds, and whether that is news.
+//! Decides whether a claim holds, and whether this differs from the file of claims.
 
 use serde::Serialize;
 
@@ -6,70 +6,71 @@ use super::{Claim, Claims};
 use crate::fit::Estimate;
 use crate::measure::Measure;
 
-/// The values of the parameters that were chosen, in the place of a `key=value`.
+/// The name of the setting with the chosen values, in place of a `key=value`.
 pub const CHOSEN: &str = "chosen";
 
-/// What came out with one value of one parameter.
+/// The measured value with one setting.
 #[derive(Clone, Debug, Serialize)]
 pub struct At {
-    /// `key=value`, or [`CHOSEN`].
+    /// The setting: `key=value`, or [`CHOSEN`].
     pub setting: String,
-    /// What was measured.
+    /// The measured value.
     pub here: Estimate,
-    /// Whether that counts as the paper's.
+    /// True if the value agrees with the paper.
     pub is_within: bool,
 }
 
-/// What is said of a claim.
+/// The verdict on a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
-    /// It holds with every value that was run, and the file says of none that it does not.
+    /// The claim holds with every value that was run, and the file lists no other value with which it does not hold.
     Holds,
-    /// It does not, or more is accepted than was first stated.
+    /// The claim fails with a value that was run, or the file lists a value that was not run, or its interval was
+    /// widened.
     Differs,
 }
 
-/// What the file does not say of it.
+/// The difference between the outcome and the file of claims.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum News {
-    /// Nothing: it came out as it was filed.
+    /// No difference: the outcome is the filed one.
     None,
-    /// It is run for the first time.
+    /// The claim is run for the first time.
     First,
-    /// It was filed as holding with a value with which it does not hold now. This fails a check.
+    /// The claim was filed as holding with a value with which it does not hold now. This fails a check.
     Fails,
-    /// It was filed as differing with a value with which it holds now.
+    /// The claim was filed as differing with a value with which it holds now.
     Holds,
 }
 
-/// A claim, and what came out.
+/// A claim with its measured values.
 #[derive(Clone, Debug)]
 pub struct Judged<'a> {
     /// The claim.
     pub claim: &'a Claim,
-    /// What came out, the chosen values first.
+    /// The measured values, with the chosen setting first.
     pub at: Vec<At>,
-    /// What is said of it.
+    /// The verdict.
     pub verdict: Verdict,
-    /// What is new.
+    /// The difference from the file of claims.
     pub news: News,
 }
 
 impl Judged<'_> {
-    /// What came out with the chosen values.
+    /// Returns the measured value with the chosen setting.
     pub fn here(&self) -> Estimate {
         self.at[0].here
     }
 
-    /// The least and the most over the values that were run.
+    /// Returns the least and the greatest measured value over all settings that were run.
     pub fn range(&self) -> (f64, f64) {
         let values = self.at.iter().map(|at| at.here.value);
         values.fold((f64::INFINITY, f64::NEG_INFINITY), |(least, most), value| (least.min(value), most.max(value)))
     }
 
-    /// Why it differs, in words; empty, if it holds.
+    /// Returns the reasons why the claim differs, in words. Empty if it holds.
     pub fn why(&self) -> String {
         if self.verdict == Verdict::Holds {
             return String::new();
@@ -97,7 +98,8 @@ impl Judged<'_> {
     }
 }
 
-/// Judges the claims of which something was measured with the chosen values; `measured` has the measures by setting.
+/// Judges the claims that have a measured value with the chosen setting. `measured` lists the measures of each
+/// setting.
 pub fn judge<'a>(claims: &'a Claims, measured: &[(String, Vec<Measure>)]) -> Vec<Judged<'a>> {
     let one = |claim: &'a Claim| {
         let swept: Vec<String> = claims.sweep(&claim.experiment).collect();

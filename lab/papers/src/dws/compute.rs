@@ -6,10 +6,10 @@ use crate::claims::Claim;
 use crate::figure::Named;
 use crate::measure::Measure;
 
-/// The mix that the text has numbers of.
+/// The mix for which the paper's text has numbers.
 const EXAMPLE: [usize; 2] = [1, 2];
 
-/// The measures.
+/// Computes the measures.
 pub(super) fn measures(paper: &Dws) -> Vec<Measure> {
     let compared = paper.compared(Set::Compute);
     let mut measures = compared.example(EXAMPLE);
@@ -23,7 +23,7 @@ pub(super) fn measures(paper: &Dws) -> Vec<Measure> {
     measures
 }
 
-/// The slow-down ratios.
+/// Draws the slow-down ratios.
 pub(super) fn figures(paper: &Dws, claims: &[Claim]) -> Vec<Named> {
     let of_paper = of_example(EXAMPLE);
     let title = "DWS figure 5: slow-down ratios of mixes of compute-intensive programs";

@@ -6,10 +6,10 @@ use crate::claims::Claim;
 use crate::figure::Named;
 use crate::measure::{Measure, part};
 
-/// The mix that the text has numbers of.
+/// The mix for which the paper's text has numbers.
 const EXAMPLE: [usize; 2] = [6, 7];
 
-/// The measures.
+/// Computes the measures.
 pub(super) fn measures(paper: &Dws) -> Vec<Measure> {
     let compared = paper.compared(Set::Data);
     let mut measures = compared.example(EXAMPLE);
@@ -24,7 +24,7 @@ pub(super) fn measures(paper: &Dws) -> Vec<Measure> {
     measures
 }
 
-/// The slow-down ratios.
+/// Draws the slow-down ratios.
 pub(super) fn figures(paper: &Dws, claims: &[Claim]) -> Vec<Named> {
     let of_paper = of_example(EXAMPLE);
     let title = "DWS figure 6: slow-down ratios of mixes of data-intensive programs";

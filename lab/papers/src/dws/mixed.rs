@@ -6,10 +6,10 @@ use crate::claims::Claim;
 use crate::figure::Named;
 use crate::measure::Measure;
 
-/// The mix that the text has numbers of.
+/// The mix for which the paper's text has numbers.
 const EXAMPLE: [usize; 2] = [1, 5];
 
-/// The measures.
+/// Computes the measures.
 pub(super) fn measures(paper: &Dws) -> Vec<Measure> {
     let compared = paper.compared(Set::Mixed);
     let mut measures = compared.example(EXAMPLE);
@@ -25,7 +25,7 @@ pub(super) fn measures(paper: &Dws) -> Vec<Measure> {
     measures
 }
 
-/// The slow-down ratios.
+/// Draws the slow-down ratios.
 pub(super) fn figures(paper: &Dws, claims: &[Claim]) -> Vec<Named> {
     let mut of_paper = of_example(EXAMPLE);
     of_paper.extend(["abp", "ep"].map(|policy| ([2, 8], policy, 1)));

@@ -12,16 +12,16 @@ use crate::measure::{Measure, average, part};
 /// The three sets of mixes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Set {
-    /// One of each kind.
+    /// A compute-intensive and a data-intensive program.
     Mixed,
-    /// Both compute-intensive.
+    /// Two compute-intensive programs.
     Compute,
-    /// Both data-intensive.
+    /// Two data-intensive programs.
     Data,
 }
 
 impl Set {
-    /// The set of a mix.
+    /// Returns the set of a mix.
     pub fn of(mix: [usize; 2]) -> Set {
         match mix.map(is_data_intensive) {
             [false, false] => Set::Compute,
@@ -30,10 +30,10 @@ impl Set {
         }
     }
 
-    /// All of them.
+    /// All sets.
     pub const ALL: [Set; 3] = [Set::Mixed, Set::Compute, Set::Data];
 
-    /// Its mixes.
+    /// Returns the mixes of the set.
     pub fn mixes(self) -> Vec<[usize; 2]> {
         let second = |first: usize| (first + 1..=PROGRAMS.len()).map(move |second| [first, second]);
         (1..=PROGRAMS.len()).flat_map(second).filter(|mix| Set::of(*mix) == self).collect()
@@ -48,19 +48,19 @@ impl Set {
     }
 }
 
-/// A mix under a policy.
+/// The outcome of a mix under a policy.
 #[derive(Clone, Debug, Serialize)]
 pub struct Mix {
     /// The numbers of its programs.
     pub of: [usize; 2],
-    /// Of each, T in seconds.
+    /// The response time T of each program, in seconds.
     pub times: [f64; 2],
-    /// T/B of each program.
+    /// The slow-down ratio T/B of each program.
     pub ratios: [f64; 2],
 }
 
 impl Mix {
-    /// D, the difference of the ratios.
+    /// Returns D, the difference of the ratios.
     pub fn difference(&self) -> f64 {
         (self.ratios[0] - self.ratios[1]).abs()
     }
@@ -79,21 +79,21 @@ pub(super) fn run<R: Runner>(
     })
 }
 
-/// What came of a mix; B is what programs take `alone` under ABP.
+/// Returns the outcome of a mix. B is the time of a program `alone` under ABP.
 pub(super) fn told(of: [usize; 2], ran: &[Ran], alone: &[Ran]) -> Mix {
     let times = [ran[0].mean(), ran[1].mean()];
     let ratios = [0, 1].map(|nth| times[nth] / alone[of[nth] - 1].mean());
     Mix { of, times: times.map(|time| time / 1e9), ratios }
 }
 
-/// A set under each policy.
+/// The outcomes of a set under each policy.
 #[derive(Clone, Debug)]
 pub struct Compared {
-    /// DWS, or what takes its place.
+    /// The mixes under DWS, or under the policy that replaces it.
     pub dws: Vec<Mix>,
-    /// ABP.
+    /// The mixes under ABP.
     pub abp: Vec<Mix>,
-    /// Equipartition.
+    /// The mixes under equipartition.
     pub ep: Vec<Mix>,
 }
 
@@ -102,7 +102,7 @@ impl Compared {
         of.iter().find(|one| one.of == mix).expect("the set has that mix")
     }
 
-    /// The ratios and D of an example under all three.
+    /// Returns the ratios and D of an example mix under all three policies.
     pub(super) fn example(&self, mix: [usize; 2]) -> Vec<Measure> {
         let mut measures = Vec::new();
         for (of, policy) in [&self.dws, &self.abp, &self.ep].into_iter().zip(["dws", "abp", "ep"]) {
@@ -113,20 +113,20 @@ impl Compared {
         measures
     }
 
-    /// By up to how many per cent DWS reduces a response time.
+    /// Returns the largest percentage by which DWS reduces a response time.
     pub(super) fn reduction(&self, other: &[Mix]) -> f64 {
         let each =
             self.dws.iter().zip(other).flat_map(|(dws, other)| [0, 1].map(|nth| dws.times[nth] / other.times[nth]));
         100.0 * (1.0 - each.fold(f64::INFINITY, f64::min))
     }
 
-    /// By how many per cent it reduces that of one program of a mix under ABP.
+    /// Returns the percentage by which DWS reduces the response time of one program of a mix, compared with ABP.
     pub(super) fn reduction_of(&self, mix: [usize; 2], nth: usize) -> f64 {
         let time = |of: &[Mix]| Compared::at(of, mix).times[nth];
         100.0 * (1.0 - time(&self.dws) / time(&self.abp))
     }
 
-    /// In which part of the comparisons D is smaller under DWS.
+    /// Returns the fraction of the comparisons in which D is smaller under DWS.
     pub(super) fn fairer(&self) -> f64 {
         let against = |other: &[Mix]| -> Vec<bool> {
             self.dws.iter().zip(other).map(|(dws, other)| dws.difference() < other.difference()).collect()
@@ -135,7 +135,7 @@ impl Compared {
     }
 }
 
-/// The mean ratio of the times of those programs here and there.
+/// Returns the mean ratio of times in `here` over times in `there`, for the programs that `counts` accepts.
 pub(super) fn over(here: &[Mix], there: &[Mix], counts: impl Fn(usize) -> bool) -> f64 {
     average(here.iter().zip(there).flat_map(|(here, there)| {
         let own = [0, 1].map(|nth| counts(here.of[nth]).then(|| here.times[nth] / there.times[nth]));
@@ -143,18 +143,18 @@ pub(super) fn over(here: &[Mix], there: &[Mix], counts: impl Fn(usize) -> bool) 
     }))
 }
 
-/// The measure of the ratio of the first or the second program of a mix under a policy.
+/// Returns the name of the measure for the ratio of the first or the second program of a mix under a policy.
 pub(super) fn ratio_name(mix: [usize; 2], policy: &str, nth: usize) -> String {
     format!("mix-{}-{}-{policy}-{}", mix[0], mix[1], mix[nth])
 }
 
-/// Both ratios of an example under all three policies, for [`ratios`].
+/// Returns the keys, for [`ratios`], of both ratios of an example mix under all three policies.
 pub(super) fn of_example(mix: [usize; 2]) -> Vec<([usize; 2], &'static str, usize)> {
     ["dws", "abp", "ep"].into_iter().flat_map(|policy| [0, 1].map(|nth| (mix, policy, nth))).collect()
 }
 
 impl Compared {
-    /// The ratios under all three policies.
+    /// Draws the ratios under all three policies.
     pub(super) fn figure(
         &self,
         title: &str,
@@ -165,9 +165,8 @@ impl Compared {
     }
 }
 
-/// The ratios of both programs of each mix: the first program's a little to the left of the mix's place, the
-/// second's to the right. The paper has numbers for some: of a mix under a policy, those of the first or the second
-/// program.
+/// Draws the ratios of both programs of each mix. The point of the first program is a little to the left of the mix's
+/// place, that of the second to the right. `of_paper` lists mix, policy and program (0 or 1) of the paper's numbers.
 pub(super) fn ratios(
     title: &str,
     policies: &[(&str, &Vec<Mix>)],

@@ -1,4 +1,4 @@
-//! Figure 7 (§4.3): DWS without a coordinator, and what is said of the sets that the figure does not show.
+//! Figure 7 (§4.3): DWS without a coordinator, and the paper's statements on the sets that the figure does not show.
 
 use super::mixes::{Mix, Set, over, ratios};
 use super::{DWS, Dws, NO_COORDINATOR, Part, compute, data, is_data_intensive, mixed};
@@ -6,16 +6,17 @@ use crate::claims::Claim;
 use crate::figure::Named;
 use crate::measure::{Measure, average};
 
-/// The parts of the runs that the figure needs: all sets, as they are compared and without a coordinator.
+/// Returns the parts of the runs that the figure needs: all sets under the compared policies and without a
+/// coordinator.
 pub(super) fn parts() -> Vec<Part> {
     let compared = Set::ALL.into_iter().flat_map(Part::compared);
     compared.chain(Set::ALL.map(|set| Part::Mixes(set, NO_COORDINATOR))).collect()
 }
 
-/// The measures.
+/// Computes the measures.
 pub(super) fn measures(paper: &Dws) -> Vec<Measure> {
     let difference = |of: &[Mix]| average(of.iter().map(Mix::difference));
-    // Each set without a coordinator and under DWS.
+    // The mixes of each set, without a coordinator and under DWS.
     let [mixed, compute, data] = Set::ALL.map(|set| (paper.mixes(set, NO_COORDINATOR), paper.mixes(set, DWS)));
     vec![
         Measure::new("nc-slower", over(&mixed.0, &mixed.1, |number| !is_data_intensive(number))),
@@ -24,7 +25,8 @@ pub(super) fn measures(paper: &Dws) -> Vec<Measure> {
     ]
 }
 
-/// The slow-down ratios of mixes of both kinds, and the figures of all sets, which are run for it.
+/// Draws the slow-down ratios of mixes of both kinds. Also returns the figures of all sets, because their runs are
+/// done.
 pub(super) fn figures(paper: &Dws, claims: &[Claim]) -> Vec<Named> {
     let of_sets = [mixed::figures, compute::figures, data::figures].map(|figures| figures(paper, claims));
     let mut figures: Vec<Named> = of_sets.into_iter().flatten().collect();

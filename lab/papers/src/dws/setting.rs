@@ -1,5 +1,5 @@
-//! The machine of DWS (§4) and its programs. The paper prints no time alone and no size but one, so most of what is
-//! chosen here is assumed. `claims.toml` says which other values are swept, and what fixes the rest.
+//! The machine of DWS (§4) and its programs. The paper gives no time alone and only one size, so most of the values
+//! here are assumed. `claims.toml` says which other values are swept, and which datum fixes the rest.
 
 use std::sync::Arc;
 
@@ -12,10 +12,10 @@ use crate::corun::{Again, Does, Entry, Length, Machine, Ran, together};
 use crate::vary::{Varied, Vary};
 use crate::{Runner, programs};
 
-/// k: the processors of the paper's machine, and the workers of each program (§4).
+/// The number k of processors of the paper's machine, and of workers of each program (§4).
 pub const PROCESSORS: u32 = 16;
 
-/// Cilk's thieves, which yield: what the paper calls ABP, and what programs run under alone.
+/// Cilk's thieves, which yield. The paper calls this policy ABP. It is also the policy of programs alone.
 pub const ABP: &str = "abp";
 
 /// The policy of the paper.
@@ -30,46 +30,46 @@ pub const EP: &str = "equipartition";
 /// The programs of table III: p-1 to p-4 are compute-intensive, p-5 to p-8 data-intensive.
 pub const PROGRAMS: [&str; 8] = ["fft", "pnn", "cholesky", "lu", "ge", "heat", "sor", "mergesort"];
 
-/// Which programs begin on a socket of their own, where a mix has two.
+/// The programs that begin on a socket of their own, in a mix of two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AtHome {
-    /// Each where its first thread happens to be.
+    /// No program: each begins where its first thread is placed.
     None,
-    /// Those that take part in the core table: their threads are bound first.
+    /// The programs that are members of the core table. Their threads are bound first.
     InTheTable,
-    /// All.
+    /// All programs.
     All,
 }
 
-/// What everything is simulated with.
+/// The parameters that all simulations of the paper share.
 #[derive(Clone, Debug)]
 pub struct Setting {
-    /// The seed of all that is drawn.
+    /// The seed of all random numbers.
     pub seed: u64,
-    /// By how much longer the paper's machine took than that on which programs were recorded.
+    /// The factor by which the paper's machine is slower than the machine on which the programs were recorded.
     pub slow: f64,
-    /// How many cores a socket's memory serves, in thousandths.
+    /// The number of cores that the memory of a socket can supply, in thousandths.
     pub bandwidth: u32,
-    /// The part of its time alone in which a data-intensive program waits for memory, in thousandths.
+    /// The fraction of its time alone in which a data-intensive program waits for memory, in thousandths.
     pub memory: u32,
-    /// Whether a program's memory is that of the socket on which it began.
+    /// True if a program's memory lies at the socket on which the program began.
     pub first_touch: bool,
-    /// Which programs begin at home then.
+    /// The programs that begin on a socket of their own, if `first_touch` is true.
     pub at_home: AtHome,
-    /// How fast a hardware thread is beside another, in thousandths.
+    /// The speed of a hardware thread whose sibling is busy, in thousandths.
     pub smt: u32,
-    /// Whether a thread that yields goes behind all others.
+    /// True if a thread that yields is queued behind all others.
     pub compat_yield: bool,
-    /// What things cost on the paper's machine.
+    /// The costs of operations on the paper's machine.
     pub costs: Costs,
-    /// Ticks of the kernel's clock in a second.
+    /// The clock ticks of the kernel per second.
     pub hz: u32,
-    /// Of each program in a mix so many executions are measured at least.
+    /// The minimum number of executions that are measured of each program in a mix.
     pub executions: usize,
 }
 
 impl Setting {
-    /// The machine of §4, with the parameters of `claims.toml`.
+    /// Returns the machine of §4, with the parameters of `claims.toml`.
     pub fn new(seed: u64) -> Setting {
         Setting {
             seed,
@@ -136,34 +136,34 @@ impl Setting {
         Machine { cores: PROCESSORS, linux, costs: self.costs, directed_yield: false }
     }
 
-    /// What p-`number` does. The phases of data-intensive programs are longer than T, the coordinator's quantum,
-    /// and fewer than in the paper's, probably.
+    /// Returns the graph of p-`number`. The phases of data-intensive programs are longer than the coordinator's
+    /// quantum T. There are probably fewer phases than in the paper.
     fn graph(&self, number: usize) -> Arc<Graph> {
         let plain = programs::slower(self.slow);
         let larger = |width: f64, length: f64| Scale { width, length: length * self.slow, ..plain };
         let name = PROGRAMS[number - 1];
         let scale = match name {
-            // n = 4096, of 1024, and of 1023 pivots twenty.
+            // n = 4096, where the recording has 1024; about twenty of the 1023 pivots.
             "ge" => Scale { phases: 0.02, ..larger(4.0, 4.0) },
-            // 4096 × 2048, of 4096 × 512, and ten steps.
+            // 4096 × 2048, where the recording has 4096 × 512; ten steps.
             "heat" => Scale { repeats: 0.25, ..larger(1.0, 4.0) },
-            // 4096 × 4096, of 1024 × 1024, and ten phases.
+            // 4096 × 4096, where the recording has 1024 × 1024; ten phases.
             "sor" => Scale { repeats: 0.05, ..larger(4.0, 4.0) },
-            // 4,000,000 numbers, of 500,000, with three more levels of seven.
+            // 4,000,000 numbers, where the recording has 500,000; three levels in addition to seven.
             "mergesort" => larger(8.0 * 10.0 / 7.0, 1.0),
             _ => plain,
         };
         programs::recorded(name, scale)
     }
 
-    /// The programs, to be run.
+    /// Returns the programs of this setting.
     pub fn programs(&self) -> Programs {
         Programs { setting: self.clone(), graphs: std::array::from_fn(|nth| self.graph(nth + 1)) }
     }
 }
 
-/// The most that is simulated of a run, in nanoseconds for each unit of `slow`. It is five times what the longest
-/// two programs take together, and as much again.
+/// The maximum simulated time of a run, in nanoseconds for each unit of `slow`. It is twice the time of five
+/// executions of the two longest programs together.
 const MOST: f64 = 4e8;
 
 /// The programs of a setting.
@@ -174,7 +174,7 @@ pub struct Programs {
 }
 
 impl Programs {
-    /// Runs programs together, by their numbers; `nth` tells runs of one experiment apart.
+    /// Runs the programs with these numbers together. `nth` distinguishes the runs of one experiment.
     pub(super) fn run(&self, of: &[usize], policy: &str, nth: usize) -> Vec<Ran> {
         let Setting { executions, seed, memory, slow, at_home, .. } = self.setting;
         let entry = |number: &usize| {
@@ -193,7 +193,7 @@ impl Programs {
         together(&self.setting.machine(), &entries, Again::Process, length, seed)
     }
 
-    /// What each program takes alone under a policy, p-1 first.
+    /// Returns the outcome of each program alone under a policy, p-1 first.
     ///
     /// # Errors
     /// If not all of the runs are done.
@@ -202,7 +202,7 @@ impl Programs {
     }
 }
 
-/// Whether p-`number` is data-intensive.
+/// True if p-`number` is data-intensive.
 pub fn is_data_intensive(number: usize) -> bool {
     number > 4
 }

@@ -14,7 +14,7 @@ pub(super) const THRESHOLDS: [u32; 7] = [1, 4, 8, 16, 32, 64, 96];
 /// The mix: FFT and Mergesort.
 pub(super) const MIX: [usize; 2] = [1, 8];
 
-/// DWS with a value of T_SLEEP.
+/// Returns the policy DWS with a value of T_SLEEP.
 pub(super) fn policy(threshold: u32) -> String {
     format!("dws:t_sleep={threshold}")
 }
@@ -24,15 +24,15 @@ pub(super) fn run<R: Runner>(programs: &Programs, runner: &R) -> Result<Vec<Vec<
     runner.run("t-sleep", THRESHOLDS.len(), |nth| programs.run(&MIX, &policy(THRESHOLDS[nth]), 18))
 }
 
-/// What came out with each of [`THRESHOLDS`].
+/// Returns the outcomes of the mix with each of [`THRESHOLDS`].
 fn mixes(paper: &Dws) -> Vec<Mix> {
     paper.thresholds.iter().map(|ran| told(MIX, ran, paper.alone.of(ABP))).collect()
 }
 
-/// The measures.
+/// Computes the measures.
 pub(super) fn measures(paper: &Dws) -> Vec<Measure> {
     let of = mixes(paper);
-    // k and 2k.
+    // The values k and 2k.
     let good = |threshold: u32| threshold == 16 || threshold == 32;
     let time = |nth: usize, program: usize| of[nth].times[program];
     let best = |program: usize, counts: &dyn Fn(u32) -> bool| {
@@ -50,7 +50,7 @@ pub(super) fn measures(paper: &Dws) -> Vec<Measure> {
     ]
 }
 
-/// The slow-down ratios of both programs over T_SLEEP.
+/// Draws the slow-down ratios of both programs over T_SLEEP.
 pub(super) fn figures(paper: &Dws, _: &[Claim]) -> Vec<Named> {
     let mixes = mixes(paper);
     let series = |name: &str, nth: usize| {

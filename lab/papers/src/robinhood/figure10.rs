@@ -8,7 +8,7 @@ use crate::claims::Claim;
 use crate::figure::{Axis, Figure, Marks, Named, Series};
 use crate::measure::{Measure, average, most, percent};
 
-/// The measures.
+/// Computes the measures.
 pub(super) fn measures(paper: &Robinhood) -> Vec<Measure> {
     let of = &paper.co_runs();
     let all = by_strategy(of, |one| Some(one.throughput()));
@@ -30,7 +30,7 @@ pub(super) fn measures(paper: &Robinhood) -> Vec<Measure> {
     ]
 }
 
-/// The throughput of all mixes.
+/// Draws the throughput of all mixes.
 pub(super) fn figures(paper: &Robinhood, _: &[Claim]) -> Vec<Named> {
     let of = paper.co_runs();
     let with = |strategy: Strategy| of.iter().filter(move |one| one.strategy == strategy);

@@ -1,4 +1,4 @@
-//! Figure 11 (§6.5): programs that steal nothing, beside three that do.
+//! Figure 11 (§6.5): programs that do not steal, together with three that do.
 
 use super::mixes::{BASELINE, BWS, By, CS, ROBINHOOD, STRATEGIES, is_above, is_worst};
 use super::{Benchmark, Programs, Robinhood};
@@ -6,7 +6,7 @@ use crate::Runner;
 use crate::corun::Shared;
 use crate::measure::{Measure, most, percent};
 
-/// Those that steal nothing, beside CG, CLIP and MI.
+/// The programs that do not steal. They run together with CG, CLIP and MI.
 pub(super) const OTHERS: [Benchmark; 2] = [Benchmark::Loop, Benchmark::Server];
 
 /// Runs both of [`OTHERS`] under all strategies.
@@ -17,12 +17,12 @@ pub(super) fn run<R: Runner>(programs: &Programs, runner: &R) -> Result<Vec<Shar
     })
 }
 
-/// How long the fourth program of a run takes for what it does in a second alone on a physical CPU.
+/// Returns the time, in s, in which the fourth program of a run does the work of one second alone on a physical CPU.
 pub(super) fn time_beside(ran: &Shared) -> f64 {
     ran.programs[3].there as f64 / ran.programs[3].worked as f64
 }
 
-/// The measures.
+/// Computes the measures.
 pub(super) fn measures(paper: &Robinhood) -> Vec<Measure> {
     let beside = &paper.beside;
     let times: Vec<By> =

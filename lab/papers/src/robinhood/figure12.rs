@@ -1,4 +1,4 @@
-//! Figure 12 (§6.6): how often the hypervisor decides, and what that costs more.
+//! Figure 12 (§6.6): the rate of the hypervisor's decisions, and the cost that Robinhood adds to them.
 
 use super::rates::FAIR;
 use super::{Benchmark, CPUS, Programs, Robinhood, Strategy};
@@ -6,11 +6,11 @@ use crate::Runner;
 use crate::corun::Shared;
 use crate::measure::{Measure, most};
 
-/// How many machines run in figure 12, and the paper's microseconds by which Robinhood makes a decision longer, at
-/// 30 ms.
+/// The numbers of machines in figure 12. The second number is the time, in µs, that Robinhood adds to a decision
+/// according to the paper, with slices of 30 ms.
 const DISTANCES: [(usize, f64); 4] = [(1, 0.159), (2, 0.162), (4, 0.45), (8, 0.139)];
 
-/// Nanoseconds of a slice there.
+/// The lengths of a slice, in nanoseconds.
 const INTERVALS: [u64; 2] = [30_000_000, 5_000_000];
 
 /// Runs each number of machines with each interval, with CG, CLIP and MI in turn.
@@ -23,7 +23,7 @@ pub(super) fn run<R: Runner>(programs: &Programs, runner: &R) -> Result<Vec<Shar
     })
 }
 
-/// The measures: how often it was decided, times what the paper measured that each takes longer.
+/// Computes the measures: the number of decisions, times the paper's added time of a decision.
 pub(super) fn measures(paper: &Robinhood) -> Vec<Measure> {
     let per_second = |ran: &Shared| ran.counts.decisions as f64 * 1e9 / ran.lasted as f64 / f64::from(CPUS);
     let overhead = |ran: &Shared, us: f64| 100.0 * per_second(ran) * us / 1e6;

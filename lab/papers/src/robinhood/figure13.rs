@@ -6,7 +6,7 @@ use crate::claims::Claim;
 use crate::figure::Named;
 use crate::measure::{Measure, average, percent};
 
-/// The measures.
+/// Computes the measures.
 pub(super) fn measures(paper: &Robinhood) -> Vec<Measure> {
     let found = &paper.found;
     use Strategy::{Bws, Robinhood, RobinhoodU};
@@ -25,7 +25,7 @@ pub(super) fn measures(paper: &Robinhood) -> Vec<Measure> {
     ]
 }
 
-/// The slowdowns of CG.
+/// Draws the slowdowns of CG.
 pub(super) fn figures(paper: &Robinhood, _: &[Claim]) -> Vec<Named> {
     let strategies = [Strategy::Bws, Strategy::Robinhood, Strategy::RobinhoodU];
     let slowdown = |machines, strategy| match (machines, strategy) {

@@ -1,4 +1,4 @@
-//! Figure 14 (§6.7): Robinhood_s, beside loops in the same machine.
+//! Figure 14 (§6.7): Robinhood_s, together with loops in the same machine.
 
 use super::rates::{LOOPS, Point, WITH_LOOPS, alone, by_program, saved};
 use super::{Benchmark, Robinhood, Strategy};
@@ -6,7 +6,7 @@ use crate::claims::Claim;
 use crate::figure::Named;
 use crate::measure::{Measure, most, percent};
 
-/// The measures.
+/// Computes the measures.
 pub(super) fn measures(paper: &Robinhood) -> Vec<Measure> {
     let found = &paper.found;
     let time = |benchmark, loops, strategy| found.time(Point { loops, ..alone(benchmark, 4, strategy) });
@@ -26,7 +26,7 @@ pub(super) fn measures(paper: &Robinhood) -> Vec<Measure> {
     measures
 }
 
-/// The slowdowns beside each number of loops.
+/// Draws the slowdowns with each number of loops.
 pub(super) fn figures(paper: &Robinhood, _: &[Claim]) -> Vec<Named> {
     let figure = |(name, loops, title)| {
         let slowdown = |one, strategy| paper.found.slowdown(Point { loops, ..alone(one, 4, strategy) });

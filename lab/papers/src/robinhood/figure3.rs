@@ -1,15 +1,15 @@
-//! The scenario of figures 2 and 3 (§2.2.1, §3.1), which the text has in words: CPUs that take turns in equal
-//! slices, with nothing between.
+//! The scenario of figures 2 and 3 (§2.2.1, §3.1), which the text describes: CPUs take turns in equal slices, without
+//! any overhead.
 
 use comity_sim::turns::{SLICE, Turns, Vcpu};
 
 use crate::measure::Measure;
 
-/// The two of VM0; those of the others are (1, _) and (2, _).
+/// The two virtual CPUs of VM0. Those of the other VMs are (1, _) and (2, _).
 const V0: Vcpu = (0, 0);
 const V1: Vcpu = (0, 1);
 
-/// What a hypervisor and the thieves of VM0 do in the scenario of figure 2.
+/// The behaviour of the hypervisor and of VM0's thieves in the scenario of figure 2.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Method {
     FairShare,
@@ -18,22 +18,22 @@ enum Method {
     Robinhood,
 }
 
-/// What came of it.
+/// The outcome of the scenario.
 struct Outcome {
     machine: Turns,
-    /// Slices that the thief has wasted.
+    /// The number of slices that the thief has wasted.
     wasted: u64,
-    /// By which T the worker that was poor had run for two slices, and at which one the thief found tasks.
+    /// The time T at which the poor worker had run for two slices, and the time at which the thief found tasks.
     #[cfg_attr(not(test), expect(dead_code, reason = "the measures look at the slices"))]
     rich: Option<usize>,
     stole: Option<usize>,
 }
 
-/// Figures 2 and 3 (§2.2.1, §3.1): from T0 to T5 two threads of VM0, one a virtual CPU, share two CPUs with two
-/// other VMs. The thread on v0 is a thief, the one on v1 a poor worker, which has tasks to steal once it has run
-/// for two slices.
+/// Plays figures 2 and 3 (§2.2.1, §3.1). From T0 to T5, two threads of VM0, each on a virtual CPU, share two CPUs
+/// with two other VMs. The thread on v0 is a thief. The thread on v1 is a poor worker, which has tasks to steal after
+/// it has run for two slices.
 fn play(method: Method) -> Outcome {
-    // v1 comes second, or both come second with co-scheduling.
+    // The virtual CPU v1 is second in its queue. With co-scheduling, v0 and v1 are both second.
     let first: [Vcpu; 3] = if method == Method::CoScheduling { [(1, 0), V0, (2, 0)] } else { [V0, (1, 0), (2, 0)] };
     let mut machine = Turns::new(2, &[&first, &[(1, 1), V1, (2, 1)]]);
     machine.next(0, 0);
@@ -50,7 +50,7 @@ fn play(method: Method) -> Outcome {
                 }
             } else {
                 wasted += 1;
-                // The thief has failed often enough, and sleeps from the end of its slice on.
+                // BWS's thief has failed often enough, and sleeps from the end of its slice.
                 machine.set_blocked(V0, method == Method::Bws);
             }
         }
@@ -62,7 +62,7 @@ fn play(method: Method) -> Outcome {
     Outcome { machine, wasted, rich, stole }
 }
 
-/// The measures: slices, but for the last, a part in per cent.
+/// Computes the measures. Their unit is slices, except for the last, which is in per cent.
 pub(super) fn measures() -> Vec<Measure> {
     let [fair, co, bws, robinhood] =
         [Method::FairShare, Method::CoScheduling, Method::Bws, Method::Robinhood].map(play);
@@ -71,7 +71,7 @@ pub(super) fn measures() -> Vec<Measure> {
             .flat_map(|cpu| of.machine.history[cpu][..until].iter().enumerate().map(move |(t, had)| (cpu, t, *had)));
         cells.filter(|(cpu, t, had)| is_so(*cpu, *t, *had)).count() as f64
     };
-    // v1 works, and v0 once it has stolen.
+    // The thread on v1 works. The thread on v0 works after it has stolen.
     let useful = |of: &Outcome| {
         slices(of, 5, &|_, t, had| had == Some(V1) || had == Some(V0) && of.stole.is_some_and(|stole| t >= stole))
     };
@@ -103,7 +103,7 @@ pub(super) fn measures() -> Vec<Measure> {
 mod tests {
     use super::*;
 
-    /// What the other VMs have had of a CPU.
+    /// Returns the slices of a CPU that went to the other VMs.
     fn others(machine: &Turns, cpu: usize) -> Vec<Option<Vcpu>> {
         let of = machine.history[cpu].iter().copied();
         of.map(|slice| slice.filter(|(vm, _)| *vm != 0)).collect()
@@ -115,7 +115,7 @@ mod tests {
             let outcome = play(method);
             assert_eq!((outcome.wasted, outcome.rich, outcome.stole), (wasted, Some(5), None));
         }
-        // The slice that the sleeping thief does not take goes to another VM.
+        // Another VM gets the slice that the sleeping thief does not take.
         let (fair, bws) = (play(Method::FairShare).machine, play(Method::Bws).machine);
         assert_eq!(fair.history[0][3], Some(V0));
         assert_eq!(bws.history[0][3], Some((1, 0)));
@@ -126,12 +126,12 @@ mod tests {
         let (outcome, fair) = (play(Method::Robinhood), play(Method::FairShare));
         assert_eq!((outcome.wasted, outcome.rich, outcome.stole), (0, Some(2), Some(3)));
         assert_eq!(outcome.machine.history[0][0], Some(V1));
-        // "Robinhood does not impact the original scheduling path of other vCPUs", nor that of v1 on its own CPU.
+        // "Robinhood does not impact the original scheduling path of other vCPUs", nor the path of v1 on its own CPU.
         for cpu in 0..2 {
             assert_eq!(others(&outcome.machine, cpu), others(&fair.machine, cpu));
         }
         assert_eq!(outcome.machine.history[1], fair.machine.history[1]);
-        // v0 has paid for the slice that v1 had of it.
+        // v0 has paid for the slice that v1 got from it.
         let [v0, v1] = [V0, V1].map(|vcpu| (outcome.machine.paid(vcpu), outcome.machine.ran(vcpu)));
         assert_eq!([v0, v1], [(2 * SLICE, SLICE), (2 * SLICE, 3 * SLICE)]);
     }

@@ -7,7 +7,7 @@ use crate::claims::Claim;
 use crate::figure::Named;
 use crate::measure::{Measure, average, most, percent};
 
-/// The measures.
+/// Computes the measures.
 pub(super) fn measures(paper: &Robinhood) -> Vec<Measure> {
     let found = &paper.found;
     use Strategy::{Baseline, Bws, Robinhood};
@@ -54,12 +54,12 @@ pub(super) fn measures(paper: &Robinhood) -> Vec<Measure> {
     measures
 }
 
-/// The slowdowns at each rate below 100 %.
+/// Draws the slowdowns at each rate below 100 %.
 pub(super) fn figures(paper: &Robinhood, claims: &[Claim]) -> Vec<Named> {
     let figure = |(name, nth, title): (_, usize, _)| {
         let slowdown = |one, strategy| paper.found.slowdown(alone(one, RATES[nth], strategy));
         let mut figure = by_program(title, "slowdown", &STRATEGIES, &slowdown);
-        // Of the programs the text has CG alone, in table 2; it is the first.
+        // The paper's text has numbers only for CG, in table 2. CG is the first program on the axis.
         add_paper(&mut figure, |of| {
             cell(claims, RATE_NAMES[nth], of).map(|number| (1.0, number)).into_iter().collect()
         });

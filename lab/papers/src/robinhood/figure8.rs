@@ -1,4 +1,4 @@
-//! Figure 8 (§6.3): how much of the time of programs is useful work.
+//! Figure 8 (§6.3): the fraction of the time of programs that is useful work.
 
 use super::rates::{FAIR, GOOD, STRATEGIES, alone, by_rate};
 use super::{Benchmark, RATES, Robinhood, Strategy};
@@ -6,7 +6,7 @@ use crate::claims::Claim;
 use crate::figure::Named;
 use crate::measure::{Measure, average, most, percent};
 
-/// The measures.
+/// Computes the measures.
 pub(super) fn measures(paper: &Robinhood) -> Vec<Measure> {
     let found = &paper.found;
     use Strategy::{Baseline, Bws, Robinhood};
@@ -32,7 +32,7 @@ pub(super) fn measures(paper: &Robinhood) -> Vec<Measure> {
     ]
 }
 
-/// The useful work of CG.
+/// Draws the useful work of CG.
 pub(super) fn figures(paper: &Robinhood, _: &[Claim]) -> Vec<Named> {
     let useful = |machines, strategy| paper.found.useful(alone(Benchmark::Cg, machines, strategy));
     let title = "Robinhood figure 8: CG's useful work";

@@ -7,14 +7,14 @@ use crate::claims::Claim;
 use crate::figure::{Axis, Figure, Marks, Named, Series};
 use crate::measure::{Measure, most, percent};
 
-/// The measures.
+/// Computes the measures.
 pub(super) fn measures(paper: &Robinhood) -> Vec<Measure> {
     let of = &paper.co_runs();
     let program = |benchmark| by_strategy(of, |one| one.of(benchmark));
     let [cg, clip, ep, mi, mm, rt] = Benchmark::STEALING.map(program);
     let mut pairs = Vec::new();
     [&cg, &clip, &ep, &mi, &mm, &rt].into_iter().for_each(|own| pairs.extend_from_slice(own));
-    // T_c is 1 over the speedup.
+    // The time T_c is proportional to 1 over the speedup.
     let saved = |all: &[By], other: usize| most(all.iter().map(|by| 100.0 * (1.0 - by[other] / by[ROBINHOOD])));
     let fair: Vec<By> = [&cg, &clip, &mi].into_iter().flatten().copied().collect();
     vec![
@@ -41,7 +41,7 @@ pub(super) fn measures(paper: &Robinhood) -> Vec<Measure> {
         Measure::new("fig9-clip-cs-below", percent(&clip, cs_is_below)),
         Measure::new("fig9-mi-cs-below", percent(&mi, cs_is_below)),
         Measure::new("fig9-cs-much-below", ratio(&fair, CS, ROBINHOOD)),
-        // A quarter of the time, and a quarter of that either way.
+        // A quarter of the solo speed, plus or minus a quarter of that.
         Measure::new("fig9-cs-at-rate", percent(&pairs, |by| (0.1875..=0.3125).contains(&by[CS]))),
         Measure::new("fig9-baseline-worst", percent(&pairs, is_worst(BASELINE))),
         Measure::new("fig9-bws-above-baseline", percent(&pairs, is_above(BWS, BASELINE))),
@@ -50,7 +50,7 @@ pub(super) fn measures(paper: &Robinhood) -> Vec<Measure> {
     ]
 }
 
-/// The speedups of three programs.
+/// Draws the speedups of three programs.
 pub(super) fn figures(paper: &Robinhood, _: &[Claim]) -> Vec<Named> {
     let co_runs = paper.co_runs();
     [
@@ -62,13 +62,13 @@ pub(super) fn figures(paper: &Robinhood, _: &[Claim]) -> Vec<Named> {
     .into()
 }
 
-/// The other three of a mix.
+/// Returns the names of the other three programs of a mix.
 fn beside(one: &CoRun, benchmark: Benchmark) -> String {
     let others = one.mix.iter().filter(|other| **other != benchmark).map(|other| other.name());
     others.collect::<Vec<_>>().join(", ")
 }
 
-/// A program's speedup in each mix that has it.
+/// Draws a program's speedup in each mix that contains it.
 fn speedups(title: &str, of: &[CoRun], benchmark: Benchmark) -> Figure {
     let with =
         |strategy: Strategy| of.iter().filter(move |one| one.strategy == strategy && one.mix.contains(&benchmark));

@@ -1,4 +1,4 @@
-//! Four virtual machines with a program each (§6.4 to §6.6): what figures 9 and 10 run and measure.
+//! Four virtual machines with a program each (§6.4 to §6.6): the runs and the measures of figures 9 and 10.
 
 use serde::Serialize;
 
@@ -11,10 +11,10 @@ use crate::measure::average;
 /// The strategies.
 pub const STRATEGIES: [Strategy; 4] = [Strategy::Baseline, Strategy::CoScheduling, Strategy::Bws, Strategy::Robinhood];
 
-/// One program in each machine.
+/// The program of each machine.
 pub type Mix = [Benchmark; 4];
 
-/// All choices of four of the six: the text does not say which the paper took.
+/// Returns all choices of four of the six programs, because the text does not say which ones the paper took.
 pub fn all() -> Vec<Mix> {
     let programs = Benchmark::STEALING;
     let is_mix = |mask: &u32| mask.count_ones() == 4;
@@ -25,7 +25,7 @@ pub fn all() -> Vec<Mix> {
     (0..1u32 << programs.len()).filter(is_mix).map(mix).collect()
 }
 
-/// What came of each mix under a strategy.
+/// The outcomes of each mix under each strategy.
 pub type CoRuns = Vec<(Mix, Strategy, Shared)>;
 
 /// Runs all mixes under all strategies.
@@ -39,30 +39,30 @@ pub fn run<R: Runner>(programs: &Programs, runner: &R) -> Result<CoRuns, R::Stop
     Ok(runs.into_iter().zip(ran).map(|((mix, strategy), ran)| (mix, strategy, ran)).collect())
 }
 
-/// A mix under a strategy.
+/// The speedups of a mix under a strategy.
 #[derive(Clone, Debug, Serialize)]
 pub struct CoRun {
     /// The mix.
     pub mix: Mix,
     /// The strategy that it runs under.
     pub strategy: Strategy,
-    /// Of each program T_s/T_c (equation 2).
+    /// The speedup T_s/T_c of each program (equation 2).
     pub speedups: [f64; 4],
 }
 
 impl CoRun {
-    /// Their sum (equation 3).
+    /// Returns the throughput, the sum of the speedups (equation 3).
     pub fn throughput(&self) -> f64 {
         self.speedups.iter().sum()
     }
 
-    /// The speedup of a program, if the mix has it.
+    /// Returns the speedup of a program, if the mix contains it.
     pub fn of(&self, benchmark: Benchmark) -> Option<f64> {
         self.mix.iter().position(|one| *one == benchmark).map(|nth| self.speedups[nth])
     }
 }
 
-/// The speedups of all, over what came of programs alone.
+/// Computes the speedups of all mixes, relative to the programs alone.
 pub fn co_runs(found: &Found, mixes: &CoRuns) -> Vec<CoRun> {
     let each = |(mix, strategy, ran): &(Mix, Strategy, Shared)| {
         let speedup = |nth: usize| found.time(alone(mix[nth], 1, Strategy::Baseline)) / ran.programs[nth].mean();
@@ -71,7 +71,7 @@ pub fn co_runs(found: &Found, mixes: &CoRuns) -> Vec<CoRun> {
     mixes.iter().map(each).collect()
 }
 
-/// By strategy, in the order of [`STRATEGIES`].
+/// A number for each strategy, in the order of [`STRATEGIES`].
 pub(super) type By = [f64; 4];
 
 pub(super) const BASELINE: usize = 0;
@@ -79,7 +79,7 @@ pub(super) const CS: usize = 1;
 pub(super) const BWS: usize = 2;
 pub(super) const ROBINHOOD: usize = 3;
 
-/// The values of all four strategies, of each mix in which there is one.
+/// Returns the values of all four strategies, for each mix that has a value.
 pub(super) fn by_strategy(of: &[CoRun], value: impl Fn(&CoRun) -> Option<f64>) -> Vec<By> {
     let mix = |four: &[CoRun]| {
         let mut values = four.iter().map(&value);

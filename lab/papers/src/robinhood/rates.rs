@@ -1,5 +1,5 @@
-//! One program in VM0, at several online rates of its virtual CPUs (§6.3, §6.7): what table 2 and figures 7, 8, 13 and
-//! 14 run and draw.
+//! One program in VM0, at several online rates of its virtual CPUs (§6.3, §6.7): the runs of table 2 and of figures
+//! 7, 8, 13 and 14.
 
 use serde::{Deserialize, Serialize};
 
@@ -14,16 +14,16 @@ pub const STRATEGIES: [Strategy; 3] = [Strategy::Baseline, Strategy::Bws, Strate
 /// The strategies of figure 14.
 pub const WITH_LOOPS: [Strategy; 4] = [Strategy::Baseline, Strategy::Bws, Strategy::RobinhoodS, Strategy::Robinhood];
 
-/// Threads of CG in table 2.
+/// The numbers of CG's threads in table 2.
 pub const THREADS: [u32; 3] = [16, 32, 64];
 
-/// Loops in VM0 in figure 14, each of 16 threads.
+/// The numbers of loops in VM0 in figure 14. Each loop has 16 threads.
 pub const LOOPS: [u32; 3] = [1, 2, 4];
 
-/// Those that have only fair scalability (§6.3).
+/// The programs that have only fair scalability (§6.3).
 pub const FAIR: [Benchmark; 3] = [Benchmark::Cg, Benchmark::Clip, Benchmark::Mi];
 
-/// Those that scale well.
+/// The programs that scale well.
 pub const GOOD: [Benchmark; 3] = [Benchmark::Ep, Benchmark::Mm, Benchmark::Rt];
 
 /// A run.
@@ -31,11 +31,11 @@ pub const GOOD: [Benchmark; 3] = [Benchmark::Ep, Benchmark::Mm, Benchmark::Rt];
 pub struct Point {
     /// The program.
     pub benchmark: Benchmark,
-    /// How many threads it has.
+    /// The number of its threads.
     pub threads: u32,
-    /// Of as many machines it has an even part of the physical CPUs.
+    /// The number of equal machines that would share the physical CPUs. The program's machine gets one part.
     pub machines: u32,
-    /// Loops in the same machine.
+    /// The number of loops in the same machine.
     pub loops: u32,
     /// The strategy that it runs under.
     pub strategy: Strategy,
@@ -48,9 +48,9 @@ pub enum Part {
     Table2,
     /// The other programs with 16 threads.
     Programs,
-    /// All of them across nodes.
+    /// All programs across nodes.
     Across,
-    /// All programs beside loops.
+    /// All programs together with loops.
     Loops,
 }
 
@@ -99,7 +99,7 @@ pub fn run<R: Runner>(programs: &Programs, part: Part, runner: &R) -> Result<Vec
     Ok(points.into_iter().zip(ran).collect())
 }
 
-/// What came of runs.
+/// The outcomes of runs.
 #[derive(Clone, Default)]
 pub struct Found(pub Vec<(Point, Ran)>);
 
@@ -108,35 +108,35 @@ impl Found {
         &self.0.iter().find(|(known, _)| *known == point).expect("it was run").1
     }
 
-    /// A whole execution in the mean, in nanoseconds.
+    /// Returns the mean time of a complete execution, in nanoseconds.
     pub fn time(&self, point: Point) -> f64 {
         self.ran(point).mean()
     }
 
-    /// T over T_b (equation 1).
+    /// Returns the slowdown T / T_b (equation 1).
     pub fn slowdown(&self, point: Point) -> f64 {
         let base = Point { threads: CPUS, machines: 1, loops: 0, strategy: Strategy::Baseline, ..point };
         self.time(point) / self.time(base)
     }
 
-    /// The part of its time on a physical CPU in which a program's threads do useful work, in per cent.
+    /// Returns the percentage of their time on physical CPUs that a program's threads spend on useful work.
     pub fn useful(&self, point: Point) -> f64 {
         let Ran { worked, searched, .. } = *self.ran(point);
         100.0 * worked as f64 / (worked + searched) as f64
     }
 }
 
-/// A program with 16 threads.
+/// Returns the point of a program with 16 threads and no loops.
 pub fn alone(benchmark: Benchmark, machines: u32, strategy: Strategy) -> Point {
     Point { benchmark, threads: CPUS, machines, loops: 0, strategy }
 }
 
-/// By how many per cent the first is less than the second.
+/// Returns by how many per cent the first number is less than the second.
 pub(super) fn saved(first: f64, second: f64) -> f64 {
     100.0 * (1.0 - first / second)
 }
 
-/// Adds the paper's points of each of the three strategies, as far as there are any.
+/// Adds the paper's points of each of the three strategies, if there are any.
 pub(super) fn add_paper(figure: &mut Figure, points: impl Fn(Strategy) -> Vec<(f64, f64)>) {
     for (of, strategy) in STRATEGIES.into_iter().enumerate() {
         let series = Series::of_paper(format!("{}: the paper's", figure.series[of].name), of, points(strategy));
@@ -144,7 +144,7 @@ pub(super) fn add_paper(figure: &mut Figure, points: impl Fn(Strategy) -> Vec<(f
     }
 }
 
-/// A number of each strategy over the online rate.
+/// Draws a number of each strategy over the online rate.
 pub(super) fn by_rate(title: &str, y: &str, strategies: &[Strategy], value: &dyn Fn(u32, Strategy) -> f64) -> Figure {
     let series = |strategy: &Strategy| {
         let points = RATES.iter().zip(1..).map(|(machines, x)| (f64::from(x), value(*machines, *strategy)));
@@ -158,7 +158,7 @@ pub(super) fn by_rate(title: &str, y: &str, strategies: &[Strategy], value: &dyn
     }
 }
 
-/// A number of each strategy and program.
+/// Draws a number of each strategy and program.
 pub(super) fn by_program(
     title: &str,
     y: &str,

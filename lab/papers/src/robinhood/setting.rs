@@ -1,5 +1,5 @@
-//! The machine of Robinhood (§6), its programs and strategies. What the paper leaves unsaid is chosen here, once for
-//! all experiments; `claims.toml` says what fixes each choice, and which values are swept.
+//! The machine of Robinhood (§6), its programs and strategies. Values that the paper does not give are chosen here,
+//! once for all experiments. `claims.toml` says which datum fixes each of them, and which values are swept.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::corun::{Again, Does, Entry, Length, Machine, Ran, Shared, Virtual, to
 use crate::programs;
 use crate::vary::{Varied, Vary};
 
-/// Physical CPUs, virtual ones of each machine, and threads of each program unless more are said (§6).
+/// The number of physical CPUs, of virtual CPUs of each machine, and of threads of each program by default (§6).
 pub const CPUS: u32 = 16;
 
 /// A program of table 1.
@@ -22,28 +22,28 @@ pub const CPUS: u32 = 16;
 pub enum Benchmark {
     /// Conjugate gradients: many short phases.
     Cg,
-    /// Pairs of polygons.
+    /// Intersections of pairs of polygons.
     Clip,
-    /// Random numbers: nothing but work.
+    /// Random numbers: independent computation only.
     Ep,
     /// The inverse of a matrix: many short phases.
     Mi,
     /// The product of matrices.
     Mm,
-    /// A picture.
+    /// The rendering of a picture.
     Rt,
-    /// Threads that compute and steal nothing.
+    /// Threads that compute and do not steal.
     Loop,
-    /// SPECjbb: threads that compute upon requests, and steal nothing.
+    /// SPECjbb: threads that compute when requests arrive, and do not steal.
     Server,
 }
 
 impl Benchmark {
-    /// Those with threads that steal.
+    /// The programs whose threads steal.
     pub const STEALING: [Benchmark; 6] =
         [Benchmark::Cg, Benchmark::Clip, Benchmark::Ep, Benchmark::Mi, Benchmark::Mm, Benchmark::Rt];
 
-    /// The paper's name.
+    /// Returns the paper's name of the program.
     pub fn name(self) -> &'static str {
         match self {
             Benchmark::Cg => "CG",
@@ -58,7 +58,7 @@ impl Benchmark {
     }
 }
 
-/// How virtual CPUs and thieves are scheduled (§6.2, §6.7).
+/// A strategy to schedule virtual CPUs and thieves (§6.2, §6.7).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Strategy {
     /// Cilk++ under Credit.
@@ -67,7 +67,7 @@ pub enum Strategy {
     CoScheduling,
     /// BWS under balance scheduling.
     Bws,
-    /// Robinhood, which spreads siblings too.
+    /// Robinhood, which also spreads siblings over queues.
     Robinhood,
     /// Robinhood across NUMA nodes.
     RobinhoodU,
@@ -76,7 +76,7 @@ pub enum Strategy {
 }
 
 impl Strategy {
-    /// The paper's name.
+    /// Returns the paper's name of the strategy.
     pub fn name(self) -> &'static str {
         match self {
             Strategy::Baseline => "baseline",
@@ -107,50 +107,50 @@ impl Strategy {
     }
 }
 
-/// How a machine's virtual CPUs come to have physical ones for a part of their time only.
+/// The way in which virtual CPUs of a machine are limited to a part of the time on physical CPUs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Imposed {
-    /// Credit's cap.
+    /// The cap of the Credit scheduler.
     Cap,
-    /// Other machines of the same weight, with threads that compute all the time.
+    /// Other machines of the same weight, with threads that always compute.
     Neighbours,
-    /// One such machine, of as much weight as those together.
+    /// A single other machine with threads that always compute. Its weight is the sum of the weights of `Neighbours`.
     Weight,
 }
 
-/// The online rates of §6.3, as how many machines would share the physical CPUs evenly: 100, 50, 25 and 12.5 %.
+/// The online rates of §6.3, as the number of machines that share the physical CPUs evenly: 100, 50, 25 and 12.5 %.
 pub const RATES: [u32; 4] = [1, 2, 4, 8];
 
 /// The online rates in per cent.
 pub const RATE_NAMES: [&str; 4] = ["100", "50", "25", "12.5"];
 
-/// What everything is simulated with.
+/// The parameters that all simulations of the paper share.
 #[derive(Clone, Debug)]
 pub struct Setting {
-    /// The seed of all that is drawn.
+    /// The seed of all random numbers.
     pub seed: u64,
-    /// How online rates are imposed.
+    /// The way in which online rates are imposed.
     pub rate: Imposed,
-    /// By how much longer the paper's machine took than that on which programs were recorded.
+    /// The factor by which the paper's machine is slower than the machine on which the programs were recorded.
     pub slow: f64,
-    /// The same of CG.
+    /// The factor for CG, in place of `slow`.
     pub cg: f64,
-    /// The part of its time alone in which each process is serial, in thousandths.
+    /// The fraction of its time alone in which each process is serial, in thousandths.
     pub setup: u32,
-    /// How long an execution is alone, in milliseconds, as far as whole repetitions allow.
+    /// The target time of an execution alone, in milliseconds. Programs are repeated a whole number of times.
     pub length: u32,
-    /// What things cost in a guest.
+    /// The costs of operations in a guest.
     pub costs: Costs,
-    /// The hypervisor, with what things cost there.
+    /// The hypervisor with the costs of its operations.
     pub vmm: Vmm,
-    /// Ticks of a guest's clock in a second.
+    /// The clock ticks of a guest per second.
     pub hz: u32,
-    /// Of each program so many executions are measured at least.
+    /// The minimum number of executions that are measured of each program.
     pub executions: usize,
 }
 
 impl Setting {
-    /// The machine of §6, with the parameters of `claims.toml`.
+    /// Returns the machine of §6, with the parameters of `claims.toml`.
     pub fn new(seed: u64) -> Setting {
         Setting {
             seed,
@@ -224,7 +224,7 @@ impl Setting {
         Machine { cores: CPUS, linux, costs: self.costs, directed_yield: is_bws }
     }
 
-    /// What a program does, at the paper's size but for how often it is done; `None`: one that never ends.
+    /// Returns the program at the paper's size, but with another number of repetitions. `None` if it never ends.
     fn graph(&self, benchmark: Benchmark) -> Option<Arc<Graph>> {
         let plain = programs::slower(self.slow);
         let often = |usually: u32| (f64::from(usually * self.length) / 1e3).ceil() as u32;
@@ -234,11 +234,11 @@ impl Setting {
         let graph = match benchmark {
             Benchmark::Cg => programs::conjugate_gradients(often(172), programs::class_b(self.cg, 1.0)),
             Benchmark::Clip => programs::clip_in_batches(often(1_150), (65e3 * self.slow) as u64, plain),
-            // A sixteenth of class B, of class S.
+            // A sixteenth of class B; the recording has class S.
             Benchmark::Ep => again("ep", 4.0, 6),
             Benchmark::Mi => again("mi", 1.0, 74),
             Benchmark::Mm => again("mm", 1.0, 7),
-            // 800 × 600, of 400 × 300.
+            // 800 × 600 pixels; the recording has 400 × 300.
             Benchmark::Rt => again("raytrace", 4.0, 7),
             Benchmark::Loop | Benchmark::Server => return None,
         };
@@ -246,16 +246,16 @@ impl Setting {
         Some(programs::set_up(&graph, alone, self.setup))
     }
 
-    /// The programs, to be run.
+    /// Returns the programs of this setting.
     pub fn programs(&self) -> Programs {
         Programs { setting: self.clone(), graphs: Benchmark::STEALING.map(|benchmark| self.graph(benchmark)) }
     }
 }
 
-/// The most that is simulated of a run, in nanoseconds, where executions have the usual length.
+/// The maximum simulated time of a run, in nanoseconds, for executions of 1 s alone.
 const MOST: u64 = 400_000_000_000;
 
-/// The server's threads compute upon a request for so long and wait for the next for so long, in nanoseconds: assumed.
+/// The assumed times, in nanoseconds, that a server's thread computes for a request and waits for the next request.
 const REQUEST: (u64, u64) = (5_000_000, 500_000);
 
 /// The programs of a setting.
@@ -275,14 +275,14 @@ impl Programs {
         Entry { vm, ..Entry::new(does, policy, workers) }
     }
 
-    /// These programs with slices of so many nanoseconds.
+    /// Returns these programs with slices of this many nanoseconds.
     pub(super) fn with_interval(&self, slice: u64) -> Programs {
         let mut programs = self.clone();
         programs.setting.vmm.slice = slice;
         programs
     }
 
-    /// A program in VM0 at an online rate.
+    /// Runs a program in VM0 at an online rate.
     pub fn at_rate(&self, point: &rates::Point) -> Ran {
         let rates::Point { benchmark, threads, machines, loops, strategy } = *point;
         let mut entries = vec![self.entry(0, benchmark, strategy.policy(), threads)];
@@ -298,7 +298,7 @@ impl Programs {
         self.run(&entries, shares, strategy, u64::from(machines)).programs.remove(0)
     }
 
-    /// A program in each of as many machines.
+    /// Runs each program of a mix in a machine of its own.
     pub(super) fn in_machines(&self, mix: &[Benchmark], strategy: Strategy, nth: u64) -> Shared {
         let entry = |(vm, one): (usize, &Benchmark)| {
             let steals = Benchmark::STEALING.contains(one);
@@ -317,8 +317,8 @@ impl Programs {
     }
 }
 
-/// A machine like all others.
+/// The share of a machine, which is equal for all machines.
 const SHARE: Share = Share { vcpus: CPUS as usize, weight: 256, cap: None };
 
-/// Under what programs run that steal nothing.
+/// The policy of programs that do not steal.
 const PTHREADS: &str = "abp";

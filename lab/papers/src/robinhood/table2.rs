@@ -6,27 +6,27 @@ use crate::claims::{Claim, number};
 use crate::figure::{Axis, Named};
 use crate::measure::{Measure, percent};
 
-/// The measure of a slowdown, at an online rate in per cent.
+/// Returns the name of the slowdown measure at an online rate in per cent.
 fn name_of(rate: &str, threads: u32, strategy: Strategy) -> String {
     format!("t2-{rate}-{threads}-{}", strategy.name().to_lowercase())
 }
 
-/// An online rate in per cent.
+/// Returns the online rate in per cent.
 fn rate_name(machines: u32) -> &'static str {
     RATE_NAMES[RATES.iter().position(|one| *one == machines).expect("it is one of the rates")]
 }
 
-/// The paper's slowdown of CG with 16 threads, at an online rate in per cent.
+/// Returns the paper's slowdown of CG with 16 threads, at an online rate in per cent.
 pub(super) fn cell(claims: &[Claim], rate: &str, strategy: Strategy) -> Option<f64> {
     number(claims, &name_of(rate, CPUS, strategy))
 }
 
-/// The part of the pairs that are in this order, the fastest first, in per cent.
+/// Returns the percentage of the pairs that are in ascending order.
 fn order(times: [f64; 3]) -> f64 {
     percent([(0, 1), (0, 2), (1, 2)], |(first, second)| times[first] < times[second])
 }
 
-/// The measures.
+/// Computes the measures.
 pub(super) fn measures(paper: &Robinhood) -> Vec<Measure> {
     let found = &paper.found;
     let cell = |machines, threads, strategy| Point { threads, ..alone(Benchmark::Cg, machines, strategy) };
@@ -38,7 +38,7 @@ pub(super) fn measures(paper: &Robinhood) -> Vec<Measure> {
         Measure::new(name_of(rate_name(machines), threads, one), slowdown(machines, threads, one))
     };
     let mut measures: Vec<Measure> = cells.map(measure).collect();
-    // As the paper's rows have them, the fastest first.
+    // The order of the paper's rows, with the fastest strategy first.
     use Strategy::{Baseline as A, Bws as B, Robinhood as R};
     let orders = [
         ((1, 32), [A, B, R]),
@@ -73,7 +73,7 @@ pub(super) fn measures(paper: &Robinhood) -> Vec<Measure> {
     measures
 }
 
-/// The slowdowns of CG with 16 threads, and the paper's.
+/// Draws the slowdowns of CG with 16 threads, here and in the paper.
 pub(super) fn figures(paper: &Robinhood, claims: &[Claim]) -> Vec<Named> {
     let slowdown = |machines, strategy| paper.found.slowdown(alone(Benchmark::Cg, machines, strategy));
     let title = "Robinhood table 2: CG with 16 threads";

@@ -8,36 +8,36 @@ use crate::figure::{Axis, Named};
 use crate::fit::mean;
 use crate::measure::{Measure, part};
 
-/// n.
+/// The numbers n of workers.
 pub const WORKERS: [u32; 5] = [50, 250, 500, 750, 1000];
 
-/// d.
+/// The divisions d of the work.
 pub const DIVISIONS: [u64; 12] =
     [100, 1_000, 10_000, 20_000, 30_000, 40_000, 50_000, 60_000, 70_000, 80_000, 90_000, 100_000];
 
-/// The paper's points.
+/// Returns the paper's points.
 pub fn points() -> Vec<Point> {
     grid(&WORKERS, &DIVISIONS.map(|division| T / division))
 }
 
-/// Where speedup degrades: d ≥ 10⁴.
+/// Returns the divisions at which speedup degrades: d ≥ 10⁴.
 fn fine() -> impl Iterator<Item = u64> + Clone {
     DIVISIONS.into_iter().filter(|division| *division >= 10_000)
 }
 
-/// The measures of the speedups that figure 3 shows with the paper's, under both algorithms, each with its d.
+/// The speedup measures of figure 3 that have a number in the paper, under both algorithms, each with its d.
 const SPEEDUPS: [[(&str, u64); 2]; 2] =
     [[("cur-1000", 1_000), ("cur-100", 10_000)], [("last-1000", 1_000), ("last-100", 10_000)]];
 
 /// The measures of the attempts to steal under both algorithms, at d = 10⁴.
 const RATES: [&str; 2] = ["cur-rate", "last-rate"];
 
-/// Measures the points.
+/// Computes the measures.
 pub fn measures(outcomes: &[Outcome]) -> Vec<Measure> {
     use Variant::{Cur, Last};
     let of = |variant, workers, division| at(outcomes, variant, workers, T / division);
     let speedup = |variant, workers, division| of(variant, workers, division).speedup();
-    // In 10⁵ per second. The paper does not say n.
+    // The unit is 10⁵ attempts per second. The paper does not give n.
     let rate = |variant| of(variant, 50, 10_000).steal_rate() / 1e5;
     let fits = |variant| {
         let points: Vec<(f64, f64)> =
@@ -80,13 +80,14 @@ pub fn measures(outcomes: &[Outcome]) -> Vec<Measure> {
     measures
 }
 
-/// How well speedup over d is told by each of two shapes, as R² of the speedups.
+/// The quality with which each of two shapes describes speedup over d, as R² of the speedups.
 struct Decay {
     line: f64,
     exponential: f64,
 }
 
-/// R² of the y that a least-squares line foretells, where the line is fitted to `bent` y and `unbent` takes that back.
+/// Returns R² of the values of y that a least-squares line predicts. The line is fitted to `bent` y, and `unbent` is
+/// the inverse of `bent`.
 fn line_r2(points: &[(f64, f64)], bent: fn(f64) -> f64, unbent: fn(f64) -> f64) -> f64 {
     let count = points.len() as f64;
     let average = |of: &dyn Fn(&(f64, f64)) -> f64| points.iter().map(of).sum::<f64>() / count;
@@ -98,7 +99,7 @@ fn line_r2(points: &[(f64, f64)], bent: fn(f64) -> f64, unbent: fn(f64) -> f64) 
     1.0 - average(&|point| square(point.1 - told(point.0))) / average(&|point| square(point.1 - level))
 }
 
-/// Pearson's.
+/// Returns Pearson's correlation coefficient.
 fn correlation(pairs: &[(f64, f64)]) -> f64 {
     let count = pairs.len() as f64;
     let average = |of: &dyn Fn(&(f64, f64)) -> f64| pairs.iter().map(of).sum::<f64>() / count;
@@ -108,9 +109,9 @@ fn correlation(pairs: &[(f64, f64)]) -> f64 {
     covariance / (variance(&|pair| pair.0 - x) * variance(&|pair| pair.1 - y)).sqrt()
 }
 
-/// Speedup, and attempts to steal.
+/// Draws speedup and attempts to steal.
 pub(super) fn figures(outcomes: &[Outcome], claims: &[Claim], cpus: u32) -> Vec<Named> {
-    // The divisions are 1000, 2000, 5000, 10000 and so on.
+    // The axis is logarithmic because the divisions are 1000, 2000, 5000, 10000 and so on.
     let x = || Axis::log("work division, d");
     let series = |y: fn(&Outcome) -> f64| lines(outcomes, &[50, 250], division, y);
     let mut speedups = series(Outcome::speedup);

@@ -1,10 +1,10 @@
-//! What the figures of all experiments are made of.
+//! The parts from which the figures of all experiments are made.
 
 use super::{Outcome, T, Variant};
 use crate::claims::{Claim, number};
 use crate::figure::{Axis, Figure, Marks, Series};
 
-/// A line for each algorithm and each of these numbers of workers, or for all together.
+/// Returns a line for each algorithm and each of these numbers of workers. An empty list stands for all numbers.
 pub(super) fn lines(
     outcomes: &[Outcome],
     workers: &[u32],
@@ -44,8 +44,8 @@ pub(super) fn figure(title: &str, x: Axis, y: Axis, series: Vec<Series>) -> Figu
     Figure { title: format!("WS-LAST {title}"), x, y, series }
 }
 
-/// The paper's points beside our series of these names: of each, the claim with its number, where it lies, and in
-/// how many units.
+/// Adds the paper's points to our series of these names. `points` gives, for each series, the claims with their
+/// numbers and their x. The numbers are in this `unit`.
 pub(super) fn beside(
     series: &mut Vec<Series>,
     claims: &[Claim],

@@ -7,25 +7,25 @@ use crate::claims::Claim;
 use crate::figure::{Axis, Named};
 use crate::measure::{Measure, part};
 
-/// n.
+/// The numbers n of workers.
 pub const WORKERS: [u32; 3] = [16, 50, 250];
 
-/// w, in nanoseconds.
+/// The work w of a message, in nanoseconds.
 pub const WORKS: [u64; 6] = [25_000, 50_000, 100_000, 200_000, 400_000, 800_000];
 
-/// m: running times are given for as many rounds.
+/// The number m of rounds for which running times are given.
 pub const ROUNDS: u32 = 12_500;
 
-/// The paper's points.
+/// Returns the paper's points.
 pub fn points() -> Vec<Point> {
     grid(&WORKERS, &WORKS)
 }
 
-/// Measures the points.
+/// Computes the measures.
 pub fn measures(outcomes: &[Outcome]) -> Vec<Measure> {
     use Variant::{Cur, Last};
     let of = |variant, workers, work| at(outcomes, variant, workers, work);
-    // By how many powers of two the running time grows when w doubles.
+    // The power of two by which the running time grows when w doubles.
     let growth = |variant, workers, work: u64| {
         libm::log2(of(variant, workers, 2 * work).round() / of(variant, workers, work).round())
     };
@@ -58,7 +58,7 @@ pub fn measures(outcomes: &[Outcome]) -> Vec<Measure> {
     ]
 }
 
-/// Running time, speedup and attempts to steal.
+/// Draws running time, speedup and attempts to steal.
 pub(super) fn figures(outcomes: &[Outcome], _: &[Claim], _: u32) -> Vec<Named> {
     let x = || Axis::log("work per message, µs");
     let of_few: Vec<Outcome> = outcomes.iter().filter(|outcome| outcome.point.workers == 16).copied().collect();

@@ -7,18 +7,18 @@ use crate::claims::Claim;
 use crate::figure::{Axis, Named};
 use crate::measure::{Measure, part};
 
-/// w, in nanoseconds.
+/// The work w of a message, in nanoseconds.
 pub const WORK: u64 = 800_000;
 
-/// n: the first and the last.
+/// The first and the last number n of workers.
 pub const WORKERS: (u32, u32) = (16, 48);
 
-/// The paper's points.
+/// Returns the paper's points.
 pub fn points() -> Vec<Point> {
     (WORKERS.0..=WORKERS.1).map(|workers| Point { workers, work: WORK, variant: Variant::Last }).collect()
 }
 
-/// Measures the points.
+/// Computes the measures.
 pub fn measures(outcomes: &[Outcome]) -> Vec<Measure> {
     let speedup = |workers| at(outcomes, Variant::Last, workers, WORK).speedup();
     let inner = || WORKERS.0 + 1..WORKERS.1;
@@ -38,7 +38,7 @@ pub fn measures(outcomes: &[Outcome]) -> Vec<Measure> {
     ]
 }
 
-/// The sawtooth.
+/// Draws the sawtooth.
 pub(super) fn figures(outcomes: &[Outcome], _: &[Claim], _: u32) -> Vec<Named> {
     let series = lines(outcomes, &[], workers_of, Outcome::speedup);
     let title = "figure 6: speedup under WS-LAST, w = 800 µs";

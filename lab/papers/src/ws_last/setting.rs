@@ -1,8 +1,7 @@
-//! The machine of WS-LAST (§4), and what is run on it: scatter-gather under two answers to where an unblocked task
-//! goes.
+//! The machine of WS-LAST (§4) and its runs: scatter-gather under two rules for the place of an unblocked task.
 //!
-//! What the paper leaves unsaid (what things cost on its machine) is chosen here, once for all experiments;
-//! `docs/papers/ws-last.md` says how, and how the outcomes depend on it.
+//! The costs on the paper's machine, which the paper does not give, are chosen here once for all experiments.
+//! `docs/papers/ws-last.md` gives the reasons, and says how the outcomes depend on them.
 
 use comity_policy::Policy;
 use comity_sim::network::Network;
@@ -12,26 +11,26 @@ use serde::{Deserialize, Serialize};
 use crate::Runner;
 use crate::vary::Vary;
 
-/// The CPUs of the paper's machine.
+/// The number of CPUs of the paper's machine.
 pub const CPUS: u32 = 8;
 
-/// T: §4 fixes it to a second in all experiments but the third.
+/// The work T of a round, in nanoseconds: §4 fixes it to a second in all experiments except the third.
 pub const T: u64 = 1_000_000_000;
 
-/// Which of the two algorithms.
+/// The algorithm: WS-CUR or WS-LAST.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Variant {
     /// WS-CUR: an unblocked task goes to the worker of the task that unblocked it.
     Cur,
-    /// WS-LAST: it goes to the worker that it last ran on.
+    /// WS-LAST: an unblocked task goes to the worker that it last ran on.
     Last,
 }
 
 impl Variant {
-    /// Both, as the paper has them.
+    /// Both algorithms, in the paper's order.
     pub const ALL: [Variant; 2] = [Variant::Cur, Variant::Last];
 
-    /// The paper's name.
+    /// Returns the paper's name of the algorithm.
     pub fn name(self) -> &'static str {
         match self {
             Variant::Cur => "WS-CUR",
@@ -39,7 +38,7 @@ impl Variant {
         }
     }
 
-    /// The policy, as `--policy` takes it.
+    /// Returns the policy, in the form that `--policy` takes.
     pub fn policy(self) -> &'static str {
         match self {
             Variant::Cur => "ws-last:place=current",
@@ -48,85 +47,85 @@ impl Variant {
     }
 }
 
-/// One data point: what is run.
+/// The parameters of one data point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Point {
-    /// n.
+    /// The number n of workers.
     pub workers: u32,
-    /// w = T/d, in nanoseconds.
+    /// The work of a message, w = T/d, in nanoseconds.
     pub work: u64,
     /// The algorithm.
     pub variant: Variant,
 }
 
-/// What came of it: the measurement with the median time on all CPUs.
+/// The measurement of a point. Of several, it is the one with the median time on all CPUs.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Measured {
-    /// m.
+    /// The number m of rounds.
     pub rounds: u32,
     /// The running time on one CPU, in nanoseconds.
     pub on_one: u64,
     /// The running time on all CPUs, in nanoseconds.
     pub on_all: u64,
-    /// Attempts to steal on all.
+    /// The number of attempts to steal on all CPUs.
     pub attempts: u64,
 }
 
-/// A point and what came of it.
+/// A data point and its measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
     /// The point.
     #[serde(flatten)]
     pub point: Point,
-    /// What came of it.
+    /// The measurement.
     #[serde(flatten)]
     pub measured: Measured,
 }
 
 impl Outcome {
-    /// The running time on one CPU over that on all.
+    /// Returns the running time on one CPU over the running time on all CPUs.
     pub fn speedup(&self) -> f64 {
         self.measured.on_one as f64 / self.measured.on_all as f64
     }
 
-    /// Attempts to steal in a second, of all CPUs together.
+    /// Returns the attempts to steal per second, of all CPUs together.
     pub fn steal_rate(&self) -> f64 {
         self.measured.attempts as f64 / self.seconds()
     }
 
-    /// The running time on all CPUs.
+    /// Returns the running time on all CPUs, in seconds.
     pub fn seconds(&self) -> f64 {
         self.measured.on_all as f64 / 1e9
     }
 
-    /// The running time of a round, in nanoseconds.
+    /// Returns the running time of a round, in nanoseconds.
     pub fn round(&self) -> f64 {
         self.measured.on_all as f64 / f64::from(self.measured.rounds)
     }
 }
 
-/// What all four experiments are simulated with.
+/// The parameters that all four experiments share.
 #[derive(Clone, Debug)]
 pub struct Setting {
-    /// The seed of all that is drawn.
+    /// The seed of all random numbers.
     pub seed: u64,
-    /// The policy of a variant, unless a test breaks it.
+    /// The policy of each variant. Tests replace it.
     pub policy: fn(Variant) -> &'static str,
-    /// What things cost on the paper's machine.
+    /// The costs of operations on the paper's machine.
     pub costs: Costs,
-    /// What sending or receiving a message costs, in nanoseconds.
+    /// The cost to send or receive a message, in nanoseconds.
     pub message: u64,
-    /// One round of so many only, for a quick look.
+    /// Only every `one_in`-th round is done, for a quick look.
     pub one_in: u32,
-    /// Of so many running times the median is taken.
+    /// The number of running times, of which the median is taken.
     pub measurements: u64,
     /// True if the experiments run on this machine's threads.
     pub real: bool,
 }
 
 impl Setting {
-    /// "The median of 9 consecutive measurements" on the machine of §4, with the costs that
-    /// `claims.toml` fits.
+    /// Returns the parameters of §4, "the median of 9 consecutive measurements", with the costs that `claims.toml`
+    /// fits.
     pub fn new(seed: u64) -> Setting {
         let costs = Costs {
             queue: 150,
@@ -140,14 +139,15 @@ impl Setting {
         Setting { seed, policy: Variant::policy, costs, message: 50, one_in: 1, measurements: 9, real: false }
     }
 
-    /// m. The paper has as many rounds as make seconds. Here as many as make two seconds of work, but from 50 to
-    /// 500: all but the first few are alike, and both times are of as many.
+    /// Returns the number m of rounds. The paper runs rounds for seconds. Here there are enough for two seconds of
+    /// work, but 50 to 500: all rounds except the first few are alike, and the times on one and on all CPUs have the
+    /// same rounds.
     fn rounds(&self, point: Point) -> u32 {
         let rounds = 2 * T / (u64::from(point.workers) * point.work);
         (rounds.clamp(50, 500) as u32 / self.one_in).max(5)
     }
 
-    /// One running time in nanoseconds, and the attempts to steal.
+    /// Returns one running time in nanoseconds, and the attempts to steal.
     fn time(&self, point: Point, cpus: u32, seed: u64) -> (u64, u64) {
         let policy: Policy = (self.policy)(point.variant).parse().expect("it is in the catalog");
         let mut host = Host::new(cpus as usize, self.costs, seed);
@@ -164,7 +164,7 @@ impl Setting {
             (0..self.measurements).map(|nth| self.time(point, CPUS, first.wrapping_add(nth))).collect();
         times.sort_unstable();
         let (on_all, attempts) = times[times.len() / 2];
-        // There nothing is drawn.
+        // One measurement is enough: a run on one CPU does not use random numbers.
         let (on_one, _) = self.time(point, 1, first);
         Measured { rounds: self.rounds(point), on_one, on_all, attempts }
     }
@@ -207,7 +207,7 @@ impl Vary for Setting {
     }
 }
 
-/// Every combination, under both algorithms.
+/// Returns a point for every combination, under both algorithms.
 pub(super) fn grid(workers: &[u32], works: &[u64]) -> Vec<Point> {
     let of = |variant: Variant| {
         workers
@@ -217,10 +217,10 @@ pub(super) fn grid(workers: &[u32], works: &[u64]) -> Vec<Point> {
     Variant::ALL.into_iter().flat_map(of).collect()
 }
 
-/// That of so many workers and so much work.
+/// Returns the outcome of the point with these parameters.
 ///
 /// # Panics
-/// If there is none.
+/// If there is no such point.
 pub(super) fn at(outcomes: &[Outcome], variant: Variant, workers: u32, work: u64) -> &Outcome {
     let point = Point { workers, work, variant };
     outcomes.iter().find(|outcome| outcome.point == point).expect("the experiment has that point")

@@ -7,13 +7,13 @@ use crate::claims::Claim;
 use crate::figure::{Axis, Named};
 use crate::measure::{Measure, part};
 
-/// n.
+/// The numbers n of workers.
 pub const WORKERS: [u32; 7] = [8, 16, 32, 64, 128, 192, 256];
 
-/// d.
+/// The division d of the work.
 pub const DIVISION: u64 = 10_000;
 
-/// The paper's points.
+/// Returns the paper's points.
 pub fn points() -> Vec<Point> {
     grid(&WORKERS, &[T / DIVISION])
 }
@@ -21,12 +21,12 @@ pub fn points() -> Vec<Point> {
 /// The measures of the speedups with 256 workers under both algorithms.
 const MOST: [&str; 2] = ["cur-256", "last-256"];
 
-/// Measures the points.
+/// Computes the measures.
 pub fn measures(outcomes: &[Outcome]) -> Vec<Measure> {
     let speedup = |variant, workers| at(outcomes, variant, workers, T / DIVISION).speedup();
     let gain = |variant, pair: &[u32]| speedup(variant, pair[1]) - speedup(variant, pair[0]);
     let steps = Variant::ALL.into_iter().flat_map(|variant| WORKERS.windows(2).map(move |pair| (variant, pair)));
-    // Per worker.
+    // The gain per additional worker.
     let slope = |variant, pair: &[u32]| gain(variant, pair) / f64::from(pair[1] - pair[0]);
     let last = &WORKERS[WORKERS.len() - 2..];
     let diminished = Variant::ALL.map(|variant| slope(variant, last) / slope(variant, &WORKERS[..2]));
@@ -38,7 +38,7 @@ pub fn measures(outcomes: &[Outcome]) -> Vec<Measure> {
     ]
 }
 
-/// Speedup, and attempts to steal.
+/// Draws speedup and attempts to steal.
 pub(super) fn figures(outcomes: &[Outcome], claims: &[Claim], _: u32) -> Vec<Named> {
     let x = || Axis::linear("workers, n");
     let series = |y: fn(&Outcome) -> f64| lines(outcomes, &[], workers_of, y);

@@ -1,8 +1,8 @@
 //! The random matrix of NPB CG.
 //!
-//! A = Σᵢ ωⁱ·vᵢ·vᵢᵀ + (rcond − shift)·I with random sparse vectors vᵢ and ω = rcond^(1/n). The reference codes
-//! insert each term into its place in a row. Here a row's terms are summed in the same order in a dense line that
-//! is then gathered, which gives the same bits in less time.
+//! A = Σᵢ ωⁱ·vᵢ·vᵢᵀ + (rcond − shift)·I with random sparse vectors vᵢ and ω = rcond^(1/n). The reference codes insert
+//! each term into its place in a row. Here the terms of a row are summed in the same order in a dense row, from which
+//! the nonzeros are then collected. This gives the same bits in less time.
 
 use crate::randlc::Randlc;
 
@@ -16,14 +16,14 @@ const OWN_ELEMENT: f64 = 0.5;
 
 /// A sparse square matrix by rows.
 pub(super) struct Matrix {
-    /// Where each row begins in the other two, and as the last entry where the last row ends.
+    /// The index in `columns` and `values` where each row begins. The last element is the end of the last row.
     starts: Vec<usize>,
     columns: Vec<u32>,
     values: Vec<f64>,
 }
 
 impl Matrix {
-    /// One element of the product of the matrix and `vector`.
+    /// Returns one element of the product of the matrix and `vector`.
     #[inline]
     pub(super) fn row_times(&self, row: usize, vector: &[f64]) -> f64 {
         let nonzeros = self.starts[row]..self.starts[row + 1];
@@ -35,14 +35,15 @@ impl Matrix {
 /// An element of a sparse vector.
 type Element = (u32, f64);
 
-/// The matrix with `rows` rows from vectors of `nonzeros` random elements each: `makea` in the reference codes.
+/// Returns the matrix with `rows` rows from vectors of `nonzeros` random elements each: `makea` in the reference
+/// codes.
 ///
 /// # Panics
 /// If a vector should have more elements than there are rows.
 pub(super) fn make_matrix(rows: usize, nonzeros: usize, shift: f64) -> Matrix {
     assert!(nonzeros <= rows, "a vector of {rows} elements has no {nonzeros} different ones");
     let vectors = draw_vectors(rows, nonzeros);
-    // The terms that reach row j come from the vectors with an element at j.
+    // The terms of row j come from the vectors with an element at j.
     let mut members: Vec<Vec<Element>> = vec![Vec::new(); rows];
     for (index, vector) in vectors.iter().enumerate() {
         for &(column, value) in vector {
@@ -80,12 +81,12 @@ pub(super) fn make_matrix(rows: usize, nonzeros: usize, shift: f64) -> Matrix {
     matrix
 }
 
-/// Draws the vectors vᵢ: `nonzeros` random elements at different random places, and one at place i.
+/// Draws the vectors vᵢ: `nonzeros` random elements at different random places, and one element at place i.
 fn draw_vectors(rows: usize, nonzeros: usize) -> Vec<Vec<Element>> {
     let mut numbers = Randlc::new(SEED);
-    // The reference codes draw a first ζ, which they overwrite.
+    // The reference codes draw a first ζ and overwrite it.
     numbers.draw();
-    // Their smallest power of two is two.
+    // The smallest power of two that the reference codes use is 2.
     let places = rows.next_power_of_two().max(2);
     let mut vectors = Vec::with_capacity(rows);
     for own in 0..rows as u32 {

@@ -1,4 +1,4 @@
-//! One parallel phase over several vectors at once.
+//! A parallel phase over several vectors at once.
 
 use crate::ForkJoin;
 
@@ -41,8 +41,8 @@ impl<A: Rows, B: Rows> Rows for (A, B) {
     }
 }
 
-/// Calls `leaf` on parts of at most `grain` rows and adds up the results pairwise. It halves exactly as
-/// [`ForkJoin::reduce_range`] does, which cannot hand out parts of several mutable slices, so sums keep their bits.
+/// Calls `leaf` on parts of at most `grain` rows, and adds the results pairwise. It halves in the same way as
+/// [`ForkJoin::reduce_range`], which cannot split several mutable slices. Therefore sums have the same bits.
 pub(super) fn sum_rows<J, R, F>(fork_join: J, rows: R, grain: usize, leaf: &F) -> f64
 where
     J: ForkJoin,

@@ -1,13 +1,13 @@
-//! The smallest parts of the matrix, and what is done with them.
+//! The smallest parts of the matrix, and the operations on them.
 
-/// Rows and columns of a block.
+/// The number of rows and of columns of a block.
 pub(super) const SIDE: usize = 8;
 
-/// Entries by rows.
+/// The entries by rows.
 pub(super) type Block = [[f64; SIDE]; SIDE];
 
-/// Puts L in the place of `a` = L Lᵀ, of which nothing above the diagonal is read. A block that is not positive
-/// definite leaves NaN behind.
+/// Replaces `a` = L Lᵀ by L. Entries of `a` above the diagonal are not read. The result of a block that is not
+/// positive definite contains NaN.
 pub(super) fn decompose(a: &mut Block) {
     for column in 0..SIDE {
         let (above, below) = a.split_at_mut(column + 1);
@@ -15,7 +15,7 @@ pub(super) fn decompose(a: &mut Block) {
         let pivot = pivot_row[column].sqrt();
         pivot_row[column] = pivot;
         pivot_row[column + 1..].fill(0.0);
-        // This column of L below the diagonal.
+        // The entries of this column of L below the diagonal.
         let mut factors = [0.0; SIDE];
         for (row, factor) in below.iter_mut().zip(&mut factors[column + 1..]) {
             row[column] /= pivot;
@@ -30,7 +30,7 @@ pub(super) fn decompose(a: &mut Block) {
     }
 }
 
-/// Puts X in the place of `b` = X Lᵀ.
+/// Replaces `b` = X Lᵀ by X.
 pub(super) fn solve(b: &mut Block, l: &Block) {
     let transposed = transpose(l);
     for row in b {

@@ -4,29 +4,29 @@ use super::Entry;
 use super::block::{self, Block, SIDE};
 use crate::ForkJoin;
 
-/// A lower triangular matrix. Rows that only fill up its last blocks are those of a unit matrix.
+/// A lower triangular matrix. Additional rows, which fill the last blocks, are rows of a unit matrix.
 pub struct Tree {
-    /// Rows that count.
+    /// The number of rows of the matrix.
     rows: usize,
-    /// Rows with those that fill up: a power of two times [`SIDE`].
+    /// The number of rows with the additional ones: a power of two times [`SIDE`].
     size: usize,
     root: Part,
 }
 
-/// A square part of the matrix. Its number of rows is known from where it is in the tree.
+/// A square part of the matrix. Its position in the tree determines its number of rows.
 #[derive(Default)]
 enum Part {
-    /// All zeros.
+    /// A part in which all entries are zero.
     #[default]
     Zero,
-    /// [`SIDE`] rows.
+    /// A block of [`SIDE`] rows.
     Block(Box<Block>),
-    /// Upper left, upper right, lower left and lower right. On the diagonal, the upper right one stays zero.
+    /// The quarters: upper left, upper right, lower left, lower right. On the diagonal, the upper right one is zero.
     Quarters(Box<[Part; 4]>),
 }
 
 impl Part {
-    /// The block that this part is, or is to become.
+    /// Returns the block of this part. Turns a part of zeros into a block.
     fn block_mut(&mut self) -> &mut Block {
         if let Part::Zero = self {
             *self = Part::Block(Box::new([[0.0; SIDE]; SIDE]));
@@ -37,7 +37,7 @@ impl Part {
         }
     }
 
-    /// The quarters that this part has, or is to have.
+    /// Returns the quarters of this part. Splits a part of zeros into quarters.
     fn quarters_mut(&mut self) -> &mut [Part; 4] {
         if let Part::Zero = self {
             *self = Part::Quarters(Box::default());
@@ -74,7 +74,7 @@ impl Part {
 }
 
 impl Tree {
-    /// A matrix of zeros.
+    /// Returns a matrix of zeros.
     pub(super) fn of_rows(rows: usize) -> Tree {
         let size = rows.div_ceil(SIDE).next_power_of_two() * SIDE;
         let mut root = Part::Zero;
@@ -88,7 +88,7 @@ impl Tree {
         self.root.set(self.size, row, column, value);
     }
 
-    /// All entries that are not zero, without those of the rows that only fill up.
+    /// Returns all entries that are not zero, without those of the additional rows.
     pub(super) fn entries(&self) -> Vec<Entry> {
         let mut entries = Vec::new();
         self.root.visit(self.size, 0, 0, &mut |row, column, block| {
@@ -108,11 +108,11 @@ impl Tree {
     }
 }
 
-/// The decomposition. Sums are taken in an order that no schedule changes, so that they come out the same to the bit.
+/// The decomposition. The order of summation does not depend on the schedule, so that the results have the same bits.
 #[derive(Clone, Copy)]
 pub(super) struct Recursion<J> {
     pub(super) fork_join: J,
-    /// Rows of a part up to which nothing is forked.
+    /// The number of rows of a part up to which nothing is forked.
     pub(super) grain: usize,
 }
 
@@ -121,12 +121,12 @@ impl<J: ForkJoin> Recursion<J> {
         Tree { root: self.copy_part(&tree.root, tree.size), ..*tree }
     }
 
-    /// Puts L in the place of the matrix L Lᵀ.
+    /// Replaces the matrix L Lᵀ by L.
     pub(super) fn decompose(self, tree: &mut Tree) {
         self.decompose_part(&mut tree.root, tree.size);
     }
 
-    /// Runs both on the quarters of a part with `size` rows, in parallel if that is worth a fork.
+    /// Runs both closures on the quarters of a part with `size` rows, in parallel if the part is worth a fork.
     fn both<A: Send, B: Send>(self, size: usize, a: impl FnOnce() -> A + Send, b: impl FnOnce() -> B + Send) -> (A, B) {
         if size > self.grain { self.fork_join.join(a, b) } else { (a(), b()) }
     }
@@ -146,7 +146,7 @@ impl<J: ForkJoin> Recursion<J> {
 
     fn decompose_part(self, a: &mut Part, size: usize) {
         match a {
-            // Beyond the last row.
+            // The part is beyond the last row.
             Part::Zero => {}
             Part::Block(a) => block::decompose(a),
             Part::Quarters(quarters) => {
@@ -160,7 +160,7 @@ impl<J: ForkJoin> Recursion<J> {
         }
     }
 
-    /// Puts X in the place of `b` = X Lᵀ. The rows of X do not depend on each other.
+    /// Replaces `b` = X Lᵀ by X. The rows of X do not depend on each other.
     fn solve(self, b: &mut Part, l: &Part, size: usize) {
         match (b, l) {
             (Part::Zero, _) => {}
@@ -180,7 +180,7 @@ impl<J: ForkJoin> Recursion<J> {
         }
     }
 
-    /// Subtracts `a` times the transpose of `b` from `c`, as far as it reaches.
+    /// Subtracts `a` times the transpose of `b` from `c`, within `reach`.
     fn subtract_product(self, c: &mut Part, a: &Part, b: &Part, size: usize, reach: Reach) {
         match (a, b) {
             (Part::Zero, _) | (_, Part::Zero) => {}
@@ -209,7 +209,7 @@ impl<J: ForkJoin> Recursion<J> {
                     self.both(size, left, right)
                 };
                 self.both(size, upper, lower);
-                // Where no entry of a met one of b, nothing was filled in.
+                // If no entry of a meets one of b, nothing was filled in.
                 if quarters.iter().all(|quarter| matches!(quarter, Part::Zero)) {
                     *c = Part::Zero;
                 }
@@ -219,10 +219,10 @@ impl<J: ForkJoin> Recursion<J> {
     }
 }
 
-/// How much of a product counts.
+/// The part of a product that is computed.
 #[derive(Clone, Copy)]
 enum Reach {
     All,
-    /// Nothing above the diagonal of quarters: the product is symmetric.
+    /// The quarters on and below the diagonal, because the product is symmetric.
     Lower,
 }

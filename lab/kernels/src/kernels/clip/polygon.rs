@@ -4,8 +4,8 @@ use i_overlay::i_float::int::point::IntPoint;
 
 use crate::random::SplitMix;
 
-/// The largest distance of a star's vertex from its centre, and of its centre from the origin, in units. The engine
-/// takes coordinates below 2^30; six times this stays below, and areas stay exact in `f64`.
+/// The maximum distance of a star's vertex from its centre, and of its centre from the origin, in units. The engine
+/// takes coordinates below 2^30. Six times this distance is below 2^30, and areas are exact in `f64`.
 const REACH: f64 = (1 << 24) as f64;
 
 const FEWEST_VERTICES: u64 = 8;
@@ -25,7 +25,7 @@ pub(super) struct Bounds {
 }
 
 impl Bounds {
-    /// Width and height of what two rectangles share.
+    /// Returns the width and the height of the intersection of two rectangles.
     pub(super) fn overlap(&self, other: &Bounds) -> (i64, i64) {
         let width = self.high.0.min(other.high.0) - self.low.0.max(other.low.0);
         let height = self.high.1.min(other.high.1) - self.low.1.max(other.low.1);
@@ -34,15 +34,16 @@ impl Bounds {
 }
 
 impl Polygon {
-    /// A polygon that its centre sees whole: vertices at increasing angles and at distances that vary up to threefold.
-    /// Small vertex numbers and radii are more frequent than large ones.
+    /// Returns a polygon that is star-shaped around its centre: the angles of its vertices increase, and their
+    /// distances vary up to threefold. Small numbers of vertices and small radii are more frequent than large ones.
     pub(super) fn star(random: &mut SplitMix) -> Polygon {
         let centre = random_point(random);
         let skewed = random.unit() * random.unit();
         let vertices = FEWEST_VERTICES + (skewed * (MOST_VERTICES - FEWEST_VERTICES + 1) as f64) as u64;
         let radius = REACH * (0.25 + 0.75 * random.unit());
         let vertex = |index: u64| {
-            // Angles keep a fifth of their share apart, so that rounding cannot make the outline cross itself.
+            // Neighbouring angles differ by at least a fifth of their share, so that rounding cannot make the outline
+            // cross itself.
             let turn = (index as f64 + 0.8 * random.unit()) / vertices as f64;
             let distance = radius * (0.3 + 0.7 * random.unit());
             let (x, y) = direction(turn);
@@ -51,7 +52,7 @@ impl Polygon {
         Polygon { centre, outline: (0..vertices).map(vertex).collect() }
     }
 
-    /// A rectangle with sides along the axes.
+    /// Returns a rectangle with sides along the axes.
     pub(super) fn rectangle(random: &mut SplitMix) -> Polygon {
         let centre = random_point(random);
         let mut half = || (REACH * (0.1 + 0.9 * random.unit())) as i32;
@@ -60,13 +61,13 @@ impl Polygon {
         Polygon { centre, outline: [(-1, -1), (1, -1), (1, 1), (-1, 1)].map(corner).to_vec() }
     }
 
-    /// A copy so far to the right that it shares nothing with the original.
+    /// Returns a copy that is so far to the right that it does not overlap the original.
     pub(super) fn beside(&self) -> Polygon {
         let shift = |point: &IntPoint<i32>| IntPoint::new(point.x + 3 * REACH as i32, point.y);
         Polygon { centre: shift(&self.centre), outline: self.outline.iter().map(shift).collect() }
     }
 
-    /// A star's copy of half the size around the same centre, which lies inside it.
+    /// Returns a copy of a star with half the size and the same centre, which lies inside the star.
     pub(super) fn halved(&self) -> Polygon {
         let centre = self.centre;
         let half = |point: &IntPoint<i32>| {
@@ -75,28 +76,28 @@ impl Polygon {
         Polygon { centre, outline: self.outline.iter().map(half).collect() }
     }
 
-    /// The vertices, counterclockwise.
+    /// Returns the vertices, counterclockwise.
     pub(super) fn outline(&self) -> &[IntPoint<i32>] {
         &self.outline
     }
 
-    /// The edges, from vertex to vertex.
+    /// Returns the edges, each from a vertex to the next.
     pub(super) fn edges(&self) -> impl Iterator<Item = (IntPoint<i32>, IntPoint<i32>)> {
         let next = self.outline.iter().cycle().skip(1);
         self.outline.iter().copied().zip(next.copied())
     }
 
-    /// Twice the area, in square units.
+    /// Returns twice the area, in square units.
     pub(super) fn twice_area(&self) -> i64 {
         twice_area(&self.outline)
     }
 
-    /// The length of the outline, in units.
+    /// Returns the length of the outline, in units.
     pub(super) fn perimeter(&self) -> f64 {
         self.edges().map(|(from, to)| f64::from(to.x - from.x).hypot(f64::from(to.y - from.y))).sum()
     }
 
-    /// The smallest axis-aligned rectangle around it.
+    /// Returns the smallest axis-aligned rectangle around the polygon.
     pub(super) fn bounds(&self) -> Bounds {
         let mut bounds = Bounds { low: (i64::MAX, i64::MAX), high: (i64::MIN, i64::MIN) };
         for point in &self.outline {
@@ -108,8 +109,8 @@ impl Polygon {
     }
 }
 
-/// Twice the area within a closed outline: positive when it runs counterclockwise. Measured from its first vertex, so
-/// that sums stay far below the range of `i64`.
+/// Returns twice the area within a closed outline, which is positive if the outline runs counterclockwise.
+/// Coordinates are relative to the first vertex, so that sums are far below the maximum of `i64`.
 pub(super) fn twice_area(outline: &[IntPoint<i32>]) -> i64 {
     let Some(origin) = outline.first() else {
         return 0;
@@ -127,9 +128,9 @@ fn random_point(random: &mut SplitMix) -> IntPoint<i32> {
     IntPoint::new(coordinate(), coordinate())
 }
 
-/// The unit vector at `turn` (0 to 1) of a full turn, nearly: the rational parametrisation of the circle, a
-/// quadrant at a time. It is monotonous, which is all that a star needs, and rounds alike on every machine, which a
-/// sine may not.
+/// Returns approximately the unit vector at `turn` (0 to 1) of a full turn, by the rational parametrisation of a
+/// quadrant of the circle. The angle is monotonous in `turn`, which is enough for a star. Unlike a sine, the result
+/// is rounded in the same way on every machine.
 fn direction(turn: f64) -> (f64, f64) {
     let quadrants = 4.0 * turn;
     let t = quadrants.fract();

@@ -1,8 +1,9 @@
-//! The area that two polygons share, by a method that has nothing in common with the timed one.
+//! The area that two polygons share, by a method that is independent of the timed one.
 //!
 //! Horizontal lines through every vertex and every crossing of two edges cut the plane into slabs. Within a slab no
-//! edges cross, so the length that a horizontal line has inside both polygons changes linearly with its height. The
-//! length in the middle of a slab times its thickness is the shared area in it. Slow, simple, and exact but for
+//! edges cross, so the length of a horizontal line inside both polygons is a linear function of its height. The
+//! length in the middle of a slab times the slab's thickness is the shared area in the slab. The method is slow,
+//! simple, and exact except for floating-point rounding.
 //! floating-point rounding.
 
 use i_overlay::i_float::int::point::IntPoint;
@@ -11,7 +12,7 @@ use super::polygon::Polygon;
 
 type Edge = (IntPoint<i32>, IntPoint<i32>);
 
-/// The area of the intersection of two simple polygons, in square units.
+/// Returns the area of the intersection of two simple polygons, in square units.
 pub(super) fn intersection_area(a: &Polygon, b: &Polygon) -> f64 {
     let mut heights: Vec<f64> = a.outline().iter().chain(b.outline()).map(|point| f64::from(point.y)).collect();
     for edge in a.edges() {
@@ -25,7 +26,7 @@ pub(super) fn intersection_area(a: &Polygon, b: &Polygon) -> f64 {
     heights.windows(2).filter(|heights| heights[0] < heights[1]).map(slab).sum()
 }
 
-/// The height at which two edges cross, if they do and are not parallel.
+/// Returns the height at which two edges cross. `None` if they do not cross or are parallel.
 fn crossing_height(first: Edge, second: Edge) -> Option<f64> {
     let (along, across) = (vector(first.0, first.1), vector(second.0, second.1));
     let between = vector(first.0, second.0);
@@ -44,7 +45,7 @@ fn cross(a: (f64, f64), b: (f64, f64)) -> f64 {
     a.0 * b.1 - a.1 * b.0
 }
 
-/// Where the horizontal line at `height` enters and leaves the polygon, from left to right.
+/// Returns the places where the horizontal line at `height` enters and leaves the polygon, from left to right.
 fn crossed_at(polygon: &Polygon, height: f64) -> Vec<f64> {
     let crossing = |(from, to): Edge| {
         let (low, high) = (f64::from(from.y), f64::from(to.y));
@@ -56,7 +57,7 @@ fn crossed_at(polygon: &Polygon, height: f64) -> Vec<f64> {
     crossed
 }
 
-/// The length that two sorted lists of disjoint intervals (start, end, start, end, …) have in common.
+/// Returns the length that two sorted lists of disjoint intervals (start, end, start, end, …) have in common.
 fn shared_length(a: &[f64], b: &[f64]) -> f64 {
     let mut length = 0.0;
     for a in a.chunks_exact(2) {

@@ -1,27 +1,27 @@
-//! Polynomials of second order in two variables, and the one that fits samples best.
+//! Polynomials of second order in two variables, and the least-squares fit of one to samples.
 
-/// Coefficients of 1, a, b, ab, a² and b².
+/// The coefficients of 1, a, b, ab, a² and b².
 pub(super) type Polynomial = [f64; TERMS];
 
 const TERMS: usize = 6;
 
-/// Which coefficient is that of ab.
+/// The index of the coefficient of ab.
 pub(super) const PRODUCT: usize = 3;
 
-/// What is added to the diagonal of the normal equations, over the diagonal. It is enough for variables that are
-/// nearly the same, and far too little to be seen in the fit of others.
+/// The relative increase of the diagonal of the normal equations. It is enough for variables that are nearly equal,
+/// and has no visible effect on other fits.
 const RIDGE: f64 = 1e-9;
 
 fn terms(a: f64, b: f64) -> [f64; TERMS] {
     [1.0, a, b, a * b, a * a, b * b]
 }
 
-/// The polynomial's value at `a` and `b`.
+/// Returns the polynomial's value at `a` and `b`.
 pub(super) fn value(polynomial: &Polynomial, a: f64, b: f64) -> f64 {
     polynomial.iter().zip(terms(a, b)).map(|(coefficient, term)| coefficient * term).sum()
 }
 
-/// The mean square of what the polynomial misses of `targets`.
+/// Returns the mean square of the polynomial's error at `targets`.
 pub(super) fn mean_square_error(polynomial: &Polynomial, a: &[f64], b: &[f64], targets: &[f64]) -> f64 {
     let square = |((a, b), target): ((&f64, &f64), &f64)| {
         let error = value(polynomial, *a, *b) - target;
@@ -30,7 +30,7 @@ pub(super) fn mean_square_error(polynomial: &Polynomial, a: &[f64], b: &[f64], t
     a.iter().zip(b).zip(targets).map(square).sum::<f64>() / targets.len() as f64
 }
 
-/// The polynomial with the least sum of squares, by the normal equations.
+/// Returns the polynomial with the least sum of squares, by the normal equations.
 pub(super) fn fit(a: &[f64], b: &[f64], targets: &[f64]) -> Polynomial {
     let mut matrix = [[0.0; TERMS]; TERMS];
     let mut right = [0.0; TERMS];
@@ -49,7 +49,7 @@ pub(super) fn fit(a: &[f64], b: &[f64], targets: &[f64]) -> Polynomial {
     solve(matrix, right)
 }
 
-/// Solves a positive definite system, of which nothing above the diagonal is read, by its Cholesky factor.
+/// Solves a positive definite system by its Cholesky factor. Entries above the diagonal are not read.
 fn solve(mut matrix: [[f64; TERMS]; TERMS], mut right: [f64; TERMS]) -> [f64; TERMS] {
     for row in 0..TERMS {
         for column in 0..=row {
@@ -91,7 +91,7 @@ mod tests {
         assert!(mean_square_error(&found, &a, &b, &targets) < 1e-12);
     }
 
-    /// What makes a fit the best one.
+    /// Tests the property of a least-squares fit: the error is orthogonal to every term.
     #[test]
     fn what_is_missed_is_orthogonal_to_every_term() {
         let (a, b, targets) = (numbers(500, 3), numbers(500, 4), numbers(500, 5));

@@ -1,4 +1,4 @@
-//! What stands in the picture: a checkered floor under an evening sky, a mirror, a glass ball, three coloured balls
+//! The objects in the picture: a checkered floor under an evening sky, a mirror, a glass ball, three coloured balls
 //! and an arc of beads.
 
 use super::vector::{Vector, WHITE, vector};
@@ -16,10 +16,10 @@ impl Ray {
     }
 }
 
-/// How a surface answers light.
+/// A material: the way in which a surface reflects light.
 #[derive(Clone, Copy)]
 pub(super) enum Material {
-    /// A coloured body under a clear coat that mirrors this share of light that comes straight on.
+    /// A coloured body under a clear coat. The coat reflects this share of light at perpendicular incidence.
     Coated { colour: Vector, coat: f64 },
     /// A metal of this colour.
     Metal { colour: Vector },
@@ -27,7 +27,7 @@ pub(super) enum Material {
     Glass { index: f64 },
 }
 
-/// Where a ray first meets a surface.
+/// The point where a ray first meets a surface.
 pub(super) struct Hit {
     pub(super) distance: f64,
     /// A unit vector that points out of the body.
@@ -41,7 +41,7 @@ pub(super) struct Sphere {
     material: Material,
 }
 
-/// Spheres within one larger one, which most rays miss.
+/// Spheres within a larger bounding sphere, which most rays miss.
 struct Cluster {
     bound: Sphere,
     spheres: Vec<Sphere>,
@@ -52,7 +52,7 @@ pub(super) struct Scene {
     beads: Cluster,
 }
 
-/// The light: a square of this size, so that shadows have soft edges.
+/// The centre of the light and its two sides. The light is a square, so that shadows have soft edges.
 const LIGHT: Vector = vector(-7.0, 8.0, -4.2);
 const LIGHT_ACROSS: Vector = vector(1.0, 0.0, -1.6);
 const LIGHT_UP: Vector = vector(0.9, 1.0, 0.5);
@@ -61,15 +61,15 @@ const HORIZON: Vector = vector(0.93, 0.60, 0.36);
 const LOW_SKY: Vector = vector(0.34, 0.50, 0.72);
 const ZENITH: Vector = vector(0.05, 0.14, 0.42);
 
-/// Distances below this are the surface that a ray starts from.
+/// The distance below which a hit is the surface where the ray starts.
 const NEAREST: f64 = 1e-6;
 
-/// The point of the light at `across` and `up` (each 0 to 1).
+/// Returns the point of the light at `across` and `up` (each 0 to 1).
 pub(super) fn light_point(across: f64, up: f64) -> Vector {
     LIGHT + LIGHT_ACROSS * (across - 0.5) + LIGHT_UP * (up - 0.5)
 }
 
-/// What a ray sees that meets nothing.
+/// Returns the colour of a ray that meets no surface.
 pub(super) fn sky(direction: Vector) -> Vector {
     let height = direction.y.max(0.0);
     let low = (5.0 * height).min(1.0);
@@ -80,13 +80,13 @@ pub(super) fn sky(direction: Vector) -> Vector {
     gradient + vector(1.0, 0.78, 0.5) * (0.3 * glow) + WHITE * (5.0 * lamp)
 }
 
-/// `base` to the power of 2 to the `squarings`: library powers round differently from machine to machine.
+/// Returns `base` to the power of 2 to the `squarings`. The library's powers are rounded differently on each machine.
 pub(super) fn power(base: f64, squarings: u32) -> f64 {
     (0..squarings).fold(base, |value, _| value * value)
 }
 
 impl Sphere {
-    /// The distances at which the line of a ray enters and leaves.
+    /// Returns the distances at which the line of a ray enters and leaves the sphere.
     fn crossed(&self, ray: Ray) -> Option<(f64, f64)> {
         let to_centre = self.centre - ray.from;
         let nearest = to_centre.dot(ray.direction);
@@ -98,7 +98,7 @@ impl Sphere {
         Some((nearest - half, nearest + half))
     }
 
-    /// The first distance beyond the ray's start.
+    /// Returns the first distance beyond the ray's start.
     fn distance(&self, ray: Ray) -> Option<f64> {
         let (enters, leaves) = self.crossed(ray)?;
         if enters > NEAREST {
@@ -110,12 +110,12 @@ impl Sphere {
         }
     }
 
-    /// The share of the sky above `point` that the sphere hides, weighted by the cosine from `normal`: the form factor
-    /// of a sphere, nearly.
+    /// Returns the share of the sky above `point` that the sphere hides, weighted by the cosine from `normal`. This
+    /// is approximately the form factor of a sphere.
     fn hidden_from(&self, point: Vector, normal: Vector) -> f64 {
         let to_centre = self.centre - point;
         let squared = to_centre.dot(to_centre);
-        // A point on the sphere itself is not hidden from its own sky.
+        // A point on the sphere itself is not hidden by that sphere.
         if squared < 1.0001 * self.radius * self.radius {
             return 0.0;
         }
@@ -144,7 +144,7 @@ impl Scene {
         Scene { spheres, beads: beads() }
     }
 
-    /// The nearest surface that the ray meets.
+    /// Returns the nearest surface that the ray meets.
     pub(super) fn hit(&self, ray: Ray) -> Option<Hit> {
         let mut nearest = f64::INFINITY;
         let mut met = None;
@@ -178,7 +178,8 @@ impl Scene {
         })
     }
 
-    /// The share of light that comes through along the ray from at most `distance` away. Glass casts a light shadow.
+    /// Returns the share of light that arrives along the ray from at most `distance` away. Glass casts a light
+    /// shadow.
     pub(super) fn passes(&self, ray: Ray, distance: f64) -> f64 {
         let blocks = |sphere: &Sphere| sphere.distance(ray).is_some_and(|met| met < distance);
         let mut share = 1.0;
@@ -194,7 +195,7 @@ impl Scene {
         share
     }
 
-    /// The share of the sky that `point` sees: what makes balls stand on the floor instead of hovering.
+    /// Returns the share of the sky that `point` sees. Without it, balls seem to hover above the floor.
     pub(super) fn open_sky(&self, point: Vector, normal: Vector) -> f64 {
         let mut open = 1.0;
         for sphere in &self.spheres {
@@ -210,7 +211,7 @@ impl Scene {
     }
 }
 
-/// Beads in the colours of a rainbow on an arc before the other balls.
+/// Returns beads in the colours of a rainbow, on an arc in front of the other balls.
 fn beads() -> Cluster {
     const COLOURS: [Vector; 7] = [
         vector(0.75, 0.07, 0.10),
@@ -238,7 +239,8 @@ fn beads() -> Cluster {
     Cluster { bound: Sphere { centre, radius: reach, material: spheres[0].material }, spheres }
 }
 
-/// The floor at `point`: squares whose contrast fades with distance, where they would be smaller than a pixel.
+/// Returns the floor's material at `point`. The contrast of its squares fades with distance, where squares are
+/// smaller than a pixel.
 fn floor(point: Vector, distance: f64) -> Material {
     const LIGHT_SQUARE: Vector = vector(0.60, 0.56, 0.50);
     const DARK_SQUARE: Vector = vector(0.045, 0.05, 0.07);
@@ -248,7 +250,7 @@ fn floor(point: Vector, distance: f64) -> Material {
     Material::Coated { colour: here.mix(other, 0.5 * far), coat: 0.05 }
 }
 
-/// What haze over `distance` leaves of a colour.
+/// Returns a colour after haze over `distance`.
 pub(super) fn haze(colour: Vector, distance: f64) -> Vector {
     let squared = distance * distance;
     colour.mix(HORIZON, squared / (squared + 4_000.0))

@@ -1,4 +1,4 @@
-//! From a pixel to its colour: rays from the eye, followed from surface to surface.
+//! The colour of a pixel: rays from the eye are followed from surface to surface.
 
 use super::scene::{Hit, Material, Ray, Scene, haze, light_point, power, sky};
 use super::vector::{BLACK, Vector, WHITE, vector};
@@ -10,10 +10,10 @@ const LOOKS_AT: Vector = vector(0.4, 0.85, 0.0);
 /// Half the picture's height at a distance of 1 from the eye.
 const HALF_HEIGHT: f64 = 0.36;
 
-/// A ray is followed at most through so many surfaces,
+/// The maximum number of surfaces at which a ray is followed.
 const DEEPEST: u32 = 8;
 
-/// and only while it adds more than this to the pixel.
+/// The weight of a ray in the pixel below which it is not followed.
 const FAINTEST: f64 = 0.01;
 
 const LIGHT_COLOUR: Vector = vector(1.0, 0.92, 0.80);
@@ -24,7 +24,7 @@ const SKY_STRENGTH: f64 = 0.4;
 pub(super) struct Tracer {
     pub(super) width: usize,
     pub(super) height: usize,
-    /// Rays from the eye per pixel.
+    /// The number of rays from the eye per pixel.
     pub(super) samples: usize,
     scene: Scene,
     right: Vector,
@@ -61,7 +61,7 @@ impl Tracer {
         Tracer { width, height, samples, scene: Scene::new(), right, up: forward.cross(right), forward }
     }
 
-    /// The colour of the pixel number `index`, row by row from the top.
+    /// Returns the colour of the pixel number `index`, row by row from the top.
     pub(super) fn render(&self, index: usize) -> [u8; 3] {
         let (column, row) = (index % self.width, index / self.width);
         let mut random = SplitMix::new(index as u64);
@@ -77,7 +77,7 @@ impl Tracer {
         [mean.x, mean.y, mean.z].map(|channel| (channel.sqrt() * 255.0 + 0.5) as u8)
     }
 
-    /// The ray from the eye through a point of the picture, in pixels from its top left corner.
+    /// Returns the ray from the eye through a point of the picture, in pixels from the top left corner.
     fn ray(&self, x: f64, y: f64) -> Ray {
         let scale = 2.0 * HALF_HEIGHT / self.height as f64;
         let across = (x - 0.5 * self.width as f64) * scale;
@@ -85,7 +85,7 @@ impl Tracer {
         Ray { from: EYE, direction: (self.forward + self.right * across + self.up * up).unit() }
     }
 
-    /// The light that arrives along a ray of which the pixel takes the share `weight`.
+    /// Returns the light that arrives along a ray, which has the share `weight` of the pixel.
     fn trace(&self, ray: Ray, depth: u32, weight: f64, on_light: &mut Points) -> Vector {
         if depth > DEEPEST || weight < FAINTEST {
             return BLACK;
@@ -126,7 +126,7 @@ impl Tracer {
         self.trace(mirrored, depth + 1, weight, on_light)
     }
 
-    /// Snell's law, with the reflected and the refracted ray weighted by Schlick's approximation.
+    /// Applies Snell's law, and weights the reflected and the refracted ray by Schlick's approximation.
     fn glass(&self, ray: Ray, hit: &Hit, index: f64, depth: u32, weight: f64, on_light: &mut Points) -> Vector {
         let enters = ray.direction.dot(hit.normal) < 0.0;
         let (normal, ratio) = if enters { (hit.normal, 1.0 / index) } else { (-hit.normal, index) };
@@ -145,10 +145,10 @@ impl Tracer {
         through.filter(vector(0.96, 0.985, 0.97)) * (1.0 - mirrors) + mirrored * mirrors
     }
 
-    /// The light of the lamp and the sky on a matt surface.
+    /// Returns the light of the lamp and the sky on a matt surface.
     fn daylight(&self, ray: Ray, hit: &Hit, depth: u32, on_light: &mut Points) -> Vector {
         let point = ray.at(hit.distance);
-        // What is seen in a mirror needs less even shadows than what is seen directly.
+        // Objects that are seen in a mirror need less smooth shadows than objects that are seen directly.
         let shadow_rays = if depth == 0 { 2 } else { 1 };
         let mut lit = 0.0;
         for _ in 0..shadow_rays {
@@ -166,18 +166,18 @@ impl Tracer {
     }
 }
 
-/// The light of the whole sky on a surface that faces up.
+/// The colour of the light of the whole sky on a surface that faces up.
 const SKY_COLOUR: Vector = vector(0.62, 0.68, 0.86);
 
-/// The share of light mirrored at an angle with this cosine, when `straight_on` is mirrored at a right angle (Schlick,
-/// "An inexpensive BRDF model for physically-based rendering", 1994).
+/// Returns the share of light that is reflected at an angle with this cosine. `straight_on` is the share at
+/// perpendicular incidence (Schlick, "An inexpensive BRDF model for physically-based rendering", 1994).
 fn fresnel(straight_on: f64, cosine: f64) -> f64 {
     let grazing = (1.0 - cosine).clamp(0.0, 1.0);
     straight_on + (1.0 - straight_on) * power(grazing, 2) * grazing
 }
 
-/// Light of any strength as a display's 0 to 1: a rational film curve (Narkowicz, "ACES filmic tone mapping curve",
-/// 2015). Applied to every ray, so that edges of bright spots stay smooth.
+/// Maps light of any strength to a display's 0 to 1 by a rational film curve (Narkowicz, "ACES filmic tone mapping
+/// curve", 2015). The curve is applied to every ray, so that the edges of bright spots are smooth.
 fn displayed(light: Vector) -> Vector {
     let curve = |x: f64| (x * (2.51 * x + 0.03) / (x * (2.43 * x + 0.59) + 0.14)).clamp(0.0, 1.0);
     vector(curve(light.x), curve(light.y), curve(light.z))

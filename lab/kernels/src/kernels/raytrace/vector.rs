@@ -37,17 +37,17 @@ impl Vector {
         self * (1.0 / self.length())
     }
 
-    /// Component by component: light through a filter.
+    /// Multiplies component by component, like light through a filter.
     pub(super) fn filter(self, other: Vector) -> Vector {
         vector(self.x * other.x, self.y * other.y, self.z * other.z)
     }
 
-    /// From `self` at 0 to `other` at 1.
+    /// Interpolates from `self` (at 0) to `other` (at 1).
     pub(super) fn mix(self, other: Vector, share: f64) -> Vector {
         self * (1.0 - share) + other * share
     }
 
-    /// This direction mirrored at a surface with the unit normal `normal`.
+    /// Returns this direction, reflected at a surface with the unit normal `normal`.
     pub(super) fn reflected(self, normal: Vector) -> Vector {
         self - normal * (2.0 * self.dot(normal))
     }
