@@ -31,8 +31,8 @@ const EXAMPLES: &str = "Examples:
   comity top --once --sort cpu
   comity top --json | jq '.programs[].cpu'
   comity top --prometheus /var/lib/node_exporter/comity.prom";
-const EXIT_CODES: &str = "Exit codes: 0 quit, or ended by SIGTERM, SIGINT or SIGHUP; 1 the terminal, or
-with --once the table, cannot be used; 2 the command line is at fault.";
+const EXIT_CODES: &str = "Exit codes: 0: quit, or ended by SIGTERM, SIGINT or SIGHUP; 1: the terminal, or
+with --once the table, cannot be used; 2: invalid command line.";
 
 /// The help on the screen.
 const HELP: &str = "\
@@ -86,19 +86,19 @@ Cores:
 #[derive(Args)]
 #[command(after_help = format!("{EXAMPLES}\n\n{HELP}\n\n{EXIT_CODES}"))]
 pub struct Arguments {
-    /// Look once, print and end
+    /// Print one look at the table and exit
     #[arg(long)]
     once: bool,
-    /// Print JSON, an object per look (schema comity-top/1)
+    /// Print JSON, one object per look (schema comity-top/1)
     #[arg(long)]
     json: bool,
-    /// Write metrics for Prometheus' node exporter into this file instead, at each look
+    /// Write metrics for the node exporter of Prometheus to this file at each look, instead of printing
     #[arg(long, value_name = "FILE", conflicts_with_all = ["json", "sort", "filter"])]
     prometheus: Option<PathBuf>,
     /// Order of the programs
     #[arg(long, value_enum, default_value = "slot")]
     sort: Sort,
-    /// Only programs with this text in their name or policy
+    /// Show only programs with this text in their name or policy
     #[arg(long, value_name = "TEXT", default_value = "")]
     filter: String,
     /// Milliseconds between two looks, 50 to 3600000 [default: 250; 1000 with --once or --json; 5000 with
@@ -150,7 +150,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         return print(&mut watch, &view, arguments, file, interval);
     }
     if !io::stdout().is_terminal() || !io::stdin().is_terminal() {
-        let why = "standard input and output are no terminal; use --once, --json or --prometheus";
+        let why = "standard input and output are not a terminal. Use --once, --json or --prometheus";
         return Err(Failure::Usage(why.to_owned()));
     }
     live(&mut watch, view, interval)
@@ -165,7 +165,7 @@ fn print(
     interval: Duration,
 ) -> Result<(), Failure> {
     let (sender, events) = mpsc::channel();
-    let cannot = |error: io::Error| Failure::Run(format!("cannot heed signals: {error}"));
+    let cannot = |error: io::Error| Failure::Run(format!("cannot watch for signals: {error}"));
     // A signal ends the loop only between two looks, so that no file is left incomplete.
     let _sender =
         if arguments.once { Some(sender) } else { listen_for_signals(sender).map(|()| None).map_err(cannot)? };
@@ -196,7 +196,7 @@ fn print(
 
 /// Draws looks on the screen until a key or a signal ends it. Then restores the terminal, also after a panic.
 fn live(watch: &mut Watch, mut view: View, interval: Duration) -> Result<(), Failure> {
-    let cannot = |error: io::Error| Failure::Run(format!("cannot use the terminal: {error}; use --once or --json"));
+    let cannot = |error: io::Error| Failure::Run(format!("cannot use the terminal: {error}. Use --once or --json"));
     let (sender, events) = mpsc::channel();
     listen_for_signals(sender.clone()).map_err(cannot)?;
     let mut terminal = ratatui::try_init().map_err(cannot)?;

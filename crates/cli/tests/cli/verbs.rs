@@ -93,7 +93,7 @@ fn the_doctor_tells_what_costs_from_what_is_bad() {
     let cases = [
         ("COMITY_TABLE", "off", "core table", "costs", "is off"),
         ("COMITY_TABLE", not_a_table.to_str().unwrap(), "core table", "bad", "notes"),
-        ("COMITY_TABLE", nowhere.to_str().unwrap(), "core table", "bad", "none can be made"),
+        ("COMITY_TABLE", nowhere.to_str().unwrap(), "core table", "bad", "cannot be created"),
         ("COMITY", "off", "environment", "costs", "COMITY=off"),
         ("COMITY", "of", "environment", "bad", "neither on nor off"),
         ("COMITY_POLICY", "cilk", "environment", "bad", "no policy is called 'cilk'"),
