@@ -21,9 +21,8 @@ const HELP: &str = "Each check has a verdict:
 
 The command takes two seconds. It also measures a wake-up and a time slice.
 
-Exit codes: 0: all checks are ok; 1: a check has the verdict costs, or standard
-output cannot be written; 2: a check has the verdict bad, or invalid command
-line.";
+Exit codes: 0: all checks are ok; 1: a verdict is costs, or standard output
+cannot be written; 2: a verdict is bad, or invalid command line.";
 
 /// Check this machine: what it offers, what a missing feature costs, and what to change
 #[derive(Args)]

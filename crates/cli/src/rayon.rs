@@ -42,9 +42,8 @@ With --record, the program is built to run serially, and to write its task graph
 when comity-lab record asks for it. A later `enable` without --record switches
 the program to Comity.
 
-Exit codes: 0: done, or there was nothing to do; 1: the project is invalid or
-cargo has failed, and the files of the project are unchanged; 2: invalid command
-line.";
+Exit codes: 0: done, or nothing to do; 1: the project is invalid or cargo has
+failed, and the files are unchanged; 2: invalid command line.";
 
 /// Run any rayon program on Comity without changes to its code
 #[derive(Args)]

@@ -69,8 +69,8 @@ which program has which core; `comity table --help` explains COMITY_TABLE.
 If there are more programs than cores, they take turns of up to 100 ms. Outside
 its turn a command is frozen, in a control group that `comity run` makes for it.
 Only /proc/PID/cgroup shows this. If `comity run` cannot make a group (see
-`comity doctor`), it stops the processes (SIGSTOP), except processes that are
-traced or trace, and processes whose parent could notice the stop.
+`comity doctor`), it stops the processes (SIGSTOP). It does not stop processes
+that are traced or trace, and processes whose parent could notice the stop.
 
 A command also takes turns if one of its processes has several runnable threads.
 These threads may wait for each other. On one core, each thread would wait for
@@ -86,7 +86,7 @@ one of these words:
   nice  Most of its work is done at a nice value above 0 or in SCHED_IDLE, and
         neither --weight nor COMITY_WEIGHT is set.
   even  There are more programs than cores, and all have the same number of
-        threads per weight, so that equal time per thread is right.
+        threads per weight. Equal time per thread then gives each its share.
   group Each program is in a task group of its own (a session under autogroup,
         or a control group), and the groups have the weights of the programs.
         The kernel then divides the time among them. `comity doctor` prints
@@ -94,15 +94,15 @@ one of these words:
 
 The default weight follows the nice value: 100 for nice 0, 33 for nice 5, 1 for
 nice 19. A weight below 100 also sets the nice value of that weight, so that it
-has an effect relative to programs outside of the table. If the command is the
-first process of a session, the nice value is that of the session. A weight
-above 100 has an effect in the table only.
+has an effect relative to programs outside of the table. If sessions are task
+groups and the command is the first process of its session, the session gets the
+nice value. A weight above 100 has an effect in the table only.
 
 --cores N is a limit, also if the command has no neighbour: if more than N
 threads are runnable, a mask keeps them on N cores. It also sets these
 variables to N, unless they are set: COMITY_NUM_THREADS, RAYON_NUM_THREADS,
 OMP_NUM_THREADS, GOMAXPROCS, TOKIO_WORKER_THREADS, POLARS_MAX_THREADS,
-CARGO_BUILD_JOBS, PYTEST_XDIST_AUTO_NUM_WORKERS. Without --cores none is set.
+CARGO_BUILD_JOBS, PYTEST_XDIST_AUTO_NUM_WORKERS.
 
 COMITY_POLICY=comity:share=slowdown, or share=time, proposes another division
 of the cores, as in programs that use Comity. With share=time, and in every 16th
@@ -114,17 +114,18 @@ and `comity set` find the table). A `comity run` inside of the command starts a
 part of the same command, and prints which of its options have no effect.
 
 `comity run` becomes the command by exec, so process number, signals, terminal
-and exit status are the command's own; only SIGPIPE, if it was ignored, is at
-its default. A second process, named comity: and the command's number, is the
-member of the table, from 10 ms after the start (if the command is the first
-process of a container, the second process is its child). A third process, named
-comity+ and the command's number, removes the masks and thaws the command if the
-second is killed or stopped. If both are killed at once, the masks stay, and the
-command stays frozen until another command of `comity run` works in the same
-control group. If no table can be used, `comity run` prints the reason and runs
-the command without a table. If the first process of a container does not wait
-for orphans, `comity run` waits for the command, as with --report. Then no
-zombies are left.
+and exit status are the command's own. Only SIGPIPE is set to its default if it
+was ignored. 10 ms after the start, a second process joins the table for the
+command. Its name is comity: and the command's number. If the command is the
+first process of a container, the second process is its child. A third process,
+named comity+ and the command's number, removes the masks and thaws the command
+if the second process is killed or stopped. If both are killed at once, the
+masks stay, and the command stays frozen until another command of `comity run`
+works in the same control group.
+
+If no table can be used, `comity run` prints the reason and runs the command
+without a table. If the first process of a container does not wait for orphans,
+`comity run` waits for the command, as with --report. Then no zombies are left.
 
 With --report or --session `comity run` stays, as time(1) does, and the command
 is its child. It passes on SIGTERM, SIGHUP, SIGUSR1 and SIGUSR2. The terminal
@@ -152,9 +153,9 @@ pub struct Arguments {
     /// value, which is 100 for nice 0]
     #[arg(long, value_name = "W", value_parser = weight::range(), allow_negative_numbers = true)]
     weight: Option<u32>,
-    /// Start the command in a session of its own. Where the kernel divides processor time among sessions, the command
-    /// then needs no mask and no stop, and a weight below 100 has its effect relative to all other sessions. Ctrl-C and
-    /// SIGQUIT are passed on; Ctrl-Z has no effect, and the command has no terminal to control
+    /// Start the command in its own session. If the kernel divides processor time among sessions, the command then
+    /// needs no mask and no stop, and a weight below 100 has an effect relative to all other sessions. Ctrl-C and
+    /// SIGQUIT are passed on. Ctrl-Z has no effect, and the command has no controlling terminal
     #[arg(long)]
     session: bool,
     /// When the command ends, print a report on standard error, or write it to FILE, as JSON if its name ends in .json

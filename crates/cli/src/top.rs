@@ -36,22 +36,26 @@ with --once the table, cannot be used; 2: invalid command line.";
 
 /// The help on the screen.
 const HELP: &str = "\
-Keys: q quit; ? show or close this text; s sort by the next column; r reverse
-the order; / filter by name or policy (Enter keeps the filter, Esc drops it);
-arrows, Page Up and Page Down scroll; Tab and Shift-Tab select a program; p
-pauses the selected program for 10 minutes or resumes it; + doubles its weight;
-- halves its weight. `comity set --help` explains weights and pauses.
+Keys:
+  q               quit
+  ?               show or close this text
+  s, r            sort by the next column; reverse the order
+  /               filter by name or policy (Enter keeps the filter, Esc drops it)
+  arrows, Page Up and Page Down: scroll
+  Tab, Shift-Tab  select a program
+  p               pause the selected program for 10 minutes, or resume it
+  +, -            double the weight of the selected program; halve it
+`comity set --help` explains weights and pauses.
 
-The first line of the screen shows how many cores programs hold, how many of
-these cores their owners lend, and how much processor time all programs use, in
-cores.
+The first line of the screen has the number of held cores, the number of lent
+cores, and the processor time that all programs use, in cores.
 
 Columns of a program:
   cpu:        processor time that it uses, in cores; or paused, stopped, dead
   desire:     cores that it could use now; 0 while it shares time
   held:       whole cores that it holds now
   owned:      whole cores that it is entitled to now
-  waits:      cores that it desires and does not hold
+  waits:      desired cores that it does not hold
   lends:      its own cores that other programs hold
   weight:     weight 200 gets twice the processor time of weight 100
   lost/s:     cores that their owners took back from it, per second
@@ -72,7 +76,7 @@ Columns of a program:
   mostly for: most frequent reason for refused/s
 
 A `-` means that the program does not publish the value. A command of `comity
-run` never publishes the last four columns. The screen shows as many columns as
+run` never publishes the last four columns. The screen shows the columns that
 fit. --json and --prometheus also count the refusals for each reason. `comity
 table` uses the same names.
 
