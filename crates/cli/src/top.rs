@@ -40,8 +40,9 @@ Keys:
   q               quit
   ?               show or close this text
   s, r            sort by the next column; reverse the order
-  /               filter by name or policy (Enter keeps the filter, Esc drops it)
-  arrows, Page Up and Page Down: scroll
+  /               filter by name or policy; Enter keeps the filter, Esc drops it
+  arrows, Page Up, Page Down
+                  scroll
   Tab, Shift-Tab  select a program
   p               pause the selected program for 10 minutes, or resume it
   +, -            double the weight of the selected program; halve it

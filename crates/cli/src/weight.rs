@@ -54,6 +54,6 @@ pub fn chosen(said: Option<u32>) -> Result<u32, Failure> {
     let weight = text.to_str().and_then(|text| text.parse().ok()).filter(|weight| (1..=MOST).contains(weight));
     weight.ok_or_else(|| {
         let text = text.display();
-        Failure::Usage(format!("COMITY_WEIGHT={text} is not a whole number from 1 to {MOST}. Correct it, or unset it"))
+        Failure::Usage(format!("COMITY_WEIGHT={text} is not a whole number from 1 to {MOST} (default {USUAL})"))
     })
 }

@@ -167,7 +167,7 @@ fn table() -> DoctorCheck {
     };
     let usable = check("core table", found, meaning);
     match other_layouts(&location).first() {
-        Some(other) => usable.costs(format!("{other}; build all programs with one version of comity")),
+        Some(other) => usable.costs(format!("{other}. Build all programs with one version of Comity")),
         None => usable,
     }
 }
@@ -215,8 +215,8 @@ fn variables() -> DoctorCheck {
         let path = PathBuf::from(environment::variable("COMITY_TRACE").filter(|path| !environment::is_off(path))?);
         let says = |what: &str| Some(format!("COMITY_TRACE={}: {what}", path.display()));
         match path.metadata() {
-            Ok(found) if !found.is_file() => says("it is no regular file"),
-            Ok(found) if found.len() > 0 && !begins_as_a_trace(&path) => says("it is a file already, and no trace"),
+            Ok(found) if !found.is_file() => says("this is not a regular file"),
+            Ok(found) if found.len() > 0 && !begins_as_a_trace(&path) => says("this file exists and is not a trace"),
             Ok(_) => None,
             // The number of the process may be part of any folder's name.
             Err(_) if path.to_string_lossy().contains("%p") => None,
@@ -232,7 +232,7 @@ fn variables() -> DoctorCheck {
         workers(),
         weight::chosen(None).err().map(comity_console::Failure::into_sentence),
         cores(),
-        number("COMITY_WATCH", 0.1, f64::MAX, "a number of seconds, at least 0.1"),
+        number("COMITY_WATCH", 0.1, f64::MAX, "a number of seconds (minimum 0.1)"),
         trace(),
     ]
     .into_iter()
