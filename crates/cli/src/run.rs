@@ -285,7 +285,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
 
 /// The reason why a command does not share cores if `/proc` shows another PID namespace.
 const OTHER_PROCESSES: &str = "/proc belongs to another PID namespace, so the command's processes cannot be found \
-    (mount it: `unshare --mount-proc` or `mount -t proc proc /proc`)";
+    (mount the namespace's own: `unshare --mount-proc`, or `mount -t proc proc /proc`)";
 
 /// The reason why a command does not share cores if there is no `/proc`.
 const NO_PROCESSES: &str = "/proc is not mounted, so the command's processes cannot be found \

@@ -55,7 +55,7 @@ fn processes() -> DoctorCheck {
     match (census::is_mounted(), census::is_of_this_namespace()) {
         (true, true) => check("processes", "/proc is mounted", "`comity run` finds the processes of a command"),
         (true, false) => check("processes", "/proc belongs to another PID namespace", without)
-            .costs("mount it: `unshare --mount-proc`, or `mount -t proc proc /proc`"),
+            .costs("mount the namespace's own: `unshare --mount-proc`, or `mount -t proc proc /proc`"),
         (false, _) => check("processes", "/proc is not mounted", without).costs("mount it: `mount -t proc proc /proc`"),
     }
 }
