@@ -191,7 +191,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     if let Cores::Number(number) = arguments.cores
         && u32::from(number) > most
     {
-        hint(format!("comity: --cores {number} is more than the {most} cores that this process may use. Using {most}"));
+        hint(format!("comity: --cores {number} is more than the number of usable cores, {most}. Using {most}."));
     }
     let weight = weight::chosen(arguments.weight)?;
     let report = arguments.report.as_ref().map(|path| report::Place::check(path.as_deref())).transpose()?;

@@ -279,7 +279,7 @@ fn outside_load() -> Option<DoctorCheck> {
     // During the delay, members may have used each core without an entry in the table.
     let unknown = if shared.is_empty() { 0.0 } else { LATE.as_secs_f64() * cores::allowed().len() as f64 };
     let outside = ((busy - shared.iter().sum::<f64>() - unknown) / elapsed.as_secs_f64()).max(0.0);
-    let found = format!("processor time of {outside:.1} cores, of the allowed cores");
+    let found = format!("processor time of {outside:.1} cores, on the allowed cores");
     Some(if outside > MUCH {
         check("outside load", found, "programs outside of the table use this time; the kernel divides it by threads")
             .costs("start these programs with `comity run`")
