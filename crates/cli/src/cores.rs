@@ -18,29 +18,34 @@ const EXAMPLES: &str = "Examples:
   comity cores --weight 300
   comity cores --watch | while read -r n; do echo \"$n cores\"; done
 
-The least of: the cores that this process may run on (taskset, cpuset), the
-quota of its control group, rounded up, COMITY_NUM_THREADS, and its share of
-the core table, rounded up: an equal part of the cores, by weight, of what the
-programs there leave. At least 1. Without a table that can be used, or with
-COMITY_TABLE=off, the first three. It is what holds at this moment; `comity run` goes on asking.
+The number is the minimum of:
+  - the cores that this process may run on (taskset, cpuset)
+  - the quota of its control group, rounded up
+  - COMITY_NUM_THREADS, if it is set
+  - the share, by weight, that the program would have in the core table,
+    rounded up; cores that other programs leave are part of it
+The number is at least 1. Without a usable table, or with COMITY_TABLE=off, the
+share has no effect. The number is valid only at this moment. `comity run`
+adapts its command continuously.
 
-Exit codes: 0 a number was printed; 1 standard output cannot be written; 2 the
-command line is at fault.";
+Exit codes: 0: a number was printed; 1: standard output cannot be written; 2:
+invalid command line.";
 
 /// The interval at which `--watch` looks.
 const LOOK: Duration = Duration::from_millis(250);
 
-/// Print how many cores a program started now would get
+/// Print the number of cores that a program started now would get
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
-    /// Print the number again, on a line, whenever it changes
+    /// Print a line with the new number whenever it changes
     #[arg(long)]
     watch: bool,
-    /// How much the program would count, from 1 to 10000 [default: COMITY_WEIGHT, or 100]
+    /// Weight of the program relative to other programs, 1 to 10000 [default: COMITY_WEIGHT, or the weight of its nice
+    /// value, which is 100 for nice 0]
     #[arg(long, value_name = "W", value_parser = weight::range(), allow_negative_numbers = true)]
     weight: Option<u32>,
-    /// Print JSON, an object per line (schema comity-cores/1)
+    /// Print JSON, one object per line (schema comity-cores/1)
     #[arg(long)]
     json: bool,
 }
@@ -63,7 +68,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         if let Some(why) = &trouble
             && said != trouble
         {
-            hint(format!("comity: {why}; counted without it"));
+            hint(format!("comity: {why}. The number is computed without the table."));
         }
         said = trouble;
         let path = location.as_ref().filter(|_| said.is_none()).map(|location| location.path().display().to_string());

@@ -13,15 +13,18 @@ use comity_console::{Failure, machine, output};
 use comity_os::{Capabilities, cores};
 use serde::Serialize;
 
-const HELP: &str = "Each line has a verdict: ok; costs (it works, and something is lost: what, and
-what to change; COMITY_TABLE=off too); bad (programs that are started here
-cannot share cores, or do not start). It takes two seconds, in which two threads
-measure a wake-up and a time slice.
+const HELP: &str = "Each check has a verdict:
+  ok     no problem
+  costs  programs work, but something is lost; the check prints what to change
+         (COMITY_TABLE=off has this verdict, too)
+  bad    programs that are started here cannot share cores, or do not start
 
-Exit codes: 0 all is ok; 1 something costs, or nothing can be printed; 2
-something is bad, or the command line is at fault.";
+The command takes two seconds. It also measures a wake-up and a time slice.
 
-/// Say what this machine offers, what is lost where something is missing, and what to change
+Exit codes: 0: all checks are ok; 1: a verdict is costs, or standard output
+cannot be written; 2: a verdict is bad, or invalid command line.";
+
+/// Check this machine: what it offers, what a missing feature costs, and what to change
 #[derive(Args)]
 #[command(after_help = HELP)]
 pub struct Arguments {
@@ -58,7 +61,7 @@ fn in_words(report: &DoctorReport) -> String {
         ("kernel", machine.kernel.clone()),
         ("packages", count(cores.iter().map(|core| core.package))),
         ("numa nodes", count(cores.iter().map(|core| core.node))),
-        ("os tier", format!("{} (0: nothing but what every process may use)", machine.os_tier)),
+        ("os tier", format!("{} (0: only calls that every process may use)", machine.os_tier)),
         ("versions", format!("comity {}, rayon {}, {}", versions.comity, versions.rayon, versions.rustc)),
     ] {
         let _ = writeln!(text, "{:7}{what:<13}{found}", "");

@@ -11,7 +11,7 @@ use serde::Serialize;
 
 /// List the policies with their sources and parameters
 #[derive(Args)]
-#[command(after_help = "A policy is given as NAME or NAME:key=value,… as in bws:sleep_threshold=128.")]
+#[command(after_help = "Write a policy as NAME or NAME:key=value,…, for example bws:sleep_threshold=128.")]
 pub struct Arguments {
     /// Print JSON (schema comity-policies/1)
     #[arg(long)]

@@ -33,18 +33,19 @@ const EXAMPLES: &str = "Examples:
   comity rayon enable --record
   comity-lab record --out FILE -- target/release/program
 
-`enable` writes an entry for rayon-core into [patch.crates-io] of the
-workspace's Cargo.toml, brings Cargo.lock up to it and asks cargo whether it
-has worked; `disable` brings both files back. Without a Cargo.lock, neither
-leaves one behind.
+`enable` writes an entry for rayon-core to [patch.crates-io] of the workspace's
+Cargo.toml, updates Cargo.lock, and checks with cargo that the entry has an
+effect. `disable` restores both files. If there is no Cargo.lock, neither verb
+leaves one.
 
-With --record the program is built to run serially and to write its task graph,
-where comity-lab record asks for it; plain `enable` goes from there to Comity.
+With --record, the program is built to run serially, and to write its task graph
+when comity-lab record asks for it. A later `enable` without --record switches
+the program to Comity.
 
-Exit codes: 0 done, or there was nothing to do; 1 the project or cargo is at
-fault, and its files are as they were; 2 the command line is at fault.";
+Exit codes: 0: done, or nothing to do; 1: the project is invalid or cargo has
+failed, and the files are unchanged; 2: invalid command line.";
 
-/// Run any rayon program on Comity, without a change to its code
+/// Run any rayon program on Comity without changes to its code
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
@@ -59,41 +60,41 @@ enum Task {
     Disable(Disable),
 }
 
-/// Put Comity's rayon-core in the place of the stock one
+/// Replace the stock rayon-core by Comity's rayon-core
 #[derive(Args)]
 struct Enable {
-    /// A cargo project's folder or its Cargo.toml [default: the project around the current folder]
+    /// Folder of a cargo project, or its Cargo.toml [default: the project around the current folder]
     path: Option<PathBuf>,
-    /// The folder of Comity's rayon-core [default: the one installed with this command, or crates/rayon-core where it
-    /// was built]
+    /// Folder of Comity's rayon-core [default: the folder installed with this command, or crates/rayon-core of the
+    /// sources that this command was built from]
     #[arg(long, value_name = "DIR", conflicts_with = "git")]
     source: Option<PathBuf>,
-    /// A git repository with Comity's rayon-core, for manifests that others build from too
+    /// Git repository with Comity's rayon-core, for manifests that are built on other machines, too
     #[arg(long, value_name = "URL")]
     git: Option<String>,
-    /// A commit, branch or tag of the repository
+    /// Commit, branch or tag of the repository [default: its default branch]
     #[arg(long, value_name = "REV", requires = "git")]
     rev: Option<String>,
-    /// The one that records task graphs, of a folder: of a repository cargo would take the ordinary one, which has
-    /// the same name
+    /// Use the variant that records task graphs. It must be in a folder: in a repository, cargo would use the ordinary
+    /// variant, which has the same name
     #[arg(long, conflicts_with = "git")]
     record: bool,
 }
 
-/// Say which rayon-core a project links; changes no file
+/// Show which rayon-core a project links, without changing a file
 #[derive(Args)]
 struct Status {
-    /// A cargo project's folder or its Cargo.toml [default: the project around the current folder]
+    /// Folder of a cargo project, or its Cargo.toml [default: the project around the current folder]
     path: Option<PathBuf>,
     /// Print JSON (schema comity-rayon/1)
     #[arg(long)]
     json: bool,
 }
 
-/// Go back to the stock rayon-core
+/// Restore the stock rayon-core
 #[derive(Args)]
 struct Disable {
-    /// A cargo project's folder or its Cargo.toml [default: the project around the current folder]
+    /// Folder of a cargo project, or its Cargo.toml [default: the project around the current folder]
     path: Option<PathBuf>,
 }
 
@@ -116,8 +117,7 @@ fn enable(arguments: &Enable) -> Result<(), Failure> {
     let source = match manifest.entry() {
         Entry::Foreign(entry) => {
             return Err(Failure::Run(format!(
-                "'{place}' patches rayon-core already, and not with Comity's: {entry}; take that out first (nothing was \
-                 changed)"
+                "'{place}' has another patch of rayon-core: {entry}. Remove the patch first (nothing was changed)"
             )));
         }
         // The user chose a repository. Only a source on the command line replaces it.
@@ -148,30 +148,31 @@ fn enable(arguments: &Enable) -> Result<(), Failure> {
     let mut text = format!("'{place}' ({}) {done}: it links {} and no other.\n", tree.rayon(), tree.cores_in_words());
     if let (Some(before), Some(now)) = (locked_before, Lock::read(&project.lock())?) {
         let [moved, new] = lock::changes(&before.packages, &now.packages);
-        for (what, packages) in [("moved", moved), ("took in", new)].iter().filter(|(_, packages)| !packages.is_empty())
-        {
-            text += &format!("Cargo.lock {what} {}.\n", packages.join(", "));
+        let lists = [("has other versions", moved), ("has new packages", new)];
+        for (what, packages) in lists.iter().filter(|(_, packages)| !packages.is_empty()) {
+            text += &format!("Cargo.lock {what}: {}.\n", packages.join(", "));
         }
     }
     if tree.records() {
-        text += "Build it, and `comity-lab record --out FILE -- COMMAND` writes the task graph of a run, which is serial. \
-                 `comity rayon enable` goes to Comity, `comity rayon disable` goes back.\n";
+        text += "After a build, `comity-lab record --out FILE -- COMMAND` runs the program serially and writes its \
+                 task graph. `comity rayon enable` switches to Comity; `comity rayon disable` restores the stock \
+                 rayon-core.\n";
         return output::print(&text);
     }
     text += &match &source {
         Some(Source::Folder { path, .. }) => format!(
-            "Cargo.toml names the folder '{path}' of this machine: without this folder, and on another machine, the \
-             project does not build. `comity rayon enable --git URL --rev REV` names a repository instead.\n"
+            "Cargo.toml names the folder '{path}' of this machine. Without this folder, the project does not build. \
+             `comity rayon enable --git URL --rev REV` names a repository instead.\n"
         ),
         Some(Source::Git { .. }) => String::new(),
         None => format!(
-            "Cargo.toml still names the repository '{}'. To use the rayon-core of this command instead, call \
+            "Cargo.toml still names the repository '{}'. To use the rayon-core of this command instead, run \
              `comity rayon disable` and then `comity rayon enable`.\n",
             manifest.repository().unwrap_or_default()
         ),
     };
-    text += "`comity rayon disable` goes back; COMITY_POLICY=NAME (see `comity policies`) and COMITY=off choose another policy \
-             from outside.\n";
+    text += "`comity rayon disable` restores the stock rayon-core. COMITY_POLICY=NAME (see `comity policies`) and \
+             COMITY=off select another policy when the program starts.\n";
     output::print(&text)
 }
 
@@ -191,14 +192,14 @@ fn is_settled(project: &Project, tree: &Tree, records: bool) -> Result<bool, Fai
     match tree.links() {
         Links::None => Err(Failure::Run(format!("{} (nothing was changed)", no_core(project, tree)))),
         Links::One(Kind::Comity) if records != tree.records() => Err(Failure::Run(format!(
-            "'{place}' links {}, through something else than its own [patch.crates-io], and that {}; take it out there first \
+            "'{place}' links {}, which {}. The cause is not its own [patch.crates-io]. Remove the cause first \
              (nothing was changed)",
             tree.cores_in_words(),
-            if records { "does not record" } else { "is built to be recorded" }
+            if records { "does not record" } else { "records" }
         ))),
         Links::One(Kind::Comity) => {
             output::print(&format!(
-                "'{place}' ({}) {} already: it links {}, through something else than its own [patch.crates-io]; nothing was \
+                "'{place}' ({}) {} already: it links {}. The cause is not its own [patch.crates-io]. Nothing was \
                  changed.\n",
                 tree.rayon(),
                 if records { "is built to be recorded" } else { "runs on Comity" },
@@ -213,12 +214,9 @@ fn is_settled(project: &Project, tree: &Tree, records: bool) -> Result<bool, Fai
 fn no_core(project: &Project, tree: &Tree) -> String {
     let place = project.manifest().display();
     if tree.rayons.is_empty() {
-        return format!("'{place}' does not use rayon: nothing that it links is called rayon-core");
+        return format!("'{place}' does not use rayon: it links no package rayon-core");
     }
-    format!(
-        "'{place}' uses {}, which has no rayon-core that Comity could replace; 0.7 and later have one",
-        tree.rayon()
-    )
+    format!("'{place}' uses {}, which has no rayon-core to replace. Use rayon 0.7 or later", tree.rayon())
 }
 
 /// Makes all changes of `enable`. The boolean is true if a file has changed.
@@ -245,10 +243,10 @@ fn put_in(
         verify(project, &tree)?;
         if records != tree.records() {
             return Err(Failure::Run(format!(
-                "'{}' links {}, which {}; another patch may be in the way",
+                "'{}' links {}, which {}. Look for another [patch], for example in a .cargo/config.toml",
                 project.manifest().display(),
                 tree.cores_in_words(),
-                if records { "does not record" } else { "is built to be recorded" }
+                if records { "does not record" } else { "records" }
             )));
         }
         if let (Some(before), Some(_), Some(now)) = (&before, stock, Lock::read(&path)?) {
@@ -280,7 +278,7 @@ fn update_lock(project: &Project, before: &Lock) -> Result<Tree, Failure> {
     let tree = project.tree()?;
     match refused.into_iter().next() {
         Some((floor, locked, failure)) if tree.links() != Links::One(Kind::Comity) => Err(Failure::Run(format!(
-            "Comity needs {floor} or later, and this has {locked}: {}",
+            "Comity needs {floor} or later, but the project has {locked}: {}",
             failure.into_sentence()
         ))),
         _ => {
@@ -299,13 +297,14 @@ fn verify(project: &Project, tree: &Tree) -> Result<(), Failure> {
         Links::One(Kind::Comity) => Ok(()),
         Links::None => Err(Failure::Run(no_core(project, tree))),
         _ if tree.core_in_a_folder().is_some() => Err(Failure::Run(format!(
-            "'{place}' links the rayon-core in '{}' through a path dependency, which no patch of crates.io replaces; name \
-             rayon-core there by its version",
+            "'{place}' links the rayon-core in '{}' through a path dependency, which no patch of crates.io replaces. \
+             Replace the path by a version",
             tree.core_in_a_folder().unwrap_or_default()
         ))),
         _ => Err(Failure::Run(format!(
-            "even with the patch, cargo has '{place}' link {}; Comity's is {}, and {} or another package may ask for none but \
-             another version, as with \"=1.12.1\" (`cargo tree -i rayon-core` tells which), or another patch may be in the way{}",
+            "'{place}' links {} in spite of the patch. Comity's rayon-core is {}. Perhaps {} or another package \
+             requires another version, for example \"=1.12.1\": run `cargo tree -i rayon-core`. Or another patch has \
+             precedence{}",
             tree.cores_in_words(),
             lock::comity_version(),
             tree.rayon(),
@@ -322,7 +321,7 @@ fn disable(path: Option<&Path>) -> Result<(), Failure> {
     match manifest.entry() {
         Entry::Foreign(entry) => {
             return Err(Failure::Run(format!(
-                "the patch of rayon-core in '{place}' is not Comity's: {entry}; nothing was changed"
+                "the patch of rayon-core in '{place}' is not Comity's: {entry}. Nothing was changed"
             )));
         }
         Entry::None if manifest.locked().is_none() => return was_not_enabled(&turn, &project),
@@ -333,14 +332,14 @@ fn disable(path: Option<&Path>) -> Result<(), Failure> {
         None => take_out(&turn, &project, &manifest)?,
     };
     Record::forget(&project);
-    let mut text = format!("'{place}' is without Comity again: ");
+    let mut text = format!("'{place}' does not use Comity any more: ");
     text += &match tree.links() {
-        Links::None => "nothing in its tree is called rayon-core.\n".to_owned(),
+        Links::None => "it links no package rayon-core.\n".to_owned(),
         _ => format!("{} links {}.\n", tree.rayon(), tree.cores_in_words()),
     };
     if !refused.is_empty() {
         text += &format!(
-            "Cargo did not take back {} as before `enable`: the project has changed since.\n",
+            "Cargo did not restore {}, because the project has changed since `enable`.\n",
             tree::list(&refused)
         );
     }
@@ -352,12 +351,12 @@ fn was_not_enabled(turn: &Turn, project: &Project) -> Result<(), Failure> {
     let place = project.manifest().display();
     if tree.has_comity() {
         return Err(Failure::Run(format!(
-            "'{place}' links {}, but not because of its own [patch.crates-io]; look for a [patch] in a .cargo/config.toml \
-             there or above (nothing was changed)",
+            "'{place}' links {}, but not because of its own [patch.crates-io]. Look for a [patch] in a \
+             .cargo/config.toml there or above (nothing was changed)",
             tree.cores_in_words()
         )));
     }
-    output::print(&format!("Comity is not enabled in '{place}'; nothing was changed.\n"))
+    output::print(&format!("Comity is not enabled in '{place}'. Nothing was changed.\n"))
 }
 
 /// Restores the files that `enable` found, byte for byte.
@@ -372,7 +371,7 @@ fn put_back(turn: &Turn, project: &Project, manifest: &Manifest, before: &Files)
 fn without_comity(project: &Project, tree: Tree) -> Result<Tree, Failure> {
     if tree.has_comity() {
         return Err(Failure::Run(format!(
-            "without its patch '{}' still links {}; look for another [patch] in a .cargo/config.toml there or above",
+            "'{}' still links {} without its patch. Look for another [patch] in a .cargo/config.toml there or above",
             project.manifest().display(),
             tree.cores_in_words()
         )));
@@ -404,8 +403,8 @@ fn status(arguments: &Status) -> Result<(), Failure> {
     let enabled = matches!(manifest.entry(), Entry::Folder | Entry::Git);
     let tree = turn.look().map_err(|failure| match manifest.lost_folder() {
         Some(folder) => Failure::Run(format!(
-            "'{}' takes rayon-core from the folder '{folder}', which is no longer there. `comity rayon disable` goes back \
-             to the stock one; `comity rayon enable --source DIR` names another folder",
+            "'{}' takes rayon-core from the folder '{folder}', which no longer exists. `comity rayon disable` restores \
+             the stock rayon-core; `comity rayon enable --source DIR` names another folder",
             project.manifest().display()
         )),
         None => failure,
@@ -424,16 +423,16 @@ fn status(arguments: &Status) -> Result<(), Failure> {
     let then = match (tree.links(), enabled) {
         (Links::None, _) => return output::print(&format!("{}.\n", no_core(&project, &tree))),
         (Links::One(Kind::Comity), true) if tree.records() => {
-            "`comity-lab record --out FILE -- COMMAND` writes a run's task graph; `comity rayon enable` goes to Comity, `comity rayon \
-             disable` goes back."
+            "`comity-lab record --out FILE -- COMMAND` writes the task graph of a run. `comity rayon enable` switches \
+             to Comity; `comity rayon disable` restores the stock rayon-core."
         }
-        (Links::One(Kind::Comity), true) => "`comity rayon disable` goes back.",
-        (Links::One(Kind::Comity), false) => "That is not the work of its own [patch.crates-io].",
-        (Links::Several, _) => "More than one: each has threads of its own.",
+        (Links::One(Kind::Comity), true) => "`comity rayon disable` restores the stock rayon-core.",
+        (Links::One(Kind::Comity), false) => "The cause is not its own [patch.crates-io].",
+        (Links::Several, _) => "Each rayon-core has its own threads.",
         (_, true) => {
-            "Its [patch.crates-io] names Comity's, which is not used: `comity rayon enable` mends that or says why not."
+            "Its [patch.crates-io] names Comity's rayon-core, but has no effect. Repair it: `comity rayon enable`."
         }
-        (_, false) => "`comity rayon enable` puts Comity's in its place.",
+        (_, false) => "`comity rayon enable` replaces it by Comity's rayon-core.",
     };
     output::print(&format!("'{place}' ({}) runs on {}. {then}\n", tree.rayon(), tree.cores_in_words()))
 }

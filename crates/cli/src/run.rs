@@ -35,7 +35,7 @@ use self::terms::Terms;
 use crate::weight;
 
 /// The variables that `--cores N` sets to N. Runtimes and tools read from them how many threads or jobs to start.
-/// `comity run` without `--cores` sets none of them, because most tools count the cores and adapt if no variable is set.
+/// `comity run` without `--cores` sets no variable, because most tools then count the cores and adapt.
 /// OpenBLAS, MKL, BLIS, numexpr and nproc read `OMP_NUM_THREADS`. The list leaves out variables that forbid a larger
 /// number later (`NUMBA_NUM_THREADS`, `NUMEXPR_MAX_THREADS`), and `CMAKE_BUILD_PARALLEL_LEVEL`, because a
 /// `cmake --build` that finds it ignores the jobserver of its caller.
@@ -68,9 +68,9 @@ which program has which core; `comity table --help` explains COMITY_TABLE.
 
 If there are more programs than cores, they take turns of up to 100 ms. Outside
 its turn a command is frozen, in a control group that `comity run` makes for it.
-Only /proc/PID/cgroup shows that. If it can make no group (`comity doctor` says
-so), it stops the processes (SIGSTOP), except processes that are traced or trace
-and processes whose parent could notice the stop.
+Only /proc/PID/cgroup shows this. If `comity run` cannot make a group (see
+`comity doctor`), it stops the processes (SIGSTOP). It does not stop processes
+that are traced or trace, and processes whose parent could notice the stop.
 
 A command also takes turns if one of its processes has several runnable threads.
 These threads may wait for each other. On one core, each thread would wait for
@@ -86,7 +86,7 @@ one of these words:
   nice  Most of its work is done at a nice value above 0 or in SCHED_IDLE, and
         neither --weight nor COMITY_WEIGHT is set.
   even  There are more programs than cores, and all have the same number of
-        threads per weight, so that equal time per thread is right.
+        threads per weight. Equal time per thread then gives each its share.
   group Each program is in a task group of its own (a session under autogroup,
         or a control group), and the groups have the weights of the programs.
         The kernel then divides the time among them. `comity doctor` prints
@@ -94,15 +94,15 @@ one of these words:
 
 The default weight follows the nice value: 100 for nice 0, 33 for nice 5, 1 for
 nice 19. A weight below 100 also sets the nice value of that weight, so that it
-has an effect relative to programs outside of the table. If the command is the
-first process of a session, the nice value is that of the session. A weight
-above 100 has an effect in the table only.
+has an effect relative to programs outside of the table. If sessions are task
+groups and the command is the first process of its session, the session gets the
+nice value. A weight above 100 has an effect in the table only.
 
 --cores N is a limit, also if the command has no neighbour: if more than N
 threads are runnable, a mask keeps them on N cores. It also sets these
 variables to N, unless they are set: COMITY_NUM_THREADS, RAYON_NUM_THREADS,
 OMP_NUM_THREADS, GOMAXPROCS, TOKIO_WORKER_THREADS, POLARS_MAX_THREADS,
-CARGO_BUILD_JOBS, PYTEST_XDIST_AUTO_NUM_WORKERS. Without --cores none is set.
+CARGO_BUILD_JOBS, PYTEST_XDIST_AUTO_NUM_WORKERS.
 
 COMITY_POLICY=comity:share=slowdown, or share=time, proposes another division
 of the cores, as in programs that use Comity. With share=time, and in every 16th
@@ -114,32 +114,35 @@ and `comity set` find the table). A `comity run` inside of the command starts a
 part of the same command, and prints which of its options have no effect.
 
 `comity run` becomes the command by exec, so process number, signals, terminal
-and exit status are the command's own; only SIGPIPE, if it was ignored, is at
-its default. A second process, named comity: and the command's number, is the
-member of the table, from 10 ms after the start (if the command is the first
-process of a container, the second process is its child). A third process, named
-comity+ and the command's number, removes the masks and thaws the command if the
-second is killed or stopped. Only if both are killed at once do the masks stay.
-The command then stays frozen until another command of `comity run` works in the
-same control group. If no table can be used, `comity run` prints the reason and
-runs the command without it. If the first process of a container does not wait
-for orphans, `comity run` stays and waits for the command, as with --report, so
-that it leaves no zombies.
+and exit status are the command's own. Only SIGPIPE is set to its default if it
+was ignored. 10 ms after the start, a second process joins the table for the
+command. Its name is comity: and the command's number. If the command is the
+first process of a container, the second process is its child. A third process,
+named comity+ and the command's number, removes the masks and thaws the command
+if the second process is killed or stopped. If both are killed at once, the
+masks stay, and the command stays frozen until another command of `comity run`
+works in the same control group.
+
+If no table can be used, `comity run` prints the reason and runs the command
+without a table. If the first process of a container does not wait for orphans,
+`comity run` waits for the command, as with --report. Then no zombies are left.
 
 With --report or --session `comity run` stays, as time(1) does, and the command
-is its child. It passes on SIGTERM, SIGHUP, SIGUSR1 and SIGUSR2, leaves SIGINT
-and SIGQUIT of the terminal to the command (with --session it passes them on to
-the command's process group), and ends with the command's exit code or signal.
+is its child. It passes on SIGTERM, SIGHUP, SIGUSR1 and SIGUSR2. The terminal
+sends SIGINT and SIGQUIT to the command; with --session, `comity run` passes
+them on to the command's process group. `comity run` ends with the exit code or
+the signal of the command.
 
 The report has the elapsed time, the processor time, the context switches, the
-cores used, held and lent over time, the time spent waiting for a core, and an
-estimate of the elapsed time without neighbours: each stretch of time is scaled
-by the part of the needed processor time that the threads got.
+cores used, held and lent over time, and the time spent waiting for a core. It
+also estimates the elapsed time without neighbours. For the estimate, each
+stretch of time is scaled by the part of the needed processor time that the
+threads got.
 
 Exit codes: the command's own; 126: the command cannot be executed; 127: there
 is no such command; 2: invalid command line.";
 
-/// Run any program as a member of the core table, so that it shares cores with others
+/// Run any program so that it shares cores with the other programs of the core table
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
@@ -150,16 +153,16 @@ pub struct Arguments {
     /// value, which is 100 for nice 0]
     #[arg(long, value_name = "W", value_parser = weight::range(), allow_negative_numbers = true)]
     weight: Option<u32>,
-    /// Start the command in a session of its own. Where the kernel divides processor time among sessions, the command
-    /// then needs no mask and no stop, and a weight below 100 has its effect relative to all other sessions. Ctrl-C and
-    /// SIGQUIT are passed on; Ctrl-Z has no effect, and the command has no terminal to control
+    /// Start the command in its own session. If the kernel divides processor time among sessions, the command then
+    /// needs no mask and no stop, and a weight below 100 has an effect relative to all other sessions. Ctrl-C and
+    /// SIGQUIT are passed on. Ctrl-Z has no effect, and the command has no controlling terminal
     #[arg(long)]
     session: bool,
     /// When the command ends, print a report on standard error, or write it to FILE, as JSON if its name ends in .json
     // Without the equals sign, clap would take the file's name for the command.
     #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true)]
     report: Option<Option<PathBuf>>,
-    /// The program and its arguments; `--` before it ends the options
+    /// Program and its arguments. `--` before the program ends the options
     // A word before the command that begins with a hyphen is an option of `comity run`, or an error. All words after
     // the command are its arguments.
     #[arg(required = true, trailing_var_arg = true, value_name = "COMMAND")]
@@ -188,7 +191,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     if let Cores::Number(number) = arguments.cores
         && u32::from(number) > most
     {
-        hint(format!("comity: --cores {number} is more than the {most} that this process may use; it is {most}"));
+        hint(format!("comity: --cores {number} is more than the number of usable cores, {most}. Using {most}."));
     }
     let weight = weight::chosen(arguments.weight)?;
     let report = arguments.report.as_ref().map(|path| report::Place::check(path.as_deref())).transpose()?;
@@ -238,13 +241,14 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
         let (table, cores) = (choices::table(), choices::cores());
         let by = choices::variable(&["COMITY", "COMITY_POLICY"], "the default");
         format!(
-            "comity: {table}\ncomity: {cores}\ncomity: {weight}\ncomity: policy: {policy} ({by})\ncomity: runs '{}' with up to {} cores",
+            "comity: {table}\ncomity: {cores}\ncomity: {weight}\ncomity: policy: {policy} ({by})\n\
+             comity: runs '{}' with up to {} cores",
             program.display(),
             desired.unwrap_or(most)
         )
     });
     if arguments.session && session_nice.is_none() && census::is_mounted() {
-        hint("comity: --session: sessions are no task groups here; `comity doctor` says what is");
+        hint("comity: --session does not divide time here: sessions are not task groups. See `comity doctor`");
     }
     // The nice value lowers the command relative to programs outside of the table. In a session of its own, it would
     // have no effect on programs of other sessions.
@@ -280,11 +284,12 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
 }
 
 /// The reason why a command does not share cores if `/proc` shows another PID namespace.
-const OTHER_PROCESSES: &str = "/proc is that of another PID namespace, so processes cannot be told apart; mount one \
-    (`unshare --mount-proc`, or `mount -t proc proc /proc`)";
+const OTHER_PROCESSES: &str = "/proc belongs to another PID namespace, so the command's processes cannot be found \
+    (mount the namespace's own: `unshare --mount-proc`, or `mount -t proc proc /proc`)";
 
 /// The reason why a command does not share cores if there is no `/proc`.
-const NO_PROCESSES: &str = "/proc is not mounted, so processes cannot be seen; mount it (`mount -t proc proc /proc`)";
+const NO_PROCESSES: &str = "/proc is not mounted, so the command's processes cannot be found \
+    (mount it: `mount -t proc proc /proc`)";
 
 /// Returns the hint for a `comity run` that is part of the command of another `comity run`.
 fn is_part_of_another(arguments: &Arguments) -> String {
@@ -293,16 +298,16 @@ fn is_part_of_another(arguments: &Arguments) -> String {
         without.push(format!("--weight {weight} has no effect"));
     }
     if let Cores::Number(number) = arguments.cores {
-        without.push(format!("--cores {number} only says how many threads to start"));
+        without.push(format!("--cores {number} only sets variables such as OMP_NUM_THREADS"));
     }
     if arguments.session {
         without.push("--session has no effect".to_owned());
     }
     if arguments.report.is_some() {
-        without.push("--report is the outer command's".to_owned());
+        without.push("--report has no effect".to_owned());
     }
     let without: String = without.into_iter().map(|what| format!("; {what}")).collect();
-    format!("comity: this is inside of another `comity run`, and shares the cores of that command{without}")
+    format!("comity: this is inside another `comity run` and shares the cores of the outer command{without}")
 }
 
 /// Makes the path of a table absolute: the coordinator and the command may change their current folders. Returns `None`
@@ -310,7 +315,7 @@ fn is_part_of_another(arguments: &Arguments) -> String {
 fn rooted(location: Location) -> Option<Location> {
     let Location::At(path) = location else { return Some(location) };
     let rooted = path::absolute(path).map(Location::At);
-    rooted.map_err(|error| hint(goes_without(&format!("cannot tell the current folder: {error}")))).ok()
+    rooted.map_err(|error| hint(goes_without(&format!("cannot find the current folder: {error}")))).ok()
 }
 
 /// Returns the coordinator's policy: the `comity` policy of `COMITY_POLICY`. Other policies do not support commands.
@@ -330,10 +335,10 @@ fn name(program: &OsStr) -> String {
 /// Starts the coordinator, the member of the table for this process, and does not wait for it.
 fn start_coordinator(location: &Location, terms: &Terms) -> Result<(), String> {
     try_table(location, terms).map_err(|error| error.to_string())?;
-    let command = Pidfd::of_this_process().map_err(|error| format!("cannot be told of the command's end: {error}"))?;
+    let command = Pidfd::of_this_process().map_err(|error| unwatched(&error))?;
     let name = format!("comity:{}", terms.process);
     detached::start(&name, command.as_fd(), || coordinate::run(&command, location, terms))
-        .map_err(|error| format!("cannot start a coordinator: {error}"))
+        .map_err(|error| format!("cannot start the coordinator process: {error}"))
 }
 
 /// Checks that the table can be used. The error is reported even if the command ends before its coordinator joins.
@@ -345,8 +350,13 @@ fn try_table(location: &Location, terms: &Terms) -> Result<(), TableError> {
     Ok(())
 }
 
+/// Returns the reason why a command does not share cores if the kernel does not report its end.
+fn unwatched(error: &io::Error) -> String {
+    format!("cannot watch the command for exit (pidfd_open): {error}")
+}
+
 fn goes_without(why: &str) -> String {
-    format!("comity: {why}; the command runs without sharing cores")
+    format!("comity: {why}. The command runs without sharing cores.")
 }
 
 fn not_started(program: &OsStr, error: &io::Error) -> Failure {
@@ -358,13 +368,13 @@ fn not_started(program: &OsStr, error: &io::Error) -> Failure {
     match error.kind() {
         io::ErrorKind::NotFound if is_a_line => Failure::Start(
             format!(
-                "cannot run '{program}': there is no such program. The quotes make it one word; try `comity run \
-                 {program}`, or `comity run sh -c '{program}'` for a line of the shell"
+                "cannot run '{program}': there is no such program. The quotes make it one word. Use `comity run \
+                 {program}`, or `comity run sh -c '{program}'` for a shell line"
             ),
             127,
         ),
         io::ErrorKind::NotFound => Failure::Start(
-            format!("cannot run '{program}': there is no such program; give its path or look at PATH"),
+            format!("cannot run '{program}': there is no such program. Give its path, or add its folder to PATH"),
             127,
         ),
         _ => Failure::Start(format!("cannot run '{program}': {error}"), 126),

@@ -28,29 +28,28 @@ const HELP: &str = "Examples:
   comity set 4711 --resume
   comity set '#3' --weight own --cores auto
 
-The program is the number of its slot in `comity table`, with a #, or that of
-its process; of a command of `comity run`, that is the command's. It obeys
-within two of its quanta, some 20 ms; a command of `comity run` within a
-quarter of a second. What is asked holds until it is asked otherwise, or until
-the program has left the table.
+A program is given by the number of its slot in `comity table`, with a #, or by
+its process number. A command of `comity run` has one process number: that of
+its first process. A program follows a request within two of its quanta (about
+20 ms), a command of `comity run` within a quarter of a second. The setting
+stays in effect until you change it or the program leaves the table.
 
---pause: no worker begins a task any more, and one that has a task rests where
-that forks or ends; a command's processes are stopped (SIGSTOP). The program
-holds no core then, and others use them. It goes on by itself when the time is
-over, at --resume, and a command also when what looks after it ends. A shell
-that has the command in the foreground sees it stop, as by Ctrl-Z. What waits
-for the program waits so long, too: a lock that a resting task holds is held.
+--pause: The workers of the program begin no task. A worker with a task stops
+where the task forks or ends. The processes of a command are stopped (SIGSTOP).
+A paused program holds no core, and other programs use its cores. It continues
+automatically when the time is over, or at --resume. A command also continues
+when its coordinator ends. A shell that runs the command in the foreground sees
+it stop, as with Ctrl-Z. A lock that a paused program holds stays locked.
 
---cores: so many it uses at most, one at least, and desires no more.
+--cores: The program uses at most N cores and requests no more.
 
-Only the program's user may set it, and root. Programs that were
-built with an older version of comity, and those that take no part in the
-table, cannot be set.
+Only root and the user of a program may set it. A program cannot be set if it is
+not in the core table, or was built with an older version of comity.
 
-Exit codes: 0 it is asked; 1 there is no such program, it cannot be set, or the
-table cannot be used; 2 the command line is at fault.";
+Exit codes: 0: the request was sent; 1: there is no such program, it cannot be
+set, or the table cannot be used; 2: invalid command line.";
 
-/// Ask a program of the core table to count more or less, to use fewer cores, or to rest for a while
+/// Change the weight or the core limit of a running program, or pause it
 #[derive(Args)]
 #[command(after_help = HELP)]
 #[command(
@@ -58,20 +57,20 @@ table cannot be used; 2 the command line is at fault.";
 )]
 #[command(group = clap::ArgGroup::new("what").required(true).multiple(true))]
 pub struct Arguments {
-    /// The program: #SLOT, or the number of its process
+    /// Program: #SLOT, or its process number
     #[arg(value_name = "#SLOT|PID", value_parser = parse_target)]
     target: Target,
-    /// How much it is to count beside others, from 1 to 10000, or own: as it says itself
+    /// Weight relative to other programs, 1 to 10000. `own` restores the weight that the program has chosen
     #[arg(long, value_name = "W", group = "what", value_parser = parse_weight, allow_negative_numbers = true)]
     weight: Option<Wish>,
-    /// How many cores it is to use at most, or auto: as it says itself
+    /// Maximum number of cores, 1 to 1024. `auto` restores the maximum that the program has chosen
     #[arg(long, value_name = "N", group = "what", value_parser = parse_cores, allow_negative_numbers = true)]
     cores: Option<Wish>,
-    /// For how long it is to rest, at most 24h: 90s, 10m, 1h30m
+    /// Pause the program for this long, at most 24h: 90s, 10m, 1h30m
     // The parser of times refuses a time such as -5m, and its error says what a time is.
     #[arg(long, value_name = "TIME", group = "what", value_parser = parse_time, allow_hyphen_values = true)]
     pause: Option<Duration>,
-    /// It is to rest no longer
+    /// Resume a paused program
     #[arg(long, group = "what", conflicts_with = "pause")]
     resume: bool,
     /// Print JSON (schema comity-set/1)
@@ -114,7 +113,7 @@ fn parse_target(text: &str) -> Result<Target, String> {
         Some(slot) => slot.parse().ok().map(Target::Slot),
         None => text.parse().ok().filter(|process| *process > 0).map(Target::Process),
     };
-    target.ok_or_else(|| "give the number of a process, or # and that of a slot, as in '#3'".to_owned())
+    target.ok_or_else(|| "give a process number, or # and a slot number, for example '#3'".to_owned())
 }
 
 /// Parses a time that consists of whole numbers, each with a unit.
@@ -141,16 +140,16 @@ fn parse_time(text: &str) -> Result<Duration, String> {
         }
         Some(Duration::from_secs(seconds)).filter(|time| number.is_none() && !time.is_zero())
     };
-    let time = read().ok_or("give a time with its unit, such as 90s, 10m, 2h or 1h30m")?;
+    let time = read().ok_or("give a time with its unit, for example 90s, 10m, 2h or 1h30m")?;
     if time > MOST_PAUSE {
-        return Err("a pause is 24h at most; ask again when it is over".to_owned());
+        return Err("a pause is 24h at most. Pause the program again when it is over".to_owned());
     }
     Ok(time)
 }
 
 /// Runs the verb.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let off = || Failure::Run("COMITY_TABLE is off: programs that are started here share no cores".to_owned());
+    let off = || Failure::Run("COMITY_TABLE is off, so there is no table. Unset COMITY_TABLE".to_owned());
     let mut location = Location::to_look_at().ok_or_else(off)?;
     let mut programs = programs_at(&location)?;
     let is_own = location == Location::Own;
@@ -194,18 +193,21 @@ fn table_of_its_user(programs: &[Program], target: Target) -> Option<Location> {
     Some(Location::of_user(user))
 }
 
+/// The time for which a requested weight or core limit stays in effect.
+const UNTIL: &str = "until you change it or the program leaves the table";
+
 /// Formats the requests, and how long they stay in effect.
 pub fn in_words(requests: &[Request]) -> String {
     let words = requests.iter().map(|request| match request {
-        Request::Weight(Some(weight)) => format!("weight {weight}, until it is set again or has left the table"),
+        Request::Weight(Some(weight)) => format!("weight {weight}, {UNTIL}"),
         Request::Weight(None) => "its own weight".to_owned(),
         Request::Cores(Some(cores)) => {
             let noun = if *cores == 1 { "core" } else { "cores" };
-            format!("{cores} {noun} at most, until it is set again or has left the table")
+            format!("{cores} {noun} at most, {UNTIL}")
         }
-        Request::Cores(None) => "as many cores as it says itself".to_owned(),
-        Request::Pause(time) => format!("rests for {} from now on, or until --resume", in_units(*time)),
-        Request::Resume => "rests no longer".to_owned(),
+        Request::Cores(None) => "its own maximum number of cores".to_owned(),
+        Request::Pause(time) => format!("paused for {}, or until --resume", in_units(*time)),
+        Request::Resume => "resumed".to_owned(),
     });
     words.collect::<Vec<String>>().join("; ")
 }
@@ -222,7 +224,7 @@ fn find(programs: &[Program], target: Target) -> Result<&Program, String> {
     let found: Vec<&Program> = programs.iter().filter(named).collect();
     if let (true, Target::Process(process), Some(command)) = (found.is_empty(), target, command_of(target, programs)) {
         let (slot, title) = (command.slot.index(), title(command));
-        return Err(format!("process {process} is a part of {title}, which is set as a whole; give '#{slot}' instead"));
+        return Err(format!("process {process} is a part of {title}. Set the whole command: give '#{slot}' instead"));
     }
     let list = |programs: &[&Program]| programs.iter().map(|program| title(program)).collect::<Vec<_>>().join(", ");
     match (found.as_slice(), target) {
@@ -231,18 +233,20 @@ fn find(programs: &[Program], target: Target) -> Result<&Program, String> {
             let what = match target {
                 Target::Slot(slot) => format!("no program has slot #{slot} of the core table"),
                 Target::Process(process) if Stat::of_process(process).is_some() => format!(
-                    "process {process} is not a member of the core table, and no member started it; start it with \
-                     `comity run` to set it"
+                    "process {process} is not a member of the core table. Start a program with `comity run` to set it"
                 ),
-                Target::Process(process) => format!("no program of the core table is process {process}"),
+                Target::Process(process) => format!("process {process} cannot be found"),
             };
             let all: Vec<&Program> = programs.iter().collect();
-            let there = if all.is_empty() { "is empty".to_owned() } else { format!("has {}", list(&all)) };
-            Err(format!("{what}; the table {there}"))
+            if all.is_empty() {
+                return Err(format!("{what}. No program is using the table at the moment"));
+            }
+            Err(format!("{what}. Programs in the table: {}", list(&all)))
         }
         (several, _) => {
-            let what = "is the number of several programs: one process may have several, and so may two containers";
-            Err(format!("{} {what}; give one of {}", several[0].pid, list(several)))
+            // One process may have several programs, and two containers may use the same number.
+            let (process, list) = (several[0].pid, list(several));
+            Err(format!("process {process} stands for several programs: {list}. Give the slot of one, with a #"))
         }
     }
 }
@@ -261,7 +265,7 @@ fn command_of(target: Target, programs: &[Program]) -> Option<&Program> {
 pub fn ask(location: &Location, program: &Program, requests: &[Request]) -> Result<(), String> {
     let title = title(program);
     if program.life == Life::Dead {
-        return Err(format!("{title} is dead; the next program that looks takes it out of the table"));
+        return Err(format!("{title} is dead. The next program that looks at the table removes it"));
     }
     may_set(program).map_err(|why| format!("{title} {why}"))?;
     let start = Instant::now();
@@ -285,12 +289,12 @@ fn may_set(program: &Program) -> Result<(), String> {
     }
     match census::user(program.pid) {
         Some(user) if user == me.as_raw() => Ok(()),
-        Some(user) => Err(format!("is another user's ({user}); only that user and root may set it")),
+        Some(user) => Err(format!("belongs to another user ({user}). Only that user and root may set it")),
         None if !census::is_mounted() => {
-            Err("has an unknown user: /proc is not mounted; mount it (`mount -t proc proc /proc`), or set it as root"
+            Err("has an unknown user, because /proc is not mounted. Run `mount -t proc proc /proc`, or set it as root"
                 .to_owned())
         }
-        None => Err("has an unknown user: /proc does not show its process; set it as root".to_owned()),
+        None => Err("has an unknown user, because /proc does not show its process. Set it as root".to_owned()),
     }
 }
 

@@ -20,37 +20,51 @@ const HELP: &str = "Examples:
   COMITY_TABLE=/srv/shared/comity comity table show
   comity table clean
 
-Programs that share cores keep a table in shared memory: which program is
-entitled to which core (its owner), and which uses it (its holder). There is no
-daemon; a program that dies is taken out by the next that looks.
+Programs that share cores keep a table in shared memory. For each core, the
+table has the program that is entitled to it (the owner) and the program that
+uses it (the holder). There is no daemon: a program that dies is removed by the
+next program that looks at the table.
 
-Of a program: weight: how much it counts; entitled: its share by weight beside
-all that have work, in cores; desire: the cores that it could use now, 0 while
-it shares time; owned, held: whole cores that it is entitled to at the moment,
-and uses (parts of a core rotate); life: living, paused (by `comity set`),
-stopped (it has work, and no time or is stopped), dead.
-With --wide: policy (run: a command of `comity run`); awake: its workers that
-are awake, or a command's threads that run or wait for a core; workers: all of
-them, or the most cores that a command may desire; age: since it joined; cpu
-time: processor time that it has used; cpu: the same in cores, on average since
-it joined; owed: cores that it was due beyond that; efficiency: under
-comity:share=slowdown, its speed with all cores over that of as many, each as
-fast as one of its share; claimed, taken back, released, lost: how often it
-began to use a core that no program used, took back its own, gave one up, lost
-one to its owner; steals: how often its workers took a task from each other;
-accelerated: how often one without a task gave another what was left of its time
-slice; refused: how often it would have, and did not, and why (comity::Refusal
-has the reasons). `-` stands for what a program does not publish: a command of
-`comity run`, and a program of an older build, publish none of these three.
+Columns of a program:
+  weight:       weight 200 gets twice the processor time of weight 100
+  entitled:     share by weight, among programs that have work, in cores
+  desire:       cores that it could use now; 0 while it shares time
+  owned:        whole cores that it is entitled to now (parts of a core rotate)
+  held:         whole cores that it uses now
+  life:         living; paused (by `comity set`); stopped (it has work, but gets
+                no time or is stopped); dead
+
+More columns with --wide:
+  policy:       policy by which it shares; run for a command of `comity run`
+  awake:        awake workers; for a command, threads that run or wait for a
+                core
+  workers:      all workers; for a command, the most cores that it may request
+  age:          time since it joined the table
+  cpu time:     processor time that it has used
+  cpu:          cores that it has used, on average since it joined
+  owed:         cores that it was due and did not get, on average
+  efficiency:   with comity:share=slowdown, its speed with all cores, divided by
+                its speed with equally many cores as fast as those of its share
+  claimed:      times that it began to use a core that no program used
+  taken back:   times that it took back its own core
+  released:     times that it released a core
+  lost:         times that it lost a core to the owner of the core
+  steals:       tasks that its workers took from each other
+  accelerated:  times that a worker without a task gave another worker the rest
+                of its time slice
+  refused:      times that such a worker kept its time slice, and why
+                (comity::Refusal explains the reasons)
+
+A `-` means that the program does not publish the value. A command of `comity
+run` and a program of an older build do not publish the last three columns.
 
 COMITY_TABLE   not set: the user's own table, /dev/shm/comity-UID/layout-N,
-               where N is the layout's number.
-               a path: the table there. It is made if there is none; its folder
-               must be there. Programs of several users, or of several
-               containers that mount the folder, share the cores of one machine
-               by it.
+               where N is the number of the layout.
+               a path: the table at this path. A missing table is created, but
+               its folder must exist. Several users, or several containers that
+               mount the folder, can share the cores of a machine in this way.
                off (or none, no, false, 0, in any case): no table. A program
-               keeps its policy, shares nothing, and all of its workers may be
+               keeps its policy and shares no cores. All of its workers may be
                awake.
 
 An own table has mode 0600, and its folder has mode 0700. If another user owns
@@ -72,25 +86,26 @@ If a table is removed or replaced, its programs join the table at its path
 within a few seconds. A program without work joins when it next has work.
 
 Share a table only with users who may also kill your programs. A user who may
-write to the file can mislead the programs about which should use which core,
-so that they get too few or too many, for as long as that goes on; and can cut
-the file short, which kills the programs that have it mapped (SIGBUS). Nothing
-else: no value in it makes a program crash, wait without a timeout or write
-elsewhere. A program that is killed or stopped at any moment leaves nothing
-that others wait for.
+write to the file can do two things:
+  - Write wrong values. The programs then get too few or too many cores, until
+    the values are correct again.
+  - Truncate the file. This kills the programs that have it mapped (SIGBUS).
+No value in the file makes a program crash, wait without a timeout or write
+elsewhere. A program that is killed or stopped at any moment never makes other
+programs wait.
 
-Programs that were built with versions of comity of the same layout share one
-table. Where a named file has another layout, a program uses PATH.layout-N
-beside it, says so once with the programs that use the other one, and the two
-do not share.
+Programs share one table if their versions of comity have the same layout. If a
+named file has another layout, a program uses PATH.layout-N instead. It prints
+once which programs use the other file. Programs of the two files do not share
+cores.
 
-A table has room for 256 programs and 1,024 cores. Containers that share one
-must have the machine's clocks (one time namespace).
+A table has room for 256 programs and 1,024 cores. Containers that share a table
+must use the clocks of the machine (one time namespace).
 
-Exit codes: 0 done, or there is no table, or `clean` found it in use; 1 it
-cannot be used, read or removed; 2 the command line is at fault.";
+Exit codes: 0: done, or there is no table, or `clean` found it in use; 1: the
+table cannot be used, read or removed; 2: invalid command line.";
 
-/// Show the core table: which program owns and which holds each core; or remove one that no program uses
+/// Show which program owns and which program holds each core, or remove an unused core table
 #[derive(Args)]
 #[command(after_help = HELP, args_conflicts_with_subcommands = true)]
 pub struct Arguments {
@@ -102,10 +117,10 @@ pub struct Arguments {
 
 #[derive(Subcommand)]
 enum Task {
-    /// Show cores and programs; changes nothing (the default)
+    /// Show cores and programs without changing them (the default)
     #[command(after_help = HELP)]
     Show(Show),
-    /// Remove the table if no living program uses it, also a broken one or one of another version
+    /// Remove the core table if no living program uses it. Also removes a broken table, and a table of another version
     #[command(after_help = HELP)]
     Clean(Output),
 }
@@ -121,7 +136,7 @@ struct Show {
 
 #[derive(Args)]
 struct Output {
-    /// Print JSON (schema comity-table/1 or comity-table-clean/1)
+    /// Print JSON (schema comity-table/1, or comity-table-clean/1 for clean)
     #[arg(long)]
     json: bool,
 }
@@ -153,7 +168,7 @@ fn show(location: Option<Location>, arguments: &Show) -> Result<(), Failure> {
         return output::print(&output::to_json(&report));
     }
     let others = location.as_ref().map(other_layouts).unwrap_or_default();
-    let others: String = others.iter().map(|other| format!("Besides, {other}.\n")).collect();
+    let others: String = others.iter().map(|other| format!("Note: {other}.\n")).collect();
     output::print(&(in_words(&report, arguments.wide) + &others))
 }
 
@@ -164,12 +179,12 @@ fn clean(location: Option<Location>, json: bool) -> Result<(), Failure> {
     let place = path.as_deref().unwrap_or_default();
     let (outcome, programs, sentence) = match cleaned {
         None => ("off", 0, OFF.to_owned()),
-        Some(Cleaned::NoTable) => ("no_table", 0, format!("There is no core table; it would be '{place}'.")),
-        Some(Cleaned::Removed) => ("removed", 0, format!("No program used the core table '{place}'; it is removed.")),
+        Some(Cleaned::NoTable) => ("no_table", 0, format!("There is no core table '{place}'.")),
+        Some(Cleaned::Removed) => ("removed", 0, format!("No program used the core table '{place}'. It was removed.")),
         Some(Cleaned::InUse { programs }) => {
             let (noun, verb) = if programs == 1 { ("program", "uses") } else { ("programs", "use") };
-            let stays = "so it stays; they take out the dead by themselves";
-            ("in_use", programs, format!("{programs} living {noun} {verb} the core table '{place}', {stays}."))
+            let stays = "It was not removed. Dead programs are removed from it automatically.";
+            ("in_use", programs, format!("{programs} living {noun} {verb} the core table '{place}'. {stays}"))
         }
     };
     if json {
@@ -251,10 +266,10 @@ fn report(path: Option<String>, snapshot: Option<&Snapshot>) -> TableReport {
 fn in_words(report: &TableReport, wide: bool) -> String {
     let Some(path) = &report.path else { return format!("{OFF}\n") };
     if !report.exists {
-        return format!("There is no core table; the first program that shares cores makes it: '{path}'.\n");
+        return format!("There is no core table. The first program that shares cores creates '{path}'.\n");
     }
     if report.programs.is_empty() {
-        return format!("The core table '{path}' has no program in it.\n");
+        return format!("No program is using the core table '{path}'.\n");
     }
     format!("The core table '{path}':\n{}\n{}\n", cores(report), programs(report, wide))
 }

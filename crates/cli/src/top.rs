@@ -31,27 +31,32 @@ const EXAMPLES: &str = "Examples:
   comity top --once --sort cpu
   comity top --json | jq '.programs[].cpu'
   comity top --prometheus /var/lib/node_exporter/comity.prom";
-const EXIT_CODES: &str = "Exit codes: 0 quit, or ended by SIGTERM, SIGINT or SIGHUP; 1 the terminal, or
-with --once the table, cannot be used; 2 the command line is at fault.";
+const EXIT_CODES: &str = "Exit codes: 0: quit, or ended by SIGTERM, SIGINT or SIGHUP; 1: the terminal, or
+with --once the table, cannot be used; 2: invalid command line.";
 
 /// The help on the screen.
 const HELP: &str = "\
-Keys: q quit; ? show or close this text; s sort by the next column; r reverse
-the order; / filter by name or policy (Enter keeps the filter, Esc drops it);
-arrows, Page Up and Page Down scroll; Tab and Shift-Tab select a program; p
-pauses the selected program for 10 minutes or resumes it; + doubles its weight;
-- halves its weight. `comity set --help` explains weights and pauses.
+Keys:
+  q               quit
+  ?               show or close this text
+  s, r            sort by the next column; reverse the order
+  /               filter by name or policy; Enter keeps the filter, Esc drops it
+  arrows, Page Up, Page Down
+                  scroll
+  Tab, Shift-Tab  select a program
+  p               pause the selected program for 10 minutes, or resume it
+  +, -            double the weight of the selected program; halve it
+`comity set --help` explains weights and pauses.
 
-The first line of the screen shows how many cores programs hold, how many of
-these cores their owners lend, and how much processor time all programs use, in
-cores.
+The first line of the screen has the number of held cores, the number of lent
+cores, and the processor time that all programs use, in cores.
 
 Columns of a program:
   cpu:        processor time that it uses, in cores; or paused, stopped, dead
   desire:     cores that it could use now; 0 while it shares time
   held:       whole cores that it holds now
   owned:      whole cores that it is entitled to now
-  waits:      cores that it desires and does not hold
+  waits:      desired cores that it does not hold
   lends:      its own cores that other programs hold
   weight:     weight 200 gets twice the processor time of weight 100
   lost/s:     cores that their owners took back from it, per second
@@ -72,7 +77,7 @@ Columns of a program:
   mostly for: most frequent reason for refused/s
 
 A `-` means that the program does not publish the value. A command of `comity
-run` never publishes the last four columns. The screen shows as many columns as
+run` never publishes the last four columns. The screen shows the columns that
 fit. --json and --prometheus also count the refusals for each reason. `comity
 table` uses the same names.
 
@@ -86,19 +91,19 @@ Cores:
 #[derive(Args)]
 #[command(after_help = format!("{EXAMPLES}\n\n{HELP}\n\n{EXIT_CODES}"))]
 pub struct Arguments {
-    /// Look once, print and end
+    /// Print one look at the table and exit
     #[arg(long)]
     once: bool,
-    /// Print JSON, an object per look (schema comity-top/1)
+    /// Print JSON, one object per look (schema comity-top/1)
     #[arg(long)]
     json: bool,
-    /// Write metrics for Prometheus' node exporter into this file instead, at each look
+    /// Write metrics for the node exporter of Prometheus to this file at each look, instead of printing
     #[arg(long, value_name = "FILE", conflicts_with_all = ["json", "sort", "filter"])]
     prometheus: Option<PathBuf>,
     /// Order of the programs
     #[arg(long, value_enum, default_value = "slot")]
     sort: Sort,
-    /// Only programs with this text in their name or policy
+    /// Show only programs with this text in their name or policy
     #[arg(long, value_name = "TEXT", default_value = "")]
     filter: String,
     /// Milliseconds between two looks, 50 to 3600000 [default: 250; 1000 with --once or --json; 5000 with
@@ -150,7 +155,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         return print(&mut watch, &view, arguments, file, interval);
     }
     if !io::stdout().is_terminal() || !io::stdin().is_terminal() {
-        let why = "standard input and output are no terminal; use --once, --json or --prometheus";
+        let why = "standard input and output are not a terminal. Use --once, --json or --prometheus";
         return Err(Failure::Usage(why.to_owned()));
     }
     live(&mut watch, view, interval)
@@ -165,7 +170,7 @@ fn print(
     interval: Duration,
 ) -> Result<(), Failure> {
     let (sender, events) = mpsc::channel();
-    let cannot = |error: io::Error| Failure::Run(format!("cannot heed signals: {error}"));
+    let cannot = |error: io::Error| Failure::Run(format!("cannot watch for signals: {error}"));
     // A signal ends the loop only between two looks, so that no file is left incomplete.
     let _sender =
         if arguments.once { Some(sender) } else { listen_for_signals(sender).map(|()| None).map_err(cannot)? };
@@ -196,7 +201,7 @@ fn print(
 
 /// Draws looks on the screen until a key or a signal ends it. Then restores the terminal, also after a panic.
 fn live(watch: &mut Watch, mut view: View, interval: Duration) -> Result<(), Failure> {
-    let cannot = |error: io::Error| Failure::Run(format!("cannot use the terminal: {error}; use --once or --json"));
+    let cannot = |error: io::Error| Failure::Run(format!("cannot use the terminal: {error}. Use --once or --json"));
     let (sender, events) = mpsc::channel();
     listen_for_signals(sender.clone()).map_err(cannot)?;
     let mut terminal = ratatui::try_init().map_err(cannot)?;

@@ -16,8 +16,8 @@ pub fn range() -> impl Fn(&str) -> Result<u32, String> + Clone {
 /// Returns the setting that chose the weight, in words.
 pub fn chosen_by(said: Option<u32>) -> String {
     match said {
-        Some(_) => "the command line".to_owned(),
-        None => choices::variable(&["COMITY_WEIGHT"], "as the process is nice"),
+        Some(_) => "command line".to_owned(),
+        None => choices::variable(&["COMITY_WEIGHT"], "from the nice value"),
     }
 }
 
@@ -26,8 +26,8 @@ pub fn is_chosen(said: Option<u32>) -> bool {
     said.is_some() || environment::variable("COMITY_WEIGHT").is_some()
 }
 
-/// Returns the default weight of a process, according to its nice value, its scheduling class and the weight of its task
-/// group, which is in thousandths.
+/// Returns the default weight of a process, according to its nice value, its scheduling class and the weight of its
+/// task group, which is in thousandths.
 pub fn of_nice(stat: &Stat, group_milli: u32) -> u32 {
     priority::weight_of(USUAL, stat, group_milli).min(MOST)
 }
@@ -54,6 +54,6 @@ pub fn chosen(said: Option<u32>) -> Result<u32, Failure> {
     let weight = text.to_str().and_then(|text| text.parse().ok()).filter(|weight| (1..=MOST).contains(weight));
     weight.ok_or_else(|| {
         let text = text.display();
-        Failure::Usage(format!("COMITY_WEIGHT={text} is not a whole number from 1 to {MOST}; {USUAL} is usual"))
+        Failure::Usage(format!("COMITY_WEIGHT={text} is not a whole number from 1 to {MOST} (default {USUAL})"))
     })
 }

@@ -1,5 +1,6 @@
 //! Tests of the invariants of ARCHITECTURE.md that a compiler does not check: the permitted dependencies between
-//! crates, the restrictions on `policy`, and the places of unsafe code. Also tests the references in documents.
+//! crates, the restrictions on `policy`, and the places of unsafe code. Also tests the references in documents, and the
+//! texts that `comity` prints.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,6 +14,8 @@ mod documents;
 mod glossary;
 #[path = "architecture/imports.rs"]
 mod imports;
+#[path = "architecture/texts.rs"]
+mod texts;
 #[path = "architecture/tracked.rs"]
 mod tracked;
 

@@ -7,9 +7,9 @@ use comity_table::Location;
 pub fn table() -> String {
     let Some(location) = Location::to_look_at() else { return "core table: none (COMITY_TABLE=off)".to_owned() };
     let chosen_by = match location {
-        _ if Location::around().is_some() => "that of the command of `comity run` around",
+        _ if Location::around().is_some() => "from the `comity run` around this process",
         Location::At(_) => "COMITY_TABLE",
-        Location::Own => "the user's own; COMITY_TABLE is not set",
+        Location::Own => "the user's own table; COMITY_TABLE is not set",
     };
     format!("core table: {} ({chosen_by})", location.path().display())
 }
@@ -17,7 +17,7 @@ pub fn table() -> String {
 /// The cores of this process.
 pub fn cores() -> String {
     let may_use: Vec<String> = cores::allowed().iter().map(|core| core.id.to_string()).collect();
-    format!("cores: {} by affinity, {} at a time", may_use.join(","), cores::usable_of(may_use.len()))
+    format!("cores: {} allowed, {} usable at a time", may_use.join(","), cores::usable_of(may_use.len()))
 }
 
 /// Returns the first of the variables that is set, with its value. The names are in order of precedence. Returns

@@ -1,23 +1,23 @@
 //! Shell completions and man pages, generated from the definitions of the parser and the help.
 
-use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 use clap::{Args, Command};
 use clap_complete::Shell;
 
 use crate::{Failure, output};
 
-/// Print the completions for a shell
+/// Print completions for a shell
 #[derive(Args)]
-#[command(after_help = "In bash, for this session: source <(COMMAND completions bash)")]
+#[command(after_help = "To load them in this bash session: source <(COMMAND completions bash)")]
 pub struct Completions {
-    /// The shell
+    /// Shell
     #[arg(value_enum)]
     shell: Shell,
 }
 
-/// Write the man pages into a folder
+/// Write man pages to a folder
 #[derive(Args)]
 pub struct Man {
     /// Folder for the pages, one per verb; created if it does not exist
@@ -33,10 +33,14 @@ pub fn completions(arguments: &Completions, mut command: Command) -> Result<(), 
     output::print(&String::from_utf8_lossy(&text))
 }
 
+fn refused(folder: &Path, error: &io::Error) -> Failure {
+    Failure::Usage(format!("cannot write man pages to '{}': {error}. Choose another folder", folder.display()))
+}
+
 /// Writes the man pages of `command`.
 pub fn man(arguments: &Man, command: Command) -> Result<(), Failure> {
     let folder = &arguments.folder;
     fs::create_dir_all(folder)
         .and_then(|()| clap_mangen::generate_to(command, folder))
-        .map_err(|error| Failure::Usage(format!("cannot write man pages into '{}': {error}", folder.display())))
+        .map_err(|error| refused(folder, &error))
 }

@@ -64,7 +64,7 @@ impl ResultFile {
             return Ok(ResultFile::Standard);
         }
         let refuse = |why: &dyn std::fmt::Display| {
-            Failure::Usage(format!("cannot write '{}': {why}; choose another file for {option}", path.display()))
+            Failure::Usage(format!("cannot write '{}': {why}. Choose another file for {option}", path.display()))
         };
         match fs::metadata(path) {
             Ok(found) if found.is_dir() => Err(refuse(&"it is a directory")),
@@ -124,7 +124,7 @@ pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
 fn in_words(error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::NotFound => "its folder does not exist".to_owned(),
-        kind => format!("its folder takes no files: {kind}"),
+        kind => format!("no file can be created in its folder: {kind}"),
     }
 }
 

@@ -38,7 +38,7 @@ pub fn all() -> Vec<DoctorCheck> {
         service(
             "cpu clock",
             found.thread_cpu_clock,
-            ["a worker can tell whether a peer is on a core", "a worker that has lost its core goes unnoticed"],
+            ["a worker can see whether a peer is on a core", "workers do not notice that a peer has lost its core"],
             "allow the system call clock_gettime for other threads in the sandbox",
         ),
         wake_up(),
@@ -54,8 +54,8 @@ fn processes() -> DoctorCheck {
     let without = "`comity run` runs commands without sharing cores; the other checks may be incomplete";
     match (census::is_mounted(), census::is_of_this_namespace()) {
         (true, true) => check("processes", "/proc is mounted", "`comity run` finds the processes of a command"),
-        (true, false) => check("processes", "/proc is that of another PID namespace", without)
-            .costs("mount one: `unshare --mount-proc`, or `mount -t proc proc /proc`"),
+        (true, false) => check("processes", "/proc belongs to another PID namespace", without)
+            .costs("mount the namespace's own: `unshare --mount-proc`, or `mount -t proc proc /proc`"),
         (false, _) => check("processes", "/proc is not mounted", without).costs("mount it: `mount -t proc proc /proc`"),
     }
 }
@@ -84,9 +84,9 @@ fn usable_cores() -> DoctorCheck {
     let ids: Vec<String> = allowed.iter().map(|core| core.id.to_string()).collect();
     let found = format!("{usable} usable; the affinity mask allows {}", ids.join(", "));
     match usable {
-        1 => check("cores", found, "programs take turns on it; there is nothing to share out")
-            .costs("widen the affinity (taskset, cpuset) or the quota, if the machine has more"),
-        _ => check("cores", found, "a program alone uses all of them; several share them"),
+        1 => check("cores", found, "programs take turns on one core")
+            .costs("widen the affinity (taskset, cpuset) or the quota, if the machine has more cores"),
+        _ => check("cores", found, "one program uses all cores; several programs share them"),
     }
 }
 
@@ -95,11 +95,11 @@ fn limit() -> DoctorCheck {
     match quota::cores() {
         Some(cores) if cores < allowed as f64 => check(
             "quota",
-            format!("{cores:.2} cores' worth of time, of {allowed} cores"),
-            "when it is used up, all threads stop for the rest of the period",
+            format!("processor time of {cores:.2} cores, on {allowed} cores"),
+            "when the quota is used up, all threads stop for the rest of the period",
         )
-        .costs("raise the control group's cpu.max, or give it fewer cores by its cpuset"),
-        Some(cores) => check("quota", format!("{cores:.2} cores' worth of time"), "it binds no program here"),
+        .costs("raise cpu.max of the control group, or give the group fewer cores (cpuset)"),
+        Some(cores) => check("quota", format!("processor time of {cores:.2} cores"), "it limits no program here"),
         None if !census::is_mounted() => untold("quota"),
         None => check("quota", "none", "no control group limits the processor time"),
     }
@@ -110,21 +110,22 @@ fn stolen() -> DoctorCheck {
     /// The warning threshold, in per cent of the requested time.
     const MUCH: f64 = 5.0;
     let Some(Reading { run_ns, steal_ns }) = since_the_start() else {
-        return check("steal time", "not told: /proc/stat cannot be read", "nothing folds by it");
+        return check("steal time", "unknown: /proc/stat cannot be read", "programs do not adapt to it");
     };
     if steal_ns == 0 {
         return check(
             "steal time",
-            "none since the start",
-            "no host takes cores away, or it does not tell; nothing folds",
+            "none since the machine started",
+            "no host takes cores away, or the host does not report it",
         );
     }
     let part = 100.0 * steal_ns as f64 / (run_ns as f64 + steal_ns as f64);
-    let found = format!("{part:.1} % of what was asked for since the start");
-    let meaning = "a host takes cores away; `comity` folds to fewer workers while it takes much and grants no less";
+    let found = format!("{part:.1} % of the requested time since the machine started");
+    let meaning =
+        "a host takes cores away; while it takes much, the policy `comity` uses fewer workers if that loses nothing";
     let stolen = check("steal time", found, meaning);
     if part > MUCH {
-        stolen.costs("give the virtual machine fewer virtual CPUs, or the host fewer machines")
+        stolen.costs("give the virtual machine fewer virtual CPUs, or run fewer machines on the host")
     } else {
         stolen
     }
@@ -133,13 +134,13 @@ fn stolen() -> DoctorCheck {
 fn table() -> DoctorCheck {
     let Some(location) = Location::to_look_at() else {
         return check("core table", "COMITY_TABLE is off", "programs that are started here share no cores")
-            .costs("unset COMITY_TABLE to share");
+            .costs("unset COMITY_TABLE to share cores");
     };
     let path = location.path();
     let found = match Snapshot::take(&location) {
         Err(error) => {
             return check("core table", error.to_string(), "programs that are started here share no cores")
-                .bad("name another file in COMITY_TABLE, or see `comity table --help`");
+                .bad("set COMITY_TABLE to another file, or see `comity table --help`");
         }
         Ok(Some(snapshot)) => {
             let number = snapshot.programs.iter().filter(|program| program.life != Life::Dead).count();
@@ -153,20 +154,20 @@ fn table() -> DoctorCheck {
                 Location::At(_) => path.parent().unwrap_or(Path::new("/")),
             };
             if let Err(error) = tempfile::tempfile_in(folder) {
-                let found = format!("none; in '{}' none can be made: {error}", folder.display());
+                let found = format!("none, and it cannot be created in '{}': {error}", folder.display());
                 return check("core table", found, "programs that are started here share no cores")
-                    .bad("name a file in a folder that you may write to in COMITY_TABLE");
+                    .bad("set COMITY_TABLE to a file in a folder that you may write to");
             }
-            format!("none yet; it will be '{}'", path.display())
+            format!("none yet; the first program creates '{}'", path.display())
         }
     };
     let meaning = match Location::around() {
-        Some(_) => "this is inside of a command of `comity run`: what is started here shares the cores of that",
-        None => "programs that are started here share cores by it",
+        Some(_) => "this is inside a command of `comity run`; programs that are started here share its cores",
+        None => "programs that are started here use it to share cores",
     };
     let usable = check("core table", found, meaning);
     match other_layouts(&location).first() {
-        Some(other) => usable.costs(format!("{other}; build all programs with one version of comity")),
+        Some(other) => usable.costs(format!("{other}. Build all programs with one version of Comity")),
         None => usable,
     }
 }
@@ -214,8 +215,8 @@ fn variables() -> DoctorCheck {
         let path = PathBuf::from(environment::variable("COMITY_TRACE").filter(|path| !environment::is_off(path))?);
         let says = |what: &str| Some(format!("COMITY_TRACE={}: {what}", path.display()));
         match path.metadata() {
-            Ok(found) if !found.is_file() => says("it is no regular file"),
-            Ok(found) if found.len() > 0 && !begins_as_a_trace(&path) => says("it is a file already, and no trace"),
+            Ok(found) if !found.is_file() => says("this is not a regular file"),
+            Ok(found) if found.len() > 0 && !begins_as_a_trace(&path) => says("this file exists and is not a trace"),
             Ok(_) => None,
             // The number of the process may be part of any folder's name.
             Err(_) if path.to_string_lossy().contains("%p") => None,
@@ -231,7 +232,7 @@ fn variables() -> DoctorCheck {
         workers(),
         weight::chosen(None).err().map(comity_console::Failure::into_sentence),
         cores(),
-        number("COMITY_WATCH", 0.1, f64::MAX, "a number of seconds, at least 0.1"),
+        number("COMITY_WATCH", 0.1, f64::MAX, "a number of seconds (minimum 0.1)"),
         trace(),
     ]
     .into_iter()
@@ -241,16 +242,16 @@ fn variables() -> DoctorCheck {
         return check(
             "environment",
             wrong.join("; "),
-            "a global pool panics with this sentence; under rayon's interface it takes the default",
+            "a global pool panics with this message; under rayon's interface it uses the default value",
         )
         .bad("correct the variable, or unset it");
     }
     let policy = text("COMITY_POLICY").unwrap_or_else(|| Policy::default().to_string());
     if is_off {
         return check("environment", "COMITY=off", "programs do plain work stealing and share no cores")
-            .costs("unset COMITY to share");
+            .costs("unset COMITY to share cores");
     }
-    check("environment", format!("policy {policy}"), "every variable of Comity's that is set is valid")
+    check("environment", format!("policy {policy}"), "all variables of Comity that are set are valid")
 }
 
 /// Checks the processor time on this process's cores that programs outside of the table used. Returns `None` if the
@@ -278,12 +279,12 @@ fn outside_load() -> Option<DoctorCheck> {
     // During the delay, members may have used each core without an entry in the table.
     let unknown = if shared.is_empty() { 0.0 } else { LATE.as_secs_f64() * cores::allowed().len() as f64 };
     let outside = ((busy - shared.iter().sum::<f64>() - unknown) / elapsed.as_secs_f64()).max(0.0);
-    let found = format!("{outside:.1} cores' worth of time, of those that may be used here");
+    let found = format!("processor time of {outside:.1} cores, on the allowed cores");
     Some(if outside > MUCH {
-        check("outside load", found, "programs outside of the table use these cores: time is divided by threads there")
-            .costs("start them with `comity run`")
+        check("outside load", found, "programs outside of the table use this time; the kernel divides it by threads")
+            .costs("start these programs with `comity run`")
     } else {
-        check("outside load", found, "programs outside of the table use next to nothing")
+        check("outside load", found, "programs outside of the table use almost no time")
     })
 }
 
@@ -301,13 +302,14 @@ fn task_group(autogroup: bool) -> DoctorCheck {
     if !census::is_mounted() {
         untold("task group")
     } else if let Some(group) = comity_os::task_group::control_group() {
-        let meaning = "the kernel divides time by control groups, and within one by threads; sessions change nothing";
+        let meaning =
+            "the kernel divides time by control groups, and within a group by threads; sessions have no effect";
         check("task group", format!("the control group '{}'", group.display()), meaning)
     } else if autogroup {
-        let meaning = "the kernel divides time by sessions, and within one by threads";
+        let meaning = "the kernel divides time by sessions, and within a session by threads";
         check("task group", "autogroup is on: each session is a task group", meaning)
     } else {
-        check("task group", "autogroup is off", "the kernel divides time by threads; sessions change nothing")
+        check("task group", "autogroup is off", "the kernel divides time by threads; sessions have no effect")
     }
 }
 
@@ -315,23 +317,27 @@ fn task_group(autogroup: bool) -> DoctorCheck {
 fn turns() -> DoctorCheck {
     let ptrace_scope = std::fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope");
     let is_hidden = ptrace_scope.is_ok_and(|scope| scope.trim() != "0");
-    let found = "`comity run` can make no control group of version 2";
+    let found = "`comity run` cannot make a control group of version 2";
     if !census::is_mounted() {
         untold("turns")
     } else if freezer::can_freeze() {
-        let meaning = "out of turn a command is frozen, which no process notices";
+        let meaning = "outside its turn a command is frozen; no process notices";
         check("turns", "`comity run` can make a control group of version 2", meaning)
     } else if is_hidden {
         let change = "delegate a control group of version 2, or set kernel.yama.ptrace_scope to 0";
-        check("turns", format!("{found}, and Yama hides what parents wait for"), "commands are not halted out of turn")
-            .costs(change)
+        check(
+            "turns",
+            format!("{found}, and Yama hides what parents wait for"),
+            "commands are not stopped outside their turn",
+        )
+        .costs(change)
     } else {
-        check("turns", found, "out of turn `comity run` stops the processes whose parents cannot notice it")
+        check("turns", found, "outside a command's turn, its processes are stopped if their parents cannot notice")
     }
 }
 
 fn service(name: &'static str, is_there: bool, [with, without]: [&str; 2], change: &str) -> DoctorCheck {
-    if is_there { check(name, "there", with) } else { check(name, "refused by the kernel", without).costs(change) }
+    if is_there { check(name, "available", with) } else { check(name, "refused by the kernel", without).costs(change) }
 }
 
 fn wake_up() -> DoctorCheck {
@@ -339,9 +345,9 @@ fn wake_up() -> DoctorCheck {
     const SLOW: Duration = Duration::from_micros(500);
     let taken = measure::wake_up();
     let found = format!("{} µs from the call until the thread runs, median of 50", taken.as_micros());
-    let wake_up = check("wake-up", found, "a phase that is not longer gains nothing from a second worker");
+    let wake_up = check("wake-up", found, "a parallel phase that is not longer gains nothing from a second worker");
     if taken > SLOW {
-        wake_up.costs("other programs hold the cores, or deep idle states: try /dev/cpu_dma_latency, or idle=poll")
+        wake_up.costs("stop other programs; against deep idle states, try /dev/cpu_dma_latency or idle=poll")
     } else {
         wake_up
     }
@@ -350,10 +356,10 @@ fn wake_up() -> DoctorCheck {
 fn slice() -> DoctorCheck {
     const LONG: Duration = Duration::from_millis(20);
     match measure::slice() {
-        None => check("time slice", "could not be seen: no thread lost its core", "nothing is known of it"),
+        None => check("time slice", "unknown: no thread lost its core", "the time slice could not be measured"),
         Some(slice) => {
-            let found = format!("{:.1} ms beside another thread, median", slice.as_secs_f64() * 1e3);
-            let slice_check = check("time slice", found, "a worker that loses its core waits about as long for it");
+            let found = format!("{:.1} ms with two threads on a core, median", slice.as_secs_f64() * 1e3);
+            let slice_check = check("time slice", found, "a worker that loses its core waits about this long for it");
             if slice > LONG {
                 slice_check
                     .costs("lower /sys/kernel/debug/sched/base_slice_ns, or run fewer programs outside of the table")
@@ -369,8 +375,8 @@ fn preemption() -> DoctorCheck {
     let modes = fs::read_to_string("/sys/kernel/debug/sched/preempt").ok();
     let mode = modes.as_deref().and_then(|modes| modes.split_once('(')?.1.split_once(')')).map(|(mode, _)| mode);
     match mode {
-        Some(mode) => check("preemption", mode, "when a waking thread takes the core of one that runs"),
-        None => check("preemption", "cannot be seen without privileges", "nothing here depends on it"),
+        Some(mode) => check("preemption", mode, "decides when a waking thread takes the core of a running thread"),
+        None => check("preemption", "unknown: it cannot be read without privileges", "Comity does not depend on it"),
     }
 }
 
@@ -380,9 +386,9 @@ fn acceleration(allowed: &[cores::Core], may_be_pulled: impl FnOnce(usize) -> bo
     let name = "acceleration";
     let [_, .., last] = allowed else {
         let meaning = "a thief yields to a preempted worker, which waits for the same core";
-        return check(name, "one core: there is no other to pull a thread to", meaning);
+        return check(name, "one core: there is no other core to pull a thread to", meaning);
     };
-    let meaning = |then: &str| format!("where a policy accelerates (bws, robinhood, comity:accelerate=pull), {then}");
+    let meaning = |then: &str| format!("if a policy accelerates (bws, robinhood, comity:accelerate=pull), {then}");
     if !may_be_pulled(last.id) {
         let found = "refused by the kernel: no thread may be pulled to another core";
         return check(name, found, meaning("a thief yields, and a preempted worker waits for its own core"))
@@ -394,14 +400,14 @@ fn acceleration(allowed: &[cores::Core], may_be_pulled: impl FnOnce(usize) -> bo
         1 => check(name, found, meaning(pulls)),
         nodes if nodes == allowed.len() => check(
             name,
-            format!("{found}, but each core is of another NUMA node"),
+            format!("{found}, but each core is in a different NUMA node"),
             meaning("a thief yields; under bws and robinhood-u it pulls a preempted worker across nodes"),
         ),
         nodes => check(
             name,
             format!("{found}; there are {nodes} NUMA nodes"),
             meaning(&format!(
-                "{pulls} within a node, and yields else; under bws and robinhood-u it pulls across nodes"
+                "{pulls} within a node, and otherwise yields; under bws and robinhood-u it pulls across nodes"
             )),
         ),
     }
@@ -446,7 +452,7 @@ mod tests {
                 &[0, 1],
                 true,
                 Verdict::Ok,
-                "of another NUMA node; where a policy accelerates (bws, robinhood, comity:accelerate=pull), a thief yields",
+                "different NUMA node; if a policy accelerates (bws, robinhood, comity:accelerate=pull), a thief yields",
             ),
             (&[0, 0], false, Verdict::Costs, "refused by the kernel"),
         ] {

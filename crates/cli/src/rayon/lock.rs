@@ -35,7 +35,7 @@ impl FromStr for Locked {
             let (name, version) = text.split_once(' ')?;
             Some(Locked { name: name.to_owned(), version: version.parse().ok()? })
         };
-        read().ok_or_else(|| format!("'{text}' is no name and version, as in 'rayon-core 1.12.1'"))
+        read().ok_or_else(|| format!("'{text}' is not a name and a version, for example 'rayon-core 1.12.1'"))
     }
 }
 

@@ -96,7 +96,7 @@ impl Manifest {
     /// Reads and parses the manifest.
     pub fn read(path: &Path) -> Result<Manifest, Failure> {
         let refuse =
-            |why: &dyn Display| Failure::Run(format!("cannot read '{}': {why}; nothing was changed", path.display()));
+            |why: &dyn Display| Failure::Run(format!("cannot read '{}': {why}. Nothing was changed", path.display()));
         // If the path is a link, its target is written, not the link.
         let path = fs::canonicalize(path).map_err(|error| refuse(&error))?;
         let text = fs::read_to_string(&path).map_err(|error| refuse(&error))?;
@@ -197,7 +197,7 @@ impl Manifest {
     pub fn write(&self, wrote: Option<&str>, text: &str) -> Result<(), Failure> {
         if !fs::read_to_string(&self.path).is_ok_and(|now| now == wrote.unwrap_or(&self.text)) {
             return Err(Failure::Run(format!(
-                "'{}' was changed while this command worked on it; nothing of that was lost, so try again",
+                "another program has changed '{}' at the same time. Its changes are kept: run this command again",
                 self.path.display()
             )));
         }
@@ -249,8 +249,8 @@ impl Manifest {
         let mut document = self.document.clone();
         if shaped(&document) != self.text {
             return Err(Failure::Run(format!(
-                "'{}' cannot be edited without changing other lines, probably because its line ends are not all alike; \
-                 make them alike first",
+                "cannot edit '{}' without changing other lines, probably because it has different line ends. Make all \
+                 line ends the same",
                 self.path.display()
             )));
         }
@@ -342,7 +342,7 @@ mod tests {
         let manifest = Manifest::read(&path).unwrap();
         fs::write(&path, "theirs").unwrap();
         let Err(Failure::Run(sentence)) = manifest.write(None, "ours") else { panic!("it was overwritten") };
-        assert!(sentence.contains("was changed while this command worked on it"), "{sentence}");
+        assert!(sentence.contains("another program has changed '"), "{sentence}");
         assert_eq!(fs::read_to_string(&path).unwrap(), "theirs");
     }
 

@@ -64,8 +64,8 @@ impl Project {
     pub fn elsewhere(&self) -> Option<String> {
         let config = self.replaced_sources()?;
         Some(format!(
-            "'{}' has cargo take packages from elsewhere than crates.io (vendored?): what Comity is made of must be there too, so \
-             vendor it as well",
+            "'{}' makes cargo take packages from another source than crates.io. The packages that Comity needs must be \
+             there, too: vendor them",
             config.display()
         ))
     }
@@ -80,8 +80,8 @@ impl Project {
         // A cargo with an unknown version is accepted.
         if found.is_some_and(|found| Some(found) < release(&format!("{needed}.0"))) {
             return Err(Failure::Run(format!(
-                "'{}' is built with {}, and Comity needs Rust {needed} or later; a rust-toolchain file may pin that (nothing was \
-                 changed)",
+                "'{}' is built with {}, but Comity needs Rust {needed} or later. Look for a rust-toolchain file \
+                 (nothing was changed)",
                 self.root.display(),
                 said.trim()
             )));
@@ -116,7 +116,7 @@ impl Project {
         let printed = String::from_utf8_lossy(&self.cargo(&words)?).into_owned();
         match MetadataCommand::parse(&printed) {
             Ok(metadata) => Ok(Tree::new(&metadata)),
-            Err(error) => Err(Failure::Run(format!("cannot read what `cargo metadata` printed: {error}"))),
+            Err(error) => Err(Failure::Run(format!("cannot read the output of `cargo metadata`: {error}"))),
         }
     }
 }
@@ -129,7 +129,7 @@ fn current_folder() -> Result<PathBuf, Failure> {
     }
     let folder = folder.display();
     Err(Failure::Usage(format!(
-        "'{folder}' has no Cargo.toml, nor has any folder above it; name a cargo project's folder"
+        "neither '{folder}' nor a folder above it has a Cargo.toml. Give the folder of a cargo project"
     )))
 }
 
@@ -141,7 +141,7 @@ fn folder_of(path: &Path) -> Result<PathBuf, Failure> {
     let why = match path.try_exists() {
         Err(error) => format!("cannot be read: {error}"),
         Ok(false) => "does not exist".to_owned(),
-        Ok(true) if !folder.is_dir() => "is no Cargo.toml".to_owned(),
+        Ok(true) if !folder.is_dir() => "is not a Cargo.toml".to_owned(),
         Ok(true) => match folder.join("Cargo.toml").try_exists() {
             Ok(true) => return Ok(folder.to_owned()),
             Ok(false) => "has no Cargo.toml".to_owned(),
@@ -149,7 +149,7 @@ fn folder_of(path: &Path) -> Result<PathBuf, Failure> {
         },
     };
     let path = path.display();
-    Err(Failure::Usage(format!("'{path}' {why}; name the folder of a cargo project or its Cargo.toml")))
+    Err(Failure::Usage(format!("'{path}' {why}. Give the folder of a cargo project, or its Cargo.toml")))
 }
 
 fn cargo_in(folder: &Path, words: &[&str]) -> Result<Vec<u8>, Failure> {
@@ -158,20 +158,20 @@ fn cargo_in(folder: &Path, words: &[&str]) -> Result<Vec<u8>, Failure> {
     let mut command = Command::new(&cargo);
     command.args(["--color", "never"]).args(words).current_dir(folder);
     if rustix::stdio::stderr().is_terminal() || loudness::is_verbose() {
-        loudness::hint(format!("comity: asks `cargo {}` in '{}'", words.join(" "), folder.display()));
+        loudness::hint(format!("comity: runs `cargo {}` in '{}'", words.join(" "), folder.display()));
     }
     // Cargo must not continue after this command is killed, because it would run together with the next command.
     let output = die_with_this_thread(&mut command).output();
     let output = output.map_err(|error| {
         let cargo = cargo.display();
-        Failure::Run(format!("cannot start '{cargo}': {error}; install Rust, or name cargo in CARGO"))
+        Failure::Run(format!("cannot start '{cargo}': {error}. Install Rust, or set CARGO to the path of cargo"))
     })?;
     if output.status.success() {
         return Ok(output.stdout);
     }
     let said = String::from_utf8_lossy(&output.stderr);
     let line = words.join(" ");
-    Err(Failure::Run(format!("`cargo {line}` failed in '{}' and said:\n{}", folder.display(), complaint(&said))))
+    Err(Failure::Run(format!("`cargo {line}` failed in '{}':\n{}", folder.display(), complaint(&said))))
 }
 
 /// Returns the error in cargo's output, without the progress before it. Indents it to separate it from our words.

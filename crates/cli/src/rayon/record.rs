@@ -96,10 +96,7 @@ fn put_back(path: &Path, saved: Option<&Saved>) -> Result<(), Failure> {
         None => Ok(()),
     };
     done.map_err(|error| {
-        Failure::Run(format!(
-            "'{}' could not be put back as it was: {error}; version control may have the old one",
-            path.display()
-        ))
+        Failure::Run(format!("cannot restore '{}': {error}. Restore it from version control", path.display()))
     })
 }
 
@@ -115,7 +112,7 @@ impl<'a> Turn<'a> {
     pub fn wait(project: &'a Project) -> Result<Turn<'a>, Failure> {
         let root = project.root();
         let refuse = |error: &dyn std::fmt::Display| {
-            Failure::Run(format!("cannot lock '{}': {error}; nothing was changed", root.display()))
+            Failure::Run(format!("cannot lock '{}': {error}. Nothing was changed", root.display()))
         };
         let folder = File::open(root).map_err(|error| refuse(&error))?;
         match flock(&folder, FlockOperation::NonBlockingLockExclusive) {
@@ -123,7 +120,7 @@ impl<'a> Turn<'a> {
             Err(Errno::BADF | Errno::NOLCK | Errno::OPNOTSUPP | Errno::INVAL | Errno::NOSYS) => {}
             Err(Errno::WOULDBLOCK) => {
                 if rustix::stdio::stderr().is_terminal() {
-                    hint(format!("comity: waits until another `comity rayon` has done with '{}'", root.display()));
+                    hint(format!("comity: waiting for another `comity rayon` that works on '{}'", root.display()));
                 }
                 flock(&folder, FlockOperation::LockExclusive).map_err(|error| refuse(&error))?;
             }
@@ -146,21 +143,19 @@ impl<'a> Turn<'a> {
         };
         let before: Files = serde_json::from_str(&text).map_err(|error| {
             Failure::Run(format!(
-                "'{}', which a call that was killed has left, cannot be read: {error}; bring Cargo.toml and Cargo.lock back \
-                 by hand and remove it",
+                "cannot read '{}', which a killed call has left: {error}. Restore Cargo.toml and Cargo.lock by hand, \
+                 and remove this file",
                 path.display()
             ))
         })?;
         let place = self.project.manifest().display();
         if self.has_only_our_entry(&before)? && self.has_only_our_packages(&before) {
             before.put_back(self.project)?;
-            hint(format!(
-                "comity: an earlier `comity rayon` on '{place}' was killed; what it had begun was taken back"
-            ));
+            hint(format!("comity: an earlier `comity rayon` on '{place}' was killed. Its changes were undone."));
         } else {
             hint(format!(
-                "comity: an earlier `comity rayon` on '{place}' was killed, and its files were changed since: they stay as \
-                 they are"
+                "comity: an earlier `comity rayon` on '{place}' was killed. Its changes were not undone, because the \
+                 files were edited since."
             ));
         }
         fs::remove_file(&path).map_err(|error| Failure::Run(format!("cannot remove '{}': {error}", path.display())))
@@ -203,11 +198,12 @@ impl<'a> Turn<'a> {
             Ok(()) => {
                 self.remove_journal();
                 if is_ours {
-                    "Cargo.toml and Cargo.lock are as they were.".to_owned()
+                    "Cargo.toml and Cargo.lock are unchanged.".to_owned()
                 } else {
                     let place = self.project.manifest().display();
                     format!(
-                        "'{place}' was changed meanwhile and stays so; look what is in it. Cargo.lock is as it was."
+                        "Another program has changed '{place}', so it was not restored. Check it. Cargo.lock is \
+                         unchanged."
                     )
                 }
             }
@@ -251,7 +247,7 @@ fn note_signals() -> Result<Arc<AtomicBool>, Failure> {
     let flag = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|signal| !process::ignores(*signal)) {
         signal_hook::flag::register(signal, Arc::clone(&flag))
-            .map_err(|error| Failure::Run(format!("cannot watch for signals: {error}; nothing was changed")))?;
+            .map_err(|error| Failure::Run(format!("cannot watch for signals: {error}. Nothing was changed")))?;
     }
     Ok(flag)
 }
@@ -311,6 +307,6 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let saved = Saved { text: "dear".to_owned(), changed: None };
         let Err(Failure::Run(sentence)) = put_back(&folder.path().join("below/file"), Some(&saved)) else { panic!() };
-        assert!(sentence.contains("below/file' could not be put back as it was"), "{sentence}");
+        assert!(sentence.starts_with("cannot restore '") && sentence.contains("below/file'"), "{sentence}");
     }
 }

@@ -67,8 +67,8 @@ impl Source {
         match inspect(folder) {
             Found::Comity { records: found } if found == records => absolute(folder, records),
             Found::Comity { .. } | Found::Nothing | Found::Other(_) => Err(Failure::Usage(format!(
-                "'{}' has no rayon-core of Comity's any more, and none was installed with this command; name a folder \
-                 that has it with --source DIR{}",
+                "cannot find Comity's rayon-core in '{}', and it was not installed with this command. Give its folder \
+                 with --source DIR{}",
                 folder.display(),
                 if records { "" } else { ", or a repository with --git URL" }
             ))),
@@ -82,13 +82,13 @@ impl Source {
             Found::Comity { records: found } if found || !records => return absolute(folder, found),
             Found::Comity { .. } => match inspect(&folder.join(RECORDING)) {
                 Found::Comity { records: true } => return absolute(&folder.join(RECORDING), true),
-                _ => format!("has no rayon-core that records in '{RECORDING}'"),
+                _ => format!("has no recording rayon-core in '{RECORDING}'"),
             },
             Found::Nothing => "has no Cargo.toml".to_owned(),
             Found::Other(what) => what,
         };
         Err(Failure::Usage(format!(
-            "--source '{}' {why}; name Comity's crates/rayon-core, with [package.metadata.comity] in its Cargo.toml",
+            "--source '{}' {why}. Give Comity's crates/rayon-core; its Cargo.toml has [package.metadata.comity]",
             folder.display()
         )))
     }
@@ -99,7 +99,7 @@ fn absolute(folder: &Path, records: bool) -> Result<Source, Failure> {
     let path: PathBuf = fs::canonicalize(folder).map_err(|error| refuse(&error))?;
     let path = path.into_os_string().into_string();
     path.map(|path| Source::Folder { path, records })
-        .map_err(|_| refuse(&"its path is not UTF-8, which a Cargo.toml must be"))
+        .map_err(|_| refuse(&"its path is not UTF-8, so a Cargo.toml cannot name it"))
 }
 
 /// The content of a folder.
@@ -120,7 +120,7 @@ pub enum Found {
 pub fn inspect(folder: &Path) -> Found {
     let Ok(text) = fs::read_to_string(folder.join("Cargo.toml")) else { return Found::Nothing };
     let Ok(manifest) = text.parse::<DocumentMut>() else {
-        return Found::Other("has a Cargo.toml that is no TOML".to_owned());
+        return Found::Other("has a Cargo.toml that is not TOML".to_owned());
     };
     let package = manifest.get("package");
     let name = package.and_then(|package| package.get("name")).and_then(|name| name.as_str()).unwrap_or("no package");
@@ -149,7 +149,7 @@ mod tests {
             ("[package]\nname = \"rayon-core\"\n", "not Comity's"),
             ("[package]\nname = \"mine\"\n[package.metadata.comity]\n", "has mine, not rayon-core"),
             ("[workspace]\n", "has no package"),
-            ("[package\n", "no TOML"),
+            ("[package\n", "not TOML"),
         ] {
             let folder = folder(manifest);
             let Err(Failure::Usage(why)) = Source::in_folder(folder.path(), false) else { panic!("{manifest}") };
@@ -159,7 +159,7 @@ mod tests {
         let found = Source::in_folder(ours.path(), false);
         assert!(matches!(found, Ok(Source::Folder { path, records: false }) if path.starts_with('/')));
         let Err(Failure::Usage(why)) = Source::in_folder(ours.path(), true) else { panic!() };
-        assert!(why.contains("has no rayon-core that records in 'recording'"), "{why}");
+        assert!(why.contains("has no recording rayon-core in 'recording'"), "{why}");
     }
 
     #[test]

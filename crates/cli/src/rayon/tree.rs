@@ -121,7 +121,7 @@ impl fmt::Display for Core {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.kind {
             Kind::Comity if self.records => {
-                write!(f, "Comity's rayon-core {} that records ({})", self.version, self.from)
+                write!(f, "Comity's recording rayon-core {} ({})", self.version, self.from)
             }
             Kind::Comity => write!(f, "Comity's rayon-core {} ({})", self.version, self.from),
             Kind::Stock => write!(f, "the stock rayon-core {}", self.version),

@@ -65,13 +65,13 @@ impl Place {
     pub fn check(path: Option<&Path>) -> Result<Place, Failure> {
         let Some(path) = path else { return Ok(Place::Errors) };
         if path == Path::new("-") {
-            let why =
-                "standard output is the command's; for standard error say --report alone, for a file --report=FILE";
+            let why = "--report=- is not possible: standard output belongs to the command. \
+                       Use --report for standard error, or --report=FILE for a file";
             return Err(Failure::Usage(why.to_owned()));
         }
         // The path is made absolute, because the command may remove the current folder.
         let path = std::path::absolute(path)
-            .map_err(|error| Failure::Usage(format!("cannot tell the current folder for --report: {error}")))?;
+            .map_err(|error| Failure::Usage(format!("cannot find the current folder for --report: {error}")))?;
         let file = ResultFile::check(&path, "--report")?;
         Ok(if path.extension().is_some_and(|end| end == "json") { Place::Json(file) } else { Place::Text(file) })
     }
@@ -86,7 +86,7 @@ impl Place {
             Place::Json(file) => (file, to_json(report)),
         };
         if let Err(failure) = file.write(&text) {
-            to_stderr(&format!("comity: {}; here it is\n{text}", failure.into_sentence()));
+            to_stderr(&format!("comity: {}. The report follows:\n{text}", failure.into_sentence()));
         }
     }
 }
@@ -108,8 +108,8 @@ pub fn run(
     // Ignored signals stay ignored, also for the command. Signals with a handler here have the default action there.
     // If only this process stopped at Ctrl-Z, the shell would show a running command as stopped.
     let own = if has_session { &[SIGINT, SIGQUIT, SIGTSTP][..] } else { &[SIGINT, SIGQUIT] };
-    let heeded = own.iter().chain(&HANDED_ON).copied().filter(|signal| !process::ignores(*signal));
-    let signals = Signals::new(heeded)?;
+    let handled = own.iter().chain(&HANDED_ON).copied().filter(|signal| !process::ignores(*signal));
+    let signals = Signals::new(handled)?;
     let began = Instant::now();
     let mut child = command.spawn()?;
     let start = Stat::of_process(child.id()).map_or(0, |stat| stat.start);
@@ -130,7 +130,7 @@ fn attend(
     has_session: bool,
 ) -> Option<Record> {
     let command = Pidfd::of_child(child).inspect_err(|error| {
-        hint(super::goes_without(&format!("cannot be told of the command's end: {error}")));
+        hint(super::goes_without(&super::unwatched(error)));
     });
     let Ok(command) = command else { return None };
     let command = Arc::new(command);
@@ -237,9 +237,9 @@ fn in_words(report: &RunReport) -> String {
         line("weight", &format!("{} in the table; {outside} relative to other programs", report.weight));
     }
     let [waited, preempted] = [report.voluntary_switches, report.involuntary_switches];
-    line("switches", &format!("{waited} to wait, {preempted} preempted"));
+    line("switches", &format!("{waited} voluntary, {preempted} by preemption"));
     let Some(shared) = &report.shared else {
-        line("shared", "nothing: no table, or the command ended before it took part");
+        line("shared", "no: there was no table, or the command ended before it joined");
         return text;
     };
     let most = shared.timeline.iter().map(|stretch| stretch.used_cores.max(stretch.held_cores)).fold(1.0, f64::max);
@@ -248,14 +248,14 @@ fn in_words(report: &RunReport) -> String {
     line("cores held", &format!("{}  to {most:.1}", spark(|stretch| stretch.held_cores)));
     let seconds = shared.timeline.iter().map(|stretch| stretch.seconds).sum::<f64>().max(f64::MIN_POSITIVE);
     let [due, got] = [shared.due_s, shared.used_s].map(|time| time / seconds);
-    line("entitled", &format!("to {due:.2} cores on average, got {got:.2}, is owed {:.2}", (due - got).max(0.0)));
-    line("held, lent", &format!("{}, {} of cores' time", time(shared.held_core_s), time(shared.lent_core_s)));
+    line("entitled", &format!("{due:.2} cores on average; got {got:.2}, owed {:.2}", (due - got).max(0.0)));
+    line("held, lent", &format!("{}, {} of core time", time(shared.held_core_s), time(shared.lent_core_s)));
     if let (Some(claimed), Some(back), Some(lost)) = (shared.claimed, shared.taken_back, shared.lost) {
-        line("cores", &format!("claimed {claimed} times, took back {back}, lost {lost} to their owner"));
+        line("cores", &format!("claimed {claimed}, taken back {back}, lost to their owner {lost}"));
     }
-    line("waited", &format!("{} for a core, all threads together", time(shared.waited_s)));
+    line("waited", &format!("{} for a core, sum of all threads", time(shared.waited_s)));
     let times = report.wall_s / shared.alone_estimate_s.max(f64::MIN_POSITIVE);
-    line("alone", &format!("about {}, an estimate: it took {times:.2} times that", time(shared.alone_estimate_s)));
+    line("alone", &format!("about {}, an estimate; it took {times:.2} times as long", time(shared.alone_estimate_s)));
     text
 }
 

@@ -19,25 +19,25 @@ const METRICS: [Metric; 12] = [
     Metric {
         name: "comity_program_living",
         kind: "gauge",
-        help: "1: living; 0: stopped, or dead.",
+        help: "1: living; 0: stopped or dead.",
         value: |row| Some(f64::from(row.life == "living")),
     },
     Metric {
         name: "comity_program_paused",
         kind: "gauge",
-        help: "1: it rests, as it was asked to.",
+        help: "1: paused by comity set; 0: not paused.",
         value: |row| Some(f64::from(row.paused_s.is_some())),
     },
     Metric {
         name: "comity_program_weight",
         kind: "gauge",
-        help: "How much it counts.",
+        help: "Weight of the program relative to other programs.",
         value: |row| Some(row.weight.into()),
     },
     Metric {
         name: "comity_program_desired_cores",
         kind: "gauge",
-        help: "Cores that it could use now.",
+        help: "Cores that the program could use now.",
         value: |row| Some(row.desire.into()),
     },
     Metric {
@@ -49,7 +49,7 @@ const METRICS: [Metric; 12] = [
     Metric {
         name: "comity_program_owned_cores",
         kind: "gauge",
-        help: "Cores that it is entitled to.",
+        help: "Cores that the program is entitled to.",
         value: |row| Some(row.owned as f64),
     },
     Metric {
@@ -61,31 +61,31 @@ const METRICS: [Metric; 12] = [
     Metric {
         name: "comity_program_awake",
         kind: "gauge",
-        help: "Workers, or threads of a command, that are awake.",
+        help: "Awake workers; for a command, its awake threads.",
         value: |row| Some(row.awake.into()),
     },
     Metric {
         name: "comity_program_lost_cores_total",
         kind: "counter",
-        help: "Cores that their owners took back from it.",
+        help: "Cores that their owners took back from the program.",
         value: |row| Some(row.lost as f64),
     },
     Metric {
         name: "comity_program_cpu_seconds_total",
         kind: "counter",
-        help: "Processor time that it has used.",
+        help: "Processor time that the program has used.",
         value: |row| row.cpu_s,
     },
     Metric {
         name: "comity_program_steals_total",
         kind: "counter",
-        help: "How often its workers took a task from each other.",
+        help: "Tasks that workers of the program took from each other.",
         value: |row| Some(row.steals? as f64),
     },
     Metric {
         name: "comity_program_accelerations_total",
         kind: "counter",
-        help: "How often a worker without a task gave another what was left of its time slice.",
+        help: "Times that a worker without a task gave another worker the rest of its time slice.",
         value: |row| Some(row.accelerations? as f64),
     },
 ];
@@ -100,7 +100,8 @@ pub fn text(sample: &Sample) -> String {
     let mut whole = |name: &str, help: &str, value: usize| {
         let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} gauge\n{name} {value}");
     };
-    whole("comity_table_usable", "Whether the core table can be read, or there is none yet.", usable.into());
+    let help = "1: the core table can be read, or does not exist yet; 0: it cannot be read, or is off.";
+    whole("comity_table_usable", help, usable.into());
     whole("comity_programs", "Programs in the core table.", sample.programs.len());
     whole("comity_cores", "Cores that a program in the core table may use.", sample.cores.len());
     for Metric { name, kind, help, value } in METRICS {
@@ -111,7 +112,7 @@ pub fn text(sample: &Sample) -> String {
             }
         }
     }
-    let help = "How often a worker without a task would have given another its time slice, and did not, by reason.";
+    let help = "Times that a worker without a task kept its time slice, by reason.";
     let _ = writeln!(text, "# HELP {REFUSED} {help}\n# TYPE {REFUSED} counter");
     for row in &sample.programs {
         let thieves = row.refused.map(|Refused(thieves)| thieves);

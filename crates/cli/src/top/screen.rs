@@ -167,7 +167,7 @@ impl View {
 
     fn wish(&mut self, sample: &Sample, letter: char) -> Option<Wish> {
         let Some(row) = sample.programs.iter().find(|row| self.is_selected(row)) else {
-            self.say("select a program with Tab first".to_owned());
+            self.say("first select a program with Tab".to_owned());
             return None;
         };
         let request = match letter {
@@ -268,8 +268,8 @@ fn body(sample: &Sample, view: &View, width: usize) -> Vec<Line<'static>> {
     }
     if sample.programs.is_empty() {
         return lines(
-            "No program shares cores now. Start one:\n\n  comity run make -j8\n\nor put Comity under a rayon program, in its \
-             folder:\n\n  comity rayon enable\n\nand start it while another one runs.",
+            "No program shares cores now. Start one:\n\n  comity run make -j8\n\nor use Comity in a rayon \
+             program, in its folder:\n\n  comity rayon enable\n\nand start the program while another program runs.",
         );
     }
     let mut body = programs(&view.rows(sample), view, width);
@@ -524,7 +524,7 @@ mod tests {
             ControlFlow::Break(()) => panic!("{code:?} quits"),
         };
         assert_eq!(press(&mut view, &sample, KeyCode::Char('p')), None);
-        assert!(keys(&view).contains("Tab first"), "{}", keys(&view));
+        assert!(keys(&view).contains("with Tab"), "{}", keys(&view));
         press(&mut view, &sample, KeyCode::Tab);
         let of_first = |request| Some(Wish { slot: 0, pid: 4_000_000, request });
         assert_eq!(press(&mut view, &sample, KeyCode::Char('+')), of_first(Request::Weight(Some(500))));

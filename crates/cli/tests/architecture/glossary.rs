@@ -26,7 +26,7 @@ fn entries(glossary: &str) -> Vec<Vec<&str>> {
 
 /// Returns the words as a reader sees them. An underscore or a hyphen joins two words, as in names of functions and
 /// files.
-fn words(text: &str) -> Vec<String> {
+pub fn words(text: &str) -> Vec<String> {
     let words = text.split(|letter: char| !letter.is_alphanumeric() && !['_', '-'].contains(&letter));
     words.filter(|word| !word.is_empty()).map(str::to_lowercase).collect()
 }

@@ -143,7 +143,8 @@ fn walk(read: &dyn Fn(&str) -> Option<String>, module: &Path, items: &[Item], mo
     }
 }
 
-fn is_for_tests(attributes: &[Attribute]) -> bool {
+/// True if only tests are compiled with this item.
+pub fn is_for_tests(attributes: &[Attribute]) -> bool {
     // True for `cfg(test)` and `cfg(all(test, …))`, but not for code that only tests exclude.
     attributes.iter().any(|attribute| {
         attribute.path().is_ident("cfg")

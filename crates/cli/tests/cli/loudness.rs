@@ -18,7 +18,7 @@ fn a_command_runs_with_hints_without_or_with_all_there_is_to_say() {
     for (words, out) in [(["run", "echo", "done"], "done\n"), (["run", "true", "none"], "")] {
         let (printed, errors) = said(NOWHERE, &words);
         assert_eq!(printed, out);
-        assert!(errors.ends_with("the command runs without sharing cores\n"), "{errors}");
+        assert!(errors.ends_with("The command runs without sharing cores.\n"), "{errors}");
     }
     for words in [["-q", "run", "echo", "done"], ["run", "-q", "echo", "done"], ["run", "--quiet", "echo", "done"]] {
         assert_eq!(said(NOWHERE, &words), ("done\n".to_owned(), String::new()), "{words:?}");
@@ -26,7 +26,7 @@ fn a_command_runs_with_hints_without_or_with_all_there_is_to_say() {
     let (printed, errors) = said("off", &["run", "-v", "--weight", "300", "echo", "done"]);
     assert_eq!(printed, "done\n");
     for part in
-        ["core table: none (COMITY_TABLE=off)\n", "cores: ", "weight: 300 (the command line)\n", "runs 'echo' with "]
+        ["core table: none (COMITY_TABLE=off)\n", "cores: ", "weight: 300 (command line)\n", "runs 'echo' with "]
     {
         assert!(errors.contains(&format!("comity: {part}")), "{part} is not in\n{errors}");
     }
@@ -37,7 +37,7 @@ fn a_command_runs_with_hints_without_or_with_all_there_is_to_say() {
 
 #[test]
 fn cores_and_the_table_say_where_they_look() {
-    assert!(said(NOWHERE, &["cores"]).1.ends_with("counted without it\n"));
+    assert!(said(NOWHERE, &["cores"]).1.ends_with("computed without the table.\n"));
     assert_eq!(said(NOWHERE, &["cores", "-q"]).1, "");
     let (printed, errors) = said("off", &["cores", "-v"]);
     assert!(printed.trim().parse::<u32>().unwrap() >= 1, "{printed}");
@@ -59,7 +59,7 @@ fn rayon_says_what_it_asks_cargo() {
     fs::write(folder.path().join("src/lib.rs"), "").unwrap();
     fs::write(folder.path().join("Cargo.toml"), "[package]\nname = \"alone\"\nversion = \"0.1.0\"\n").unwrap();
     let project = folder.path().to_str().unwrap();
-    let asks = |words: &[&str]| said("off", words).1.contains("comity: asks `cargo ");
+    let asks = |words: &[&str]| said("off", words).1.contains("comity: runs `cargo ");
     assert!(asks(&["rayon", "status", "-v", project]));
     // Without a terminal, the output is the same.
     assert!(!asks(&["rayon", "status", project]) && !asks(&["rayon", "-q", "status", project]));

@@ -213,8 +213,8 @@ fn a_command_inside_of_another_is_a_part_of_it_and_says_what_has_no_effect() {
     let (text, errors) = (String::from_utf8(outer.stdout).unwrap(), String::from_utf8(outer.stderr).unwrap());
     let marks: Vec<&str> = text.lines().collect();
     assert!(outer.status.code() == Some(7) && marks.len() == 2 && marks[0] == marks[1], "{text}{errors}");
-    assert!(errors.starts_with("comity: this is inside of another `comity run`"), "{errors}");
-    for part in ["--weight 300 has no effect", "--cores 1 only says", "--report is the outer command's"] {
+    assert!(errors.starts_with("comity: this is inside another `comity run`"), "{errors}");
+    for part in ["--weight 300 has no effect", "--cores 1 only sets variables", "--report has no effect"] {
         assert!(errors.contains(part) && errors.lines().count() == 1, "{errors}");
     }
 }
@@ -229,7 +229,7 @@ fn the_table_of_a_command_is_seen_from_inside_of_it() {
     wait_until("it has set its own weight", || running.entry(&table).is_some_and(|entry| entry["weight"] == 7));
     let outcome = run(&table, &["sh", "-c", &format!("{comity} doctor")]);
     let text = String::from_utf8(outcome.stdout).unwrap();
-    assert!(text.contains("inside of a command of `comity run`") && !text.contains("share no cores"), "{text}");
+    assert!(text.contains("inside a command of `comity run`") && !text.contains("share no cores"), "{text}");
 }
 
 #[test]
@@ -264,7 +264,7 @@ fn without_a_table_the_command_runs_all_the_same() {
         let errors = String::from_utf8(output.stderr).unwrap();
         assert_eq!((output.status.code(), output.stdout.as_slice()), (Some(4), &b"ran\n"[..]));
         assert!(errors.starts_with("comity: the core table '") && errors.contains(why), "{errors}");
-        assert!(errors.ends_with("; the command runs without sharing cores\n") && errors.lines().count() == 1);
+        assert!(errors.ends_with(". The command runs without sharing cores.\n") && errors.lines().count() == 1);
     }
     let output = run(Path::new("off"), &["sh", "-c", "echo ran"]);
     assert_eq!((output.stdout.as_slice(), output.stderr.as_slice()), (&b"ran\n"[..], &b""[..]));

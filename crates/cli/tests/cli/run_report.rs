@@ -80,10 +80,10 @@ fn what_cannot_be_reported_is_said_before_anything_runs() {
     let under_a_file = existing.join("report");
     let touch = ran.to_str().unwrap();
     for (file, why) in [
-        ("-".as_ref(), "standard output is the command's; for standard error say --report alone"),
-        (missing.as_path(), "its folder does not exist; choose another file for --report"),
+        ("-".as_ref(), "standard output belongs to the command. Use --report for standard error"),
+        (missing.as_path(), "its folder does not exist. Choose another file for --report"),
         (folder.path(), "it is a directory"),
-        (under_a_file.as_path(), "choose another file for --report"),
+        (under_a_file.as_path(), "Choose another file for --report"),
         ("".as_ref(), "a value is required for '--report[=<FILE>]'"),
     ] {
         let output = run(&table, &[&format!("--report={}", file.display()), "touch", touch]);

@@ -93,7 +93,7 @@ fn a_pool_counts_as_it_is_asked_to_and_then_as_it_says_itself() {
     assert!(entry(&table, child.id()).unwrap()["paused_s"].as_f64().is_some_and(|left| left > 0.0 && left <= 600.0));
     let shown = comity().env("COMITY_TABLE", &table).args(["top", "--once", "--interval-ms", "50"]).output().unwrap();
     assert!(String::from_utf8_lossy(&shown.stdout).contains(" paused"), "{shown:?}");
-    assert!(is_set(&table, &["#0", "--resume"]).contains("rests no longer"));
+    assert!(is_set(&table, &["#0", "--resume"]).contains(": resumed."));
     wait_for(&table, child.id(), "it says so", |entry| entry["paused_s"].is_null());
     child.kill().unwrap();
     child.wait().unwrap();
@@ -151,11 +151,11 @@ fn a_command_counts_uses_fewer_cores_rests_and_goes_on() {
 fn the_program_that_is_meant_must_be_clear_and_must_obey() {
     let (_folder, table) = place();
     let me = std::process::id().to_string();
-    refused(&table, &["#0", "--resume"], &["no program has slot #0", "the table is empty"]);
+    refused(&table, &["#0", "--resume"], &["no program has slot #0", "No program is using the table"]);
     let one = party(&table, true);
-    refused(&table, &["#5", "--resume"], &["no program has slot #5", "the table has #0 party"]);
+    refused(&table, &["#5", "--resume"], &["no program has slot #5", "Programs in the table: #0 party"]);
     refused(&table, &["1", "--resume"], &["process 1 is not a member of the core table", "comity run"]);
-    refused(&table, &["4000000000", "--resume"], &["no program of the core table is process 4000000000"]);
+    refused(&table, &["4000000000", "--resume"], &["process 4000000000 cannot be found"]);
     let older = party(&table, false);
     refused(&table, &[&me, "--weight", "7"], &["several programs", "#0 party", "#1 party"]);
     refused(&table, &["#1", "--weight", "7"], &["#1 party", "older version of comity"]);
@@ -197,7 +197,7 @@ fn another_user_is_refused_and_root_is_not() {
     };
     let output = as_other(&["set", "#0", "--weight", "7"]).output().unwrap();
     let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.code() == Some(1) && errors.contains("is another user's (0)"), "{errors}");
+    assert!(output.status.code() == Some(1) && errors.contains("belongs to another user (0)"), "{errors}");
     assert_eq!(of_root.requests().weight, None);
     // The case that the program's user cannot be known.
     of_root.stand_for(4_000_000_000);
@@ -290,9 +290,9 @@ fn bad_input_is_refused_and_nothing_is_asked() {
         (&["#0", "--pause", "25h"], "24h at most"),
         (&["#0", "--pause", "-1m"], ""),
         (&["#0", "--pause", "1m", "--resume"], "cannot be used with"),
-        (&["0", "--resume"], "the number of a process, or #"),
-        (&["#", "--resume"], "the number of a process, or #"),
-        (&["make", "--resume"], "the number of a process, or #"),
+        (&["0", "--resume"], "a process number, or #"),
+        (&["#", "--resume"], "a process number, or #"),
+        (&["make", "--resume"], "a process number, or #"),
         (&["#0", "--wait", "3"], "unexpected argument"),
     ] {
         let (code, said, errors) = set(&table, words);

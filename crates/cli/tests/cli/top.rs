@@ -195,10 +195,10 @@ fn bad_input_is_refused() {
         (&["--prometheus"], "a value is required"),
         (&["--once", "--prometheus", &nowhere], "its folder does not exist"),
         (&["--once", "--prometheus", &below], "cannot write"),
-        (&["--once", "--prometheus", &directory], "it is a directory; choose another file for --prometheus"),
+        (&["--once", "--prometheus", &directory], "it is a directory. Choose another file for --prometheus"),
         (&["--once", "--prometheus", "/proc/x.prom"], "cannot write"),
-        (&[], "are no terminal; use --once"),
-        (&["--sort", "cpu"], "are no terminal; use --once"),
+        (&[], "are not a terminal. Use --once"),
+        (&["--sort", "cpu"], "are not a terminal. Use --once"),
     ] {
         let output = comity().arg("top").args(words).assert().code(2).get_output().clone();
         let errors = String::from_utf8(output.stderr).unwrap();

@@ -93,16 +93,16 @@ fn the_doctor_tells_what_costs_from_what_is_bad() {
     let cases = [
         ("COMITY_TABLE", "off", "core table", "costs", "is off"),
         ("COMITY_TABLE", not_a_table.to_str().unwrap(), "core table", "bad", "notes"),
-        ("COMITY_TABLE", nowhere.to_str().unwrap(), "core table", "bad", "none can be made"),
+        ("COMITY_TABLE", nowhere.to_str().unwrap(), "core table", "bad", "cannot be created"),
         ("COMITY", "off", "environment", "costs", "COMITY=off"),
         ("COMITY", "of", "environment", "bad", "neither on nor off"),
         ("COMITY_POLICY", "cilk", "environment", "bad", "no policy is called 'cilk'"),
         ("COMITY_NUM_THREADS", "65536", "environment", "bad", "from 1 to 65535"),
         ("COMITY_CORES", "0", "environment", "bad", "from 1 to 1024"),
         ("COMITY_WEIGHT", "heavy", "environment", "bad", "COMITY_WEIGHT=heavy"),
-        ("COMITY_WATCH", "0.01", "environment", "bad", "at least 0.1"),
-        ("COMITY_TRACE", "/dev/null", "environment", "bad", "COMITY_TRACE=/dev/null: it is no regular file"),
-        ("COMITY_TRACE", not_a_table.to_str().unwrap(), "environment", "bad", "it is a file already, and no trace"),
+        ("COMITY_WATCH", "0.01", "environment", "bad", "(minimum 0.1)"),
+        ("COMITY_TRACE", "/dev/null", "environment", "bad", "COMITY_TRACE=/dev/null: this is not a regular file"),
+        ("COMITY_TRACE", not_a_table.to_str().unwrap(), "environment", "bad", "this file exists and is not a trace"),
         ("COMITY_TRACE", nowhere.to_str().unwrap(), "environment", "bad", "its folder does not exist"),
     ];
     // Each doctor watches the machine for a second, so all of them run at the same time.

@@ -463,7 +463,7 @@ fn where_processes_have_other_numbers_nothing_is_touched_and_the_cause_is_said()
     let Some(output) = in_a_namespace(&words, &table) else { return };
     let errors = String::from_utf8(output.stderr).unwrap();
     assert_eq!((output.status.code(), output.stdout.as_slice()), (Some(7), &b"ran\n"[..]), "{errors}");
-    assert!(errors.contains("/proc is that of another PID namespace") && errors.lines().count() == 1, "{errors}");
+    assert!(errors.contains("/proc belongs to another PID namespace") && errors.lines().count() == 1, "{errors}");
 }
 
 /// Plays the first process of a container, which waits only for its own children, and counts zombies.

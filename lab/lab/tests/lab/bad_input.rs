@@ -175,7 +175,7 @@ fn files_that_cannot_be_plotted_or_written_are_refused() {
     refused(&[&run[..], &["--json", &same, "--csv", &again]].concat(), "is named twice; --csv needs a file of its own");
     refused(&[&run[..], &["--csv", "-", "--plot", "-"]].concat(), "--plot needs a file of its own");
     for option in ["--json", "--csv", "--plot"] {
-        refused(&[&run[..], &[option, &path("none/file")]].concat(), &format!("choose another file for {option}"));
+        refused(&[&run[..], &[option, &path("none/file")]].concat(), &format!("Choose another file for {option}"));
         refused(&[&run[..], &[option, folder.path().to_str().unwrap()]].concat(), "it is a directory");
     }
     assert!(!folder.path().join("same").exists());

@@ -87,8 +87,8 @@ fn a_recording_goes_where_a_result_goes_or_nothing_runs() {
     let folder = TempDir::new().unwrap();
     let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
     for (out, part) in [
-        (path("no/such/x.graph"), "its folder does not exist; choose another file for --out"),
-        (path(""), "it is a directory; choose another file for --out"),
+        (path("no/such/x.graph"), "its folder does not exist. Choose another file for --out"),
+        (path(""), "it is a directory. Choose another file for --out"),
         ("-".to_owned(), "--out - would write the recording into the report"),
     ] {
         refused(&["record", "fib:n=12", "--rounds", "1", "--out", &out], part);

@@ -321,7 +321,7 @@ fn the_page_goes_where_it_was_to_go_and_replaces_nothing_but_pages() {
         ("link", "it is one of the files to be shown"),
         ("hard", "it is one of the files to be shown"),
         ("dear", "it is there and is no HTML page; choose another file for --out, or delete it"),
-        ("", "it is a directory; choose another file for --out"),
+        ("", "it is a directory. Choose another file for --out"),
         ("none/page.html", "its folder does not exist"),
         ("dear/page.html", "cannot write"),
     ] {
