@@ -16,6 +16,7 @@ macro_rules! pages {
 
 pages! {
     Kahn = "kahn",
+    Library = "library",
     OpenmpTbb = "openmp-tbb",
     Rayon = "rayon",
     Tokio = "tokio",

@@ -20,7 +20,7 @@
 //! |---|---|
 //! | `join`, `scope`, `spawn`, `broadcast`, `ThreadPoolBuilder`, `install` | the same names and shapes |
 //! | `ThreadPoolBuilder::spawn_handler(f)`, then `build()` | [`ThreadPoolBuilder::build_with`] |
-//! | `par_iter`, `par_sort` and all of `rayon::prelude` | rayon's own, on these workers: `comity rayon enable` puts Comity below any program that uses rayon (`docs/guide`, "Coming from rayon") |
+//! | `par_iter`, `par_sort` and all of `rayon::prelude` | rayon's own, on these workers: `comity rayon enable` puts Comity below any program that uses rayon (`docs/guide`, "A rayon program") |
 //! | `(0..n).into_par_iter().for_each(…)` | [`for_range`] |
 //! | `(0..n).into_par_iter().map(…).reduce(…)`, `sum()` | [`map_reduce`] |
 //! | `slice.par_chunks_mut(n)`, `par_iter_mut` | [`scope`], with a task for each of the slice's `chunks_mut` |

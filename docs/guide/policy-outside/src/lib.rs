@@ -1,17 +1,17 @@
-//! A policy that Comity does not know: a thief tries three times, and sleeps.
+//! A policy outside of Comity's catalog: a thief sleeps after three failed attempts.
 
 use comity_policy::row::Row;
 use comity_policy::{Action, Event, Place, Share, Thief, Victims, Waking};
 
-/// Attempts that fail before a thief sleeps.
+/// The number of failed attempts after which a thief sleeps.
 const ATTEMPTS: u32 = 3;
 
-/// The policy: what a catalog row is for Comity's own.
+/// The row of the policy, with the same fields as a row of Comity's catalog.
 pub static ROW: Row = Row {
     name: "three-attempts",
     summary: "a thief sleeps after three failed attempts",
     source: "this example",
-    // A sleeper leaves a flag, and the push that sees it wakes one: no thief has to stay awake.
+    // A sleeper leaves a flag. The push that sees the flag wakes one sleeper, so no thief has to stay awake.
     waking: Waking::Hungry,
     counts_roles: false,
     batch: 1,
@@ -27,7 +27,7 @@ pub static ROW: Row = Row {
 
 struct ThreeAttempts {
     victims: Victims,
-    /// Failed attempts since the worker last had a task, or slept.
+    /// The number of failed attempts since the worker last had a task or slept.
     failures: u32,
 }
 
@@ -37,7 +37,7 @@ impl Thief for ThreeAttempts {
             Event::StealSucceeded(_) | Event::Injected | Event::Resumed => return Action::Run { wakeups_owed: 0 },
             Event::StealFailed(_) => self.failures += 1,
             Event::DequeEmpty { .. } | Event::Woken(_) | Event::SleepRefused(_) => self.failures = 0,
-            // A missed steal is no failure, for the victim has tasks. Other events answer what this policy never asks.
+            // A missed steal is not a failure, because the victim has tasks. This policy never causes the other events.
             _ => {}
         }
         if self.failures == ATTEMPTS { Action::Sleep } else { Action::StealFrom(self.victims.pick()) }
@@ -61,7 +61,7 @@ mod tests {
             let mut action = thief.next(beginning);
             for _ in 0..ATTEMPTS {
                 let Action::StealFrom(victim) = action else { panic!("{action:?}") };
-                // A missed steal does not count.
+                // A missed steal does not count as a failed attempt.
                 assert!(matches!(thief.next(Event::StealMissed(victim)), Action::StealFrom(_)));
                 action = thief.next(Event::StealFailed(victim));
             }

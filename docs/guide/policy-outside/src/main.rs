@@ -1,4 +1,4 @@
-//! Runs the policy on threads, then on four simulated cores beside a program under `plain`.
+//! Runs the policy on threads, then on four simulated cores together with a program under `plain`.
 
 use std::error::Error;
 
