@@ -213,7 +213,7 @@ fn errors_can_be_sent_boxed_and_shown() {
     is_an_error::<Panic>();
     is_an_error::<Deadlock>();
     let late = block_on(timeout(Duration::ZERO, pending::<()>())).unwrap_err();
-    assert_eq!(late.to_string(), "it was not ready in time");
+    assert_eq!(late.to_string(), "the timeout elapsed before the future was ready");
     let error = io::Error::from(late);
     assert_eq!(error.kind(), io::ErrorKind::TimedOut);
     assert!(error.get_ref().is_some_and(|inner| inner.is::<Elapsed>()));
