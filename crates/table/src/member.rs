@@ -204,7 +204,7 @@ impl Member {
                 return Ok(member);
             }
             if is_locked && used(map.layout()).count() == SLOTS {
-                let what = format!("is full: it has {SLOTS} programs. Set COMITY_TABLE to another file");
+                let what = format!("is full: {SLOTS} programs use it. Set COMITY_TABLE to another file");
                 return Err(TableError::new(&path, what).full());
             }
             // All slots are locked, but not by programs: another process is removing the table, and that process may

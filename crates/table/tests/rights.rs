@@ -203,7 +203,7 @@ fn who_has_taken_the_name_of_a_users_folder_has_nothing_of_that_users() {
     // A program joins in the folder that the system has made instead, and `clean` finds that table.
     let instead = [said("join the own table", true), said("clean the own table", true)];
     let _ = fs::remove_file(&folder);
-    let why = format!("lies in a folder of another user ({CALLER}), and there is no folder /run/user/{user}");
+    let why = format!("is in a folder of another user ({CALLER}), and there is no folder /run/user/{user}");
     assert!(refused.iter().all(|said| said.contains(&why)), "{refused:?}");
     assert!(is_kept, "the link was followed");
     assert!(instead[0].contains("joined") && instead[1].contains("NoTable"), "{instead:?}");
