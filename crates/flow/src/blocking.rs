@@ -84,7 +84,7 @@ where
 /// If `most` is 0: no call would ever run.
 #[doc(alias = "max_blocking_threads")]
 pub fn set_max_blocking_threads(most: usize) {
-    assert!(most > 0, "without a thread no call would ever run");
+    assert!(most > 0, "the maximum number of threads is 0. It must be at least 1");
     threads().set_most(most);
 }
 

@@ -28,7 +28,7 @@ pub fn sleep_until(deadline: Instant) -> Sleep {
 
 /// A future that is ready at a certain time. See [`sleep`] and [`sleep_until`].
 #[derive(Debug)]
-#[must_use = "a future waits only where it is awaited"]
+#[must_use = "futures do nothing unless they are awaited or polled"]
 pub struct Sleep(Timer);
 
 impl Future for Sleep {
@@ -84,7 +84,7 @@ pub struct Elapsed(());
 
 impl fmt::Display for Elapsed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("it was not ready in time")
+        f.write_str("the timeout elapsed before the future was ready")
     }
 }
 
@@ -111,7 +111,7 @@ impl From<Elapsed> for io::Error {
 /// });
 /// ```
 pub fn interval(period: Duration) -> Interval {
-    assert!(!period.is_zero(), "ticks without time between them would never end");
+    assert!(!period.is_zero(), "the period of an interval is 0. It must be longer");
     Interval(Timer::interval_at(Instant::now(), period))
 }
 

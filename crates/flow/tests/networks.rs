@@ -125,7 +125,7 @@ fn processes_that_all_read_are_a_deadlock() {
         assert!(!deadlock.is_artificial());
         assert_eq!(
             Failure::Deadlocked(deadlock).to_string(),
-            "a deadlock: 'left' waits for 'right' to write to the empty channel 'to left'; \
+            "deadlock: 'left' waits for 'right' to write to the empty channel 'to left'; \
              'right' waits for 'left' to write to the empty channel 'to right'"
         );
     });
@@ -140,7 +140,7 @@ fn a_channel_that_is_too_small_is_named() {
         assert_eq!(full, [("first", 1)]);
         assert_eq!(
             deadlock.to_string(),
-            "a deadlock: 'writer' waits for 'reader' to read from the channel 'first', which is full with 1; \
+            "deadlock: 'writer' waits for 'reader' to read from the channel 'first', which is full with 1; \
              'reader' waits for 'writer' to write to the empty channel 'second'. \
              It is artificial: give 'first' a larger capacity"
         );
@@ -159,7 +159,7 @@ fn a_process_that_waits_for_itself_is_a_deadlock() {
         });
         assert_eq!(
             deadlock(pool, network).to_string(),
-            "a deadlock: 'alone' waits for 'alone' to write to the empty channel 'loop'"
+            "deadlock: 'alone' waits for 'alone' to write to the empty channel 'loop'"
         );
         let mut network = Network::new();
         let (output, input) = network.channel("loop", 2);
@@ -171,7 +171,7 @@ fn a_process_that_waits_for_itself_is_a_deadlock() {
         });
         assert_eq!(
             deadlock(pool, network).to_string(),
-            "a deadlock: 'alone' waits for 'alone' to read from the channel 'loop', which is full with 2. \
+            "deadlock: 'alone' waits for 'alone' to read from the channel 'loop', which is full with 2. \
              It is artificial: give 'loop' a larger capacity"
         );
     });
@@ -522,7 +522,7 @@ fn a_network_without_processes_is_done() {
 }
 
 #[test]
-#[should_panic(expected = "channel 'narrow' of a network has a capacity of 0; it takes at least 1")]
+#[should_panic(expected = "channel 'narrow' has a capacity of 0. The minimum is 1")]
 fn a_channel_without_room_is_refused() {
     Network::new().channel::<u8>("narrow", 0);
 }

@@ -197,7 +197,7 @@ impl FromStr for Policy {
         let (name, settings) = text.split_once(':').unwrap_or((text, ""));
         let row = ROWS.iter().find(|row| row.name == name).ok_or_else(|| {
             let names: Vec<&str> = ROWS.iter().map(|row| row.name).collect();
-            PolicyError(format!("no policy is called '{name}'; choose one of {}", names.join(", ")))
+            PolicyError(format!("no policy is called '{name}'. Choose one of {}", names.join(", ")))
         })?;
         let mut policy = Policy::of(row);
         for setting in settings.split(',').filter(|setting| !setting.is_empty()) {
@@ -213,11 +213,11 @@ impl Policy {
         let name = self.row.name;
         let (key, value) = setting
             .split_once('=')
-            .ok_or_else(|| PolicyError(format!("{name}: '{setting}' is not of the form key=value")))?;
+            .ok_or_else(|| PolicyError(format!("policy {name}: '{setting}' is not of the form key=value")))?;
         let (nth, parameter) =
             self.row.all_parameters().enumerate().find(|(_, parameter)| parameter.key == key).ok_or_else(|| {
                 let keys: Vec<&str> = self.row.all_parameters().map(|parameter| parameter.key).collect();
-                PolicyError(format!("policy {name} has no parameter '{key}'; it has {}", keys.join(", ")))
+                PolicyError(format!("policy {name} has no parameter '{key}'. Its parameters are {}", keys.join(", ")))
             })?;
         let value = parameter
             .parse(value)
@@ -269,10 +269,10 @@ mod tests {
     #[test]
     fn each_mistake_is_answered_with_what_to_write_instead() {
         for (text, part) in [
-            ("cilk", "no policy is called 'cilk'; choose one of comity, plain, abp"),
+            ("cilk", "no policy is called 'cilk'. Choose one of comity, plain, abp"),
             ("", "no policy is called ''"),
-            ("abp:sleep_threshold=3", "has no parameter 'sleep_threshold'; it has place"),
-            ("bws:threshold=3", "it has place, sleep_threshold"),
+            ("abp:sleep_threshold=3", "has no parameter 'sleep_threshold'. Its parameters are place"),
+            ("bws:threshold=3", "Its parameters are place, sleep_threshold"),
             ("bws:sleep_threshold", "not of the form key=value"),
             ("bws:sleep_threshold=0", "is not a whole number from 1 to"),
             ("bws:sleep_threshold=many", "is not a whole number from 1 to"),

@@ -140,7 +140,7 @@ pub struct Row {
 impl Row {
     /// All parameters: `place`, which every policy has, then the policy's own.
     pub fn all_parameters(&self) -> impl Iterator<Item = Parameter> {
-        let place = Parameter::choice(self.place as u32, &Place::NAMES, "where an unblocked task goes");
+        let place = Parameter::choice(self.place as u32, &Place::NAMES, "worker to which an unblocked task goes");
         iter::once(Parameter { key: "place", ..place }).chain(self.parameters.iter().copied())
     }
 }

@@ -19,7 +19,7 @@ impl Victims {
     /// # Panics
     /// If `me` is not below `workers`.
     pub fn new(me: WorkerId, workers: u32, seed: u64) -> Victims {
-        assert!(me.0 < workers, "worker {} is not in a pool of {workers}", me.0);
+        assert!(me.0 < workers, "worker {} is not in a pool of {workers} workers", me.0);
         Victims { me: me.0, workers, state: seed ^ (u64::from(me.0) << 32) }
     }
 

@@ -3,7 +3,8 @@
 //! Under a policy that [shares cores](comity_policy::Share), a pool has one worker awake for each core that it holds.
 //! While its tasks wait for each other, all of its workers may be awake. At least one worker is always awake, or is
 //! woken by a task. Each worker is in one of three states, which are kept in [`Books`] under one lock. A worker takes
-//! the lock only when it falls asleep, wakes or retires. The coordinator takes it too.
+//! the lock only when it falls asleep, wakes, retires or looks at a core that its pool keeps. The coordinator takes it
+//! too, and so do [`Activation::refuge`] and [`Activation::set_active`] on other threads.
 //!
 //! ```text
 //!            fell_asleep                     retire (no core, and no task)

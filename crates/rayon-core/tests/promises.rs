@@ -54,7 +54,7 @@ fn a_bad_variable_costs_a_process_one_line_however_many_pools_it_builds() {
 fn assert_is_one_line(said: &[String], name: &str) {
     let [line] = said else { panic!("{name}: {said:?}") };
     assert!(line.starts_with("comity: ") && line.contains(name), "{line}");
-    assert!(line.ends_with("; the default is taken"), "{line}");
+    assert!(line.ends_with(". The default is used."), "{line}");
 }
 
 #[test]

@@ -89,7 +89,7 @@ impl<T: Sync> PerProcess<T> {
                 let fresh = Kept(Box::leak(Box::new(Made { process, value })));
                 match self.0.compare_exchange(before, Some(fresh)) {
                     Ok(_) => &fresh.0.value,
-                    Err(faster) => &faster.expect("what is made is never taken away").0.value,
+                    Err(faster) => &faster.expect("a value that was made is never removed").0.value,
                 }
             }
         }

@@ -46,7 +46,7 @@ fn a_panic_in_a_spawned_task_aborts_where_the_pool_has_no_panic_handler() {
     assert_aborts(
         "a_panic_in_a_spawned_task_aborts_where_the_pool_has_no_panic_handler",
         "spawn",
-        "comity: a detached task panicked, and the pool has no panic handler; aborting",
+        "comity: a detached task panicked, and the pool has no panic handler. The program aborts.",
     );
 }
 
@@ -55,7 +55,7 @@ fn a_panic_handler_that_panics_aborts() {
     assert_aborts(
         "a_panic_handler_that_panics_aborts",
         "panic handler",
-        "comity: the pool's panic handler panicked; aborting",
+        "comity: the pool's panic handler panicked. The program aborts.",
     );
 }
 
@@ -64,7 +64,7 @@ fn a_start_handler_that_panics_aborts() {
     assert_aborts(
         "a_start_handler_that_panics_aborts",
         "start handler",
-        "comity: a pool's start handler panicked; aborting",
+        "comity: a pool's start handler panicked. The program aborts.",
     );
 }
 
@@ -73,7 +73,7 @@ fn an_exit_handler_that_panics_aborts() {
     assert_aborts(
         "an_exit_handler_that_panics_aborts",
         "exit handler",
-        "comity: a pool's exit handler panicked; aborting",
+        "comity: a pool's exit handler panicked. The program aborts.",
     );
 }
 
@@ -85,7 +85,7 @@ fn a_payload_that_panics_when_dropped_does_not_end_a_scope_early() {
     for role in ["bomb in the body", "bomb in a task"] {
         play(TEST, role, 4, |output, stderr| {
             assert!(!stderr.contains(ENDED_EARLY), "{role}: {stderr}");
-            assert!(!stderr.contains("this is a bug in comity"), "{role}: {stderr}");
+            assert!(!stderr.contains("This is a bug in Comity"), "{role}: {stderr}");
             let status = output.status;
             assert!(status.success() || status.signal() == Some(SIGABRT), "{role}: {status:?}: {stderr}");
         });

@@ -126,8 +126,8 @@ fn bad_choices_from_outside_are_refused_with_a_sentence() {
         assert_panics(name, value, part);
     }
     for (policy, part) in [
-        ("cilk", "no policy is called 'cilk'; choose one of comity"),
-        ("bws:threshold=3", "it has place, sleep_threshold"),
+        ("cilk", "no policy is called 'cilk'. Choose one of comity"),
+        ("bws:threshold=3", "Its parameters are place, sleep_threshold"),
     ] {
         let sentence = ask("build", &[("COMITY_POLICY", policy)]);
         assert!(sentence.starts_with("error: COMITY_POLICY: ") && sentence.contains(part), "{sentence}");
@@ -140,12 +140,9 @@ fn more_workers_than_the_process_can_have_threads_are_refused_before_any_starts(
     let _watchdog = Watchdog::start("more_workers_than_the_process_can_have_threads_are_refused_before_any_starts");
     let answered = with_few_threads("too many threads", |_| (), answer);
     // Another limit may be lower than this one.
-    let limit = if answered.contains("ulimit") {
-        "5000 threads that RLIMIT_NPROC (ulimit -u) allows; ask for fewer"
-    } else {
-        ""
-    };
-    let sentence = format!("0 started; 6000 workers are more than the {limit}");
+    let limit =
+        if answered.contains("ulimit") { "5000 threads: RLIMIT_NPROC (ulimit -u). Use fewer workers" } else { "" };
+    let sentence = format!("0 started; 6000 workers exceed the limit of {limit}");
     assert!(answered.starts_with(&sentence) && answered.ends_with("or raise it"), "{answered}");
 }
 
@@ -172,7 +169,7 @@ fn a_pool_is_lenient_only_for_who_asks() {
 
 fn is_one_line_and_the_default(stderr: &str) -> bool {
     stderr.starts_with("comity: ")
-        && stderr.trim_end().ends_with("; the default is taken")
+        && stderr.trim_end().ends_with(". The default is used.")
         && stderr.lines().count() == 1
 }
 
@@ -187,7 +184,7 @@ fn a_global_pool_of_too_many_workers_is_refused_with_a_sentence() {
         let output = with_few_threads("join in the global pool", many, child::run);
         let stderr = child::stderr(&output);
         assert_eq!(output.status.code(), Some(101), "{stderr}");
-        assert!(stderr.contains("the global pool cannot be built: 6000 workers are more than the "), "{stderr}");
+        assert!(stderr.contains("the global pool cannot be built: 6000 workers exceed the limit of "), "{stderr}");
         let output = with_few_threads("join in a lenient global pool", many, child::run);
         let stderr = child::stderr(&output);
         assert!(output.status.success() && is_one_line_and_the_default(&stderr), "{stderr}");

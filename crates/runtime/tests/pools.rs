@@ -74,7 +74,7 @@ fn start_and_exit_handlers_are_called_once_per_worker_first_and_last() {
 fn too_many_workers_are_refused() {
     let error = ThreadPoolBuilder::new().num_threads(MAX_THREADS + 1).build().unwrap_err();
     assert!(matches!(error, BuildError::TooManyThreads(65_536)), "{error:?}");
-    assert_eq!(error.to_string(), "65536 workers are too many; a pool takes 1 to 65535");
+    assert_eq!(error.to_string(), "a pool cannot have 65536 workers. Choose 1 to 65535");
     let error = ThreadPoolBuilder::new().num_threads(usize::MAX).build().unwrap_err();
     assert!(matches!(error, BuildError::TooManyThreads(usize::MAX)), "{error:?}");
 }
@@ -85,7 +85,7 @@ fn a_thread_that_the_system_does_not_give_is_an_error() {
     let error = ThreadPoolBuilder::new().num_threads(3).stack_size(1 << 60).build().unwrap_err();
     assert!(matches!(error, BuildError::Spawn { index: 0, num_threads: 3, .. }), "{error:?}");
     assert!(std::error::Error::source(&error).is_some());
-    assert!(error.to_string().starts_with("no thread for worker 0 of 3: "), "{error}");
+    assert!(error.to_string().starts_with("could not start the thread of worker 0 of 3: "), "{error}");
 }
 
 #[test]
@@ -206,7 +206,8 @@ fn a_worker_cannot_shut_its_own_pool_down() {
     });
     drop(pool);
     go.send(()).unwrap();
-    assert_eq!(receiver.recv().unwrap().unwrap(), "a pool cannot be shut down by one of its own workers");
+    let sentence = receiver.recv().unwrap().unwrap();
+    assert_eq!(sentence, "a worker cannot shut down its own pool. Call `shutdown` on another thread");
     wait_until("the pool ends all the same", || threads::named("stuck-").is_empty());
 }
 

@@ -268,7 +268,7 @@ fn a_kernel_that_refuses_is_told_of_once() {
     let said = child::stderr(&output);
     if two_cores() {
         let lines: Vec<&str> = said.lines().filter(|line| line.contains("comity")).collect();
-        assert!(matches!(lines[..], [line] if line.contains("may not move its threads")), "{said}");
+        assert!(matches!(lines[..], [line] if line.contains("does not let this program move its threads")), "{said}");
     }
 }
 

@@ -87,7 +87,7 @@ fn program(policy: &Policy, table: &Path) -> Command {
 }
 
 fn says_one_line(said: &str, table: &Path) {
-    let ending = "; this program goes on without sharing cores\n";
+    let ending = ". The program continues without sharing cores.\n";
     let start = format!("comity: the core table '{}' ", table.display());
     assert!(said.starts_with(&start) && said.ends_with(ending) && said.lines().count() == 1, "{said}");
 }

@@ -293,7 +293,7 @@ fn several_programs_have_a_file_each() {
     let said = end(other);
     let own = folder.path(&format!("t.{}.json", numbers[1]));
     assert!(
-        said.starts_with("comity: COMITY_TRACE=") && said.contains("another process writes into it; the trace of this"),
+        said.starts_with("comity: COMITY_TRACE=") && said.contains("another process writes to this file. This"),
         "{said}"
     );
     assert!(said.contains(own.to_str().unwrap()) && said.lines().count() == 1, "{said}");
@@ -339,11 +339,11 @@ fn what_no_trace_can_be_written_into_is_refused_and_left_as_it_is() {
     assert!(made.success());
     let nowhere = folder.path("no/such/folder/t.json");
     for (path, part) in [
-        (&*precious, "it is a file already, and no trace; name another, or remove it"),
-        (&*folder.0, "it is no regular file; name one"),
-        (&*pipe, "it is no regular file; name one"),
-        (Path::new("/dev/null"), "it is no regular file; name one"),
-        (&*nowhere, "a trace cannot be written there: No such file or directory"),
+        (&*precious, "this file exists and is not a trace. Name another file, or remove this one"),
+        (&*folder.0, "this is not a regular file. Name a regular file"),
+        (&*pipe, "this is not a regular file. Name a regular file"),
+        (Path::new("/dev/null"), "this is not a regular file. Name a regular file"),
+        (&*nowhere, "cannot write a trace to this file: No such file or directory"),
     ] {
         let output = child::run(traced("join in the global pool", path));
         let stderr = child::stderr(&output);

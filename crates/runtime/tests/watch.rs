@@ -59,7 +59,7 @@ fn a_deadlock_is_told_with_the_threads_that_wait_and_where() {
         watchdog.step(policy.to_string());
         let report = told("lock across a join", policy, "takes_the_lock");
         assert_eq!(report.matches("a pool of 2 workers has made no progress for ").count(), 1, "{report}");
-        assert!(report.contains("is blocked in a task, on top of a frame that waits"), "{report}");
+        assert!(report.contains("is blocked in a task, on top of a waiting frame"), "{report}");
         assert!(report.contains("takes_the_lock"), "{report}");
     }
     let report = told("a worker waits for a queued task", Policy::default(), "waits_for_a_message");
@@ -81,7 +81,7 @@ fn a_period_that_is_none_is_refused() {
         let mut command = child::command("build");
         command.env("COMITY_WATCH", period);
         let output = child::run(command);
-        let sentence = format!("COMITY_WATCH={period} is not a number of seconds, 0.1 or more");
+        let sentence = format!("COMITY_WATCH={period} is not a number of seconds (minimum 0.1)");
         assert!(child::stderr(&output).contains(&sentence), "{}", child::stderr(&output));
     }
 }

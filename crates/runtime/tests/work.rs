@@ -264,7 +264,7 @@ fn short_loops_follow_each_other() {
 fn a_grain_of_zero_panics_even_over_nothing() {
     for range in [0..10, 0..0] {
         let payload = catch_unwind(|| comity::for_range(range, 0, |_| ())).unwrap_err();
-        assert_eq!(*payload.downcast::<&str>().unwrap(), "a grain of zero would never end");
+        assert_eq!(*payload.downcast::<&str>().unwrap(), "the grain is 0. The minimum is 1");
     }
 }
 

@@ -17,7 +17,7 @@ use crate::fault;
 use crate::layout::{BYTES, DIRECTORY, Header, Layout, MAGIC, VERSION};
 
 /// The advice to the user if a location cannot be used.
-pub(crate) const ELSEWHERE: &str = "name a file in a folder that you may write to in COMITY_TABLE, or set it to off";
+pub(crate) const ELSEWHERE: &str = "Set COMITY_TABLE to a file in a folder that you may write to, or to off";
 
 /// The variable that holds the core table of a command of `comity run`, in the form of [`Location::to_text`]. `comity
 /// run` sets it in the environment of the command. `COMITY_TABLE` is `off` there, because the command as a whole is
@@ -251,13 +251,15 @@ impl Map {
                 Ok(file) => return Map::of(file, path, location, not_trusted),
                 Err(error) if error.kind() == io::ErrorKind::NotFound => match create(&path, location, make) {
                     Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-                    Err(error) => return Err(TableError::new(&path, format!("cannot be made: {error}; {ELSEWHERE}"))),
+                    Err(error) => {
+                        return Err(TableError::new(&path, format!("cannot be created: {error}. {ELSEWHERE}")));
+                    }
                     Ok(()) => {}
                 },
                 Err(error) => return Err(refused(&path, &error)),
             }
         }
-        Err(TableError::new(&path, format!("is removed by another process as soon as it is made; {ELSEWHERE}")))
+        Err(TableError::new(&path, format!("is removed by another process as soon as it is created. {ELSEWHERE}")))
     }
 
     /// Opens an existing table, to look at it. Returns `None` if there is no table.
@@ -281,36 +283,36 @@ impl Map {
         not_trusted: fn(&File, &fs::Metadata, &Location) -> Option<&'static str>,
     ) -> Result<Map, TableError> {
         let wrong = |what: &str| Err(TableError::new(&path, what));
-        let read = |error: io::Error| TableError::new(&path, format!("cannot be read: {error}; {ELSEWHERE}"));
+        let read = |error: io::Error| TableError::new(&path, format!("cannot be read: {error}. {ELSEWHERE}"));
         let metadata = file.metadata().map_err(read)?;
         if !metadata.is_file() {
-            return wrong("is not a regular file; name another in COMITY_TABLE");
+            return wrong("is not a regular file. Set COMITY_TABLE to another file");
         }
         let mut head = [0; 16];
         let there = head.len().min(metadata.len() as usize);
         file.read_exact(&mut head[..there]).map_err(read)?;
         let magic = MAGIC.to_le_bytes();
         if head[..there.min(magic.len())] != magic[..there.min(magic.len())] {
-            return wrong("is no core table; name another file in COMITY_TABLE");
+            return wrong("is not a core table. Set COMITY_TABLE to another file");
         }
         if metadata.len() < size_of::<Header>() as u64 {
-            return wrong("is cut short; `comity table clean` removes it if no program uses it");
+            return wrong("is cut short. `comity table clean` removes it if no program uses it");
         }
         let rest = u64::from_le_bytes(head[8..].try_into().expect("eight bytes"));
         let (version, bytes) = (rest as u32, (rest >> 32) as u32);
         if version != VERSION {
             // A table of another layout has just replaced one of this layout.
-            return wrong(&format!("has layout {version}, and this program knows layout {VERSION}; try again"));
+            return wrong(&format!("has layout {version}, but this program uses layout {VERSION}. Try again"));
         }
         if bytes as usize != BYTES || metadata.len() != BYTES as u64 {
-            return wrong("is cut short or has grown; `comity table clean` removes it if no program uses it");
+            return wrong("has the wrong size. `comity table clean` removes it if no program uses it");
         }
         if let Some(what) = not_trusted(&file, &metadata, location) {
             return wrong(what);
         }
         let memory = MmapOptions::new().len(BYTES).map_raw(&file);
         let memory =
-            memory.map_err(|error| TableError::new(&path, format!("cannot be mapped: {error}; {ELSEWHERE}")))?;
+            memory.map_err(|error| TableError::new(&path, format!("cannot be mapped: {error}. {ELSEWHERE}")))?;
         fault::point("mapped");
         let layout = AtomicPtr::new(memory.as_mut_ptr().cast());
         let (identity, mode) = (files::identity(&metadata), Owner::of(&metadata).mode);
@@ -379,7 +381,7 @@ fn make_own_folder() -> Result<(), TableError> {
     match files::make_folder(&folder, 0o700) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(TableError::new(
             &folder.join(file_name(VERSION)),
-            format!("cannot have its folder: {error}; {ELSEWHERE}"),
+            format!("is in a folder that cannot be created: {error}. {ELSEWHERE}"),
         )),
         _ => trust_own_folder(fs::symlink_metadata(&folder)),
     }
@@ -403,15 +405,17 @@ pub(crate) fn has_folder(location: &Location) -> Result<bool, TableError> {
 fn trust_own_folder(metadata: io::Result<fs::Metadata>) -> Result<(), TableError> {
     let wrong = |what: &str| Err(TableError::new(&own_folder().join(file_name(VERSION)), what));
     match metadata {
-        Err(error) => wrong(&format!("has a folder that cannot be looked at: {error}; {ELSEWHERE}")),
+        Err(error) => wrong(&format!("is in a folder that cannot be examined: {error}. {ELSEWHERE}")),
         Ok(folder) => match Owner::of(&folder) {
             Owner { user, .. } if user != files::user() => {
                 let none = format!("there is no folder /run/user/{} to use instead", files::user());
-                wrong(&format!("lies in a folder of another user ({user}), and {none}; {ELSEWHERE}"))
+                wrong(&format!("is in a folder of another user ({user}), and {none}. {ELSEWHERE}"))
             }
-            _ if !folder.is_dir() => wrong("has no folder: a file or a link has its name; remove that"),
+            _ if !folder.is_dir() => {
+                wrong("has no folder: a file or a link has the folder's name. Remove that file or link")
+            }
             Owner { mode, .. } if mode & 0o077 != 0 => {
-                wrong("lies in a folder that is open to others; make its mode 0700")
+                wrong("is in a folder that is open to other users. Set the mode of the folder to 0700 (chmod 0700)")
             }
             _ => Ok(()),
         },
@@ -420,9 +424,12 @@ fn trust_own_folder(metadata: io::Result<fs::Metadata>) -> Result<(), TableError
 
 fn refused(path: &Path, error: &io::Error) -> TableError {
     if files::is_link(error) {
-        return TableError::new(path, "is a symbolic link, which is not followed; name its target");
+        return TableError::new(
+            path,
+            "is a symbolic link, which Comity does not follow. Set COMITY_TABLE to its target",
+        );
     }
-    TableError::new(path, format!("cannot be opened for reading and writing: {error}; {ELSEWHERE}"))
+    TableError::new(path, format!("cannot be opened for reading and writing: {error}. {ELSEWHERE}"))
 }
 
 /// Returns why a program does not join a table. `None`: it joins. A program joins the tables of its user. If the user
@@ -430,11 +437,11 @@ fn refused(path: &Path, error: &io::Error) -> TableError {
 fn not_trusted(file: &File, metadata: &fs::Metadata, location: &Location) -> Option<&'static str> {
     let Owner { mode, .. } = Owner::of(metadata);
     let readers =
-        "may be read by users who may not write to it but may lock its slots; make its mode 0600, or 0660 for a group";
+        "can be locked by users who may read it but not write to it. Set its mode to 0600, or to 0660 for a group";
     not_ours(metadata, location).or(match location {
-        Location::Own if mode & 0o077 != 0 => Some("is open to other users; make its mode 0600, or remove it"),
+        Location::Own if mode & 0o077 != 0 => Some("is open to other users. Set its mode to 0600, or remove it"),
         Location::Own => None,
-        Location::At(_) if mode & 0o002 != 0 => Some("may be written by all users; take that away (chmod o-w)"),
+        Location::At(_) if mode & 0o002 != 0 => Some("can be written by all users. Remove that permission (chmod o-w)"),
         // Read locks of such users keep new programs out, and make a dead program look alive.
         Location::At(_) => files::lets_some_only_read(file, mode).then_some(readers),
     })
@@ -456,10 +463,10 @@ fn not_ours(metadata: &fs::Metadata, location: &Location) -> Option<&'static str
     let Owner { user, group, mode } = Owner::of(metadata);
     match location {
         _ if user == files::user() => None,
-        Location::Own => Some("belongs to another user; name a file of your own in COMITY_TABLE"),
+        Location::Own => Some("belongs to another user. Set COMITY_TABLE to a file of your own"),
         Location::At(_) if user == ROOT || mode & 0o020 != 0 && files::is_in_group(group) => None,
         Location::At(_) => {
-            Some("belongs to another user and to no group that this program is in; see `comity table --help`")
+            Some("belongs to another user, and no group of this program may write to it. See `comity table --help`")
         }
     }
 }
@@ -485,7 +492,7 @@ fn create(path: &Path, location: &Location, make: Make) -> io::Result<()> {
     };
     let mode = if *location != Location::Own && is_for_a_group(folder) { 0o660 } else { 0o600 };
     if matches!(make, Make::Alike(other) if other != mode) {
-        return Err(io::Error::other("the table there was open to other users than one of this program would be"));
+        return Err(io::Error::other("a new table would not have the permissions of the table that it replaces"));
     }
     let mut file = files::unnamed(folder, mode)?;
     files::set_mode(&file, mode)?;

@@ -166,7 +166,7 @@ impl Member {
             let path = map.path();
             let lock = map.open_to_lock();
             let lock =
-                lock.map_err(|cause| TableError::new(&path, format!("cannot be locked: {cause}; {ELSEWHERE}")))?;
+                lock.map_err(|cause| TableError::new(&path, format!("cannot be locked: {cause}. {ELSEWHERE}")))?;
             // `None`: the table was removed or replaced meanwhile.
             let slot = match &lock {
                 Some(lock) => take_slot(map.layout(), &path, lock)?,
@@ -204,7 +204,7 @@ impl Member {
                 return Ok(member);
             }
             if is_locked && used(map.layout()).count() == SLOTS {
-                let what = format!("is full: {SLOTS} programs are in it; name another file in COMITY_TABLE");
+                let what = format!("is full: {SLOTS} programs use it. Set COMITY_TABLE to another file");
                 return Err(TableError::new(&path, what).full());
             }
             // All slots are locked, but not by programs: another process is removing the table, and that process may
@@ -212,12 +212,12 @@ impl Member {
             std::thread::sleep(Duration::from_millis(1 << attempt));
         }
         let what = if is_locked {
-            "has locks on all slots but no programs in them; end the process that holds the locks (see `lslocks`), or \
+            "has locks on all slots but no programs in them. End the process that holds the locks (see `lslocks`), or \
              remove the file"
         } else {
-            "is removed by another process as soon as it is made"
+            "is removed by another process as soon as it is created"
         };
-        Err(TableError::new(&location.path(), format!("{what}; {ELSEWHERE}")))
+        Err(TableError::new(&location.path(), format!("{what}. {ELSEWHERE}")))
     }
 
     /// Writes the program's description into a slot. The caller must hold the slot's lock.
@@ -754,7 +754,7 @@ impl std::fmt::Debug for Member {
 fn take_slot(layout: &Layout, path: &Path, lock: &LockFile) -> Result<Option<SlotId>, TableError> {
     for slot in (0..SLOTS).filter_map(SlotId::new) {
         let locked = lock.try_lock(byte(slot));
-        if locked.map_err(|cause| TableError::new(path, format!("cannot be locked: {cause}; {ELSEWHERE}")))? {
+        if locked.map_err(|cause| TableError::new(path, format!("cannot be locked: {cause}. {ELSEWHERE}")))? {
             fault::point("slot-locked");
             if reap(layout, slot) {
                 return Ok(Some(slot));

@@ -39,8 +39,8 @@ impl fmt::Display for OtherLayout {
         let OtherLayout { path, layout, programs, more } = self;
         let named = programs.join(", ");
         let more = if *more == 0 { String::new() } else { format!(" and {more} more") };
-        write!(f, "the core table '{}' has layout {layout} and is used by {named}{more}: ", path.display())?;
-        write!(f, "these were built with another version of comity, and share no cores with programs of this one")
+        write!(f, "the core table '{}' has layout {layout} and is used by {named}{more}. ", path.display())?;
+        write!(f, "These programs use another version of Comity and share no cores with programs of this version")
     }
 }
 

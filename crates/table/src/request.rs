@@ -28,9 +28,9 @@ impl fmt::Display for RequestError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             RequestError::Table(error) => error.fmt(f),
-            RequestError::Gone => f.write_str("the program has left the table meanwhile"),
+            RequestError::Gone => f.write_str("the program has left the core table"),
             RequestError::Deaf => f.write_str(
-                "the program obeys no requests: it was built with an older version of comity, or has joined a moment ago",
+                "the program does not accept requests: it has an older Comity or has just joined the table. Try again",
             ),
         }
     }

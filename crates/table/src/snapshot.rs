@@ -139,7 +139,7 @@ impl Snapshot {
     pub fn take(location: &Location) -> Result<Option<Snapshot>, TableError> {
         let Some(map) = Map::open_existing(location)? else { return Ok(None) };
         let lock = map.open_to_lock();
-        let lock = lock.map_err(|cause| TableError::new(&map.path(), format!("cannot be looked into: {cause}")))?;
+        let lock = lock.map_err(|cause| TableError::new(&map.path(), format!("cannot be opened: {cause}")))?;
         // The table was removed or replaced meanwhile.
         let Some(lock) = lock else { return Ok(None) };
         let (layout, now) = (map.layout(), now_ns());
@@ -331,22 +331,22 @@ pub fn clean(location: &Location) -> Result<Cleaned, TableError> {
         Ok(file) => file,
         Err(cause) if cause.kind() == io::ErrorKind::NotFound => return Ok(Cleaned::NoTable),
         Err(cause) if files::is_link(&cause) || cause.kind() == io::ErrorKind::IsADirectory => {
-            return Err(error("is not a regular file, so it stays".to_owned()));
+            return Err(error("is not a regular file, and was not removed".to_owned()));
         }
         Err(cause) => return Err(error(format!("cannot be opened: {cause}"))),
     };
-    let metadata = file.metadata().map_err(|cause| error(format!("cannot be looked at: {cause}")))?;
+    let metadata = file.metadata().map_err(|cause| error(format!("cannot be examined: {cause}")))?;
     if !metadata.is_file() {
-        return Err(error("is not a regular file, so it stays".to_owned()));
+        return Err(error("is not a regular file, and was not removed".to_owned()));
     }
     if metadata.len() > 64 * BYTES as u64 {
-        return Err(error("is far larger than any core table, so it stays".to_owned()));
+        return Err(error("is much larger than a core table, and was not removed".to_owned()));
     }
     if let Some(what) = not_to_clean(&metadata, location) {
         return Err(error(what.to_owned()));
     }
     if *location != Location::Own && !begins_like_a_table(file) {
-        return Err(error("does not begin as a core table does, so it stays; remove it by hand".to_owned()));
+        return Err(error("is not a core table, and was not removed. Use `rm` to remove it".to_owned()));
     }
     let lock = match LockFile::open(&path) {
         Ok(lock) => lock,
@@ -361,7 +361,7 @@ pub fn clean(location: &Location) -> Result<Cleaned, TableError> {
     // table finds that it is gone, and makes another.
     let there = LockFile::open(&path).ok();
     if there.is_none_or(|there| [there.identity(), files::identity(&metadata)] != [lock.identity(); 2]) {
-        return Err(error("was replaced meanwhile; try again".to_owned()));
+        return Err(error("was replaced by another process. Try again".to_owned()));
     }
     std::fs::remove_file(&path).map_err(|cause| error(format!("cannot be removed: {cause}")))?;
     Ok(Cleaned::Removed)

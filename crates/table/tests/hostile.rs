@@ -51,13 +51,13 @@ fn what_is_no_table_is_refused_and_stays_as_it_is() {
     let cases: Vec<(&str, Vec<u8>, [&str; 2])> = vec![
         ("empty", Vec::new(), ["cut short", clean]),
         ("a part of the header", good[..100].to_vec(), ["cut short", clean]),
-        ("the header alone", good[..CORES_AT].to_vec(), ["cut short", clean]),
-        ("one byte too few", good[..BYTES - 1].to_vec(), ["cut short", clean]),
-        ("one byte too many", with(&|bytes| bytes.push(0)), ["has grown", clean]),
-        ("says another size", with(&|bytes| bytes[12] ^= 1), ["cut short or has grown", clean]),
-        ("another magic", with(&|bytes| bytes[0] = b'c'), ["is no core table", "name another file"]),
-        ("a text", b"Dear diary, ".repeat(BYTES / 12), ["is no core table", "name another file"]),
-        ("zeros", vec![0; BYTES], ["is no core table", "name another file"]),
+        ("the header alone", good[..CORES_AT].to_vec(), ["has the wrong size", clean]),
+        ("one byte too few", good[..BYTES - 1].to_vec(), ["has the wrong size", clean]),
+        ("one byte too many", with(&|bytes| bytes.push(0)), ["has the wrong size", clean]),
+        ("says another size", with(&|bytes| bytes[12] ^= 1), ["has the wrong size", clean]),
+        ("another magic", with(&|bytes| bytes[0] = b'c'), ["is not a core table", "Set COMITY_TABLE to another file"]),
+        ("a text", b"Dear diary, ".repeat(BYTES / 12), ["is not a core table", "Set COMITY_TABLE to another file"]),
+        ("zeros", vec![0; BYTES], ["is not a core table", "Set COMITY_TABLE to another file"]),
     ];
     for (name, bytes, parts) in cases {
         let path = table.folder().join(name);
@@ -81,13 +81,13 @@ fn what_is_no_regular_file_is_refused() {
     fs::create_dir(at("folder")).unwrap();
     let _socket = std::os::unix::net::UnixListener::bind(at("socket")).unwrap();
     for (path, parts) in [
-        (at("link"), ["symbolic link", "name its target"]),
-        (at("dangling"), ["symbolic link", "name its target"]),
-        (at("pipe"), ["is not a regular file", "name another"]),
+        (at("link"), ["symbolic link", "to its target"]),
+        (at("dangling"), ["symbolic link", "to its target"]),
+        (at("pipe"), ["is not a regular file", "to another file"]),
         (at("folder"), ["directory", "COMITY_TABLE"]),
         (at("socket"), ["cannot be opened", "COMITY_TABLE"]),
-        (PathBuf::from("/dev/null"), ["is not a regular file", "name another"]),
-        (at("no/folder"), ["cannot be made", "COMITY_TABLE"]),
+        (PathBuf::from("/dev/null"), ["is not a regular file", "to another file"]),
+        (at("no/folder"), ["cannot be created", "COMITY_TABLE"]),
         (at("table/below"), ["directory", "COMITY_TABLE"]),
     ] {
         is_refused(&path, &parts);
@@ -102,7 +102,7 @@ fn a_table_that_others_may_write_is_refused() {
     let good = good(&table);
     assert_eq!(fs::metadata(table.path()).unwrap().mode() & 0o7777, 0o600);
     fs::set_permissions(table.path(), Permissions::from_mode(0o662)).unwrap();
-    is_refused(&table.path(), &["may be written by all users", "chmod o-w"]);
+    is_refused(&table.path(), &["can be written by all users", "chmod o-w"]);
     fs::set_permissions(table.path(), Permissions::from_mode(0o660)).unwrap();
     if is_root() {
         chown(table.path(), Some(65534), Some(65534)).unwrap();
@@ -159,7 +159,7 @@ fn clean_removes_broken_tables_and_nothing_else() {
         assert_eq!(clean_at("broken", broken), (Ok(Cleaned::Removed), false));
     }
     let (refused, still_there) = clean_at("diary", b"Dear diary");
-    assert!(refused.unwrap_err().contains("does not begin as a core table does") && still_there);
+    assert!(refused.unwrap_err().contains("is not a core table, and was not removed") && still_there);
     let member = table.join(1, 2);
     assert_eq!(clean(&table.location()).unwrap(), Cleaned::InUse { programs: 1 });
     member.round(2, 1);
@@ -340,7 +340,7 @@ fn child() {
         match role {
             "refused: read-only file" => is_refused(&path, &["cannot be opened", "Read-only", "COMITY_TABLE"]),
             "refused: read-only folder" => {
-                is_refused(&path.with_file_name("new"), &["cannot be made", "Read-only", "COMITY_TABLE"]);
+                is_refused(&path.with_file_name("new"), &["cannot be created", "Read-only", "COMITY_TABLE"]);
             }
             other => panic!("no role is called '{other}'"),
         }

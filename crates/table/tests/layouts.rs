@@ -37,7 +37,7 @@ fn beside_a_table_of_another_layout_a_program_uses_one_of_its_own_and_says_which
     };
     assert_eq!(other_layouts(&table.location()), std::slice::from_ref(&expected));
     let sentence = expected.to_string();
-    for part in ["has layout 3", "is used by program", "another version of comity"] {
+    for part in ["has layout 3", "is used by program", "another version of Comity"] {
         assert!(sentence.contains(part), "{sentence}");
     }
     other.kill();

@@ -102,11 +102,11 @@ fn who_may_only_read_a_table_keeps_nobody_out_of_it() {
     assert_eq!(member.round(2, 1).owned, 2);
     for mode in [0o644, 0o640, 0o664] {
         fs::set_permissions(table.path(), Permissions::from_mode(mode)).unwrap();
-        assert!(why_not(&table.location()).contains("may be read by users who may not write to it"), "{mode:o}");
+        assert!(why_not(&table.location()).contains("can be locked by users who may read it"), "{mode:o}");
     }
     // The member that was in the table leaves it, and returns when it may use the table again.
     let left = member.follow().expect_err("readers could keep this program in when it is dead").to_string();
-    assert!(left.contains("make its mode 0600, or 0660"), "{left}");
+    assert!(left.contains("Set its mode to 0600, or to 0660"), "{left}");
     assert!(member.round(2, 1).alone && !table.file().is_used(member.slot()));
 
     let program = copy(table.folder());
@@ -154,10 +154,7 @@ fn a_table_that_an_access_control_list_lets_somebody_only_read_is_refused() {
     drop(table.join(1, 2));
     for (of_user, mask) in [(4, 6), (6, 4)] {
         set(&list(of_user, mask)).unwrap();
-        assert!(
-            why_not(&table.location()).contains("may be read by users who may not write to it"),
-            "{of_user} {mask}"
-        );
+        assert!(why_not(&table.location()).contains("can be locked by users who may read it"), "{of_user} {mask}");
     }
 }
 
@@ -206,7 +203,7 @@ fn who_has_taken_the_name_of_a_users_folder_has_nothing_of_that_users() {
     // A program joins in the folder that the system has made instead, and `clean` finds that table.
     let instead = [said("join the own table", true), said("clean the own table", true)];
     let _ = fs::remove_file(&folder);
-    let why = format!("lies in a folder of another user ({CALLER}), and there is no folder /run/user/{user}");
+    let why = format!("is in a folder of another user ({CALLER}), and there is no folder /run/user/{user}");
     assert!(refused.iter().all(|said| said.contains(&why)), "{refused:?}");
     assert!(is_kept, "the link was followed");
     assert!(instead[0].contains("joined") && instead[1].contains("NoTable"), "{instead:?}");
@@ -324,9 +321,9 @@ fn the_own_table_lies_in_a_folder_of_the_users_alone() {
     chown(&folder, Some(user), Some(user)).unwrap();
     let file = as_the_user();
     fs::remove_file(&folder).unwrap();
-    assert!(said(&refused).contains("lies in a folder of another user (0)"), "{refused:?}");
-    assert!(said(&open).contains("open to others; make its mode 0700"), "{open:?}");
-    assert!(said(&file).contains("a file or a link has its name"), "{file:?}");
+    assert!(said(&refused).contains("is in a folder of another user (0)"), "{refused:?}");
+    assert!(said(&open).contains("open to other users. Set the mode of the folder to 0700"), "{open:?}");
+    assert!(said(&file).contains("a file or a link has the folder's name"), "{file:?}");
 }
 
 #[test]

@@ -80,7 +80,7 @@ fn a_mask_counts_and_a_table_that_is_none_does_not() {
     let output = comity().env("COMITY_TABLE", &path).arg("cores").assert().success().get_output().clone();
     assert_eq!(String::from_utf8(output.stdout).unwrap(), format!("{}\n", cores::usable()));
     let errors = String::from_utf8(output.stderr).unwrap();
-    assert!(errors.contains("is no core table") && errors.ends_with("computed without the table.\n"), "{errors}");
+    assert!(errors.contains("is not a core table") && errors.ends_with("computed without the table.\n"), "{errors}");
     let binary = env!("CARGO_BIN_EXE_comity");
     let one = cores::allowed()[0].id.to_string();
     match Command::new("taskset").args(["-c", &one, binary, "cores"]).env("COMITY_TABLE", "off").output() {

@@ -259,7 +259,9 @@ fn a_command_line_that_is_wrong_is_refused_and_nothing_runs() {
 fn without_a_table_the_command_runs_all_the_same() {
     let (folder, table) = place();
     fs::write(&table, "dear diary, ".repeat(50)).unwrap();
-    for (path, why) in [(table.as_path(), "is no core table"), (&folder.path().join("no/table"), "cannot be made")] {
+    for (path, why) in
+        [(table.as_path(), "is not a core table"), (&folder.path().join("no/table"), "cannot be created")]
+    {
         let output = run(path, &["sh", "-c", "echo ran; exit 4"]);
         let errors = String::from_utf8(output.stderr).unwrap();
         assert_eq!((output.status.code(), output.stdout.as_slice()), (Some(4), &b"ran\n"[..]));

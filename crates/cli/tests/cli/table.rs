@@ -158,8 +158,8 @@ fn what_is_broken_is_named_and_cleaned_away_and_what_is_no_table_stays() {
     let mut version = good.clone();
     version[8] = 99;
     for (bytes, why) in [
-        (&good[..100], "is cut short; `comity table clean`"),
-        (&good[..good.len() - 1], "is cut short or has grown; `comity table clean`"),
+        (&good[..100], "is cut short. `comity table clean`"),
+        (&good[..good.len() - 1], "has the wrong size. `comity table clean`"),
     ] {
         fs::write(&path, bytes).unwrap();
         let (code, text, errors) = table(&path, &[]);
@@ -176,7 +176,7 @@ fn what_is_broken_is_named_and_cleaned_away_and_what_is_no_table_stays() {
     assert!(code == 0 && text.contains(r#""outcome": "removed""#) && !path.exists(), "{text}{errors}");
     // A file that is no table stays.
     fs::write(&path, "dear diary, ".repeat(50)).unwrap();
-    for (words, why) in [(&[][..], "is no core table"), (&["clean"], "remove it by hand")] {
+    for (words, why) in [(&[][..], "is not a core table"), (&["clean"], "Use `rm` to remove it")] {
         let (code, _, errors) = table(&path, words);
         assert!(code == 1 && errors.contains(why), "{errors}");
     }

@@ -16,7 +16,7 @@ use super::ledger::{Edge, Ledger, Process, Side};
 const BUDGET: u32 = 256;
 
 pub(super) fn channel<T: Send>(ledger: &mut Ledger, name: String, capacity: usize) -> (Sender<T>, Receiver<T>) {
-    assert!(capacity > 0, "channel '{name}' of a network has a capacity of 0; it takes at least 1");
+    assert!(capacity > 0, "channel '{name}' has a capacity of 0. The minimum is 1");
     let (sender, receiver) = mpsc::channel(capacity);
     let end = End::new(ledger.add_channel(name, capacity), ledger.stopped());
     (Sender { values: sender, end: end.clone() }, Receiver { values: receiver, end })

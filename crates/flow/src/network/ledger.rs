@@ -232,7 +232,7 @@ impl Ledger {
     pub(super) fn deadlock(&self) -> Option<Deadlock> {
         let waits: Vec<_> = self.processes.iter().map(|process| self.wait_of(process)).collect();
         let holds = |id: ProcessId| {
-            let (count, edge, side, _) = waits[id].expect("all in a cycle wait");
+            let (count, edge, side, _) = waits[id].expect("each process of a cycle waits");
             edge.holds_up(side) && self.processes[id].waits.load(Ordering::Acquire) == count
         };
         let next = |id: ProcessId| waits[id].map(|(.., other)| other);
@@ -249,7 +249,7 @@ impl Ledger {
             let cycle: Vec<ProcessId> = std::iter::once(first).chain(rest).collect();
             if cycle.iter().all(|id| holds(*id)) {
                 let wait = |id: &ProcessId| {
-                    let (_, edge, side, other) = waits[*id].expect("as above");
+                    let (_, edge, side, other) = waits[*id].expect("each process of a cycle waits");
                     Wait {
                         process: self.process(*id).to_owned(),
                         channel: edge.name.clone(),
@@ -286,7 +286,7 @@ impl std::error::Error for Deadlock {}
 
 impl fmt::Display for Deadlock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "a deadlock: ")?;
+        write!(f, "deadlock: ")?;
         for (nth, Wait { process, channel, full, other }) in self.cycle.iter().enumerate() {
             let separator = if nth == 0 { "" } else { "; " };
             match full {

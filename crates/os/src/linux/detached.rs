@@ -63,7 +63,9 @@ pub fn start_child(name: &str, kept: &[BorrowedFd<'_>], work: impl FnOnce()) -> 
             });
             end(i32::from(catch_unwind(work).is_err()))
         }
-        child => Pid::from_raw(child).map(Beside).ok_or_else(|| io::Error::other("a process has a number")),
+        child => {
+            Pid::from_raw(child).map(Beside).ok_or_else(|| io::Error::other("fork returned an invalid process number"))
+        }
     }
 }
 
@@ -71,7 +73,7 @@ fn check_threads() -> io::Result<()> {
     if census::threads(std::process::id()).len() == 1 {
         return Ok(());
     }
-    Err(io::Error::other("only a process of one thread can be copied"))
+    Err(io::Error::other("a process with several threads cannot be copied"))
 }
 
 fn stay_here() -> io::Result<()> {

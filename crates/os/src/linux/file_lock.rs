@@ -115,7 +115,8 @@ impl LockFile {
             }
         }
         let found = OPEN.iter().enumerate().find(|(_, entry)| is_free(entry));
-        let (nth, entry) = found.ok_or_else(|| io::Error::other(format!("this process has {MOST} lock files open")))?;
+        let (nth, entry) =
+            found.ok_or_else(|| io::Error::other(format!("this process has {MOST} lock files open, the maximum")))?;
         USED.fetch_max(nth + 1, Ordering::Relaxed);
         // `_no_fork` keeps a fork from seeing the entry half written.
         entry.device.store(device, Ordering::Relaxed);
@@ -197,7 +198,7 @@ impl Drop for LockFile {
 }
 
 fn was_closed() -> io::Error {
-    io::Error::other("the descriptor was closed by something else in this process")
+    io::Error::other("other code in this process closed the descriptor")
 }
 
 /// Returns the identity of a descriptor's file. Safe to call in a child forked by one of several threads.

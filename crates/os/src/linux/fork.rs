@@ -15,14 +15,14 @@ pub fn call_in_children(hook: extern "C" fn()) {
     // SAFETY: `pthread_atfork` keeps a pointer to a function that lives as long as the program, and calls it without
     // arguments, as its type says.
     let refused = unsafe { libc::pthread_atfork(None, None, Some(hook)) };
-    assert_eq!(refused, 0, "the C library has no memory for a pointer to a function");
+    assert_eq!(refused, 0, "pthread_atfork failed: out of memory");
 }
 
 /// Calls `hook` like [`call_in_children`], and `before` on the same thread before the fork, in this process.
 pub fn call_before_and_in_children(before: extern "C" fn(), hook: extern "C" fn()) {
     // SAFETY: `pthread_atfork` keeps two pointers to functions that live as long as the program and take no arguments.
     let refused = unsafe { libc::pthread_atfork(Some(before), None, Some(hook)) };
-    assert_eq!(refused, 0, "the C library has no memory for two pointers to functions");
+    assert_eq!(refused, 0, "pthread_atfork failed: out of memory");
 }
 
 /// The maximum delay of a fork. A fork in a signal handler may have interrupted the very thread that it waits for.
@@ -47,7 +47,7 @@ pub fn hold_off() -> HoldOff {
         // SAFETY: `pthread_atfork` keeps three pointers to functions that live as long as the program and take no
         // arguments.
         let refused = unsafe { libc::pthread_atfork(Some(before), Some(in_parent), Some(in_child)) };
-        assert_eq!(refused, 0, "the C library has no memory for three pointers to functions");
+        assert_eq!(refused, 0, "pthread_atfork failed: out of memory");
         WATCHED.store(true, Ordering::Relaxed);
     }
     let enter = |gate: u64| (gate < FORK).then_some(gate + 1);

@@ -14,12 +14,12 @@ parameters! {
         delta_percent: u32 = Parameter::number(
             80,
             1..=100,
-            "the utilization parameter δ: the part of its cores' time that a program must use to be efficient",
+            "utilization parameter δ: the part of its cores' time that an efficient program uses, in percent",
         ),
         rho_percent: u32 = Parameter::number(
             150,
             101..=1_000,
-            "the responsiveness parameter ρ: the factor by which desire grows and shrinks",
+            "responsiveness parameter ρ: the factor by which the desire grows and shrinks, in percent",
         ),
         // A job grows to P cores in log P / log ρ quanta. With quanta of 10 ms most programs would end before.
         quantum_us: u32 = dws::QUANTUM.or(2_000),
@@ -29,7 +29,7 @@ parameters! {
 /// The catalog row.
 pub const ROW: Row = Row {
     name: "a-steal",
-    summary: "desires more cores while it uses those that it has, fewer when it does not; thieves mug before they steal",
+    summary: "A program desires more cores if it uses its cores, otherwise fewer. Thieves mug before they steal.",
     source: "A-STEAL §2, figure 1; DEQ of §3",
     share: Share::Cores(Sharing {
         placement: Placement::WithinCores,

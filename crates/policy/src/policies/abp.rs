@@ -8,7 +8,7 @@ use crate::{Action, Event, Place, Thief, Victims};
 /// The catalog row.
 pub const ROW: Row = Row {
     name: "abp",
-    summary: "yields the core before every steal attempt and never sleeps: Cilk++ and the papers' baseline",
+    summary: "Thieves yield before every steal attempt and never sleep. Cilk++ does this; the baseline of the papers.",
     source: "Arora, Blumofe and Plaxton 1998; BWS §2.3, Algorithm 1",
     waking: Waking::AlwaysAwake,
     counts_roles: false,

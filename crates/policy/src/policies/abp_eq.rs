@@ -6,7 +6,7 @@ use crate::row::{Placement, Row, Share, Sharing};
 /// The catalog row.
 pub const ROW: Row = Row {
     name: "abp-eq",
-    summary: "thieves as in abp, on as many cores as every other program has: ABP+EQ of the A-STEAL paper",
+    summary: "Thieves as in abp; all programs have the same number of cores. ABP+EQ of the A-STEAL paper.",
     source: "A-STEAL §3 and §7",
     share: Share::Cores(Sharing { placement: Placement::WithinCores, ..equipartition::SHARING }),
     ..equipartition::ROW

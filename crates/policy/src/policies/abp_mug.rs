@@ -9,8 +9,8 @@ use crate::{Action, Event, Thief, Victims};
 /// The catalog row.
 pub const ROW: Row = Row {
     name: "abp-mug",
-    summary: "as abp-eq, but a thief mugs before it steals: whether feedback or mugging makes the difference",
-    source: "A-STEAL §9, left there as future work",
+    summary: "As abp-eq, but a thief mugs before it steals. Separates the effect of mugging from that of feedback.",
+    source: "A-STEAL §9, future work",
     rest: |victims, _| Box::new(AbpMug { victims }),
     ..abp_eq::ROW
 };

@@ -13,12 +13,12 @@ parameters! {
         sleep_threshold: u32 = Parameter::number(
             64,
             1..=65_536,
-            "a thief considers sleeping when it has failed more often than this",
+            "failed steals after which a thief considers sleeping",
         ),
         yield_to: YieldTo = Parameter::choice(
             0,
             &YieldTo::NAMES,
-            "on threads: pull: the preempted peer comes to the thief's core first; plain: it stays where it is",
+            "on threads: pull moves a preempted peer to the thief's core first; plain leaves it where it is",
         ),
     }
 }
@@ -45,7 +45,7 @@ impl Field for YieldTo {
 /// The catalog row.
 pub const ROW: Row = Row {
     name: "bws",
-    summary: "thieves rest after 64 failures, wake each other, yield to preempted peers; a watchdog stays awake",
+    summary: "Thieves sleep after 64 failures, wake each other and yield to preempted peers. A watchdog stays awake.",
     source: "BWS §3.2, Algorithm 2; §4",
     waking: Waking::Watchdog,
     yield_to: |values| match Parameters::read(values).yield_to {

@@ -10,7 +10,7 @@ use crate::{Action, Event, RunStatus, Thief, Victims};
 /// The catalog row.
 pub const ROW: Row = Row {
     name: "bws-busy-wakes",
-    summary: "bws, but a busy worker wakes two sleepers at each new task: shows what taxing the busy path costs",
+    summary: "As bws, but a busy worker wakes two sleepers at each new task. Shows the cost of work on the busy path.",
     source: "BWS §5.5, first experiment",
     waking: Waking::EveryPush { sleepers: 2 },
     yield_to: bws::ROW.yield_to,

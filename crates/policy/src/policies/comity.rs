@@ -22,33 +22,33 @@ parameters! {
         pause: u32 = Parameter::number(
             64,
             0..=65_536,
-            "spin-loop hints after a round that found nothing, at most; the first rounds have 1, doubled every 4 rounds",
+            "maximum number of spin-loop hints after a round without a task; starts at 1 and doubles every 4 rounds",
         ),
         quantum_us: u32 = dws::QUANTUM,
         lend_us: u32 = Parameter::number(
             500,
             0..=200_000,
-            "microseconds for which a core that another program owns has been free before it is claimed",
+            "time in µs for which another program's core must have been free before it is claimed",
         ),
         share: Divides = Parameter::choice(
             0,
             &Divides::NAMES,
-            "equal: parts of the cores; slowdown: parts by which all are slowed alike; time: all cores in turn",
+            "equal: parts of the cores; slowdown: parts that slow all programs equally; time: all cores in turn",
         ),
         accelerate: Accelerate = Parameter::choice(
             0,
             &Accelerate::NAMES,
-            "what a thief does before it sleeps beside a preempted peer without tasks to steal",
+            "action before a thief sleeps while a peer without tasks to steal is preempted",
         ),
         slice_us: u32 = Parameter::number(
             100,
             0..=100_000,
-            "microseconds of a thief's time slices from its first yield until it has a task, 100 at least; 0: the kernel's own",
+            "µs of a thief's time slices from its first yield until it has a task, at least 100; 0: the kernel's",
         ),
         fold: bool = Parameter::choice(
             1,
             &OFF_OR_ON,
-            "fewer workers while the host of a virtual machine takes time away (steal time)",
+            "use fewer workers while the host of a virtual machine takes processor time away (steal time)",
         ),
     }
 }
@@ -100,8 +100,8 @@ impl Field for Accelerate {
 /// The catalog row.
 pub const ROW: Row = Row {
     name: "comity",
-    summary: "the default: thieves spin briefly, then rest; the push that meets a sleeper's flag wakes one, which wakes more",
-    source: "BWS §3.2 for resting; docs/decisions/ for what differs and why",
+    summary: "Thieves spin briefly, then sleep. A push that finds sleepers wakes one, which may wake others.",
+    source: "BWS §3.2 for sleeping; docs/decisions/ for the differences",
     waking: Waking::Hungry,
     batch: 8,
     steal_backs: 16,

@@ -11,14 +11,14 @@ parameters! {
     /// The parameters of `delay-yield`.
     struct Parameters {
         failures_per_worker: u32 =
-            Parameter::number(2, 1..=4096, "failed steals per worker of the pool before the first yield"),
+            Parameter::number(2, 1..=4096, "failed steals before the first yield, per worker of the pool"),
     }
 }
 
 /// The catalog row.
 pub const ROW: Row = Row {
     name: "delay-yield",
-    summary: "first fails 2 × workers times, then yields the core on every failed steal: as Intel TBB did",
+    summary: "A thief yields its core on every failed steal after the first 2 × workers failures. Intel TBB did this.",
     source: "BWS §5.3",
     parameters: Parameters::TABLE,
     rest: |victims, values| {

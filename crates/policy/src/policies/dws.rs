@@ -12,7 +12,7 @@ use crate::{Account, Action, Claims, Coordinator, Event, Orders, SleepRefusal, T
 pub(super) const QUANTUM: Parameter = Parameter::number(
     10_000,
     100..=200_000,
-    "microseconds between two looks of the coordinator (T of DWS, L of A-STEAL)",
+    "time in µs between two looks of the coordinator (T of DWS, L of A-STEAL)",
 );
 
 parameters! {
@@ -22,7 +22,7 @@ parameters! {
         t_sleep: u32 = Parameter::number(
             0,
             0..=65_536,
-            "a worker sleeps when it has failed more often than this in succession; 0: as many as the pool has workers",
+            "successive failed steals after which a worker sleeps; 0: the number of workers of the pool",
         ),
         quantum_us: u32 = QUANTUM,
     }
@@ -31,7 +31,7 @@ parameters! {
 /// The catalog row.
 pub const ROW: Row = Row {
     name: "dws",
-    summary: "a worker per core; sleeps after k failures and frees its core, which other programs may use until it is taken back",
+    summary: "One worker per core. A worker sleeps after k failures and lends its core until it is taken back.",
     source: "DWS §3.2 to §3.5, Algorithms 1 and 2",
     waking: Waking::Hungry,
     share: Share::Cores(SHARING),

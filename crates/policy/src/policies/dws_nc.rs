@@ -8,7 +8,7 @@ use crate::row::{Row, Share, Sharing};
 /// The catalog row.
 pub const ROW: Row = Row {
     name: "dws-nc",
-    summary: "as dws, but every program keeps to its own cores: what the exchange is worth",
+    summary: "As dws, but each program uses only its own cores. Shows the value of the exchange of cores.",
     source: "DWS §4.4",
     share: Share::Cores(Sharing {
         own_only: true,

@@ -17,7 +17,7 @@ parameters! {
 /// The catalog row.
 pub const ROW: Row = Row {
     name: "equipartition",
-    summary: "adjacent cores in equal parts, a worker bound to each; thieves as in abp: the baseline EP of the DWS paper",
+    summary: "Equal parts of adjacent cores, one worker bound to each core. Thieves as in abp. EP of the DWS paper.",
     source: "DWS §2.2 and §4; Tucker and Gupta 1989",
     share: Share::Cores(SHARING),
     parameters: Parameters::TABLE,

@@ -17,7 +17,7 @@ parameters! {
 /// The catalog row.
 pub const ROW: Row = Row {
     name: "plain",
-    summary: "yields the core after each round of failed steals, and rests after 33 rounds: as stock rayon does",
+    summary: "Thieves yield after each round of failed steals and sleep after 33 rounds, as in stock rayon.",
     source: "rayon-core 1.13, sleep/README.md",
     waking: Waking::Hungry,
     parameters: Parameters::TABLE,

@@ -14,7 +14,7 @@ pub(super) const CHANGES_PLACES: Pull = Pull { across_nodes: false, changes_plac
 /// The catalog row.
 pub const ROW: Row = Row {
     name: "robinhood",
-    summary: "as bws, but what is left of a thief's time slice goes to a poor worker that is off its core",
+    summary: "As bws, but a thief gives the rest of its time slice to a poor worker that is off its core.",
     source: "Robinhood §3.2, §4.2, Algorithm 1",
     // A thief yields to a victim with tasks as under BWS, but only within its NUMA node.
     yield_to: |values| (bws::ROW.yield_to)(values).map(|pull| Pull { across_nodes: false, ..pull }),
@@ -26,7 +26,7 @@ pub const ROW: Row = Row {
 /// The catalog row of the variant without the rule of NUMA nodes.
 pub const ROW_U: Row = Row {
     name: "robinhood-u",
-    summary: "as robinhood, also across NUMA nodes: what keeping to one is worth",
+    summary: "As robinhood, but also across NUMA nodes. Shows the value of staying within a node.",
     source: "Robinhood §6.7",
     yield_to: bws::ROW.yield_to,
     accelerates: |_| Some(Accelerates { threads: Some(Pull { across_nodes: true, ..CHANGES_PLACES }), vcpus: true }),
@@ -36,7 +36,7 @@ pub const ROW_U: Row = Row {
 /// The catalog row of the variant that accelerates only virtual CPUs.
 pub const ROW_S: Row = Row {
     name: "robinhood-s",
-    summary: "as bws to threads, and as robinhood to virtual CPUs: what accelerating threads is worth",
+    summary: "As bws for threads and as robinhood for virtual CPUs. Shows the value of accelerating threads.",
     source: "Robinhood §6.7",
     yield_to: bws::ROW.yield_to,
     accelerates: |_| Some(Accelerates { threads: None, vcpus: true }),

@@ -10,14 +10,14 @@ use crate::{Action, Event, Thief, Victims};
 parameters! {
     /// The parameters of `selective-yield`.
     struct Parameters {
-        every: u32 = Parameter::number(64, 1..=65_536, "failed steals per yield"),
+        every: u32 = Parameter::number(64, 1..=65_536, "number of failed steals per yield"),
     }
 }
 
 /// The catalog row.
 pub const ROW: Row = Row {
     name: "selective-yield",
-    summary: "yields the core once every 64 failed steals",
+    summary: "A thief yields its core once every 64 failed steals.",
     source: "BWS §5.3",
     parameters: Parameters::TABLE,
     rest: |victims, values| {

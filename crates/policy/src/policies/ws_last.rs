@@ -9,7 +9,7 @@ use crate::{Action, Event, Place, Thief, Victims};
 /// The catalog row.
 pub const ROW: Row = Row {
     name: "ws-last",
-    summary: "a task that can go on is queued where it last ran; thieves yield after every failed steal and never sleep",
+    summary: "An unblocked task is queued where it last ran. Thieves yield after every failed steal and never sleep.",
     source: "WS-LAST §2, §3; place=current is the paper's WS-CUR",
     place: Place::Last,
     rest: |victims, _| Box::new(WsLast { victims }),

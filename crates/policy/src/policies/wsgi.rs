@@ -10,14 +10,14 @@ use crate::{Action, Event, Thief, Victims};
 parameters! {
     /// The parameters of `wsgi`.
     struct Parameters {
-        ratio: u32 = Parameter::number(2, 1..=1024, "busy workers per thief that stays awake"),
+        ratio: u32 = Parameter::number(2, 1..=1024, "number of busy workers per awake thief"),
     }
 }
 
 /// The catalog row.
 pub const ROW: Row = Row {
     name: "wsgi",
-    summary: "keeps two busy workers per awake thief by counting roles under one lock: shows what global state costs",
+    summary: "Keeps two busy workers per awake thief: counts the roles under one lock. Shows the cost of global state.",
     source: "BWS §5.5, second experiment",
     waking: Waking::Watchdog,
     counts_roles: true,

@@ -284,7 +284,7 @@ impl ThreadPoolBuilder {
         static SAID: PerProcess<Mutex<HashSet<String>>> = PerProcess::new();
         match value {
             Err(error) if self.lenient => {
-                let sentence = format!("{error}; the default is taken");
+                let sentence = format!("{error}. The default is used.");
                 if lock(SAID.get(|_| Mutex::default())).insert(sentence.clone()) {
                     say(&sentence);
                 }
@@ -363,12 +363,12 @@ fn rayons_num_threads() -> Option<usize> {
 
 /// Returns the weight of this program, if the user has set it.
 fn choose_weight() -> Result<Option<u32>, BuildError> {
-    whole_number("COMITY_WEIGHT", MOST_WEIGHT, format_args!("; {USUAL_WEIGHT} is usual"))
+    whole_number("COMITY_WEIGHT", MOST_WEIGHT, format_args!(" (default {USUAL_WEIGHT})"))
 }
 
 /// Returns the maximum number of cores of this program, if the user has set it.
 fn choose_cores() -> Result<Option<u32>, BuildError> {
-    whole_number("COMITY_CORES", CORES as u32, "; not set, all are used")
+    whole_number("COMITY_CORES", CORES as u32, " (default: all cores)")
 }
 
 /// Returns how long a pool may make no progress before it reports that, if the user has set it.
@@ -378,7 +378,7 @@ fn watch_period() -> Result<Option<Duration>, BuildError> {
     let period = value.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
     // A thread may be off its core for some milliseconds and be neither blocked nor stuck.
     let period = period.filter(|period| *period >= Duration::from_millis(100));
-    period.map(Some).ok_or_else(|| bad_variable(NAME, value, "is not a number of seconds, 0.1 or more"))
+    period.map(Some).ok_or_else(|| bad_variable(NAME, value, "is not a number of seconds (minimum 0.1)"))
 }
 
 /// Returns the process's trace, if the user has asked for one. `starter` is the caller's mask, if it is narrow.
@@ -470,7 +470,7 @@ impl ThreadBuilder {
         current::enter(own.registry.peer(id), &own, |worker| {
             registry.has_started(id, ThreadId::current());
             call(&registry.handlers.start, "a pool's start handler panicked");
-            let abort = AbortOnDrop("a worker panicked outside of any task: this is a bug in comity");
+            let abort = AbortOnDrop("a worker panicked outside of a task. This is a bug in Comity");
             worker.run();
             std::mem::forget(abort);
             if let Some(recorder) = &registry.recorder {
@@ -566,23 +566,23 @@ impl fmt::Display for BuildError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             BuildError::TooManyThreads(number) => {
-                write!(f, "{number} workers are too many; a pool takes 1 to {MAX_THREADS}")
+                write!(f, "a pool cannot have {number} workers. Choose 1 to {MAX_THREADS}")
             }
             BuildError::Variable { message, .. } => f.write_str(message),
             BuildError::ThreadLimit { num_threads, most, limit } => {
                 write!(
                     f,
-                    "{num_threads} workers are more than the {most} threads that {limit} allows; ask for fewer, or raise it"
+                    "{num_threads} workers exceed the limit of {most} threads: {limit}. Use fewer workers, or raise it"
                 )
             }
             BuildError::Spawn { index, num_threads, error } => {
-                write!(f, "no thread for worker {index} of {num_threads}: {error}; ask for fewer workers")
+                write!(f, "could not start the thread of worker {index} of {num_threads}: {error}. Use fewer workers")
             }
             BuildError::GlobalPoolExists => {
-                f.write_str("the global pool exists already; build it before anything uses it")
+                f.write_str("the global pool already exists. Build it before its first use")
             }
             BuildError::CurrentThreadInPool => {
-                f.write_str("this thread is a worker of another pool already; build the pool on another thread")
+                f.write_str("this thread is already a worker of another pool. Build the pool on another thread")
             }
         }
     }

@@ -84,7 +84,7 @@ where
     M: Fn(Range<usize>) -> T + Sync,
     R: Fn(T, T) -> T + Sync,
 {
-    assert!(grain > 0, "a grain of zero would never end");
+    assert!(grain > 0, "the grain is 0. The minimum is 1");
     if range.is_empty() {
         return None;
     }

@@ -129,7 +129,7 @@ impl ThreadPool {
     pub fn shutdown(mut self) {
         self.registry.assert_of_this_process();
         let is_one_of_them = self.if_current(|worker| !worker.own().adopted) == Some(true);
-        assert!(!is_one_of_them, "a pool cannot be shut down by one of its own workers");
+        assert!(!is_one_of_them, "a worker cannot shut down its own pool. Call `shutdown` on another thread");
         let threads = std::mem::take(&mut self.threads);
         let registry = Arc::clone(&self.registry);
         drop(self);
@@ -185,12 +185,12 @@ impl fmt::Display for ActiveThreadsError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             ActiveThreadsError::OutOfRange { most, workers } => {
-                write!(f, "{most} active threads are not from 1 to {workers}, the number of the pool's workers")
+                write!(f, "a pool of {workers} workers cannot have {most} active threads. Choose 1 to {workers}")
             }
             ActiveThreadsError::SharesNoCores(policy) => {
                 write!(
                     f,
-                    "under the policy {policy} the operating system decides what runs where; build the pool under one that shares cores"
+                    "the policy {policy} cannot limit active threads. Use one that shares cores, for example comity"
                 )
             }
         }

@@ -43,11 +43,11 @@ impl Parker {
         match &self.waiter {
             Waiter::Worker(pool, id) => current::with(|worker| {
                 let is_maker = |worker: &&crate::Worker| Arc::ptr_eq(worker.registry(), pool) && worker.id() == *id;
-                let worker = worker.filter(is_maker).expect("a parker is for the thread that made it");
+                let worker = worker.filter(is_maker).expect("a parker works only on the thread that made it");
                 worker.wait_for_anything(self);
             }),
             Waiter::Thread(thread) => {
-                assert_eq!(thread.id(), thread::current().id(), "a parker is for the thread that made it");
+                assert_eq!(thread.id(), thread::current().id(), "a parker works only on the thread that made it");
                 while !self.probe() {
                     thread::park();
                 }
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "for the thread that made it")]
+    #[should_panic(expected = "only on the thread that made it")]
     fn no_other_thread_waits_for_the_parker_of_a_worker() {
         let parker = thread::spawn(Parker::new).join().unwrap();
         parker.park();

@@ -7,7 +7,7 @@ pub(crate) struct AbortOnDrop(pub(crate) &'static str);
 
 impl Drop for AbortOnDrop {
     fn drop(&mut self) {
-        writes::say(&format!("{}; aborting", self.0));
+        writes::say(&format!("{}. The program aborts.", self.0));
         std::process::abort();
     }
 }
@@ -15,7 +15,7 @@ impl Drop for AbortOnDrop {
 /// Drops a value that a panic left behind and that no caller will receive. The drop may run any code. If it panics,
 /// the process aborts: no caller can learn of the panic, and the threads that wait for this one would wait for ever.
 pub(crate) fn drop_lost<T>(lost: T) {
-    let abort = AbortOnDrop("what a panic left behind panicked when it was dropped, after another panic");
+    let abort = AbortOnDrop("a value that a panic left behind panicked when it was dropped");
     drop(lost);
     std::mem::forget(abort);
 }

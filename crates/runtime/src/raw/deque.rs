@@ -225,7 +225,7 @@ impl<T> Deque<T> {
         let (old, capacity) = (self.own.slots.load(Ordering::Relaxed), self.own.capacity.load(Ordering::Relaxed));
         assert!(
             capacity < MOST_SLOTS,
-            "a worker has {capacity} joins under way inside of each other: a recursion without end?"
+            "a worker has {capacity} nested joins, the maximum. Check the program for endless recursion"
         );
         let new = allocate(2 * capacity);
         // Lemma D5: nothing is shared and no raid begins, so no thief can claim a slot. Thieves that have claimed one

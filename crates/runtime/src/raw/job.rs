@@ -265,7 +265,7 @@ impl<W> JobFifo<W> {
     unsafe fn execute(header: NonNull<Header<W>>, worker: &W) {
         // SAFETY: the header is the first field of a live `JobFifo`.
         let this = unsafe { header.cast::<JobFifo<W>>().as_ref() };
-        let oldest = take(|| this.jobs.steal()).expect("as many turns as jobs");
+        let oldest = take(|| this.jobs.steal()).expect("there is one turn for each job");
         // SAFETY: each job leaves the queue once, and is alive because its pusher promised that.
         unsafe { oldest.execute(worker) }
     }

@@ -55,7 +55,7 @@ pub(crate) fn enroll(pool: &Arc<Registry>, wish: Wish) {
         mask::spawn_thread(thread, move || keep(&program))
     });
     if let Err(error) = started {
-        goes_without(&format!("gets no coordinator, for there is no thread: {error}"));
+        goes_without(&format!("could not start the coordinator thread: {error}"));
     }
 }
 
@@ -133,7 +133,7 @@ fn keeps_core(program: &Program) -> bool {
 /// without Comity.
 fn goes_without(why: &str) {
     static SAID: AtomicBool = AtomicBool::new(false);
-    say_once(&SAID, &format!("{why}; this program goes on without sharing cores"));
+    say_once(&SAID, &format!("{why}. The program continues without sharing cores."));
 }
 
 fn profile(program: &Program) -> Profile {

@@ -229,13 +229,13 @@ pub(crate) fn begin(starter: Option<Narrow>) -> Result<Option<&'static Trace>, S
             lock(&trace.tracer).output = None;
             format!("{}: {what}: {error}", name.to_string_lossy())
         };
-        at_exit::call_at_exit(at_exit).map_err(|error| failed("the end of the program cannot be heard of", error))?;
+        at_exit::call_at_exit(at_exit).map_err(|error| failed("could not register an exit handler", error))?;
         let thread = std::thread::Builder::new().name("comity-trace".to_owned());
         fork::spawn(thread, move || {
             masks::widen(starter);
             trace.keep();
         })
-        .map_err(|error| failed("no thread writes it", error))?;
+        .map_err(|error| failed("could not start the thread that writes the trace", error))?;
         *ours = Some(trace);
     }
     Ok(*ours)

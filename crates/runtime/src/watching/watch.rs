@@ -49,7 +49,7 @@ pub(crate) struct Seen {
 pub(crate) fn start(pool: Weak<impl Watched>, period: Duration) {
     let watch = fork::spawn(thread::Builder::new().name("comity-watch".to_owned()), move || watch(&pool, period));
     if let Err(error) = watch {
-        say(&format!("COMITY_WATCH is without effect on a pool: it gets no thread: {error}"));
+        say(&format!("could not start the thread of COMITY_WATCH: {error}. The pool is not watched."));
     }
 }
 
@@ -109,14 +109,14 @@ fn report(pool: &impl Watched, stands_still: Duration) -> String {
     );
     for Seen { id, thread, doing, waits, .. } in workers {
         let Some(thread) = thread else {
-            let _ = writeln!(report, "comity: worker {} has never got a thread", id.0);
+            let _ = writeln!(report, "comity: worker {} has no thread yet", id.0);
             continue;
         };
         let _ = write!(report, "comity: worker {} (thread {}) ", id.0, thread.as_raw());
         let below = |waits| match waits {
             0 => String::new(),
-            1 => ", on top of a frame that waits".to_owned(),
-            more => format!(", on top of {more} frames that wait"),
+            1 => ", on top of a waiting frame".to_owned(),
+            more => format!(", on top of {more} waiting frames"),
         };
         match doing {
             Doing::Looking => report.push_str("has no task\n"),
@@ -147,6 +147,6 @@ fn report(pool: &impl Watched, stands_still: Duration) -> String {
 fn frames(thread: ThreadId) -> String {
     match stack::of_blocked_thread(thread, PATIENCE) {
         Some(frames) => frames + "\n",
-        None => "  (it does not say where)\n".to_owned(),
+        None => "  (the thread did not report its stack)\n".to_owned(),
     }
 }

@@ -62,8 +62,8 @@ const NAP: Duration = Duration::from_micros(300);
 const NAPS: u32 = 100;
 
 /// The message of a program if the kernel lets it move none of its threads.
-const REFUSED: &str = "this program may not move its threads, for the kernel refuses sched_setaffinity; \
-    a preempted worker gets no thief's time, and thieves yield instead";
+const REFUSED: &str = "the kernel does not let this program move its threads (sched_setaffinity). \
+    Thieves yield their cores, and do not give time slices to preempted workers.";
 
 impl Worker {
     /// Gives the rest of this thief's time slice to the thread of `candidate`, which moves to this core by `pull`.

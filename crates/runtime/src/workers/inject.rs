@@ -80,7 +80,7 @@ impl Registry {
     pub(crate) fn assert_of_this_process(&self) {
         assert!(
             self.is_of_this_process(),
-            "this pool was built before the process forked, and its threads are in the parent; build another"
+            "this pool was built before a fork, and its threads exist only in the parent process. Build another pool"
         );
     }
 

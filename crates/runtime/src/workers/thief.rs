@@ -34,7 +34,7 @@ impl Worker {
     #[cold]
     pub(crate) fn rest_while_closed(&self, awaited: &dyn Fn() -> bool) {
         // Aborts for the same reason as in `answer_bell`.
-        let abort = AbortOnDrop("a worker failed while its pool rested, which is a bug in the runtime");
+        let abort = AbortOnDrop("a worker panicked while its pool was closed. This is a bug in Comity");
         let goes_on = || !self.registry().is_closed() || awaited();
         self.spell(&goes_on, |view| Dialogue::begin_to_rest(self.id(), view), |_| {});
         std::mem::forget(abort);
@@ -157,7 +157,7 @@ impl Hands for Spell<'_> {
         let accelerates = self.worker.registry().policy.accelerates();
         let threads = || accelerates.and_then(|accelerates| accelerates.threads);
         let pull = match level {
-            Level::Thread => Some(threads().expect("the policy's row says how threads come to a thief")),
+            Level::Thread => Some(threads().expect("the policy's row says how a thief pulls threads")),
             Level::Vcpu => None,
         };
         self.accelerates(candidate, pull).is_ok()

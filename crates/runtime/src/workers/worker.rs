@@ -100,7 +100,7 @@ impl Worker {
     #[inline(never)]
     pub(crate) fn answer_bell(&self) {
         // A panic from here would unwind through frames that other threads still borrow from.
-        let abort = AbortOnDrop("a worker's deque failed, as said above, and other threads hold tasks of it");
+        let abort = AbortOnDrop("a worker's deque failed (see above), and other threads still use its tasks");
         let sleep = &self.registry().sleep;
         // SAFETY: this thread is the owner.
         unsafe {
@@ -168,7 +168,7 @@ impl Worker {
             activity.set(latch.thief().map_or(doing, Doing::WaitingFor));
             // Aborts for the same reason as in `answer_bell`.
             let abort =
-                AbortOnDrop("a worker failed while it looked for work, which is a bug in the runtime or its policy");
+                AbortOnDrop("a worker panicked while it looked for work. This is a bug in Comity or in the policy");
             let in_turn = if activity.waits() == 0 { self.job_in_turn() } else { None };
             let own_first = matches!(awaits, For::OwnTasks | For::Work);
             let mine = || self.job_to_run_here(own_first, *naps >= MOST_NAPS);

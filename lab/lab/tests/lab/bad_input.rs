@@ -37,7 +37,7 @@ fn more_memory_than_there_is_is_refused() {
 
 #[test]
 fn an_unknown_policy_backend_or_baseline_is_refused() {
-    refused(&["kernel", "fib", "--policy", "cilk"], "no policy is called 'cilk'; choose one of comity, plain, abp");
+    refused(&["kernel", "fib", "--policy", "cilk"], "no policy is called 'cilk'. Choose one of comity, plain, abp");
     refused(&["kernel", "fib", "--policy", "bws:depth=3"], "policy bws has no parameter 'depth'");
     refused(&["kernel", "fib", "--backend", "tbb"], "invalid value 'tbb'");
     refused(&["kernel", "fib", "--backend", "rayon", "--policy", "abp"], "of no use to --backend rayon");

@@ -53,10 +53,16 @@ impl Output {
             Some(output) => Ok(output),
             None => {
                 let own = with_number_before_extension(&path, process);
-                let taken = || format!("{}: other processes write into it and into {}", path.display(), own.display());
+                let taken = || {
+                    format!(
+                        "{}: other processes write to it and to {}. Name another file",
+                        path.display(),
+                        own.display()
+                    )
+                };
                 let output = Output::open_at(&own, process)?.ok_or_else(taken)?;
                 say(&format!(
-                    "COMITY_TRACE={}: another process writes into it; the trace of this one is {}",
+                    "COMITY_TRACE={}: another process writes to this file. This process writes its trace to {}.",
                     path.display(),
                     own.display()
                 ));
@@ -69,11 +75,11 @@ impl Output {
     fn open_at(path: &Path, process: u32) -> Result<Option<Output>, String> {
         let failed = |what: &dyn std::fmt::Display| format!("{}: {what}", path.display());
         if !files::ARE_SHARED {
-            return Err(failed(&"traces are written on Linux alone"));
+            return Err(failed(&"traces are only available on Linux"));
         }
-        let refused = |error: std::io::Error| failed(&format!("a trace cannot be written there: {error}"));
+        let refused = |error: std::io::Error| failed(&format!("cannot write a trace to this file: {error}"));
         if path.metadata().is_ok_and(|found| !found.is_file()) {
-            return Err(failed(&"it is no regular file; name one that a trace can be written into"));
+            return Err(failed(&"this is not a regular file. Name a regular file"));
         }
         let options = OpenOptions::new().read(true).write(true).create(true).truncate(false).clone();
         let mut file = options.open(path).map_err(refused)?;
@@ -84,7 +90,7 @@ impl Output {
         let mut beginning = Vec::new();
         (&mut file).take(BEGINNING.len() as u64).read_to_end(&mut beginning).map_err(refused)?;
         if !beginning.is_empty() && beginning != BEGINNING.as_bytes() {
-            return Err(failed(&"it is a file already, and no trace; name another, or remove it"));
+            return Err(failed(&"this file exists and is not a trace. Name another file, or remove this one"));
         }
         file.set_len(0).map_err(refused)?;
         std::io::Seek::rewind(&mut file).map_err(refused)?;
@@ -269,7 +275,7 @@ impl Output {
         if self.written + self.text.len() as u64 > MOST_BYTES {
             self.text.clear();
             let _ = without_signals(|| self.file.write_all(b"\n]\n"));
-            self.say(&format!("the trace ends here: it has {} MiB", MOST_BYTES >> 20));
+            self.say(&format!("the trace ends here, at its maximum of {} MiB", MOST_BYTES >> 20));
             return false;
         }
         match without_signals(|| self.file.write_all(self.text.as_bytes())) {
