@@ -112,7 +112,7 @@ pub struct Arguments {
     interval_ms: Option<u64>,
 }
 
-/// By what programs are ordered: names from A, numbers from the largest, slots from 0.
+/// The column by which programs are sorted: names from A, numbers from the largest, slots from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Sort {
     /// Place in the table

@@ -14,6 +14,8 @@ mod documents;
 mod glossary;
 #[path = "architecture/imports.rs"]
 mod imports;
+#[path = "architecture/prose.rs"]
+mod prose;
 #[path = "architecture/texts.rs"]
 mod texts;
 #[path = "architecture/tracked.rs"]
@@ -23,7 +25,7 @@ use imports::{Imports, cycle, upward};
 
 /// The crates' folders: first the crates that users install, from the pure core to the command, then the laboratory.
 /// A crate may depend only on the crates before it.
-const ORDER: [&str; 16] = [
+const ORDER: [&str; 17] = [
     "crates/values",
     "crates/policy",
     "crates/protocol",
@@ -33,6 +35,7 @@ const ORDER: [&str; 16] = [
     "crates/flow",
     "crates/console",
     "crates/cli",
+    "crates/demo",
     "lab/graph",
     "lab/sim",
     "lab/papers",

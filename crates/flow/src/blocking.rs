@@ -264,8 +264,8 @@ where
 
 /// The threads for blocking calls, and the queue of calls.
 ///
-/// **Claim: a call waits only while all of `most` threads run one.** A queued call wakes an idle thread if there are
-/// at least as many idle threads as queued calls; otherwise it starts a thread. A thread takes calls until the queue
+/// **Claim: a call waits only while all of `most` threads run one.** A queued call wakes an idle thread if the
+/// number of idle threads is at least the number of queued calls; otherwise it starts a thread. A thread takes calls until the queue
 /// is empty, and looks once more before it ends.
 struct Threads {
     state: Mutex<State>,

@@ -210,7 +210,7 @@ impl std::error::Error for TableError {}
 pub(crate) enum Make {
     Any,
     /// Only if the new table has these permissions. Otherwise a member of a group could replace the group's table by
-    /// one that the group may not use, because the folder lets the member make tables only for itself.
+    /// one that the group may not use. The folder lets the member make tables only for itself.
     Alike(u32),
 }
 

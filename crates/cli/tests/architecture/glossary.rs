@@ -86,7 +86,7 @@ fn no_retired_word_is_left() {
     let is_read = |file: &str| {
         READ.iter().any(|end| file.ends_with(end))
             && !file.contains("/records/")
-            && !file.ends_with("architecture/glossary.rs")
+            && !file.contains("/architecture/")
             && (FREE.iter().any(|folder| file.starts_with(folder)) || !file.contains('/') && file.ends_with(".md"))
     };
     let mut found = Vec::new();

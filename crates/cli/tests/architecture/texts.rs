@@ -10,43 +10,14 @@ use syn::visit::{self, Visit};
 use syn::{Attribute, ExprMethodCall, Fields, ItemEnum, ItemFn, ItemMod, ItemStruct, LitStr, Macro, Meta};
 
 use super::imports::is_for_tests;
+use super::prose::{self, MOST_WORDS};
 use super::{glossary, tracked};
 
 /// The folders of the sources that print texts.
 const FOLDERS: [&str; 2] = ["crates/cli/src/", "crates/console/src/"];
 
-/// The maximum number of words in a sentence.
-const MOST_WORDS: usize = 30;
-
-/// Words that no text uses, in addition to the retired words of GLOSSARY.md.
-const RETIRED: [&str; 26] = [
-    "as many",
-    "at fault",
-    "beside",
-    "by itself",
-    "by themselves",
-    "comes by",
-    "desires",
-    "foretell",
-    "foretold",
-    "go on",
-    "goes on",
-    "has come round",
-    "heed",
-    "heeded",
-    "heeds",
-    "how much it counts",
-    "is none",
-    "lest",
-    "let go",
-    "lets go",
-    "of its own accord",
-    "so many",
-    "take no part",
-    "takes no part",
-    "takes part",
-    "told",
-];
+/// Words that no printed text uses, in addition to the retired words of comments and of GLOSSARY.md.
+const RETIRED: [&str; 6] = ["beside", "by itself", "by themselves", "how much it counts", "takes part", "told"];
 
 /// The derives of types whose doc comments are help texts.
 const PARSED: [&str; 4] = ["Args", "Parser", "Subcommand", "ValueEnum"];
@@ -202,7 +173,8 @@ fn broken(text: &str) -> Vec<String> {
         let phrase = glossary::words(phrase);
         words.windows(phrase.len()).any(|words| words == phrase)
     };
-    let retired = RETIRED.iter().filter(has).map(|phrase| format!("'{phrase}' is a retired word"));
+    let retired =
+        RETIRED.iter().chain(&prose::RETIRED).filter(has).map(|phrase| format!("'{phrase}' is a retired word"));
     let sentences = sentences(text).into_iter().filter(|sentence| sentence.len() > MOST_WORDS);
     let long = sentences.map(|sentence| format!("{} words: {}", sentence.len(), sentence.join(" ")));
     retired.chain(long).collect()
@@ -241,7 +213,7 @@ fn texts_are_found_wherever_they_stand() {
             /// A task
             One,
         }
-        /// Not printed.
+        /// A private constant.
         const NAME: &str = "A constant";
         fn run() -> Result<(), Failure> {
             hint(format!("a hint: {error}"));

@@ -29,8 +29,10 @@ pub const ROW: Row = Row {
     ..abp::ROW
 };
 
-/// "By dynamically putting thieves into sleep or waking up sleeping thieves, WSGI tries to keep a fixed ratio between
-/// the number of busy workers and the number of non-sleeping thieves."
+/// The policy that the paper describes so:
+///
+/// > "By dynamically putting thieves into sleep or waking up sleeping thieves, WSGI tries to keep a fixed ratio between
+/// > the number of busy workers and the number of non-sleeping thieves."
 struct Wsgi {
     victims: Victims,
     ratio: u32,

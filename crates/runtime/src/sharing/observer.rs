@@ -95,7 +95,7 @@ fn process_clock() -> u64 {
 }
 
 /// The processor time of a program since its process began. While the process has other members in the table, only the
-/// time of the program's own workers is added, because the members would count the time of each other's workers.
+/// time of the program's own workers is added. Otherwise the members would count the time of each other's workers.
 pub(crate) struct Clock {
     used: u64,
     /// The time of all threads of the process at the last look.
