@@ -24,7 +24,7 @@ pub fn workers_range() -> impl Fn(&str) -> Result<u16, String> + Clone {
 /// What runs the tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum BackendName {
-    /// Comity, under one of its policies
+    /// Comity, with one of its policies
     Comity,
     /// Stock rayon
     Rayon,
@@ -55,7 +55,7 @@ impl Backend {
             (_, Some(policy)) => {
                 let backend = Backend::new(name, None)?;
                 Err(Failure::Usage(format!(
-                    "--policy {policy} is of no use to --backend {backend}; leave one of them out"
+                    "--policy {policy} cannot be used with --backend {backend}; leave out one of the two"
                 )))
             }
         }
@@ -136,7 +136,9 @@ impl FromStr for PolicyList {
                     last.push_str(piece);
                 }
                 Some(last) if continues => {
-                    return Err(format!("'{piece}' follows '{last}', which has no parameters; write {last}:{piece}"));
+                    return Err(format!(
+                        "'{piece}' follows '{last}', which has no parameters yet; write {last}:{piece}"
+                    ));
                 }
                 _ => names.push(piece.to_owned()),
             }
@@ -157,7 +159,7 @@ pub fn default_workers() -> Result<u16, Failure> {
     let number = comity::internal::default_num_threads(&ThreadPoolBuilder::new())
         .map_err(|error| Failure::Usage(error.to_string()))?;
     u16::try_from(number).ok().filter(|number| *number <= MAX_WORKERS).ok_or_else(|| {
-        Failure::Usage(format!("{number} workers are too many; this takes 1 to {MAX_WORKERS}: choose with --workers"))
+        Failure::Usage(format!("{number} workers are too many; choose 1 to {MAX_WORKERS} with --workers"))
     })
 }
 

@@ -20,7 +20,7 @@ pub fn lines(report: &CorunReport) -> String {
     let width = names.iter().map(|name| name.chars().count() + 1).max().unwrap_or(0);
     let mut text = String::new();
     if report.partial {
-        text.push_str("A PART, for the command was interrupted: ");
+        text.push_str("PARTIAL, the command was interrupted: ");
     }
     if report.over_pairs.is_empty() {
         let _ = writeln!(text, "{} at once on {cores} core{plural}, {workers}.", all_of(first));

@@ -132,7 +132,7 @@ impl Part {
     /// Does the part's runs. A shard is noted as done.
     pub fn run(&self, role: &Role, workers: Option<u16>) -> Result<(), Failure> {
         fs::create_dir_all(&self.out).map_err(|error| {
-            Failure::Usage(format!("cannot make the folder '{}': {error}; choose another out", self.out.display()))
+            Failure::Usage(format!("cannot create the folder '{}': {error}; choose another out", self.out.display()))
         })?;
         output::temporary_beside(&self.out.join(RUNS)).map_err(|error| {
             let (folder, kind) = (self.out.display(), error.kind());

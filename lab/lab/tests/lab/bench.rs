@@ -171,7 +171,10 @@ fn drop_in_prints_a_table() {
 fn a_binary_that_cannot_answer_is_said_to() {
     let folder = tempfile::tempdir().unwrap();
     let dies = refused_fake(&folder, "echo 'no such luck' >&2; exit 7");
-    assert!(dies.contains("ended unexpectedly: exit status: 7; its last words:\n  no such luck\n"), "{dies}");
+    assert!(
+        dies.contains("ended unexpectedly: exit status: 7. The end of its standard error:\n  no such luck\n"),
+        "{dies}"
+    );
     assert!(dies.contains("It should be a binary of crates/rayon-core/programs"), "{dies}");
     let mutters = refused_fake(&folder, "echo hello; exec sleep 60");
     assert!(mutters.contains("wrote to standard output: hello\n"), "{mutters}");

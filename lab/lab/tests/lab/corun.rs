@@ -456,7 +456,7 @@ fn a_signal_has_it_tell_and_file_what_has_been_measured() {
     progress.read_to_string(&mut last).unwrap();
     assert!(last.starts_with("interrupted after ") && last.lines().count() == 1, "{last}");
     let table = String::from_utf8(output.stdout).unwrap();
-    assert!(table.starts_with("A PART, for the command was interrupted: fib:n=10 and "), "{table}");
+    assert!(table.starts_with("PARTIAL, the command was interrupted: fib:n=10 and "), "{table}");
     let report: Value = serde_json::from_str(&fs::read_to_string(file).unwrap()).unwrap();
     assert_eq!(report["partial"], true);
     assert_eq!(together(&report), [("abp", format!("fib:n=10 {hangs}"))]);

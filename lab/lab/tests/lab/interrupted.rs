@@ -48,7 +48,7 @@ fn a_kernel_in_words_is_a_part_too() {
     send("TERM", child.id());
     let last = lines.last().unwrap();
     assert!(
-        last.starts_with("A PART, for the command was interrupted: ") && last.ends_with(" of 1000000 rounds"),
+        last.starts_with("PARTIAL: the command was interrupted after ") && last.ends_with(" of 1000000 rounds"),
         "{last}"
     );
     let output = child.wait_with_output().unwrap();
@@ -105,7 +105,7 @@ fn every_bench_tells_its_rounds_as_a_part() {
     }
     // The same in words, and for a bench without any measurement.
     let ended = interrupted(&["bench", "loop", "--gap-us", "0,1000000", "--phases", "20", "--rounds", "1"]);
-    let part = "A PART, for the command was interrupted after 1 of 2 rounds. 20 phases ";
+    let part = "PARTIAL: the command was interrupted after 1 of 2 rounds. 20 phases ";
     assert!(ended.printed.starts_with(part), "{}", ended.printed);
 }
 

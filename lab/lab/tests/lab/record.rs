@@ -69,7 +69,7 @@ fn what_is_no_recording_gets_a_sentence() {
         ("repeats=2", "nothing recurs in this recording"),
         ("width=0.5", "record a smaller input"),
         ("depth=2", "no factor is called 'depth'"),
-        ("width", "'width' is not of the form factor=N; of a kernel it is NAME:key=value,…"),
+        ("width", "'width' is not of the form factor=N; the form for a kernel is NAME:key=value,…"),
         ("phases=2", "nothing is forked in this recording"),
         ("mm:n=100", "a recording of fib cannot be scaled to mm"),
         ("fib:m=3", "fib has no key 'm'"),

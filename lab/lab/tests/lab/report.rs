@@ -317,7 +317,7 @@ fn the_page_goes_where_it_was_to_go_and_replaces_nothing_but_pages() {
     let before = desk.names();
     let run = desk.name("run.json");
     for (out, part) in [
-        ("run.json", "it is one of the files to be shown; choose another file for --out"),
+        ("run.json", "it is one of the files to show; choose another file for --out"),
         ("link", "it is one of the files to be shown"),
         ("hard", "it is one of the files to be shown"),
         ("dear", "it is there and is no HTML page; choose another file for --out, or delete it"),

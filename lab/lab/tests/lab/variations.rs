@@ -342,7 +342,7 @@ fn what_cannot_be_varied_drawn_or_observed_is_said_before_anything_runs() {
     bad(&["--policy", "broad=abp"], "no program is called 'broad'");
     bad(&["--plot", &desk.name("p")], "vary a number, as with --set machine.cores=16,32,64");
     bad(&["--plot", &desk.name("p"), "--policy", "abp,bws"], "vary a number");
-    bad(&["--plot", &desk.name("two.toml/p"), "--set", "machine.cores=2,4"], "cannot make the folder");
+    bad(&["--plot", &desk.name("two.toml/p"), "--set", "machine.cores=2,4"], "cannot create the folder");
     bad(&["--csv", &desk.name("no/such.csv")], "its folder does not exist");
     bad(&["--csv", "-", "--json"], "--json and --csv - both print");
     bad(&["--csv", "-", "--shard", "1/2", "--out", &desk.name("o")], "cannot be used with");

@@ -16,15 +16,15 @@ use super::executor::Executor;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Workload {
-    /// One task sends a message to each of n workers and gathers their answers, round after round
+    /// In each round, one task sends a message to n workers and collects their answers
     ScatterGather,
-    /// n messages at a time go through ten stages
+    /// n messages at a time pass through ten stages
     Pipeline,
-    /// n tasks send each round to half as many, and so on, down to one
+    /// In each round, n tasks send to n/2 tasks, those to n/4, and so on, down to one task
     FanIn,
-    /// One message goes around among n tasks
+    /// One message goes around a ring of n tasks
     Ring,
-    /// n/2 clients, each with a server of its own
+    /// n/2 clients, each with its own server
     RequestReply,
 }
 
