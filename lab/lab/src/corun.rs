@@ -350,7 +350,7 @@ fn filed(out: &Path, plans: &[Plan], records: &[Record]) -> Result<Filing, Failu
     for ((record, place), samples) in places.zip(outcomes) {
         if let Some(samples) = samples.into_inner() {
             record.take(place, samples).map_err(|why| {
-                Failure::Usage(format!("'{}': {why}; name another folder, or remove that file", path.display()))
+                Failure::Usage(format!("'{}': {why}; choose another folder, or remove that file", path.display()))
             })?;
         }
     }

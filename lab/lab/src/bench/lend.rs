@@ -197,7 +197,7 @@ impl Programs {
         for _ in 0..2 {
             let (from, answer) = children.hear()?;
             if !matches!(answer, Answer::Ready) {
-                return Err(children.fail(from, "spoke out of turn".to_owned()));
+                return Err(children.fail(from, "answered out of turn".to_owned()));
             }
         }
         Ok(Programs { children, _folder: folder })
@@ -209,12 +209,12 @@ impl Programs {
         programs.tell(0, &samples.to_string())?;
         let lent = match programs.hear()? {
             (_, Answer::Lent(lent)) => lent,
-            (from, _) => return Err(programs.fail(from, "spoke out of turn".to_owned())),
+            (from, _) => return Err(programs.fail(from, "answered out of turn".to_owned())),
         };
         programs.tell(1, &serde_json::to_string(&lent).expect("numbers"))?;
         match programs.hear()? {
             (_, Answer::Borrowed(borrowed)) => Ok(lent.into_iter().zip(borrowed).collect()),
-            (from, _) => Err(programs.fail(from, "spoke out of turn".to_owned())),
+            (from, _) => Err(programs.fail(from, "answered out of turn".to_owned())),
         }
     }
 }

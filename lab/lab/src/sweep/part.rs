@@ -72,7 +72,7 @@ pub fn parts(campaign: &Campaign) -> Result<Vec<Part>, Failure> {
         let is_plain = |name: &str| !name.is_empty() && name.split('/').all(|part| !["", ".", ".."].contains(&part));
         if !is_plain(&part.name) {
             return Err(Failure::Usage(format!(
-                "'{}' is no name of a part: it is that of a folder in `out`",
+                "'{}' cannot be the name of a part, because a folder in `out` has this name",
                 part.name
             )));
         }
@@ -80,7 +80,7 @@ pub fn parts(campaign: &Campaign) -> Result<Vec<Part>, Failure> {
     for part in &parts {
         let around = |other: &&Part| part.name.strip_prefix(&other.name).is_some_and(|rest| rest.starts_with('/'));
         if let Some(other) = parts.iter().find(around) {
-            let what = "give one of them another name: the folder of one would be within that of the other";
+            let what = "give one of them another name: the folder of one would be inside the folder of the other";
             let (outer, inner) = (&other.name, &part.name);
             return Err(Failure::Usage(format!("two parts of the sweep are called '{outer}' and '{inner}'; {what}")));
         }
@@ -136,7 +136,7 @@ impl Part {
         })?;
         output::temporary_beside(&self.out.join(RUNS)).map_err(|error| {
             let (folder, kind) = (self.out.display(), error.kind());
-            Failure::Usage(format!("the folder '{folder}' takes no files: {kind}; choose another out"))
+            Failure::Usage(format!("cannot write files in the folder '{folder}': {kind}; choose another out"))
         })?;
         match self.parsed(&self.words(role, workers))? {
             Command::Simulate(arguments) => simulate::run(arguments)?,

@@ -45,7 +45,7 @@ fn an_unknown_policy_backend_or_baseline_is_refused() {
     refused(&["corun", "fib", "fib", "--policy", "bws,sleep_threshold=9"], "write bws:sleep_threshold=9");
     refused(&["corun", "fib", "fib", "--policy", "abp,abp"], "abp is listed twice");
     refused(&["corun", "fib", "fib", "--backend", "rayon,tbb"], "invalid value 'tbb'");
-    refused(&["corun", "fib", "fib", "--baseline", "abp"], "--baseline abp does not take part");
+    refused(&["corun", "fib", "fib", "--baseline", "abp"], "--baseline abp is not measured");
     refused(&["corun", "fib", "fib", "--group", "none"], "invalid value 'none'");
 }
 

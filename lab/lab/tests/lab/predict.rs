@@ -51,7 +51,7 @@ fn a_kernel_is_recorded_foretold_and_measured() {
     let words = ["predict", "mi:n=100", "nqueens:n=8", "--rounds", "2", "--starts", "1", "--measure"];
     let output = lab().args(words).args(["--json", file.to_str().unwrap()]).assert().success().get_output().clone();
     let text = String::from_utf8(output.stdout).unwrap();
-    for part in ["foretold", "measured", "weighted speedup", "Simulated: Linux ", "ticks a second"] {
+    for part in ["predicted", "measured", "weighted speedup", "Simulated: Linux ", "ticks per second"] {
         assert!(text.contains(part), "{part} is not in {text}");
     }
     let report: Value = serde_json::from_str(&std::fs::read_to_string(file).unwrap()).unwrap();

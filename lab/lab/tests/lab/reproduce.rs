@@ -44,7 +44,7 @@ fn the_threads_and_the_shards_do_not_show() {
     // A merge does not do runs that are not filed.
     let refused = lab().args(QUICK).args(["time", "--merge", first]).assert().code(1);
     let errors = String::from_utf8_lossy(&refused.get_output().stderr).into_owned();
-    assert!(errors.contains("are filed in none of the --merge folders"), "{errors}");
+    assert!(errors.contains("are missing in the --merge folders"), "{errors}");
 }
 
 #[test]

@@ -111,7 +111,7 @@ fn a_simulated_kernel_accelerates_nothing_and_that_is_said() {
     assert!(!nothing.contains("accelerates"), "{nothing}");
     for policy in ["robinhood", "robinhood-u", "robinhood-s"] {
         let [table, line] = run(&format!("\"{policy}\""));
-        assert!(line.contains("the simulated kernel accelerates nothing"), "{line}");
+        assert!(line.contains("the simulated kernel cannot accelerate"), "{line}");
         if policy == "robinhood-s" {
             assert_eq!(table, of_bws, "refused by every hypervisor, it is bws");
         }
@@ -141,7 +141,7 @@ fn cores_that_idle_beside_work_are_told() {
         let table = String::from_utf8(table).unwrap();
         assert!(table.contains("cores used"), "{table}");
         let (_, line) = table.split_once("Cores idled for ").unwrap_or_else(|| panic!("{table}"));
-        let (told, _) = line.split_once(" while a thread or a task waited for one.").unwrap();
+        let (told, _) = line.split_once(" while a thread or a task waited for a core.").unwrap();
         let (number, unit) = told.split_once(' ').unwrap();
         let nanoseconds =
             [("ns", 1.0), ("µs", 1e3), ("ms", 1e6), ("s", 1e9)].iter().find(|(name, _)| *name == unit).unwrap().1;
@@ -203,7 +203,7 @@ fn what_thieves_said_is_recorded_and_held_again() {
     assert_eq!(report["runs"].as_array().unwrap().len(), 1);
     assert_eq!(report["runs"][0], json(lab().args(["simulate", &host, "--json"]))["runs"][0]);
     let held = lab().args(["simulate", "--replay", path]).assert().success();
-    assert!(String::from_utf8_lossy(&held.get_output().stdout).contains(" turns, all answered as they were"));
+    assert!(String::from_utf8_lossy(&held.get_output().stdout).contains(" turns; all answers are as recorded"));
 
     // An existing file is not overwritten, and an invalid line is reported with its number.
     let lines = fs::read_to_string(&record).unwrap();
