@@ -160,7 +160,7 @@ fn an_engine_is_given_what_is_missing_and_the_results_are_those_of_a_run_here() 
     let lost = desk.command(&["--engine", "hyperqueue"]).assert().code(1).get_output().clone();
     let errors = String::from_utf8(lost.stderr).unwrap();
     assert!(errors.contains("2 of 4 shards are not done (number 2, 4)"), "{errors}");
-    assert!(errors.contains("2.log' has not been written to\nThe same command goes on"), "{errors}");
+    assert!(errors.contains("2.log' has not been written to\nThe same command continues"), "{errors}");
     assert_eq!(String::from_utf8(lost.stdout).unwrap(), "");
     fs::write(desk.path("lost"), "").unwrap();
     let errors = desk.done(&["--engine", "hyperqueue"]);
