@@ -128,7 +128,7 @@ impl Parameters {
         const MIB: u64 = 1 << 20;
         match comity_os::memory::available() {
             Some(available) if bytes > available => Err(ParameterError(format!(
-                "{}: this takes {} MiB of memory, and {} MiB are available; choose less",
+                "{}: this input needs {} MiB of memory, and {} MiB are available; choose a smaller input",
                 self.program,
                 bytes.div_ceil(MIB),
                 available / MIB

@@ -31,8 +31,8 @@ fn an_unknown_kernel_key_or_value_is_refused() {
 fn more_memory_than_there_is_is_refused() {
     // The input has 2.4 TB.
     let program = "mergesort:n=100000000000";
-    refused(&["kernel", program], "mergesort: this takes 2288819 MiB of memory, and ");
-    refused(&["corun", "fib", program], " MiB are available; choose less");
+    refused(&["kernel", program], "mergesort: this input needs 2288819 MiB of memory, and ");
+    refused(&["corun", "fib", program], " MiB are available; choose a smaller input");
 }
 
 #[test]

@@ -100,7 +100,7 @@ fn practical_profiles_come_from_a_log_in_the_standard_format() {
     let errors = String::from_utf8_lossy(&refused.get_output().stderr).into_owned();
     assert!(errors.contains("cannot use the workload with --seconds-per-quantum 100000: it has "), "{errors}");
     for (text, processors, part) in [
-        ("1 0 0 ten 4\n", "64", "line 1: its run time, 'ten', is no number"),
+        ("1 0 0 ten 4\n", "64", "line 1: its run time, 'ten', is not a number"),
         ("1 0 0 100 4\n", "64", "it has 101 quanta of 1 s, and the experiments need 500"),
         ("1 0 0 1000 60\n", "64", "it hardly ever leaves 16 of the 64 processors free"),
     ] {
@@ -167,7 +167,10 @@ fn a_figure_is_asked_for_by_its_number_and_drawn_where_it_is_wanted() {
     assert_eq!(files(&plot).into_iter().map(|(name, _)| name).collect::<Vec<_>>(), ["figure-6.svg"]);
     let refused = lab().args(["reproduce", "ws-last", "--figure", "7"]).assert().code(2);
     let errors = String::from_utf8_lossy(&refused.get_output().stderr).into_owned();
-    assert!(errors.contains("--figure 7: ws-last has no claims about this figure; choose one of 3, 4, 5, 6"), "{errors}");
+    assert!(
+        errors.contains("--figure 7: ws-last has no claims about this figure; choose one of 3, 4, 5, 6"),
+        "{errors}"
+    );
 }
 
 /// An interrupted reproduction of BWS or DWS continues. Its results do not depend on interruptions, threads or

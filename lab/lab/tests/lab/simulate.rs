@@ -69,7 +69,7 @@ fn a_scenario_with_a_bad_recording_is_refused_with_a_sentence() {
     for (text, part) in [
         (fine[..fine.len() / 2].to_owned(), "it was cut short"),
         (fine.replacen("\"version\":1", "\"version\":3", 1), "it has version 3"),
-        ("[[programs]]\n".to_owned(), "it is no recording"),
+        ("[[programs]]\n".to_owned(), "it is not a recording"),
     ] {
         fs::write(folder.path().join("cg.graph"), text).unwrap();
         assert!(refused().contains(part), "{}", refused());
@@ -77,7 +77,7 @@ fn a_scenario_with_a_bad_recording_is_refused_with_a_sentence() {
     fs::write(folder.path().join("cg.graph"), fine).unwrap();
     let wrong = fs::read_to_string(&path).unwrap().replace("width = 5", "width = 0.2");
     fs::write(&path, wrong).unwrap();
-    assert!(refused().contains("scale of program 'cg': width = 0.2; a graph is widened"), "{}", refused());
+    assert!(refused().contains("scale of program 'cg': width = 0.2; a graph can only be widened"), "{}", refused());
 }
 
 /// Runs that are filed with one recording are not used for another recording of the same name.
@@ -175,14 +175,14 @@ fn a_wrong_file_is_answered_with_the_line_and_what_was_expected() {
         ("width = 256", "widht = 256", &["line 14", "unknown field `widht`", "`width`"][..]),
         ("processors = 128", "processors = \"many\"", &["expected u32"]),
         ("kind = \"death\"", "kind = \"sleep\"", &["unknown variant `sleep`", "`death`"]),
-        ("program = \"dies\"", "program = \"missing\"", &["a fault kills 'missing'"]),
+        ("program = \"dies\"", "program = \"missing\"", &["a fault kills the program 'missing'"]),
         ("policy = \"a-steal\"", "policy = \"bws\"", &["the thieves of bws sleep", "write machine.model = \"host\""]),
-        ("[machine]", "[machine]\ncosts = { steal = 1 }", &["machine.costs: only a host has that"]),
-        ("[machine]", "[machine]\ntable = false", &["machine.table: only a host has that"]),
+        ("[machine]", "[machine]\ncosts = { steal = 1 }", &["machine.costs: only a host supports it"]),
+        ("[machine]", "[machine]\ntable = false", &["machine.table: only a host supports it"]),
         (
             "[machine]",
             "[machine]\nmodel = \"host\"\nallot = \"eq\"",
-            &["machine.quantum and machine.allot are not of a host"],
+            &["machine.quantum and machine.allot have no effect on a host"],
         ),
     ] {
         fs::write(&path, right.replacen(from, to, 1)).unwrap();

@@ -156,8 +156,8 @@ impl Linux {
         }
         if self.accelerates && (self.is_eevdf() || self.groups == Groups::Separate) {
             return Err(
-                "machine.linux.accelerates: Robinhood's Thread Accelerator is one of the completely fair scheduler without task groups; \
-                 write version = \"3.9\" and groups = \"same\", or leave it out"
+                "machine.linux.accelerates: Robinhood's Thread Accelerator needs the completely fair scheduler without \
+                 task groups; write version = \"3.9\" and groups = \"same\", or leave it out"
                     .into(),
             );
         }
