@@ -251,7 +251,7 @@ fn table(graph: &Graph, scale: Option<Scale>, found: Measures, leaves: Leaves, r
     }
     row("span T∞", in_words(found.span));
     if is_as_it_ran {
-        row("span as it ran", in_words(about.span_ns));
+        row("span of the recorded run", in_words(about.span_ns));
     }
     row("parallelism T₁/T∞", format!("{:.1}", found.work as f64 / found.span as f64));
     row("tasks", format!("{}, of which {} kept", graph.count_tasks(), graph.tasks().len()));

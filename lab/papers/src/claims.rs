@@ -240,7 +240,7 @@ impl Claims {
             }
             for Interval(least, most) in [Some(claim.stated), claim.accepted].into_iter().flatten() {
                 if least.is_nan() || most.is_nan() || least > most {
-                    return wrong(format!("{least} to {most} is no interval: write the least and the most"));
+                    return wrong(format!("{least} to {most} is not an interval: write the minimum and the maximum"));
                 }
             }
             if claim.tolerance.is_empty() {

@@ -81,7 +81,7 @@ fn what_is_wrong_with_a_file_is_a_sentence_with_its_claim() {
         ("kind = \"known\"", "kind = \"guessed\"", "unknown variant `guessed`, expected one of `calibrated`"),
         ("tolerance = \"rounding\"\n", "", "missing field `tolerance`"),
         ("tolerance = \"rounding\"", "tolerance = \"\"", "its tolerance is empty"),
-        ("stated = [3.5, 4.5]", "stated = [4.5, 3.5]", "4.5 to 3.5 is no interval"),
+        ("stated = [3.5, 4.5]", "stated = [4.5, 3.5]", "4.5 to 3.5 is not an interval"),
         ("stated = [3.5, 4.5]\n", "", "missing field `stated`"),
         ("experiment = \"one\"", "experiment = \"on\"", "no experiment is called 'on'"),
         ("holds = true", "hold = true", "unknown field `hold`"),

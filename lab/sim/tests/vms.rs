@@ -196,7 +196,7 @@ fn what_makes_no_sense_is_said_in_a_sentence() {
         ),
         (
             |written| (written.machine.vmm, written.vms) = (None, Vec::new()),
-            "vm of program 'phases' is 'phases', and the machine has no hypervisor; write [machine.vmm]",
+            "vm of program 'phases' is 'phases', but the machine has no hypervisor; write [machine.vmm]",
         ),
         (
             |written| written.programs[0].vm = None,

@@ -254,7 +254,11 @@ impl Contest {
     fn ask(&mut self, index: usize, order: &str) -> Result<Answer, Failure> {
         self.processes.tell(index, order)?;
         let (from, answer) = self.processes.hear()?;
-        if from == index { Ok(answer) } else { Err(self.processes.fail(from, format!("said {answer:?} out of turn"))) }
+        if from == index {
+            Ok(answer)
+        } else {
+            Err(self.processes.fail(from, format!("answered {answer:?} out of turn")))
+        }
     }
 
     fn measure(&mut self, index: usize, order: &str) -> Result<Took, Failure> {
@@ -291,7 +295,7 @@ impl Contest {
             let turn = (nth + round) % number;
             let took = self.measure(turn, program)?;
             if took.cpu == 0.0 {
-                let how = format!("says that {program} took no processor time");
+                let how = format!("reports that {program} used no processor time");
                 return Err(self.processes.fail(turn, how));
             }
             all[turn] = took;

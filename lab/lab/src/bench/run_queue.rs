@@ -31,8 +31,8 @@ const EXAMPLES: &str = "Examples:
   comity-lab bench run-queue
   comity-lab bench run-queue --rounds 21 --tries 50 --others 1
 
-On a machine that is not quiet the superuser can give the programs more weight
-than others have; those with a task group of their own have as much:
+On a machine that is not quiet, the superuser can give the bench more weight
+than other programs have. Programs with their own task group get this weight:
   setsid -w sh -c 'echo -20 >/proc/self/autogroup; comity-lab bench run-queue'";
 
 /// Measure how one core's run queue divides the core among threads, compared with the simulator's kernel

@@ -54,7 +54,7 @@ impl Scalar {
         let value = match text.parse::<Toml>() {
             Ok(Toml::Integer(number)) => (*number.value()).into(),
             Ok(Toml::Float(number)) if !number.value().is_finite() => {
-                return Err(format!("{text} is no finite number"));
+                return Err(format!("{text} is not a finite number"));
             }
             Ok(Toml::Float(number)) => (*number.value()).into(),
             Ok(Toml::Boolean(holds)) => (*holds.value()).into(),
@@ -455,7 +455,7 @@ mod tests {
             (&["machine..cores=2"], &[], "it is not of the form KEY=VALUE,…"),
             (&["machine.cores=2,,4"], &[], "--set machine.cores=2,,4: a value is empty"),
             (&["machine.cores.x=2"], &[], "'x' cannot exist: its parent has the value 4"),
-            (&["runs=2,nan"], &[], "--set runs=2,nan: nan is no finite number"),
+            (&["runs=2,nan"], &[], "--set runs=2,nan: nan is not a finite number"),
             (&["machine.cores=2,2"], &[], "machine.cores: 2 is listed twice"),
             (&["machine.cores=2", "machine.processors=4"], &[], "machine.processors is varied twice"),
             (&["programs.c.width=2"], &[], "'c' is not in the list; choose one of a, a.b = c"),

@@ -172,7 +172,7 @@ pub fn told_of_runs(runs: &[Outcome]) -> (Vec<&'static str>, Vec<String>) {
     let mut header = vec!["runs", "length", "utilization"];
     let mut row = vec![runs.len().to_string(), clock.tell(over(runs, length)), part(over(runs, utilization))];
     if is_on_a_host(runs) {
-        header.extend(["idle beside work", "switches", "to thieves", "between programs"]);
+        header.extend(["idle while work waits", "switches", "to thieves", "between programs"]);
         row.push(clock.tell(over(runs, idle_beside_work)));
         row.extend(SWITCHES.map(|number| with_interval(over(runs, number), 0)));
     }

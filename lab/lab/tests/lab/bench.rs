@@ -198,7 +198,7 @@ fn a_binary_that_stops_to_answer_is_said_to() {
     let instant = after_the_list(r#"echo '{"program":"sort","seconds":0,"cpu_seconds":1}'; exec sleep 60"#);
     assert!(instant.contains("when asked to run sort"), "{instant}");
     let free = after_the_list(r#"echo '{"program":"sort","seconds":1,"cpu_seconds":0}'; exec sleep 60"#);
-    assert!(free.contains("sort took no processor time"), "{free}");
+    assert!(free.contains("sort used no processor time"), "{free}");
     let wrong = after_the_list(r#"echo '{"program":"sort","error":"element 3 is 4 instead of 5"}'; exec sleep 60"#);
     assert!(wrong.contains("could not run sort: element 3 is 4 instead of 5"), "{wrong}");
 }

@@ -104,7 +104,7 @@ fn settings_that_differ_in_their_policy_stand_below_each_other() {
     assert_eq!(beginnings(programs, 3), each);
     assert_eq!(beginnings(runs, 2), [both(2, ""), both(4, "")].concat());
     assert_eq!(beginnings(percentiles, 3), each);
-    assert!(programs.contains("waited") && runs.contains("idle beside work"), "{table}");
+    assert!(programs.contains("waited") && runs.contains("idle while work waits"), "{table}");
     // A single program has no distribution.
     let table = Desk::new().said(&["--set", "runs=1"]);
     assert!(!table.contains("p50 / p90"), "{table}");

@@ -110,7 +110,7 @@ pub(super) fn figures(paper: &ASteal, _: &[Claim]) -> Vec<Named> {
     figures.push((
         "time-fit",
         Figure {
-            title: "A-STEAL §4: time over the fit of equation 4".into(),
+            title: "A-STEAL §4: time / fit of equation 4".into(),
             x: Axis::log("parallelism / mean availability"),
             y: Axis::linear("measured / fitted"),
             series: by_family(outcomes, point),

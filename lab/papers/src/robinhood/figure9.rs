@@ -76,7 +76,7 @@ fn speedups(title: &str, of: &[CoRun], benchmark: Benchmark) -> Figure {
     let series = |strategy: Strategy| Series::in_order(strategy.name(), Marks::Points, with(strategy).map(speedup));
     Figure {
         title: title.into(),
-        x: Axis::named("beside", with(Strategy::Baseline).map(|one| beside(one, benchmark))),
+        x: Axis::named("together with", with(Strategy::Baseline).map(|one| beside(one, benchmark))),
         y: Axis::linear("speedup"),
         series: STRATEGIES.map(series).into(),
     }
