@@ -187,7 +187,7 @@ impl Graph {
             return Err("it has no task".into());
         }
         if tasks.len() > Graph::MOST_KEPT {
-            return Err(format!("it has {} tasks, and the maximum is {}", tasks.len(), Graph::MOST_KEPT));
+            return Err(format!("it stores {} tasks, and the maximum is {}", tasks.len(), Graph::MOST_KEPT));
         }
         for (nth, task) in tasks.iter().enumerate() {
             task.check(nth).map_err(|why| format!("task {nth} {why}"))?;

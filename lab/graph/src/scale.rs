@@ -155,7 +155,7 @@ impl Graph {
             }
             if scaled.tasks.len() > Graph::MOST_KEPT {
                 return Err(format!(
-                    "width = {}: the result would have more than {} tasks",
+                    "width = {}: the result would store more than {} tasks",
                     scale.width,
                     Graph::MOST_KEPT
                 ));

@@ -57,7 +57,7 @@ impl Graph {
         }
         let header: Header = serde_json::from_slice(&first).map_err(|error| format!("line 1: {error}"))?;
         if header.tasks > Graph::MOST_KEPT as u64 {
-            return Err(format!("it declares {} tasks, and the maximum is {}", header.tasks, Graph::MOST_KEPT));
+            return Err(format!("it declares {} stored tasks, and the maximum is {}", header.tasks, Graph::MOST_KEPT));
         }
         let mut tasks = Vec::new();
         while (tasks.len() as u64) < header.tasks {
@@ -69,7 +69,7 @@ impl Graph {
         }
         if next_line(from)?.is_some() {
             return Err(format!(
-                "it has more tasks than the {} tasks that it declares; record the program again",
+                "it stores more than the {} tasks that it declares; record the program again",
                 header.tasks
             ));
         }
@@ -266,7 +266,7 @@ mod tests {
             (format!("{fine}[1]\n"), "more than the 2 tasks"),
             (file(2, 3, 14, &["[2]", "[10,[1,0]]"]), "task 1 refers to task 1, which does not come before it"),
             (file(2, 3, 14, &["[2]", "[10,[0,7]]"]), "task 1 refers to task 7"),
-            (file(1_000_000_000, 3, 14, &["[2]"]), "it declares 1000000000 tasks"),
+            (file(1_000_000_000, 3, 14, &["[2]"]), "it declares 1000000000 stored tasks"),
             (file(201, 3, 14, &wide), "tasks, and the maximum is 100000000"),
             (file(71, 3, 14, &long), "the maximum is"),
             (file(1, 1, 14, &["[-5]"]), "line 2: a length of -5 ns"),
