@@ -93,7 +93,7 @@ mod tests {
     fn what_has_no_rule_is_said() {
         for (recorded, wanted, part) in [
             ("mm:n=100", "lu:n=200", "a recording of mm cannot be scaled to lu"),
-            ("uts", "uts:tree=T3", "uts cannot be scaled: its tree is drawn node by node"),
+            ("uts", "uts:tree=T3", "uts cannot be scaled: its tree is drawn at random, node by node"),
             (
                 "mm:n=100",
                 "mm:n=200,grain=32",

@@ -350,7 +350,7 @@ mod tests {
         let sweep = sweep(Some(folder.path()), None, &[]);
         let outcomes = sweep.run("squares", 2, |run| {
             let meanwhile = sentence(squares(&sweep, 2));
-            assert!(meanwhile.contains("another command files its runs there"), "{meanwhile}");
+            assert!(meanwhile.contains("another command saves its runs there"), "{meanwhile}");
             (run as f64).sqrt()
         });
         assert!(outcomes.ok().unwrap() == expected(2));

@@ -48,8 +48,9 @@ const EXAMPLES: &str = "Examples:
   comity-lab simulate lab/scenarios/host.toml --record thieves.jsonl
   comity-lab simulate --replay thieves.jsonl
 
-lab/scenarios/README.md documents the file, its keys, and the columns of --csv. A
-timeline is for https://ui.perfetto.dev, chrome://tracing or comity-lab report.";
+lab/scenarios/README.md documents the file, its keys, and the columns of --csv.
+Open a timeline with https://ui.perfetto.dev, chrome://tracing or `comity-lab
+report`.";
 
 /// Simulate a scenario file: a machine, its programs and its faults
 ///

@@ -536,13 +536,13 @@ mod tests {
             (slice("thief", -1.0, 5.0).as_str(), "line 4: ts is -1.0, and a time in microseconds"),
             (&slice("thief", 10.0, -5.0), "line 4: dur is -5"),
             (&slice("thief", 1e17, 5.0), "line 4: ts is 1e17"),
-            (&slice("thief", 10.0, f64::NAN), "line 4: it is no event"),
+            (&slice("thief", 10.0, f64::NAN), "line 4: it is not an event"),
             (r#"{"name":"task","cat":"worker","ph":"X","pid":7,"tid":8,"ts":null,"dur":1}"#, "line 4: it has no ts"),
             (
                 r#"{"name":"core 1","cat":"core","ph":"b","pid":7,"tid":0,"ts":1}"#,
                 "line 4: its id is not the number of a core",
             ),
-            ("[", "line 4: it is no event"),
+            ("[", "line 4: it is not an event"),
             ("]", "line 5: something follows the end"),
         ] {
             let why = bad(event);
