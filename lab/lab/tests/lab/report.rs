@@ -357,7 +357,7 @@ fn a_file_that_cannot_be_shown_is_answered_with_where_and_what_to_do() {
     bad("prose", b"dear", "it is not JSON (expected value at line 1 column 1)", kinds);
     bad("cut", &RUN.as_bytes()[..RUN.len() / 2], "its JSON is cut short (EOF", anew);
     bad("nameless", b"[1, 2]", "it has no schema", kinds);
-    bad("other", br#"{"schema":"comity-kernel/1"}"#, "its schema is comity-kernel/1, of which", kinds);
+    bad("other", br#"{"schema":"comity-kernel/1"}"#, "its schema is comity-kernel/1, which this command cannot show", kinds);
     bad("sweep", b"{\"schema\":\"comity-sweep/1\"}\n{\"run\":0}\n", "single runs of a sweep", "give the result.json");
     bad("corun", br#"{"schema":"comity-corun/1"}"#, "missing field", anew);
     bad("simulate", br#"{"schema":"comity-simulate/1","comity":"","runs":[]}"#, "missing field `scenario`", anew);
@@ -375,7 +375,7 @@ fn a_file_that_cannot_be_shown_is_answered_with_where_and_what_to_do() {
         bad(name, whole(&(trace.clone() + &line)).as_bytes(), part, anew);
     }
     refused(&["report", "--out", &out, &desk.name("absent")], "No such file");
-    refused(&["report", "--out", &out, desk.0.path().to_str().unwrap()], "it is a directory; name what");
+    refused(&["report", "--out", &out, desk.0.path().to_str().unwrap()], "it is a directory; give a file");
     refused(&["report", "--out", &out, "/dev/zero"], "it is not text from byte 1 on");
     refused(&["report", "--out", &out], "required");
     let closed = desk.write("closed.json", RUN);
