@@ -121,10 +121,10 @@ impl Graph {
         scale.check()?;
         let root = &self.tasks()[self.root() as usize];
         if scale.repeats != 1.0 && !root.0.iter().any(|step| matches!(step, Step::Repeat { .. })) {
-            return Err(format!("repeats = {}: nothing recurs in this recording; leave repeats out", scale.repeats));
+            return Err(format!("repeats = {}: nothing recurs in this recording. Leave repeats out", scale.repeats));
         }
         if scale.phases != 1.0 && root.leaf().is_some() {
-            return Err(format!("phases = {}: nothing is forked in this recording; leave phases out", scale.phases));
+            return Err(format!("phases = {}: nothing is forked in this recording. Leave phases out", scale.phases));
         }
         let (is_trunk, is_forked) = (self.trunk(), self.forked());
         let mut scaled = Scaled { tasks: Vec::new(), scale, leaves: Rounding::default(), phases: Rounding::default() };

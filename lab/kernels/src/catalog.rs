@@ -48,7 +48,7 @@ pub fn parse(text: &str) -> Result<(&'static Row, Parameters), ParameterError> {
     let (name, parameters) = text.split_once(':').unwrap_or((text, ""));
     let Some(row) = ROWS.iter().find(|row| row.name == name) else {
         let names: Vec<&str> = ROWS.iter().map(|row| row.name).collect();
-        return Err(ParameterError::new(format!("no program is called '{name}'; choose one of {}", names.join(", "))));
+        return Err(ParameterError::new(format!("no program is called '{name}'. Choose one of {}", names.join(", "))));
     };
     Ok((row, Parameters::parse(row.name, row.parameters, parameters)?))
 }
@@ -63,11 +63,11 @@ pub fn factors(recorded: &str, wanted: &str) -> Result<Scale, ParameterError> {
     if row.name != other.name {
         let (recorded, wanted) = (row.name, other.name);
         return Err(ParameterError::new(format!(
-            "a recording of {recorded} cannot be scaled to {wanted}; record {wanted}"
+            "a recording of {recorded} cannot be scaled to {wanted}. Record {wanted}"
         )));
     }
     let scaling = row.scaling.map_err(|why| {
-        ParameterError::new(format!("{} cannot be scaled: {why}; record the requested size", row.name))
+        ParameterError::new(format!("{} cannot be scaled: {why}. Record the requested size", row.name))
     })?;
     let differs = |row: &Row| {
         let mut keys = row.parameters.iter().map(|parameter| parameter.key);
@@ -75,7 +75,7 @@ pub fn factors(recorded: &str, wanted: &str) -> Result<Scale, ParameterError> {
     };
     if let Some(key) = differs(row) {
         return Err(ParameterError::new(format!(
-            "{}: {key} is {} in the recording and cannot be scaled (only {} can); record {key}={}",
+            "{}: {key} is {} in the recording and cannot be scaled (only {} can). Record {key}={}",
             row.name,
             small.text(key),
             scaling.keys.join(", "),
@@ -97,7 +97,7 @@ mod tests {
             (
                 "mm:n=100",
                 "mm:n=200,grain=32",
-                "mm: grain is 64 in the recording and cannot be scaled (only n can); record grain=32",
+                "mm: grain is 64 in the recording and cannot be scaled (only n can). Record grain=32",
             ),
             ("lu:n=320", "lu:n=512", "lu: n=320 is 5 tiles"),
             ("mm:n=100", "mm:n=5000", "n=5000 is not a whole number"),

@@ -55,7 +55,7 @@ impl Backend {
             (_, Some(policy)) => {
                 let backend = Backend::new(name, None)?;
                 Err(Failure::Usage(format!(
-                    "--policy {policy} cannot be used with --backend {backend}; leave out one of the two"
+                    "--policy {policy} cannot be used with --backend {backend}. Leave out one of the two"
                 )))
             }
         }
@@ -137,7 +137,7 @@ impl FromStr for PolicyList {
                 }
                 Some(last) if continues => {
                     return Err(format!(
-                        "'{piece}' follows '{last}', which has no parameters yet; write {last}:{piece}"
+                        "'{piece}' follows '{last}', which has no parameters yet. Write {last}:{piece}"
                     ));
                 }
                 _ => names.push(piece.to_owned()),
@@ -159,7 +159,7 @@ pub fn default_workers() -> Result<u16, Failure> {
     let number = comity::internal::default_num_threads(&ThreadPoolBuilder::new())
         .map_err(|error| Failure::Usage(error.to_string()))?;
     u16::try_from(number).ok().filter(|number| *number <= MAX_WORKERS).ok_or_else(|| {
-        Failure::Usage(format!("{number} workers are too many; choose 1 to {MAX_WORKERS} with --workers"))
+        Failure::Usage(format!("{number} workers are too many. Choose 1 to {MAX_WORKERS} with --workers"))
     })
 }
 
@@ -177,7 +177,7 @@ pub fn backends(policies: &[PolicyList], names: &[BackendName]) -> Result<Vec<Ba
     });
     let all: Vec<Backend> = policies.into_iter().map(Backend::Comity).chain(others).collect();
     match all.iter().enumerate().find(|(nth, backend)| all[..*nth].contains(backend)) {
-        Some((_, twice)) => Err(Failure::Usage(format!("{twice} is listed twice; list each policy and backend once"))),
+        Some((_, twice)) => Err(Failure::Usage(format!("{twice} is listed twice. List each policy and backend once"))),
         None => Ok(all),
     }
 }
@@ -204,7 +204,7 @@ mod tests {
         for (text, part) in [
             ("abp,cilk", "no policy is called 'cilk'"),
             ("abp,,bws", "no policy is called ''"),
-            ("bws,sleep_threshold=3", "write bws:sleep_threshold=3"),
+            ("bws,sleep_threshold=3", "Write bws:sleep_threshold=3"),
             ("sleep_threshold=3", "no policy is called 'sleep_threshold=3'"),
             ("bws:sleep_threshold=3,depth=4", "has no parameter 'depth'"),
         ] {

@@ -133,7 +133,7 @@ impl<A: DeserializeOwned + Send + 'static> Children<A> {
                 None => "ended unexpectedly".to_owned(),
             },
             Trouble::TimedOut => format!(
-                "took longer than {} s and was ended; choose a larger --timeout if it needs more time",
+                "took longer than {} s and was ended. Choose a larger --timeout if it needs more time",
                 self.timeout.as_secs()
             ),
         };

@@ -323,7 +323,7 @@ fn files(arguments: &Arguments) -> Result<Vec<(ResultFile, Form)>, Failure> {
         let file = ResultFile::check(path, option)?;
         if files.iter().any(|(other, _)| *other == file) {
             return Err(Failure::Usage(format!(
-                "'{}' is named twice; choose another file for {option}",
+                "'{}' is named twice. Choose another file for {option}",
                 path.display()
             )));
         }
@@ -350,7 +350,7 @@ fn filed(out: &Path, plans: &[Plan], records: &[Record]) -> Result<Filing, Failu
     for ((record, place), samples) in places.zip(outcomes) {
         if let Some(samples) = samples.into_inner() {
             record.take(place, samples).map_err(|why| {
-                Failure::Usage(format!("'{}': {why}; choose another folder, or remove that file", path.display()))
+                Failure::Usage(format!("'{}': {why}. Choose another folder, or remove that file", path.display()))
             })?;
         }
     }
@@ -376,8 +376,8 @@ fn what(plans: &[Plan]) -> String {
 /// Reads a report that `--json` wrote.
 pub fn read(path: &Path) -> Result<CorunReport, Failure> {
     let refuse = |why: &dyn std::fmt::Display| {
-        let what = "give a file that `comity-lab corun --json` wrote";
-        Failure::Usage(format!("cannot read '{}': {why}; {what}", path.display()))
+        let what = "Give a file that `comity-lab corun --json` wrote";
+        Failure::Usage(format!("cannot read '{}': {why}. {what}", path.display()))
     };
     let text = std::fs::read_to_string(path).map_err(|error| refuse(&error))?;
     let value: serde_json::Value = serde_json::from_str(&text).map_err(|error| refuse(&error))?;
@@ -407,12 +407,12 @@ fn programs(texts: &[String], pairs: Option<Pairs>) -> Result<Vec<Program>, Fail
     let programs: Vec<Program> = texts.iter().map(|text| Program::parse(text)).collect::<Result<_, _>>()?;
     match programs.len() {
         1 if pairs != Some(Pairs::All) => Err(Failure::Usage(format!(
-            "a co-run needs at least two programs, and {} is the only program; add a program, or use --pairs=all to \
+            "a co-run needs at least two programs, and {} is the only program. Add a program, or use --pairs=all to \
              run it together with itself",
             programs[0]
         ))),
         many if many > MAX_PROGRAMS => {
-            Err(Failure::Usage(format!("{many} programs are too many; give 2 to {MAX_PROGRAMS} programs")))
+            Err(Failure::Usage(format!("{many} programs are too many. Give 2 to {MAX_PROGRAMS} programs")))
         }
         _ => Ok(programs),
     }

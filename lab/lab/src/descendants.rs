@@ -36,7 +36,7 @@ pub fn start(command: &mut Command) -> io::Result<Child> {
 pub fn end_all() -> Result<(), Failure> {
     let _ending = lock();
     process::end_children(GRACE).map_err(|error| {
-        Failure::Run(format!("cannot end a process that this command started: {error}; find it with `ps --forest`"))
+        Failure::Run(format!("cannot end a process that this command started: {error}. Find it with `ps --forest`"))
     })
 }
 

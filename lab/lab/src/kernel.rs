@@ -65,7 +65,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
     let Some(name) = &arguments.name else {
         return Err(Failure::Usage(format!(
-            "no kernel is given; choose one of {} (--list describes them)",
+            "no kernel is given. Choose one of {} (--list describes them)",
             catalog_names()
         )));
     };
@@ -179,7 +179,7 @@ impl Job {
 fn workers(backend: &Backend, asked: Option<u16>) -> Result<u16, Failure> {
     match (backend, asked) {
         (Backend::Serial, Some(asked)) if asked != 1 => Err(Failure::Usage(format!(
-            "--backend serial has one thread, and --workers asks for {asked}; leave out --workers"
+            "--backend serial has one thread, and --workers asks for {asked}. Leave out --workers"
         ))),
         (backend, Some(asked)) => Ok(backend.workers(asked)),
         (backend, None) => Ok(backend.workers(default_workers()?)),

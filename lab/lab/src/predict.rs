@@ -173,12 +173,12 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
 
 fn check(programs: &[Program], is_measured: bool) -> Result<(), Failure> {
     if programs.len() < 2 {
-        let what = "a co-run needs at least two programs; give a program twice to run it together with itself";
+        let what = "a co-run needs at least two programs. Give a program twice to run it together with itself";
         return Err(Failure::Usage(what.into()));
     }
     match programs.iter().find(|program| program.kernel().is_none()) {
         Some(recording) if is_measured => Err(Failure::Usage(format!(
-            "{recording} is a recording, which --measure cannot run; give the kernel, or leave out --measure"
+            "{recording} is a recording, which --measure cannot run. Give the kernel, or leave out --measure"
         ))),
         _ => Ok(()),
     }

@@ -98,7 +98,7 @@ fn factors(graph: &Graph, text: &str) -> Result<Scale, String> {
     if text.contains(':') || is_kernel(text) {
         if !is_kernel(recorded.split(':').next().unwrap_or_default()) {
             return Err(format!(
-                "the recording is of '{recorded}', which is not a kernel and has no scaling rule; give factors, for \
+                "the recording is of '{recorded}', which is not a kernel and has no scaling rule. Give factors, for \
                  example width=4"
             ));
         }
@@ -110,7 +110,7 @@ fn factors(graph: &Graph, text: &str) -> Result<Scale, String> {
             format!("'{piece}' is not of the form factor=N; the form for a kernel is NAME:key=value,…")
         })?;
         let names = Scale::NAMES.join(", ");
-        let factor = scale.factor(key).ok_or_else(|| format!("no factor is called '{key}'; choose one of {names}"))?;
+        let factor = scale.factor(key).ok_or_else(|| format!("no factor is called '{key}'. Choose one of {names}"))?;
         *factor = value.parse().map_err(|_| format!("'{value}' is not a number"))?;
     }
     Ok(scale)
@@ -126,11 +126,11 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         return tell(&graph, Some(scale), None, arguments.json);
     }
     let Some(out) = &arguments.out else {
-        return Err(Failure::Usage("no file to write is given; give one with --out".into()));
+        return Err(Failure::Usage("no file to write is given. Give one with --out".into()));
     };
     let out = ResultFile::check(out, "--out")?;
     if out == ResultFile::Standard {
-        let why = "--out - would mix the recording with the report on standard output; give a file name";
+        let why = "--out - would mix the recording with the report on standard output. Give a file name";
         return Err(Failure::Usage(why.into()));
     }
     let (graph, rounds) = match &arguments.name {

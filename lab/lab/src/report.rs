@@ -113,11 +113,11 @@ fn spare_the_inputs(out: &Path, files: &[PathBuf]) -> Result<(), Failure> {
     for (nth, file) in files.iter().enumerate() {
         let known = identity(file);
         if known.is_some() && known == identity(out) {
-            let what = "it is one of the files to show; choose another file for --out";
+            let what = "it is one of the files to show. Choose another file for --out";
             return Err(Failure::Usage(format!("cannot write '{}': {what}", out.display())));
         }
         if known.is_some() && files[..nth].iter().any(|other| identity(other) == known) {
-            return Err(Failure::Usage(format!("'{}' is given twice; give it once", file.display())));
+            return Err(Failure::Usage(format!("'{}' is given twice. Give it once", file.display())));
         }
     }
     Ok(())
@@ -133,7 +133,7 @@ fn spare_what_is_no_page(path: &Path) -> Result<(), Failure> {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
         Ok(_) if start.is_empty() || page::is_page(&start) => Ok(()),
         _ => Err(Failure::Usage(format!(
-            "cannot write '{}': the file exists and is not an HTML page; choose another file for --out, or delete it",
+            "cannot write '{}': the file exists and is not an HTML page. Choose another file for --out, or delete it",
             path.display()
         ))),
     }

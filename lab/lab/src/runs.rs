@@ -182,7 +182,7 @@ impl Sweep {
         for folder in &self.options.merge {
             let folder = folder.join(RUNS);
             if !folder.is_dir() {
-                let what = format!("there is no folder '{}'; give the folder of an earlier --out", folder.display());
+                let what = format!("there is no folder '{}'. Give the folder of an earlier --out", folder.display());
                 return Err(Stop::Failed(Failure::Usage(what)));
             }
             read(&folder, name, &header, &outcomes, check)?;
@@ -208,7 +208,7 @@ impl Sweep {
             let first: Vec<String> = ours.iter().take(5).map(|run| run.to_string()).collect();
             let count = ours.len();
             return Err(Stop::Failed(Failure::Run(format!(
-                "{count} of the {runs} runs of '{name}' are missing in the --merge folders (number {} …); first run \
+                "{count} of the {runs} runs of '{name}' are missing in the --merge folders (number {} …). First run \
                  the shards that they belong to",
                 first.join(", ")
             ))));

@@ -124,7 +124,7 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
     let results = Results::check(&arguments, &points)?;
     if arguments.is_observed() {
         let [point] = &points.all[..] else {
-            let what = "--record and --timeline need a single setting; give one value to each --set and --policy";
+            let what = "--record and --timeline need a single setting. Give one value to each --set and --policy";
             return Err(Failure::Usage(format!("there are {} settings, and {what}", points.all.len())));
         };
         let outcome = observed(&point.scenario, &arguments)?;
@@ -192,7 +192,7 @@ fn observed(scenario: &Scenario, arguments: &Arguments) -> Result<Outcome, Failu
     let Arguments { record, timeline, check_every, .. } = arguments;
     if scenario.written().machine.model != Model::Host {
         let option = if record.is_some() { "record" } else { "timeline" };
-        let what = "only a host has threads to observe; write machine.model = \"host\" in the scenario";
+        let what = "only a host has threads to observe. Write machine.model = \"host\" in the scenario";
         return Err(Failure::Usage(format!("--{option}: {what}")));
     }
     let record = record.as_deref().map(Lines::create).transpose()?;
@@ -259,7 +259,7 @@ impl Results {
     fn check(Arguments { json, csv, plot, .. }: &Arguments, points: &Points) -> Result<Results, Failure> {
         let csv = csv.as_deref().map(|path| ResultFile::check(path, "--csv")).transpose()?;
         if *json && csv == Some(ResultFile::Standard) {
-            return Err(Failure::Usage("--json and --csv - both print; give a file to --csv".into()));
+            return Err(Failure::Usage("--json and --csv - both print. Give a file to --csv".into()));
         }
         let plot = plot.as_deref().map(|folder| Plot::new(folder, points)).transpose()?;
         Ok(Results { json: *json, csv, plot })

@@ -156,7 +156,7 @@ impl Options {
             let figures: Vec<String> = figures.iter().map(u32::to_string).collect();
             let (name, which) = (P::TEXT.name, figures.join(", "));
             return Err(Failure::Usage(format!(
-                "--figure {wrong}: {name} has no claims about this figure; choose one of {which}"
+                "--figure {wrong}: {name} has no claims about this figure. Choose one of {which}"
             )));
         }
         claims.claims.retain(|claim| claim.figure.is_some_and(|figure| self.figure.contains(&figure)));

@@ -184,7 +184,7 @@ fn a_sixth_paper_has_the_arguments_of_all_papers() {
     let report = reproduce("toy", &["--figure", "1"]).unwrap();
     assert!(!report.text.contains("cube"), "{}", report.text);
     for (words, part) in [
-        (&["--figure", "2"][..], "--figure 2: toy has no claims about this figure; choose one of 1"),
+        (&["--figure", "2"][..], "--figure 2: toy has no claims about this figure. Choose one of 1"),
         (&["--vary", "root=x"], "--vary: 'root=x' is not root=N"),
         (&["roots"], "invalid value 'roots' for '[EXPERIMENT]...'"),
         (&["--one-in", "2"], "unexpected argument '--one-in'"),

@@ -412,7 +412,7 @@ impl Scenario {
                 program.check_phases(machine, &place)?;
             }
             if names.contains(&program.name.as_str()) {
-                return Err(format!("two programs are called '{}'; give each program its own name", program.name));
+                return Err(format!("two programs are called '{}'. Give each program its own name", program.name));
             }
             names.push(&program.name);
             let policy: Policy = program.policy.parse().map_err(|error| format!("{}: {error}", place("policy")))?;
@@ -443,7 +443,7 @@ impl Scenario {
                     let most = processors - u32::from(machine.model == Model::Host);
                     if most == 0 {
                         return Err(
-                            "a fault removes a core, and a host must keep one; give the host more processors".into()
+                            "a fault removes a core, and a host must keep one. Give the host more processors".into()
                         );
                     }
                     bounded("processors of a fault", (*lost).into(), 1, most.into())?;
@@ -491,7 +491,7 @@ impl Submission {
             bounded(&place("width times iterations"), messages, 1, 1 << 22)?;
             if self.fork != WrittenFork::AtOnce {
                 let place = place("fork");
-                return Err(format!("{place}: the tasks of scatter-gather exist from the start; leave it out"));
+                return Err(format!("{place}: the tasks of scatter-gather exist from the start. Leave it out"));
             }
         }
         let iteration = u128::from(self.serial) + u128::from(self.width) * (u128::from(self.parallel) + 1);
@@ -503,13 +503,13 @@ impl Submission {
     fn check_waits(&self, machine: &Machine, place: &dyn Fn(&str) -> String) -> Result<(), String> {
         if self.nice != 0 && machine.linux.is_none() {
             return Err(format!(
-                "{}: only a Linux kernel supports it; write machine.linux, or leave it out",
+                "{}: only a Linux kernel supports it. Write machine.linux, or leave it out",
                 place("nice")
             ));
         }
         if self.memory > 0 && machine.linux.is_none_or(|linux| linux.bandwidth.is_none()) {
             return Err(format!(
-                "{}: the machine has no limit of memory bandwidth; write machine.linux.bandwidth, or leave it out",
+                "{}: the machine has no limit of memory bandwidth. Write machine.linux.bandwidth, or leave it out",
                 place("memory")
             ));
         }
@@ -521,7 +521,7 @@ impl Submission {
             machine.only_on_a_host(&place("sleep"))?;
             bounded(&place("sleep"), self.sleep, 0, 1 << 40)?;
             if self.kind != Kind::ForkJoin {
-                return Err(format!("{}: only the tasks of fork-join sleep; leave it out", place("sleep")));
+                return Err(format!("{}: only the tasks of fork-join sleep. Leave it out", place("sleep")));
             }
         }
         let Some(quota) = self.quota else { return Ok(()) };
@@ -575,7 +575,7 @@ impl Machine {
                 if quantum.is_some() || allot.is_some() {
                     return Err(
                         "machine.quantum and machine.allot have no effect on a host: each policy has its quantum, and \
-                         the core table allots cores; leave out these keys, or machine.model"
+                         the core table allots cores. Leave out these keys, or machine.model"
                             .into(),
                     );
                 }
@@ -588,7 +588,7 @@ impl Machine {
         match self.model {
             Model::Host => Ok(()),
             Model::ASteal => {
-                Err(format!("{what}: only a host supports it; write machine.model = \"host\", or leave it out"))
+                Err(format!("{what}: only a host supports it. Write machine.model = \"host\", or leave it out"))
             }
         }
     }
@@ -609,7 +609,7 @@ fn schedulers(policies: &[Policy], programs: &[Submission], processors: u32) -> 
             let can = Policy::all().filter(|policy| Row::of(policy).waking == Waking::AlwaysAwake);
             let names: Vec<&str> = can.map(|policy| policy.name()).collect();
             return Err(format!(
-                "policy of program '{}': the thieves of {policy} sleep, and this machine does not support sleep; write \
+                "policy of program '{}': the thieves of {policy} sleep, and this machine does not support sleep. Write \
                  machine.model = \"host\", or choose one of {}",
                 program.name,
                 names.join(", ")

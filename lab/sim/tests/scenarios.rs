@@ -297,7 +297,7 @@ fn what_makes_no_sense_is_answered_with_what_would() {
                 on_a_host(scenario);
                 scenario.programs[0].kind = Kind::Loop;
             }),
-            "a program of kind = \"loop\" has no phases; leave it out",
+            "a program of kind = \"loop\" has no phases. Leave it out",
         ),
         (
             refused(|scenario| {
@@ -323,7 +323,7 @@ fn what_makes_no_sense_is_answered_with_what_would() {
                 scenario.programs[0].kind = Kind::Recorded;
                 without_phases(&mut scenario.programs[0]);
             }),
-            "file of program 'first': a recorded program needs a recording; make one with comity-lab record",
+            "file of program 'first': a recorded program needs a recording. Make one with comity-lab record",
         ),
         (
             refused(|scenario| {

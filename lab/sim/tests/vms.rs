@@ -196,7 +196,7 @@ fn what_makes_no_sense_is_said_in_a_sentence() {
         ),
         (
             |written| (written.machine.vmm, written.vms) = (None, Vec::new()),
-            "vm of program 'phases' is 'phases', but the machine has no hypervisor; write [machine.vmm]",
+            "vm of program 'phases' is 'phases', but the machine has no hypervisor. Write [machine.vmm]",
         ),
         (
             |written| written.programs[0].vm = None,
@@ -229,7 +229,7 @@ fn what_makes_no_sense_is_said_in_a_sentence() {
         ),
         (
             |written| written.machine.table = false,
-            "machine.table: under a hypervisor each guest has its own table; write it in [[vms]]",
+            "machine.table: under a hypervisor each guest has its own table. Write it in [[vms]]",
         ),
         (|written| written.machine.directed_yield = true, "machine.directed_yield: under a hypervisor"),
         (
@@ -238,7 +238,7 @@ fn what_makes_no_sense_is_said_in_a_sentence() {
         ),
         (
             |written| written.programs[0].policy = "comity".into(),
-            "comity shares cores through the core table, and a hypervisor separates tables; write table = true",
+            "comity shares cores through the core table, and a hypervisor separates tables. Write table = true",
         ),
         (|written| written.machine.model = Model::ASteal, "machine.vmm: only a host supports it"),
         (|written| written.programs[0].quota = Some(17.0), "quota of program 'phases' is 17"),

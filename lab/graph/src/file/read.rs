@@ -41,18 +41,18 @@ impl Graph {
     /// # Errors
     /// A sentence that says what is wrong with the file.
     pub fn read(from: &mut impl BufRead) -> Result<Graph, String> {
-        let first = next_line(from)?.ok_or("it is empty; record the program again")?;
+        let first = next_line(from)?.ok_or("it is empty. Record the program again")?;
         let kind: Kind =
             serde_json::from_slice(&first).ok().filter(|kind: &Kind| kind.format == FORMAT).ok_or_else(|| {
                 format!(
-                    "it is not a recording: its first line has no \"format\":\"{FORMAT}\"; make a recording with \
+                    "it is not a recording: its first line has no \"format\":\"{FORMAT}\". Make a recording with \
                      comity-lab record"
                 )
             })?;
         if kind.version != VERSION {
             let version = kind.version;
             return Err(format!(
-                "it has version {version}, and this command reads version {VERSION}; record the program again"
+                "it has version {version}, and this command reads version {VERSION}. Record the program again"
             ));
         }
         let header: Header = serde_json::from_slice(&first).map_err(|error| format!("line 1: {error}"))?;
@@ -63,13 +63,13 @@ impl Graph {
         while (tasks.len() as u64) < header.tasks {
             let (nth, all) = (tasks.len(), header.tasks);
             let line = next_line(from)?
-                .ok_or_else(|| format!("it was cut short: it has {nth} of {all} tasks; record the program again"))?;
+                .ok_or_else(|| format!("it was cut short: it has {nth} of {all} tasks. Record the program again"))?;
             let steps = serde_json::from_slice(&line).map_err(|error| format!("line {}: {error}", nth + 2))?;
             tasks.push(Task(steps));
         }
         if next_line(from)?.is_some() {
             return Err(format!(
-                "it stores more than the {} tasks that it declares; record the program again",
+                "it stores more than the {} tasks that it declares. Record the program again",
                 header.tasks
             ));
         }

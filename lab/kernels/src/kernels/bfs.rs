@@ -54,7 +54,7 @@ fn prepare(parameters: &Parameters) -> Result<Bfs, ParameterError> {
     let seed = parameters.number("seed", 0..=u32::MAX as usize)?;
     if nodes * degree > MOST_EDGES {
         return Err(ParameterError::new(format!(
-            "bfs: nodes={nodes} times degree={degree} is more than {MOST_EDGES} edges; lower nodes or degree"
+            "bfs: nodes={nodes} times degree={degree} is more than {MOST_EDGES} edges. Lower nodes or degree"
         )));
     }
     Ok(Bfs::new(Graph::random(nodes, degree, seed as u64), grain))

@@ -116,7 +116,7 @@ impl Kernel for Raytrace {
         match write_png(path, width, height, output) {
             Ok(()) => Ok(Some(format!("picture of {width} x {height} pixels written to {}", path.display()))),
             Err(error) => {
-                Err(format!("raytrace: cannot write {}: {error}; give another path with out=", path.display()))
+                Err(format!("raytrace: cannot write {}: {error}. Give another path with out=", path.display()))
             }
         }
     }

@@ -161,7 +161,7 @@ pub fn run(arguments: &Arguments, out: Option<&Path>) -> Result<(), Failure> {
     let machine_cores = cores::allowed().len();
     let workers = arguments.workers.unwrap_or_else(|| u16::try_from(machine_cores + 1).unwrap_or(u16::MAX).min(1024));
     if workers < 2 {
-        return Err(Failure::Usage("a pool with one worker has no thief; give --workers 2 or more".to_owned()));
+        return Err(Failure::Usage("a pool with one worker has no thief. Give --workers 2 or more".to_owned()));
     }
     match arguments.role {
         Some(Role::Neighbour) => return neighbour(arguments),

@@ -165,7 +165,7 @@ pub fn run(arguments: &Arguments, out: Option<&Path>) -> Result<(), Failure> {
 /// Checks one output file for each workload and number of workers.
 fn figures(arguments: &Arguments, directory: &Path) -> Result<Vec<(Workload, u16, ResultFile)>, Failure> {
     std::fs::create_dir_all(directory).map_err(|error| {
-        Failure::Usage(format!("cannot create the folder '{}': {error}; choose another --svg", directory.display()))
+        Failure::Usage(format!("cannot create the folder '{}': {error}. Choose another --svg", directory.display()))
     })?;
     let by_workers =
         |workload: &Workload| arguments.workers.iter().map(|workers| (*workload, *workers)).collect::<Vec<_>>();

@@ -202,7 +202,7 @@ pub fn run(arguments: &Arguments, out: Option<&Path>) -> Result<(), Failure> {
 fn binary(flag: &str, path: &Path) -> Result<PathBuf, Failure> {
     let refuse = |why: &dyn std::fmt::Display| {
         let path = path.display();
-        Failure::Usage(format!("{flag} '{path}': {why}; give the path of a rayon-programs binary"))
+        Failure::Usage(format!("{flag} '{path}': {why}. Give the path of a rayon-programs binary"))
     };
     let whole = fs::canonicalize(path).map_err(|error| refuse(&error))?;
     let found = fs::metadata(&whole).map_err(|error| refuse(&error))?;

@@ -138,7 +138,7 @@ pub fn run(arguments: &Arguments, out: Option<&Path>) -> Result<(), Failure> {
         some => some,
     };
     if let Some((_, twice)) = workloads.iter().enumerate().find(|(nth, one)| workloads[..*nth].contains(one)) {
-        return Err(Failure::Usage(format!("{} is listed twice; list each workload once", twice.name())));
+        return Err(Failure::Usage(format!("{} is listed twice. List each workload once", twice.name())));
     }
     // All pools exist at the same time. Idle pools use no processor time, and the bare pool exists for one run.
     let teams = [(1, teams(1)?), (arguments.workers, teams(arguments.workers)?)];

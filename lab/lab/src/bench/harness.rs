@@ -210,7 +210,7 @@ impl Harness<'_> {
             if own.iter().skip(first).any(Option::is_some) {
                 let what = format!("round {first} of '{}' is missing, and later rounds are there", block.name);
                 return Err(Failure::Usage(format!(
-                    "'{}': {what}; restore its line, or choose another --out",
+                    "'{}': {what}. Restore its line, or choose another --out",
                     out.display()
                 )));
             }

@@ -108,7 +108,7 @@ pub fn run(arguments: &Arguments, out: Option<&Path>) -> Result<(), Failure> {
     let allowed = cores::allowed();
     let core = arguments.core.or_else(|| allowed.last().map(|core| core.id)).unwrap_or(0);
     if !allowed.iter().any(|allowed| allowed.id == core) {
-        return Err(Failure::Usage(format!("this command may not use core {core}; choose another --core")));
+        return Err(Failure::Usage(format!("this command may not use core {core}. Choose another --core")));
     }
     if let Some(role) = arguments.role {
         return threads::program(role, arguments.threads, core, arguments.apart);

@@ -142,7 +142,7 @@ pub fn run(arguments: &Arguments, out: Option<&Path>) -> Result<(), Failure> {
     if arguments.list {
         if out.is_some() {
             return Err(Failure::Usage(
-                "--list measures nothing, so --out cannot save a result; leave out one of the two".to_owned(),
+                "--list measures nothing, so --out cannot save a result. Leave out one of the two".to_owned(),
             ));
         }
         let lines: Vec<String> = ROWS.iter().map(|row| format!("{}\n    {}\n", row.name, row.what)).collect();

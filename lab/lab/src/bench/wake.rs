@@ -104,7 +104,7 @@ impl Way {
 pub fn run(arguments: &Arguments, out: Option<&Path>) -> Result<(), Failure> {
     if arguments.workers < 2 {
         return Err(Failure::Usage(
-            "a pool with one worker cannot start a task on another worker; give --workers 2 or more".to_owned(),
+            "a pool with one worker cannot start a task on another worker. Give --workers 2 or more".to_owned(),
         ));
     }
     let backends = backends(std::slice::from_ref(&arguments.policy), &[BackendName::Rayon])?;

@@ -44,7 +44,7 @@ impl Program {
         }
         match Run::parse(text)? {
             Run::Command(text) => Err(Failure::Usage(format!(
-                "'{text}' is a command; build it after `comity rayon enable --record`, record it with `comity-lab \
+                "'{text}' is a command. Build it after `comity rayon enable --record`, record it with `comity-lab \
                  record`, and give the recording, FILE{RECORDING}"
             ))),
             kernel => {

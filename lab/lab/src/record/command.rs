@@ -132,7 +132,7 @@ impl Program<'_> {
             }
             [text] => Ok(text.clone()),
             several => Err(self.failed(&format!(
-                "started {} processes that record; record one of these programs alone",
+                "started {} processes that record. Record one of these programs alone",
                 several.len()
             ))),
         }

@@ -50,15 +50,15 @@ const MOST_BYTES: u64 = 3 << 29;
 const START_BYTES: u64 = 1 << 16;
 
 /// The advice for a file of an unknown kind.
-const KINDS: &str = "give a file that `comity-lab corun --json`, `simulate --json`, `reproduce --json` or `comity run \
+const KINDS: &str = "Give a file that `comity-lab corun --json`, `simulate --json`, `reproduce --json` or `comity run \
     --report=FILE.json` wrote, or a program with COMITY_TRACE=FILE";
 
 /// The advice for a damaged file of a known kind.
-const ANEW: &str = "create it again, or leave it out";
+const ANEW: &str = "Create it again, or leave it out";
 
 /// Reads a file of any kind. The error names the place and the fault.
 pub fn read(path: &Path) -> Result<Input, Failure> {
-    let refuse = |Refusal { why, what }| Failure::Usage(format!("cannot read '{}': {why}; {what}", path.display()));
+    let refuse = |Refusal { why, what }| Failure::Usage(format!("cannot read '{}': {why}. {what}", path.display()));
     recognise(path).map_err(refuse)
 }
 
@@ -94,7 +94,7 @@ fn recognise(path: &Path) -> Result<Input, Refusal> {
     let value: Value = serde_json::from_str(text).map_err(|error| match first_schema(text) {
         Some(schema) if schema == "comity-sweep/1" => Refusal {
             why: "these are single runs of a sweep".to_owned(),
-            what: "give the result.json in the parent folder",
+            what: "Give the result.json in the parent folder",
         },
         _ if error.is_eof() => damaged(format!("its JSON is cut short ({error})")),
         _ => no_kind(format!("it is not JSON ({error})")),

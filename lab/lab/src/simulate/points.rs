@@ -168,7 +168,7 @@ fn bounded(points: u64, runs: u64) -> Result<(), String> {
     match runs {
         0..=MOST_RUNS => Ok(()),
         _ => Err(format!(
-            "{points} settings need at least {runs} runs, and the maximum is {MOST_RUNS}; vary less, or lower the \
+            "{points} settings need at least {runs} runs, and the maximum is {MOST_RUNS}. Vary less, or lower the \
              file's runs"
         )),
     }
@@ -241,10 +241,10 @@ fn element<'a>(list: &'a mut [Value], key: &str) -> Result<&'a mut Value, String
         None => {
             let names: Option<Vec<String>> = list.iter().map(name).collect();
             let there = match names {
-                Some(names) if !names.is_empty() => format!("choose one of {}", names.join(", ")),
-                _ => format!("choose a number from 1 to {}", list.len()),
+                Some(names) if !names.is_empty() => format!("Choose one of {}", names.join(", ")),
+                _ => format!("Choose a number from 1 to {}", list.len()),
             };
-            Err(format!("'{key}' is not in the list; {there}"))
+            Err(format!("'{key}' is not in the list. {there}"))
         }
     }
 }
@@ -271,7 +271,7 @@ fn axes(base: &Value, names: &[&str], sets: &[String], policies: &[String]) -> R
     }
     for (nth, axis) in axes.iter().enumerate() {
         if axes[..nth].iter().any(|other| other.path == axis.path) {
-            return Err(format!("{} is varied twice; list all its values in one place", axis.key));
+            return Err(format!("{} is varied twice. List all its values in one place", axis.key));
         }
         let mut seen = HashSet::new();
         if let Some(twice) = axis.values.iter().find(|value| !seen.insert(value.0.to_string())) {
@@ -458,8 +458,8 @@ mod tests {
             (&["runs=2,nan"], &[], "--set runs=2,nan: nan is not a finite number"),
             (&["machine.cores=2,2"], &[], "machine.cores: 2 is listed twice"),
             (&["machine.cores=2", "machine.processors=4"], &[], "machine.processors is varied twice"),
-            (&["programs.c.width=2"], &[], "'c' is not in the list; choose one of a, a.b = c"),
-            (&["faults.2.by=2"], &[], "'2' is not in the list; choose a number from 1 to 1"),
+            (&["programs.c.width=2"], &[], "'c' is not in the list. Choose one of a, a.b = c"),
+            (&["faults.2.by=2"], &[], "'2' is not in the list. Choose a number from 1 to 1"),
             (&["programs.a.policy=cilk"], &[], "no policy is called 'cilk'"),
             (&["programs.a.policy=abp"], &["a=bws"], "programs.a.policy is varied twice"),
             (&[], &["abp,cilk"], "--policy abp,cilk: no policy is called 'cilk'"),

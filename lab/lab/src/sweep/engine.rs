@@ -97,7 +97,7 @@ impl<'a> Array<'a> {
         let (program, folder) = (env::current_exe().map_err(here)?, env::current_dir().map_err(here)?);
         let logs = campaign.out.join("logs");
         fs::create_dir_all(&logs).map_err(|error| {
-            Failure::Usage(format!("cannot create the folder '{}': {error}; choose another out", logs.display()))
+            Failure::Usage(format!("cannot create the folder '{}': {error}. Choose another out", logs.display()))
         })?;
         let stem = file.file_stem().unwrap_or_default().to_string_lossy();
         let command =

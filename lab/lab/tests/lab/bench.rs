@@ -179,7 +179,7 @@ fn a_binary_that_cannot_answer_is_said_to() {
     let mutters = refused_fake(&folder, "echo hello; exec sleep 60");
     assert!(mutters.contains("wrote to standard output: hello\n"), "{mutters}");
     let hangs = refused_fake(&folder, "exec sleep 60");
-    assert!(hangs.contains("took longer than 2 s and was ended; choose a larger --timeout"), "{hangs}");
+    assert!(hangs.contains("took longer than 2 s and was ended. Choose a larger --timeout"), "{hangs}");
     let lists_nothing = refused_fake(&folder, "while read -r line; do echo '{\"programs\":[]}'; done");
     assert!(lists_nothing.contains("when asked for its programs"), "{lists_nothing}");
 }

@@ -151,7 +151,7 @@ fn a_bench_goes_on_where_it_was() {
     let content = bytes(&filed);
     let refused = lab().args(words).arg("4").assert().code(2).get_output().clone();
     let errors = String::from_utf8(refused.stderr).unwrap();
-    assert!(errors.contains("it has runs of another setting") && errors.contains("choose another folder"), "{errors}");
+    assert!(errors.contains("it has runs of another setting") && errors.contains("Choose another folder"), "{errors}");
     assert_eq!(bytes(&filed), content);
     // If a round is missing, the later ones would be taken for others.
     let lines = String::from_utf8(content).unwrap();

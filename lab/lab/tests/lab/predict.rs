@@ -77,11 +77,11 @@ fn a_recording_without_a_check_is_said_to_have_none() {
 #[test]
 fn what_cannot_be_foretold_is_refused() {
     let recording = recording();
-    refused(&["predict", "fib:n=10", "fibonacci"], "no kernel is called 'fibonacci'; choose one of fib, ");
+    refused(&["predict", "fib:n=10", "fibonacci"], "no kernel is called 'fibonacci'. Choose one of fib, ");
     refused(&["predict", "fib:n=10"], "a co-run needs at least two programs");
     refused(
         &["predict", "fib:n=10", "sleep 1"],
-        "'sleep 1' is a command; build it after `comity rayon enable --record`",
+        "'sleep 1' is a command. Build it after `comity rayon enable --record`",
     );
     refused(&["predict", "fib:n=10", "loop"], "loop cannot be recorded");
     refused(&["predict", "fib:n=10", "nowhere.graph"], "recording 'nowhere.graph': No such file");

@@ -58,7 +58,7 @@ fn what_is_no_recording_gets_a_sentence() {
     for (text, part) in [
         (fine[..fine.len() - 3].to_owned(), "it was cut short"),
         (fine.replace("\"version\":1", "\"version\":9"), "it has version 9"),
-        ("not at all".to_owned(), "it is empty; record the program again"),
+        ("not at all".to_owned(), "it is empty. Record the program again"),
         ("[1]\n".to_owned(), "it is not a recording"),
     ] {
         fs::write(&path, text).unwrap();

@@ -317,10 +317,10 @@ fn the_page_goes_where_it_was_to_go_and_replaces_nothing_but_pages() {
     let before = desk.names();
     let run = desk.name("run.json");
     for (out, part) in [
-        ("run.json", "it is one of the files to show; choose another file for --out"),
+        ("run.json", "it is one of the files to show. Choose another file for --out"),
         ("link", "it is one of the files to show"),
         ("hard", "it is one of the files to show"),
-        ("dear", "the file exists and is not an HTML page; choose another file for --out, or delete it"),
+        ("dear", "the file exists and is not an HTML page. Choose another file for --out, or delete it"),
         ("", "it is a directory; choose another file for --out"),
         ("none/page.html", "its folder does not exist"),
         ("dear/page.html", "cannot write"),
@@ -328,7 +328,7 @@ fn the_page_goes_where_it_was_to_go_and_replaces_nothing_but_pages() {
         refused(&["report", "--out", &desk.name(out), &run], part);
     }
     refused(&["report", "--out", "/proc/page.html", &run], "cannot write '/proc/page.html'");
-    refused(&["report", &run, &desk.name("link")], "is given twice; give it once");
+    refused(&["report", &run, &desk.name("link")], "is given twice. Give it once");
     // An invalid file is detected before the page is written.
     let good = desk.name("empty.html");
     refused(&["report", "--out", &good, &run, &desk.name("dear")], "it is not JSON");
@@ -349,7 +349,7 @@ fn a_file_that_cannot_be_shown_is_answered_with_where_and_what_to_do() {
         refused(&["report", "--out", &out, &desk.name(name)], part);
         refused(&["report", "--out", &out, &desk.name(name)], what);
     };
-    let (kinds, anew) = ("; give a file that `comity-lab corun --json`", "; create it again, or leave it out");
+    let (kinds, anew) = (". Give a file that `comity-lab corun --json`", ". Create it again, or leave it out");
     bad("empty", b"", "it is empty", kinds);
     bad("blank", b" \n\n", "it contains only blanks", kinds);
     bad("garbage", b"\x7fELF\x00\xff\xfe", "it is not text from byte 5 on", kinds);
@@ -357,8 +357,13 @@ fn a_file_that_cannot_be_shown_is_answered_with_where_and_what_to_do() {
     bad("prose", b"dear", "it is not JSON (expected value at line 1 column 1)", kinds);
     bad("cut", &RUN.as_bytes()[..RUN.len() / 2], "its JSON is cut short (EOF", anew);
     bad("nameless", b"[1, 2]", "it has no schema", kinds);
-    bad("other", br#"{"schema":"comity-kernel/1"}"#, "its schema is comity-kernel/1, which this command cannot show", kinds);
-    bad("sweep", b"{\"schema\":\"comity-sweep/1\"}\n{\"run\":0}\n", "single runs of a sweep", "give the result.json");
+    bad(
+        "other",
+        br#"{"schema":"comity-kernel/1"}"#,
+        "its schema is comity-kernel/1, which this command cannot show",
+        kinds,
+    );
+    bad("sweep", b"{\"schema\":\"comity-sweep/1\"}\n{\"run\":0}\n", "single runs of a sweep", "Give the result.json");
     bad("corun", br#"{"schema":"comity-corun/1"}"#, "missing field", anew);
     bad("simulate", br#"{"schema":"comity-simulate/1","comity":"","runs":[]}"#, "missing field `scenario`", anew);
     bad("reproduce", br#"{"schema":"comity-reproduce/1"}"#, "missing field", anew);
@@ -375,7 +380,7 @@ fn a_file_that_cannot_be_shown_is_answered_with_where_and_what_to_do() {
         bad(name, whole(&(trace.clone() + &line)).as_bytes(), part, anew);
     }
     refused(&["report", "--out", &out, &desk.name("absent")], "No such file");
-    refused(&["report", "--out", &out, desk.0.path().to_str().unwrap()], "it is a directory; give a file");
+    refused(&["report", "--out", &out, desk.0.path().to_str().unwrap()], "it is a directory. Give a file");
     refused(&["report", "--out", &out, "/dev/zero"], "it is not text from byte 1 on");
     refused(&["report", "--out", &out], "required");
     let closed = desk.write("closed.json", RUN);

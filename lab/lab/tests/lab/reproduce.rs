@@ -168,7 +168,7 @@ fn a_figure_is_asked_for_by_its_number_and_drawn_where_it_is_wanted() {
     let refused = lab().args(["reproduce", "ws-last", "--figure", "7"]).assert().code(2);
     let errors = String::from_utf8_lossy(&refused.get_output().stderr).into_owned();
     assert!(
-        errors.contains("--figure 7: ws-last has no claims about this figure; choose one of 3, 4, 5, 6"),
+        errors.contains("--figure 7: ws-last has no claims about this figure. Choose one of 3, 4, 5, 6"),
         "{errors}"
     );
 }

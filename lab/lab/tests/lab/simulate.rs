@@ -176,7 +176,7 @@ fn a_wrong_file_is_answered_with_the_line_and_what_was_expected() {
         ("processors = 128", "processors = \"many\"", &["expected u32"]),
         ("kind = \"death\"", "kind = \"sleep\"", &["unknown variant `sleep`", "`death`"]),
         ("program = \"dies\"", "program = \"missing\"", &["a fault kills the program 'missing'"]),
-        ("policy = \"a-steal\"", "policy = \"bws\"", &["the thieves of bws sleep", "write machine.model = \"host\""]),
+        ("policy = \"a-steal\"", "policy = \"bws\"", &["the thieves of bws sleep", "Write machine.model = \"host\""]),
         ("[machine]", "[machine]\ncosts = { steal = 1 }", &["machine.costs: only a host supports it"]),
         ("[machine]", "[machine]\ntable = false", &["machine.table: only a host supports it"]),
         (

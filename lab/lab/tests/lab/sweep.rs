@@ -219,7 +219,7 @@ fn a_filed_line_that_is_not_of_its_run_is_refused_with_its_place() {
         let output = desk.command(&[]).assert().code(2).get_output().clone();
         let errors = String::from_utf8(output.stderr).unwrap();
         assert!(errors.contains(&format!("{filed}', line 3: not the outcome of run ")), "{errors}");
-        assert!(errors.contains(part) && errors.contains("remove the line, and the run is done again"), "{errors}");
+        assert!(errors.contains(part) && errors.contains("Remove the line, and the run is done again"), "{errors}");
     }
 }
 
@@ -247,7 +247,7 @@ fn a_folder_that_takes_no_files_is_named_and_not_an_option() {
     std::os::unix::fs::symlink("/proc", desk.path("out/varied/one")).unwrap();
     let output = desk.command(&[]).assert().code(2).get_output().clone();
     let errors = String::from_utf8(output.stderr).unwrap();
-    assert!(errors.contains("out/varied/one': ") && errors.contains("choose another out"), "{errors}");
+    assert!(errors.contains("out/varied/one': ") && errors.contains("Choose another out"), "{errors}");
     assert!(!errors.contains("--csv"), "{errors}");
 }
 
@@ -335,8 +335,8 @@ fn what_cannot_be_run_is_said_before_anything_is() {
 fn an_engine_that_is_not_there_is_named_with_what_to_do() {
     let desk = Desk::new(SWEEP);
     for (engine, part) in [
-        ("hyperqueue", "there is no 'hq' on the PATH, and python3 has no module 'hyperqueue'; put"),
-        ("slurm", "there is no 'sbatch' on the PATH; run this on a node from which jobs are submitted"),
+        ("hyperqueue", "there is no 'hq' on the PATH, and python3 has no module 'hyperqueue'. Put"),
+        ("slurm", "there is no 'sbatch' on the PATH. Run this on a node from which jobs are submitted"),
     ] {
         let mut command = desk.command(&["--engine", engine]);
         let output = command.env("PATH", "/no/such").assert().code(2).get_output().clone();

@@ -333,14 +333,14 @@ fn what_cannot_be_varied_drawn_or_observed_is_said_before_anything_runs() {
     let file = desk.name("two.toml");
     let bad = |words: &[&str], part: &str| refused(&[&["simulate", &file][..], words].concat(), part);
     bad(&["--set", "machine.kores=2"], "two.toml': with machine.kores=2: unknown field `kores`, expected one of");
-    bad(&["--set", "programs.narow.width=2"], "'narow' is not in the list; choose one of narrow, wide, and long");
+    bad(&["--set", "programs.narow.width=2"], "'narow' is not in the list. Choose one of narrow, wide, and long");
     bad(&["--set", "machine.cores"], "--set machine.cores: it is not of the form KEY=VALUE,…");
     bad(&["--set", "programs.narrow.width=2,0"], "with programs.narrow.width=0: width of program 'narrow' is 0");
     bad(&["--set", "machine.cores=2,many"], "with machine.cores=many: invalid type: string \"many\", expected u32");
     bad(&["--set", "machine.model=a-steal", "--policy", "bws"], "the thieves of bws sleep");
     bad(&["--policy", "cilk"], "--policy cilk: no policy is called 'cilk'");
     bad(&["--policy", "broad=abp"], "no program is called 'broad'");
-    bad(&["--plot", &desk.name("p")], "vary one, for example with --set machine.cores=16,32,64");
+    bad(&["--plot", &desk.name("p")], "Vary one, for example with --set machine.cores=16,32,64");
     bad(&["--plot", &desk.name("p"), "--policy", "abp,bws"], "the figure needs a number that varies");
     bad(&["--plot", &desk.name("two.toml/p"), "--set", "machine.cores=2,4"], "cannot create the folder");
     bad(&["--csv", &desk.name("no/such.csv")], "its folder does not exist");

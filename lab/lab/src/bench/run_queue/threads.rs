@@ -198,7 +198,7 @@ pub fn program(role: Role, threads: u32, core: usize, apart: bool) -> Result<(),
             let threads: Vec<_> = all.iter().zip(&waits).map(|((_, thread, _), waits)| (*thread, waits)).collect();
             count(&threads, &lateness)
         } else {
-            Err(Failure::Run(format!("the threads cannot be confined to core {core}; choose another with --core")))
+            Err(Failure::Run(format!("the threads cannot be confined to core {core}. Choose another with --core")))
         };
         ends.store(true, Ordering::Relaxed);
         counted

@@ -19,7 +19,7 @@ pub fn submission(array: &Array<'_>) -> Result<Command, Failure> {
     }
     if !answers("python3", &["-c", "import hyperqueue"]) {
         return Err(Failure::Usage(
-            "--engine hyperqueue: there is no 'hq' on the PATH, and python3 has no module 'hyperqueue'; put \
+            "--engine hyperqueue: there is no 'hq' on the PATH, and python3 has no module 'hyperqueue'. Put \
              HyperQueue's `hq` on the PATH, or install the server's version of the Python package with `pip install \
              hyperqueue`"
                 .to_owned(),
@@ -27,7 +27,7 @@ pub fn submission(array: &Array<'_>) -> Result<Command, Failure> {
     }
     if let [option, ..] = &array.hyperqueue.options[..] {
         return Err(Failure::Usage(format!(
-            "--engine hyperqueue: HyperQueue's Python package does not support '{option}'; put `hq` on the PATH, or \
+            "--engine hyperqueue: HyperQueue's Python package does not support '{option}'. Put `hq` on the PATH, or \
              leave out `options` of [hyperqueue]"
         )));
     }
