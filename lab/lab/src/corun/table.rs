@@ -45,7 +45,7 @@ pub fn render(report: &CorunReport, full: bool) -> String {
         text,
         "{}{} alone and together{}, in {} blocks; {}. {}\n\
          Times are means; cpu, switches (voluntary + involuntary) and steals (of attempts) are means per\nround \
-         together. T/B: seconds of all rounds together, counted or not / the baseline's seconds alone;\nD: largest - \
+         together. T/B: mean seconds together over all rounds, counted or not / the baseline's alone;\nD: largest - \
          smallest T/B. Unfairness: largest - smallest slowdown; of cpu: largest - smallest ratio of\ncores used to \
          cores due. T_b of the weighted speedup and its bound, and B: {}. Task grouping: {}.\n{}, {} cores, Linux {}, \
          os tier {}.",
