@@ -120,7 +120,7 @@ fails_the_claims() {
     git apply --reverse "$mutation"
     echo "comity-lab reproduce $experiment --check exits with $code"
     for claim in $claims; do
-        grep -qE "^[^│]*held when they were filed and do not: (.*, )?$claim(,|$)" "$log" || code=2
+        grep -qE "^[^│]*are recorded as holding and do not hold: (.*, )?$claim(,|$)" "$log" || code=2
         awk -F ' *(│|┆) *' -v claim="$claim" '$4 == claim || $4 == claim " *" { print "    " $4 ": " $6 ", accepted " $7 }' "$log"
     done
     [ $code = 1 ]

@@ -187,7 +187,7 @@ impl Graph {
             return Err("it has no task".into());
         }
         if tasks.len() > Graph::MOST_KEPT {
-            return Err(format!("it keeps {} tasks, and {} are the most", tasks.len(), Graph::MOST_KEPT));
+            return Err(format!("it stores {} tasks, and the maximum is {}", tasks.len(), Graph::MOST_KEPT));
         }
         for (nth, task) in tasks.iter().enumerate() {
             task.check(nth).map_err(|why| format!("task {nth} {why}"))?;
@@ -200,26 +200,29 @@ impl Graph {
     fn check_size(&self) -> Result<(), String> {
         let tasks = self.count_tasks();
         if tasks > u128::from(Graph::MOST_TASKS) {
-            return Err(format!("{tasks} tasks unfold from it, and {} are the most", Graph::MOST_TASKS));
+            return Err(format!("it unfolds to {tasks} tasks, and the maximum is {}", Graph::MOST_TASKS));
         }
         let times = times(&self.tasks).into_iter().max().unwrap_or(1);
         if times > u128::from(Graph::MOST_TIMES) {
-            return Err(format!("a task of it is repeated {times} times, and {} are the most", Graph::MOST_TIMES));
+            return Err(format!(
+                "one of its tasks is repeated {times} times, and the maximum is {}",
+                Graph::MOST_TIMES
+            ));
         }
         let work = self.total_work();
         if work > u128::from(Graph::MOST_WORK) {
-            return Err(format!("its lengths add up to {work} ns, and 2^50 are the most"));
+            return Err(format!("its lengths add up to {work} ns, and the maximum is 2^50"));
         }
         let steps = self.count_steps();
         if steps > u128::from(Graph::MOST_STEPS) {
-            return Err(format!("{steps} steps unfold from it, and {} are the most", Graph::MOST_STEPS));
+            return Err(format!("it unfolds to {steps} steps, and the maximum is {}", Graph::MOST_STEPS));
         }
         let joins = self.merged_joins();
         if joins > Graph::MOST_JOINS {
-            return Err(format!("{joins} joins are merged into its stretches, and 2^40 are the most"));
+            return Err(format!("{joins} joins are merged into its stretches, and the maximum is 2^40"));
         }
         if let Some(check) = self.about.check_ns.filter(|check| *check > Graph::MOST_WORK) {
-            return Err(format!("its check_ns is {check}, and 2^50 are the most"));
+            return Err(format!("its check_ns is {check}, and the maximum is 2^50"));
         }
         Ok(())
     }
@@ -241,7 +244,7 @@ impl Task {
             if (*task as usize) < own {
                 return Ok(());
             }
-            Err(format!("refers to task {task}, which does not come before it: that would be a cycle"))
+            Err(format!("refers to task {task}, which is not before it; this would be a cycle"))
         };
         if !matches!(self.0.first(), Some(Step::Run(_))) {
             return Err("does not begin with a stretch".into());
@@ -250,14 +253,14 @@ impl Task {
             match step {
                 Step::Run(Stretch { lengths, joins }) => {
                     if *joins > Graph::MOST_JOINS {
-                        return Err(format!("has a stretch with {joins} joins; the most are 2^40"));
+                        return Err(format!("has a stretch with {joins} joins; the maximum is 2^40"));
                     }
                     if lengths.contains(&0) {
-                        return Err("has a stretch of 0 ns; the least is 1".into());
+                        return Err("has a stretch of 0 ns; the minimum is 1".into());
                     }
                     if lengths.is_empty() || lengths.len() > Stretch::MOST_PARTS || !lengths.is_sorted() {
                         let most = Stretch::MOST_PARTS;
-                        return Err(format!("has a stretch with lengths that are not 1 to {most} that ascend"));
+                        return Err(format!("has a stretch whose lengths are not 1 to {most} ascending numbers"));
                     }
                 }
                 Step::Fork(children) => {
@@ -268,7 +271,7 @@ impl Task {
                 }
                 Step::Repeat { task, times } => {
                     if *times == 0 {
-                        return Err(format!("repeats task {task} 0 times; the least is 1"));
+                        return Err(format!("repeats task {task} 0 times; the minimum is 1"));
                     }
                     before(task)?;
                 }

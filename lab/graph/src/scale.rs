@@ -87,11 +87,11 @@ impl Scale {
     fn check(&self) -> Result<(), String> {
         for (name, factor) in self.each() {
             if !(1.0 / MOST..=MOST).contains(&factor) {
-                return Err(format!("{name} = {factor}; a factor is from 1/{MOST} to {MOST}"));
+                return Err(format!("{name} = {factor}; a factor must be from 1/{MOST} to {MOST}"));
             }
         }
         if self.width < 1.0 {
-            return Err(format!("width = {}; a graph is widened, so record a smaller input", self.width));
+            return Err(format!("width = {}; a graph can only be widened, so record a smaller input", self.width));
         }
         Ok(())
     }
@@ -121,10 +121,10 @@ impl Graph {
         scale.check()?;
         let root = &self.tasks()[self.root() as usize];
         if scale.repeats != 1.0 && !root.0.iter().any(|step| matches!(step, Step::Repeat { .. })) {
-            return Err(format!("repeats = {}: nothing recurs in this recording; leave it out", scale.repeats));
+            return Err(format!("repeats = {}: nothing recurs in this recording. Leave repeats out", scale.repeats));
         }
         if scale.phases != 1.0 && root.leaf().is_some() {
-            return Err(format!("phases = {}: nothing is forked in this recording; leave it out", scale.phases));
+            return Err(format!("phases = {}: nothing is forked in this recording. Leave phases out", scale.phases));
         }
         let (is_trunk, is_forked) = (self.trunk(), self.forked());
         let mut scaled = Scaled { tasks: Vec::new(), scale, leaves: Rounding::default(), phases: Rounding::default() };
@@ -154,7 +154,11 @@ impl Graph {
                 steps = scaled.phases(steps);
             }
             if scaled.tasks.len() > Graph::MOST_KEPT {
-                return Err(format!("width = {}: more than {} tasks would be kept", scale.width, Graph::MOST_KEPT));
+                return Err(format!(
+                    "width = {}: the result would store more than {} tasks",
+                    scale.width,
+                    Graph::MOST_KEPT
+                ));
             }
             places.push(scaled.add(Task(steps)));
         }
@@ -349,7 +353,7 @@ mod tests {
             (&leaf, Scale { width: 0.5, ..plain }, "record a smaller input"),
             (&leaf, Scale { length: f64::NAN, ..plain }, "length = NaN"),
             (&leaf, Scale { serial: -1.0, ..plain }, "serial = -1"),
-            (&phases(), Scale { repeats: 1e6, width: 1e6, ..plain }, "are the most"),
+            (&phases(), Scale { repeats: 1e6, width: 1e6, ..plain }, "the maximum is"),
         ] {
             let answer = graph.scaled(scale).unwrap_err();
             assert!(answer.contains(part), "{answer}");

@@ -48,7 +48,7 @@ pub fn parse(text: &str) -> Result<(&'static Row, Parameters), ParameterError> {
     let (name, parameters) = text.split_once(':').unwrap_or((text, ""));
     let Some(row) = ROWS.iter().find(|row| row.name == name) else {
         let names: Vec<&str> = ROWS.iter().map(|row| row.name).collect();
-        return Err(ParameterError::new(format!("no program is called '{name}'; choose one of {}", names.join(", "))));
+        return Err(ParameterError::new(format!("no program is called '{name}'. Choose one of {}", names.join(", "))));
     };
     Ok((row, Parameters::parse(row.name, row.parameters, parameters)?))
 }
@@ -63,11 +63,11 @@ pub fn factors(recorded: &str, wanted: &str) -> Result<Scale, ParameterError> {
     if row.name != other.name {
         let (recorded, wanted) = (row.name, other.name);
         return Err(ParameterError::new(format!(
-            "a recording of {recorded} cannot be scaled to {wanted}; record that"
+            "a recording of {recorded} cannot be scaled to {wanted}. Record {wanted}"
         )));
     }
     let scaling = row.scaling.map_err(|why| {
-        ParameterError::new(format!("{} cannot be scaled: {why}; record the size that is wanted", row.name))
+        ParameterError::new(format!("{} cannot be scaled: {why}. Record the requested size", row.name))
     })?;
     let differs = |row: &Row| {
         let mut keys = row.parameters.iter().map(|parameter| parameter.key);
@@ -75,7 +75,7 @@ pub fn factors(recorded: &str, wanted: &str) -> Result<Scale, ParameterError> {
     };
     if let Some(key) = differs(row) {
         return Err(ParameterError::new(format!(
-            "{}: {key} is {} in the recording; only {} can be scaled, so record {key}={}",
+            "{}: {key} is {} in the recording and cannot be scaled (only {} can). Record {key}={}",
             row.name,
             small.text(key),
             scaling.keys.join(", "),
@@ -93,11 +93,11 @@ mod tests {
     fn what_has_no_rule_is_said() {
         for (recorded, wanted, part) in [
             ("mm:n=100", "lu:n=200", "a recording of mm cannot be scaled to lu"),
-            ("uts", "uts:tree=T3", "uts cannot be scaled: its tree is drawn node by node"),
+            ("uts", "uts:tree=T3", "uts cannot be scaled: its tree is drawn at random, node by node"),
             (
                 "mm:n=100",
                 "mm:n=200,grain=32",
-                "mm: grain is 64 in the recording; only n can be scaled, so record grain=32",
+                "mm: grain is 64 in the recording and cannot be scaled (only n can). Record grain=32",
             ),
             ("lu:n=320", "lu:n=512", "lu: n=320 is 5 tiles"),
             ("mm:n=100", "mm:n=5000", "n=5000 is not a whole number"),

@@ -60,7 +60,7 @@ impl Parameters {
                 return Err(ParameterError(format!("{program} has no key '{key}'; {}", known_keys(known))));
             };
             if given.iter().any(|(other, _)| *other == key) {
-                return Err(ParameterError(format!("{program}: '{key}' is given twice; give it once")));
+                return Err(ParameterError(format!("{program}: '{key}' is given twice. Give it once")));
             }
             given.push((parameter.key, value.to_owned()));
         }
@@ -128,7 +128,7 @@ impl Parameters {
         const MIB: u64 = 1 << 20;
         match comity_os::memory::available() {
             Some(available) if bytes > available => Err(ParameterError(format!(
-                "{}: this takes {} MiB of memory, and {} MiB are available; choose less",
+                "{}: this input needs {} MiB of memory, and {} MiB are available. Choose a smaller input",
                 self.program,
                 bytes.div_ceil(MIB),
                 available / MIB
@@ -158,7 +158,7 @@ impl Parameters {
     pub fn choice(&self, key: &str, choices: &[&str]) -> Result<usize, ParameterError> {
         let text = self.text(key);
         choices.iter().position(|choice| *choice == text).ok_or_else(|| {
-            ParameterError(format!("{}: {key}={text} is unknown; choose one of {}", self.program, choices.join(", ")))
+            ParameterError(format!("{}: {key}={text} is unknown. Choose one of {}", self.program, choices.join(", ")))
         })
     }
 }

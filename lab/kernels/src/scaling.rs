@@ -11,7 +11,7 @@ use comity_graph::Scale;
 use crate::{ParameterError, Parameters};
 
 /// The reason of programs that have no rule and cannot be recorded: their tasks wait, or they have own threads.
-pub const FORKS_NOTHING: &str = "it forks no tasks that could be recorded";
+pub const FORKS_NOTHING: &str = "it forks no tasks that can be recorded";
 
 /// A rule that scales a program's graph.
 #[derive(Clone, Copy, Debug)]

@@ -51,12 +51,12 @@ fn threads_without_a_pool_are_verified_on_every_backend() {
 #[test]
 fn bad_parameters_are_refused_with_a_sentence() {
     for (text, part) in [
-        ("cg:class=Z", "choose one of S, W, A, B"),
+        ("cg:class=Z", "Choose one of S, W, A, B"),
         ("cg:grain=0", "from 1 to"),
-        ("ep:class=s", "choose one of S, W, A, B"),
+        ("ep:class=s", "Choose one of S, W, A, B"),
         ("ep:grain=0", "from 1 to"),
         ("ep:batches=3", "ep has no key 'batches'"),
-        ("uts:tree=T2", "choose one of T1, T3, T5, T1L"),
+        ("uts:tree=T2", "Choose one of T1, T3, T5, T1L"),
         ("nqueens:n=0", "from 1 to 16"),
         ("nqueens:n=17", "from 1 to 16"),
         ("nqueens:cutoff=-1", "from 0 to 16"),

@@ -53,7 +53,7 @@ fn every_program_has_the_three_classes_and_its_row_in_the_catalog() {
         let class = row.parameters.iter().find(|parameter| parameter.key == "class").unwrap();
         assert!(class.help.contains("small, medium") && class.help.contains("paper"), "{program}: {}", class.help);
         let error = catalog::prepare(&format!("{program}:class=S")).err().unwrap().to_string();
-        assert!(error.contains("class=S is unknown; choose one of small, medium, paper"), "{error}");
+        assert!(error.contains("class=S is unknown. Choose one of small, medium, paper"), "{error}");
     }
 }
 

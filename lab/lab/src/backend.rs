@@ -21,14 +21,14 @@ pub fn workers_range() -> impl Fn(&str) -> Result<u16, String> + Clone {
     whole::<u16>(1..=u64::from(MAX_WORKERS))
 }
 
-/// What runs the tasks.
+/// A runtime that runs the tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum BackendName {
-    /// Comity, under one of its policies
+    /// Comity, with one of its policies
     Comity,
     /// Stock rayon
     Rayon,
-    /// One thread, no pool
+    /// A single thread without a pool
     Serial,
 }
 
@@ -55,7 +55,7 @@ impl Backend {
             (_, Some(policy)) => {
                 let backend = Backend::new(name, None)?;
                 Err(Failure::Usage(format!(
-                    "--policy {policy} is of no use to --backend {backend}; leave one of them out"
+                    "--policy {policy} cannot be used with --backend {backend}. Leave out one of the two"
                 )))
             }
         }
@@ -136,7 +136,9 @@ impl FromStr for PolicyList {
                     last.push_str(piece);
                 }
                 Some(last) if continues => {
-                    return Err(format!("'{piece}' follows '{last}', which has no parameters; write {last}:{piece}"));
+                    return Err(format!(
+                        "'{piece}' follows '{last}', which has no parameters yet. Write {last}:{piece}"
+                    ));
                 }
                 _ => names.push(piece.to_owned()),
             }
@@ -157,7 +159,7 @@ pub fn default_workers() -> Result<u16, Failure> {
     let number = comity::internal::default_num_threads(&ThreadPoolBuilder::new())
         .map_err(|error| Failure::Usage(error.to_string()))?;
     u16::try_from(number).ok().filter(|number| *number <= MAX_WORKERS).ok_or_else(|| {
-        Failure::Usage(format!("{number} workers are too many; this takes 1 to {MAX_WORKERS}: choose with --workers"))
+        Failure::Usage(format!("{number} workers are too many. Choose 1 to {MAX_WORKERS} with --workers"))
     })
 }
 
@@ -175,7 +177,7 @@ pub fn backends(policies: &[PolicyList], names: &[BackendName]) -> Result<Vec<Ba
     });
     let all: Vec<Backend> = policies.into_iter().map(Backend::Comity).chain(others).collect();
     match all.iter().enumerate().find(|(nth, backend)| all[..*nth].contains(backend)) {
-        Some((_, twice)) => Err(Failure::Usage(format!("{twice} is listed twice; list each policy and backend once"))),
+        Some((_, twice)) => Err(Failure::Usage(format!("{twice} is listed twice. List each policy and backend once"))),
         None => Ok(all),
     }
 }
@@ -202,7 +204,7 @@ mod tests {
         for (text, part) in [
             ("abp,cilk", "no policy is called 'cilk'"),
             ("abp,,bws", "no policy is called ''"),
-            ("bws,sleep_threshold=3", "write bws:sleep_threshold=3"),
+            ("bws,sleep_threshold=3", "Write bws:sleep_threshold=3"),
             ("sleep_threshold=3", "no policy is called 'sleep_threshold=3'"),
             ("bws:sleep_threshold=3,depth=4", "has no parameter 'depth'"),
         ] {

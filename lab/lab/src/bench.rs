@@ -28,16 +28,16 @@ use clap::{Args, Subcommand};
 use comity_console::Failure;
 use comity_console::loudness::hint;
 
-/// Measure what the runtime costs, beside stock rayon in the same run
+/// Measure the costs of the runtime, compared with stock rayon in the same run
 ///
-/// After each round there is something to tell. A signal that ends the command (Ctrl-C, SIGTERM, SIGHUP) has it
-/// print and file what has been measured, marked as a part. A second one ends it at once.
+/// A signal that ends the command (Ctrl-C, SIGTERM, SIGHUP) makes it print and save the rounds measured so far, marked
+/// as partial. A second signal ends it at once.
 #[derive(Args)]
 pub struct Arguments {
     #[command(subcommand)]
     bench: Bench,
-    /// A folder for results. Each round is filed there at once: with the same folder, an interrupted command goes
-    /// on. What comes out is in DIR/bench-NAME.json, as with --json
+    /// Folder for results. Each finished round is saved there at once. With the same folder, an interrupted command
+    /// continues. DIR/bench-NAME.json is the output of --json
     #[arg(long, value_name = "DIR", global = true, display_order = 800)]
     out: Option<PathBuf>,
 }
@@ -82,6 +82,8 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
 /// Warns that `peers` are missing if this command was built without the feature `peers`.
 fn say_without_peers(peers: &str) {
     if !cfg!(feature = "peers") {
-        hint(format!("warning: {peers} take no part: build comity-lab with --features peers to compare with them"));
+        hint(format!(
+            "warning: {peers} are not measured. To compare with them, build comity-lab with --features peers"
+        ));
     }
 }

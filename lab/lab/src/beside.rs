@@ -11,7 +11,8 @@ pub fn comity() -> Result<PathBuf, Failure> {
     let beside = own.as_deref().and_then(Path::parent).map(|folder| folder.join("comity"));
     beside.filter(|place| place.is_file()).ok_or_else(|| {
         Failure::Run(
-            "the command `comity` is not beside comity-lab; build it with the same profile (cargo build --release -p comity-cli)"
+            "the command `comity` is not in the folder of comity-lab. Build it with the same profile (cargo build \
+             --release -p comity-cli)"
                 .to_owned(),
         )
     })

@@ -133,7 +133,7 @@ impl<A: DeserializeOwned + Send + 'static> Children<A> {
                 None => "ended unexpectedly".to_owned(),
             },
             Trouble::TimedOut => format!(
-                "took longer than {} s, so it was ended; see --timeout if it may take longer",
+                "took longer than {} s and was ended. Choose a larger --timeout if it needs more time",
                 self.timeout.as_secs()
             ),
         };
@@ -178,5 +178,5 @@ fn in_words(last_words: &[u8]) -> String {
     let text = String::from_utf8_lossy(last_words);
     let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
     let lines = &lines[lines.len().saturating_sub(LAST_LINES)..];
-    if lines.is_empty() { String::new() } else { format!("; its last words:\n  {}", lines.join("\n  ")) }
+    if lines.is_empty() { String::new() } else { format!(". The end of its standard error:\n  {}", lines.join("\n  ")) }
 }

@@ -15,7 +15,7 @@ pub fn tell(what: &str) {
 
 /// Prints the choices of a measurement whose programs have a core table of their own.
 pub fn tell_apart(what: &str) {
-    detail(|| format!("{what}\ncore table: one of the programs' own\n{}", cores()));
+    detail(|| format!("{what}\ncore table: a table for these programs only\n{}", cores()));
 }
 
 /// Prints a backend, and the setting that chose it.
@@ -50,11 +50,13 @@ fn cannot(policy: Policy) -> Option<String> {
     let one_node = cores.windows(2).all(|pair| pair[0].node == pair[1].node);
     let moves = match threads {
         None => "as bws",
-        Some(_) if cores.len() == 1 => "there is one core, so no thread is moved; it is yielded to",
-        Some(Pull { across_nodes: true, .. }) if one_node && vcpus => "there is one NUMA node: as robinhood",
+        Some(_) if cores.len() == 1 => "there is one core, so threads are not moved; the thief yields to the candidate",
+        Some(Pull { across_nodes: true, .. }) if one_node && vcpus => {
+            "there is one NUMA node, so it behaves as robinhood"
+        }
         Some(_) => "threads are accelerated",
     };
-    let hypervisor = if vcpus { "no hypervisor takes part here, so no virtual CPU is accelerated; " } else { "" };
+    let hypervisor = if vcpus { "there is no hypervisor here, so no virtual CPU is accelerated; " } else { "" };
     (vcpus || cores.len() == 1).then(|| format!("{policy}: {hypervisor}{moves}"))
 }
 
@@ -62,7 +64,8 @@ fn cannot(policy: Policy) -> Option<String> {
 pub fn tell_simulated(policy: Policy) {
     if policy.accelerates().is_some() {
         hint(format!(
-            "{policy}: the simulated kernel accelerates nothing, and no hypervisor takes part: all is refused"
+            "{policy}: the simulated kernel cannot accelerate, and there is no hypervisor: every acceleration is \
+             refused"
         ));
     }
 }

@@ -41,59 +41,7 @@ pub const SCHEMA: &str = "comity-corun/1";
 /// The largest number of programs of a co-run.
 const MAX_PROGRAMS: usize = 64;
 
-const EXAMPLES: &str = "A PROGRAM is
-  - a kernel, NAME or NAME:key=value,… (see `comity-lab kernel --list`);
-  - any other text with a space or a slash: a command for /bin/sh. Each
-    execution is one round, must end with 0, and finds the number of workers in
-    COMITY_NUM_THREADS and RAYON_NUM_THREADS, and a policy in COMITY_POLICY.
-    Its output is thrown away; its last words on standard error are shown if it
-    fails.
-
-Measures, per backend (Comity under a policy, or one without policies):
-  alone T_s, together T_c    mean seconds over the rounds
-  one core T_1               mean seconds alone, one worker, pinned to one core
-  slowdown                   (T_c - T_s) / T_s
-  unfairness                 largest slowdown - smallest slowdown
-  unfairness of cpu          largest (cores used / cores due) - smallest; used:
-                             processor time / T_c; due: an equal share, but no
-                             more than is used alone; what one does not use is
-                             shared among the others
-  response time T            mean seconds together over all rounds, uncounted
-                             ones included (overlapped_s in JSON)
-  slow-down ratio T/B        T over the baseline's seconds alone, B = T_b
-  D                          largest slow-down ratio - smallest slow-down ratio
-  weighted speedup           sum of T_b / T_c, T_b the baseline's seconds alone
-  work W                     mean processor seconds alone, one worker, pinned
-                             to one core
-  bound                      programs / s, s = sum of (W / T_b) / cores, 1 at
-                             least: nothing wasted, all slowed alike
-  efficiency                 weighted speedup / bound
-  cv                         coefficient of variation of T_c: standard
-                             deviation / mean
-  switches per second        sum of (voluntary + involuntary context switches
-                             of a counted round) / T_c
-
-Without uncounted rounds, and with each backend's own baseline, T/B is 1 +
-slowdown, and D is the unfairness. They differ where a short program goes on
-beside a long one: T is of all that it did there, T_c of its counted rounds
-only. With --pairs the report ends with means and worst cases over all pairs, a
-line per backend.
-
-The first lines say the slowdowns in words; the table under them has eight
-columns (four where the terminal has no room), with --full all of this. `comity-lab plot` draws what --json wrote.
-
-The rounds are divided into up to three blocks. Each block runs every
-backend: each program alone, alone on one core, then all together; so a
-machine that drifts treats all backends alike. When the programs run
-together, one that has had its rounds goes on, uncounted, until all have. A
-kernel runs once uncounted when its process starts. What is still running when
-a co-run ends is asked to end (SIGTERM), and killed a second later. A signal
-that ends the command (Ctrl-C, SIGTERM, SIGHUP) has it print and file what has
-been measured, marked as a part. With --out DIR each block that is done is in
-DIR/runs, and the same command goes on after it; DIR/result.json is as --json.
-A folder of another command, machine or version is refused.
-
-Examples:
+const EXAMPLES: &str = "Examples:
   comity-lab corun mergesort cg --policy abp,bws --backend rayon
   comity-lab corun cg:class=W mm mi --policy bws:sleep_threshold=128,comity \\
       --workers 8 --group separate
@@ -103,64 +51,125 @@ Examples:
   comity-lab corun cg './my-solver --size 100' --rounds 6 --timeout 60 \\
       --json result.json
 
-Exit codes: 0 success; 1 a program failed, hung or gave a wrong result; 2 the
-command line is at fault.";
+A PROGRAM is either of:
+  - a kernel: NAME or NAME:key=value,… (see `comity-lab kernel --list`);
+  - a command for /bin/sh: any other text with a space or a slash. Each
+    execution is one round and must end with exit code 0. The command gets the
+    number of workers in COMITY_NUM_THREADS and RAYON_NUM_THREADS, and the
+    policy in COMITY_POLICY. Its output is discarded. If the command fails, the
+    end of its standard error is shown.
 
-/// Run programs alone and together; print what sharing the machine cost each of them
+Measures, per backend:
+  alone T_s, together T_c    mean seconds over the counted rounds
+  one core T_1               mean seconds alone, one worker, pinned to one core
+  slowdown                   (T_c - T_s) / T_s
+  unfairness                 largest slowdown - smallest slowdown
+  unfairness of cpu          largest - smallest ratio of cores used to cores
+                             due; used: processor time / T_c; due: an equal
+                             share, at most the cores used alone; the other
+                             programs share the rest
+  response time T            mean seconds together over all rounds, including
+                             uncounted rounds (overlapped_s in JSON)
+  slow-down ratio T/B        T / B; B = T_b: seconds alone under the baseline
+  D                          largest slow-down ratio - smallest slow-down ratio
+  weighted speedup           sum of T_b / T_c; T_b: see slow-down ratio
+  work W                     mean processor seconds alone, one worker, pinned
+                             to one core
+  bound                      programs / s, s = max(1, sum of (W / T_b) / cores):
+                             the weighted speedup if no work is wasted and all
+                             programs are slowed down equally
+  efficiency                 weighted speedup / bound
+  cv                         coefficient of variation of T_c: standard
+                             deviation / mean
+  switches per second        sum of (voluntary + involuntary context switches
+                             of a counted round) / T_c
+
+If there are no uncounted rounds and each backend is its own baseline, T/B is
+1 + slowdown, and D is the unfairness. T and T_c differ if a short program
+repeats while a long program runs: T covers all its rounds, T_c only its counted
+rounds.
+
+The output begins with the slowdowns in sentences. The table below them has
+eight columns, or four in a narrow terminal; --full prints all measures. With
+--pairs, the report ends with means and worst cases over all pairs, one line per
+backend. `comity-lab plot` draws a file that --json wrote.
+
+The rounds are divided into up to three blocks. Each block runs every backend,
+so that a change of the machine's speed affects all backends equally. A backend
+runs each program alone, then each program alone on one core, then all programs
+together. A program that has completed its rounds repeats, uncounted, until all
+programs have completed theirs. A kernel runs one uncounted round when its
+process starts. When a co-run ends, processes that still run get SIGTERM, and
+SIGKILL one second later.
+
+A signal that ends the command (Ctrl-C, SIGTERM, SIGHUP) makes it print and save
+the rounds measured so far, marked as partial. With --out DIR, each completed
+block is saved in DIR/runs, and the same command continues after it.
+DIR/result.json is the output of --json. If DIR has results of another command,
+machine or version, the command refuses to run.
+
+Exit codes: 0: success; 1: a program failed, hung or gave a wrong result;
+2: invalid command line.";
+
+/// Run programs alone and together; print the slowdown of each program
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
-    /// Two programs or more (with --pairs=all one is enough): kernels, or commands in quotes
+    /// Programs to run, at least two (with --pairs=all, at least one): kernels, or commands in quotes
     #[arg(value_name = "PROGRAM", required = true)]
     programs: Vec<String>,
-    /// Policies of Comity to compare, as in abp,bws:sleep_threshold=128; see `comity policies` [default:
+    /// Comity's policies to compare, for example abp,bws:sleep_threshold=128; see `comity policies` [default:
     /// COMITY_POLICY, or comity]
     #[arg(long, value_name = "P,…", value_parser = str::parse::<PolicyList>)]
     policy: Vec<PolicyList>,
-    /// Other backends to compare, beside --policy where that is given or `comity` is listed
+    /// Other backends to compare. Comity takes part if --policy is given, if `comity` is listed, or without this option
     #[arg(long, value_enum, value_name = "B,…", value_delimiter = ',')]
     backend: Vec<BackendName>,
-    /// Co-run every pair of the programs, one pair after the other, instead of all together; without WHICH: distinct
+    /// Co-run every pair of the programs, one pair after the other, instead of all programs together. Without WHICH:
+    /// distinct
     #[arg(long, value_enum, value_name = "WHICH", num_args = 0..=1, require_equals = true)]
     #[arg(default_missing_value = "distinct")]
     pairs: Option<Pairs>,
-    /// Workers of each program, 1 to 1024 (serial always has one) [default: COMITY_NUM_THREADS, RAYON_NUM_THREADS,
-    /// or the usable cores]
+    /// Number of workers of each program, 1 to 1024 (serial always has one) [default: COMITY_NUM_THREADS,
+    /// RAYON_NUM_THREADS, or the usable cores]
     #[arg(long, value_name = "N", value_parser = workers_range())]
     workers: Option<u16>,
-    /// Counted rounds of each program, alone and together, 1 to 10000
+    /// Number of counted rounds of each program, alone and together, 1 to 10000
     #[arg(long, value_name = "R", default_value_t = 12, value_parser = whole::<u32>(1..=10_000))]
     rounds: u32,
-    /// Uncounted rounds that each program runs alone, one program after the other, before all run together, 0 to 10000
+    /// Number of uncounted rounds that each program runs alone, in turn, before all programs run together, 0 to 10000
     #[arg(long, value_name = "R", default_value_t = 0, value_parser = whole::<u32>(0..=10_000))]
     lead_in: u32,
-    /// Whether each program gets a session, and with autogroup a task group, of its own
+    /// Sessions of the programs. With autogroup, each session is a task group
     #[arg(long, value_enum, value_name = "GROUPING", default_value = "same")]
     group: Grouping,
-    /// The backend that gives T_b and B, by its time alone, as abp in the BWS paper; `own`: each one's own
+    /// Backend whose time alone is T_b and B, for example abp as in the BWS paper. `own`: each backend uses its own
+    /// time alone
     #[arg(long, value_name = "NAME", default_value = "own")]
     baseline: String,
-    /// Seconds that one round, or preparing a program, may take, 1 to 1000000
+    /// Maximum time of one round, and of the preparation of a program, in seconds, 1 to 1000000
     #[arg(long, value_name = "SECS", default_value_t = 600, value_parser = whole::<u32>(1..=1_000_000))]
     timeout: u32,
-    /// Print all columns and measures
+    /// Print all columns and all measures
     #[arg(long)]
     full: bool,
-    /// Also write JSON (schema comity-corun/1) to this file; `-` prints it instead of the table
+    /// Also write JSON (schema comity-corun/1) to this file. `-` prints the JSON instead of the table
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Also write a row per backend and program as CSV; `-` prints it instead of the table
+    /// Also write CSV to this file, with one row per backend and program. `-` prints the CSV instead of the table
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
-    /// A folder for results. Each block is filed there at once: with the same folder, an interrupted command goes on
+    /// Folder for results. Each finished block is saved there at once. With the same folder, an interrupted command
+    /// continues
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Also draw how many times as long as alone each program took, as SVG; `-` prints it instead of the table
+    /// Also draw an SVG file: the time together divided by the time alone, for each program. `-` prints the SVG instead
+    /// of the table
     #[arg(long, value_name = "FILE")]
     plot: Option<PathBuf>,
 }
 
-/// Which task groups the programs are in.
+/// The task groups of the programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Grouping {
     /// All programs stay in the session of this command, as if started from one shell
@@ -314,7 +323,7 @@ fn files(arguments: &Arguments) -> Result<Vec<(ResultFile, Form)>, Failure> {
         let file = ResultFile::check(path, option)?;
         if files.iter().any(|(other, _)| *other == file) {
             return Err(Failure::Usage(format!(
-                "'{}' is named twice; {option} needs a file of its own",
+                "'{}' is named twice. Choose another file for {option}",
                 path.display()
             )));
         }
@@ -341,7 +350,7 @@ fn filed(out: &Path, plans: &[Plan], records: &[Record]) -> Result<Filing, Failu
     for ((record, place), samples) in places.zip(outcomes) {
         if let Some(samples) = samples.into_inner() {
             record.take(place, samples).map_err(|why| {
-                Failure::Usage(format!("'{}': {why}; name another folder, or remove that file", path.display()))
+                Failure::Usage(format!("'{}': {why}. Choose another folder, or remove that file", path.display()))
             })?;
         }
     }
@@ -367,15 +376,15 @@ fn what(plans: &[Plan]) -> String {
 /// Reads a report that `--json` wrote.
 pub fn read(path: &Path) -> Result<CorunReport, Failure> {
     let refuse = |why: &dyn std::fmt::Display| {
-        let what = "name a file that `comity-lab corun --json` wrote";
-        Failure::Usage(format!("cannot read '{}': {why}; {what}", path.display()))
+        let what = "Give a file that `comity-lab corun --json` wrote";
+        Failure::Usage(format!("cannot read '{}': {why}. {what}", path.display()))
     };
     let text = std::fs::read_to_string(path).map_err(|error| refuse(&error))?;
     let value: serde_json::Value = serde_json::from_str(&text).map_err(|error| refuse(&error))?;
     match value.get("schema").and_then(serde_json::Value::as_str) {
         Some(SCHEMA) => of_json(value).map_err(|why| refuse(&why)),
-        Some(other) => Err(refuse(&format!("its schema is {other}, not {SCHEMA}"))),
-        None => Err(refuse(&"it names no schema")),
+        Some(other) => Err(refuse(&format!("its schema is {other} instead of {SCHEMA}"))),
+        None => Err(refuse(&"it has no schema")),
     }
 }
 
@@ -388,8 +397,8 @@ pub fn of_json(value: serde_json::Value) -> Result<CorunReport, String> {
     let is_empty = report.coruns.is_empty() || report.coruns.iter().any(|corun| corun.programs.is_empty());
     let mut slowdowns = report.coruns.iter().flat_map(|corun| &corun.programs).map(|program| program.slowdown);
     match (is_empty, slowdowns.all(|slowdown| slowdown > -1.0 && slowdown < 1e9)) {
-        (true, _) => Err("it has a co-run without programs, or none at all".to_owned()),
-        (_, false) => Err("a slowdown in it is not above -1".to_owned()),
+        (true, _) => Err("it has no co-runs, or a co-run without programs".to_owned()),
+        (_, false) => Err("it has a slowdown of -1 or less".to_owned()),
         _ => Ok(report),
     }
 }
@@ -398,11 +407,12 @@ fn programs(texts: &[String], pairs: Option<Pairs>) -> Result<Vec<Program>, Fail
     let programs: Vec<Program> = texts.iter().map(|text| Program::parse(text)).collect::<Result<_, _>>()?;
     match programs.len() {
         1 if pairs != Some(Pairs::All) => Err(Failure::Usage(format!(
-            "a co-run needs at least two programs; {} is the only one (--pairs=all runs it beside itself)",
+            "a co-run needs at least two programs, and {} is the only program. Add a program, or use --pairs=all to \
+             run it together with itself",
             programs[0]
         ))),
         many if many > MAX_PROGRAMS => {
-            Err(Failure::Usage(format!("{many} programs are too many; a co-run takes 2 to {MAX_PROGRAMS}")))
+            Err(Failure::Usage(format!("{many} programs are too many. Give 2 to {MAX_PROGRAMS} programs")))
         }
         _ => Ok(programs),
     }
@@ -414,7 +424,10 @@ pub fn task_grouping(grouping: Grouping) -> &'static str {
         Grouping::Same => "same",
         Grouping::Separate if task_group::autogroup_enabled() => "separate",
         Grouping::Separate => {
-            loudness::hint("warning: autogroup is off, so separate sessions still share one task group");
+            loudness::hint(
+                "warning: autogroup is off, so separate sessions share one task group. To change this, write 1 to \
+                 /proc/sys/kernel/sched_autogroup_enabled",
+            );
             "separate-without-autogroup"
         }
     }

@@ -36,7 +36,7 @@ pub fn start(command: &mut Command) -> io::Result<Child> {
 pub fn end_all() -> Result<(), Failure> {
     let _ending = lock();
     process::end_children(GRACE).map_err(|error| {
-        Failure::Run(format!("a process that was started cannot be ended: {error}; see `ps --forest`"))
+        Failure::Run(format!("cannot end a process that this command started: {error}. Find it with `ps --forest`"))
     })
 }
 
@@ -59,7 +59,7 @@ pub fn finish<R>(last: impl FnOnce() -> R) -> R {
 /// Says on standard error how much of a measurement was done when a signal ended it. `nothing` is the reason why
 /// there is nothing to report. Returns true if there is something to report.
 pub fn say_interrupted(done: usize, all: usize, unit: &str, nothing: Option<&str>) -> bool {
-    let what = nothing.unwrap_or("what follows, and what is filed, is a part");
+    let what = nothing.unwrap_or("the results that follow, and the saved results, are partial");
     say(&format!("interrupted after {done} of {all} {unit}: {what}"));
     nothing.is_none()
 }
@@ -78,7 +78,7 @@ fn say(sentence: &str) {
 
 /// Adopts orphaned descendants from now on, and ends all descendants before a signal ends this process.
 pub fn look_after() -> Result<(), Failure> {
-    listen_for_the_end().map_err(|error| Failure::Run(format!("cannot look after child processes: {error}")))
+    listen_for_the_end().map_err(|error| Failure::Run(format!("cannot manage child processes: {error}")))
 }
 
 fn listen_for_the_end() -> io::Result<()> {

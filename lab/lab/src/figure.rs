@@ -81,8 +81,8 @@ impl Drawing<'_> {
         let all = self.0.series.iter().flat_map(|series| &series.points);
         match all.filter(|point| of(**point).is_finite() && !axis.shows(of(**point))).count() {
             0 => axis.label.clone(),
-            1 => format!("{} (1 point at 0 has no place)", axis.label),
-            many => format!("{} ({many} points at 0 have no place)", axis.label),
+            1 => format!("{} (1 point at 0 is not shown)", axis.label),
+            many => format!("{} ({many} points at 0 are not shown)", axis.label),
         }
     }
 
@@ -322,7 +322,7 @@ mod tests {
     fn what_has_no_place_on_a_logarithmic_axis_is_said() {
         let points = Series::new("dots", Marks::Points, vec![(1.0, 0.0), (2.0, 3.0), (3.0, f64::NAN)]);
         let figure = Figure { title: "A".into(), x: Axis::log("x"), y: Axis::log("waste"), series: vec![points] };
-        assert!(svg(&figure).contains("waste (1 point at 0 has no place)"));
+        assert!(svg(&figure).contains("waste (1 point at 0 is not shown)"));
     }
 
     #[test]

@@ -95,7 +95,7 @@ impl Filing {
     pub fn folder(out: &Path) -> Result<PathBuf, Failure> {
         let folder = out.join(RUNS);
         fs::create_dir_all(&folder).map_err(|error| {
-            Failure::Usage(format!("cannot make the folder '{}': {error}; choose another --out", out.display()))
+            Failure::Usage(format!("cannot create the folder '{}': {error}. Choose another --out", out.display()))
         })?;
         Ok(folder)
     }
@@ -110,18 +110,18 @@ impl Filing {
         meanwhile: Meanwhile,
     ) -> Result<Filing, Failure> {
         let failed = |error: io::Error| {
-            Failure::Usage(format!("cannot write '{}': {error}; choose another --out", path.display()))
+            Failure::Usage(format!("cannot write '{}': {error}. Choose another --out", path.display()))
         };
         let mut file = OpenOptions::new().read(true).append(true).create(true).open(path).map_err(failed)?;
         let lock = LockFile::open(path).map_err(failed)?;
         // If the file system has no locks, no other command is assumed to use the file.
         let mut is_locked = lock.try_lock(0).unwrap_or(true);
         if !is_locked && meanwhile == Meanwhile::Refuse {
-            let what = "another command files its runs there; let it end, or choose another --out";
+            let what = "another command saves its runs there. Wait until it ends, or choose another --out";
             return Err(Failure::Run(format!("'{}': {what}", path.display())));
         }
         if !is_locked {
-            loudness::hint(format!("'{}': waiting for another command that files its runs there", path.display()));
+            loudness::hint(format!("'{}': waiting for another command that saves its runs there", path.display()));
         }
         // The kernel releases the lock when its process ends, so this loop ends too.
         while !is_locked {
@@ -134,11 +134,11 @@ impl Filing {
         head.push(b'\n');
         let whole = take(path, &bytes, header, outcomes, check)?;
         if whole == 0 && !head.starts_with(&bytes) {
-            let what = "it is not a file of runs; name another folder, or remove that file";
+            let what = "it is not a file of runs. Choose another folder, or remove that file";
             return Err(Failure::Usage(format!("'{}': {what}", path.display())));
         }
         if whole < bytes.len() {
-            let what = "its last line was cut off, and that run is done again";
+            let what = "its last line was cut off; that run is done again";
             loudness::hint(format!("'{}': {what}", path.display()));
         }
         file.set_len(whole as u64).and_then(|()| file.seek(SeekFrom::End(0))).map_err(failed)?;
@@ -178,25 +178,31 @@ pub fn take<R: DeserializeOwned>(
     let Some(first) = lines.next() else { return Ok(0) };
     let wrong = |line: usize, what: String| Failure::Usage(format!("'{}', line {line}: {what}", path.display()));
     let found: Header = serde_json::from_slice(first)
-        .map_err(|error| wrong(1, format!("not the head of a file of runs ({error}); name another folder")))?;
+        .map_err(|error| wrong(1, format!("not the first line of a file of runs ({error}). Choose another folder")))?;
     if found != *header {
-        let what = format!("it has runs of another setting ({}), and this is {}", found.setting, header.setting);
-        return Err(wrong(1, format!("{what}; name another folder, or remove that one")));
+        let what = format!(
+            "it has runs of another setting ({}); the setting of this command is {}",
+            found.setting, header.setting
+        );
+        return Err(wrong(1, format!("{what}. Choose another folder, or remove that folder")));
     }
     let mut seen = HashMap::new();
     for (nth, line) in lines.enumerate() {
         let line_number = nth + 2;
         let Line { run, outcome }: Line<R> = serde_json::from_slice(line).map_err(|error| {
-            wrong(line_number, format!("not a run ({error}); remove the line, and it is run again"))
+            wrong(line_number, format!("not a run ({error}). Remove the line, and the run is done again"))
         })?;
-        let place = outcomes
-            .get(run)
-            .ok_or_else(|| wrong(line_number, format!("run {run} of {} runs; remove the line", outcomes.len())))?;
+        let place = outcomes.get(run).ok_or_else(|| {
+            wrong(line_number, format!("it is run {run}, and there are {} runs. Remove the line", outcomes.len()))
+        })?;
         if let Some(before) = seen.insert(run, line_number) {
-            return Err(wrong(line_number, format!("run {run} stands in line {before} too; remove one of both")));
+            return Err(wrong(line_number, format!("run {run} is in line {before} too. Remove one of the two lines")));
         }
         check(run, &outcome).map_err(|why| {
-            wrong(line_number, format!("not the outcome of run {run} ({why}); remove the line, and it is run again"))
+            wrong(
+                line_number,
+                format!("not the outcome of run {run} ({why}). Remove the line, and the run is done again"),
+            )
         })?;
         // Another folder may contain the same run.
         let _ = place.set(outcome);

@@ -24,33 +24,33 @@ const EXAMPLES: &str = "Examples:
   comity-lab kernel cg:class=S --policy bws --workers 8 --rounds 5
   comity-lab kernel fib:n=30 --backend rayon --json
 
-A signal that ends the command (Ctrl-C, SIGTERM, SIGHUP) has it tell which
-rounds have been measured, marked as a part; a second one ends it at once.
+A signal that ends the command (Ctrl-C, SIGTERM, SIGHUP) makes it print the
+rounds measured so far, marked as partial. A second signal ends it at once.
 
-Exit codes: 0 every round was right; 1 one was not, or could not run; 2 the
-command line is at fault.";
+Exit codes: 0: all rounds were correct; 1: a round was wrong or could not run;
+2: invalid command line.";
 
-/// Run one of the papers' programs; print its time, its verification and what the workers did
+/// Run one of the papers' programs; print its time, its verification and the workers' counters
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
-    /// The kernel and its parameters; --list shows both
+    /// Kernel and its parameters: NAME or NAME:key=value,…; see --list
     #[arg(value_name = "NAME[:key=value,…]")]
     name: Option<String>,
     /// List the kernels and their parameters instead of running one
     #[arg(long, conflicts_with_all = ["name", "backend", "policy", "workers", "rounds"])]
     list: bool,
-    /// What runs the tasks
+    /// Backend that runs the tasks
     #[arg(long, value_enum, value_name = "BACKEND", default_value = "comity")]
     backend: BackendName,
-    /// The policy of Comity's workers, as in bws:sleep_threshold=128; see `comity policies` [default:
-    /// COMITY_POLICY, or comity]
+    /// Policy of Comity's workers, for example bws:sleep_threshold=128; see `comity policies` [default: COMITY_POLICY,
+    /// or comity]
     #[arg(long, value_name = "POLICY")]
     policy: Option<Policy>,
-    /// Workers of the pool, 1 to 1024 [default: COMITY_NUM_THREADS, RAYON_NUM_THREADS, or the usable cores]
+    /// Number of workers of the pool, 1 to 1024 [default: COMITY_NUM_THREADS, RAYON_NUM_THREADS, or the usable cores]
     #[arg(long, value_name = "N", value_parser = workers_range())]
     workers: Option<u16>,
-    /// How often to run, 1 to 1000000; the input is built once
+    /// Number of rounds, 1 to 1000000; the input is built once
     #[arg(long, value_name = "R", default_value_t = 1, value_parser = whole::<u32>(1..=1_000_000))]
     rounds: u32,
     /// Print JSON (schema comity-kernel/1)
@@ -64,7 +64,10 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         return list(arguments.json);
     }
     let Some(name) = &arguments.name else {
-        return Err(Failure::Usage(format!("name a kernel: one of {}; see --list", catalog_names())));
+        return Err(Failure::Usage(format!(
+            "no kernel is given. Choose one of {} (--list describes them)",
+            catalog_names()
+        )));
     };
     let backend = Backend::new(arguments.backend, arguments.policy)?;
     let workers = workers(&backend, arguments.workers)?;
@@ -164,7 +167,7 @@ impl Job {
         if descendants::say_interrupted(done, all, "rounds", (done == 0).then_some("nothing has been measured yet")) {
             let text = match json {
                 true => output::to_json(&self.report(&rounds, None, true)),
-                false => format!("A PART, for the command was interrupted: {done} of {all} rounds\n"),
+                false => format!("PARTIAL: the command was interrupted after {done} of {all} rounds\n"),
             };
             descendants::say_failures([output::print(&text)]);
         }
@@ -175,9 +178,9 @@ impl Job {
 
 fn workers(backend: &Backend, asked: Option<u16>) -> Result<u16, Failure> {
     match (backend, asked) {
-        (Backend::Serial, Some(asked)) if asked != 1 => {
-            Err(Failure::Usage(format!("--backend serial has one thread, not {asked}; leave --workers out")))
-        }
+        (Backend::Serial, Some(asked)) if asked != 1 => Err(Failure::Usage(format!(
+            "--backend serial has one thread, and --workers asks for {asked}. Leave out --workers"
+        ))),
         (backend, Some(asked)) => Ok(backend.workers(asked)),
         (backend, None) => Ok(backend.workers(default_workers()?)),
     }
@@ -258,8 +261,8 @@ fn list(json: bool) -> Result<(), Failure> {
             let _ = writeln!(text, "    {}={}: {}", parameter.key, parameter.default, parameter.help);
         }
         let _ = match row.scaling {
-            Ok(scaling) => writeln!(text, "    a recording is scaled by {}", scaling.rule),
-            Err(why) => writeln!(text, "    a recording is not scaled: {why}"),
+            Ok(scaling) => writeln!(text, "    scaling of a recording: {}", scaling.rule),
+            Err(why) => writeln!(text, "    a recording cannot be scaled: {why}"),
         };
     }
     output::print(&text)

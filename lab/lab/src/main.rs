@@ -46,9 +46,7 @@ use comity_console::{generate, parse};
 /// Measure what sharing a machine costs, and repeat the papers' experiments.
 #[derive(Parser)]
 #[command(name = "comity-lab", version, max_term_width = 80, subcommand_required = true, arg_required_else_help = true)]
-#[command(
-    after_help = "Exit codes: 0 success; 1 a run failed or gave a wrong result; 2 the command line\nis at fault."
-)]
+#[command(after_help = "Exit codes: 0: success; 1: a run failed or gave a wrong result;\n2: invalid command line.")]
 struct Arguments {
     #[command(subcommand)]
     verb: Verb,

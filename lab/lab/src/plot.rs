@@ -8,24 +8,25 @@ use comity_console::output::ResultFile;
 
 use crate::corun;
 
-const EXAMPLES: &str = "A row for each co-run, in it a line for each backend, from the program that
-was slowed least to the one that was slowed most, in times of its time alone.
-
-Examples:
+const EXAMPLES: &str = "Examples:
   comity-lab corun cg mm mi --pairs --backend comity,rayon --json pairs.json
   comity-lab plot pairs.json --out pairs.svg
 
-Exit codes: 0 success; 1 the picture could not be written; 2 the command line,
-or a file that it names, is at fault.";
+The figure has one row per co-run and one line per backend. A line connects the
+least and the most slowed program. The axis is the time together divided by the
+time alone.
 
-/// Draw co-runs that `corun --json` filed, as SVG
+Exit codes: 0: success; 1: cannot write the figure; 2: invalid command line or
+file.";
+
+/// Draw the co-runs of a `corun --json` file, as SVG
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
-    /// What `corun --json` wrote
+    /// File that `corun --json` wrote
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// Where the picture goes; `-` prints it
+    /// SVG file to write. `-` prints the SVG
     #[arg(long, value_name = "FILE", default_value = "-")]
     out: PathBuf,
 }

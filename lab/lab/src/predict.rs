@@ -42,72 +42,77 @@ use twin::Twin;
 /// The schema of the JSON report.
 const SCHEMA: &str = "comity-predict/1";
 
-const EXAMPLES: &str = "A PROGRAM is
-  - a kernel, NAME or NAME:key=value,… (see `comity-lab kernel --list`), which
-    is recorded first, five times beside five runs that are not;
-  - FILE.graph, a recording that `comity-lab record` wrote. With --measure all
-    programs must be kernels.
-
-The simulated host has this machine's cores, sockets and hardware threads, its
-timer ticks, and of the kernels that are modelled the one with the same rules;
-where something differs from this machine the report says so. Rounds are those
-of `comity-lab corun`: each program alone, then all together, over and over.
-Between two rounds a kernel checks its result, which is not in its time and uses
-a core. What is printed is defined there and in docs/guide/src/measures.md. Each
-of --starts simulated runs has a seed of its own and counts as many rounds as a
-block of a co-run, a third of --rounds. The same recordings, seed and options
-give the same numbers.
-
-Costs are nanoseconds, those of a scenario's machine.costs (lab/scenarios/README.md)
-and `join`, what a join costs that is not stolen; docs/results/predict.md says
-where the defaults are from, and how near what is foretold came.
-
-Examples:
+const EXAMPLES: &str = "Examples:
   comity-lab predict cg:class=W mm --policy abp,bws,comity --workers 8
   comity-lab predict mi ep --group separate --policy dws --measure
   comity-lab record sor --out sor.graph
   comity-lab predict sor.graph sor.graph --cost refill=20000 --json sor.json
 
-Exit codes: 0 success; 1 a run failed or gave a wrong result; 2 the command line
-is at fault.";
+A PROGRAM is either of:
+  - a kernel: NAME or NAME:key=value,… (see `comity-lab kernel --list`). It is
+    recorded first: five runs with recording and five without;
+  - FILE.graph: a recording that `comity-lab record` wrote.
+With --measure, all programs must be kernels.
 
-/// Foretell what sharing this machine would cost each of several programs, from recordings, without running them
+The simulated host has this machine's cores, sockets, hardware threads and timer
+ticks. It uses the modelled kernel with the same scheduling rules as this
+machine's kernel. The report lists the differences from this machine.
+
+Rounds are those of `comity-lab corun`: each program alone, then all programs
+together, again and again. Between two rounds, a kernel checks its result. The
+check uses a core and is not part of the round's time. `comity-lab corun --help`
+and docs/guide/src/measures.md define the measures.
+
+Each of the --starts simulated runs has its own seed. It counts as many rounds
+as a block of a co-run: a third of --rounds. Equal recordings, seed and options
+give equal numbers.
+
+Costs are in nanoseconds. Their names are those of a scenario's machine.costs
+(lab/scenarios/README.md), and `join`: the cost of a join that is not stolen.
+docs/results/predict.md lists the sources of the defaults and the accuracy of
+the predictions.
+
+Exit codes: 0: success; 1: a run failed or gave a wrong result; 2: invalid
+command line.";
+
+/// Predict the slowdown of each of several programs on this machine, from recordings, without running the programs
 /// together
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
-    /// Two programs or more: kernels, or recordings
+    /// Programs, at least two: kernels, or recordings
     #[arg(value_name = "PROGRAM", required = true)]
     programs: Vec<String>,
-    /// Policies of Comity to compare, as in abp,bws:sleep_threshold=128; see `comity policies` [default:
+    /// Comity's policies to compare, for example abp,bws:sleep_threshold=128; see `comity policies` [default:
     /// COMITY_POLICY, or comity]
     #[arg(long, value_name = "P,…", value_parser = str::parse::<PolicyList>)]
     policy: Vec<PolicyList>,
-    /// Workers of each program, 1 to 1024 [default: COMITY_NUM_THREADS, RAYON_NUM_THREADS, or the usable cores]
+    /// Number of workers of each program, 1 to 1024 [default: COMITY_NUM_THREADS, RAYON_NUM_THREADS, or the usable
+    /// cores]
     #[arg(long, value_name = "N", value_parser = workers_range())]
     workers: Option<u16>,
-    /// Counted rounds of each program in a co-run, 1 to 10000
+    /// Number of counted rounds of each program in a co-run, 1 to 10000
     #[arg(long, value_name = "R", default_value_t = 12, value_parser = whole::<u32>(1..=10_000))]
     rounds: u32,
-    /// Simulated runs, 1 to 1000
+    /// Number of simulated runs, 1 to 1000
     #[arg(long, value_name = "N", default_value_t = 9, value_parser = whole::<u32>(1..=1_000))]
     starts: u32,
-    /// Of the first run; each next has the next
+    /// Seed of the first run; each further run uses the next number
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole::<u64>(0..=u64::MAX))]
     seed: u64,
-    /// Whether each program gets a session, and with autogroup a task group, of its own
+    /// Sessions of the programs. With autogroup, each session is a task group
     #[arg(long, value_enum, value_name = "GROUPING", default_value = "same")]
     group: Grouping,
-    /// What things cost on the simulated host, in nanoseconds
+    /// Costs on the simulated host, in nanoseconds
     #[arg(long, value_name = "NAME=NS,…", default_value = "", hide_default_value = true, value_parser = Costs::parse)]
     cost: Costs,
-    /// Run the co-runs too, and print what is measured beside what was foretold
+    /// Also run the co-runs, and print measured and predicted numbers side by side
     #[arg(long)]
     measure: bool,
-    /// With --measure: seconds that one round, or preparing a program, may take, 1 to 1000000
+    /// Maximum time with --measure of one round, and of the preparation of a program, in seconds, 1 to 1000000
     #[arg(long, value_name = "SECS", default_value_t = 600, value_parser = whole::<u32>(1..=1_000_000))]
     timeout: u32,
-    /// Also write JSON (schema comity-predict/1) to this file; `-` prints it instead of the table
+    /// Also write JSON (schema comity-predict/1) to this file. `-` prints the JSON instead of the table
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
 }
@@ -168,12 +173,12 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
 
 fn check(programs: &[Program], is_measured: bool) -> Result<(), Failure> {
     if programs.len() < 2 {
-        let what = "a co-run needs at least two programs; name one twice to have it beside itself";
+        let what = "a co-run needs at least two programs. Give a program twice to run it together with itself";
         return Err(Failure::Usage(what.into()));
     }
     match programs.iter().find(|program| program.kernel().is_none()) {
         Some(recording) if is_measured => Err(Failure::Usage(format!(
-            "{recording} is a recording, which --measure cannot run; name the kernel, or leave out --measure"
+            "{recording} is a recording, which --measure cannot run. Give the kernel, or leave out --measure"
         ))),
         _ => Ok(()),
     }

@@ -30,53 +30,59 @@ const EXAMPLES: &str = "Examples:
   comity-lab record --show cg.graph --scale cg:class=A
   comity-lab record --show cg.graph --scale repeats=2,width=4
   comity rayon enable --record && cargo build --release
-  comity-lab record --workers 8 --out mine.graph -- target/release/mine ARGUMENTS
+  comity-lab record --workers 8 --out mine.graph -- target/release/mine ARGS
 
-A kernel is run serially, in turns with and without being measured; kept is the
-recording with the median work. So is any rayon program that was built after
-`comity rayon enable --record`. A program with tasks that wait for one another,
-as at a barrier or for a message, stands still when it is run serially: it
-cannot be recorded. What a recording has of each way of forking is told in
-lab/recording/README.md; lab/scenarios/README.md says how a recording is
-simulated. comity-lab kernel --list has the rule by which each kernel is scaled,
-docs/results/recorded.md what the factors do and how near a rule comes.
+A kernel runs serially, alternately with and without recording. The recording
+with the median work is kept. A rayon program that was built after
+`comity rayon enable --record` is recorded in this way too. A program whose
+tasks wait for each other (at a barrier, for a message) stands still in a serial
+run and cannot be recorded.
 
-Exit codes: 0 success; 1 a run was wrong or a file cannot be written; 2 the
-command line is at fault, or the file is no recording.";
+More information:
+  lab/recording/README.md      how each kind of fork is recorded
+  lab/scenarios/README.md      how a recording is simulated
+  comity-lab kernel --list     the scaling rule of each kernel
+  docs/results/recorded.md     the effect of each factor, the rules' accuracy
 
-/// Record the task graph of a run, for the simulator; or show a recording
+Exit codes: 0: success; 1: a run was wrong or a file cannot be written;
+2: invalid command line or recording.";
+
+/// Record the task graph of a run for the simulator, or show a recording
 ///
-/// Work, span, tasks and the lengths of leaves are told beside the time of the run that is not recorded.
+/// The report shows work, span, tasks, the lengths of leaves, and the time of a run without recording.
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
-    /// The kernel and its parameters; comity-lab kernel --list has them all
+    /// Kernel and its parameters: NAME or NAME:key=value,…; see `comity-lab kernel --list`
     #[arg(value_name = "NAME[:key=value,…]", required_unless_present_any = ["show", "command"])]
     name: Option<String>,
-    /// A program that was built after `comity rayon enable --record`, with its arguments
+    /// Program that was built after `comity rayon enable --record`, and its arguments
     ///
-    /// Its standard input is empty. What it prints in its first run, which does not count, goes to standard error.
-    /// Of later runs what the recorder says does, and of one that fails its standard error.
+    /// Its standard input is empty. The first run is not counted; its output goes to standard error. Of later runs,
+    /// only the recorder's messages go to standard error. If a run fails, its whole standard error is shown.
     #[arg(last = true, value_name = "COMMAND", conflicts_with_all = ["name", "show"])]
     command: Vec<OsString>,
-    /// The recording to write
+    /// Recording to write
     #[arg(long, value_name = "FILE", required_unless_present = "show")]
     out: Option<PathBuf>,
-    /// For how many workers, 1 to 1024: a COMMAND divides its work by them, kernels do not [default: as in kernel]
+    /// Number of workers to record for, 1 to 1024. A COMMAND divides its work by this number; a kernel does not
+    /// [default: as in kernel]
     #[arg(long, value_name = "N", value_parser = workers_range(), conflicts_with = "show")]
     workers: Option<u16>,
-    /// Merge shorter tasks into their parents, or several of one fork into one
+    /// Minimum length of a recorded task, in nanoseconds. A shorter task is merged into its parent, or with other tasks
+    /// of its fork
     #[arg(long, value_name = "NS", default_value_t = MERGE_NS, conflicts_with = "show",
         value_parser = whole::<u64>(0..=1_000_000_000))]
     merge_ns: u64,
-    /// How often to run with and without being measured, 1 to 1000
+    /// Number of runs with recording, and of runs without, 1 to 1000
     #[arg(long, value_name = "R", default_value_t = 5, conflicts_with = "show",
         value_parser = whole::<u32>(1..=1000))]
     rounds: u32,
-    /// Tell of a recording that there is
+    /// Show this recording instead of making one
     #[arg(long, value_name = "FILE", conflicts_with_all = ["name", "out", "command"])]
     show: Option<PathBuf>,
-    /// With --show: of a larger input, by the kernel's rule; or by factors of repeats, phases, width, length, serial
+    /// Scale the recording that --show shows, by the kernel's rule to another input, or by factors of repeats, phases,
+    /// width, length, serial
     #[arg(long, value_name = "NAME:key=value,… | factor=N,…", requires = "show")]
     scale: Option<String>,
     /// Print JSON (schema comity-record/1)
@@ -92,18 +98,19 @@ fn factors(graph: &Graph, text: &str) -> Result<Scale, String> {
     if text.contains(':') || is_kernel(text) {
         if !is_kernel(recorded.split(':').next().unwrap_or_default()) {
             return Err(format!(
-                "the recording is of '{recorded}', which is no kernel and has no rule; write factors, as in width=4"
+                "the recording is of '{recorded}', which is not a kernel and has no scaling rule. Give factors, for \
+                 example width=4"
             ));
         }
         return catalog::factors(recorded, text).map_err(|error| error.to_string());
     }
     let mut scale = Scale::default();
     for piece in text.split(',') {
-        let (key, value) = piece
-            .split_once('=')
-            .ok_or_else(|| format!("'{piece}' is not of the form factor=N; of a kernel it is NAME:key=value,…"))?;
+        let (key, value) = piece.split_once('=').ok_or_else(|| {
+            format!("'{piece}' is not of the form factor=N; the form for a kernel is NAME:key=value,…")
+        })?;
         let names = Scale::NAMES.join(", ");
-        let factor = scale.factor(key).ok_or_else(|| format!("no factor is called '{key}'; choose of {names}"))?;
+        let factor = scale.factor(key).ok_or_else(|| format!("no factor is called '{key}'. Choose one of {names}"))?;
         *factor = value.parse().map_err(|_| format!("'{value}' is not a number"))?;
     }
     Ok(scale)
@@ -118,10 +125,12 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         let (graph, scale) = scaled.map_err(|why| Failure::Usage(format!("--scale: {why}")))?;
         return tell(&graph, Some(scale), None, arguments.json);
     }
-    let Some(out) = &arguments.out else { return Err(Failure::Usage("name a file with --out".into())) };
+    let Some(out) = &arguments.out else {
+        return Err(Failure::Usage("no file to write is given. Give one with --out".into()));
+    };
     let out = ResultFile::check(out, "--out")?;
     if out == ResultFile::Standard {
-        let why = "--out - would write the recording into the report on standard output; name a file";
+        let why = "--out - would mix the recording with the report on standard output. Give a file name";
         return Err(Failure::Usage(why.into()));
     }
     let (graph, rounds) = match &arguments.name {
@@ -146,7 +155,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
 pub fn read(path: &Path) -> Result<Graph, String> {
     let file = File::open(path).map_err(|error| error.to_string())?;
     if file.metadata().is_ok_and(|found| found.is_dir()) {
-        return Err("it is a folder, and no recording".into());
+        return Err("it is a folder instead of a recording".into());
     }
     Graph::read(&mut BufReader::new(file))
 }
@@ -242,7 +251,7 @@ fn table(graph: &Graph, scale: Option<Scale>, found: Measures, leaves: Leaves, r
     }
     row("span T∞", in_words(found.span));
     if is_as_it_ran {
-        row("span as it ran", in_words(about.span_ns));
+        row("span of the recorded run", in_words(about.span_ns));
     }
     row("parallelism T₁/T∞", format!("{:.1}", found.work as f64 / found.span as f64));
     row("tasks", format!("{}, of which {} kept", graph.count_tasks(), graph.tasks().len()));
@@ -254,18 +263,19 @@ fn table(graph: &Graph, scale: Option<Scale>, found: Measures, leaves: Leaves, r
     let mut text = format!("{}, for {} workers\n{table}\n", printable(&about.program), about.workers);
     if let Some(scale) = scale {
         let factors = scale.each().map(|(name, factor)| format!("{name} = {factor}"));
-        let _ = writeln!(text, "Scaled, as a scenario's scale = {{ {} }}.", factors.join(", "));
+        let _ = writeln!(text, "Scaled; in a scenario: scale = {{ {} }}.", factors.join(", "));
     }
     let _ = writeln!(
         text,
-        "Tasks shorter than {} are part of their parents, or several of one fork are one; {} per reading of the clock are subtracted.",
+        "Tasks shorter than {} are merged into their parents, or with other tasks of their fork. {} per reading of the \
+         clock are subtracted.",
         in_words(about.merge_ns),
         in_words(about.clock_ns)
     );
     if let Some(slowdown) = slowdown(about).filter(|_| is_as_it_ran) {
         let _ = writeln!(
             text,
-            "Recorded it took {}{}: {:.0} % more.",
+            "The run with recording took {}{}: {:.0} % longer.",
             in_words(about.recorded_ns),
             ranged(rounds.map(|rounds| &rounds.recorded)),
             100.0 * slowdown

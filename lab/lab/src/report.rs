@@ -21,44 +21,46 @@ use comity_console::output::{self, ResultFile};
 use input::Input;
 use page::Section;
 
-const EXAMPLES: &str = "A FILE is, by its content,
-  - what `comity-lab corun --json FILE` wrote: how much slower each program was
-    beside the others, under each backend; unfairness and throughput;
-  - what `comity-lab simulate --json` printed, or result.json in its --out;
-  - what `comity-lab reproduce … --json` printed, or result.json in its --out;
-  - what `comity run --report=FILE.json` wrote: cores used and held over time;
-  - a timeline: what a program wrote that ran with COMITY_TRACE=FILE, or
-    `comity-lab simulate --timeline FILE` of a host. The page has sums: cores
-    that each program held, and the parts of its workers' time in each state.
-    Perfetto (https://ui.perfetto.dev) draws a timeline, and several of one
-    machine after `jq -s add a.trace b.trace >both.trace`. A timeline that was
-    cut short is summed up as far as it is complete.
-
-The page has no script and loads nothing: it can be mailed, and read offline.
-All files are read before it is written. A page that was there is replaced; any
-other file is not.
-
-Examples:
+const EXAMPLES: &str = "Examples:
   comity-lab corun mergesort cg --backend rayon,comity --json pair.json
   comity-lab report pair.json
   comity-lab report --out night.html --title 'Night run' pair.json make.json
   COMITY_TRACE=a.trace ./a & COMITY_TRACE=b.trace ./b; wait
   comity-lab report --out sums.html a.trace b.trace
 
-Exit codes: 0 success; 1 the page could not be written; 2 the command line, or
-a file that it names, is at fault.";
+A FILE is one of these; the command recognises it by its content:
+  - the output of `comity-lab corun --json FILE`: the slowdown of each program
+    under each backend, unfairness and throughput;
+  - the output of `comity-lab simulate --json`, or result.json in its --out;
+  - the output of `comity-lab reproduce … --json`, or result.json in its --out;
+  - the output of `comity run --report=FILE.json`: cores used and held over
+    time;
+  - a timeline, written by a program with COMITY_TRACE=FILE, or by
+    `comity-lab simulate --timeline FILE` of a host. The page shows sums: the
+    cores that each program held, and its workers' time in each state. If a
+    timeline was cut short, the page sums the complete part.
 
-/// Put co-runs, simulations, runs and timelines on one HTML page
+Perfetto (https://ui.perfetto.dev) draws a timeline. It draws several timelines
+of one machine after `jq -s add a.trace b.trace >both.trace`.
+
+The page contains no script and loads no other file: you can mail it and read it
+offline. The command reads all files before it writes the page. It replaces an
+existing page, but no other file.
+
+Exit codes: 0: success; 1: cannot write the page; 2: invalid command line or
+file.";
+
+/// Write an HTML page with the results of co-runs, simulations, runs and timelines
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
-    /// What is to be shown, in this order; timelines come together
+    /// Files to show, in this order; timelines are shown together
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
-    /// Where the page goes; `-` prints it
+    /// HTML file to write. `-` prints the page
     #[arg(long, value_name = "PAGE.html", default_value = "report.html")]
     out: PathBuf,
-    /// What stands above it all
+    /// Title of the page
     #[arg(long, value_name = "TEXT", default_value = "Comity report")]
     title: String,
 }
@@ -111,11 +113,11 @@ fn spare_the_inputs(out: &Path, files: &[PathBuf]) -> Result<(), Failure> {
     for (nth, file) in files.iter().enumerate() {
         let known = identity(file);
         if known.is_some() && known == identity(out) {
-            let what = "it is one of the files to be shown; choose another file for --out";
+            let what = "it is one of the files to show. Choose another file for --out";
             return Err(Failure::Usage(format!("cannot write '{}': {what}", out.display())));
         }
         if known.is_some() && files[..nth].iter().any(|other| identity(other) == known) {
-            return Err(Failure::Usage(format!("'{}' is named twice; name it once", file.display())));
+            return Err(Failure::Usage(format!("'{}' is given twice. Give it once", file.display())));
         }
     }
     Ok(())
@@ -131,7 +133,7 @@ fn spare_what_is_no_page(path: &Path) -> Result<(), Failure> {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
         Ok(_) if start.is_empty() || page::is_page(&start) => Ok(()),
         _ => Err(Failure::Usage(format!(
-            "cannot write '{}': it is there and is no HTML page; choose another file for --out, or delete it",
+            "cannot write '{}': the file exists and is not an HTML page. Choose another file for --out, or delete it",
             path.display()
         ))),
     }

@@ -19,7 +19,7 @@ use comity_papers::report::{Pictures, Report};
 use crate::figure::{self, heat};
 use crate::runs::{self, Sweep};
 
-/// Repeat a paper's experiments on a simulated machine, and judge each claim of the paper
+/// Repeat a paper's experiments on a simulated machine, and check each claim of the paper
 #[derive(Args)]
 pub struct Arguments {
     #[command(subcommand)]
@@ -32,11 +32,11 @@ struct Paper {
     matches: ArgMatches,
 }
 
-/// What every paper takes behind `--json` and `--plot`.
+/// Options that every paper takes after `--json` and `--plot`.
 #[derive(Args)]
 #[group(skip)]
 struct Options {
-    /// The seed of all that is drawn
+    /// Seed of the random numbers
     #[arg(long, value_name = "S", default_value_t = 1, value_parser = whole::<u64>(0..=u64::MAX))]
     seed: u64,
     #[command(flatten)]
@@ -54,7 +54,7 @@ fn command(row: &Row<Sweep>) -> Command {
     let plot = Arg::new("plot").long("plot").value_name("DIR").value_parser(value_parser!(PathBuf));
     let command = (row.arguments)(Command::new(name))
         .arg(json.help(format!("Print JSON (schema {schema})")))
-        .arg(plot.help(format!("Draw each {draws} into this folder, as SVG; --out draws them too")));
+        .arg(plot.help(format!("Draw each {draws} as an SVG file in this folder; --out draws them too")));
     let command = Options::augment_args(command);
     // The description comes last, because the arguments added before it bring one of their own.
     command.about(title).long_about(format!("{title}\n\n{about}")).after_help(row.examples)
@@ -108,7 +108,7 @@ fn present(report: Report, json: bool, out: Option<&Path>, plot: Option<&Path>) 
     let mut text = if json { report.json } else { report.text };
     for folder in [out, plot].into_iter().flatten() {
         fs::create_dir_all(folder)
-            .map_err(|error| Failure::Usage(format!("cannot make the folder '{}': {error}", folder.display())))?;
+            .map_err(|error| Failure::Usage(format!("cannot create the folder '{}': {error}", folder.display())))?;
         let draw = |name: &str, svg: &str| write(&folder.join(format!("{name}.svg")), svg);
         match &report.pictures {
             Pictures::Figures(figures) => {

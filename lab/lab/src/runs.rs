@@ -21,20 +21,20 @@ use crate::backend::workers_range;
 use crate::filing::{Check, Filing, Header, Meanwhile, RUNS, take, unchecked};
 use crate::progress::Progress;
 
-/// How a verb's runs are done.
+/// Options of verbs that do many runs.
 #[derive(Default, Args)]
 pub struct Options {
-    /// A folder for results. Each run that is done is filed there at once: with the same folder, an interrupted
-    /// command goes on
+    /// Folder for results. Each finished run is saved there at once. With the same folder, an interrupted command
+    /// continues
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
-    /// Do the runs of one shard of so many only, from 1/N to N/N, and file them: for batch systems
+    /// Do only the runs of shard I of N, from 1/N to N/N, and save them. For batch systems
     #[arg(long, value_name = "I/N", requires = "out")]
     pub shard: Option<Shard>,
-    /// Take what is filed in this folder, by shards say, and do no run that is not; can be repeated
+    /// Use the runs saved in this folder, for example by shards, and do no others; can be repeated
     #[arg(long, value_name = "DIR", conflicts_with = "shard")]
     pub merge: Vec<PathBuf>,
-    /// Threads [default: the usable cores]
+    /// Number of threads [default: the usable cores]
     #[arg(long, value_name = "N", value_parser = workers_range())]
     pub workers: Option<u16>,
 }
@@ -85,7 +85,7 @@ impl FromStr for Shard {
         let numbers = text.split_once('/').and_then(|(nth, of)| Some((nth.parse().ok()?, of.parse().ok()?)));
         match numbers {
             Some((nth, of)) if (1..=of).contains(&nth) => Ok(Shard::new(nth, of)),
-            _ => Err("write it as I/N, from 1/N to N/N: 2/8 is the second of eight"),
+            _ => Err("write I/N, from 1/N to N/N; for example, 2/8 is the second of eight shards"),
         }
     }
 }
@@ -132,7 +132,8 @@ impl Sweep {
     pub fn elsewhere(&self) -> String {
         let shard = self.shard().map_or_else(String::new, |shard| shard.to_string());
         format!(
-            "The runs of shard {shard} are done and filed. When all are, --merge with the folder of each gives the results.\n"
+            "The runs of shard {shard} are done and saved. After all shards, give --merge with the folder of each \
+             shard.\n"
         )
     }
 
@@ -181,7 +182,7 @@ impl Sweep {
         for folder in &self.options.merge {
             let folder = folder.join(RUNS);
             if !folder.is_dir() {
-                let what = format!("there is no folder '{}': name one that was an --out", folder.display());
+                let what = format!("there is no folder '{}'. Give the folder of an earlier --out", folder.display());
                 return Err(Stop::Failed(Failure::Usage(what)));
             }
             read(&folder, name, &header, &outcomes, check)?;
@@ -207,8 +208,8 @@ impl Sweep {
             let first: Vec<String> = ours.iter().take(5).map(|run| run.to_string()).collect();
             let count = ours.len();
             return Err(Stop::Failed(Failure::Run(format!(
-                "{count} of the {runs} runs of '{name}' are filed in none of the --merge folders (number {} …): do the shards that \
-                 they belong to first",
+                "{count} of the {runs} runs of '{name}' are missing in the --merge folders (number {} …). First run \
+                 the shards that they belong to",
                 first.join(", ")
             ))));
         }
@@ -349,7 +350,7 @@ mod tests {
         let sweep = sweep(Some(folder.path()), None, &[]);
         let outcomes = sweep.run("squares", 2, |run| {
             let meanwhile = sentence(squares(&sweep, 2));
-            assert!(meanwhile.contains("another command files its runs there"), "{meanwhile}");
+            assert!(meanwhile.contains("another command saves its runs there"), "{meanwhile}");
             (run as f64).sqrt()
         });
         assert!(outcomes.ok().unwrap() == expected(2));
@@ -368,7 +369,7 @@ mod tests {
         fs::write(&path, text.replacen("outcome", "income", 1)).unwrap();
         assert!(sentence(squares(&sweep, 3)).contains("line 2: not a run"));
         fs::write(&path, format!("{text}{}\n", text.lines().last().unwrap())).unwrap();
-        assert!(sentence(squares(&sweep, 3)).contains("stands in line 4 too"));
+        assert!(sentence(squares(&sweep, 3)).contains("is in line 4 too"));
     }
 
     #[test]

@@ -37,7 +37,7 @@ pub struct Arguments {
     /// The only core to use
     #[arg(long)]
     pub core: Option<usize>,
-    /// What runs the tasks of a kernel
+    /// The runtime of a kernel
     #[arg(long, value_enum)]
     pub backend: BackendName,
     /// The policy of Comity's workers

@@ -48,48 +48,47 @@ const EXAMPLES: &str = "Examples:
   comity-lab simulate lab/scenarios/host.toml --record thieves.jsonl
   comity-lab simulate --replay thieves.jsonl
 
-lab/scenarios/README.md documents the file, its keys, and the columns of --csv. A
-timeline is for https://ui.perfetto.dev, chrome://tracing or comity-lab report.";
+lab/scenarios/README.md documents the file, its keys, and the columns of --csv.
+Open a timeline with https://ui.perfetto.dev, chrome://tracing or `comity-lab
+report`.";
 
-/// Run a scenario file: a machine, its programs, and what goes wrong
+/// Simulate a scenario file: a machine, its programs and its faults
 ///
-/// One seed gives one outcome, on any number of threads. A scenario may ask for many runs with successive seeds,
-/// which are done on all cores, filed one by one, and may be divided among machines. With --policy and --set there
-/// are as many runs for each setting, with the same seeds, and the results stand side by side.
+/// A seed determines the outcome, for any number of threads. A scenario can have many runs, with successive seeds. They
+/// use all cores, are saved one by one, and can be divided among machines. --policy and --set repeat the runs for each
+/// setting, with the same seeds, and compare the results.
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
-    /// The scenario
+    /// Scenario file
     #[arg(value_name = "SCENARIO.toml", required_unless_present = "replay")]
     scenario: Option<PathBuf>,
-    /// Run it once under each of these policies, in the place of every program's own; with NAME=, of that program
-    /// alone; can be repeated
+    /// Run the scenario once with each of these policies, for all programs, or only for program NAME; can be repeated
     #[arg(long, value_name = "[NAME=]P,…")]
     policy: Vec<String>,
-    /// Run it once with each of these values of a key of the file, such as machine.cores, machine.costs.steal,
-    /// programs.NAME.width or faults.1.at; several --set, and --policy, give all combinations
+    /// Run the scenario once with each of these values of a key, for example machine.cores, machine.costs.steal,
+    /// programs.NAME.width or faults.1.at; can be repeated. Several --set and --policy run all combinations
     #[arg(long, value_name = "KEY=V,…")]
     set: Vec<String>,
-    /// Print JSON with every run: schema comity-simulate/1, or comity-simulate-sweep/1 with --policy or --set
+    /// Print JSON with every run (schema comity-simulate/1; with --policy or --set, comity-simulate-sweep/1)
     #[arg(long)]
     json: bool,
-    /// Write a row for each run and program; `-` prints them and nothing else
+    /// Write CSV to this file, with one row per run and program. `-` prints only the CSV
     #[arg(long, value_name = "FILE", conflicts_with = "shard")]
     csv: Option<PathBuf>,
-    /// Draw each program's time over the first number that --set varies, a line for each policy, as SVG files in
-    /// this folder
+    /// Draw SVG files in this folder: each program's time over the first number that --set varies, one line per policy
     #[arg(long, value_name = "DIR", conflicts_with = "shard")]
     plot: Option<PathBuf>,
-    /// Look at everything that must hold in one quantum of so many; on a host, after one event of so many
+    /// Check the simulator's invariants in one of every QUANTA quanta; on a host, after one of every QUANTA events
     #[arg(long, value_name = "QUANTA", default_value_t = 1_000, value_parser = whole::<u64>(1..=u64::MAX))]
     check_every: u64,
-    /// Do the first run alone, and write to a new file which thread ran on which core when, and what each was about
+    /// Do only the first run, and write a timeline to a new file: when each thread ran, on which core, and its activity
     #[arg(long, value_name = "FILE", conflicts_with_all = ["out", "shard", "merge", "plot"])]
     timeline: Option<PathBuf>,
-    /// Do the first run alone, and write every conversation of its thieves to a new file, a JSON object a line
+    /// Do only the first run, and write every conversation of its thieves to a new file, one JSON object per line
     #[arg(long, value_name = "FILE", conflicts_with_all = ["out", "shard", "merge", "plot"])]
     record: Option<PathBuf>,
-    /// Hold the conversations of a record again: whether the policies still answer as they did
+    /// Replay the conversations of a record, and check that the policies give the recorded answers
     #[arg(long, value_name = "FILE", exclusive = true)]
     replay: Option<PathBuf>,
     #[command(flatten)]
@@ -125,7 +124,7 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
     let results = Results::check(&arguments, &points)?;
     if arguments.is_observed() {
         let [point] = &points.all[..] else {
-            let what = "--record and --timeline are of one run; give one value to each --set and --policy";
+            let what = "--record and --timeline need a single setting. Give one value to each --set and --policy";
             return Err(Failure::Usage(format!("there are {} settings, and {what}", points.all.len())));
         };
         let outcome = observed(&point.scenario, &arguments)?;
@@ -193,7 +192,7 @@ fn observed(scenario: &Scenario, arguments: &Arguments) -> Result<Outcome, Failu
     let Arguments { record, timeline, check_every, .. } = arguments;
     if scenario.written().machine.model != Model::Host {
         let option = if record.is_some() { "record" } else { "timeline" };
-        let what = "only a host has threads to observe; write machine.model = \"host\"";
+        let what = "only a host has threads to observe. Write machine.model = \"host\" in the scenario";
         return Err(Failure::Usage(format!("--{option}: {what}")));
     }
     let record = record.as_deref().map(Lines::create).transpose()?;
@@ -260,7 +259,7 @@ impl Results {
     fn check(Arguments { json, csv, plot, .. }: &Arguments, points: &Points) -> Result<Results, Failure> {
         let csv = csv.as_deref().map(|path| ResultFile::check(path, "--csv")).transpose()?;
         if *json && csv == Some(ResultFile::Standard) {
-            return Err(Failure::Usage("--json and --csv - both print; give --csv a file".into()));
+            return Err(Failure::Usage("--json and --csv - both print. Give a file to --csv".into()));
         }
         let plot = plot.as_deref().map(|folder| Plot::new(folder, points)).transpose()?;
         Ok(Results { json: *json, csv, plot })

@@ -26,30 +26,31 @@ const EXAMPLES: &str = "Examples:
   comity-lab sweep sweep.toml --shard 3/8
   comity-lab sweep sweep.toml --merge first --merge second
 
-docs/guide/src/clusters.md documents the file, and what each engine needs.";
+docs/guide/src/clusters.md documents the file, and the requirements of each
+engine.";
 
-/// Run all that a file lists, here or as a task array on a cluster
+/// Run all parts of a sweep file, here or as a task array on a cluster
 ///
-/// The file names scenarios with what is varied, papers to reproduce, a folder for results, and the number of
-/// shards. Each run that is done is filed there at once: the same command goes on where it was stopped. With an
-/// engine, the shards are the tasks of one array, which is waited for, and what they filed is merged. The results
-/// are those of a run here, to the byte.
+/// The file lists scenarios and their varied values, papers to reproduce, a folder for results, and the number of
+/// shards. Each finished run is saved there at once, so the same command continues after an interruption. With an
+/// engine, the shards are the tasks of one array. The command waits for the array and merges its runs. The results
+/// equal those of a run here, byte for byte.
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
-    /// What is run
+    /// Sweep file
     #[arg(value_name = "FILE.toml")]
     file: PathBuf,
-    /// Where
+    /// Engine that runs the sweep
     #[arg(long, value_enum, default_value = "local")]
     engine: Engine,
-    /// Do one shard of so many here, and file it: for a batch system that --engine does not know
+    /// Run shard I of N here, and save its runs. For batch systems that --engine does not support
     #[arg(long, value_name = "I/N", conflicts_with = "engine")]
     shard: Option<Shard>,
-    /// Take what is filed in this folder, a copy of the file's `out`, and do no run that is not; can be repeated
+    /// Use the runs saved in this folder, a copy of the file's `out`, and do no others; can be repeated
     #[arg(long, value_name = "DIR", conflicts_with_all = ["engine", "shard"])]
     merge: Vec<PathBuf>,
-    /// Threads here [default: the usable cores]; a task of an engine has the file's `cpus`
+    /// Number of threads of a run here [default: the usable cores]. A task of an engine has the file's `cpus`
     #[arg(long, value_name = "N", value_parser = workers_range())]
     workers: Option<u16>,
 }
@@ -67,7 +68,7 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
         (Some(shard), _) => each(&parts, |part| part.run(&Role::Shard(shard), workers)),
         (None, Engine::Local) => each(&parts, |part| part.run(&Role::of_merge(&merge, part), workers)),
         (None, _) if workers.is_some() => Err(Failure::Usage(format!(
-            "--workers is for runs here; the threads of a shard are `cpus` in '{}', now {}",
+            "--workers is only for runs here; set the threads of a shard with `cpus` in '{}' (now {})",
             file.display(),
             campaign.cpus
         ))),

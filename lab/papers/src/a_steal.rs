@@ -69,17 +69,17 @@ pub enum Part {
     Machines,
 }
 
-/// Where practical profiles come from.
+/// The source of the practical profiles.
 #[derive(Args)]
 #[group(skip)]
 pub struct Options {
-    /// Take practical profiles from this log in the Standard Workload Format, and not from the workload model
+    /// Read practical profiles from this log (Standard Workload Format) instead of the workload model
     #[arg(long, value_name = "FILE.swf", requires = "log_processors", conflicts_with = "full")]
     log: Option<PathBuf>,
-    /// The processors of the machine of the log
+    /// Number of processors of the log's machine
     #[arg(long, value_name = "P", requires = "log", value_parser = whole::<u32>(1..=u64::from(u32::MAX)))]
     log_processors: Option<u32>,
-    /// Seconds of the log, or of the workload model, that count as one quantum, 1 to 1000000
+    /// Length of a quantum, in seconds of the log or of the workload model, 1 to 1000000
     #[arg(long, value_name = "SECS", default_value_t = SECONDS_PER_QUANTUM, value_parser = whole::<u64>(1..=1_000_000))]
     seconds_per_quantum: u64,
 }
@@ -88,31 +88,31 @@ impl Paper for ASteal {
     const TEXT: Text = Text {
         name: "a-steal",
         title: "A-STEAL: the time, waste, time-waste and utilization experiments of §4 to §7",
-        about: "The machine is simulated; its thieves, desires and allotments are the code that runs on threads. \
-                With --out, each figure is drawn as an SVG file, and the numbers are in result.json.",
+        about: "The machine is simulated. Its thieves, desires and allotments use the code that also runs on threads. \
+            --out writes each figure as an SVG file, and the numbers to result.json.",
         examples: "Examples:
   comity-lab reproduce a-steal --check
-  comity-lab reproduce a-steal --check --full --out results    # stopped, the
-                                                   # same command goes on
+  comity-lab reproduce a-steal --check --full --out results
   comity-lab reproduce a-steal --figure 8 --plot .
   comity-lab reproduce a-steal time --vary fork=tree --vary iterations=1-8
-  comity-lab reproduce a-steal --out shard-3 --shard 3/8       # on each of
-                                                               eight machines,
-                                                               and then
+  comity-lab reproduce a-steal --out shard-3 --shard 3/8
   comity-lab reproduce a-steal --merge shard-1 --merge shard-2 … --out all
 
+If a command with --out is interrupted, the same command continues. --shard
+divides the runs among machines; --merge combines them.
+
 Agrawal, He and Leiserson, An Empirical Evaluation of Work Stealing with
-Parallelism Feedback, ICDCS 2006. docs/papers/a-steal.md says what the paper
-leaves unsaid, what was chosen, and where numbers differ; lab/papers/ has each
-claim, its kind and its tolerance.",
+Parallelism Feedback, ICDCS 2006. docs/papers/a-steal.md lists the parameters
+that the paper omits, the chosen values and the numbers that differ. lab/papers/
+has the kind and the tolerance of each claim.",
         default: "the paper's four",
         vary: (
             "KEY=VALUE",
-            "Choose otherwise what the paper leaves unsaid; can be repeated. With fork=tree the strands of a phase \
-             come into being by a tree, not at once; trimmed=C makes R = C·(T∞ + L·lg P). Others take a range, as in \
-             iterations=1-8: critical-path (steps), parallelism (over the mean availability), serial (part of the \
-             critical path), iterations (the two phases follow each other so often). The last, alternating, is \
-             iterations in the time-waste experiments",
+            "Change a parameter that the paper omits; can be repeated. fork=tree creates the strands of a phase by a \
+             tree instead of at once. trimmed=C sets R = C·(T∞ + L·lg P). The others take a range, for example \
+             iterations=1-8: critical-path (steps), parallelism (multiples of the mean availability), serial (part of \
+             the critical path), iterations (repetitions of the two phases), alternating (iterations in the time-waste \
+             experiments)",
         ),
         one_in: Some("run"),
         file: "lab/papers/src/a_steal/claims.toml",
@@ -145,7 +145,7 @@ claim, its kind and its tolerance.",
         vec![
             Experiment::new(
                 "time",
-                "§4: 2331 jobs, and which constants the bounds have in practice",
+                "§4: 2331 jobs, and the constants of the bounds in practice",
                 [Part::Time],
                 |paper| time::measures(&paper.time),
                 time::figures,
@@ -166,14 +166,14 @@ claim, its kind and its tolerance.",
             ),
             Experiment::new(
                 "utilization",
-                "§7: jobs that come and go on a machine of 1000 processors",
+                "§7: jobs that arrive and end on a machine of 1000 processors",
                 [Part::Utilization],
                 |paper| utilization::measures(&paper.sets),
                 utilization::figures,
             ),
             Experiment::beyond(
                 "beyond",
-                "What the authors could not run: quanta up to 10⁵ steps, sampled usage, 10⁵ processors",
+                "Beyond the paper: quanta up to 10⁵ steps, sampled usage, 10⁵ processors",
                 [Part::LongQuanta, Part::Sampling, Part::Machines],
                 beyond::figures,
             ),
@@ -238,8 +238,8 @@ impl ASteal {
             "Jobs of utilization: critical path and parallelism of U, HT1 and HT2, serial part {} to {}, both phases {} to {} times.",
             serial.0, serial.1, iterations.0, iterations.1
         );
-        let differ =
-            "The jobs of time-waste change more often than the others: with the others' ABP is as fast as A-STEAL.";
+        let differ = "The phases of time-waste jobs alternate more often than those of other jobs. With the other \
+            jobs' phases, ABP is as fast as A-STEAL.";
         [note("time and waste", &setting.jobs), note("time-waste", &setting.alternating), many, differ.to_owned()]
     }
 }

@@ -87,7 +87,7 @@ impl Setting {
             }
             _ => {
                 return Err(format!(
-                    "'{text}' is none of kernel=3.9, kernel=6.18, groups=same, groups=separate, comity=POLICY"
+                    "'{text}' is not one of kernel=3.9, kernel=6.18, groups=same, groups=separate, comity=POLICY"
                 ));
             }
         }

@@ -57,26 +57,26 @@ impl Paper for Bws {
     const TEXT: Text = Text {
         name: "bws",
         title: "BWS: eight programs alone and in all 28 pairs, on 32 simulated cores with Linux 2.6.36",
-        about: "The programs are recorded kernels; the thieves are the code that runs on threads. With --out, each \
-                figure is drawn as an SVG file, and the numbers are in result.json.",
+        about: "The programs are recorded kernels. The thieves use the code that also runs on threads. --out writes \
+            each figure as an SVG file, and the numbers to result.json.",
         examples: "Examples:
   comity-lab reproduce bws --check
   comity-lab reproduce bws fig2 fig3 --plot .
-  comity-lab reproduce bws --full --out results    # stopped, the same command
-                                                   # goes on
+  comity-lab reproduce bws --full --out results
   comity-lab reproduce bws examples --vary slow=20 --vary hz=250
 
+If a command with --out is interrupted, the same command continues.
+
 Ding, Wang, Gibbons and Zhang, BWS: Balanced Work Stealing for Time-Sharing
-Multicores, EuroSys 2012. docs/results/bws.md has each of the paper's numbers
-beside ours; lab/papers/src/bws/claims.toml has its kind, its tolerance, and
-what the model was fitted to.",
+Multicores, EuroSys 2012. docs/results/bws.md compares the paper's numbers with
+ours. lab/papers/src/bws/claims.toml has the kind and the tolerance of each
+number, and the data to which the model was fitted.",
         default: "the paper's",
         vary: (
             "KEY=VALUE",
-            "Choose otherwise what the paper leaves unsaid; can be repeated. Of the machine: bandwidth, cg-memory, \
-             bfs-memory (thousandths), hz. Of the programs: slow, cg (factors of the recorded lengths), clip-serial \
-             (µs before a batch), again (process or in-place). Costs in nanoseconds: steal, yield, switch, refill, \
-             queue, bell, count",
+            "Change a parameter that the paper omits; can be repeated. Machine: bandwidth, cg-memory, bfs-memory \
+             (thousandths), hz. Programs: slow, cg (factors of the recorded lengths), clip-serial (µs before a batch), \
+             again (process or in-place). Costs in nanoseconds: steal, yield, switch, refill, queue, bell, count",
         ),
         one_in: None,
         file: "lab/papers/src/bws/claims.toml",
@@ -109,7 +109,7 @@ what the model was fitted to.",
             ),
             Experiment::undrawn(
                 "examples",
-                "§2.3.2: BFS beside EP, and CG beside MM",
+                "§2.3.2: BFS with EP, and CG with MM",
                 [Alone(ORIGINAL), Examples],
                 examples::measures,
             ),
@@ -120,8 +120,14 @@ what the model was fitted to.",
                 slowdowns::measures,
                 slowdowns::figures,
             ),
-            Experiment::new("fig3", "Their throughput", compared, throughputs::measures, throughputs::figures),
-            Experiment::new("fig4", "How much their times vary", compared, variations::measures, variations::figures),
+            Experiment::new("fig3", "Throughput of all pairs", compared, throughputs::measures, throughputs::figures),
+            Experiment::new(
+                "fig4",
+                "Variation of the programs' times",
+                compared,
+                variations::measures,
+                variations::figures,
+            ),
             Experiment::new(
                 "fig5",
                 "Delayed and selective yields",
@@ -144,7 +150,7 @@ what the model was fitted to.",
             ),
             Experiment::beyond(
                 "beyond",
-                "What the authors had no machine for: 64 and 128 cores under EEVDF, and dws and comity",
+                "Beyond the paper: 64 and 128 cores under EEVDF, and the policies dws and comity",
                 [Beyond],
                 |_, _| Vec::new(),
             ),
@@ -163,10 +169,7 @@ what the model was fitted to.",
     }
 
     fn notes(&self) -> Vec<String> {
-        vec![
-            "LOOP has no executions of its own: its slowdown is that of its computing time, and it has no variation."
-                .into(),
-        ]
+        vec!["LOOP has no executions: its slowdown is that of its computing time, and it has no variation.".into()]
     }
 
     fn extra(self) -> Extra {

@@ -185,7 +185,7 @@ impl Claims {
         }
         let known = ["paper", "title", "parameter", "claim"];
         if let Some((other, _)) = document.iter().find(|(key, _)| !known.contains(key)) {
-            return Err(at(format!("'{other}' is none of {}", known.join(", "))));
+            return Err(at(format!("'{other}' is not one of {}", known.join(", "))));
         }
         let claims = Claims {
             title: word("title")?,
@@ -203,7 +203,7 @@ impl Claims {
         for parameter in &self.parameters {
             let wrong = |what: String| Err(format!("parameter '{}': {what}", parameter.name));
             if !names.insert(&parameter.name) {
-                return wrong("there are two of that name".into());
+                return wrong("the name is used twice".into());
             }
             for value in parameter.sweep.iter().chain([&parameter.chosen]) {
                 if let Err(why) = (source.takes)(&format!("{}={value}", parameter.name)) {
@@ -211,20 +211,20 @@ impl Claims {
                 }
             }
             if let Some(other) = parameter.moves.iter().find(|name| !is_experiment(name)) {
-                return wrong(format!("it moves '{other}', and no experiment has that name"));
+                return wrong(format!("it moves '{other}', but no experiment has that name"));
             }
             match &parameter.fixed_by {
                 Some(_) if !parameter.sweep.is_empty() => {
                     return wrong("a datum fixes it, so it is not swept: write fixed-by or sweep".into());
                 }
                 Some(id) if !self.claims.iter().any(|claim| claim.id == *id && claim.kind == Kind::Calibrated) => {
-                    return wrong(format!("it is fixed by '{id}', and no calibrated claim has that id"));
+                    return wrong(format!("it is fixed by '{id}', but no calibrated claim has that id"));
                 }
                 None if parameter.sweep.is_empty() => {
                     return wrong("no datum fixes it and no value is swept: write fixed-by or sweep".into());
                 }
                 None if parameter.moves.is_empty() => {
-                    return wrong("it is swept, and moves says of no experiment that it depends on it".into());
+                    return wrong("it is swept, but moves lists no experiment that depends on it".into());
                 }
                 _ => {}
             }
@@ -233,25 +233,25 @@ impl Claims {
         for claim in &self.claims {
             let wrong = |what: String| Err(format!("claim '{}': {what}", claim.id));
             if !ids.insert(&claim.id) {
-                return wrong("there are two of that id".into());
+                return wrong("the id is used twice".into());
             }
             if !is_experiment(&claim.experiment) {
                 return wrong(format!("no experiment is called '{}'", claim.experiment));
             }
             for Interval(least, most) in [Some(claim.stated), claim.accepted].into_iter().flatten() {
                 if least.is_nan() || most.is_nan() || least > most {
-                    return wrong(format!("{least} to {most} is no interval: write the least and the most"));
+                    return wrong(format!("{least} to {most} is not an interval: write the minimum and the maximum"));
                 }
             }
             if claim.tolerance.is_empty() {
                 return wrong("its tolerance is empty: write why this interval".into());
             }
             match &claim.differs {
-                Some(_) if claim.holds => return wrong("it holds and differs: write one of them".into()),
+                Some(_) if claim.holds => return wrong("it has both holds and differs: write one of the two".into()),
                 Some(why) if why.is_empty() || claim.differs_at.is_empty() => {
                     return wrong("it differs: write why, and in differs-at where".into());
                 }
-                None if !claim.differs_at.is_empty() => return wrong("it has differs-at, and no differs".into()),
+                None if !claim.differs_at.is_empty() => return wrong("it has differs-at, but not differs".into()),
                 _ => {}
             }
             let swept = |at: &&String| *at != CHOSEN && !self.sweep(&claim.experiment).any(|setting| setting == **at);
@@ -297,7 +297,7 @@ pub fn number(claims: &[Claim], id: &str) -> Option<f64> {
 fn tables<T: for<'de> Deserialize<'de>>(document: &DocumentMut, array: &str, name: &str) -> Result<Vec<T>, String> {
     let Some(item) = document.get(array) else { return Err(format!("it has no [[{array}]]")) };
     let Some(all) = item.as_array_of_tables() else {
-        return Err(format!("'{array}' is no list of tables: write [[{array}]]"));
+        return Err(format!("'{array}' is not a list of tables: write [[{array}]]"));
     };
     let read = |(nth, table): (usize, &Table)| {
         let told = match table.get(name).and_then(Item::as_str) {

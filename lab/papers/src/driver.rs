@@ -63,17 +63,17 @@ pub trait Asked<R> {
     fn run(&self, runner: &R) -> Result<Option<Report>, Failure>;
 }
 
-/// What is judged, for every paper.
+/// Options that every paper takes.
 #[derive(Args)]
 #[group(skip)]
 struct Options {
-    /// Fail if a claim that held when it was filed in lab/papers does not hold
+    /// Fail if a claim does not hold that lab/papers records as holding
     #[arg(long, conflicts_with = "shard")]
     check: bool,
-    /// Run with each value of the parameters that no datum fixes, too: a claim holds only if it holds with all of them
+    /// Also run with each value of the parameters that no datum fixes. A claim holds only if it holds with all values
     #[arg(long, conflicts_with = "vary")]
     full: bool,
-    /// Only what this figure of the paper shows; can be repeated
+    /// Run only the experiments that this figure of the paper shows; can be repeated
     #[arg(long, value_name = "N", conflicts_with = "experiments")]
     figure: Vec<u32>,
 }
@@ -86,7 +86,7 @@ fn arguments<P: Paper>(command: Command) -> Command {
     let command = command.arg(
         Arg::new("experiments")
             .value_name("EXPERIMENT")
-            .help(format!("Which experiments [default: {default}]"))
+            .help(format!("Experiments to run [default: {default}]"))
             .num_args(1..)
             .action(ArgAction::Append)
             .value_parser(PossibleValuesParser::new(experiments)),
@@ -97,7 +97,7 @@ fn arguments<P: Paper>(command: Command) -> Command {
         Arg::new("one_in")
             .long("one-in")
             .value_name("N")
-            .help(format!("Do one {what} of so many only, for a quick look, 1 to 100"))
+            .help(format!("For a quick look: do only one of every N {what}s, 1 to 100"))
             .default_value("1")
             .value_parser(read_one_in)
             .conflicts_with("full")
@@ -155,7 +155,9 @@ impl Options {
         if let Some(wrong) = self.figure.iter().find(|figure| !figures.contains(figure)) {
             let figures: Vec<String> = figures.iter().map(u32::to_string).collect();
             let (name, which) = (P::TEXT.name, figures.join(", "));
-            return Err(Failure::Usage(format!("--figure {wrong}: the claims of {name} are of figures {which}")));
+            return Err(Failure::Usage(format!(
+                "--figure {wrong}: {name} has no claims about this figure. Choose one of {which}"
+            )));
         }
         claims.claims.retain(|claim| claim.figure.is_some_and(|figure| self.figure.contains(&figure)));
         Ok(claims.claims.iter().map(|claim| claim.experiment.clone()).collect())

@@ -56,26 +56,26 @@ impl Paper for Dws {
     const TEXT: Text = Text {
         name: "dws",
         title: "DWS: eight programs alone and in all 28 mixes, on 16 simulated processors with Linux 2.6.32",
-        about: "The programs are recorded kernels; the thieves, coordinators and the core table are the code that \
-                runs on threads. With --out, each figure is drawn as an SVG file, and the numbers are in \
-                result.json.",
+        about: "The programs are recorded kernels. The thieves, the coordinators and the core table use the code that \
+            also runs on threads. --out writes each figure as an SVG file, and the numbers to result.json.",
         examples: "Examples:
   comity-lab reproduce dws --check
   comity-lab reproduce dws fig4 fig8 --plot .
-  comity-lab reproduce dws --full --out results    # stopped, the same command
-                                                   # goes on
+  comity-lab reproduce dws --full --out results
   comity-lab reproduce dws fig6 --vary memory=900 --vary refill=100000
 
+If a command with --out is interrupted, the same command continues.
+
 Chen, Zheng and Guo, Adaptive demand-aware work-stealing in multi-programmed
-multi-core architectures, CCPE 2016. docs/results/dws.md has each of the paper's
-numbers beside ours; lab/papers/src/dws/claims.toml has its tolerance, and what
-is assumed.",
+multi-core architectures, CCPE 2016. docs/results/dws.md compares the paper's
+numbers with ours. lab/papers/src/dws/claims.toml has the tolerance of each
+number, and the assumptions.",
         default: "all",
         vary: (
             "KEY=VALUE",
-            "Choose otherwise what the paper leaves unsaid; can be repeated. Of the machine: bandwidth, memory, smt \
-             (thousandths), first-touch, compat-yield (0 or 1), hz. Of the programs: slow (a factor of the recorded \
-             lengths), at-home (none, table or all). Costs in nanoseconds: steal, yield, refill",
+            "Change a parameter that the paper omits; can be repeated. Machine: bandwidth, memory, smt (thousandths), \
+             first-touch, compat-yield (0 or 1), hz. Programs: slow (a factor of the recorded lengths), at-home (none, \
+             table or all). Costs in nanoseconds: steal, yield, refill",
         ),
         one_in: None,
         file: "lab/papers/src/dws/claims.toml",
@@ -137,8 +137,8 @@ is assumed.",
     }
 
     fn notes(&self) -> Vec<String> {
-        let note = "The paper gives no time alone and one size: programs' sizes and the machine's costs are assumed, \
-                    and most of them swept.";
+        let note = "The paper gives one size and no times alone. The programs' sizes and the machine's costs are \
+            assumed, and most of them are swept.";
         vec![note.to_owned()]
     }
 

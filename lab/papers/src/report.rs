@@ -151,7 +151,7 @@ impl Findings<'_> {
     ) -> Result<Report, Failure> {
         let judged = judge(self.claims, &self.measured);
         if check && judged.is_empty() {
-            return Err(Failure::Usage("--check: the paper claims nothing of these experiments".to_owned()));
+            return Err(Failure::Usage("--check: the paper has no claims about these experiments".to_owned()));
         }
         let json = Json {
             schema: "comity-reproduce/1",
@@ -166,7 +166,7 @@ impl Findings<'_> {
             judged.iter().filter(|one| one.news == News::Fails).map(|one| one.claim.id.as_str()).collect();
         let failure = (check && !failed.is_empty()).then(|| {
             let (count, of, which) = (failed.len(), judged.len(), failed.join(", "));
-            Failure::Run(format!("{count} of {of} claims held when they were filed and do not: {which}"))
+            Failure::Run(format!("{count} of {of} claims are recorded as holding and do not hold: {which}"))
         });
         let (text, json) = (self.text(&judged, full), output::to_json(&json));
         Ok(Report { text, json, pictures: Pictures::Figures(figures), failure })
@@ -222,16 +222,16 @@ fn differences(text: &mut String, judged: &[Judged]) {
     }
     for one in all {
         let why = one.why();
-        let why = if why.is_empty() { "no reason is filed" } else { &why };
+        let why = if why.is_empty() { "no reason is recorded" } else { &why };
         let _ = writeln!(text, "- {}: {why}", one.claim.id);
     }
 }
 
 fn news(text: &mut String, judged: &[Judged]) {
     for (news, what) in [
-        (News::Fails, "held when filed and do not now"),
-        (News::Holds, "were filed as differing where they hold now: change lab/papers"),
-        (News::First, "are run for the first time: file in lab/papers what came out"),
+        (News::Fails, "are recorded as holding and do not hold"),
+        (News::Holds, "are recorded as differing and hold; update lab/papers"),
+        (News::First, "have no recorded result; add the result to lab/papers"),
     ] {
         let own: Vec<&str> = judged.iter().filter(|one| one.news == news).map(|one| one.claim.id.as_str()).collect();
         if !own.is_empty() {
@@ -273,7 +273,7 @@ fn left_out(claims: &Claims) -> String {
     match each.len() {
         0 => String::new(),
         _ => format!(
-            "A subset: only the chosen values. With --full these are swept too, for no datum fixes them: {}.",
+            "Only the chosen values were run. --full also sweeps the parameters that no datum fixes: {}.",
             each.join(", ")
         ),
     }

@@ -67,26 +67,26 @@ impl Paper for Robinhood {
         name: "robinhood",
         title: "Robinhood: virtual machines of 16 virtual CPUs on 16 simulated ones, under Xen's Credit scheduler, \
                 guests with Linux 3.9",
-        about: "The programs are recorded kernels; the thieves are the code that runs on threads. With --out, each \
-                figure is drawn as an SVG file, and the numbers are in result.json.",
+        about: "The programs are recorded kernels. The thieves use the code that also runs on threads. --out writes \
+            each figure as an SVG file, and the numbers to result.json.",
         examples: "Examples:
   comity-lab reproduce robinhood --check
   comity-lab reproduce robinhood table2 fig7 --plot .
-  comity-lab reproduce robinhood --full --out results  # stopped, the same
-                                                       # command goes on
+  comity-lab reproduce robinhood --full --out results
   comity-lab reproduce robinhood table2 --vary rate=neighbours --vary length=100
 
+If a command with --out is interrupted, the same command continues.
+
 Peng, Wu and Jin, Robinhood: Towards Efficient Work-stealing in Virtualized
-Environments. docs/results/robinhood.md has each of the paper's numbers beside
-ours; lab/papers/src/robinhood/claims.toml has its kind and tolerance, and what
-is assumed.",
+Environments. docs/results/robinhood.md compares the paper's numbers with ours.
+lab/papers/src/robinhood/claims.toml has the kind and the tolerance of each
+number, and the assumptions.",
         default: "all",
         vary: (
             "KEY=VALUE",
-            "Choose otherwise what the paper leaves unsaid; can be repeated. Of the machine: rate (cap, neighbours \
-             or weight), weight-of (machine or vcpu), hz. Of the programs: slow, cg (factors of the recorded \
-             lengths), setup (thousandths), length (ms). In nanoseconds: steal, yield, hypercall, vcpu-switch, \
-             refill, far, dom0",
+            "Change a parameter that the paper omits; can be repeated. Machine: rate (cap, neighbours or weight), \
+             weight-of (machine or vcpu), hz. Programs: slow, cg (factors of the recorded lengths), setup \
+             (thousandths), length (ms). Costs in nanoseconds: steal, yield, hypercall, vcpu-switch, refill, far, dom0",
         ),
         one_in: None,
         file: "lab/papers/src/robinhood/claims.toml",
@@ -124,7 +124,7 @@ is assumed.",
             ),
             Experiment::new(
                 "fig8",
-                "How much of their time is useful work",
+                "Part of the programs' time that is useful work",
                 ALONE,
                 figure8::measures,
                 figure8::figures,
@@ -145,13 +145,13 @@ is assumed.",
             ),
             Experiment::undrawn(
                 "fig11",
-                "Programs that steal nothing beside three that do",
+                "Programs without work stealing, together with three that steal",
                 [Runs::Others],
                 figure11::measures,
             ),
             Experiment::undrawn(
                 "fig12",
-                "How often the hypervisor decides, and what that costs more",
+                "Number of the hypervisor's decisions, and their additional cost",
                 [Runs::Decisions],
                 figure12::measures,
             ),
@@ -164,7 +164,7 @@ is assumed.",
             ),
             Experiment::new(
                 "fig14",
-                "Robinhood_s: beside loops in the same machine",
+                "Robinhood_s: together with loops in the same machine",
                 alone_and(Runs::Rates(Part::Loops)),
                 figure14::measures,
                 figure14::figures,
@@ -184,8 +184,8 @@ is assumed.",
     }
 
     fn notes(&self) -> Vec<String> {
-        let note = "Programs are shortened to 80 ms alone, again and again, and only ratios are compared. The text \
-                    does not list the mixes of figure 9: all 15 are run.";
+        let note = "Programs are shortened to 80 ms alone and repeated, and only ratios are compared. The paper does \
+            not list the mixes of figure 9, so all 15 mixes are run.";
         vec![note.to_owned()]
     }
 
@@ -253,7 +253,7 @@ is assumed.",
         [
             report::table(header, points),
             report::table(["mix", "strategy", "speedups", "throughput"], mixes),
-            report::table(["beside CG, CLIP, MI", "strategy", "time over the baseline's"], beside),
+            report::table(["with CG, CLIP, MI", "strategy", "time / the baseline's time"], beside),
         ]
         .concat()
     }

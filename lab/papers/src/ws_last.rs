@@ -63,12 +63,12 @@ pub struct WsLast<T> {
     threads: PhantomData<T>,
 }
 
-/// What the experiments run on.
+/// The machine of the experiments.
 #[derive(Args)]
 #[group(skip)]
 pub struct Options {
-    /// Run on this machine's threads, as many as it has cores, instead of the simulated machine. The paper's
-    /// numbers are those of 8 CPUs, so there is nothing to check; the points with 10 ms per message are left out
+    /// Run on this machine's threads, one per core, instead of the simulated machine. The paper's numbers are for 8
+    /// CPUs, so nothing is checked. The points with 10 ms per message are left out
     #[arg(long, conflicts_with_all = ["check", "full", "vary", "seed", "shard"])]
     real: bool,
 }
@@ -77,9 +77,9 @@ impl<T: Threads> Paper for WsLast<T> {
     const TEXT: Text = Text {
         name: "ws-last",
         title: "WS-LAST: the four experiments of §4, scatter-gather under WS-CUR and WS-LAST",
-        about: "The machine is simulated: 8 CPUs, run queues with locks, tasks that block on channels. Its thieves, \
-                and where an unblocked task goes, are the code that runs on threads. With --out, each figure is \
-                drawn as an SVG file, and the numbers are in result.json.",
+        about: "The simulated machine has 8 CPUs, run queues with locks, and tasks that block on channels. Its thieves \
+            and the placement of unblocked tasks use the code that also runs on threads. --out writes each figure as \
+            an SVG file, and the numbers to result.json.",
         examples: "Examples:
   comity-lab reproduce ws-last --check
   comity-lab reproduce ws-last exp1 exp4 --out results
@@ -87,15 +87,14 @@ impl<T: Threads> Paper for WsLast<T> {
   comity-lab reproduce ws-last --vary yield=2500 --vary handover=0
 
 Vrba, Halvorsen and Griwodz, A Simple Improvement of the Work-stealing
-Scheduling Algorithm, CISIS 2010. docs/papers/ws-last.md says what the paper
-leaves unsaid, what was chosen, and where numbers differ.",
+Scheduling Algorithm, CISIS 2010. docs/papers/ws-last.md lists the parameters
+that the paper omits, the chosen values and the numbers that differ.",
         default: "all",
         vary: (
             "KEY=NS",
-            "Choose otherwise what the paper leaves unsaid, in nanoseconds; can be repeated. Of a run queue's lock: \
-             queue (it is held), handover (it passes on), removal (it is held so much longer if a task is taken). \
-             Others: steal (the rest of an attempt), yield, switch (from one task to another), message (sending or \
-             receiving)",
+            "Change a parameter that the paper omits, in nanoseconds; can be repeated. Lock of a run queue: queue \
+             (hold time), handover (time to pass it on), removal (additional hold time if a task is taken). Others: \
+             steal (the rest of an attempt), yield, switch (from one task to another), message (sending or receiving)",
         ),
         one_in: Some("round"),
         file: "lab/papers/src/ws_last/claims.toml",

@@ -81,24 +81,24 @@ fn what_is_wrong_with_a_file_is_a_sentence_with_its_claim() {
         ("kind = \"known\"", "kind = \"guessed\"", "unknown variant `guessed`, expected one of `calibrated`"),
         ("tolerance = \"rounding\"\n", "", "missing field `tolerance`"),
         ("tolerance = \"rounding\"", "tolerance = \"\"", "its tolerance is empty"),
-        ("stated = [3.5, 4.5]", "stated = [4.5, 3.5]", "4.5 to 3.5 is no interval"),
+        ("stated = [3.5, 4.5]", "stated = [4.5, 3.5]", "4.5 to 3.5 is not an interval"),
         ("stated = [3.5, 4.5]\n", "", "missing field `stated`"),
         ("experiment = \"one\"", "experiment = \"on\"", "no experiment is called 'on'"),
         ("holds = true", "hold = true", "unknown field `hold`"),
-        ("holds = true", "holds = true\ndiffers = \"x\"", "it holds and differs"),
+        ("holds = true", "holds = true\ndiffers = \"x\"", "it has both holds and differs"),
         ("holds = true", "differs = \"x\"", "it differs: write why, and in differs-at where"),
     ];
     let hot = [
-        ("id = \"fast\"", "id = \"hot\"", "there are two of that id"),
+        ("id = \"fast\"", "id = \"hot\"", "the id is used twice"),
         ("differs-at = [\"chosen\"]", "differs-at = [\"far=2\"]", "it differs at 'far=2', and no parameter"),
     ];
     let far = [
         ("sweep = [\"2\"]", "sweep = [\"b\"]", "'far=b' is not far=NUMBER"),
         ("sweep = [\"2\"]", "sweep = []", "no datum fixes it and no value is swept"),
-        ("sweep = [\"2\"]", "fixed-by = \"fast\"", "it is fixed by 'fast', and no calibrated claim"),
+        ("sweep = [\"2\"]", "fixed-by = \"fast\"", "it is fixed by 'fast', but no calibrated claim"),
         ("chosen = \"1\"", "chosen = \"1\"\nfixed-by = \"hot\"", "a datum fixes it, so it is not swept"),
-        ("moves = [\"one\"]", "moves = [\"three\"]", "it moves 'three', and no experiment"),
-        ("moves = [\"one\"]\n", "", "it is swept, and moves says of no experiment"),
+        ("moves = [\"one\"]", "moves = [\"three\"]", "it moves 'three', but no experiment"),
+        ("moves = [\"one\"]\n", "", "it is swept, but moves lists no experiment"),
     ];
     let file = [
         ("id = \"fast\"\n", "", "claim number 1: missing field `id`"),
@@ -106,7 +106,7 @@ fn what_is_wrong_with_a_file_is_a_sentence_with_its_claim() {
         ("paper = \"made-up\"", "paper = \"other\"", "it is of 'other', and should be of 'made-up'"),
         ("title = \"A paper\"\n", "", "it has no title"),
         ("title = \"A paper\"", "title = \"A", "line 3: "),
-        ("[[parameter]]", "[[parameters]]", "'parameters' is none of paper, title"),
+        ("[[parameter]]", "[[parameters]]", "'parameters' is not one of paper, title"),
     ];
     let of = |place: &'static str, faults: &[(&'static str, &'static str, &str)]| {
         faults.iter().map(|(from, to, what)| (*from, *to, format!("{place}{what}"))).collect::<Vec<_>>()

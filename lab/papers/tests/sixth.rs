@@ -169,7 +169,7 @@ fn a_sixth_paper_is_a_module_and_a_row() {
     // A cube is three times a square if the root is three.
     assert!(report.text.contains("cube: at root=3: it held when it was filed"), "{}", report.text);
     let failure = report.failure.expect("the check fails").into_sentence();
-    assert_eq!(failure, "1 of 2 claims held when they were filed and do not: cube");
+    assert_eq!(failure, "1 of 2 claims are recorded as holding and do not hold: cube");
     assert!(report.json.contains("\"setting\": \"toy, seed 1\"") && report.json.contains("\"powers\""));
     let Pictures::Figures(figures) = report.pictures else { panic!("it has no tables") };
     let [("figure-1", figure)] = &figures[..] else { panic!("{} figures", figures.len()) };
@@ -184,7 +184,7 @@ fn a_sixth_paper_has_the_arguments_of_all_papers() {
     let report = reproduce("toy", &["--figure", "1"]).unwrap();
     assert!(!report.text.contains("cube"), "{}", report.text);
     for (words, part) in [
-        (&["--figure", "2"][..], "--figure 2: the claims of toy are of figures 1"),
+        (&["--figure", "2"][..], "--figure 2: toy has no claims about this figure. Choose one of 1"),
         (&["--vary", "root=x"], "--vary: 'root=x' is not root=N"),
         (&["roots"], "invalid value 'roots' for '[EXPERIMENT]...'"),
         (&["--one-in", "2"], "unexpected argument '--one-in'"),

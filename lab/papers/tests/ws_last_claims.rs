@@ -48,7 +48,8 @@ fn what_is_varied_is_named_and_bounded() {
     let mut setting = Setting::new(1);
     setting.vary("yield=2500").unwrap();
     assert_eq!(setting.costs.yield_core, 2_500);
-    for (wrong, part) in [("yeld=3", "is none of queue"), ("yield=0", "from 1 to"), ("queue", "'' is no whole number")]
+    for (wrong, part) in
+        [("yeld=3", "is not one of queue"), ("yield=0", "from 1 to"), ("queue", "'' is not a whole number")]
     {
         let refused = setting.vary(wrong).unwrap_err();
         assert!(refused.contains(part), "{refused}");

@@ -67,7 +67,7 @@ fn build_global() -> usize {
         }
         assert!(
             builders > 0,
-            "the global pool is not this recorder's: a program that uses comity itself is not recorded"
+            "the program made its own global pool; programs that use comity directly cannot be recorded"
         );
         std::thread::yield_now();
     }

@@ -94,7 +94,7 @@ fn from_environment(process: u32) -> Wanted {
         false => Wanted::Time(file),
     };
     if let Err(error) = call_at_exit(at_exit) {
-        say(&format!("cannot be told when the program ends: {error}; nothing is recorded"));
+        say(&format!("the recorder cannot detect the end of the program: {error}; nothing is recorded"));
         return Wanted::Nothing;
     }
     wanted
@@ -104,7 +104,9 @@ fn merge_ns() -> u64 {
     let Some(text) = variable("COMITY_RECORD_MERGE_NS") else { return MERGE_NS };
     let text = text.to_string_lossy();
     text.parse().ok().filter(|ns| *ns <= 1_000_000_000).unwrap_or_else(|| {
-        say(&format!("COMITY_RECORD_MERGE_NS is '{text}', and not 0 to 10^9 nanoseconds; {MERGE_NS} is taken"));
+        say(&format!(
+            "COMITY_RECORD_MERGE_NS is '{text}', which is not a number from 0 to 10^9 (nanoseconds); {MERGE_NS} is used"
+        ));
         MERGE_NS
     })
 }
@@ -202,7 +204,7 @@ fn graph(used: Duration) -> Result<Vec<u8>, String> {
     let left = running();
     if left > 0 {
         say(&format!(
-            "{left} threads or tasks had not ended when the program did; what they have done is not in the recording"
+            "{left} threads or tasks were still running when the program ended; their work is not in the recording"
         ));
     }
     let mut recorders = std::mem::take(&mut *lock(&ENDED_THREADS));

@@ -53,7 +53,7 @@ pub fn replay(lines: impl IntoIterator<Item = Line>) -> Result<u64, String> {
             Line::Thief { program, worker, policy, workers, seed } => {
                 let policy: Policy = policy.parse().map_err(|error| format!("{error}"))?;
                 if worker >= workers {
-                    return Err(format!("worker {worker} is none of {workers}"));
+                    return Err(format!("worker {worker} is not one of {workers} workers"));
                 }
                 thieves.insert((program, worker), policy.thief(WorkerId(worker), workers, seed));
             }
@@ -65,8 +65,8 @@ pub fn replay(lines: impl IntoIterator<Item = Line>) -> Result<u64, String> {
                 let now = thief.next(event);
                 if now != action {
                     return Err(format!(
-                        "turn {turns}: worker {worker} of program {program} answers {event:?} with {now:?}, and answered \
-                         {action:?}"
+                        "turn {turns}: worker {worker} of program {program} answers {event:?} with {now:?}; the \
+                         recorded answer is {action:?}"
                     ));
                 }
             }

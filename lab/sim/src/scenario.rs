@@ -324,12 +324,15 @@ impl WrittenOrder {
         hosts[0].only_on_a_host("an order")?;
         let (_, name, request) = self.parts();
         let Some(nth) = programs.iter().position(|program| program.name == name) else {
-            return Err(format!("an order asks '{name}'; the programs are {}", listed(programs)));
+            return Err(format!(
+                "an order names the program '{name}', which does not exist; the programs are {}",
+                listed(programs)
+            ));
         };
         let machine = &hosts[guests[nth]];
         if !policies[nth].shares_cores() || !machine.table {
             return Err(format!(
-                "an order asks '{name}', which is in no core table: {} shares no cores there",
+                "an order names the program '{name}', which uses no core table: {} shares no cores there",
                 policies[nth]
             ));
         }
@@ -409,10 +412,7 @@ impl Scenario {
                 program.check_phases(machine, &place)?;
             }
             if names.contains(&program.name.as_str()) {
-                return Err(format!(
-                    "two programs are called '{}'; a fault and the results could not tell them apart",
-                    program.name
-                ));
+                return Err(format!("two programs are called '{}'. Give each program its own name", program.name));
             }
             names.push(&program.name);
             let policy: Policy = program.policy.parse().map_err(|error| format!("{}: {error}", place("policy")))?;
@@ -428,7 +428,7 @@ impl Scenario {
                 // A thread needs some 500 bytes.
                 let at_once = if program.every == 0 { program.count } else { 1 };
                 let threads = at_once * u64::from(program.workers.unwrap_or(*processors));
-                bounded(&place("the number of threads that come at once"), threads, 1, 1 << 24)?;
+                bounded(&place("the number of threads that start at once"), threads, 1, 1 << 24)?;
             }
             policies.push(policy);
         }
@@ -442,14 +442,19 @@ impl Scenario {
                 Fault::LostProcessors { at, until, processors: lost } => {
                     let most = processors - u32::from(machine.model == Model::Host);
                     if most == 0 {
-                        return Err("a host keeps one core, so one with a single core can lose none".into());
+                        return Err(
+                            "a fault removes a core, and a host must keep one. Give the host more processors".into()
+                        );
                     }
                     bounded("processors of a fault", (*lost).into(), 1, most.into())?;
                     bounded("until of a fault", *until, *at, u64::MAX)?;
                 }
                 Fault::Death { program, .. } => {
                     if !programs.iter().any(|known| known.name == *program) {
-                        return Err(format!("a fault kills '{program}'; the programs are {}", listed(programs)));
+                        return Err(format!(
+                            "a fault kills the program '{program}', which does not exist; the programs are {}",
+                            listed(programs)
+                        ));
                     }
                 }
                 Fault::LateWakeUps { at, until, by } => {
@@ -486,7 +491,7 @@ impl Submission {
             bounded(&place("width times iterations"), messages, 1, 1 << 22)?;
             if self.fork != WrittenFork::AtOnce {
                 let place = place("fork");
-                return Err(format!("{place}: the tasks of scatter-gather are there from the start; leave it out"));
+                return Err(format!("{place}: the tasks of scatter-gather exist from the start. Leave it out"));
             }
         }
         let iteration = u128::from(self.serial) + u128::from(self.width) * (u128::from(self.parallel) + 1);
@@ -498,13 +503,13 @@ impl Submission {
     fn check_waits(&self, machine: &Machine, place: &dyn Fn(&str) -> String) -> Result<(), String> {
         if self.nice != 0 && machine.linux.is_none() {
             return Err(format!(
-                "{}: only a kernel of Linux knows it; write machine.linux, or leave it out",
+                "{}: only a Linux kernel supports it. Write machine.linux, or leave it out",
                 place("nice")
             ));
         }
         if self.memory > 0 && machine.linux.is_none_or(|linux| linux.bandwidth.is_none()) {
             return Err(format!(
-                "{}: memory is as fast as all ask for; write machine.linux.bandwidth, or leave it out",
+                "{}: the machine has no limit of memory bandwidth. Write machine.linux.bandwidth, or leave it out",
                 place("memory")
             ));
         }
@@ -516,7 +521,7 @@ impl Submission {
             machine.only_on_a_host(&place("sleep"))?;
             bounded(&place("sleep"), self.sleep, 0, 1 << 40)?;
             if self.kind != Kind::ForkJoin {
-                return Err(format!("{}: only the tasks of fork-join sleep; leave it out", place("sleep")));
+                return Err(format!("{}: only the tasks of fork-join sleep. Leave it out", place("sleep")));
             }
         }
         let Some(quota) = self.quota else { return Ok(()) };
@@ -569,8 +574,8 @@ impl Machine {
                 }
                 if quantum.is_some() || allot.is_some() {
                     return Err(
-                        "machine.quantum and machine.allot are not of a host, where each policy has its quantum and the core \
-                         table allots; leave them out, or machine.model"
+                        "machine.quantum and machine.allot have no effect on a host: each policy has its quantum, and \
+                         the core table allots cores. Leave out these keys, or machine.model"
                             .into(),
                     );
                 }
@@ -583,7 +588,7 @@ impl Machine {
         match self.model {
             Model::Host => Ok(()),
             Model::ASteal => {
-                Err(format!("{what}: only a host has that; write machine.model = \"host\", or leave it out"))
+                Err(format!("{what}: only a host supports it. Write machine.model = \"host\", or leave it out"))
             }
         }
     }
@@ -604,8 +609,8 @@ fn schedulers(policies: &[Policy], programs: &[Submission], processors: u32) -> 
             let can = Policy::all().filter(|policy| Row::of(policy).waking == Waking::AlwaysAwake);
             let names: Vec<&str> = can.map(|policy| policy.name()).collect();
             return Err(format!(
-                "policy of program '{}': the thieves of {policy} sleep, and on this machine none does; write machine.model = \
-                 \"host\", or choose one of {}",
+                "policy of program '{}': the thieves of {policy} sleep, and this machine does not support sleep. Write \
+                 machine.model = \"host\", or choose one of {}",
                 program.name,
                 names.join(", ")
             ));
@@ -618,7 +623,7 @@ fn schedulers(policies: &[Policy], programs: &[Submission], processors: u32) -> 
         schedulers.push(ThreadScheduler { policy, ..like });
     }
     // A deque needs some 200 bytes.
-    bounded("deques, a program without mugging having one for each processor, the number", deques, 0, 1 << 25)?;
+    bounded("the number of deques (one for each processor in a program without mugging)", deques, 0, 1 << 25)?;
     Ok(schedulers)
 }
 

@@ -229,7 +229,7 @@ fn what_makes_no_sense_is_answered_with_what_would() {
                 (scenario.programs[0].count, scenario.programs[0].every) = (1 << 19, 0);
                 scenario.programs[0].workers = Some(1 << 16);
             }),
-            "the number of threads that come at once of program 'first' is",
+            "the number of threads that start at once of program 'first' is",
         ),
         (
             refused(|scenario| {
@@ -237,11 +237,11 @@ fn what_makes_no_sense_is_answered_with_what_would() {
                 scenario.machine.processors = 1;
                 scenario.faults = vec![Fault::LostProcessors { at: 0, until: 9, processors: 1 }];
             }),
-            "one with a single core can lose none",
+            "a fault removes a core, and a host must keep one",
         ),
         (
             refused(|scenario| scenario.programs[0].kind = Kind::ScatterGather),
-            "kind = \"scatter-gather\" of program 'first': only a host has that",
+            "kind = \"scatter-gather\" of program 'first': only a host supports it",
         ),
         (
             refused(|scenario| {
@@ -249,7 +249,7 @@ fn what_makes_no_sense_is_answered_with_what_would() {
                 let first = &mut scenario.programs[0];
                 (first.kind, first.fork) = (Kind::ScatterGather, WrittenFork::Tree);
             }),
-            "fork of program 'first': the tasks of scatter-gather are there from the start",
+            "fork of program 'first': the tasks of scatter-gather exist from the start",
         ),
         (
             refused(|scenario| {
@@ -261,15 +261,15 @@ fn what_makes_no_sense_is_answered_with_what_would() {
         ),
         (
             refused(|scenario| scenario.faults = vec![Fault::Death { at: 0, program: "missing".into() }]),
-            "a fault kills 'missing'; the programs are first",
+            "a fault kills the program 'missing', which does not exist; the programs are first",
         ),
-        (refused(|scenario| scenario.orders = vec![rests("first", 9)]), "an order: only a host has that"),
+        (refused(|scenario| scenario.orders = vec![rests("first", 9)]), "an order: only a host supports it"),
         (
             refused(|scenario| {
                 on_a_host(scenario);
                 scenario.orders = vec![rests("second", 9)];
             }),
-            "an order asks 'second'; the programs are first",
+            "an order names the program 'second', which does not exist; the programs are first",
         ),
         (
             refused(|scenario| {
@@ -277,7 +277,7 @@ fn what_makes_no_sense_is_answered_with_what_would() {
                 scenario.programs[0].policy = "bws".into();
                 scenario.orders = vec![rests("first", 9)];
             }),
-            "an order asks 'first', which is in no core table: bws shares no cores there",
+            "an order names the program 'first', which uses no core table: bws shares no cores there",
         ),
         (
             refused(|scenario| {
@@ -287,17 +287,17 @@ fn what_makes_no_sense_is_answered_with_what_would() {
             }),
             "steps of an order is 18446744073709551615; it must be at least 1 and at most 86400000000000",
         ),
-        (refused(|scenario| scenario.programs[0].repeat = true), "repeat of program 'first': only a host has that"),
+        (refused(|scenario| scenario.programs[0].repeat = true), "repeat of program 'first': only a host supports it"),
         (
             refused(|scenario| scenario.programs[0].kind = Kind::Recorded),
-            "kind = \"recorded\" of program 'first': only a host has that",
+            "kind = \"recorded\" of program 'first': only a host supports it",
         ),
         (
             refused(|scenario| {
                 on_a_host(scenario);
                 scenario.programs[0].kind = Kind::Loop;
             }),
-            "a program of kind = \"loop\" has no phases; leave it out",
+            "a program of kind = \"loop\" has no phases. Leave it out",
         ),
         (
             refused(|scenario| {
@@ -323,7 +323,7 @@ fn what_makes_no_sense_is_answered_with_what_would() {
                 scenario.programs[0].kind = Kind::Recorded;
                 without_phases(&mut scenario.programs[0]);
             }),
-            "file of program 'first': a recorded program has one; comity-lab record writes it",
+            "file of program 'first': a recorded program needs a recording. Make one with comity-lab record",
         ),
         (
             refused(|scenario| {

@@ -192,15 +192,15 @@ fn what_makes_no_sense_is_said_in_a_sentence() {
     for (change, part) in [
         (
             (|written| written.machine.vmm = None) as Change,
-            "'phases' is a virtual machine, and the machine has no hypervisor",
+            "'phases' is a virtual machine, but the machine has no hypervisor",
         ),
         (
             |written| (written.machine.vmm, written.vms) = (None, Vec::new()),
-            "vm of program 'phases' is 'phases', and the machine has no hypervisor; write [machine.vmm]",
+            "vm of program 'phases' is 'phases', but the machine has no hypervisor. Write [machine.vmm]",
         ),
         (
             |written| written.programs[0].vm = None,
-            "program 'phases' runs in no virtual machine, and under a hypervisor each does",
+            "program 'phases' has no virtual machine, and under a hypervisor each program needs one",
         ),
         (
             |written| written.programs[0].vm = Some("none".into()),
@@ -225,11 +225,11 @@ fn what_makes_no_sense_is_said_in_a_sentence() {
         (|written| written.vms[0].linux.as_mut().unwrap().threads_per_core = 2, "which virtual CPUs share a core"),
         (
             |written| written.vms[0].linux.as_mut().unwrap().version = Version::V6_18,
-            "machine.linux.accelerates: Robinhood's Thread Accelerator is one of the completely fair scheduler",
+            "machine.linux.accelerates: Robinhood's Thread Accelerator needs the completely fair scheduler",
         ),
         (
             |written| written.machine.table = false,
-            "machine.table: under a hypervisor each guest has its own; write it in [[vms]]",
+            "machine.table: under a hypervisor each guest has its own table. Write it in [[vms]]",
         ),
         (|written| written.machine.directed_yield = true, "machine.directed_yield: under a hypervisor"),
         (
@@ -238,9 +238,9 @@ fn what_makes_no_sense_is_said_in_a_sentence() {
         ),
         (
             |written| written.programs[0].policy = "comity".into(),
-            "comity shares cores by the core table, and no table reaches across a hypervisor; write table = true",
+            "comity shares cores through the core table, and a hypervisor separates tables. Write table = true",
         ),
-        (|written| written.machine.model = Model::ASteal, "machine.vmm: only a host has that"),
+        (|written| written.machine.model = Model::ASteal, "machine.vmm: only a host supports it"),
         (|written| written.programs[0].quota = Some(17.0), "quota of program 'phases' is 17"),
     ] {
         let said = refused(change);
@@ -251,9 +251,9 @@ fn what_makes_no_sense_is_said_in_a_sentence() {
     for (change, part) in [
         (
             (|written| written.vms[0].cpus = 17) as Change,
-            "under co-scheduling all run at once, and machine.processors is 16",
+            "under co-scheduling all virtual CPUs run at once, and machine.processors is 16",
         ),
-        (|written| written.vms[0].cap = Some(50), "cap of virtual machine 'phases': co-scheduling knows none"),
+        (|written| written.vms[0].cap = Some(50), "cap of virtual machine 'phases': co-scheduling has no caps"),
     ] {
         let said = refused(|written| {
             vmm(written, |vmm| vmm.scheduler = Scheduling::CoScheduling);
@@ -285,7 +285,7 @@ fn a_guest_has_a_core_table_of_its_own_if_it_is_written() {
     );
     written.vms[0].table = Some(false);
     let said = Scenario::new(written).unwrap_err();
-    assert!(said.contains("an order asks 'other', which is in no core table"), "{said}");
+    assert!(said.contains("an order names the program 'other', which uses no core table"), "{said}");
 }
 
 #[test]
@@ -323,5 +323,5 @@ fn a_guest_is_told_its_steal_time_if_it_is_written() {
 fn only_one_kernel_is_observed() {
     let scenario = Scenario::new(fine()).unwrap();
     let said = scenario.run(0, 1, Some(Box::new(|_| ()))).unwrap_err();
-    assert!(said.contains("conversations and timelines are of one kernel"), "{said}");
+    assert!(said.contains("conversations and timelines need a single kernel"), "{said}");
 }

@@ -41,36 +41,45 @@ impl Graph {
     /// # Errors
     /// A sentence that says what is wrong with the file.
     pub fn read(from: &mut impl BufRead) -> Result<Graph, String> {
-        let first = next_line(from)?.ok_or("it is empty, and so no recording; record the program again")?;
-        let kind: Kind = serde_json::from_slice(&first).ok().filter(|kind: &Kind| kind.format == FORMAT).ok_or_else(|| {
-            format!("it is no recording: its first line does not say \"format\":\"{FORMAT}\"; comity-lab record makes one")
-        })?;
+        let first = next_line(from)?.ok_or("it is empty. Record the program again")?;
+        let kind: Kind =
+            serde_json::from_slice(&first).ok().filter(|kind: &Kind| kind.format == FORMAT).ok_or_else(|| {
+                format!(
+                    "it is not a recording: its first line has no \"format\":\"{FORMAT}\". Make a recording with \
+                     comity-lab record"
+                )
+            })?;
         if kind.version != VERSION {
             let version = kind.version;
             return Err(format!(
-                "it has version {version}, and this command reads version {VERSION}; record the program again"
+                "it has version {version}, and this command reads version {VERSION}. Record the program again"
             ));
         }
         let header: Header = serde_json::from_slice(&first).map_err(|error| format!("line 1: {error}"))?;
         if header.tasks > Graph::MOST_KEPT as u64 {
-            return Err(format!("it says that it keeps {} tasks, and {} are the most", header.tasks, Graph::MOST_KEPT));
+            return Err(format!("it declares {} stored tasks, and the maximum is {}", header.tasks, Graph::MOST_KEPT));
         }
         let mut tasks = Vec::new();
         while (tasks.len() as u64) < header.tasks {
             let (nth, all) = (tasks.len(), header.tasks);
             let line = next_line(from)?
-                .ok_or_else(|| format!("it was cut short: it has {nth} of {all} tasks; record the program again"))?;
+                .ok_or_else(|| format!("it was cut short: it has {nth} of {all} tasks. Record the program again"))?;
             let steps = serde_json::from_slice(&line).map_err(|error| format!("line {}: {error}", nth + 2))?;
             tasks.push(Task(steps));
         }
         if next_line(from)?.is_some() {
-            return Err(format!("it has more than the {} tasks that it says; record the program again", header.tasks));
+            return Err(format!(
+                "it stores more than the {} tasks that it declares. Record the program again",
+                header.tasks
+            ));
         }
         let graph = Graph::new(header.about, tasks)?;
         let (unfold, work) = (graph.count_tasks() as u64, graph.measure(0).work);
         if (unfold, work) != (header.unfold, header.work_ns) {
             let said = format!("{} tasks and {} ns of work", header.unfold, header.work_ns);
-            return Err(format!("it was changed: {unfold} tasks unfold with {work} ns of work, and it says {said}"));
+            return Err(format!(
+                "it was changed: it unfolds to {unfold} tasks with {work} ns of work, but declares {said}"
+            ));
         }
         Ok(graph)
     }
@@ -84,7 +93,7 @@ fn next_line(from: &mut impl BufRead) -> Result<Option<Vec<u8>>, String> {
         return Ok(Some(line));
     }
     if line.len() as u64 == LONGEST_LINE {
-        return Err(format!("it has a line of more than {LONGEST_LINE} bytes, as no recording has"));
+        return Err(format!("it has a line of more than {LONGEST_LINE} bytes, which no recording has"));
     }
     Ok(None)
 }
@@ -248,26 +257,26 @@ mod tests {
         let checked = fine.replace("\"span_ns\":0", "\"span_ns\":0,\"check_ns\":9223372036854775808");
         for (text, part) in [
             (String::new(), "it is empty"),
-            ("\u{7f}ELF…\n".to_owned(), "it is no recording"),
-            ("{\"schema\":\"comity-kernel/1\"}\n".to_owned(), "it is no recording"),
+            ("\u{7f}ELF…\n".to_owned(), "it is not a recording"),
+            ("{\"schema\":\"comity-kernel/1\"}\n".to_owned(), "it is not a recording"),
             (fine.replace("\"version\":1", "\"version\":2"), "it has version 2, and this command reads version 1"),
             (fine[..fine.len() - 1].to_owned(), "it was cut short: it has 1 of 2 tasks"),
             (fine[..fine.len() - 12].to_owned(), "it was cut short: it has 0 of 2 tasks"),
             (fine[..30].to_owned(), "it is empty"),
             (format!("{fine}[1]\n"), "more than the 2 tasks"),
-            (file(2, 3, 14, &["[2]", "[10,[1,0]]"]), "task 1 refers to task 1, which does not come before it"),
+            (file(2, 3, 14, &["[2]", "[10,[1,0]]"]), "task 1 refers to task 1, which is not before it"),
             (file(2, 3, 14, &["[2]", "[10,[0,7]]"]), "task 1 refers to task 7"),
-            (file(1_000_000_000, 3, 14, &["[2]"]), "it says that it keeps 1000000000 tasks"),
-            (file(201, 3, 14, &wide), "tasks unfold from it, and 100000000 are the most"),
-            (file(71, 3, 14, &long), "are the most"),
+            (file(1_000_000_000, 3, 14, &["[2]"]), "it declares 1000000000 stored tasks"),
+            (file(201, 3, 14, &wide), "tasks, and the maximum is 100000000"),
+            (file(71, 3, 14, &long), "the maximum is"),
             (file(1, 1, 14, &["[-5]"]), "line 2: a length of -5 ns"),
             (file(1, 1, 14, &["[0]"]), "line 2: a length of 0 ns"),
             (file(1, 1, 14, &["[1.5]"]), "line 2: a length of 1.5 ns"),
             (file(1, 1, 14, &["[99999999999999999999]"]), "line 2: a length of 1000"),
             (file(1, 1, 14, &["[18446744073709551615]"]), "line 2: a length of 18446744073709551615 ns"),
             (file(1, 1, 14, &["[{\"ns\":[5,-3]}]"]), "line 2: a length of -3 ns"),
-            (file(1, 1, 14, &["[{\"ns\":[5,3]}]"]), "has a stretch with lengths that are not"),
-            (file(1, 1, 14, &["[{\"ns\":[]}]"]), "has a stretch with lengths that are not"),
+            (file(1, 1, 14, &["[{\"ns\":[5,3]}]"]), "has a stretch whose lengths are not"),
+            (file(1, 1, 14, &["[{\"ns\":[]}]"]), "has a stretch whose lengths are not"),
             (file(1, 1, 14, &["[{\"nanoseconds\":3}]"]), "a step has no \"nanoseconds\""),
             (file(1, 1, 14, &["[[]]"]), "task 0 does not begin with a stretch"),
             (file(1, 1, 14, &["[1,[]]"]), "task 0 forks nothing"),
@@ -278,13 +287,13 @@ mod tests {
                 "task 0 has a stretch with 18446744073709551615",
             ),
             (file(2, 2, 14, &["[{\"ns\":1,\"joins\":1000000000000}]", "[1,[0,0]]"]), "2000000000000 joins are merged"),
-            (file(2, 1, 14, &[&many, "[1,{\"repeat\":0,\"times\":10000000}]"]), "1000000000002 steps unfold from it"),
+            (file(2, 1, 14, &[&many, "[1,{\"repeat\":0,\"times\":10000000}]"]), "it unfolds to 1000000000002 steps"),
             (file(1, 1, 14, &["[1152921504606846976]"]), "line 2: a length of 1152921504606846976 ns"),
             (file(2, 3, 14, &["[1125899906842624]", "[1,[0,0]]"]), "its lengths add up to 2251799813685249 ns"),
-            (checked, "its check_ns is 9223372036854775808, and 2^50 are the most"),
+            (checked, "its check_ns is 9223372036854775808, and the maximum is 2^50"),
             (file(2, 1, 14, &["[1]", "[1,{\"repeat\":0,\"times\":0}]"]), "repeats task 0 0 times"),
             (file(1, 1, 14, &["what"]), "line 2: expected value"),
-            (file(1, 1, 14, &["[2]"]), "it was changed: 1 tasks unfold with 2 ns of work"),
+            (file(1, 1, 14, &["[2]"]), "it was changed: it unfolds to 1 tasks with 2 ns of work"),
         ] {
             let answer = read(&text).unwrap_err();
             assert!(answer.contains(part), "{part:?} is not in {answer:?}");

@@ -24,7 +24,7 @@ pub const ROW: Row = Row {
         Parameter {
             key: "degree",
             default: "8",
-            help: "mean number of edges that leave a node (each node draws from 1 to twice this less 1), 1 to 64",
+            help: "mean number of edges that leave a node (each node draws from 1 to 2 * degree - 1), 1 to 64",
         },
         Parameter { key: "grain", default: "64", help: "frontier nodes that one task expands, 1 to 1000000" },
         Parameter { key: "seed", default: "1", help: "seed of the graph, 0 to 4294967295" },
@@ -32,7 +32,7 @@ pub const ROW: Row = Row {
     prepare: |parameters| Ok(Box::new(prepare(parameters)?)),
     scaling: Ok(Scaling {
         keys: &["nodes"],
-        rule: "nodes: width and serial; the first frontiers grow as well, and their number does not",
+        rule: "nodes: width and serial; the first frontiers grow too, but their number does not",
         extents,
     }),
 };
@@ -54,7 +54,7 @@ fn prepare(parameters: &Parameters) -> Result<Bfs, ParameterError> {
     let seed = parameters.number("seed", 0..=u32::MAX as usize)?;
     if nodes * degree > MOST_EDGES {
         return Err(ParameterError::new(format!(
-            "bfs: nodes={nodes} times degree={degree} is more than {MOST_EDGES} edges; lower one of the two"
+            "bfs: nodes={nodes} times degree={degree} is more than {MOST_EDGES} edges. Lower nodes or degree"
         )));
     }
     Ok(Bfs::new(Graph::random(nodes, degree, seed as u64), grain))

@@ -39,7 +39,8 @@ pub const ROW: Row = Row {
     },
     scaling: Ok(Scaling {
         keys: &["class"],
-        rule: "class: repeats by the steps, width by the tasks of the matrix's rows, length by the nonzeros of a row, serial by rows",
+        rule: "class: repeats by the steps, width by the tasks of the matrix's rows, length by the nonzeros of a row, \
+            serial by rows",
         extents,
     }),
 };

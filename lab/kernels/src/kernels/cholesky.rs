@@ -33,11 +33,11 @@ pub const ROW: Row = Row {
             default: "medium",
             help: "small, medium or paper (n = 500, 1000, 2000; nonzeros = 1000, 10000, 10000)",
         },
-        Parameter { key: "n", default: "", help: "rows and columns, 1 to 8192; empty for the class's" },
+        Parameter { key: "n", default: "", help: "rows and columns, 1 to 8192; empty: the class's number" },
         Parameter {
             key: "nonzeros",
             default: "",
-            help: "random entries below the diagonal, 0 to 1000000, or fewer where two meet; empty for the class's",
+            help: "random entries below the diagonal, 0 to 1000000 (fewer if two coincide); empty: the class's number",
         },
         Parameter { key: "grain", default: "64", help: "rows of a part with a serial recursion, 1 to 8192" },
         Parameter { key: "seed", default: "1", help: "seed of the matrix, 0 to 4294967295" },
@@ -45,8 +45,8 @@ pub const ROW: Row = Row {
     prepare: |parameters| Ok(Box::new(prepare(parameters)?)),
     scaling: Ok(Scaling {
         keys: &["class", "n", "nonzeros"],
-        rule: "n: phases by the parts on the longest path, width by all parts over those; nonzeros: nothing, for most of the \
-               factor is filled in",
+        rule: "n: phases by the parts on the longest path, width by all parts / these parts; nonzeros: nothing, \
+            because most of the factor is filled in",
         extents,
     }),
 };

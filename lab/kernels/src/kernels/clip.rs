@@ -146,9 +146,9 @@ impl Pair {
             return Some("intersection and union do not add up to the two polygons");
         }
         match &self.truth {
-            Truth::Exact(exact) if found != *exact => Some("the exact areas are known and are others"),
+            Truth::Exact(exact) if found != *exact => Some("the areas differ from the known exact areas"),
             Truth::Slabs(intersection) if (found.intersection as f64 - intersection).abs() > tolerance => {
-                Some("the slab method finds another intersection")
+                Some("the slab method finds a different intersection")
             }
             _ => None,
         }

@@ -25,7 +25,7 @@ pub const ROW: Row = Row {
     summary: "fast Fourier transform of complex f64, halved recursively (DWS paper, compute-intensive; MIT Cilk)",
     parameters: &[
         Parameter { key: "class", default: "medium", help: "small, medium or paper (2^17, 2^20, 2^22 points)" },
-        Parameter { key: "n", default: "", help: "points, a power of two up to 16777216; empty for the class's" },
+        Parameter { key: "n", default: "", help: "points, a power of two up to 16777216; empty: the class's number" },
         Parameter {
             key: "grain",
             default: "2048",

@@ -9,10 +9,10 @@ use crate::{ForkJoin, Kernel, Parameter, ParameterError, Parameters, Verdict};
 /// The catalog row.
 pub const ROW: Row = Row {
     name: "fib",
-    summary: "the n-th Fibonacci number by double recursion, no cutoff: measures the cost of a join",
-    parameters: &[Parameter { key: "n", default: "32", help: "which Fibonacci number, 0 to 50" }],
+    summary: "n-th Fibonacci number by double recursion without a cutoff: measures the cost of a join",
+    parameters: &[Parameter { key: "n", default: "32", help: "index of the Fibonacci number, 0 to 50" }],
     prepare: |parameters| Ok(Box::new(Fib { n: n(parameters)? })),
-    scaling: Ok(Scaling { keys: &["n"], rule: "one more of n: width by the golden ratio, as the calls grow", extents }),
+    scaling: Ok(Scaling { keys: &["n"], rule: "n + 1: width by the golden ratio, as the number of calls", extents }),
 };
 
 fn n(parameters: &Parameters) -> Result<u32, ParameterError> {

@@ -24,18 +24,18 @@ pub const ROW: Row = Row {
     summary: "Gaussian elimination of a dense system of f64, a phase per pivot (DWS paper, data-intensive)",
     parameters: &[
         Parameter { key: "class", default: "medium", help: "small, medium or paper (n = 512, 1024, 2048)" },
-        Parameter { key: "n", default: "", help: "unknowns, 1 to 4096; empty for the class's" },
+        Parameter { key: "n", default: "", help: "unknowns, 1 to 4096; empty: the class's number" },
         Parameter {
             key: "grain",
             default: "32768",
-            help: "entries that one task updates, 1 to 16777216, but a whole row at least",
+            help: "entries that one task updates, 1 to 16777216 (at least one row)",
         },
         Parameter { key: "seed", default: "1", help: "seed of the system, 0 to 4294967295" },
     ],
     prepare: |parameters| Ok(Box::new(prepare(parameters)?)),
     scaling: Ok(Scaling {
         keys: &["class", "n"],
-        rule: "n: phases by the pivots whose rows are more than one task, width by their tasks",
+        rule: "n: phases by the pivots with more than one task, width by their tasks",
         extents,
     }),
 };

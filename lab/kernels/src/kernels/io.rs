@@ -14,14 +14,14 @@ use crate::{ForkJoin, Kernel, Parameter, ParameterError, Parameters, Verdict};
 /// The catalog row.
 pub const ROW: Row = Row {
     name: "io",
-    summary: "tasks that sleep in a system call and then compute: workers that block, as reading files does",
+    summary: "tasks that sleep in a system call and then compute: workers block, as in reading files",
     parameters: &[
-        Parameter { key: "tasks", default: "200", help: "how many tasks, 1 to 10^9" },
-        Parameter { key: "sleep_us", default: "1000", help: "microseconds that each is asleep, 0 to 10^7" },
+        Parameter { key: "tasks", default: "200", help: "number of tasks, 1 to 10^9" },
+        Parameter { key: "sleep_us", default: "1000", help: "time that each task sleeps, in microseconds, 0 to 10^7" },
         Parameter {
             key: "spins",
             default: "9000",
-            help: "steps of a busy loop in each after that, 0 to 10^12; 9000 take about 10 µs",
+            help: "steps of a busy loop in each task after its sleep, 0 to 10^12; 9000 take about 10 µs",
         },
     ],
     prepare: |parameters| Ok(Box::new(prepare(parameters)?)),

@@ -16,7 +16,7 @@ use crate::{ForkJoin, Kernel, Parameter, Verdict};
 /// The catalog row.
 pub const ROW: Row = Row {
     name: "loop",
-    summary: "plain threads that each run a fixed busy loop: BWS's neighbour that does not steal work",
+    summary: "plain threads that each run a fixed busy loop: the program without work stealing of the BWS paper",
     parameters: &[
         Parameter {
             key: "threads",
@@ -59,7 +59,7 @@ impl Kernel for Loop {
         let right = output.iter().enumerate().filter(|(index, reached)| leap.apply(*index as u64) == **reached).count();
         Verdict::new(
             right == self.threads && output.len() == self.threads,
-            format!("{right} of {} threads ended where {} steps lead", self.threads, self.spins),
+            format!("{right} of {} threads have the value after {} steps", self.threads, self.spins),
         )
     }
 }

@@ -25,7 +25,7 @@ pub const ROW: Row = Row {
     summary: "LU decomposition of a dense matrix of f64 by recursive quarters (DWS paper, compute-intensive; MIT Cilk)",
     parameters: &[
         Parameter { key: "class", default: "medium", help: "small, medium or paper (n = 512, 1024, 2048)" },
-        Parameter { key: "n", default: "", help: "rows and columns, 1 to 4096; empty for the class's" },
+        Parameter { key: "n", default: "", help: "rows and columns, 1 to 4096; empty: the class's number" },
         Parameter {
             key: "grain",
             default: "64",
@@ -36,7 +36,7 @@ pub const ROW: Row = Row {
     prepare: |parameters| Ok(Box::new(prepare(parameters)?)),
     scaling: Ok(Scaling {
         keys: &["class", "n"],
-        rule: "n: phases by the operations on tiles on the longest path, width by all operations over those",
+        rule: "n: phases by the operations on tiles on the longest path, width by all operations / these operations",
         extents,
     }),
 };
@@ -69,8 +69,8 @@ fn extents(parameters: &Parameters) -> Result<Scale, ParameterError> {
     let tiles = n.div_ceil(side);
     if !tiles.is_power_of_two() {
         return Err(ParameterError::new(format!(
-            "lu: n={n} is {tiles} tiles along a side; only powers of two have quarters of one size, so record the size that is \
-             wanted"
+            "lu: n={n} is {tiles} tiles along a side; only powers of two have quarters of equal size, so record the \
+             requested size"
         )));
     }
     // The operations are solutions, products of 1 to `tiles` - 1 tiles along each side, and copies.

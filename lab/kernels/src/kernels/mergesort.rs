@@ -21,12 +21,12 @@ pub const ROW: Row = Row {
         Parameter {
             key: "class",
             default: "large",
-            help: "small, medium, paper or large (10^5, 10^6, 4 x 10^6, 10^7 keys); paper is the DWS paper's",
+            help: "small, medium, paper or large (10^5, 10^6, 4 x 10^6, 10^7 keys); paper: the size of the DWS paper",
         },
         Parameter {
             key: "n",
             default: "",
-            help: "keys to sort, 0 to 10^11 (24 bytes of memory for each); empty for the class's",
+            help: "keys to sort, 0 to 10^11 (24 bytes of memory each); empty: the class's number",
         },
         Parameter { key: "grain", default: "4096", help: "keys that a leaf sorts or merges serially, 1 to 10^9" },
         Parameter { key: "seed", default: "1", help: "seed of the random keys" },

@@ -13,7 +13,7 @@ use crate::{ForkJoin, Kernel, Parameter, ParameterError, Parameters, Verdict};
 /// The catalog row.
 pub const ROW: Row = Row {
     name: "nqueens",
-    summary: "counts the placements of n queens on an n x n board: an irregular search tree",
+    summary: "number of placements of n queens on an n x n board: an irregular search tree",
     parameters: &[
         Parameter { key: "n", default: "12", help: "queens and board size, 1 to 16" },
         Parameter {
@@ -25,7 +25,8 @@ pub const ROW: Row = Row {
     prepare: |parameters| Ok(Box::new(queens(parameters)?)),
     scaling: Ok(Scaling {
         keys: &["n"],
-        rule: "n: width by the ways to place the rows that fork, length by the nodes of the search tree under each",
+        rule: "n: width by the placements of the rows that fork, length by the nodes of the search tree under each \
+            placement",
         extents,
     }),
 };

@@ -37,14 +37,14 @@ pub const ROW: Row = Row {
         Parameter {
             key: "variables",
             default: "",
-            help: "variables of a sample, and neurons that a layer keeps, 8 to 256; empty for the class's",
+            help: "variables of a sample, and neurons that a layer keeps, 8 to 256; empty: the class's number",
         },
         Parameter {
             key: "samples",
             default: "",
-            help: "samples, two thirds of them to fit and the rest to validate, 1500 to 100000; empty for the class's",
+            help: "samples, two thirds to fit and one third to validate, 1500 to 100000; empty: the class's number",
         },
-        Parameter { key: "layers", default: "", help: "layers of neurons, 4 to 16; empty for the class's" },
+        Parameter { key: "layers", default: "", help: "layers of neurons, 4 to 16; empty: the class's number" },
         Parameter { key: "grain", default: "1", help: "pairs of variables that one task fits, 1 to 32640" },
         Parameter { key: "seed", default: "1", help: "seed of the samples, 0 to 4294967295" },
     ],

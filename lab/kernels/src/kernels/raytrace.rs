@@ -28,7 +28,7 @@ pub const ROW: Row = Row {
         Parameter { key: "height", default: "480", help: "rows of pixels, 1 to 8192" },
         Parameter { key: "samples", default: "4", help: "rays from the eye per pixel, 1 to 256" },
         Parameter { key: "grain", default: "64", help: "pixels that one task renders, 1 to 1000000" },
-        Parameter { key: "out", default: "", help: "path of a PNG file to write; empty for none" },
+        Parameter { key: "out", default: "", help: "path of a PNG file to write; empty: no file" },
     ],
     prepare: |parameters| Ok(Box::new(prepare(parameters)?)),
     scaling: Ok(Scaling {
@@ -116,7 +116,7 @@ impl Kernel for Raytrace {
         match write_png(path, width, height, output) {
             Ok(()) => Ok(Some(format!("picture of {width} x {height} pixels written to {}", path.display()))),
             Err(error) => {
-                Err(format!("raytrace: cannot write {}: {error}; give another path with out=", path.display()))
+                Err(format!("raytrace: cannot write {}: {error}. Give another path with out=", path.display()))
             }
         }
     }

@@ -16,7 +16,7 @@ use crate::{ForkJoin, Kernel, Parameter, Verdict};
 /// The catalog row.
 pub const ROW: Row = Row {
     name: "uts",
-    summary: "Unbalanced Tree Search: counts a tree that only its walk reveals",
+    summary: "Unbalanced Tree Search: number of nodes of a tree that is generated during the walk",
     parameters: &[Parameter {
         key: "tree",
         default: "T1",
@@ -26,7 +26,7 @@ pub const ROW: Row = Row {
         let tree = &TREES[parameters.choice("tree", &["T1", "T3", "T5", "T1L"])?];
         Ok(Box::new(Uts { tree }))
     },
-    scaling: Err("its tree is drawn node by node, and no part of one tree tells of another"),
+    scaling: Err("its tree is drawn at random, node by node, so a tree of another size cannot be predicted"),
 };
 
 /// The maximum number of children of a node, except the root of a binomial tree.

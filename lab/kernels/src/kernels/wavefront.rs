@@ -26,20 +26,20 @@ use crate::{ForkJoin, Kernel, Parameter, ParameterError, Parameters, Verdict};
 /// The catalog row.
 pub const ROW: Row = Row {
     name: "wavefront",
-    summary: "Gauss-Seidel sweeps by tasks that wait for each other, as NAS's LU does",
+    summary: "Gauss-Seidel sweeps by tasks that wait for each other, as in LU of the NAS benchmarks",
     parameters: &[
-        Parameter { key: "tasks", default: "8", help: "tasks, each with a band of columns, 1 to 1024" },
+        Parameter { key: "tasks", default: "8", help: "number of tasks, each with a band of columns, 1 to 1024" },
         Parameter {
             key: "wait",
             default: "condvar",
-            help: "how a task waits: condvar (asleep), spin (looking) or yield (looking, and yielding its core)",
+            help: "method of waiting: condvar (sleep), spin (busy loop) or yield (busy loop that yields the core)",
         },
         Parameter { key: "rows", default: "1024", help: "rows of cells, 1 to 8192" },
         Parameter { key: "columns", default: "1024", help: "cells in a row, 1 to 8192" },
         Parameter {
             key: "strip",
             default: "32",
-            help: "rows that a task relaxes between two looks at its neighbour, 1 to 8192",
+            help: "rows that a task relaxes between two checks of its neighbour, 1 to 8192",
         },
         Parameter { key: "sweeps", default: "20", help: "sweeps over all cells, 1 to 100000" },
     ],

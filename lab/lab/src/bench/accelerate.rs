@@ -29,25 +29,25 @@ const EXAMPLES: &str = "Examples:
   comity-lab bench accelerate
   comity-lab bench accelerate --policy bws,robinhood --workers 8 --rounds 15";
 
-/// Measure how much processor time reaches a worker that has the only task, beside a neighbour that computes
+/// Measure the processor time of a worker that has the only task, while another program computes on all cores
 ///
-/// The program has one task without children; all its other workers are thieves. The neighbour has a thread on each
-/// core that never rests. Two programs without a pool mark the bounds: one with thieves that spin, and one without
-/// thieves. Each takes its turn in each round, once with both programs in one task group and once with each in its
-/// own.
+/// The measured program has one task without children; all its other workers are thieves. The other program, the
+/// neighbour, has a thread on each core that never rests. Two programs without a pool give the bounds: one with thieves
+/// that spin, and one without thieves. In each round, each program runs once in the neighbour's task group and once in
+/// a task group of its own.
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
     /// Policies to compare
     #[arg(long, value_name = "POLICY,…", default_value = "abp,bws,robinhood,comity")]
     policy: PolicyList,
-    /// Workers of the program, 2 to 1024 [default: one more than the usable cores]
+    /// Number of workers of the program, 2 to 1024 [default: one more than the usable cores]
     #[arg(long, value_name = "N", value_parser = workers_range())]
     workers: Option<u16>,
-    /// Milliseconds that are counted in each round, 100 to 100000
+    /// Counted time of each round, in milliseconds, 100 to 100000
     #[arg(long, value_name = "MS", default_value_t = 1000, value_parser = whole::<u64>(100..=100_000))]
     count_ms: u64,
-    /// Rounds, 1 to 1000
+    /// Number of rounds, 1 to 1000
     #[arg(long, value_name = "R", default_value_t = 7, value_parser = whole::<u32>(1..=1_000))]
     rounds: u32,
     /// Print JSON (schema comity-bench-accelerate/1)
@@ -63,11 +63,11 @@ pub struct Arguments {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Role {
-    /// With a pool.
+    /// A pool.
     Pool,
-    /// One busy thread, and others that spin.
+    /// A busy thread, and others that spin.
     Spins,
-    /// One busy thread.
+    /// A busy thread.
     Rests,
     Neighbour,
 }
@@ -161,7 +161,7 @@ pub fn run(arguments: &Arguments, out: Option<&Path>) -> Result<(), Failure> {
     let machine_cores = cores::allowed().len();
     let workers = arguments.workers.unwrap_or_else(|| u16::try_from(machine_cores + 1).unwrap_or(u16::MAX).min(1024));
     if workers < 2 {
-        return Err(Failure::Usage("a pool of one worker has no thief; give --workers 2 or more".to_owned()));
+        return Err(Failure::Usage("a pool with one worker has no thief. Give --workers 2 or more".to_owned()));
     }
     match arguments.role {
         Some(Role::Neighbour) => return neighbour(arguments),
@@ -223,7 +223,7 @@ fn beside(contestant: Contestant, workers: u16, count_ms: u64) -> Result<Measure
         children.expect(index);
         let (from, answer) = children.hear()?;
         if !matches!(answer, Answer::Ready) {
-            return Err(children.fail(from, "spoke out of turn".to_owned()));
+            return Err(children.fail(from, "answered out of turn".to_owned()));
         }
     }
     thread::sleep(SETTLES);
@@ -234,7 +234,7 @@ fn beside(contestant: Contestant, workers: u16, count_ms: u64) -> Result<Measure
     for _ in 0..2 {
         match children.hear()? {
             (from, Answer::Counted(of)) => counted[from] = Some(of),
-            (from, Answer::Ready) => return Err(children.fail(from, "spoke out of turn".to_owned())),
+            (from, Answer::Ready) => return Err(children.fail(from, "answered out of turn".to_owned())),
         }
     }
     children.close()?;
@@ -276,8 +276,8 @@ impl harness::Report for Report {
             table.add_row(names.into_iter().chain(cores).chain(rates));
         }
         format!(
-            "{table}\n\nCores used, of {}: medians (quartiles) of {} rounds of {} ms. {} workers, one of which has the only task; the neighbour has a \
-             thread on each core, and its fair part is {:.1}.\n",
+            "{table}\n\nCores used, of {}: medians (quartiles) of {} rounds of {} ms. The program has {} workers and \
+             one task. The neighbour has a thread on each core; its fair part is {:.1}.\n",
             self.cores,
             self.rounds,
             self.count_ms,

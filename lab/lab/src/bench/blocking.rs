@@ -34,43 +34,43 @@ const EXAMPLES: &str = "Examples:
   comity-lab bench blocking --workload ring,pipeline \\
       --policy comity,comity:place=current --n 64 --w-us 1,10";
 
-/// Measure programs of tasks that block and unblock each other, beside tokio and smol: time over the ideal
+/// Measure programs whose tasks block and unblock each other, compared with tokio and smol: time / ideal time
 ///
-/// The ideal is the time that as many threads as workers, but no more than cores, take for the same arithmetic.
-/// Each does its part, without a word between them, in the same run. tokio runs twice, the second time as a
-/// control. All use tokio's channels.
+/// The ideal time is that of plain threads that do the same arithmetic without communication, in the same run. There is
+/// one thread per worker, at most one per core. tokio runs twice; the second time is the control. All backends use
+/// tokio's channels.
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
-    /// What the tasks do
+    /// Workloads to measure
     #[arg(long, value_name = "NAME,…", value_delimiter = ',', default_value = "scatter-gather")]
     workload: Vec<Workload>,
     /// Policies to compare
     #[arg(long, value_name = "POLICY,…", default_value = "comity")]
     policy: PolicyList,
-    /// Workers of each pool, 1 to 1024 each
+    /// Numbers of workers of each pool, 1 to 1024 each
     #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "1,2,8", value_parser = whole::<u16>(1..=u64::from(MAX_WORKERS)))]
     workers: Vec<u16>,
-    /// Tasks, 2 to 100000 each: those that the work is scattered to, messages in a pipeline, leaves, tasks of the
-    /// ring, both sides of the pairs
+    /// Sizes n of the workloads, 2 to 100000 each: workers of scatter-gather, messages in the pipeline, leaves of the
+    /// tree, tasks of the ring, tasks of the pairs
     #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "50,250,1000", value_parser = whole::<u32>(2..=100_000))]
     n: Vec<u32>,
-    /// Microseconds of work per message, 1 to 100000 each
+    /// Work per message, in microseconds, 1 to 100000 each
     #[arg(long, value_name = "US,…", value_delimiter = ',', default_value = "1,10,100", value_parser = whole::<u32>(1..=100_000))]
     w_us: Vec<u32>,
-    /// Leave tokio and smol out
+    /// Do not measure tokio and smol
     #[arg(long)]
     alone: bool,
-    /// Milliseconds that the ideal of a run takes, about, 1 to 60000 [default: 50, or 2 with --quick]
+    /// Approximate ideal time of a run, in milliseconds, 1 to 60000 [default: 50, or 2 with --quick]
     #[arg(long, value_name = "MS", value_parser = whole::<u32>(1..=60_000))]
     run_ms: Option<u32>,
-    /// Rounds per backend, 1 to 100000 [default: 7, or 2 with --quick]
+    /// Number of rounds per backend, 1 to 100000 [default: 7, or 2 with --quick]
     #[arg(long, value_name = "R", value_parser = whole::<u32>(1..=100_000))]
     rounds: Option<u32>,
-    /// Little of everything, to see that it works: the figures mean nothing
+    /// Run a short test that everything works; its numbers mean nothing
     #[arg(long)]
     quick: bool,
-    /// Draw a figure for each workload and number of workers into this directory
+    /// Draw an SVG file in this folder for each workload and number of workers
     #[arg(long, value_name = "DIR")]
     svg: Option<PathBuf>,
     /// Print JSON (schema comity-bench-blocking/1)
@@ -165,7 +165,7 @@ pub fn run(arguments: &Arguments, out: Option<&Path>) -> Result<(), Failure> {
 /// Checks one output file for each workload and number of workers.
 fn figures(arguments: &Arguments, directory: &Path) -> Result<Vec<(Workload, u16, ResultFile)>, Failure> {
     std::fs::create_dir_all(directory).map_err(|error| {
-        Failure::Usage(format!("cannot make the folder '{}': {error}; choose another --svg", directory.display()))
+        Failure::Usage(format!("cannot create the folder '{}': {error}. Choose another --svg", directory.display()))
     })?;
     let by_workers =
         |workload: &Workload| arguments.workers.iter().map(|workers| (*workload, *workers)).collect::<Vec<_>>();
@@ -198,7 +198,7 @@ impl Report {
         Figure {
             title: format!("{} with {workers} workers", workload.name()),
             x: Axis::log("work per message, µs"),
-            y: Axis::linear("time over the ideal"),
+            y: Axis::linear("time / ideal time"),
             series,
         }
     }

@@ -31,37 +31,38 @@ const EXAMPLES: &str = "Examples:
 lab/bench/drop-in.sh builds both binaries of crates/rayon-core/programs and
 runs this bench on them.";
 
-/// Measure programs that are written with rayon: their times over the drop-in for rayon-core, beside the stock one
+/// Measure programs that use rayon: their times with the drop-in for rayon-core, compared with the stock rayon-core
 ///
-/// Both binaries are `rayon-programs`, compiled from the same lines. Each backend is a process of its own with a
-/// warm pool: the stock one, the drop-in under each policy, and the stock one again as the control. They take
-/// turns. Processor time is that of the whole process from just before a run until 20 ms after it, so that what
-/// thieves burn when the job is done counts. Before each run a pool has been idle for as long as the others took.
-/// After the work, each process idles for one second and says what processor time it used.
+/// Both binaries are `rayon-programs`, compiled from the same source. Each backend is a process with a warm pool: the
+/// stock binary, the drop-in with each policy, and the stock binary again as the control. They take turns. A pool is
+/// idle while the others run. Processor time is that of the whole process, from the start of a run until 20 ms after
+/// its end. It thus includes thieves that still search after the job. At the end, each process idles for one second and
+/// reports its processor time.
 #[derive(Args)]
 // The usage is given by hand, to stay within 80 columns.
 #[command(override_usage = "comity-lab bench drop-in --stock <PATH> --drop-in <PATH> [OPTIONS]\n       [PROGRAM]...")]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
-    /// The programs, as in `rayon-programs run` [default: all that the stock binary lists]
+    /// Programs to run, as in `rayon-programs run` [default: all programs that the stock binary lists]
     #[arg(value_name = "PROGRAM")]
     programs: Vec<String>,
-    /// The binary with the stock rayon-core
+    /// Binary with the stock rayon-core
     #[arg(long, value_name = "PATH")]
     stock: PathBuf,
-    /// The binary with the drop-in
+    /// Binary with the drop-in
     #[arg(long, value_name = "PATH")]
     drop_in: PathBuf,
-    /// Policies of the drop-in
+    /// Policies of the drop-in to compare
     #[arg(long, value_name = "POLICY,…", default_value = "comity")]
     policy: PolicyList,
-    /// Threads of each pool, 1 to 1024 [default: the usable cores]
+    /// Number of threads of each pool, 1 to 1024 [default: the usable cores]
     #[arg(long, value_name = "N", value_parser = workers_range())]
     workers: Option<u16>,
-    /// Rounds per backend, 3 to 100000
+    /// Number of rounds per backend, 3 to 100000
     #[arg(long, value_name = "R", default_value_t = 21, value_parser = whole::<u32>(3..=100_000))]
     rounds: u32,
-    /// Seconds that one answer of a backend may take, 2 to 1000000; the first one of a program builds its input
+    /// Maximum time of one answer of a backend, in seconds, 2 to 1000000. The first answer of a program includes
+    /// building its input
     #[arg(long, value_name = "SECS", default_value_t = 60, value_parser = whole::<u32>(2..=1_000_000))]
     timeout: u32,
     /// Print JSON (schema comity-bench-drop-in/1)
@@ -201,12 +202,12 @@ pub fn run(arguments: &Arguments, out: Option<&Path>) -> Result<(), Failure> {
 fn binary(flag: &str, path: &Path) -> Result<PathBuf, Failure> {
     let refuse = |why: &dyn std::fmt::Display| {
         let path = path.display();
-        Failure::Usage(format!("{flag} '{path}': {why}; give the path of a rayon-programs binary"))
+        Failure::Usage(format!("{flag} '{path}': {why}. Give the path of a rayon-programs binary"))
     };
     let whole = fs::canonicalize(path).map_err(|error| refuse(&error))?;
     let found = fs::metadata(&whole).map_err(|error| refuse(&error))?;
     if !found.is_file() || found.permissions().mode() & 0o111 == 0 {
-        return Err(refuse(&"it is no file that can be executed"));
+        return Err(refuse(&"it is not an executable file"));
     }
     Ok(whole)
 }
@@ -240,7 +241,8 @@ impl Contest {
             });
             lists.push(list.map_err(|failure| match failure {
                 Failure::Run(sentence) => Failure::Run(format!(
-                    "{sentence}\n  It should be a binary of crates/rayon-core/programs; lab/bench/drop-in.sh builds them."
+                    "{sentence}\n  It must be a binary of crates/rayon-core/programs; lab/bench/drop-in.sh builds \
+                     these binaries."
                 )),
                 usage => usage,
             })?);
@@ -252,7 +254,11 @@ impl Contest {
     fn ask(&mut self, index: usize, order: &str) -> Result<Answer, Failure> {
         self.processes.tell(index, order)?;
         let (from, answer) = self.processes.hear()?;
-        if from == index { Ok(answer) } else { Err(self.processes.fail(from, format!("said {answer:?} out of turn"))) }
+        if from == index {
+            Ok(answer)
+        } else {
+            Err(self.processes.fail(from, format!("answered {answer:?} out of turn")))
+        }
     }
 
     fn measure(&mut self, index: usize, order: &str) -> Result<Took, Failure> {
@@ -289,7 +295,7 @@ impl Contest {
             let turn = (nth + round) % number;
             let took = self.measure(turn, program)?;
             if took.cpu == 0.0 {
-                let how = format!("says that {program} took no processor time");
+                let how = format!("reports that {program} used no processor time");
                 return Err(self.processes.fail(turn, how));
             }
             all[turn] = took;
@@ -348,8 +354,8 @@ impl harness::Report for Report {
             self.idle.iter().map(|idle| format!("{} {:.3} ms", idle.backend, idle.cpu_s * 1000.0)).collect();
         let idle = if idle.is_empty() { "not measured yet".to_owned() } else { idle.join(", ") };
         format!(
-            "Time and processor time over the stock rayon-core's: ratio of medians (quartiles of the ratios round by round); \
-         {} threads, {} rounds\n{table}\n\nProcessor time in one second without work: {}\n",
+            "Time and processor time, divided by those of the stock rayon-core: ratio of medians (quartiles of the \
+             rounds' ratios); {} threads, {} rounds\n{table}\n\nProcessor time in one second without work: {}\n",
             self.workers, self.rounds, idle
         )
     }

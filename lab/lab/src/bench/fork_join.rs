@@ -19,28 +19,28 @@ const EXAMPLES: &str = "Examples:
   comity-lab bench fork-join --workload fib,tree --n 32 --rounds 21
   comity-lab bench fork-join --quick --json";
 
-/// Measure what a join costs on one worker, and what more workers gain, beside other fork-join pools
+/// Measure the cost of a join on one worker and the speedup of more workers, compared with other fork-join pools
 ///
-/// Each program is written once and compiled for each backend. Comity takes part with the worker passed along
-/// (`on_worker` and `Worker::join`) and in rayon's shape (`comity::join`). Beside it are stock rayon, chili, and a
-/// bare pool that never sleeps (a Chase-Lev deque per thread, the thieves of Arora, Blumofe and Plaxton). In
-/// serial, a join is two calls. All take part in the same run, turn by turn, and every result is checked.
+/// Each program is written once and compiled for each backend. Comity takes part in two forms: with the worker passed
+/// along (`on_worker` and `Worker::join`), and with rayon's interface (`comity::join`). The other backends are stock
+/// rayon, chili, and a minimal pool that never sleeps (a Chase-Lev deque per thread, thieves of Arora, Blumofe and
+/// Plaxton). In serial, a join is two calls. The backends take turns in the same run, and every result is checked.
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
-    /// The programs [default: all]
+    /// Programs to measure [default: all]
     #[arg(long, value_enum, value_name = "NAME,…", value_delimiter = ',')]
     workload: Vec<Workload>,
-    /// Which Fibonacci number `fib` computes, 1 to 45 [default: 38, or 22 with --quick]
+    /// Index of the Fibonacci number that `fib` computes, 1 to 45 [default: 38, or 22 with --quick]
     #[arg(long, value_name = "N", value_parser = whole::<u32>(1..=45))]
     n: Option<u32>,
-    /// Workers in the second table, 2 to 1024
+    /// Number of workers in the second table, 2 to 1024
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = whole::<u16>(2..=u64::from(MAX_WORKERS)))]
     workers: u16,
-    /// Rounds per backend, 1 to 100000 [default: 7, or 3 with --quick]
+    /// Number of rounds per backend, 1 to 100000 [default: 7, or 3 with --quick]
     #[arg(long, value_name = "R", value_parser = whole::<u32>(1..=100_000))]
     rounds: Option<u32>,
-    /// Small inputs, to see that everything works: the figures mean nothing
+    /// Use small inputs, to test that everything works; the numbers mean nothing
     #[arg(long)]
     quick: bool,
     /// Print JSON (schema comity-bench-fork-join/1)
@@ -50,24 +50,25 @@ pub struct Arguments {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Workload {
-    /// Double recursion without a cutoff: nothing but joins
+    /// Double recursion without a cutoff: only joins
     Fib,
     /// The sum of a complete binary tree of 2^23 - 1 nodes in level order
     Tree,
-    /// 13 queens: a join wherever a row has a choice
+    /// 13 queens, with a join for each row that has several possible squares
     Nqueens,
     /// 10^7 iterations, one per leaf, by halving
     Loop,
-    /// The sum of a cheap function over 10^6 numbers, in leaves of 8192; rayon by its parallel iterator, comity in
-    /// rayon's shape by its parallel loop
+    /// The sum of a short function over 10^6 numbers, in leaves of 8192. rayon uses its parallel iterator; comity with
+    /// rayon's interface uses its parallel loop
     Natural,
-    /// 10^7 numbers in place, in leaves of at most 8192
+    /// Sorting 10^7 numbers in place, in leaves of at most 8192
     Quicksort,
-    /// NPB CG, class S: hundreds of phases of some microseconds
+    /// NPB CG, class S: hundreds of phases of a few microseconds
     Cg,
-    /// Two leaves of 10^8 ns or so, the second at one of four depths above the first: the slowest of the four
+    /// Two leaves of about 10^8 ns, with the second at one of four depths above the first. The time is that of the
+    /// slowest depth
     Coarse,
-    /// A descent that forks 1000 tasks of 8 µs or so, and then only joins them
+    /// A recursion that forks 1000 tasks of about 8 µs on the way down, and joins them on the way up
     Spine,
 }
 
@@ -137,7 +138,7 @@ pub fn run(arguments: &Arguments, out: Option<&Path>) -> Result<(), Failure> {
         some => some,
     };
     if let Some((_, twice)) = workloads.iter().enumerate().find(|(nth, one)| workloads[..*nth].contains(one)) {
-        return Err(Failure::Usage(format!("{} is listed twice; list each workload once", twice.name())));
+        return Err(Failure::Usage(format!("{} is listed twice. List each workload once", twice.name())));
     }
     // All pools exist at the same time. Idle pools use no processor time, and the bare pool exists for one run.
     let teams = [(1, teams(1)?), (arguments.workers, teams(arguments.workers)?)];
@@ -306,9 +307,8 @@ impl harness::Report for Report {
         });
         let workers = self.workers;
         format!(
-            "One worker: time over serial time, ratio of medians (quartiles of the ratios round by round); {} rounds\n\
-         {one}\n\n\
-         {workers} workers: serial time over their time\n{many}\n",
+            "One worker: time / serial time, ratio of medians (quartiles of the rounds' ratios); {} \
+             rounds\n{one}\n\n{workers} workers: serial time / time\n{many}\n",
             self.rounds
         )
     }

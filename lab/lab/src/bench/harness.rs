@@ -208,9 +208,9 @@ impl Harness<'_> {
             let own: Vec<Option<S>> = outcomes.by_ref().take(block.rounds).collect();
             let first = own.iter().take_while(|round| round.is_some()).count();
             if own.iter().skip(first).any(Option::is_some) {
-                let what = format!("round {first} of '{}' is missing before later ones", block.name);
+                let what = format!("round {first} of '{}' is missing, and later rounds are there", block.name);
                 return Err(Failure::Usage(format!(
-                    "'{}': {what}; put its line back, or choose another --out",
+                    "'{}': {what}. Restore its line, or choose another --out",
                     out.display()
                 )));
             }
@@ -254,7 +254,7 @@ impl<F> Teller<F> {
         let done = record.iter().map(Vec::len).sum();
         if descendants::say_interrupted(done, all, "rounds", (done == 0).then_some("nothing has been measured yet")) {
             let report = (self.report)(record);
-            let part = format!("A PART, for the command was interrupted after {done} of {all} rounds. ");
+            let part = format!("PARTIAL: the command was interrupted after {done} of {all} rounds. ");
             descendants::say_failures([self.file(&report, true), self.print(&report, Some(&part))]);
         }
     }

@@ -20,24 +20,24 @@ const EXAMPLES: &str = "Examples:
   comity-lab bench idle
   comity-lab bench idle --policy comity,bws --threads 2,16 --seconds 1";
 
-/// Measure the processor time of pools that have nothing to do, and of the other workers beside one serial task
+/// Measure the processor time of idle pools, and of the other workers while one worker runs a serial task
 ///
-/// One pool lives at a time. It is given some work first, so that its workers have been awake; then it idles, and
-/// then one of its workers runs a serial task. Stock rayon takes part in the same run. The machine must be quiet: a
-/// thief that yields burns only what no other program wants.
+/// One pool exists at a time. It first runs some work, so that its workers have been awake. Then it idles, and then one
+/// of its workers runs a serial task. Stock rayon takes part in the same run. The machine must be quiet, because a
+/// thief that yields uses only time that no other program uses.
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
-    /// Policies to compare with stock rayon [default: all of the catalog]
+    /// Policies to compare with stock rayon [default: all policies]
     #[arg(long, value_name = "POLICY,…")]
     policy: Option<PolicyList>,
-    /// Sizes of the pools, 1 to 1024 workers each
+    /// Sizes of the pools, in workers, 1 to 1024 each
     #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "2,16,64", value_parser = whole::<u16>(1..=u64::from(MAX_WORKERS)))]
     threads: Vec<u16>,
-    /// Seconds of idleness, 1 to 3600
+    /// Idle time, in seconds, 1 to 3600
     #[arg(long, value_name = "S", default_value_t = 5, value_parser = whole::<u64>(1..=3600))]
     seconds: u64,
-    /// Seconds of the serial task, 1 to 3600
+    /// Time of the serial task, in seconds, 1 to 3600
     #[arg(long, value_name = "S", default_value_t = 2, value_parser = whole::<u64>(1..=3600))]
     task_seconds: u64,
     /// Print JSON (schema comity-bench-idle/1)
@@ -161,7 +161,7 @@ impl Burnt {
 impl harness::Report for Report {
     fn in_words(&self) -> String {
         let mut table = harness::table();
-        table.set_header(["backend", "threads", "idle: cpu s", "switches", "beside a task: cpu s", "switches"]);
+        table.set_header(["backend", "threads", "idle: cpu s", "switches", "during a task: cpu s", "switches"]);
         for row in &self.rows {
             table.add_row([
                 row.backend.clone(),
@@ -173,7 +173,8 @@ impl harness::Report for Report {
             ]);
         }
         format!(
-            "Processor seconds of a whole pool in {} s of idleness, and of its other workers beside one task of {} s\n{table}\n",
+            "Processor seconds of a pool in {} s of idle time, and of its other workers during one task of {} \
+             s\n{table}\n",
             self.seconds, self.task_seconds
         )
     }

@@ -30,39 +30,40 @@ const EXAMPLES: &str = "Examples:
   comity-lab bench latency --policy comity,dws --weight 1000 --group separate
   comity-lab bench latency --work-us 5000 --every-ms 100 --workers 8";
 
-/// Measure how long small parallel requests take beside a program that always computes, and what they cost that
-/// program
+/// Measure the response time of small parallel requests while another program computes, and that program's loss of
+/// speed
 ///
-/// Two programs share the machine by a core table of their own. One, the server, is handed a request again and
-/// again, and is idle in between; a thread outside its pool waits for each. The other, the batch, always has more
-/// tasks than workers. In each round the server runs alone, then the batch alone, then both; stock rayon takes part
-/// in the same rounds.
+/// Two programs share the machine through a core table of their own. The server gets a request at regular intervals and
+/// is idle in between; a thread outside its pool waits for each request. The batch always has more tasks than workers.
+/// In each round, the server runs alone, then the batch alone, then both together. Stock rayon takes part in the same
+/// rounds.
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
     /// Policies to compare with stock rayon
     #[arg(long, value_name = "POLICY,…", default_value = "comity")]
     policy: PolicyList,
-    /// Weights of the server, where the batch has 100 [default: 100,1000]
+    /// Weights of the server; the batch has weight 100 [default: 100,1000]
     #[arg(long, value_name = "W,…", value_delimiter = ',', default_values_t = [100, 1000], hide_default_value = true,
         value_parser = whole::<u32>(1..=1_000_000))]
     weight: Vec<u32>,
-    /// Whether each program gets a session, and with autogroup a task group, of its own
+    /// Sessions of the programs. With autogroup, each session is a task group
     #[arg(long, value_enum, value_name = "GROUPING", default_value = "same", hide_possible_values = true)]
     group: Grouping,
-    /// Workers of each program, 1 to 1024 [default: COMITY_NUM_THREADS, RAYON_NUM_THREADS, or the usable cores]
+    /// Number of workers of each program, 1 to 1024 [default: COMITY_NUM_THREADS, RAYON_NUM_THREADS, or the usable
+    /// cores]
     #[arg(long, value_name = "N", value_parser = workers_range())]
     workers: Option<u16>,
-    /// Microseconds of work in a request, for one worker, 16 to 1000000
+    /// Work in a request, in microseconds of one worker, 16 to 1000000
     #[arg(long, value_name = "US", default_value_t = 1000, value_parser = whole::<u64>(16..=1_000_000))]
     work_us: u64,
-    /// Milliseconds from the beginning of one request to that of the next, 1 to 10000
+    /// Time from the start of one request to the start of the next, in milliseconds, 1 to 10000
     #[arg(long, value_name = "MS", default_value_t = 20, value_parser = whole::<u64>(1..=10_000))]
     every_ms: u64,
-    /// Requests beside the batch in a round, 10 to 100000
+    /// Number of requests per round while the batch runs, 10 to 100000
     #[arg(long, value_name = "N", default_value_t = 200, value_parser = whole::<u32>(10..=100_000))]
     samples: u32,
-    /// Rounds, 1 to 1000
+    /// Number of rounds, 1 to 1000
     #[arg(long, value_name = "R", default_value_t = 5, value_parser = whole::<u32>(1..=1_000))]
     rounds: u32,
     /// Print JSON (schema comity-bench-latency/1)
@@ -250,7 +251,7 @@ impl Programs {
             children.expect(index);
             let (from, answer) = children.hear()?;
             if !matches!(answer, Answer::Ready) {
-                return Err(children.fail(from, "spoke out of turn".to_owned()));
+                return Err(children.fail(from, "answered out of turn".to_owned()));
             }
         }
         Ok(Programs { children, _folder: folder })
@@ -276,7 +277,7 @@ impl Programs {
         self.children.expect(0);
         match self.children.hear()? {
             (_, Answer::Served(micros)) => Ok(micros),
-            (from, _) => Err(self.children.fail(from, "spoke out of turn".to_owned())),
+            (from, _) => Err(self.children.fail(from, "answered out of turn".to_owned())),
         }
     }
 
@@ -285,7 +286,7 @@ impl Programs {
         self.children.expect(1);
         match self.children.hear()? {
             (_, Answer::Computed(rate)) => Ok(rate),
-            (from, _) => Err(self.children.fail(from, "spoke out of turn".to_owned())),
+            (from, _) => Err(self.children.fail(from, "answered out of turn".to_owned())),
         }
     }
 }
@@ -311,7 +312,7 @@ fn row(contestant: Contestant, nth: usize, rounds: &[&Vec<Measured>]) -> Row {
 impl harness::Report for Report {
     fn in_words(&self) -> String {
         let mut table = harness::table();
-        table.set_header(["backend", "weight", "alone p50 ms", "p99", "beside p50 ms", "p99", "max", "batch's loss"]);
+        table.set_header(["backend", "weight", "alone p50 ms", "p99", "together p50 ms", "p99", "max", "batch's loss"]);
         for row in &self.rows {
             let millis = [row.alone_p50_ms, row.alone_p99_ms, row.p50_ms, row.p99_ms, row.max_ms];
             let Quartiles { lower, median, upper } = row.batch_loss;
@@ -322,8 +323,9 @@ impl harness::Report for Report {
             table.add_row(cells);
         }
         format!(
-            "{table}\n\nRequests of {} µs of work every {} ms; {} rounds of {} beside the batch; {} workers in each program, task groups: {}.\n\
-             weight: the server's, where the batch has 100. batch's loss: medians (quartiles) over the rounds.\n",
+            "{table}\n\nRequests of {} µs of work every {} ms; {} rounds of {} requests while the batch runs; {} \
+             workers in each program, task groups: {}.\nweight: the server's; the batch has 100. batch's loss: medians \
+             (quartiles) over the rounds.\n",
             self.work_us, self.every_ms, self.rounds, self.samples, self.workers, self.grouping
         )
     }

@@ -28,18 +28,18 @@ const EXAMPLES: &str = "Examples:
   comity-lab bench lend
   comity-lab bench lend --policy comity,dws,dws:quantum_us=1000 --samples 500";
 
-/// Measure the time from the moment that a core is idle in one program to the start of another program's task on it
+/// Measure the time from the moment when one program's core becomes idle to the start of another program's task on it
 ///
-/// Two programs share the machine by a core table of their own. One, the borrower, always has more tasks of 20 µs
-/// than workers. The other, the lender, runs one task of 20 to 40 ms and then is without work for 40 ms. Measured
-/// is the time from the end of its task to the beginning of the borrower's next one on the same core.
+/// Two programs share the machine through a core table of their own. The borrower always has more tasks of 20 µs than
+/// workers. The lender runs one task of 20 to 40 ms and then has no work for 40 ms. The bench measures the time from
+/// the end of the lender's task to the start of the borrower's next task on the same core.
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
-    /// Policies to measure, each beside itself
+    /// Policies to measure; both programs use the same policy
     #[arg(long, value_name = "POLICY,…", default_value = "comity,dws")]
     policy: PolicyList,
-    /// How often the lender lends, 10 to 100000
+    /// Number of times that the lender lends, 10 to 100000
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = whole::<u32>(10..=100_000))]
     samples: u32,
     /// Print JSON (schema comity-bench-lend/1)
@@ -132,7 +132,9 @@ pub fn run(arguments: &Arguments, out: Option<&Path>) -> Result<(), Failure> {
         None => {}
     }
     if comity_os::cores::usable().get() < 2 {
-        return Err(Failure::Usage("two programs cannot share one core by cores; this needs two or more".to_owned()));
+        return Err(Failure::Usage(
+            "two programs cannot divide one core; this bench needs two or more cores".to_owned(),
+        ));
     }
     descendants::look_after()?;
     let workers = default_workers()?;
@@ -195,7 +197,7 @@ impl Programs {
         for _ in 0..2 {
             let (from, answer) = children.hear()?;
             if !matches!(answer, Answer::Ready) {
-                return Err(children.fail(from, "spoke out of turn".to_owned()));
+                return Err(children.fail(from, "answered out of turn".to_owned()));
             }
         }
         Ok(Programs { children, _folder: folder })
@@ -207,12 +209,12 @@ impl Programs {
         programs.tell(0, &samples.to_string())?;
         let lent = match programs.hear()? {
             (_, Answer::Lent(lent)) => lent,
-            (from, _) => return Err(programs.fail(from, "spoke out of turn".to_owned())),
+            (from, _) => return Err(programs.fail(from, "answered out of turn".to_owned())),
         };
         programs.tell(1, &serde_json::to_string(&lent).expect("numbers"))?;
         match programs.hear()? {
             (_, Answer::Borrowed(borrowed)) => Ok(lent.into_iter().zip(borrowed).collect()),
-            (from, _) => Err(programs.fail(from, "spoke out of turn".to_owned())),
+            (from, _) => Err(programs.fail(from, "answered out of turn".to_owned())),
         }
     }
 }
@@ -245,11 +247,12 @@ impl harness::Report for Report {
             .rows
             .iter()
             .filter(|row| row.p50_us.is_none())
-            .map(|row| format!("Under {} no core was ever lent; does it share cores?\n", row.policy))
+            .map(|row| format!("With {}, no core was lent; check that this policy shares cores.\n", row.policy))
             .collect();
         format!(
-            "{table}\n\n{} times each; {} workers in each of the two programs. never: no task came before the core was needed again;\n\
-             shared: the borrower ran tasks there in the last millisecond before it was lent.\n{}",
+            "{table}\n\n{} times each; {} workers in each of the two programs. never: no task started before the \
+             lender needed the core again;\nshared: the borrower ran tasks on the core in the last millisecond before \
+             it was lent.\n{}",
             self.samples, self.workers, without
         )
     }

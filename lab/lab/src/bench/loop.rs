@@ -21,35 +21,36 @@ const EXAMPLES: &str = "Examples:
   comity-lab bench loop
   comity-lab bench loop --policy comity,bws --gap-us 20,100 --workers 2";
 
-/// Measure a loop of short parallel phases with serial gaps between them: time over the ideal, and what it burns
+/// Measure a loop of short parallel phases with serial gaps between them: time / ideal time, and processor time
 ///
-/// The ideal is the serial time of a phase over the workers, plus the gap. Stock rayon (twice, the second time as a
-/// control) and a bare pool that never sleeps take part in the same run, turn by turn; every sum is checked.
+/// The ideal time is the serial time of a phase, divided by the number of workers, plus the gap. Stock rayon and a
+/// minimal pool that never sleeps take turns with Comity in the same run. Stock rayon runs twice; the second time is
+/// the control. Every sum is checked.
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
     /// Policies to compare
     #[arg(long, value_name = "POLICY,…", default_value = "comity")]
     policy: PolicyList,
-    /// Workers of each pool, 2 to 1024
+    /// Number of workers of each pool, 2 to 1024
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = whole::<u16>(2..=u64::from(MAX_WORKERS)))]
     workers: u16,
-    /// Microseconds of serial work between two phases, 0 to 1000000 each
+    /// Serial work between two phases, in microseconds, 0 to 1000000 each
     #[arg(long, value_name = "US,…", value_delimiter = ',', default_value = "0,20,100,1000,5000", value_parser = whole::<u64>(0..=1_000_000))]
     gap_us: Vec<u64>,
-    /// Microseconds of work in a phase, for one worker, 1 to 1000000
+    /// Work in a phase, in microseconds of one worker, 1 to 1000000
     #[arg(long, value_name = "US", default_value_t = 50, value_parser = whole::<u64>(1..=1_000_000))]
     work_us: u64,
-    /// Equal pieces of a phase, 1 to 100000
+    /// Number of equal pieces of a phase, 1 to 100000
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = whole::<u32>(1..=100_000))]
     pieces: u32,
-    /// Phases in a run, 1 to 1000000 [default: 300, or 20 with --quick]
+    /// Number of phases in a run, 1 to 1000000 [default: 300, or 20 with --quick]
     #[arg(long, value_name = "N", value_parser = whole::<u32>(1..=1_000_000))]
     phases: Option<u32>,
-    /// Rounds per backend, 1 to 100000 [default: 7, or 3 with --quick]
+    /// Number of rounds per backend, 1 to 100000 [default: 7, or 3 with --quick]
     #[arg(long, value_name = "R", value_parser = whole::<u32>(1..=100_000))]
     rounds: Option<u32>,
-    /// Few phases, to see that everything works: the figures mean nothing
+    /// Run few phases, to test that everything works; the numbers mean nothing
     #[arg(long)]
     quick: bool,
     /// Print JSON (schema comity-bench-loop/1)

@@ -31,35 +31,34 @@ const EXAMPLES: &str = "Examples:
   comity-lab bench run-queue
   comity-lab bench run-queue --rounds 21 --tries 50 --others 1
 
-On a machine that is not quiet the superuser can give the programs more weight
-than others have; those with a task group of their own have as much:
+On a machine that is not quiet, the superuser can give the bench more weight
+than other programs have. Programs with their own task group get this weight:
   setsid -w sh -c 'echo -20 >/proc/self/autogroup; comity-lab bench run-queue'";
 
-/// Measure what one core's run queue gives threads that share it, beside the simulator's kernel
+/// Measure how one core's run queue divides the core among threads, compared with the simulator's kernel
 ///
-/// Slices of threads that compute; parts of the core beside a thread that yields all the time; how late a thread
-/// runs that was asleep. The programs are in one task group, or each in its own (a session, under autogroup). The
-/// simulator has the rules of Linux 6.18 with this machine's tick and number of processors.
+/// The bench measures slices of threads that compute, parts of the core while a thread yields all the time, and the
+/// delay until a thread that slept runs. The programs share one task group, or each program has its own (a session,
+/// with autogroup). The simulator uses the rules of Linux 6.18 with this machine's tick and number of processors.
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
-    /// Milliseconds that are counted at a time, 50 to 100000
+    /// Counted time of each try, in milliseconds, 50 to 100000
     #[arg(long, value_name = "MS", default_value_t = 1000, value_parser = whole::<u64>(50..=100_000))]
     count_ms: u64,
-    /// Rounds, 1 to 1000
+    /// Number of rounds, 1 to 1000
     #[arg(long, value_name = "R", default_value_t = 9, value_parser = whole::<u32>(1..=1_000))]
     rounds: u32,
-    /// How often at most a probe is counted in a round for want of quiet; the
-    /// quietest counts
+    /// Maximum number of tries of a probe in a round, while other programs disturb it; the quietest try counts
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = whole::<u32>(1..=10_000))]
     tries: u32,
-    /// It is quiet if others use no more of the core than so many per cent
+    /// Maximum part of the core that other programs use in a quiet try, in per cent
     #[arg(long, value_name = "PERCENT", default_value_t = 2, value_parser = whole::<u32>(0..=100))]
     others: u32,
-    /// Seconds that are simulated, 1 to 1000
+    /// Simulated time, in seconds, 1 to 1000
     #[arg(long, value_name = "S", default_value_t = 30, value_parser = whole::<u64>(1..=1_000))]
     simulate_s: u64,
-    /// The core that is shared [default: the last that may be used]
+    /// Core that the threads share [default: the last usable core]
     #[arg(long, value_name = "CORE", value_parser = whole::<usize>(0..=1023))]
     core: Option<usize>,
     /// Print JSON (schema comity-bench-run-queue/1)
@@ -68,10 +67,10 @@ pub struct Arguments {
     /// Be one of the programs
     #[arg(long, hide = true)]
     role: Option<Role>,
-    /// With so many threads
+    /// The number of threads
     #[arg(long, hide = true, default_value_t = 1)]
     threads: u32,
-    /// In a session of its own
+    /// Runs in a session of its own
     #[arg(long, hide = true)]
     apart: bool,
 }
@@ -109,14 +108,14 @@ pub fn run(arguments: &Arguments, out: Option<&Path>) -> Result<(), Failure> {
     let allowed = cores::allowed();
     let core = arguments.core.or_else(|| allowed.last().map(|core| core.id)).unwrap_or(0);
     if !allowed.iter().any(|allowed| allowed.id == core) {
-        return Err(Failure::Usage(format!("core {core} is not one that this command may use; choose another --core")));
+        return Err(Failure::Usage(format!("this command may not use core {core}. Choose another --core")));
     }
     if let Some(role) = arguments.role {
         return threads::program(role, arguments.threads, core, arguments.apart);
     }
     if !task_group::autogroup_enabled() {
         let how = "write 1 to /proc/sys/kernel/sched_autogroup_enabled";
-        return Err(Failure::Run(format!("sessions are no task groups here: autogroup is off; {how}")));
+        return Err(Failure::Run(format!("autogroup is off, so sessions are not task groups; {how}")));
     }
     descendants::look_after()?;
     let Arguments { count_ms, tries, others, simulate_s, json, .. } = *arguments;
@@ -205,11 +204,13 @@ impl harness::Report for Report {
                 format!("{:.1} %", others.median),
             ]);
         }
-        let hz = if self.hz_is_known { "" } else { " (assumed: this kernel does not tell)" };
+        let hz = if self.hz_is_known { "" } else { " (assumed: this kernel does not report it)" };
         let Linux { hz: ticks, scaled_for, .. } = self.linux;
         format!(
-            "{table}\n\nMedians (quartiles) of {} rounds of {} ms on core {}, the quietest try of each; others: what else ran there. Task groups of nice {}. Simulated: {} s of \
-             Linux 6.18 with {ticks} ticks a second{hz}, constants of {} processors. Beside others lateness is what it is beyond the median of one alone.\n",
+            "{table}\n\nMedians (quartiles) of {} rounds of {} ms on core {}, the quietest try of each; others: other \
+             programs on the core. Task groups of nice {}. Simulated: {} s of Linux 6.18 with {ticks} ticks a \
+             second{hz}, constants of {} processors. With other threads on the core, the lateness is the excess over \
+             the median of a thread alone.\n",
             self.rounds,
             self.count_ms,
             self.core,

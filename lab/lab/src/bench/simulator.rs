@@ -25,20 +25,20 @@ use super::harness::{self, Block, Harness};
 use super::quartiles::Quartiles;
 use crate::figure;
 
-/// Measure the simulator: nanoseconds per event and bytes per processor, on machines of 100 to 100000 processors,
-/// hosts of 8 to 1024 cores, and with two programs on 32
+/// Measure the simulator: nanoseconds per event and bytes per processor
 ///
-/// On the machine of the A-STEAL paper an event is the end of a strand or one cycle of a thief, under abp-mug. On a
-/// host it is whatever has a time of its own, with what costs little looked at after each. The sizes take turns.
-/// The job has four times as many strands in a parallel phase as the machine has processors, and they come into
-/// being by a tree. The pair runs for two simulated seconds, 32 workers each, on the machine of the BWS paper with
-/// its kernel, under each of four policies.
+/// It measures machines of the A-STEAL paper with 100 to 100000 processors, hosts with 8 to 1024 cores, and two
+/// programs on 32 cores. The sizes take turns. On the machine of the A-STEAL paper, an event is the end of a strand or
+/// one cycle of a thief, with the policy abp-mug. On a host, an event is each thing with a time of its own; a few cheap
+/// checks follow each event. A parallel phase of the job has four strands per processor, which are created by a tree.
+/// The two programs run for two simulated seconds with 32 workers each, on the machine and the kernel of the BWS paper,
+/// with each of four policies.
 #[derive(Args)]
 pub struct Arguments {
-    /// Rounds per size, 1 to 1000
+    /// Number of rounds per size, 1 to 1000
     #[arg(long, value_name = "R", default_value_t = 9, value_parser = whole::<u32>(1..=1_000))]
     rounds: u32,
-    /// Draw the figure here
+    /// SVG file for the figure
     #[arg(long, value_name = "FILE.svg")]
     svg: Option<PathBuf>,
     /// Print JSON (schema comity-bench-simulator/2)

@@ -19,20 +19,20 @@ const EXAMPLES: &str = "Examples:
   comity-lab bench solo
   comity-lab bench solo cg:class=S mergesort --policy comity,bws --rounds 31";
 
-/// Measure kernels alone on the machine: their time over stock rayon's, with a rayon-against-rayon control
+/// Measure kernels alone on the machine: their time / stock rayon's time, with stock rayon again as the control
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
-    /// The kernels and their parameters [default: all that steal work, in the default size]
+    /// Kernels and their parameters [default: all kernels that steal work, in the default size]
     #[arg(value_name = "NAME[:key=value,…]")]
     kernels: Vec<String>,
     /// Policies to compare with stock rayon
     #[arg(long, value_name = "POLICY,…", default_value = "comity,bws,abp")]
     policy: PolicyList,
-    /// Workers of each pool, 1 to 1024 [default: the usable cores]
+    /// Number of workers of each pool, 1 to 1024 [default: the usable cores]
     #[arg(long, value_name = "N", value_parser = workers_range())]
     workers: Option<u16>,
-    /// Rounds per backend, 3 to 100000
+    /// Number of rounds per backend, 3 to 100000
     #[arg(long, value_name = "R", default_value_t = 21, value_parser = whole::<u32>(3..=100_000))]
     rounds: u32,
     /// Print JSON (schema comity-bench-solo/1)
@@ -161,8 +161,8 @@ impl harness::Report for Report {
             table.add_row(own.into_iter().chain(ratios));
         }
         format!(
-            "Time over stock rayon's: ratio of medians (quartiles of the ratios round by round); {} workers, {} rounds\n\
-             {table}\n",
+            "Time / stock rayon's time: ratio of medians (quartiles of the rounds' ratios); {} workers, {} \
+             rounds\n{table}\n",
             self.workers, self.rounds
         )
     }

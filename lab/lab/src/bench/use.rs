@@ -38,36 +38,37 @@ const EXAMPLES: &str = "Examples:
   comity-lab bench use --scenario sleepers,quota --rounds 5 --json
   comity-lab bench use --list
 
-A scenario has programs side by side, of which one at least can use all cores
-all the time. Each round runs it once with a core table of its own and once
-with COMITY_TABLE=off, for --seconds each, after half a second in which all
-begin.
+A scenario has programs (members) that run at the same time. At least one member
+can use all cores all the time. Each round runs the scenario twice: with a core
+table of its own, and with COMITY_TABLE=off. Each run counts --seconds, after
+half a second in which all members start.
 
-Measures, in cores, that is, processor seconds per second:
+Measures, in cores (processor seconds per second):
   used                    by each member: all processes of its session, without
                           the coordinator of a `comity run`
-  used of what could be   what all use with a table over what they use without
-  idle                    by no process, of the cores that this process may
-                          use: a member had work all the time
+  used of what could be   cores that all members use with a table, divided by
+                          cores that they use without a table
+  idle                    cores that no process used, of the cores that this
+                          process may use, although a member had work
 
-Whatever else runs on the machine uses cores, which are then neither a member's
-nor idle. Scenarios with a quota need the right to make a control group with
-the cpu controller; without, they are skipped.";
+Other processes on the machine use cores too; those cores are neither a member's
+nor idle. Scenarios with a quota need permission to create a control group with
+the cpu controller. Without permission, they are skipped.";
 
-/// Measure the processor time that programs use side by side, with a core table and without, and how long cores idle
+/// Measure the processor time of programs that run together, with a core table and without, and the idle time of cores
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
     /// Scenarios to measure [default: all]
     #[arg(long, value_name = "NAME,…", value_delimiter = ',', value_parser = PossibleValuesParser::new(ROWS.iter().map(|row| row.name)))]
     scenario: Vec<String>,
-    /// List the scenarios instead
+    /// List the scenarios instead of measuring
     #[arg(long)]
     list: bool,
-    /// Seconds of each measurement, 1 to 3600
+    /// Time of each measurement, in seconds, 1 to 3600
     #[arg(long, value_name = "S", default_value_t = 3, value_parser = whole::<u64>(1..=3600))]
     seconds: u64,
-    /// Measurements of each scenario, with and without a table, 1 to 1000
+    /// Number of measurements of each scenario, with and without a table, 1 to 1000
     #[arg(long, value_name = "R", default_value_t = 3, value_parser = whole::<u32>(1..=1000))]
     rounds: u32,
     /// Print JSON (schema comity-bench-use/1)
@@ -141,7 +142,7 @@ pub fn run(arguments: &Arguments, out: Option<&Path>) -> Result<(), Failure> {
     if arguments.list {
         if out.is_some() {
             return Err(Failure::Usage(
-                "--list measures nothing that --out could file; leave one of them out".to_owned(),
+                "--list measures nothing, so --out cannot save a result. Leave out one of the two".to_owned(),
             ));
         }
         let lines: Vec<String> = ROWS.iter().map(|row| format!("{}\n    {}\n", row.name, row.what)).collect();
@@ -197,8 +198,8 @@ fn become_member(arguments: &Arguments, parent: u32) -> Result<(), Failure> {
 
 fn why_skipped(row: &Row) -> Option<String> {
     let error = row.has_quota().then(|| Quota::new(0, 1.0).err()).flatten()?;
-    let why = format!("no control group with a quota can be made: {error}");
-    hint(format!("warning: {} is skipped: {why}", row.name));
+    let why = format!("cannot create a control group with a quota: {error}");
+    hint(format!("warning: the scenario {} is skipped: {why}", row.name));
     Some(why)
 }
 
@@ -264,8 +265,9 @@ impl harness::Report for Report {
             .filter_map(|scenario| Some(format!("{} was skipped: {}\n", scenario.name, scenario.skipped.as_ref()?)))
             .collect();
         format!(
-            "{table}\n\nCores, of {}: medians (quartiles) over {rounds} rounds of {seconds} s, with a table and without in turns. The members in\n\
-         their order: see `comity-lab bench use --list`. idle: no process used the core, and a member had work.\n{}",
+            "{table}\n\nCores, of {}: medians (quartiles) over {rounds} rounds of {seconds} s, alternately with and \
+             without a table. Members are\nin the order of `comity-lab bench use --list`. idle: no process used the \
+             core, although a member had work.\n{}",
             cores::usable(),
             skipped.concat()
         )

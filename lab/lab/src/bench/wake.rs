@@ -22,25 +22,25 @@ const EXAMPLES: &str = "Examples:
   comity-lab bench wake
   comity-lab bench wake --policy comity,bws,abp --samples 1000";
 
-/// Measure the time from a submission to its start on another worker, after the pool has been idle
+/// Measure the time from the submission of a task to its start on another worker, after the pool has been idle
 ///
-/// There are two ways of submitting. With `join` a worker submits that goes on running: its own half waits for the
-/// other one to start. With `spawn` a thread outside the pool submits. Stock rayon takes part in the same run, turn
-/// by turn. So does a bare futex between two threads on two cores: no runtime that uses both cores can be faster on
-/// this machine.
+/// There are two ways to submit. With `join`, a worker submits and keeps running: its own half waits for the other half
+/// to start. With `spawn`, a thread outside the pool submits. Stock rayon takes turns in the same run, and so does a
+/// plain futex between two threads on two cores. A runtime that uses both cores cannot be faster than the futex on this
+/// machine.
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
     /// Policies to compare with stock rayon
     #[arg(long, value_name = "POLICY,…", default_value = "comity")]
     policy: PolicyList,
-    /// Workers of each pool, 2 to 1024
+    /// Number of workers of each pool, 2 to 1024
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = workers_range())]
     workers: u16,
-    /// Milliseconds of idleness before each submission
+    /// Idle time before each submission, in milliseconds
     #[arg(long, value_name = "MS", default_value_t = 5, value_parser = whole::<u64>(0..=10_000))]
     idle_ms: u64,
-    /// Submissions per backend and way, 10 to 1000000
+    /// Number of submissions per backend and way, 10 to 1000000
     #[arg(long, value_name = "N", default_value_t = 500, value_parser = whole::<u32>(10..=1_000_000))]
     samples: u32,
     /// Print JSON (schema comity-bench-wake/1)
@@ -103,7 +103,9 @@ impl Way {
 /// Runs the bench.
 pub fn run(arguments: &Arguments, out: Option<&Path>) -> Result<(), Failure> {
     if arguments.workers < 2 {
-        return Err(Failure::Usage("a task cannot start on another worker of 1; give --workers 2 or more".to_owned()));
+        return Err(Failure::Usage(
+            "a pool with one worker cannot start a task on another worker. Give --workers 2 or more".to_owned(),
+        ));
     }
     let backends = backends(std::slice::from_ref(&arguments.policy), &[BackendName::Rayon])?;
     let started: Vec<(Backend, Started)> = backends
@@ -287,7 +289,8 @@ impl harness::Report for Report {
             table.add_row([row.backend.clone(), row.submitted_by.to_owned()].into_iter().chain(times));
         }
         format!(
-            "Submission to start on another worker, after {} ms of idleness; {} workers, {} samples each\n{table}\n",
+            "Time from submission to start on another worker, after {} ms of idle time; {} workers, {} samples \
+             each\n{table}\n",
             self.idle_ms, self.workers, self.samples
         )
     }

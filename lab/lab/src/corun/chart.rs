@@ -48,7 +48,7 @@ pub fn svg(report: &CorunReport) -> String {
             .disable_y_mesh()
             .light_line_style(TRANSPARENT)
             .bold_line_style(RGBColor(215, 215, 215))
-            .x_desc("time together, in times of the time alone (1: not slowed)")
+            .x_desc("time together / time alone (1: not slowed down)")
             .axis_desc_style(("sans-serif", 15))
             .label_style(("sans-serif", 13))
             .x_label_formatter(&number)
@@ -89,8 +89,8 @@ fn times(corun: &Corun) -> impl Iterator<Item = f64> {
 fn caption(report: &CorunReport) -> String {
     let workers = report.coruns.iter().map(|corun| corun.workers).max().unwrap_or(1);
     let plural = if workers == 1 { "" } else { "s" };
-    let part = if report.partial { " (a part, for the command was interrupted)" } else { "" };
-    format!("Programs that run at once, {workers} worker{plural} each, on {} cores{part}", report.machine.cores)
+    let part = if report.partial { " (partial: the command was interrupted)" } else { "" };
+    format!("Programs that run together, {workers} worker{plural} each, on {} cores{part}", report.machine.cores)
 }
 
 /// Returns the backends, in the order of their first co-runs.

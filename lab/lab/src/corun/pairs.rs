@@ -7,12 +7,12 @@ use super::measures::mean;
 use super::program::Program;
 use super::report::{Corun, MeanAndWorst, OverPairs};
 
-/// Which programs are paired.
+/// The choice of pairs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Pairs {
-    /// Each program with each later one: 6 pairs of 4 programs
+    /// Each program with each later program: 6 pairs for 4 programs
     Distinct,
-    /// Each program also with itself: 10 pairs of 4 programs
+    /// Each program also with itself: 10 pairs for 4 programs
     All,
 }
 

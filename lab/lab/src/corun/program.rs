@@ -32,7 +32,8 @@ impl Program {
             return Ok(Program::Command(text.to_owned()));
         }
         Err(Failure::Usage(format!(
-            "no kernel is called '{name}'; choose one of {}, or give a command with its path or its arguments in quotes",
+            "no kernel is called '{name}'. Choose one of {}, or give a command with its path or its arguments in \
+             quotes",
             kernel::catalog_names()
         )))
     }

@@ -211,7 +211,7 @@ impl Baseline {
         found.ok_or_else(|| {
             let names: Vec<String> = backends.iter().map(Backend::to_string).collect();
             Failure::Usage(format!(
-                "--baseline {name} does not take part; choose own or one of {}, or add it to --policy or --backend",
+                "--baseline {name} is not measured. Choose own or one of {}, or add {name} to --policy or --backend",
                 names.join(", ")
             ))
         })

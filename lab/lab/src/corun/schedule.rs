@@ -104,7 +104,7 @@ impl Record {
     pub fn take(&self, place: Place, samples: Vec<Samples>) -> Result<(), &'static str> {
         let block = &mut comity_os::lock(&self.0)[place.backend][place.block];
         if samples.len() != block.samples.len() {
-            return Err("a line has another number of programs");
+            return Err("a line has a different number of programs");
         }
         *block = Block { samples, is_filed: true };
         Ok(())
@@ -209,7 +209,7 @@ fn measure_block(
             progress.inc();
         })?;
     }
-    progress.doing(|| format!("{backend}: each alone, in its lead-in"));
+    progress.doing(|| format!("{backend}: lead-in, each program alone"));
     let launches: Vec<Launch<'_>> = plan.programs.iter().map(launch).collect();
     let mut stage = Stage::open(&launches, plan.timeout)?;
     for nth in 0..launches.len() {

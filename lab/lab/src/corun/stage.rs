@@ -44,7 +44,7 @@ impl Stage {
         while ready < stage.number {
             match stage.next()? {
                 (_, Event::Ready) => ready += 1,
-                (from, event) => return Err(stage.processes.fail(from, format!("said {event:?} too early"))),
+                (from, event) => return Err(stage.processes.fail(from, format!("sent {event:?} too early"))),
             }
         }
         Ok(stage)
@@ -69,7 +69,7 @@ impl Stage {
     pub fn next_round(&mut self) -> Result<(usize, Round), Failure> {
         match self.next()? {
             (from, Event::Round(round)) => Ok((from, round)),
-            (from, event) => Err(self.processes.fail(from, format!("said {event:?} out of turn"))),
+            (from, event) => Err(self.processes.fail(from, format!("sent {event:?} out of turn"))),
         }
     }
 

@@ -20,30 +20,37 @@ pub fn lines(report: &CorunReport) -> String {
     let width = names.iter().map(|name| name.chars().count() + 1).max().unwrap_or(0);
     let mut text = String::new();
     if report.partial {
-        text.push_str("A PART, for the command was interrupted: ");
+        text.push_str("PARTIAL, the command was interrupted: ");
     }
     if report.over_pairs.is_empty() {
-        let _ = writeln!(text, "{} at once on {cores} core{plural}, {workers}.", all_of(first));
+        let _ = writeln!(text, "{} together on {cores} core{plural}, {workers}.", all_of(first));
         for corun in &report.coruns {
             let (apart, lost) = (corun.unfairness, lost(corun.efficiency));
-            let _ = writeln!(text, "{:<width$} {}: {apart:.2} apart, {lost} lost.", name(&corun.policy), slowed(corun));
+            let _ = writeln!(
+                text,
+                "{:<width$} {}; difference {apart:.2}; {lost} wasted.",
+                name(&corun.policy),
+                slowed(corun)
+            );
         }
     } else {
         let pairs = report.over_pairs[0].pairs;
         let plural_pairs = if pairs == 1 { "" } else { "s" };
         let _ = writeln!(
             text,
-            "{pairs} pair{plural_pairs} of programs, each pair at once on {cores} core{plural}, {workers}."
+            "{pairs} pair{plural_pairs} of programs, each pair together on {cores} core{plural}, {workers}."
         );
         for over in &report.over_pairs {
             let (mean, worst) = (over.unfairness.mean, over.unfairness.worst);
             let lost = lost(over.efficiency.mean);
             let name = name(&over.policy);
-            let _ =
-                writeln!(text, "{name:<width$} {mean:.2} apart on average, {worst:.2} in the worst pair; {lost} lost.");
+            let _ = writeln!(
+                text,
+                "{name:<width$} difference {mean:.2} on average, {worst:.2} in the worst pair; {lost} wasted."
+            );
         }
     }
-    let _ = writeln!(text, "1 is as fast as alone, 0 apart is fair; lost: of what the cores could have done.");
+    let _ = writeln!(text, "1: as fast as alone. Difference 0: fair. Wasted: part of the cores' time.");
     text
 }
 

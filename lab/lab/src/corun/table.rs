@@ -44,11 +44,11 @@ pub fn render(report: &CorunReport, full: bool) -> String {
     let _ = writeln!(
         text,
         "{}{} alone and together{}, in {} blocks; {}. {}\n\
-         Times are means; cpu, switches (voluntary + involuntary) and steals (of attempts) are means per\n\
-         round together. T/B: seconds of all rounds together, uncounted ones too, over the baseline's alone; D: the\n\
-         largest T/B - the smallest. Unfairness: of the slowdowns; of cpu: of the cores used, over the cores due.\n\
-         T_b of the weighted speedup and its bound, and B: {}. Task grouping: {}.\n\
-         {}, {} cores, Linux {}, os tier {}.",
+         Times are means; cpu, switches (voluntary + involuntary) and steals (of attempts) are means per\nround \
+         together. T/B: mean seconds together over all rounds, counted or not / the baseline's alone;\nD: largest - \
+         smallest T/B. Unfairness: largest - smallest slowdown; of cpu: largest - smallest ratio of\ncores used to \
+         cores due. T_b of the weighted speedup and its bound, and B: {}. Task grouping: {}.\n{}, {} cores, Linux {}, \
+         os tier {}.",
         part(report),
         rounds(report),
         lead_in(report),
@@ -85,12 +85,16 @@ pub fn results(coruns: &[Corun]) -> String {
         programs.map(|program| format!("{} under {}", shorten(&program.name), corun.policy)).collect::<Vec<_>>()
     };
     let wrong: Vec<String> = coruns.iter().flat_map(wrong).collect();
-    if wrong.is_empty() { "All results are right.".to_owned() } else { format!("WRONG RESULTS: {}.", wrong.join(", ")) }
+    if wrong.is_empty() {
+        "All results are correct.".to_owned()
+    } else {
+        format!("WRONG RESULTS: {}.", wrong.join(", "))
+    }
 }
 
 /// Returns the beginning of the sentence for a report that a signal cut short.
 fn part(report: &CorunReport) -> &'static str {
-    if report.partial { "A PART, for the command was interrupted, of " } else { "" }
+    if report.partial { "PARTIAL (the command was interrupted): " } else { "" }
 }
 
 fn rounds(report: &CorunReport) -> String {
@@ -285,7 +289,7 @@ mod tests {
         let mut coruns = [corun("abp", 1.0, [1.0, 2.0], None), corun("serial", 1.0, [1.0, 2.0], None)];
         assert_eq!(
             (results(&coruns).as_str(), workers(&coruns).as_str()),
-            ("All results are right.", "2 workers each")
+            ("All results are correct.", "2 workers each")
         );
         coruns[1].workers = 1;
         coruns[1].programs[0].verified = false;

@@ -109,7 +109,7 @@ impl Run<'_> {
         }
         let names: Vec<&str> = programs.iter().map(|program| program.name.as_str()).collect();
         Err(format!(
-            "{} did not end their rounds in {MOST_TIMES} times the time that their work takes on one core",
+            "{} did not complete their rounds within {MOST_TIMES} times the time of their work on one core",
             names.join(" + ")
         ))
     }

@@ -44,8 +44,8 @@ impl Program {
         }
         match Run::parse(text)? {
             Run::Command(text) => Err(Failure::Usage(format!(
-                "'{text}' is a command; build it after `comity rayon enable --record`, record it with `comity-lab record`, and \
-                 name the recording, FILE{RECORDING}"
+                "'{text}' is a command. Build it after `comity rayon enable --record`, record it with `comity-lab \
+                 record`, and give the recording, FILE{RECORDING}"
             ))),
             kernel => {
                 record::kernel::check(kernel.text())?;

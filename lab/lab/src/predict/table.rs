@@ -12,7 +12,7 @@ pub fn render(report: &PredictReport) -> String {
     let mut table = Table::new();
     table.load_style(presets::UTF8_FULL_CONDENSED);
     let is_measured = report.coruns.iter().any(|corun| corun.unfairness.measured.is_some());
-    let headers = ["policy", "program", "figure", "foretold", "of starts", "measured", "error"];
+    let headers = ["policy", "program", "figure", "predicted", "range of starts", "measured", "error"];
     let columns = if is_measured { headers.len() } else { headers.len() - 2 };
     table.set_header(&headers[..columns]);
     let mut row = |cells: [String; 7]| {
@@ -45,17 +45,17 @@ fn simulated(report: &PredictReport) -> String {
     let linux = twin.linux;
     let version = serde_json::to_value(linux.version).expect("a version is a word");
     let plural = |number: u32| if number == 1 { "" } else { "s" };
-    let smt = if linux.threads_per_core == 2 { ", two hardware threads a core" } else { "" };
+    let smt = if linux.threads_per_core == 2 { ", two hardware threads per core" } else { "" };
     let mut text = format!(
-        "Simulated: Linux {}, {} core{} in {} socket{}{smt}, {} ticks a second, {};\n\
-         {} workers each, {} start{} from seed {}; a join costs {} ns. Slowdown 1: twice as long as alone.\n",
+        "Simulated: Linux {}, {} core{} in {} socket{}{smt}, {} ticks per second, {};\n{} workers each, {} start{} \
+         from seed {}; a join costs {} ns. Slowdown 1: twice the time alone.\n",
         version.as_str().unwrap_or_default(),
         twin.cores,
         plural(twin.cores as u32),
         linux.sockets,
         plural(linux.sockets),
         linux.hz,
-        if linux.groups == Groups::Separate { "a task group for each program" } else { "one task group" },
+        if linux.groups == Groups::Separate { "one task group per program" } else { "one task group" },
         report.workers,
         report.starts,
         plural(report.starts),
@@ -66,13 +66,13 @@ fn simulated(report: &PredictReport) -> String {
         if program.check_s.is_none() {
             let _ = writeln!(
                 text,
-                "{}: what its process does between two rounds is not known, and left out.",
+                "{}: the work of its process between two rounds is not known and is left out.",
                 program.name
             );
         }
     }
     twin.differs.iter().for_each(|sentence| {
-        let _ = writeln!(text, "Otherwise than here: {sentence}.");
+        let _ = writeln!(text, "Difference from this machine: {sentence}.");
     });
     text
 }

@@ -56,7 +56,7 @@ impl Twin {
             match task_group::control_group() {
                 None => twin.linux.groups = Groups::Separate,
                 Some(group) => twin.differs.push(format!(
-                    "the control group {} is a task group, in which sessions are none: the programs are in one",
+                    "the programs share one task group, because sessions in the control group {} are not task groups",
                     group.display()
                 )),
             }
@@ -69,7 +69,10 @@ impl Found {
     fn twin(&self) -> Result<Twin, String> {
         let cores = self.cores.len();
         if !(1..=Host::MOST_CORES).contains(&cores) {
-            return Err(format!("this command may use {cores} cores; the simulator has 1 to {}", Host::MOST_CORES));
+            return Err(format!(
+                "this command may use {cores} cores; the simulator supports 1 to {}",
+                Host::MOST_CORES
+            ));
         }
         let mut differs = Vec::new();
         let version = version(&self.release, &mut differs);
@@ -84,13 +87,15 @@ impl Found {
         match hardware_threads.into_iter().collect::<Vec<_>>().as_slice() {
             [one @ (1 | 2)] => linux.threads_per_core = *one as u32,
             numbers => differs.push(format!(
-                "the simulated cores have one hardware thread each, and those of this command {numbers:?}"
+                "the simulated cores have one hardware thread each; this command's cores have {numbers:?}"
             )),
         }
         linux.sockets = packages.len().max(1) as u32;
         if linux.check(cores as u32).is_err() {
             let sockets = linux.sockets;
-            differs.push(format!("{cores} cores are not divided evenly among {sockets} sockets: one is simulated"));
+            differs.push(format!(
+                "{cores} cores are not divided evenly among {sockets} sockets, so one socket is simulated"
+            ));
             linux.sockets = 1;
         }
         linux.check(cores as u32)?;
@@ -108,14 +113,14 @@ fn version(release: &str, differs: &mut Vec<String>) -> Version {
     let found: (u32, u32, u32) = (next(), next(), next());
     let (version, simulated) = match found {
         // EEVDF is in all kernels from this version on.
-        (6, 6.., _) | (7.., _, _) => (Version::V6_18, "6.18, which is EEVDF as all from 6.6 on"),
+        (6, 6.., _) | (7.., _, _) => (Version::V6_18, "6.18 (EEVDF, as all versions from 6.6)"),
         (0, _, _) => (Version::V6_18, "6.18"),
         (2, 6, ..=32) => (Version::V2_6_32, "2.6.32"),
         (2, _, _) => (Version::V2_6_36, "2.6.36"),
-        _ => (Version::V3_9, "3.9, which is CFS as all from 2.6.23 to 6.5"),
+        _ => (Version::V3_9, "3.9 (CFS, as all versions from 2.6.23 to 6.5)"),
     };
     if !matches!(found, (6, 18, _)) {
-        differs.push(format!("Linux {release} is simulated by the rules of {simulated}"));
+        differs.push(format!("Linux {release} is simulated with the rules of {simulated}"));
     }
     version
 }

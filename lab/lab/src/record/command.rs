@@ -24,15 +24,15 @@ pub fn record(command: &[OsString], arguments: &Arguments) -> Result<(Graph, Rou
     choices::tell(&format!("record {name}, {} rounds", arguments.rounds));
     let progress = &Progress::new(2 * arguments.rounds as usize + 1, 0, "runs");
     let program = Program { name, command, arguments, progress };
-    progress.doing(|| format!("{}, for the first time", program.name));
+    progress.doing(|| format!("{}, first run", program.name));
     progress.aside(|| program.recorded(true))?;
     progress.inc();
     let (mut plain, mut graphs) = (Vec::new(), Vec::new());
     for _ in 0..arguments.rounds {
-        progress.doing(|| format!("{}, as it is", program.name));
+        progress.doing(|| format!("{}, without recording", program.name));
         plain.push(program.plain()?);
         progress.inc();
-        progress.doing(|| format!("{}, recorded", program.name));
+        progress.doing(|| format!("{}, with recording", program.name));
         graphs.push(program.recorded(false)?);
         progress.inc();
     }
@@ -68,7 +68,7 @@ impl Program<'_> {
     fn plain(&self) -> Result<u64, Failure> {
         let text = self.run(Wanted::Time, false)?;
         let time = String::from_utf8(text).ok().and_then(|text| text.parse().ok());
-        time.ok_or_else(|| self.failed("wrote no number of nanoseconds"))
+        time.ok_or_else(|| self.failed("did not write a number of nanoseconds"))
     }
 
     fn failed(&self, why: &str) -> Failure {
@@ -77,11 +77,11 @@ impl Program<'_> {
 
     /// Runs the program once and returns its output file.
     fn run(&self, wanted: Wanted, is_loud: bool) -> Result<Vec<u8>, Failure> {
-        let no_place = |error: io::Error| Failure::Run(format!("cannot make a temporary folder or file: {error}"));
+        let no_place = |error: io::Error| Failure::Run(format!("cannot create a temporary folder or file: {error}"));
         let folder = tempfile::tempdir().map_err(no_place)?;
         if folder.path().as_os_str().as_encoded_bytes().windows(2).any(|two| two == b"%p") {
             return Err(Failure::Usage(format!(
-                "TMPDIR is in '{}', and a recorder writes its process's number for %p; set TMPDIR to another folder",
+                "TMPDIR is in '{}', and a recorder replaces %p by its process's number; set TMPDIR to another folder",
                 folder.path().display()
             )));
         }
@@ -122,7 +122,8 @@ impl Program<'_> {
 
     /// Returns the output file of a run that has ended.
     fn outcome(&self, program: &OsString, status: ExitStatus, folder: &Path) -> Result<Vec<u8>, Failure> {
-        let written = written(folder).map_err(|error| self.failed(&format!("wrote what cannot be read: {error}")))?;
+        let written =
+            written(folder).map_err(|error| self.failed(&format!("wrote text that cannot be read: {error}")))?;
         match written.as_slice() {
             [] => Err(self.failed(&why_nothing(program, status))),
             [text] if text.is_empty() => Err(self.failed(&why_not_all(status))),
@@ -130,10 +131,10 @@ impl Program<'_> {
                 Err(self.failed(&format!("failed ({status}): only a run that succeeds is kept")))
             }
             [text] => Ok(text.clone()),
-            several => {
-                Err(self
-                    .failed(&format!("started {} processes that record; record one of them by itself", several.len())))
-            }
+            several => Err(self.failed(&format!(
+                "started {} processes that record. Record one of these programs alone",
+                several.len()
+            ))),
         }
     }
 
@@ -154,9 +155,9 @@ impl Program<'_> {
             if since.elapsed() > STILL && !is_said {
                 is_said = true;
                 hint(format!(
-                    "{} has used no processor time itself for {STILL:?}; what it starts, as a script does, is not looked at. If its \
-                     tasks wait for one another it stands still, for it is run serially, and cannot be recorded: stop this \
-                     command",
+                    "{} has used no processor time itself for {STILL:?} (processes that it starts, as a script does, \
+                     are not counted). It runs serially, so it stands still if its tasks wait for each other. It \
+                     cannot be recorded then: stop this command",
                     self.name
                 ));
             }
@@ -198,8 +199,8 @@ fn written(folder: &Path) -> io::Result<Vec<Vec<u8>>> {
 /// Explains why a process that has begun to record has written no recording.
 fn why_not_all(status: ExitStatus) -> String {
     format!(
-        "ended ({status}) without writing its recording: it does so when it returns from main or calls exit, and not when it is \
-         killed, aborts, calls _exit or becomes another program; what it said on standard error is above"
+        "ended ({status}) without writing its recording. A program writes it when it returns from main or calls exit, \
+         but not when it is killed, aborts, calls _exit or executes another program. Its standard error is above"
     )
 }
 
@@ -211,7 +212,7 @@ fn why_nothing(program: &OsString, status: ExitStatus) -> String {
     let place = path.display();
     let mend = "run `comity rayon enable --record` in its project and build it again";
     if has("COMITY_RECORD_TIME") {
-        format!("ended ({status}) before it called anything of rayon's that forks, so it has no task graph")
+        format!("ended ({status}) before it called a function of rayon that forks, so it has no task graph")
     } else if bytes.starts_with(b"#!") {
         format!("recorded nothing: '{place}' is a script; if it starts a program that uses rayon, {mend}")
     } else if has("COMITY_POLICY") {

@@ -15,8 +15,8 @@ pub fn check(name: &str) -> Result<(), Failure> {
     let (row, _) = catalog::parse(name).map_err(|error| Failure::Usage(error.to_string()))?;
     if row.scaling.err() == Some(FORKS_NOTHING) {
         return Err(Failure::Usage(format!(
-            "{name} cannot be recorded: its tasks wait or have threads of their own; in a scenario kind = \"loop\" is that \
-             program, and sleep and kind = \"scatter-gather\" are tasks that wait"
+            "{name} cannot be recorded, because its tasks wait or have threads of their own; in a scenario, use kind = \
+             \"loop\" for the program loop, and sleep or kind = \"scatter-gather\" for tasks that wait"
         )));
     }
     Ok(())
@@ -32,7 +32,7 @@ pub fn record(name: &str, workers: u16, merge_ns: u64, rounds: u32) -> Result<(G
     check(name)?;
     let costs = Costs::calibrated();
     let progress = Progress::new(2 * rounds as usize + 1, 0, "runs");
-    progress.doing(|| format!("{name}, for the first time"));
+    progress.doing(|| format!("{name}, first run"));
     // The first run is not counted, because it allocates and maps memory for all later ones.
     right(program.run_plain().1)?;
     progress.inc();
@@ -41,14 +41,14 @@ pub fn record(name: &str, workers: u16, merge_ns: u64, rounds: u32) -> Result<(G
     let thread = ThreadId::current();
     let used_now = || thread.cpu_time().expect("the calling thread is there");
     for _ in 0..rounds {
-        progress.doing(|| format!("{name}, as it is"));
+        progress.doing(|| format!("{name}, without recording"));
         let before = used_now();
         let (used, verdict) = program.run_plain();
         checks.push((used_now() - before).saturating_sub(used).as_nanos() as u64);
         right(verdict)?;
         plain.push(used.as_nanos() as u64);
         progress.inc();
-        progress.doing(|| format!("{name}, recorded"));
+        progress.doing(|| format!("{name}, with recording"));
         let (graph, verdict) = program.record(merge_ns, costs, about.clone());
         right(verdict)?;
         graphs.push(graph.map_err(|why| Failure::Run(format!("{name} cannot be recorded: {why}")))?);

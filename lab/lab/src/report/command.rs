@@ -65,7 +65,7 @@ impl CommandReport {
             sums.into_iter().chain(times).chain(timeline)
         });
         match whole.into_iter().chain(shared).find(|(_, number)| !(0.0..1e12).contains(number)) {
-            Some((name, number)) => Err(format!("its {name} is {number}, which cannot be")),
+            Some((name, number)) => Err(format!("its {name} is {number}, which is invalid")),
             None => Ok(()),
         }
     }
@@ -98,7 +98,8 @@ pub fn section(id: &str, file: &str, report: &CommandReport) -> Section {
             ("weight", html! { (report.weight) }),
         ]))
         @match &report.shared {
-            None => p { "It shared nothing: there was no core table, or the command ended before it took part." }
+            None => p { "The command shared no cores: there was no core table, or the command ended before it joined \
+                the table." }
             Some(shared) => {
                 @if !shared.timeline.is_empty() { (cores(&name, shared)) }
             }
@@ -125,12 +126,12 @@ fn cores(name: &str, shared: &Shared) -> maud::Markup {
         series("entitled to", 1, Stroke::Broad, |stretch: &Stretch| stretch.owned_cores),
         series("held", 0, Stroke::Line, |stretch: &Stretch| stretch.held_cores),
     ];
-    let time = Scale::between(0.0, at, "seconds since the command took part in the core table");
+    let time = Scale::between(0.0, at, "seconds since the command joined the core table");
     let longest = shared.timeline.iter().map(|stretch| stretch.seconds).fold(0.0, f64::max);
     let caption = html! {
-        "Cores that the command used, held and was entitled to, over time, each a mean over a stretch of at most "
-        (seconds(longest)) ". Where it held fewer than it was entitled to, it had lent them; where it used more than it held, \
-        it ran on cores of others."
+        "Cores that the command used, held and was entitled to, over time. Each value is a mean over at most "
+        (seconds(longest)) ". If it held fewer cores than it was entitled to, it lent the others. If it used more \
+            cores than it held, it ran on cores of other programs."
     };
     let label = format!("Cores that {name} used, held and was entitled to over {}", seconds(at));
     steps(&label, &time, &series, "cores", &caption)
@@ -152,15 +153,15 @@ fn numbers(report: &CommandReport) -> maud::Markup {
                 "cores lent, in core time (of held and lent)".to_owned(),
                 format!("{}{lent}", seconds(shared.lent_core_s)),
             ],
-            ["cores that no program used and it claimed".to_owned(), count(shared.claimed)],
+            ["cores claimed that no program used".to_owned(), count(shared.claimed)],
             ["cores taken back from programs that had borrowed them".to_owned(), count(shared.taken_back)],
             ["cores released".to_owned(), count(shared.released)],
-            ["cores lost to their owner".to_owned(), count(shared.lost)],
-            ["its threads waited for a core, all together".to_owned(), seconds(shared.waited_s)],
+            ["cores lost to their owners".to_owned(), count(shared.lost)],
+            ["time that its threads waited for a core, in total".to_owned(), seconds(shared.waited_s)],
             ["time alone, an estimate".to_owned(), format!("about {}", seconds(shared.alone_estimate_s))],
-            ["time over that estimate".to_owned(), format!("{times:.2}")],
+            ["time / that estimate".to_owned(), format!("{times:.2}")],
         ]);
     }
     let rows: Vec<_> = rows.into_iter().map(|row| row.map(Into::into).into()).collect();
-    table("What it did and what sharing cost it", &["", "in all"], 1, &rows)
+    table("Counts and times of the command, and the cost of sharing", &["", "in all"], 1, &rows)
 }

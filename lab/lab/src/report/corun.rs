@@ -61,8 +61,8 @@ pub fn section(id: &str, file: &str, report: &CorunReport) -> Section {
         @if !report.over_pairs.is_empty() { (over_pairs(report)) }
         @if !is_wrong { p { (right) } }
         p {
-            "Brackets: 95 % intervals by a bootstrap over the rounds, which takes them as independent; a dash where there is a single round. \
-            T_b of the weighted speedup and of its bound is "
+            "Brackets: 95 % intervals from a bootstrap over the rounds, which are assumed to be independent. A dash \
+             marks a single round. T_b of the weighted speedup and of its bound is "
             @if report.baseline == "own" { "each backend's own time alone." }
             @else { "the time alone under " (clean(&report.baseline)) "." }
         }
@@ -80,7 +80,7 @@ fn gist(report: &CorunReport, programs: usize) -> String {
         unfairness.iter().take(3).map(|(policy, apart)| format!("{} {apart:.2}", shorten(policy))).collect();
     let more = if unfairness.len() > told.len() { ", …" } else { "" };
     let pairs = if report.over_pairs.is_empty() { "" } else { " on average" };
-    format!("{programs} programs, slowdowns apart{pairs} by: {}{more}", told.join(", "))
+    format!("{programs} programs, difference of slowdowns{pairs}: {}{more}", told.join(", "))
 }
 
 /// The co-runs of the same programs.
@@ -192,7 +192,7 @@ fn slowdowns(groups: &[Group], names: &[&str]) -> Markup {
     let ends = all.flat_map(|(corun, intervals)| {
         corun.programs.iter().zip(&intervals.times).flat_map(|(program, interval)| measured(program, *interval).ends())
     });
-    let scale = Scale::of_ratios(ends, "time together over time alone (1: as fast as alone)");
+    let scale = Scale::of_ratios(ends, "time together / time alone (1: as fast as alone)");
     let mut rows = Vec::new();
     for group in groups {
         let programs = group.coruns.first().map_or(0, |(corun, _)| corun.programs.len());
@@ -216,11 +216,11 @@ fn slowdowns(groups: &[Group], names: &[&str]) -> Markup {
         }
     }
     let caption = html! {
-        "How many times as long as alone each program took beside the others: its mean time together over its mean time alone, a ratio without \
-        unit, on a logarithmic axis. Dots are in the legend's order, from above; lines are 95 % intervals. Farther left is faster, and the nearer \
-        the dots of one colour are to each other in a co-run, the fairer it was."
+        "Time together / time alone of each program: the ratio of the mean times, without unit, on a logarithmic axis. \
+         Dots are in the order of the legend, from the top. Lines are 95 % intervals. Farther left is faster. If the \
+         dots of one colour in a co-run are close together, the programs were slowed down equally."
     };
-    let label = "Time together over time alone of each program under each backend".to_owned();
+    let label = "Time together / time alone of each program under each backend".to_owned();
     let legend = chart::keys(names.iter().copied());
     html! {
         h3 { "Slowdowns" }
@@ -247,7 +247,7 @@ fn unfairness(groups: &[Group], names: &[&str]) -> Markup {
         |(corun, intervals): &(&Corun, Intervals)| Measured { value: corun.unfairness, interval: intervals.unfairness };
     let scale = Scale::from_zero(
         groups.iter().flat_map(|group| group.coruns.iter().flat_map(|corun| measured(corun).ends())),
-        "unfairness (0: all are slowed alike)",
+        "unfairness (0: all programs are slowed down equally)",
     );
     let rows = row_of_each(groups, names, &scale, |group, corun, place| {
         let at = measured(corun);
@@ -255,8 +255,9 @@ fn unfairness(groups: &[Group], names: &[&str]) -> Markup {
         dot(&scale, at, lane(place), &chart::colour(place), &clean(&words))
     });
     let caption = html! {
-        "Unfairness of each co-run: the largest slowdown minus the smallest, where a slowdown is the time together over the time alone, less 1; \
-        without unit. Lines are 95 % intervals, which lean upwards where the slowdowns are almost alike. Farther left is fairer."
+        "Unfairness of each co-run: the largest slowdown minus the smallest slowdown, without unit. A slowdown is time \
+         together / time alone - 1. Lines are 95 % intervals; they are biased upwards if the slowdowns are almost \
+         equal. Farther left is fairer."
     };
     let label = "Unfairness of each co-run under each backend".to_owned();
     let legend = chart::keys(names.iter().copied());
@@ -274,7 +275,7 @@ fn throughput(groups: &[Group], names: &[&str]) -> Markup {
     let ends = groups
         .iter()
         .flat_map(|group| group.coruns.iter().flat_map(|corun| measured(corun).ends().chain([corun.0.bound])));
-    let scale = Scale::from_zero(ends.chain([1.0]), "weighted speedup (1: as good as one after the other)");
+    let scale = Scale::from_zero(ends.chain([1.0]), "weighted speedup (1: as fast as one program after the other)");
     let rows = row_of_each(groups, names, &scale, |group, corun, place| {
         let (at, bound) = (measured(corun), corun.0.bound);
         let words = format!("{} under {}: {} of at most {bound:.2}", group.name, corun.0.policy, told(at));
@@ -287,9 +288,10 @@ fn throughput(groups: &[Group], names: &[&str]) -> Markup {
     let mut legend = chart::keys(names.iter().copied());
     legend.push(("bound".to_owned(), "bound".to_owned()));
     let caption = html! {
-        "Throughput of each co-run: the weighted speedup, the sum over the programs of the time alone over the time together, without unit, with \
-        95 % intervals. The upright line is its bound: what it would be if no work were wasted and all programs were slowed alike. Farther right \
-        is better; a program that gains from another's gaps can pass the bound."
+        "Throughput of each co-run: the weighted speedup, which is the sum of time alone / time together over the \
+         programs, without unit, with 95 % intervals. The vertical line is its bound: the weighted speedup if no work \
+         is wasted and all programs are slowed down equally. Farther right is better. If a program uses another \
+         program's gaps, the weighted speedup can exceed the bound."
     };
     let label = "Weighted speedup of each co-run under each backend, and its bound".to_owned();
     html! {
@@ -346,7 +348,7 @@ fn of_programs(groups: &[Group]) -> Markup {
         })
         .collect();
     table(
-        "Programs: means over the counted rounds, processor time, switches and steals of a round together",
+        "Programs: means over the counted rounds; processor time, switches and steals per round together",
         &header,
         2,
         &rows,

@@ -50,15 +50,15 @@ const MOST_BYTES: u64 = 3 << 29;
 const START_BYTES: u64 = 1 << 16;
 
 /// The advice for a file of an unknown kind.
-const KINDS: &str = "name what `comity-lab corun --json`, `simulate --json`, `reproduce --json` or `comity run --report=FILE.json` \
-                     wrote, or a program under COMITY_TRACE=FILE";
+const KINDS: &str = "Give a file that `comity-lab corun --json`, `simulate --json`, `reproduce --json` or `comity run \
+    --report=FILE.json` wrote, or a program with COMITY_TRACE=FILE";
 
 /// The advice for a damaged file of a known kind.
-const ANEW: &str = "have it written anew, or leave it out";
+const ANEW: &str = "Create it again, or leave it out";
 
 /// Reads a file of any kind. The error names the place and the fault.
 pub fn read(path: &Path) -> Result<Input, Failure> {
-    let refuse = |Refusal { why, what }| Failure::Usage(format!("cannot read '{}': {why}; {what}", path.display()));
+    let refuse = |Refusal { why, what }| Failure::Usage(format!("cannot read '{}': {why}. {what}", path.display()));
     recognise(path).map_err(refuse)
 }
 
@@ -74,7 +74,7 @@ fn no_kind(why: impl ToString) -> Refusal {
 
 /// Refuses a file that is not text. `place` is the index of the first byte that is not text.
 fn no_text(place: usize) -> Refusal {
-    no_kind(format!("it is no text, from byte {} on", place + 1))
+    no_kind(format!("it is not text from byte {} on", place + 1))
 }
 
 fn damaged(why: impl ToString) -> Refusal {
@@ -89,15 +89,15 @@ fn recognise(path: &Path) -> Result<Input, Refusal> {
     }
     let text = std::str::from_utf8(&bytes).map_err(|error| no_text(error.valid_up_to()))?;
     if text.trim().is_empty() {
-        return Err(no_kind(if text.is_empty() { "it is empty" } else { "there is nothing in it but blanks" }));
+        return Err(no_kind(if text.is_empty() { "it is empty" } else { "it contains only blanks" }));
     }
     let value: Value = serde_json::from_str(text).map_err(|error| match first_schema(text) {
         Some(schema) if schema == "comity-sweep/1" => Refusal {
             why: "these are single runs of a sweep".to_owned(),
-            what: "name the result.json in the folder above",
+            what: "Give the result.json in the parent folder",
         },
         _ if error.is_eof() => damaged(format!("its JSON is cut short ({error})")),
-        _ => no_kind(format!("it is no JSON ({error})")),
+        _ => no_kind(format!("it is not JSON ({error})")),
     })?;
     let schema = value.get("schema").and_then(Value::as_str).map(str::to_owned);
     match schema.as_deref() {
@@ -117,8 +117,8 @@ fn recognise(path: &Path) -> Result<Input, Refusal> {
             report.check().map_err(damaged)?;
             Ok(Input::Command(name, report))
         }
-        Some(other) => Err(no_kind(format!("its schema is {other}, of which there is nothing to show"))),
-        None => Err(no_kind("it names no schema")),
+        Some(other) => Err(no_kind(format!("its schema is {other}, which this command cannot show"))),
+        None => Err(no_kind("it has no schema")),
     }
 }
 

@@ -70,7 +70,7 @@ pub fn html(title: &str, sections: &[Section]) -> String {
                 main { @for section in sections { section { (section.body) } } }
                 footer {
                     "Made by " code { "comity-lab report" } ", version " (env!("CARGO_PKG_VERSION"))
-                    ". Dots and bars show their numbers in the tables below them."
+                    ". The numbers of dots and bars are in the tables below the figures."
                 }
             }
         }

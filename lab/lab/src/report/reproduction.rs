@@ -69,7 +69,7 @@ impl Claim {
         let scale = Scale::between(low - room, high + room, "");
         let (left, right) = (scale.place(least), scale.place(most));
         let class = if self.is_ok() { "good" } else { "bad" };
-        let label = format!("{} where {} to {} is accepted", short(here.value), short(least), short(most));
+        let label = format!("{}; accepted: {} to {}", short(here.value), short(least), short(most));
         html! {
             svg width="100%" height="16" role="img" aria-label=(label) {
                 rect.accepted x=(percent(left)) width=(percent((right - left).max(0.5))) y="1" height="14" {}
@@ -131,14 +131,15 @@ fn beside(claims: &[Claim]) -> Markup {
     let texts = if kinds { 4 } else { 3 };
     html! {
         figure {
-            (table("The paper's numbers and those that came out here", &header, texts, &rows))
+            (table("The paper's numbers and the numbers of this run", &header, texts, &rows))
             figcaption {
-                "Each row has a scale of its own, in the unit of what was measured: the grey ground is what counts as the paper's number, the dot \
-                what came out here, with its 95 % confidence interval where there is one. A cross marks what differs."
+                "Each row has its own scale, in the unit of its measure. The grey area is the interval that is \
+                 accepted as the paper's number. The dot is the number of this run, with its 95 % confidence interval \
+                 if there is one. A cross marks a number that differs."
             }
         }
         details {
-            summary { "Why so much and no more is accepted" }
+            summary { "Why these intervals are accepted" }
             ul {
                 @for claim in claims.iter().filter(|claim| !claim.because.is_empty()) {
                     li { (clean(&claim.what)) ": " (clean(&claim.because)) }

@@ -65,7 +65,7 @@ impl SimulateReport {
                 if ends.clone().any(|end| !(program.came..=MOST).contains(end))
                     || all.into_iter().any(|number| *number > MOST)
                 {
-                    return Err(format!("run {nth} has a time of '{}' that cannot be", shorten(&program.name)));
+                    return Err(format!("run {nth} has an invalid time of '{}'", shorten(&program.name)));
                 }
             }
         }
@@ -162,15 +162,15 @@ fn times(report: &SimulateReport) -> Markup {
         |name: &str| measured(statistics::mean_of(&report.runs, name, |program| statistics::time(program) * scale));
     let names: Vec<&str> = statistics::names(&report.runs);
     let axis =
-        Scale::from_zero(names.iter().flat_map(|name| time(name).ends()), format!("time from coming to end, {unit}"));
+        Scale::from_zero(names.iter().flat_map(|name| time(name).ends()), format!("time from arrival to end, {unit}"));
     let rows = names.iter().map(|name| {
         let time = time(name);
         let words = format!("{}: {:.3} {unit}", shorten(name), time.value);
         row(name, picture(22, &axis, &dot(&axis, time, 11, "c0", &words)))
     });
     let caption = html! {
-        "Mean time from a program's coming to its end, in " (unit) ", of the programs that ended. Lines: 95 % confidence intervals of the \
-        mean over " (report.runs.len()) " runs; one run has none."
+        "Mean time from a program's arrival to its end, in " (unit) ", of the programs that ended. Lines are 95 % \
+            confidence intervals of the mean over " (report.runs.len()) " runs; a single run has none."
     };
     let label = format!("Mean time of each program in {unit}");
     Chart { label, legend: Vec::new(), rows: rows.collect(), scale: axis, caption, dense: false }.html()
@@ -202,8 +202,8 @@ fn spent(report: &SimulateReport) -> Markup {
         row(name, picture(22, &axis, &html! { @for bar in bars { (bar) } }))
     });
     let caption = html! {
-        "What the programs did with the processor time that they had, in percent, over all runs: work brings a program further, stealing \
-        and mugging (taking over the queue of a worker without a processor) do not."
+        "Use of the programs' processor time, in percent, over all runs. Only work advances a program; stealing and \
+         mugging (taking over the queue of a worker without a processor) do not."
     };
     let rows = rows.collect();
     let label = "Processor time of each program spent working, stealing and mugging".to_owned();
@@ -226,9 +226,9 @@ fn presence(report: &SimulateReport) -> Markup {
         let fate = match (program.ended, program.died) {
             (Some(_), _) => "ended",
             (_, Some(_)) => "died",
-            _ => "had not ended",
+            _ => "did not end",
         };
-        let words = format!("{}: came at {from:.3}, {fate} at {to:.3} {unit}", shorten(&program.name));
+        let words = format!("{}: arrived at {from:.3}, {fate} at {to:.3} {unit}", shorten(&program.name));
         let class = chart::colour(nth);
         let drawn = html! {
             (bar(&axis, (from, to), (3, 12), &class, &words))
@@ -239,13 +239,13 @@ fn presence(report: &SimulateReport) -> Markup {
         row(&program.name, picture(18, &axis, &drawn))
     });
     let caption = html! {
-        "From when to when each program was there in the first run (seed " (run.seed) "), in " (unit)
-        ". A bar that ends in an upright line is of a program that died."
+        "Time from arrival to end of each program in the first run (seed " (run.seed) "), in " (unit)
+        ". A vertical line at the end of a bar marks a program that died."
     };
-    let label = format!("When each of {} programs came and ended", run.programs.len());
+    let label = format!("Arrival and end of each of {} programs", run.programs.len());
     let rows = rows.collect();
     html! {
-        h3 { "Which programs were there when" }
+        h3 { "Programs over time" }
         (Chart { label, legend: Vec::new(), rows, scale: axis, caption, dense: true }.html())
     }
 }

@@ -157,13 +157,13 @@ pub fn parse(file: String, bytes: &[u8]) -> Result<Trace, String> {
             Ok(event) => event,
             // The program ended while it wrote.
             Err(_) if nth + 1 == lines.len() => break,
-            Err(error) => return Err(format!("line {number}: it is no event of a trace ({error})")),
+            Err(error) => return Err(format!("line {number}: it is not an event of a trace ({error})")),
         };
         if !seen {
             let version = event.args.version;
             if event.name != FIRST || version != Some(VERSION) {
                 let found =
-                    version.map_or("it tells no version".to_owned(), |version| format!("its version is {version}"));
+                    version.map_or("it has no version".to_owned(), |version| format!("its version is {version}"));
                 return Err(format!("line {number}: {found}, and this command reads version {VERSION}"));
             }
             seen = true;
@@ -176,7 +176,7 @@ pub fn parse(file: String, bytes: &[u8]) -> Result<Trace, String> {
         let known = trace.programs.entry(process).or_default().take(event);
         trace.unknown += u64::from(!known.map_err(|why| format!("line {number}: {why}"))?);
     }
-    if seen { Ok(trace) } else { Err("it was cut short before its first event was whole".to_owned()) }
+    if seen { Ok(trace) } else { Err("it was cut short before its first event was complete".to_owned()) }
 }
 
 fn event(line: &[u8]) -> serde_json::Result<Event> {
@@ -231,7 +231,7 @@ impl Program {
             }
             ("b" | "e", "core", _) => {
                 let at = self.time(ts)?;
-                let core = id.and_then(|id| id.as_u64()).ok_or("it has no id that is a core's number")?;
+                let core = id.and_then(|id| id.as_u64()).ok_or("its id is not the number of a core")?;
                 let how = args.how.unwrap_or_else(|| "otherwise".to_owned());
                 let by = if begins { &mut self.came_by } else { &mut self.parted_by };
                 *by.entry(how).or_default() += 1;
@@ -325,7 +325,7 @@ fn intervals(ends: &[End], latest: Nanos) -> Vec<Interval> {
 /// Returns the section of all timelines.
 pub fn section(traces: &[&Trace]) -> Section {
     let id = "timelines";
-    let title = "What programs held, and what their workers did".to_owned();
+    let title = "Cores of the programs, and states of their workers".to_owned();
     let named = |trace: &Trace| -> Vec<String> { trace.programs.iter().map(name).collect() };
     let programs: Vec<String> = traces.iter().flat_map(|trace| named(trace)).collect();
     let plural = if programs.len() == 1 { "" } else { "s" };
@@ -342,7 +342,8 @@ pub fn section(traces: &[&Trace]) -> Section {
         @for (trace, entry) in traces.iter().zip(&entries[1..]) {
             h3 id=(entry.id) { (clean(&trace.file)) }
             @if trace.is_cut {
-                (warning("This trace was cut short, as when a program is killed. The last events are missing."))
+                (warning("This trace was cut short, for example because the program was killed. The last events are \
+                    missing."))
             }
             @if trace.unknown > 0 {
                 (warning(&format!("{} events of kinds that this version does not know are left out.", trace.unknown)))
@@ -446,11 +447,11 @@ fn workers(name: &str, program: &Program) -> Markup {
     html! {
         h4 { (clean(name)) }
         @if program.lost > 0 {
-            (warning(&format!("{} events of {name} were dropped: its sums lack them.", program.lost)))
+            (warning(&format!("{} events of {name} were dropped, so its sums are too low.", program.lost)))
         }
-        @if workers.is_empty() { p { "The file has no state of a worker of this program." } }
+        @if workers.is_empty() { p { "The file has no worker states of this program." } }
         @else {
-            @let title = format!("Workers of {}: parts of their time, and counts", clean(name));
+            @let title = format!("Workers of {}: parts of their time in each state, and event counts", clean(name));
             (table(&title, &header, 1, &[row("all", &workers)]))
             details { summary { "Each worker" } (table("Each worker", &header, 1, &each)) }
         }
@@ -535,13 +536,13 @@ mod tests {
             (slice("thief", -1.0, 5.0).as_str(), "line 4: ts is -1.0, and a time in microseconds"),
             (&slice("thief", 10.0, -5.0), "line 4: dur is -5"),
             (&slice("thief", 1e17, 5.0), "line 4: ts is 1e17"),
-            (&slice("thief", 10.0, f64::NAN), "line 4: it is no event"),
+            (&slice("thief", 10.0, f64::NAN), "line 4: it is not an event"),
             (r#"{"name":"task","cat":"worker","ph":"X","pid":7,"tid":8,"ts":null,"dur":1}"#, "line 4: it has no ts"),
             (
                 r#"{"name":"core 1","cat":"core","ph":"b","pid":7,"tid":0,"ts":1}"#,
-                "line 4: it has no id that is a core's number",
+                "line 4: its id is not the number of a core",
             ),
-            ("[", "line 4: it is no event"),
+            ("[", "line 4: it is not an event"),
             ("]", "line 5: something follows the end"),
         ] {
             let why = bad(event);

@@ -35,7 +35,7 @@ pub fn hold_again(path: &Path) -> Result<(), Failure> {
         Some(why) => Err(refuse(&why)),
         None => {
             let turns = held.map_err(|why| Failure::Run(format!("record '{}': {why}", path.display())))?;
-            output::print(&format!("{turns} turns, all answered as they were\n"))
+            output::print(&format!("{turns} turns; all answers are as recorded\n"))
         }
     }
 }

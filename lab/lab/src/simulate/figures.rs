@@ -30,11 +30,11 @@ impl Plot {
             values.len() > 1 && values.iter().all(|value| value.number().is_some())
         };
         let across = (0..points.axes.len()).find(numbers).ok_or_else(|| {
-            let what = "there is nothing to draw times over; vary a number, as with --set machine.cores=16,32,64";
+            let what = "the figure needs a number that varies. Vary one, for example with --set machine.cores=16,32,64";
             Failure::Usage(format!("--plot: {what}"))
         })?;
         let refuse = |error: &std::io::Error| {
-            Failure::Usage(format!("cannot make the folder '{}': {error}; choose another --plot", folder.display()))
+            Failure::Usage(format!("cannot create the folder '{}': {error}. Choose another --plot", folder.display()))
         };
         fs::create_dir_all(folder).map_err(|error| refuse(&error))?;
         Ok(Plot { folder: folder.to_owned(), across })

@@ -54,7 +54,7 @@ impl Scalar {
         let value = match text.parse::<Toml>() {
             Ok(Toml::Integer(number)) => (*number.value()).into(),
             Ok(Toml::Float(number)) if !number.value().is_finite() => {
-                return Err(format!("{text} is no finite number"));
+                return Err(format!("{text} is not a finite number"));
             }
             Ok(Toml::Float(number)) => (*number.value()).into(),
             Ok(Toml::Boolean(holds)) => (*holds.value()).into(),
@@ -168,7 +168,8 @@ fn bounded(points: u64, runs: u64) -> Result<(), String> {
     match runs {
         0..=MOST_RUNS => Ok(()),
         _ => Err(format!(
-            "{points} settings are {runs} runs at least, and {MOST_RUNS} are the most; vary less, or lower the file's runs"
+            "{points} settings need at least {runs} runs, and the maximum is {MOST_RUNS}. Vary less, or lower the \
+             file's runs"
         )),
     }
 }
@@ -225,7 +226,7 @@ fn set(at: &mut Value, path: &[String], value: &Value) -> Result<(), String> {
         }
         Value::Object(_) => &mut at[key],
         Value::Array(list) => element(list, key)?,
-        other => return Err(format!("'{key}' is a key of nothing: its place has the value {other}")),
+        other => return Err(format!("'{key}' cannot exist: its parent has the value {other}")),
     };
     set(place, rest, value)
 }
@@ -240,10 +241,10 @@ fn element<'a>(list: &'a mut [Value], key: &str) -> Result<&'a mut Value, String
         None => {
             let names: Option<Vec<String>> = list.iter().map(name).collect();
             let there = match names {
-                Some(names) if !names.is_empty() => format!("there are {}", names.join(", ")),
-                _ => format!("there are {}, which are numbered from 1", list.len()),
+                Some(names) if !names.is_empty() => format!("Choose one of {}", names.join(", ")),
+                _ => format!("Choose a number from 1 to {}", list.len()),
             };
-            Err(format!("'{key}' is none of a list: {there}"))
+            Err(format!("'{key}' is not in the list. {there}"))
         }
     }
 }
@@ -270,7 +271,7 @@ fn axes(base: &Value, names: &[&str], sets: &[String], policies: &[String]) -> R
     }
     for (nth, axis) in axes.iter().enumerate() {
         if axes[..nth].iter().any(|other| other.path == axis.path) {
-            return Err(format!("{} is varied twice; list all its values in one place", axis.key));
+            return Err(format!("{} is varied twice. List all its values in one place", axis.key));
         }
         let mut seen = HashSet::new();
         if let Some(twice) = axis.values.iter().find(|value| !seen.insert(value.0.to_string())) {
@@ -453,18 +454,18 @@ mod tests {
             (&["machine.cores"], &[], "--set machine.cores: it is not of the form KEY=VALUE,…"),
             (&["machine..cores=2"], &[], "it is not of the form KEY=VALUE,…"),
             (&["machine.cores=2,,4"], &[], "--set machine.cores=2,,4: a value is empty"),
-            (&["machine.cores.x=2"], &[], "'x' is a key of nothing: its place has the value 4"),
-            (&["runs=2,nan"], &[], "--set runs=2,nan: nan is no finite number"),
+            (&["machine.cores.x=2"], &[], "'x' cannot exist: its parent has the value 4"),
+            (&["runs=2,nan"], &[], "--set runs=2,nan: nan is not a finite number"),
             (&["machine.cores=2,2"], &[], "machine.cores: 2 is listed twice"),
             (&["machine.cores=2", "machine.processors=4"], &[], "machine.processors is varied twice"),
-            (&["programs.c.width=2"], &[], "'c' is none of a list: there are a, a.b = c"),
-            (&["faults.2.by=2"], &[], "'2' is none of a list: there are 1, which are numbered from 1"),
+            (&["programs.c.width=2"], &[], "'c' is not in the list. Choose one of a, a.b = c"),
+            (&["faults.2.by=2"], &[], "'2' is not in the list. Choose a number from 1 to 1"),
             (&["programs.a.policy=cilk"], &[], "no policy is called 'cilk'"),
             (&["programs.a.policy=abp"], &["a=bws"], "programs.a.policy is varied twice"),
             (&[], &["abp,cilk"], "--policy abp,cilk: no policy is called 'cilk'"),
             (&[], &["b=abp"], "no program is called 'b'; the programs are a, a.b = c"),
             (&[], &["abp", "abp"], "policy: abp is listed twice"),
-            (&["runs=1000000"], &["abp,bws"], "2 settings are 2000000 runs at least, and 1000000 are the most"),
+            (&["runs=1000000"], &["abp,bws"], "2 settings need at least 2000000 runs, and the maximum is 1000000"),
         ] {
             let why = points(sets, policies).err().unwrap_or_else(|| panic!("{sets:?} {policies:?} are right"));
             assert!(why.contains(part), "{sets:?} {policies:?}: {why}");
@@ -477,6 +478,6 @@ mod tests {
             .map(|key| format!("programs.{key}={}", many.join(",")))
             .to_vec();
         let many: Vec<&str> = many.iter().map(String::as_str).collect();
-        assert!(points(&many, &[]).err().unwrap().contains("1771561 settings are"));
+        assert!(points(&many, &[]).err().unwrap().contains("1771561 settings need"));
     }
 }

@@ -133,15 +133,15 @@ pub fn of(runs: &[Outcome]) -> Statistics {
     let unshared: u64 = all().map(|program| counts(program).unshared).sum();
     let mut sentences = Vec::new();
     if unshared > 0 {
-        sentences.push(format!("{unshared} programs found the core table full, and went on without it."));
+        sentences.push(format!("{unshared} programs found the core table full, and ran without it."));
     }
     if is_on_a_host {
         let idle = clock.tell(over(runs, idle_beside_work));
-        sentences.push(format!("Cores idled for {idle} while a thread or a task waited for one."));
+        sentences.push(format!("Cores idled for {idle} while a thread or a task waited for a core."));
         let [all, to_thieves, between] = SWITCHES.map(|number| with_interval(over(runs, number), 0));
         sentences.push(format!(
-            "Cores went from one thread to another {all} times: {to_thieves} to one without a task, {between} from one of another \
-             program."
+            "Cores switched threads {all} times: {to_thieves} times to a thread without a task, {between} times from a \
+             thread of another program."
         ));
     }
     if runs.iter().any(|run| run.vmm.is_some()) {
@@ -152,7 +152,7 @@ pub fn of(runs: &[Outcome]) -> Statistics {
         ];
         let [switches, granted, refused] = counts.map(|number| with_interval(over(runs, number), 0));
         sentences.push(format!(
-            "Physical CPUs went from one virtual CPU to another {switches} times. Accelerations of virtual CPUs: {granted} granted, \
+            "Physical CPUs switched virtual CPUs {switches} times. Accelerations of virtual CPUs: {granted} granted, \
              {refused} refused."
         ));
     }
@@ -172,7 +172,7 @@ pub fn told_of_runs(runs: &[Outcome]) -> (Vec<&'static str>, Vec<String>) {
     let mut header = vec!["runs", "length", "utilization"];
     let mut row = vec![runs.len().to_string(), clock.tell(over(runs, length)), part(over(runs, utilization))];
     if is_on_a_host(runs) {
-        header.extend(["idle beside work", "switches", "to thieves", "between programs"]);
+        header.extend(["idle while work waits", "switches", "to thieves", "between programs"]);
         row.push(clock.tell(over(runs, idle_beside_work)));
         row.extend(SWITCHES.map(|number| with_interval(over(runs, number), 0)));
     }

@@ -72,7 +72,10 @@ impl Timeline {
         }
         draft.names(scenario, outcome);
         if let Some(at) = draft.full_at {
-            hint(format!("--timeline: the file has {} MiB, and nothing after {at} ns", MOST_BYTES >> 20));
+            hint(format!(
+                "--timeline: the file has reached {} MiB; events after {at} ns are missing",
+                MOST_BYTES >> 20
+            ));
         }
         draft.lines.write(|file| file.write_all(b"\n]\n"));
         draft.lines.clone().finish()

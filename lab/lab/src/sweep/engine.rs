@@ -16,7 +16,7 @@ use comity_console::loudness::{detail, hint};
 
 use super::file::{Campaign, Hyperqueue, Slurm};
 
-/// Where a sweep is run.
+/// The place where a sweep runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Engine {
     /// Here, on the threads of this command, without shards
@@ -69,7 +69,7 @@ impl Engine {
         });
         let count = array.shards.len();
         let (of, logs) = (array.of, array.logs.display());
-        hint(format!("{count} of {of} shards are given to {name}; what they say is in '{logs}'"));
+        hint(format!("{count} of {of} shards are submitted to {name}; their output is in '{logs}'"));
         // The engine writes to standard error, because standard output is for results.
         let stdin = if input.is_some() { Stdio::piped() } else { Stdio::null() };
         #[expect(clippy::disallowed_methods, reason = "the engine writes there")]
@@ -93,11 +93,11 @@ fn answers(program: &str, words: &[&str]) -> bool {
 impl<'a> Array<'a> {
     /// Makes the array of these shards of a file's sweep.
     pub fn new(file: &Path, campaign: &'a Campaign, shards: Vec<usize>) -> Result<Array<'a>, Failure> {
-        let here = |error: io::Error| Failure::Run(format!("cannot tell the current folder or this program: {error}"));
+        let here = |error: io::Error| Failure::Run(format!("cannot find the current folder or this program: {error}"));
         let (program, folder) = (env::current_exe().map_err(here)?, env::current_dir().map_err(here)?);
         let logs = campaign.out.join("logs");
         fs::create_dir_all(&logs).map_err(|error| {
-            Failure::Usage(format!("cannot make the folder '{}': {error}; choose another out", logs.display()))
+            Failure::Usage(format!("cannot create the folder '{}': {error}. Choose another out", logs.display()))
         })?;
         let stem = file.file_stem().unwrap_or_default().to_string_lossy();
         let command =
@@ -136,8 +136,8 @@ impl<'a> Array<'a> {
         });
         let said = said.unwrap_or_else(|| format!("'{}' has not been written to", first.display()));
         format!(
-            "{} of {of} shards are not done (number {which}), and the engine ended with {ended}; {said}\nThe same command goes on: \
-             what is filed is not run again",
+            "{} of {of} shards are not done (number {which}), and the engine ended with {ended}; {said}\nThe same \
+             command continues; saved runs are not done again",
             left.len()
         )
     }

@@ -135,19 +135,19 @@ impl Campaign {
     /// Returns the reason why the sweep cannot be run, if there is one.
     fn refused(&self) -> Option<String> {
         if self.out.as_os_str().is_empty() {
-            return Some("out is empty; name a folder for results".to_owned());
+            return Some("out is empty. Write a folder for results".to_owned());
         }
         if !(1..=MOST_SHARDS).contains(&self.shards) {
-            return Some(format!("shards is {}; write a number from 1 to {MOST_SHARDS}", self.shards));
+            return Some(format!("shards is {}. Write a number from 1 to {MOST_SHARDS}", self.shards));
         }
         if self.cpus == 0 {
-            return Some("cpus is 0; a shard has at least one thread".to_owned());
+            return Some("cpus is 0. Write 1 or more".to_owned());
         }
         if self.simulate.is_empty() && self.reproduce.is_empty() {
-            return Some("nothing is run; write a [[simulate]] or a [[reproduce]]".to_owned());
+            return Some("the file runs nothing. Write a [[simulate]] or a [[reproduce]]".to_owned());
         }
         let without = self.simulate.iter().position(|simulate| simulate.scenarios.is_empty());
-        without.map(|nth| format!("[[simulate]] {} names no scenarios", nth + 1))
+        without.map(|nth| format!("[[simulate]] {} has no scenarios. List them", nth + 1))
     }
 }
 
@@ -183,15 +183,15 @@ mod tests {
         let some = "[[reproduce]]\npaper = 'ws-last'\n";
         for (text, part) in [
             (some.to_owned(), "missing field `out`"),
-            ("out = 'x'\n".to_owned(), "nothing is run; write a [[simulate]] or a [[reproduce]]"),
+            ("out = 'x'\n".to_owned(), "the file runs nothing. Write a [[simulate]] or a [[reproduce]]"),
             (format!("out = ''\n{some}"), "out is empty"),
-            (format!("out = 'x'\nshards = 0\n{some}"), "shards is 0; write a number from 1 to 100000"),
+            (format!("out = 'x'\nshards = 0\n{some}"), "shards is 0. Write a number from 1 to 100000"),
             (format!("out = 'x'\nshards = 1_000_000\n{some}"), "shards is 1000000"),
             (format!("out = 'x'\ncpus = 0\n{some}"), "cpus is 0"),
             (format!("out = 'x'\nshard = 2\n{some}"), "unknown field `shard`, expected one of"),
             (format!("out = 'x'\n{some}papper = 1\n"), "unknown field `papper`"),
             ("out = 'x'\n[[reproduce]]\nfull = true\n".to_owned(), "missing field `paper`"),
-            ("out = 'x'\n[[simulate]]\nscenarios = []\n".to_owned(), "[[simulate]] 1 names no scenarios"),
+            ("out = 'x'\n[[simulate]]\nscenarios = []\n".to_owned(), "[[simulate]] 1 has no scenarios. List them"),
             (format!("out = 'x'\n{some}[slurm]\npartition = 'short'\n"), "unknown field `partition`"),
             ("out = ".to_owned(), "TOML parse error at line 1"),
         ] {

@@ -66,13 +66,13 @@ pub fn parts(campaign: &Campaign) -> Result<Vec<Part>, Failure> {
     let mut names = BTreeMap::new();
     for part in &parts {
         if names.insert(&part.name, ()).is_some() {
-            let what = "give one of them another name: each has a folder of that name";
-            return Err(Failure::Usage(format!("two parts of the sweep are called '{}'; {what}", part.name)));
+            let what = "Give one of them another name: each has a folder of that name";
+            return Err(Failure::Usage(format!("two parts of the sweep are called '{}'. {what}", part.name)));
         }
         let is_plain = |name: &str| !name.is_empty() && name.split('/').all(|part| !["", ".", ".."].contains(&part));
         if !is_plain(&part.name) {
             return Err(Failure::Usage(format!(
-                "'{}' is no name of a part: it is that of a folder in `out`",
+                "'{}' cannot be the name of a part, because a folder in `out` has this name",
                 part.name
             )));
         }
@@ -80,9 +80,9 @@ pub fn parts(campaign: &Campaign) -> Result<Vec<Part>, Failure> {
     for part in &parts {
         let around = |other: &&Part| part.name.strip_prefix(&other.name).is_some_and(|rest| rest.starts_with('/'));
         if let Some(other) = parts.iter().find(around) {
-            let what = "give one of them another name: the folder of one would be within that of the other";
+            let what = "Give one of them another name: the folder of one would be inside the folder of the other";
             let (outer, inner) = (&other.name, &part.name);
-            return Err(Failure::Usage(format!("two parts of the sweep are called '{outer}' and '{inner}'; {what}")));
+            return Err(Failure::Usage(format!("two parts of the sweep are called '{outer}' and '{inner}'. {what}")));
         }
     }
     Ok(parts)
@@ -132,11 +132,11 @@ impl Part {
     /// Does the part's runs. A shard is noted as done.
     pub fn run(&self, role: &Role, workers: Option<u16>) -> Result<(), Failure> {
         fs::create_dir_all(&self.out).map_err(|error| {
-            Failure::Usage(format!("cannot make the folder '{}': {error}; choose another out", self.out.display()))
+            Failure::Usage(format!("cannot create the folder '{}': {error}. Choose another out", self.out.display()))
         })?;
         output::temporary_beside(&self.out.join(RUNS)).map_err(|error| {
             let (folder, kind) = (self.out.display(), error.kind());
-            Failure::Usage(format!("the folder '{folder}' takes no files: {kind}; choose another out"))
+            Failure::Usage(format!("cannot write files in the folder '{folder}': {kind}. Choose another out"))
         })?;
         match self.parsed(&self.words(role, workers))? {
             Command::Simulate(arguments) => simulate::run(arguments)?,

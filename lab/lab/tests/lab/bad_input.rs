@@ -17,22 +17,22 @@ pub fn refused(words: &[&str], part: &str) {
 fn an_unknown_kernel_key_or_value_is_refused() {
     for verb in [&["kernel"][..], &["corun", "fib:n=10"]] {
         let with = |program| [verb, &[program]].concat();
-        refused(&with("fibonacci"), "is called 'fibonacci'; choose one of fib, ");
+        refused(&with("fibonacci"), "is called 'fibonacci'. Choose one of fib, ");
         refused(&with("fib:depth=3"), "fib has no key 'depth'; its keys are n");
         refused(&with("fib:n=51"), "n=51 is not a whole number from 0 to 50");
         refused(&with("fib:n"), "'n' is not of the form key=value");
-        refused(&with("cg:class=Q"), "class=Q is unknown; choose one of S, W, A, B");
+        refused(&with("cg:class=Q"), "class=Q is unknown. Choose one of S, W, A, B");
     }
     refused(&["corun", "fib", "true"], "give a command with its path or its arguments in quotes");
-    refused(&["kernel"], "name a kernel: one of fib, ");
+    refused(&["kernel"], "no kernel is given. Choose one of fib, ");
 }
 
 #[test]
 fn more_memory_than_there_is_is_refused() {
     // The input has 2.4 TB.
     let program = "mergesort:n=100000000000";
-    refused(&["kernel", program], "mergesort: this takes 2288819 MiB of memory, and ");
-    refused(&["corun", "fib", program], " MiB are available; choose less");
+    refused(&["kernel", program], "mergesort: this input needs 2288819 MiB of memory, and ");
+    refused(&["corun", "fib", program], " MiB are available. Choose a smaller input");
 }
 
 #[test]
@@ -40,12 +40,12 @@ fn an_unknown_policy_backend_or_baseline_is_refused() {
     refused(&["kernel", "fib", "--policy", "cilk"], "no policy is called 'cilk'. Choose one of comity, plain, abp");
     refused(&["kernel", "fib", "--policy", "bws:depth=3"], "policy bws has no parameter 'depth'");
     refused(&["kernel", "fib", "--backend", "tbb"], "invalid value 'tbb'");
-    refused(&["kernel", "fib", "--backend", "rayon", "--policy", "abp"], "of no use to --backend rayon");
+    refused(&["kernel", "fib", "--backend", "rayon", "--policy", "abp"], "cannot be used with --backend rayon");
     refused(&["corun", "fib", "fib", "--policy", "abp,cilk"], "no policy is called 'cilk'");
-    refused(&["corun", "fib", "fib", "--policy", "bws,sleep_threshold=9"], "write bws:sleep_threshold=9");
+    refused(&["corun", "fib", "fib", "--policy", "bws,sleep_threshold=9"], "Write bws:sleep_threshold=9");
     refused(&["corun", "fib", "fib", "--policy", "abp,abp"], "abp is listed twice");
     refused(&["corun", "fib", "fib", "--backend", "rayon,tbb"], "invalid value 'tbb'");
-    refused(&["corun", "fib", "fib", "--baseline", "abp"], "--baseline abp does not take part");
+    refused(&["corun", "fib", "fib", "--baseline", "abp"], "--baseline abp is not measured");
     refused(&["corun", "fib", "fib", "--group", "none"], "invalid value 'none'");
 }
 
@@ -66,8 +66,8 @@ fn a_count_of_zero_or_beyond_reason_is_refused() {
     }
     refused(&["kernel", "fib", "--backend", "serial", "--workers", "2"], "serial has one thread");
     refused(&["corun", "fib", "fib", "--timeout", "0"], "from 1 to ");
-    refused(&["corun", "fib"], "at least two programs; 'fib' is the only one");
-    refused(&["corun", "fib", "--pairs"], "--pairs=all runs it beside itself");
+    refused(&["corun", "fib"], "at least two programs, and 'fib' is the only program");
+    refused(&["corun", "fib", "--pairs"], "use --pairs=all to run it together with itself");
     refused(&["corun", "fib", "fib", "--pairs=some"], "invalid value 'some'");
     refused(&[&["corun"][..], &["fib"; 65]].concat(), "65 programs are too many");
 }
@@ -93,8 +93,7 @@ fn a_binary_that_is_not_there_or_is_none_is_refused() {
     refused(&bench("/no/such", good), "--stock '/no/such': No such file");
     refused(&bench(good, "/no/such"), "--drop-in '/no/such': No such file");
     for no_binary in [plain.to_str().unwrap(), folder.path().to_str().unwrap()] {
-        let why =
-            format!("--drop-in '{no_binary}': it is no file that can be executed; give the path of a rayon-programs");
+        let why = format!("--drop-in '{no_binary}': it is not an executable file. Give the path of a rayon-programs");
         refused(&bench(good, no_binary), &why);
     }
     refused(&["bench", "drop-in", "--stock", good], "--drop-in <PATH>");
@@ -131,7 +130,7 @@ fn bad_values_in_the_environment_are_refused() {
         ("COMITY_POLICY", "cilk", "COMITY_POLICY: no policy is called 'cilk'"),
         ("COMITY", "of", "COMITY=of is neither on nor off"),
         ("COMITY_NUM_THREADS", "many", "COMITY_NUM_THREADS=many is not a whole number"),
-        ("COMITY_NUM_THREADS", "1025", "1025 workers are too many; this takes 1 to 1024"),
+        ("COMITY_NUM_THREADS", "1025", "1025 workers are too many. Choose 1 to 1024 with --workers"),
     ] {
         for words in [&["kernel", "fib:n=5"][..], &["corun", "fib:n=5", "fib:n=6", "--rounds", "1"]] {
             let output = lab().env(name, value).args(words).assert().code(2).get_output().clone();
@@ -158,10 +157,10 @@ fn files_that_cannot_be_plotted_or_written_are_refused() {
     for (file, part) in [
         ("empty", "EOF"),
         ("cut", "EOF"),
-        ("other", "its schema is comity-kernel/1, not comity-corun/1"),
-        ("nameless", "it names no schema"),
+        ("other", "its schema is comity-kernel/1 instead of comity-corun/1"),
+        ("nameless", "it has no schema"),
         ("poor", "missing field"),
-        ("idle", "it has a co-run without programs, or none at all"),
+        ("idle", "it has no co-runs, or a co-run without programs"),
         ("absent", "No such file"),
         (".", "directory"),
     ] {
@@ -170,10 +169,10 @@ fn files_that_cannot_be_plotted_or_written_are_refused() {
     refused(&["plot"], "required");
     let run = ["corun", "fib:n=5", "fib:n=6", "--rounds", "1"];
     let same = path("same");
-    refused(&[&run[..], &["--json", &same, "--csv", &same]].concat(), "is named twice; --csv needs a file of its own");
+    refused(&[&run[..], &["--json", &same, "--csv", &same]].concat(), "is named twice. Choose another file for --csv");
     let again = path("./same");
-    refused(&[&run[..], &["--json", &same, "--csv", &again]].concat(), "is named twice; --csv needs a file of its own");
-    refused(&[&run[..], &["--csv", "-", "--plot", "-"]].concat(), "--plot needs a file of its own");
+    refused(&[&run[..], &["--json", &same, "--csv", &again]].concat(), "is named twice. Choose another file for --csv");
+    refused(&[&run[..], &["--csv", "-", "--plot", "-"]].concat(), "Choose another file for --plot");
     for option in ["--json", "--csv", "--plot"] {
         refused(&[&run[..], &[option, &path("none/file")]].concat(), &format!("Choose another file for {option}"));
         refused(&[&run[..], &[option, folder.path().to_str().unwrap()]].concat(), "it is a directory");

@@ -204,7 +204,7 @@ fn all_pairs_have_each_program_beside_itself_and_end_with_a_summary() {
     assert_eq!(over, [Some("abp"), Some("bws")]);
     let table = String::from_utf8(output.stdout).unwrap();
     let (_, last) = table.split_once("Over 3 pairs:").unwrap_or_else(|| panic!("no summary in\n{table}"));
-    for words in ["T/B", "D ", "mean (worst)", "switches", "abp", "bws", "2 workers each", "All results are right."] {
+    for words in ["T/B", "D ", "mean (worst)", "switches", "abp", "bws", "2 workers each", "All results are correct."] {
         assert!(last.contains(words), "{words} is not in\n{last}");
     }
 }
@@ -357,11 +357,11 @@ fn the_first_lines_are_in_words_and_the_table_has_eight_columns() {
     let output = lab().args(SMALL).args(run).assert().success().get_output().clone();
     let text = String::from_utf8(output.stdout).unwrap();
     let lines: Vec<&str> = text.lines().collect();
-    assert!(lines[0].starts_with("fib:n=20 and ") && lines[0].contains(" at once on "), "{text}");
+    assert!(lines[0].starts_with("fib:n=20 and ") && lines[0].contains(" together on "), "{text}");
     for (line, backend) in lines[1..3].iter().zip(["bws:", "rayon:"]) {
-        assert!(line.starts_with(backend) && line.contains(" apart, ") && line.ends_with(" lost."), "{text}");
+        assert!(line.starts_with(backend) && line.contains("; difference ") && line.ends_with(" wasted."), "{text}");
     }
-    assert!(lines[3].starts_with("1 is as fast as alone") && lines[4].is_empty(), "{text}");
+    assert!(lines[3].starts_with("1: as fast as alone") && lines[4].is_empty(), "{text}");
     assert!(lines[..4].iter().all(|line| line.chars().count() <= 80), "{text}");
     let header = lines.iter().find(|line| line.contains("backend")).unwrap();
     assert_eq!(header.split(['│', '┆']).filter(|cell| !cell.trim().is_empty()).count(), 8, "{text}");
@@ -456,7 +456,7 @@ fn a_signal_has_it_tell_and_file_what_has_been_measured() {
     progress.read_to_string(&mut last).unwrap();
     assert!(last.starts_with("interrupted after ") && last.lines().count() == 1, "{last}");
     let table = String::from_utf8(output.stdout).unwrap();
-    assert!(table.starts_with("A PART, for the command was interrupted: fib:n=10 and "), "{table}");
+    assert!(table.starts_with("PARTIAL, the command was interrupted: fib:n=10 and "), "{table}");
     let report: Value = serde_json::from_str(&fs::read_to_string(file).unwrap()).unwrap();
     assert_eq!(report["partial"], true);
     assert_eq!(together(&report), [("abp", format!("fib:n=10 {hangs}"))]);

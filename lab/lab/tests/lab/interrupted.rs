@@ -48,7 +48,7 @@ fn a_kernel_in_words_is_a_part_too() {
     send("TERM", child.id());
     let last = lines.last().unwrap();
     assert!(
-        last.starts_with("A PART, for the command was interrupted: ") && last.ends_with(" of 1000000 rounds"),
+        last.starts_with("PARTIAL: the command was interrupted after ") && last.ends_with(" of 1000000 rounds"),
         "{last}"
     );
     let output = child.wait_with_output().unwrap();
@@ -105,7 +105,7 @@ fn every_bench_tells_its_rounds_as_a_part() {
     }
     // The same in words, and for a bench without any measurement.
     let ended = interrupted(&["bench", "loop", "--gap-us", "0,1000000", "--phases", "20", "--rounds", "1"]);
-    let part = "A PART, for the command was interrupted after 1 of 2 rounds. 20 phases ";
+    let part = "PARTIAL: the command was interrupted after 1 of 2 rounds. 20 phases ";
     assert!(ended.printed.starts_with(part), "{}", ended.printed);
 }
 
@@ -151,7 +151,7 @@ fn a_bench_goes_on_where_it_was() {
     let content = bytes(&filed);
     let refused = lab().args(words).arg("4").assert().code(2).get_output().clone();
     let errors = String::from_utf8(refused.stderr).unwrap();
-    assert!(errors.contains("it has runs of another setting") && errors.contains("name another folder"), "{errors}");
+    assert!(errors.contains("it has runs of another setting") && errors.contains("Choose another folder"), "{errors}");
     assert_eq!(bytes(&filed), content);
     // If a round is missing, the later ones would be taken for others.
     let lines = String::from_utf8(content).unwrap();
@@ -160,7 +160,7 @@ fn a_bench_goes_on_where_it_was() {
     fs::write(&filed, &without).unwrap();
     let refused = lab().args(&three).assert().code(2).get_output().clone();
     let errors = String::from_utf8(refused.stderr).unwrap();
-    assert!(errors.contains("is missing before later ones"), "{errors}");
+    assert!(errors.contains("is missing, and later rounds are there"), "{errors}");
     assert_eq!(fs::read_to_string(&filed).unwrap(), without);
     lab().args(["bench", "use", "--list", "--out", out]).assert().code(2);
 }
@@ -216,7 +216,7 @@ fn a_corun_goes_on_where_it_was() {
     for (words, content, part) in [
         (other, &content[..], "it has runs of another setting"),
         (words, b"milk, bread", "it is not a file of runs"),
-        (words, b"milk, bread\n", "not the head of a file of runs"),
+        (words, b"milk, bread\n", "not the first line of a file of runs"),
         (words, &not_a_line, "line 4: not a run"),
     ] {
         fs::write(&filed, content).unwrap();

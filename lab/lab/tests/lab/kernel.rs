@@ -35,7 +35,7 @@ fn a_kernel_in_words() {
 fn a_policy_says_what_it_cannot_accelerate_here() {
     for (policy, part) in [
         ("robinhood", "robinhood: "),
-        ("robinhood-u", "no hypervisor takes part"),
+        ("robinhood-u", "there is no hypervisor"),
         ("robinhood-s", "no virtual CPU is accelerated; as bws"),
     ] {
         let told = |options: &[&str]| {

@@ -51,7 +51,7 @@ fn a_kernel_is_recorded_foretold_and_measured() {
     let words = ["predict", "mi:n=100", "nqueens:n=8", "--rounds", "2", "--starts", "1", "--measure"];
     let output = lab().args(words).args(["--json", file.to_str().unwrap()]).assert().success().get_output().clone();
     let text = String::from_utf8(output.stdout).unwrap();
-    for part in ["foretold", "measured", "weighted speedup", "Simulated: Linux ", "ticks a second"] {
+    for part in ["predicted", "measured", "weighted speedup", "Simulated: Linux ", "ticks per second"] {
         assert!(text.contains(part), "{part} is not in {text}");
     }
     let report: Value = serde_json::from_str(&std::fs::read_to_string(file).unwrap()).unwrap();
@@ -77,11 +77,11 @@ fn a_recording_without_a_check_is_said_to_have_none() {
 #[test]
 fn what_cannot_be_foretold_is_refused() {
     let recording = recording();
-    refused(&["predict", "fib:n=10", "fibonacci"], "no kernel is called 'fibonacci'; choose one of fib, ");
+    refused(&["predict", "fib:n=10", "fibonacci"], "no kernel is called 'fibonacci'. Choose one of fib, ");
     refused(&["predict", "fib:n=10"], "a co-run needs at least two programs");
     refused(
         &["predict", "fib:n=10", "sleep 1"],
-        "'sleep 1' is a command; build it after `comity rayon enable --record`",
+        "'sleep 1' is a command. Build it after `comity rayon enable --record`",
     );
     refused(&["predict", "fib:n=10", "loop"], "loop cannot be recorded");
     refused(&["predict", "fib:n=10", "nowhere.graph"], "recording 'nowhere.graph': No such file");

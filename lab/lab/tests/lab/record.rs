@@ -37,7 +37,8 @@ fn a_kernel_is_recorded_and_shown() {
     assert!(text.contains("scale = { repeats = 1, phases = 1, width = 5,"), "{text}");
     let output = lab().args(["record", "--show", file]).assert().success().get_output().clone();
     let text = String::from_utf8(output.stdout).unwrap();
-    for part in ["cg, for 8 workers", "work T₁", "not recorded", "leaves, p10", "are part of their parents", "% more"]
+    for part in
+        ["cg, for 8 workers", "work T₁", "not recorded", "leaves, p10", "are merged into their parents", "% longer"]
     {
         assert!(text.contains(part), "{part} is not in {text}");
     }
@@ -57,8 +58,8 @@ fn what_is_no_recording_gets_a_sentence() {
     for (text, part) in [
         (fine[..fine.len() - 3].to_owned(), "it was cut short"),
         (fine.replace("\"version\":1", "\"version\":9"), "it has version 9"),
-        ("not at all".to_owned(), "it is empty, and so no recording"),
-        ("[1]\n".to_owned(), "it is no recording"),
+        ("not at all".to_owned(), "it is empty. Record the program again"),
+        ("[1]\n".to_owned(), "it is not a recording"),
     ] {
         fs::write(&path, text).unwrap();
         let said = answer(&["record", "--show", file]);
@@ -69,7 +70,7 @@ fn what_is_no_recording_gets_a_sentence() {
         ("repeats=2", "nothing recurs in this recording"),
         ("width=0.5", "record a smaller input"),
         ("depth=2", "no factor is called 'depth'"),
-        ("width", "'width' is not of the form factor=N; of a kernel it is NAME:key=value,…"),
+        ("width", "'width' is not of the form factor=N; the form for a kernel is NAME:key=value,…"),
         ("phases=2", "nothing is forked in this recording"),
         ("mm:n=100", "a recording of fib cannot be scaled to mm"),
         ("fib:m=3", "fib has no key 'm'"),
@@ -89,7 +90,7 @@ fn a_recording_goes_where_a_result_goes_or_nothing_runs() {
     for (out, part) in [
         (path("no/such/x.graph"), "its folder does not exist. Choose another file for --out"),
         (path(""), "it is a directory. Choose another file for --out"),
-        ("-".to_owned(), "--out - would write the recording into the report"),
+        ("-".to_owned(), "--out - would mix the recording with the report"),
     ] {
         refused(&["record", "fib:n=12", "--rounds", "1", "--out", &out], part);
     }
@@ -259,7 +260,7 @@ fn a_users_program_is_recorded_shown_and_simulated() {
     // A program may also end inside a join.
     project.record(&["--rounds", "1"], "within").assert().success();
     for (end, part) in [
-        ("none", "before it called anything of rayon's that forks"),
+        ("none", "before it called a function of rayon that forks"),
         ("abort", "without writing its recording"),
         ("fails", "failed (exit status: 3)"),
     ] {

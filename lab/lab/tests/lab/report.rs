@@ -180,7 +180,7 @@ fn what_is_wrong_or_partial_in_a_co_run_is_told_on_the_page() {
         ["corun", "fib:n=10", "fib:n=11", "--workers", "1", "--rounds", "1", "--backend", "rayon", "--json", &path];
     lab().args(corun).assert().success();
     let page = desk.page(&["corun.json"]);
-    assert!(page.contains("All results are right.") && !page.contains("class=\"warning\""), "{page}");
+    assert!(page.contains("All results are correct.") && !page.contains("class=\"warning\""), "{page}");
     let mut report: Value = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
     report["partial"] = true.into();
     report["coruns"][0]["programs"][1]["verified"] = false.into();
@@ -317,10 +317,10 @@ fn the_page_goes_where_it_was_to_go_and_replaces_nothing_but_pages() {
     let before = desk.names();
     let run = desk.name("run.json");
     for (out, part) in [
-        ("run.json", "it is one of the files to be shown; choose another file for --out"),
-        ("link", "it is one of the files to be shown"),
-        ("hard", "it is one of the files to be shown"),
-        ("dear", "it is there and is no HTML page; choose another file for --out, or delete it"),
+        ("run.json", "it is one of the files to show. Choose another file for --out"),
+        ("link", "it is one of the files to show"),
+        ("hard", "it is one of the files to show"),
+        ("dear", "the file exists and is not an HTML page. Choose another file for --out, or delete it"),
         ("", "it is a directory. Choose another file for --out"),
         ("none/page.html", "its folder does not exist"),
         ("dear/page.html", "cannot write"),
@@ -328,10 +328,10 @@ fn the_page_goes_where_it_was_to_go_and_replaces_nothing_but_pages() {
         refused(&["report", "--out", &desk.name(out), &run], part);
     }
     refused(&["report", "--out", "/proc/page.html", &run], "cannot write '/proc/page.html'");
-    refused(&["report", &run, &desk.name("link")], "is named twice; name it once");
+    refused(&["report", &run, &desk.name("link")], "is given twice. Give it once");
     // An invalid file is detected before the page is written.
     let good = desk.name("empty.html");
-    refused(&["report", "--out", &good, &run, &desk.name("dear")], "it is no JSON");
+    refused(&["report", "--out", &good, &run, &desk.name("dear")], "it is not JSON");
     assert_eq!(fs::read(desk.path("run.json")).unwrap(), RUN.as_bytes());
     assert_eq!(fs::read(desk.path("dear")).unwrap(), b"dear");
     assert!(fs::read_to_string(good).unwrap().contains("make"));
@@ -349,34 +349,39 @@ fn a_file_that_cannot_be_shown_is_answered_with_where_and_what_to_do() {
         refused(&["report", "--out", &out, &desk.name(name)], part);
         refused(&["report", "--out", &out, &desk.name(name)], what);
     };
-    let (kinds, anew) = ("; name what `comity-lab corun --json`", "; have it written anew, or leave it out");
+    let (kinds, anew) = (". Give a file that `comity-lab corun --json`", ". Create it again, or leave it out");
     bad("empty", b"", "it is empty", kinds);
-    bad("blank", b" \n\n", "nothing in it but blanks", kinds);
-    bad("garbage", b"\x7fELF\x00\xff\xfe", "it is no text, from byte 5 on", kinds);
-    bad("latin", b"{\"schema\": \"caf\xe9\"}", "it is no text, from byte 16 on", kinds);
-    bad("prose", b"dear", "it is no JSON (expected value at line 1 column 1)", kinds);
+    bad("blank", b" \n\n", "it contains only blanks", kinds);
+    bad("garbage", b"\x7fELF\x00\xff\xfe", "it is not text from byte 5 on", kinds);
+    bad("latin", b"{\"schema\": \"caf\xe9\"}", "it is not text from byte 16 on", kinds);
+    bad("prose", b"dear", "it is not JSON (expected value at line 1 column 1)", kinds);
     bad("cut", &RUN.as_bytes()[..RUN.len() / 2], "its JSON is cut short (EOF", anew);
-    bad("nameless", b"[1, 2]", "it names no schema", kinds);
-    bad("other", br#"{"schema":"comity-kernel/1"}"#, "its schema is comity-kernel/1, of which", kinds);
-    bad("sweep", b"{\"schema\":\"comity-sweep/1\"}\n{\"run\":0}\n", "single runs of a sweep", "name the result.json");
+    bad("nameless", b"[1, 2]", "it has no schema", kinds);
+    bad(
+        "other",
+        br#"{"schema":"comity-kernel/1"}"#,
+        "its schema is comity-kernel/1, which this command cannot show",
+        kinds,
+    );
+    bad("sweep", b"{\"schema\":\"comity-sweep/1\"}\n{\"run\":0}\n", "single runs of a sweep", "Give the result.json");
     bad("corun", br#"{"schema":"comity-corun/1"}"#, "missing field", anew);
     bad("simulate", br#"{"schema":"comity-simulate/1","comity":"","runs":[]}"#, "missing field `scenario`", anew);
     bad("reproduce", br#"{"schema":"comity-reproduce/1"}"#, "missing field", anew);
     let late = RUN.replace("\"wall_s\":2.0", "\"wall_s\":-2.0");
-    bad("run", late.as_bytes(), "its wall_s is -2, which cannot be", anew);
+    bad("run", late.as_bytes(), "its wall_s is -2, which is invalid", anew);
     let trace = beginning(10, "fib") + &slice(10, 1, "task", 5, 10);
     bad("new.trace", trace.replace("\"version\":1", "\"version\":2").as_bytes(), "line 2: its version is 2", anew);
     bad("short.trace", &trace.as_bytes()[..20], "cut short before its first event", anew);
     for (name, line, part) in [
         ("negative.trace", slice(10, 1, "thief", 90, 10).replace("90.000", "-90.000"), "line 5: ts is -90"),
-        ("nan.trace", slice(10, 1, "thief", 90, 10).replace("90.000", "NaN"), "line 5: it is no event of a trace"),
-        ("words.trace", "what is this,\n".to_owned(), "line 5: it is no event of a trace"),
+        ("nan.trace", slice(10, 1, "thief", 90, 10).replace("90.000", "NaN"), "line 5: it is not an event of a trace"),
+        ("words.trace", "what is this,\n".to_owned(), "line 5: it is not an event of a trace"),
     ] {
         bad(name, whole(&(trace.clone() + &line)).as_bytes(), part, anew);
     }
     refused(&["report", "--out", &out, &desk.name("absent")], "No such file");
-    refused(&["report", "--out", &out, desk.0.path().to_str().unwrap()], "it is a directory; name what");
-    refused(&["report", "--out", &out, "/dev/zero"], "it is no text, from byte 1 on");
+    refused(&["report", "--out", &out, desk.0.path().to_str().unwrap()], "it is a directory. Give a file");
+    refused(&["report", "--out", &out, "/dev/zero"], "it is not text from byte 1 on");
     refused(&["report", "--out", &out], "required");
     let closed = desk.write("closed.json", RUN);
     fs::set_permissions(&closed, PermissionsExt::from_mode(0o000)).unwrap();
@@ -398,7 +403,7 @@ fn a_simulation_with_times_that_cannot_be_is_refused() {
         change(&mut report);
         desk.write("simulate.json", report.to_string())
     };
-    let cannot = "run 0 has a time of 'left alone' that cannot be";
+    let cannot = "run 0 has an invalid time of 'left alone'";
     for (change, part) in [
         ((|report| report["runs"][0]["programs"][0]["came"] = 1_000_000.into()) as fn(&mut Value), cannot),
         (|report| report["runs"][0]["programs"][0]["cycles"]["work"] = u64::MAX.into(), cannot),

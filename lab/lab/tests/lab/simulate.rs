@@ -69,7 +69,7 @@ fn a_scenario_with_a_bad_recording_is_refused_with_a_sentence() {
     for (text, part) in [
         (fine[..fine.len() / 2].to_owned(), "it was cut short"),
         (fine.replacen("\"version\":1", "\"version\":3", 1), "it has version 3"),
-        ("[[programs]]\n".to_owned(), "it is no recording"),
+        ("[[programs]]\n".to_owned(), "it is not a recording"),
     ] {
         fs::write(folder.path().join("cg.graph"), text).unwrap();
         assert!(refused().contains(part), "{}", refused());
@@ -77,7 +77,7 @@ fn a_scenario_with_a_bad_recording_is_refused_with_a_sentence() {
     fs::write(folder.path().join("cg.graph"), fine).unwrap();
     let wrong = fs::read_to_string(&path).unwrap().replace("width = 5", "width = 0.2");
     fs::write(&path, wrong).unwrap();
-    assert!(refused().contains("scale of program 'cg': width = 0.2; a graph is widened"), "{}", refused());
+    assert!(refused().contains("scale of program 'cg': width = 0.2; a graph can only be widened"), "{}", refused());
 }
 
 /// Runs that are filed with one recording are not used for another recording of the same name.
@@ -111,7 +111,7 @@ fn a_simulated_kernel_accelerates_nothing_and_that_is_said() {
     assert!(!nothing.contains("accelerates"), "{nothing}");
     for policy in ["robinhood", "robinhood-u", "robinhood-s"] {
         let [table, line] = run(&format!("\"{policy}\""));
-        assert!(line.contains("the simulated kernel accelerates nothing"), "{line}");
+        assert!(line.contains("the simulated kernel cannot accelerate"), "{line}");
         if policy == "robinhood-s" {
             assert_eq!(table, of_bws, "refused by every hypervisor, it is bws");
         }
@@ -141,7 +141,7 @@ fn cores_that_idle_beside_work_are_told() {
         let table = String::from_utf8(table).unwrap();
         assert!(table.contains("cores used"), "{table}");
         let (_, line) = table.split_once("Cores idled for ").unwrap_or_else(|| panic!("{table}"));
-        let (told, _) = line.split_once(" while a thread or a task waited for one.").unwrap();
+        let (told, _) = line.split_once(" while a thread or a task waited for a core.").unwrap();
         let (number, unit) = told.split_once(' ').unwrap();
         let nanoseconds =
             [("ns", 1.0), ("µs", 1e3), ("ms", 1e6), ("s", 1e9)].iter().find(|(name, _)| *name == unit).unwrap().1;
@@ -175,14 +175,14 @@ fn a_wrong_file_is_answered_with_the_line_and_what_was_expected() {
         ("width = 256", "widht = 256", &["line 14", "unknown field `widht`", "`width`"][..]),
         ("processors = 128", "processors = \"many\"", &["expected u32"]),
         ("kind = \"death\"", "kind = \"sleep\"", &["unknown variant `sleep`", "`death`"]),
-        ("program = \"dies\"", "program = \"missing\"", &["a fault kills 'missing'"]),
-        ("policy = \"a-steal\"", "policy = \"bws\"", &["the thieves of bws sleep", "write machine.model = \"host\""]),
-        ("[machine]", "[machine]\ncosts = { steal = 1 }", &["machine.costs: only a host has that"]),
-        ("[machine]", "[machine]\ntable = false", &["machine.table: only a host has that"]),
+        ("program = \"dies\"", "program = \"missing\"", &["a fault kills the program 'missing'"]),
+        ("policy = \"a-steal\"", "policy = \"bws\"", &["the thieves of bws sleep", "Write machine.model = \"host\""]),
+        ("[machine]", "[machine]\ncosts = { steal = 1 }", &["machine.costs: only a host supports it"]),
+        ("[machine]", "[machine]\ntable = false", &["machine.table: only a host supports it"]),
         (
             "[machine]",
             "[machine]\nmodel = \"host\"\nallot = \"eq\"",
-            &["machine.quantum and machine.allot are not of a host"],
+            &["machine.quantum and machine.allot have no effect on a host"],
         ),
     ] {
         fs::write(&path, right.replacen(from, to, 1)).unwrap();
@@ -203,7 +203,7 @@ fn what_thieves_said_is_recorded_and_held_again() {
     assert_eq!(report["runs"].as_array().unwrap().len(), 1);
     assert_eq!(report["runs"][0], json(lab().args(["simulate", &host, "--json"]))["runs"][0]);
     let held = lab().args(["simulate", "--replay", path]).assert().success();
-    assert!(String::from_utf8_lossy(&held.get_output().stdout).contains(" turns, all answered as they were"));
+    assert!(String::from_utf8_lossy(&held.get_output().stdout).contains(" turns; all answers are as recorded"));
 
     // An existing file is not overwritten, and an invalid line is reported with its number.
     let lines = fs::read_to_string(&record).unwrap();

@@ -123,7 +123,7 @@ fn shards_of_several_machines_together_are_the_whole() {
     let [first, second, third] = ["1-3", "2-3", "3-3"].map(|name| desk.path(name));
     let two = desk.command(&["--merge", &first, "--merge", &third]).assert().code(1).get_output().clone();
     let errors = String::from_utf8(two.stderr).unwrap();
-    assert!(errors.contains("8 of the 24 runs of 'simulate' are filed in none of the --merge folders"), "{errors}");
+    assert!(errors.contains("8 of the 24 runs of 'simulate' are missing in the --merge folders"), "{errors}");
     desk.done(&["--merge", &first, "--merge", &second, "--merge", &third]);
     assert!(results(&desk.0.path().join("out")) == whole);
 }
@@ -160,11 +160,11 @@ fn an_engine_is_given_what_is_missing_and_the_results_are_those_of_a_run_here() 
     let lost = desk.command(&["--engine", "hyperqueue"]).assert().code(1).get_output().clone();
     let errors = String::from_utf8(lost.stderr).unwrap();
     assert!(errors.contains("2 of 4 shards are not done (number 2, 4)"), "{errors}");
-    assert!(errors.contains("2.log' has not been written to\nThe same command goes on"), "{errors}");
+    assert!(errors.contains("2.log' has not been written to\nThe same command continues"), "{errors}");
     assert_eq!(String::from_utf8(lost.stdout).unwrap(), "");
     fs::write(desk.path("lost"), "").unwrap();
     let errors = desk.done(&["--engine", "hyperqueue"]);
-    assert!(errors.contains("2 of 4 shards are given to HyperQueue"), "{errors}");
+    assert!(errors.contains("2 of 4 shards are submitted to HyperQueue"), "{errors}");
     assert_eq!(arrays(), ["1-4", "2,4"]);
     assert!(results(&desk.0.path().join("out")) == whole);
     // No shard is left for the engine. Runs that are removed are done again.
@@ -187,7 +187,7 @@ fn a_shard_whose_file_was_changed_is_done_again_alone() {
     let lines: Vec<&str> = text.split_inclusive('\n').collect();
     fs::write(&filed, [&lines[..2], &lines[3..]].concat().concat()).unwrap();
     let errors = desk.done(&["--engine", "hyperqueue"]);
-    assert!(errors.contains("1 of 4 shards are given to HyperQueue"), "{errors}");
+    assert!(errors.contains("1 of 4 shards are submitted to HyperQueue"), "{errors}");
     fs::remove_file(desk.path("out/varied/two/runs/simulate.shard-3-of-4.jsonl")).unwrap();
     desk.done(&["--engine", "hyperqueue"]);
     let told = fs::read_to_string(desk.path("told")).unwrap();
@@ -219,7 +219,7 @@ fn a_filed_line_that_is_not_of_its_run_is_refused_with_its_place() {
         let output = desk.command(&[]).assert().code(2).get_output().clone();
         let errors = String::from_utf8(output.stderr).unwrap();
         assert!(errors.contains(&format!("{filed}', line 3: not the outcome of run ")), "{errors}");
-        assert!(errors.contains(part) && errors.contains("remove the line, and it is run again"), "{errors}");
+        assert!(errors.contains(part) && errors.contains("Remove the line, and the run is done again"), "{errors}");
     }
 }
 
@@ -247,7 +247,7 @@ fn a_folder_that_takes_no_files_is_named_and_not_an_option() {
     std::os::unix::fs::symlink("/proc", desk.path("out/varied/one")).unwrap();
     let output = desk.command(&[]).assert().code(2).get_output().clone();
     let errors = String::from_utf8(output.stderr).unwrap();
-    assert!(errors.contains("out/varied/one' takes no files: ") && errors.contains("choose another out"), "{errors}");
+    assert!(errors.contains("out/varied/one': ") && errors.contains("Choose another out"), "{errors}");
     assert!(!errors.contains("--csv"), "{errors}");
 }
 
@@ -321,22 +321,22 @@ fn what_cannot_be_run_is_said_before_anything_is() {
         let part = format!("two parts of the sweep are called 'varied/one' and 'varied/one/{within}'");
         bad(&format!("{SWEEP}{other}"), &[], &part);
     }
-    bad(&with("\"varied\"", "\"../varied\""), &[], "'../varied/one' is no name of a part");
+    bad(&with("\"varied\"", "\"../varied\""), &[], "'../varied/one' cannot be the name of a part");
     let paper = "out = 'out'\n[[reproduce]]\npaper = 'ws-first'\n";
     bad(paper, &[], "part 'ws-first' of the sweep: unrecognized subcommand 'ws-first'");
     let paper = "out = 'out'\n[[reproduce]]\npaper = 'ws-last'\noptions = ['--vari']\n";
     bad(paper, &["--engine", "hyperqueue"], "part 'ws-last' of the sweep: unexpected argument '--vari'");
     bad(SWEEP, &["--engine", "pbs"], "[possible values: local, hyperqueue, slurm]");
     bad(SWEEP, &["--engine", "slurm", "--shard", "1/2"], "cannot be used with");
-    bad(SWEEP, &["--engine", "slurm", "--workers", "2"], "the threads of a shard are `cpus` in '");
+    bad(SWEEP, &["--engine", "slurm", "--workers", "2"], "set the threads of a shard with `cpus` in '");
 }
 
 #[test]
 fn an_engine_that_is_not_there_is_named_with_what_to_do() {
     let desk = Desk::new(SWEEP);
     for (engine, part) in [
-        ("hyperqueue", "there is no 'hq' on the PATH, and python3 has no module 'hyperqueue'; put"),
-        ("slurm", "there is no 'sbatch' on the PATH; run this on a node from which jobs are submitted"),
+        ("hyperqueue", "there is no 'hq' on the PATH, and python3 has no module 'hyperqueue'. Put"),
+        ("slurm", "there is no 'sbatch' on the PATH. Run this on a node from which jobs are submitted"),
     ] {
         let mut command = desk.command(&["--engine", engine]);
         let output = command.env("PATH", "/no/such").assert().code(2).get_output().clone();
@@ -348,5 +348,5 @@ fn an_engine_that_is_not_there_is_named_with_what_to_do() {
     fs::write(desk.path("sweep.toml"), format!("{SWEEP}[hyperqueue]\noptions = ['--time-limit=1h']\n")).unwrap();
     let mut command = desk.command(&["--engine", "hyperqueue"]);
     let output = command.env("PATH", desk.0.path()).assert().code(2).get_output().clone();
-    assert!(String::from_utf8(output.stderr).unwrap().contains("Python package takes no '--time-limit=1h'"));
+    assert!(String::from_utf8(output.stderr).unwrap().contains("Python package does not support '--time-limit=1h'"));
 }

@@ -104,7 +104,7 @@ fn settings_that_differ_in_their_policy_stand_below_each_other() {
     assert_eq!(beginnings(programs, 3), each);
     assert_eq!(beginnings(runs, 2), [both(2, ""), both(4, "")].concat());
     assert_eq!(beginnings(percentiles, 3), each);
-    assert!(programs.contains("waited") && runs.contains("idle beside work"), "{table}");
+    assert!(programs.contains("waited") && runs.contains("idle while work waits"), "{table}");
     // A single program has no distribution.
     let table = Desk::new().said(&["--set", "runs=1"]);
     assert!(!table.contains("p50 / p90"), "{table}");
@@ -333,22 +333,22 @@ fn what_cannot_be_varied_drawn_or_observed_is_said_before_anything_runs() {
     let file = desk.name("two.toml");
     let bad = |words: &[&str], part: &str| refused(&[&["simulate", &file][..], words].concat(), part);
     bad(&["--set", "machine.kores=2"], "two.toml': with machine.kores=2: unknown field `kores`, expected one of");
-    bad(&["--set", "programs.narow.width=2"], "'narow' is none of a list: there are narrow, wide, and long");
+    bad(&["--set", "programs.narow.width=2"], "'narow' is not in the list. Choose one of narrow, wide, and long");
     bad(&["--set", "machine.cores"], "--set machine.cores: it is not of the form KEY=VALUE,…");
     bad(&["--set", "programs.narrow.width=2,0"], "with programs.narrow.width=0: width of program 'narrow' is 0");
     bad(&["--set", "machine.cores=2,many"], "with machine.cores=many: invalid type: string \"many\", expected u32");
     bad(&["--set", "machine.model=a-steal", "--policy", "bws"], "the thieves of bws sleep");
     bad(&["--policy", "cilk"], "--policy cilk: no policy is called 'cilk'");
     bad(&["--policy", "broad=abp"], "no program is called 'broad'");
-    bad(&["--plot", &desk.name("p")], "vary a number, as with --set machine.cores=16,32,64");
-    bad(&["--plot", &desk.name("p"), "--policy", "abp,bws"], "vary a number");
-    bad(&["--plot", &desk.name("two.toml/p"), "--set", "machine.cores=2,4"], "cannot make the folder");
+    bad(&["--plot", &desk.name("p")], "Vary one, for example with --set machine.cores=16,32,64");
+    bad(&["--plot", &desk.name("p"), "--policy", "abp,bws"], "the figure needs a number that varies");
+    bad(&["--plot", &desk.name("two.toml/p"), "--set", "machine.cores=2,4"], "cannot create the folder");
     bad(&["--csv", &desk.name("no/such.csv")], "its folder does not exist");
     bad(&["--csv", "-", "--json"], "--json and --csv - both print");
     bad(&["--csv", "-", "--shard", "1/2", "--out", &desk.name("o")], "cannot be used with");
     bad(
         &["--timeline", &desk.name("t"), "--policy", "abp,bws"],
-        "there are 2 settings, and --record and --timeline are of one run",
+        "there are 2 settings, and --record and --timeline need a single setting",
     );
     bad(&["--record", &desk.name("t"), "--set", "machine.cores=2,4"], "there are 2 settings");
     bad(&["--timeline", &desk.name("t"), "--merge", &desk.name("o")], "cannot be used with");

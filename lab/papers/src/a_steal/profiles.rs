@@ -93,7 +93,7 @@ impl Practical {
         let start = jobs.iter().map(Rigid::started).min().unwrap_or(0);
         let quanta = (end - start) / seconds_per_quantum;
         if quanta > LONGEST {
-            return Err(format!("it has {quanta} quanta of {seconds_per_quantum} s, and {LONGEST} is the most"));
+            return Err(format!("it has {quanta} quanta of {seconds_per_quantum} s, and the maximum is {LONGEST}"));
         }
         let practical = Practical { profile: availability(jobs, machine, seconds_per_quantum) };
         let quanta = practical.profile.quanta();

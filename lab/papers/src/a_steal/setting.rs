@@ -77,7 +77,7 @@ impl Vary for Setting {
     fn vary(&mut self, text: &str) -> Result<(), String> {
         const KEYS: &str = "fork=at-once or tree, trimmed=C, or a range least-most of critical-path, parallelism, serial, \
                             iterations or alternating, or seconds-per-quantum=S";
-        let wrong = || format!("'{text}' is none of {KEYS}");
+        let wrong = || format!("'{text}' is not one of {KEYS}");
         let (key, value) = text.split_once('=').ok_or_else(wrong)?;
         let range = |least: f64, most: f64| {
             let (from, to) = value.split_once('-').unwrap_or((value, value));
@@ -85,10 +85,10 @@ impl Vary for Setting {
             (least <= range.0 && range.0 <= range.1 && range.1 <= most).then_some(range)
         };
         let within = |least: f64, most: f64| {
-            range(least, most).ok_or_else(|| format!("'{value}' is no range least-most within {least}-{most}"))
+            range(least, most).ok_or_else(|| format!("'{value}' is not a range within {least}-{most}"))
         };
         let one =
-            |(from, to): (f64, f64)| if from == to { Ok(from) } else { Err(format!("'{value}' is not one number")) };
+            |(from, to): (f64, f64)| if from == to { Ok(from) } else { Err(format!("'{value}' is not a number")) };
         let whole = |(from, to): (f64, f64)| match (from.fract(), to.fract()) {
             (0.0, 0.0) => Ok((from as u32, to as u32)),
             _ => Err(format!("'{value}' is not a range of whole numbers")),
@@ -104,7 +104,7 @@ impl Vary for Setting {
             ("alternating", _) => self.alternating.iterations = whole(within(1.0, 1e3)?)?,
             ("seconds-per-quantum", _) => {
                 let seconds = value.parse().ok().filter(|seconds| (1..=1_000_000).contains(seconds));
-                let seconds = seconds.ok_or_else(|| format!("'{value}' is no whole number from 1 to 1000000"))?;
+                let seconds = seconds.ok_or_else(|| format!("'{value}' is not a whole number from 1 to 1000000"))?;
                 self.practical = Practical::synthetic(self.seed, seconds)?;
             }
             _ => return Err(wrong()),

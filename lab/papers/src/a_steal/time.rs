@@ -90,7 +90,7 @@ pub(super) fn figures(paper: &ASteal, _: &[Claim]) -> Vec<Named> {
     });
     let ends = series.iter().flat_map(|series| &series.points).map(|point| point.0);
     let (least, most) = ends.fold((f64::INFINITY, 0.0f64), |(least, most), x| (least.min(x), most.max(x)));
-    series.push(Series::new("both the same", Marks::Curve, vec![(least, least), (most, most)]));
+    series.push(Series::new("equal availabilities", Marks::Curve, vec![(least, least), (most, most)]));
     figures.push((
         "figure-3",
         Figure {
@@ -110,7 +110,7 @@ pub(super) fn figures(paper: &ASteal, _: &[Claim]) -> Vec<Named> {
     figures.push((
         "time-fit",
         Figure {
-            title: "A-STEAL §4: time over the fit of equation 4".into(),
+            title: "A-STEAL §4: time / fit of equation 4".into(),
             x: Axis::log("parallelism / mean availability"),
             y: Axis::linear("measured / fitted"),
             series: by_family(outcomes, point),

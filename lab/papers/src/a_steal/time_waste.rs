@@ -137,7 +137,7 @@ pub(super) fn figures(paper: &ASteal, _: &[Claim]) -> Vec<Named> {
         let levels = |said: f64| (processors == 512).then(|| level(said));
         let title = |what: &str| {
             let number = if processors == 512 { 6 } else { 7 };
-            format!("A-STEAL figure {number}: {what} under ABP over A-STEAL, P = {processors}")
+            format!("A-STEAL figure {number}: {what} under ABP / under A-STEAL, P = {processors}")
         };
         let x = || Axis::log("mean availability / parallelism");
         let time = |of: fn(&HeadToHead) -> &Outcome| move |run: &HeadToHead| of(run).time() / run.a_steal.time();
@@ -148,7 +148,7 @@ pub(super) fn figures(paper: &ASteal, _: &[Claim]) -> Vec<Named> {
             Figure {
                 title: title("time"),
                 x: x(),
-                y: Axis::linear("time over A-STEAL's"),
+                y: Axis::linear("time / A-STEAL's time"),
                 series: [
                     series("ABP", &time(|run| &run.abp)),
                     series("ABP with mugging (§9)", &time(|run| &run.abp_mug)),
@@ -160,7 +160,7 @@ pub(super) fn figures(paper: &ASteal, _: &[Claim]) -> Vec<Named> {
             Figure {
                 title: title("waste"),
                 x: x(),
-                y: Axis::log("waste over A-STEAL's"),
+                y: Axis::log("waste / A-STEAL's waste"),
                 series: [
                     series("ABP", &wasted(|run| &run.abp)),
                     series("ABP with mugging (§9)", &wasted(|run| &run.abp_mug)),

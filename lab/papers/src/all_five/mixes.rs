@@ -57,13 +57,13 @@ impl Mix {
     pub fn about(self) -> &'static str {
         match self {
             Mix::Stationary => "Both programs compute on all cores, all the time",
-            Mix::Phases => "Both have phases of a fraction of a millisecond",
-            Mix::HalfSerial => "One is serial for half of its time",
-            Mix::Spins => "Tasks of one spin on flags",
-            Mix::Blocks => "Tasks of one block",
-            Mix::Bursts => "One is a server with bursts",
-            Mix::ComeAndGo => "Two come and go",
-            Mix::Vms => "Each is in a virtual machine of its own",
+            Mix::Phases => "Both programs have phases of a fraction of a millisecond",
+            Mix::HalfSerial => "One program is serial for half of its time",
+            Mix::Spins => "Tasks of one program spin on flags",
+            Mix::Blocks => "Tasks of one program block",
+            Mix::Bursts => "One program is a server with bursts",
+            Mix::ComeAndGo => "Two programs start and end repeatedly",
+            Mix::Vms => "Each program runs in a virtual machine of its own",
         }
     }
 

@@ -18,14 +18,15 @@ use crate::{Runner, here};
 
 const EXAMPLES: &str = "Examples:
   comity-lab reproduce all-five --cores 8 --runs 1
-  comity-lab reproduce all-five --out all-five     # stopped, the same command
-                                                   # goes on
+  comity-lab reproduce all-five --out all-five
   comity-lab reproduce all-five half-serial bursts --on bare --measure waste
   comity-lab reproduce all-five --vary kernel=6.18
   comity-lab reproduce all-five spins --vary comity=comity:share=time
 
-No paper has made this comparison, so nothing is claimed and nothing is judged.
-docs/results/all-five.md says what came of it.";
+If a command with --out is interrupted, the same command continues.
+
+No paper contains this comparison, so there are no claims to check.
+docs/results/all-five.md has the results.";
 
 const SCHEMA: &str = "comity-all-five/1";
 
@@ -33,10 +34,10 @@ const SCHEMA: &str = "comity-all-five/1";
 pub const fn row<R: Runner + 'static>() -> PaperRow<R> {
     PaperRow {
         name: "all-five",
-        title: "The five papers' policies, comity, and what was before, on the same eight mixes",
-        about: "Programs run together, again and again, on a simulated host and in a virtual machine, on 8, 32 and \
-                128 cores. For each cell several runs, of which the median counts. With --out, tables are drawn as \
-                SVG files, and the numbers are in result.json.",
+        title: "The five papers' policies, comity, and their predecessors, on the same eight mixes",
+        about: "Programs run together, again and again, on a simulated host and in a virtual machine, on 8, 32 and 128 \
+            cores. Each cell is the median of several runs. --out writes the tables as SVG files, and the numbers to \
+            result.json.",
         examples: EXAMPLES,
         schema: SCHEMA,
         draws: "table",
@@ -48,23 +49,23 @@ pub const fn row<R: Runner + 'static>() -> PaperRow<R> {
 #[derive(Args)]
 #[group(skip)]
 struct Arguments {
-    /// Which mixes [default: all]
+    /// Mixes to run [default: all]
     #[arg(value_name = "MIX", value_parser = mix())]
     mixes: Vec<Mix>,
-    /// On what; can be repeated [default: both]
+    /// Machine to simulate; can be repeated [default: both]
     #[arg(long, value_name = "GROUND")]
     on: Vec<GroundName>,
-    /// On machines of so many cores [default: 8,32,128]
+    /// Numbers of cores of the machines, 8 to 256 each [default: 8,32,128]
     #[arg(long, value_name = "N", value_delimiter = ',', value_parser = whole::<u32>(8..=256))]
     cores: Vec<u32>,
-    /// Runs of each cell, with this seed and those that follow
+    /// Number of runs of each cell; each run uses the next seed
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = whole::<u16>(1..=1000))]
     runs: u16,
-    /// What is printed; can be repeated. JSON has all [default: efficiency, unfairness]
+    /// Measure to print; can be repeated. JSON has all measures [default: efficiency, unfairness]
     #[arg(long, value_name = "MEASURE")]
     measure: Vec<Quantity>,
-    /// Choose otherwise: kernel (3.9, with what BWS and Robinhood ask for; 6.18, without), groups (same, separate),
-    /// comity (a policy in its place); can be repeated
+    /// Change a parameter: kernel (3.9, with the kernel support that BWS and Robinhood need; 6.18, without it), groups
+    /// (same, separate), comity (a policy to use instead of comity); can be repeated
     #[arg(long, value_name = "KEY=VALUE")]
     vary: Vec<String>,
 }
@@ -80,26 +81,26 @@ fn mix() -> impl TypedValueParser<Value = Mix> {
 enum GroundName {
     /// A host
     Bare,
-    /// A virtual machine beside one that computes all the time
+    /// A virtual machine, together with a virtual machine that computes all the time
     Virtual,
 }
 
-/// What is measured.
+/// A measured quantity.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Quantity {
-    /// The weighted speedup over its bound: more is better
+    /// Weighted speedup / its bound: higher is better
     Efficiency,
-    /// The largest slowdown minus the smallest: less is better
+    /// Largest slowdown - smallest slowdown: lower is better
     Unfairness,
-    /// Part of the used time in which thieves looked for tasks, or tasks for flags
+    /// Part of the used time in which thieves searched for tasks, or tasks spun on flags
     Waste,
-    /// Part of the cores' time that they idled beside work
+    /// Part of the cores' time in which they idled while work waited
     Idle,
-    /// Switches of a core per second
+    /// Switches per core and second
     Switches,
-    /// µs until a program that comes has its first core
+    /// Time until a program that arrives has its first core, in µs
     Delay,
-    /// Times as long as alone that a server's burst took
+    /// Time of a server's burst / its time alone
     Burst,
 }
 
@@ -148,15 +149,17 @@ impl Quantity {
     /// Returns the line below a picture's title.
     fn note(self) -> &'static str {
         match self {
-            Quantity::Efficiency => {
-                "weighted speedup over its bound: 1 is all that can be had. The best of a row is framed"
+            Quantity::Efficiency => "weighted speedup / its bound: 1 is ideal. A frame marks the best cell of a row",
+            Quantity::Unfairness => {
+                "largest slowdown - smallest slowdown: 0 is fair. A frame marks the best cell of a row"
             }
-            Quantity::Unfairness => "largest slowdown minus smallest: 0 is fair. The best of a row is framed",
-            Quantity::Waste => "part of the used time that went into looking for work. The best of a row is framed",
-            Quantity::Idle => "part of the time that cores idled beside work. The best of a row is framed",
-            Quantity::Switches => "switches of a core per second. The best of a row is framed",
-            Quantity::Delay => "µs until a program that comes has a core. The best of a row is framed",
-            Quantity::Burst => "how many times as long as alone a burst takes. The best of a row is framed",
+            Quantity::Waste => "part of the used time spent searching for work. A frame marks the best cell of a row",
+            Quantity::Idle => {
+                "part of the time in which cores idled while work waited. A frame marks the best cell of a row"
+            }
+            Quantity::Switches => "switches per core and second. A frame marks the best cell of a row",
+            Quantity::Delay => "µs until a program that arrives has a core. A frame marks the best cell of a row",
+            Quantity::Burst => "time of a burst / its time alone. A frame marks the best cell of a row",
         }
     }
 }
@@ -211,7 +214,7 @@ impl<R: Runner> Asked<R> for Comparison {
         let Some(found) = here(run_cells(setting, mixes, grounds, cores, runner))? else { return Ok(None) };
         if found.is_empty() {
             return Err(Failure::Usage(
-                "there is nothing to run: vms is a mix of virtual machines, and not --on bare".into(),
+                "there is nothing to run: vms is a mix of virtual machines and cannot run --on bare".into(),
             ));
         }
         let json = Json { schema: SCHEMA, comity: env!("CARGO_PKG_VERSION"), setting: name, cells: &found };
@@ -275,7 +278,7 @@ fn table(text: &mut String, found: &[Found], place: (Ground, u32), quantity: Qua
     if !table.is_empty() {
         let _ = writeln!(
             text,
-            "{} {}, {} cores; –: tests nothing; *: a program has no counted execution\n{table}",
+            "{} {}, {} cores; –: not applicable; *: a program has no counted execution\n{table}",
             quantity.name(),
             told(place.0),
             place.1

@@ -128,11 +128,11 @@ pub(super) fn table(points: &[Point]) -> String {
         "policy",
         "unfairness, % (most)",
         "throughput (least)",
-        "alone over abp",
+        "alone / abp",
         "barriers",
         "fences",
         "wake-ups",
-        "switches a core and s",
+        "switches per core and s",
     ];
     report::table(header, points.iter().map(row))
 }

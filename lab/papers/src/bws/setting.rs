@@ -134,7 +134,7 @@ impl Vary for Setting {
             "count" => costs.count = varied.whole(0, 1_000_000)?,
             _ => {
                 return Err(format!(
-                    "'{text}' is none of slow, cg (factors), setup, bandwidth, cg-memory, bfs-memory (thousandths), \
+                    "'{text}' is not one of slow, cg (factors), setup, bandwidth, cg-memory, bfs-memory (thousandths), \
                      clip-serial (µs), hz, again (process or in-place), or steal, yield, switch, refill, queue, bell, \
                      count (nanoseconds)=VALUE"
                 ));

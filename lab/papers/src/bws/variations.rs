@@ -74,9 +74,9 @@ pub(super) fn figures(paper: &Bws, claims: &[Claim]) -> Vec<Named> {
         }
     }
     let figure = Figure {
-        title: "BWS figure 4: how much times vary".into(),
+        title: "BWS figure 4: variation of the times".into(),
         x: Axis::named("program, or type of execution", names),
-        y: Axis::linear("coefficient of variation of its times, %"),
+        y: Axis::linear("coefficient of variation of the times, %"),
         series: all,
     };
     vec![("figure-4", figure)]

@@ -111,7 +111,7 @@ impl Vary for Setting {
             "refill" => self.costs.refill = varied.whole(0, 1_000_000)?,
             _ => {
                 return Err(format!(
-                    "'{text}' is none of slow (a factor), bandwidth, memory, smt (thousandths), first-touch, \
+                    "'{text}' is not one of slow (a factor), bandwidth, memory, smt (thousandths), first-touch, \
                      compat-yield (0 or 1), at-home (none, table or all), hz, or steal, yield, refill \
                      (nanoseconds)=VALUE"
                 ));

@@ -33,9 +33,9 @@ pub(super) fn figures(paper: &Robinhood, _: &[Claim]) -> Vec<Named> {
         (name, by_program(title, "slowdown", &WITH_LOOPS, &slowdown))
     };
     [
-        ("figure-14-1", 1, "Robinhood figure 14: slowdowns at 25 % beside a loop in the machine"),
-        ("figure-14-2", 2, "Robinhood figure 14: slowdowns at 25 % beside two loops"),
-        ("figure-14-4", 4, "Robinhood figure 14: slowdowns at 25 % beside four loops"),
+        ("figure-14-1", 1, "Robinhood figure 14: slowdowns at 25 % with a loop in the machine"),
+        ("figure-14-2", 2, "Robinhood figure 14: slowdowns at 25 % with two loops"),
+        ("figure-14-4", 4, "Robinhood figure 14: slowdowns at 25 % with four loops"),
     ]
     .map(figure)
     .into()

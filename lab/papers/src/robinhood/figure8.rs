@@ -36,5 +36,5 @@ pub(super) fn measures(paper: &Robinhood) -> Vec<Measure> {
 pub(super) fn figures(paper: &Robinhood, _: &[Claim]) -> Vec<Named> {
     let useful = |machines, strategy| paper.found.useful(alone(Benchmark::Cg, machines, strategy));
     let title = "Robinhood figure 8: CG's useful work";
-    vec![("figure-8", by_rate(title, "of its time, %", &STRATEGIES, &useful))]
+    vec![("figure-8", by_rate(title, "part of CG's time, %", &STRATEGIES, &useful))]
 }

@@ -54,9 +54,9 @@ pub(super) fn measures(paper: &Robinhood) -> Vec<Measure> {
 pub(super) fn figures(paper: &Robinhood, _: &[Claim]) -> Vec<Named> {
     let co_runs = paper.co_runs();
     [
-        ("figure-9-cg", Benchmark::Cg, "Robinhood figure 9: the speedup of CG beside three others"),
-        ("figure-9-mi", Benchmark::Mi, "Robinhood figure 9: the speedup of MI beside three others"),
-        ("figure-9-ep", Benchmark::Ep, "Robinhood figure 9: the speedup of EP beside three others"),
+        ("figure-9-cg", Benchmark::Cg, "Robinhood figure 9: the speedup of CG with three other programs"),
+        ("figure-9-mi", Benchmark::Mi, "Robinhood figure 9: the speedup of MI with three other programs"),
+        ("figure-9-ep", Benchmark::Ep, "Robinhood figure 9: the speedup of EP with three other programs"),
     ]
     .map(|(name, benchmark, title)| (name, speedups(title, &co_runs, benchmark)))
     .into()
@@ -76,7 +76,7 @@ fn speedups(title: &str, of: &[CoRun], benchmark: Benchmark) -> Figure {
     let series = |strategy: Strategy| Series::in_order(strategy.name(), Marks::Points, with(strategy).map(speedup));
     Figure {
         title: title.into(),
-        x: Axis::named("beside", with(Strategy::Baseline).map(|one| beside(one, benchmark))),
+        x: Axis::named("together with", with(Strategy::Baseline).map(|one| beside(one, benchmark))),
         y: Axis::linear("speedup"),
         series: STRATEGIES.map(series).into(),
     }

@@ -206,9 +206,9 @@ impl Vary for Setting {
             "far" => vmm.far = varied.whole(0, 100_000_000)?,
             _ => {
                 return Err(format!(
-                    "'{text}' is none of rate (cap, neighbours or weight), weight-of (machine or vcpu), slow, cg \
-                     (factors), setup (thousandths), length (ms), hz, or steal, yield, hypercall, vcpu-switch, \
-                     refill, far, dom0 (nanoseconds)=VALUE"
+                    "'{text}' is not one of rate (cap, neighbours or weight), weight-of (machine or vcpu), slow, cg \
+                     (factors), setup (thousandths), length (ms), hz, or steal, yield, hypercall, vcpu-switch, refill, \
+                     far, dom0 (nanoseconds)=VALUE"
                 ));
             }
         }

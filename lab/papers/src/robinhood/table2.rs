@@ -77,8 +77,8 @@ pub(super) fn measures(paper: &Robinhood) -> Vec<Measure> {
 pub(super) fn figures(paper: &Robinhood, claims: &[Claim]) -> Vec<Named> {
     let slowdown = |machines, strategy| paper.found.slowdown(alone(Benchmark::Cg, machines, strategy));
     let title = "Robinhood table 2: CG with 16 threads";
-    let mut figure = by_rate(title, "time over that alone", &STRATEGIES, &slowdown);
-    figure.y = Axis::log("time over that alone");
+    let mut figure = by_rate(title, "time / time alone", &STRATEGIES, &slowdown);
+    figure.y = Axis::log("time / time alone");
     add_paper(&mut figure, |of| {
         let point = |(rate, x): (&&str, i32)| Some((f64::from(x), cell(claims, rate, of)?));
         RATE_NAMES.iter().zip(1..).filter_map(point).collect()

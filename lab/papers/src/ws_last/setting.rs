@@ -196,12 +196,12 @@ impl Vary for Setting {
             "message" => &mut self.message,
             _ => {
                 return Err(format!(
-                    "'{text}' is none of queue, handover, steal, removal, yield, switch or message=NANOSECONDS"
+                    "'{text}' is not one of queue, handover, steal, removal, yield, switch or message=NANOSECONDS"
                 ));
             }
         };
         let least = u64::from(matches!(key, "steal" | "yield" | "message"));
-        let wrong = || format!("'{value}' is no whole number of nanoseconds from {least} to 1000000");
+        let wrong = || format!("'{value}' is not a whole number of nanoseconds from {least} to 1000000");
         *cost = value.parse().ok().filter(|cost| (least..=1_000_000).contains(cost)).ok_or_else(wrong)?;
         Ok(())
     }

@@ -34,7 +34,10 @@ impl Submission {
             return self.has_no_recording(place, "kind = \"recorded\"").map(|()| None);
         }
         let Some(file) = &self.file else {
-            return Err(format!("{}: a recorded program has one; comity-lab record writes it", place("file")));
+            return Err(format!(
+                "{}: a recorded program needs a recording. Make one with comity-lab record",
+                place("file")
+            ));
         };
         if let Some(join) = self.join.filter(|join| !(0.0..=MOST_JOIN).contains(join)) {
             return Err(format!("{} is {join}; it must be at least 0 and at most {MOST_JOIN}", place("join")));
@@ -52,7 +55,7 @@ impl Submission {
     fn has_no_recording(&self, place: &dyn Fn(&str) -> String, kind: &str) -> Result<(), String> {
         let given = [("file", self.file.is_some()), ("scale", self.scale.is_some()), ("join", self.join.is_some())];
         match given.iter().find(|(_, is_given)| *is_given) {
-            Some((key, _)) => Err(format!("{}: only a program of {kind} has that; leave it out", place(key))),
+            Some((key, _)) => Err(format!("{}: only a program of {kind} supports it. Leave it out", place(key))),
             None => Ok(()),
         }
     }
@@ -68,7 +71,7 @@ impl Submission {
         ];
         match given.iter().find(|(_, is_given)| *is_given) {
             Some((key, _)) => {
-                Err(format!("{}: a program of kind = \"{kind}\" has no phases; leave it out", place(key)))
+                Err(format!("{}: a program of kind = \"{kind}\" has no phases. Leave it out", place(key)))
             }
             None => Ok(()),
         }
@@ -82,9 +85,9 @@ impl Submission {
         machine.only_on_a_host(&place("repeat"))?;
         match self.kind {
             Kind::ForkJoin | Kind::Recorded => Ok(()),
-            Kind::Loop => Err(format!("{}: a loop never ends; leave it out", place("repeat"))),
+            Kind::Loop => Err(format!("{}: a loop never ends. Leave it out", place("repeat"))),
             Kind::ScatterGather => {
-                Err(format!("{}: scatter-gather has rounds, so write more iterations; leave it out", place("repeat")))
+                Err(format!("{}: scatter-gather has rounds. Leave it out and write more iterations", place("repeat")))
             }
         }
     }

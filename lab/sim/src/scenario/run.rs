@@ -165,7 +165,9 @@ impl Scenario {
         let machines = self.written.guests();
         let mut hosts: Vec<Host> = machines.iter().map(|machine| machine.host(seed)).collect();
         if vmm.is_some() && observers.is_some() {
-            return Err("conversations and timelines are of one kernel, and here each guest has its own".into());
+            return Err(
+                "conversations and timelines need a single kernel, and here each guest has its own kernel".into()
+            );
         }
         let told = hosts.iter_mut().zip(&self.written.vms).filter(|(_, vm)| vm.steal_time);
         told.for_each(|(host, _)| host.tell_steal_time());

@@ -50,7 +50,7 @@ impl WrittenVm {
         bounded(&place("cpus"), self.cpus.into(), 1, Host::MOST_CORES as u64)?;
         if scheduler == Scheduling::CoScheduling && self.cpus > machine.processors {
             return Err(format!(
-                "{} is {}: under co-scheduling all run at once, and machine.processors is {}",
+                "{} is {}: under co-scheduling all virtual CPUs run at once, and machine.processors is {}",
                 place("cpus"),
                 self.cpus,
                 machine.processors
@@ -60,14 +60,14 @@ impl WrittenVm {
         if let Some(cap) = self.cap {
             bounded(&place("cap"), cap.into(), 1, 100)?;
             if scheduler == Scheduling::CoScheduling {
-                return Err(format!("{}: co-scheduling knows none; leave it out", place("cap")));
+                return Err(format!("{}: co-scheduling has no caps. Leave it out", place("cap")));
             }
         }
         let Some(linux) = &self.linux else { return Ok(()) };
         linux.check(self.cpus).map_err(|why| format!("virtual machine '{}': {why}", self.name))?;
         if linux.threads_per_core > 1 {
             return Err(format!(
-                "{}: which virtual CPUs share a core is the hypervisor's to say, and it does not; leave threads_per_core out",
+                "{}: a hypervisor does not tell guests which virtual CPUs share a core. Leave threads_per_core out",
                 place("linux")
             ));
         }
@@ -101,11 +101,12 @@ impl Written {
         match (&self.machine.vmm, &program.vm) {
             (None, None) => Ok(0),
             (None, Some(vm)) => Err(format!(
-                "vm of program '{}' is '{vm}', and the machine has no hypervisor; write [machine.vmm], or leave it out",
+                "vm of program '{}' is '{vm}', but the machine has no hypervisor. Write [machine.vmm], or leave it out",
                 program.name
             )),
             (Some(_), None) => Err(format!(
-                "program '{}' runs in no virtual machine, and under a hypervisor each does; write vm, one of {}",
+                "program '{}' has no virtual machine, and under a hypervisor each program needs one. Write vm, one of \
+                 {}",
                 program.name,
                 known()
             )),
@@ -120,7 +121,8 @@ impl Written {
         let Some(vmm) = &machine.vmm else {
             return match vms.first() {
                 Some(vm) => Err(format!(
-                    "'{}' is a virtual machine, and the machine has no hypervisor; write [machine.vmm], or leave [[vms]] out",
+                    "'{}' is a virtual machine, but the machine has no hypervisor. Write [machine.vmm], or leave \
+                     [[vms]] out",
                     vm.name
                 )),
                 None => Ok(()),
@@ -134,16 +136,15 @@ impl Written {
             [("linux", machine.linux.is_some()), ("directed_yield", machine.directed_yield), ("table", !machine.table)]
         {
             if is_written {
-                return Err(format!("machine.{key}: under a hypervisor each guest has its own; write it in [[vms]]"));
+                return Err(format!(
+                    "machine.{key}: under a hypervisor each guest has its own {key}. Write it in [[vms]]"
+                ));
             }
         }
         bounded("the number of virtual machines", vms.len() as u64, 1, 64)?;
         for (nth, vm) in vms.iter().enumerate() {
             if vms[..nth].iter().any(|other| other.name == vm.name) {
-                return Err(format!(
-                    "two virtual machines are called '{}'; programs could not tell them apart",
-                    vm.name
-                ));
+                return Err(format!("two virtual machines are called '{}'. Give each its own name", vm.name));
             }
             vm.check(machine, vmm.scheduler)?;
         }
@@ -154,8 +155,9 @@ impl Written {
     pub(super) fn check_table(&self, guest: usize, program: &Submission) -> Result<(), String> {
         let Some(vm) = self.vms.get(guest).filter(|vm| vm.table.is_none()) else { return Ok(()) };
         Err(format!(
-            "policy of program '{}': {} shares cores by the core table, and no table reaches across a hypervisor; write table = true in \
-             virtual machine '{}' for one of its own, table = false to do without, or choose a policy that needs none",
+            "policy of program '{}': {} shares cores through the core table, and a hypervisor separates tables. Write \
+             table = true in virtual machine '{}' for a table of its own, or table = false for none, or choose a \
+             policy that needs no table",
             program.name, program.policy, vm.name
         ))
     }

@@ -151,13 +151,13 @@ impl Linux {
             *self;
         if compat_yield && version > Version::V2_6_36 {
             return Err(
-                "machine.linux.compat_yield: only 2.6.32 and 2.6.36 have sched_compat_yield; leave it out".into()
+                "machine.linux.compat_yield: only 2.6.32 and 2.6.36 have sched_compat_yield. Leave it out".into()
             );
         }
         if self.accelerates && (self.is_eevdf() || self.groups == Groups::Separate) {
             return Err(
-                "machine.linux.accelerates: Robinhood's Thread Accelerator is one of the completely fair scheduler without task groups; \
-                 write version = \"3.9\" and groups = \"same\", or leave it out"
+                "machine.linux.accelerates: Robinhood's Thread Accelerator needs the completely fair scheduler without \
+                 task groups. Write version = \"3.9\" and groups = \"same\", or leave it out"
                     .into(),
             );
         }

@@ -48,7 +48,7 @@ const LONGEST_BETWEEN: f64 = 13.0;
 /// # Panics
 /// Panics if the machine has fewer than eight processors: the model describes parallel machines.
 pub fn jobs(processors: u32, count: usize, random: &mut impl Rng) -> Vec<Rigid> {
-    assert!(processors >= 8, "the model is of machines with eight processors and more");
+    assert!(processors >= 8, "the model needs a machine with at least eight processors");
     let mut arrivals = Arrivals::new();
     let mut job = |_| {
         let submitted = arrivals.next(random);

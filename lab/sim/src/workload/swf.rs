@@ -45,11 +45,11 @@ pub fn read(log: impl BufRead) -> Result<Vec<Rigid>, SwfError> {
         let fields: Vec<&str> = line.split_whitespace().collect();
         let field = |nth: usize, name: &str| {
             let text = fields.get(nth).ok_or_else(|| {
-                error(format!("has {} fields, and a job has 18, of which the first five must be there", fields.len()))
+                error(format!("has {} fields; a job has 18 fields, and the first five are required", fields.len()))
             })?;
             // Some logs have fractions of seconds.
             let number = text.parse::<f64>().ok().filter(|number| number.is_finite());
-            number.ok_or_else(|| error(format!("its {name}, '{text}', is no number")))
+            number.ok_or_else(|| error(format!("its {name}, '{text}', is not a number")))
         };
         let (submitted, waited) = (field(1, "submit time")?, field(2, "wait time")?);
         let (ran, processors) = (field(3, "run time")?, field(4, "number of processors")?);
@@ -63,7 +63,7 @@ pub fn read(log: impl BufRead) -> Result<Vec<Rigid>, SwfError> {
         }
     }
     if jobs.is_empty() {
-        return Err(SwfError { line: 0, what: "there is no job in it".into() });
+        return Err(SwfError { line: 0, what: "it has no job".into() });
     }
     Ok(jobs)
 }
@@ -86,9 +86,9 @@ mod tests {
         let error = |log: &str| read(log.as_bytes()).unwrap_err().to_string();
         assert_eq!(
             error("1 0 -1 5 8\n2 1 2\n"),
-            "line 2: has 3 fields, and a job has 18, of which the first five must be there"
+            "line 2: has 3 fields; a job has 18 fields, and the first five are required"
         );
-        assert_eq!(error(";\n1 0 -1 long 8"), "line 2: its run time, 'long', is no number");
-        assert_eq!(error("; nothing\n"), "there is no job in it");
+        assert_eq!(error(";\n1 0 -1 long 8"), "line 2: its run time, 'long', is not a number");
+        assert_eq!(error("; nothing\n"), "it has no job");
     }
 }

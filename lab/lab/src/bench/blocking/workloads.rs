@@ -12,19 +12,19 @@ use tokio::sync::mpsc::{self, Receiver, Sender};
 
 use super::executor::Executor;
 
-/// What the tasks do.
+/// The pattern of messages between tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Workload {
-    /// One task sends a message to each of n workers and gathers their answers, round after round
+    /// Each round, one task sends a message to n workers and collects their answers
     ScatterGather,
-    /// n messages at a time go through ten stages
+    /// n messages at a time pass through ten stages
     Pipeline,
-    /// n tasks send each round to half as many, and so on, down to one
+    /// Each round, n tasks send to n/2 tasks, those to n/4, and so on, down to one task
     FanIn,
-    /// One message goes around among n tasks
+    /// A message goes around a ring of n tasks
     Ring,
-    /// n/2 clients, each with a server of its own
+    /// n/2 clients, each with its own server
     RequestReply,
 }
 

@@ -20,14 +20,14 @@ use crate::bench::child::{order, tell};
 use crate::bench::quartiles::percentile;
 use crate::children::Children;
 
-/// What a child's threads do.
+/// The work of a child's threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Role {
     /// All compute.
     Computes,
-    /// One yields, one computes.
+    /// A thread yields, and another computes.
     Yields,
-    /// One sleeps and computes.
+    /// A thread sleeps and computes.
     Sleeps,
 }
 
@@ -107,7 +107,7 @@ pub fn measure(probe: &Probe, core: usize, count_ms: u64, tries: u32, most: f64)
         children.expect(index);
         let (from, answer) = children.hear()?;
         if !matches!(answer, Answer::Ready) {
-            return Err(children.fail(from, "spoke out of turn".to_owned()));
+            return Err(children.fail(from, "answered out of turn".to_owned()));
         }
     }
     thread::sleep(SETTLES);
@@ -135,7 +135,7 @@ fn once(probe: &Probe, children: &mut Children<Answer>, core: usize, count_ms: u
     for _ in probe.parts {
         match children.hear()? {
             (from, Answer::Counted(of)) => counted[from] = Some(of),
-            (from, Answer::Ready) => return Err(children.fail(from, "spoke out of turn".to_owned())),
+            (from, Answer::Ready) => return Err(children.fail(from, "answered out of turn".to_owned())),
         }
     }
     let idle = (self::idle(core)? - idle).as_secs_f64() / began.elapsed().as_secs_f64();
@@ -198,7 +198,7 @@ pub fn program(role: Role, threads: u32, core: usize, apart: bool) -> Result<(),
             let threads: Vec<_> = all.iter().zip(&waits).map(|((_, thread, _), waits)| (*thread, waits)).collect();
             count(&threads, &lateness)
         } else {
-            Err(Failure::Run(format!("the threads cannot be confined to core {core}; choose another with --core")))
+            Err(Failure::Run(format!("the threads cannot be confined to core {core}. Choose another with --core")))
         };
         ends.store(true, Ordering::Relaxed);
         counted

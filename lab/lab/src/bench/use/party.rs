@@ -147,7 +147,9 @@ impl Party {
                 let lines: Vec<&str> = words.lines().collect();
                 let last = lines[lines.len().saturating_sub(LAST_LINES)..].join("\n  ");
                 let name = member.name;
-                return Err(Failure::Run(format!("{name} ended before its time: {status}; its last words:\n  {last}")));
+                return Err(Failure::Run(format!(
+                    "{name} ended too early: {status}. The end of its standard error:\n  {last}"
+                )));
             }
         }
         self.end_members()

@@ -17,7 +17,7 @@ use comity_kernels::joins::piece;
 use comity_kernels::{Backend as Started, catalog};
 use comity_os::cores;
 
-/// One of them.
+/// A role of a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Role {
     /// Works in bursts.
@@ -74,7 +74,7 @@ impl Role {
             built.map_err(|error| Failure::Run(error.to_string()))
         };
         let pool = build()?;
-        let lost = |error: io::Error| Failure::Run(format!("no pipe: {error}"));
+        let lost = |error: io::Error| Failure::Run(format!("cannot create a pipe: {error}"));
         match self {
             Role::Server => serve(pool),
             Role::Steps => loop {

@@ -51,7 +51,7 @@ impl SweepReport {
         let mut checked = Vec::new();
         for (nth, point) in points.into_iter().enumerate() {
             if !point.settings.keys().eq(&keys) {
-                return Err(format!("point {nth} varies something else than the first"));
+                return Err(format!("point {nth} varies other keys than the first point"));
             }
             let values = point.values();
             let Point { scenario, runs, .. } = point;
@@ -106,7 +106,7 @@ fn times(name: &str, points: &[(Vec<String>, SimulateReport)]) -> Markup {
     let times: Vec<_> = points.iter().filter_map(|(values, report)| Some((values.join(", "), time(report)?))).collect();
     let name = shorten(name);
     let axis =
-        Scale::from_zero(times.iter().flat_map(|(_, time)| time.ends()), format!("time from coming to end, {unit}"));
+        Scale::from_zero(times.iter().flat_map(|(_, time)| time.ends()), format!("time from arrival to end, {unit}"));
     let rows = times.into_iter().map(|(values, time)| {
         let words = format!("{name}, {values}: {:.3} {unit}", time.value);
         Row {
@@ -117,8 +117,9 @@ fn times(name: &str, points: &[(Vec<String>, SimulateReport)]) -> Markup {
     });
     let rows: Vec<Row> = rows.collect();
     let caption = html! {
-        "Mean time of " (name) " from its coming to its end, in " (unit) ", with each setting. Lines: 95 % confidence intervals of the mean \
-        over the runs; one run has none. Where it never ended there is no row."
+        "Mean time of " (name) " from its arrival to its end, in " (unit) ", with each setting. Lines are 95 % \
+            confidence intervals of the mean over the runs; a single run has none. A setting with which it never ended \
+            has no row."
     };
     let label = format!("Mean time of {name} with each of {} settings, in {unit}", rows.len());
     html! {

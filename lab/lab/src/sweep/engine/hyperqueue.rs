@@ -19,15 +19,16 @@ pub fn submission(array: &Array<'_>) -> Result<Command, Failure> {
     }
     if !answers("python3", &["-c", "import hyperqueue"]) {
         return Err(Failure::Usage(
-            "--engine hyperqueue: there is no 'hq' on the PATH, and python3 has no module 'hyperqueue'; put HyperQueue's `hq` on the \
-             PATH, or `pip install hyperqueue` into the python3 that is there, in the version of the server"
+            "--engine hyperqueue: there is no 'hq' on the PATH, and python3 has no module 'hyperqueue'. Put \
+             HyperQueue's `hq` on the PATH, or install the server's version of the Python package with `pip install \
+             hyperqueue`"
                 .to_owned(),
         ));
     }
     if let [option, ..] = &array.hyperqueue.options[..] {
         return Err(Failure::Usage(format!(
-            "--engine hyperqueue: HyperQueue's Python package takes no '{option}'; put `hq` on the PATH, or leave out `options` of \
-             [hyperqueue]"
+            "--engine hyperqueue: HyperQueue's Python package does not support '{option}'. Put `hq` on the PATH, or \
+             leave out `options` of [hyperqueue]"
         )));
     }
     let mut command = Command::new("python3");

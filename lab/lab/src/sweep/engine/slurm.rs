@@ -13,8 +13,8 @@ use super::{Array, answers};
 pub fn submission(array: &Array<'_>) -> Result<Command, Failure> {
     if !answers("sbatch", &["--version"]) {
         return Err(Failure::Usage(
-            "--engine slurm: there is no 'sbatch' on the PATH; run this on a node from which jobs are submitted, or install Slurm's \
-             commands there (Debian: slurm-client)"
+            "--engine slurm: there is no 'sbatch' on the PATH. Run this on a node from which jobs are submitted, or \
+             install Slurm's commands there (Debian: slurm-client)"
                 .to_owned(),
         ));
     }
