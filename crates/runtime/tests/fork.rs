@@ -124,7 +124,7 @@ fn child() {
         let refused = catch_unwind(AssertUnwindSafe(|| pool.install(|| 1))).unwrap_err();
         let sentence = refused.downcast_ref::<&str>().copied().unwrap_or_default();
         let raids = comity_os::barrier::heavy() == comity_os::barrier::is_available();
-        inherited && works && raids && sentence.contains("built before the process forked")
+        inherited && works && raids && sentence.contains("built before a fork")
     };
     let with_a_grandchild = || uses_it() && in_a_fork(uses_it);
     match role.as_str() {

@@ -75,7 +75,7 @@ fn a_graph_too_large_for_memory_is_refused_before_it_is_built() {
     let Err(error) = catalog::prepare("bfs:nodes=20000000,degree=64") else {
         panic!("a graph of 1.28 billion edges was built");
     };
-    assert!(error.to_string().contains("lower nodes or degree"), "{error}");
+    assert!(error.to_string().contains("Lower nodes or degree"), "{error}");
 }
 
 #[test]

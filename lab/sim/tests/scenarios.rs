@@ -315,7 +315,7 @@ fn what_makes_no_sense_is_answered_with_what_would() {
                 without_phases(&mut scenario.programs[0]);
                 scenario.programs[0].file = Some("cg.graph".into());
             }),
-            "file of program 'first': only a program of kind = \"recorded\" has that",
+            "file of program 'first': only a program of kind = \"recorded\" supports it",
         ),
         (
             refused(|scenario| {
