@@ -1,6 +1,6 @@
 //! Runs two programs at once, first on stock rayon and then on Comity, and prints how much slower each became.
 //!
-//! It depends on little, so that it compiles in half a minute. `comity-lab corun` measures the same with more programs,
+//! It depends on little, so that it compiles in less than half a minute. `comity-lab corun` measures the same with more programs,
 //! policies, rounds and confidence.
 #![cfg_attr(not(test), warn(clippy::disallowed_methods, clippy::print_stderr))]
 
