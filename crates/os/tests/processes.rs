@@ -1,4 +1,4 @@
-//! Tests with child processes. They are not library tests, because one of those ends all children of its process.
+//! Tests with child processes.
 
 use std::process::Command;
 use std::thread::sleep;

@@ -245,35 +245,6 @@ fn pid(id: u32) -> Option<Pid> {
 mod tests {
     use super::*;
 
-    // A single test, because `end_children` ends every child of the process that runs the tests.
-    #[test]
-    #[expect(clippy::zombie_processes, reason = "end_children waits for the sleeper")]
-    fn children_are_measured_found_and_ended() {
-        adopt_orphans().unwrap();
-        let count = "sleep 600 & i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done; exit 7";
-        let busy = Command::new("sh").args(["-c", count]).process_group(0).spawn();
-        let (status, usage) = wait_and_end_group(busy.unwrap().id()).unwrap();
-        assert_eq!(status.code(), Some(7));
-        assert!(usage.cpu > Duration::ZERO);
-        // The sleeper that the command left behind was killed and adopted.
-        let start = Instant::now();
-        while !reap_children() {
-            assert!(start.elapsed() < KILL_BOUND);
-            thread::sleep(LOOK_AGAIN);
-        }
-
-        let mut sleeper = Command::new("sleep");
-        let sleeper = die_with_this_thread(sleeper.arg("600")).spawn().unwrap();
-        assert_eq!(wait_at_most(sleeper.id(), Duration::from_millis(5)), None);
-        // The shell starts a grandchild that ignores SIGTERM and whose own parent has ended.
-        let shell = Command::new("sh").args(["-c", "trap '' TERM; (sleep 600 & sleep 600) & sleep 0.1"]).spawn();
-        wait_and_end_group(shell.unwrap().id()).unwrap();
-        assert!(children().len() >= 2);
-        end_children(Duration::from_millis(50)).unwrap();
-        assert_eq!(children(), []);
-        assert!(wait_and_end_group(sleeper.id()).is_err());
-    }
-
     #[test]
     fn a_core_that_is_not_there_is_refused() {
         assert!(pin_to_core(usize::MAX).is_err());
