@@ -105,8 +105,8 @@ OMP_NUM_THREADS, GOMAXPROCS, TOKIO_WORKER_THREADS, POLARS_MAX_THREADS,
 CARGO_BUILD_JOBS, PYTEST_XDIST_AUTO_NUM_WORKERS.
 
 COMITY_POLICY=comity:share=slowdown, or share=time, proposes another division
-of the cores, as in programs that use Comity. With share=time, and in every 16th
-frame with share=slowdown, each program has all cores in turns.
+of the cores, as in programs that use Comity. With share=time, each program has
+all cores in turns. With share=slowdown, it has all cores in every 16th turn.
 
 The command's environment has COMITY_TABLE=off, COMITY_RUN (a mark by which its
 processes are found) and COMITY_RUN_TABLE (by which `comity table`, `comity top`

@@ -43,8 +43,8 @@ More columns with --wide:
   cpu time:     processor time that it has used
   cpu:          cores that it has used, on average since it joined
   owed:         cores that it was due and did not get, on average
-  efficiency:   with comity:share=slowdown, its speed with all cores, divided by
-                its speed with equally many cores as fast as those of its share
+  efficiency:   with comity:share=slowdown: speed with all N cores, divided by N
+                times the speed that it has per core of its share
   claimed:      times that it began to use a core that no program used
   taken back:   times that it took back its own core
   released:     times that it released a core
@@ -487,9 +487,8 @@ struct TableProgram {
     /// The division of cores that it proposes: `equal`, `slowdown` or `time`, as in `comity:share=slowdown`.
     /// `together` for a command that needs all cores in turns. `null` for an older build, and shortly after joining.
     proposal: Option<&'static str>,
-    /// The efficiency, 0.5 to 1: its speed with all cores, over that of equally many cores that are each as fast as a
-    /// core of its share. If all programs propose `slowdown`, shares are in proportion to weight times efficiency.
-    /// `null` if the efficiency is not used.
+    /// The efficiency, 0.5 to 1: speed with all N cores, over N times the speed per core of its share. If all programs
+    /// propose `slowdown`, shares are in proportion to weight times efficiency. `null` if the efficiency is not used.
     efficiency: Option<f64>,
     /// The way in which a command of `comity run` is limited to its share: `cores` (it has its own cores), `turns` (it
     /// has all cores in turns), or left to the operating system as `team`, `nice`, `even` or `group` (see `comity run
