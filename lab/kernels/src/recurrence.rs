@@ -2,8 +2,8 @@
 
 use std::hint::black_box;
 
-/// The step x ← `factor`·x + `addend` mod 2⁶⁴. Each step depends on the last one, accesses no memory and does not
-/// depend on other cores.
+/// The step x ← `factor`·x + `addend` mod 2⁶⁴. Each step depends on the previous step and accesses no memory, so that
+/// its time does not depend on the memory accesses of other cores.
 #[derive(Clone, Copy)]
 pub(crate) struct Step {
     factor: u64,

@@ -1,5 +1,4 @@
-//! Runs trees and Fibonacci numbers in turn, with many more workers than cores, under every policy, and checks the
-//! counts.
+//! Runs trees and Fibonacci numbers alternately, with 16 workers, under every policy, and checks the counts.
 //!
 //! `COMITY_STRESS_SECS` is the time in seconds under each policy. Without it, each program runs once. To see the
 //! number of runs: `COMITY_STRESS_SECS=60 cargo test -p comity-kernels --test stress -- --nocapture`.

@@ -6,7 +6,7 @@
 //!
 //! Deviation: all children of a node are created before any of them is visited. Leaves are counted immediately, and
 //! joins halve only the other children. A single remaining child is visited in a loop. The binomial trees are long
-//! and thin, and a join for each child of each level would nest several thousand deep.
+//! and thin: a join for each child at each level would nest several thousand joins.
 
 use sha1::block_api::compress;
 

@@ -35,7 +35,7 @@ impl Bounds {
 
 impl Polygon {
     /// Returns a polygon that is star-shaped around its centre: the angles of its vertices increase, and their
-    /// distances vary up to threefold. Small numbers of vertices and small radii are more frequent than large ones.
+    /// distances vary up to threefold. Small numbers of vertices are more frequent than large numbers.
     pub(super) fn star(random: &mut SplitMix) -> Polygon {
         let centre = random_point(random);
         let skewed = random.unit() * random.unit();
