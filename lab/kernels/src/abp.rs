@@ -2,8 +2,8 @@
 //! counted.
 //!
 //! Source: N. S. Arora, R. D. Blumofe, C. G. Plaxton, *Thread Scheduling for Multiprogrammed Multiprocessors*, SPAA
-//! 1998, figure 3: a thief yields, then tries one random victim, and repeats. Deviations: the deque is that of Chase
-//! and Lev (SPAA 2005), which grows. The threads exist only during one [`run`], so that an unused pool needs no
+//! 1998, figure 3: a thief yields, then tries one random victim, and repeats. Deviations: the deque is the growable
+//! deque of Chase and Lev (SPAA 2005). The threads exist only during one [`run`], so that an unused pool needs no
 //! processor time. A panic aborts the process.
 #![allow(unsafe_code)]
 
@@ -17,7 +17,7 @@ use crossbeam_deque::{Stealer, Worker as Deque};
 
 use crate::ForkJoin;
 
-/// A thread of the pool. Each closure of a join gets the worker that runs it.
+/// A thread of the pool. Each closure of a join gets the worker that runs the closure.
 pub struct Worker {
     deque: Deque<JobRef>,
     /// The stealers of all workers, by index. A thief that draws its own index finds no task, because it steals only
@@ -72,7 +72,7 @@ impl Worker {
         result
     }
 
-    /// Runs both closures, the second one possibly on another thread.
+    /// Runs both closures, the second closure possibly on another thread.
     #[inline]
     pub fn join<A, B, RA, RB>(&self, a: A, b: B) -> (RA, RB)
     where
@@ -92,7 +92,7 @@ impl Worker {
         let result_a = a(self);
         let result_b = if self.deque.pop().is_some() {
             // SAFETY: a pop returns the youngest job in the deque. The jobs that `a` pushed have left the deque, so
-            // the popped job is `job`. No thief has it, and it is taken once.
+            // the popped job is `job`. No thief has `job`, so its closure is taken once.
             let task = unsafe { ManuallyDrop::take(&mut *job.task.get()) };
             task(self)
         } else {
@@ -112,7 +112,7 @@ impl Worker {
             std::thread::yield_now();
             let victim = self.draw() as usize % self.stealers.len();
             if let Some(stolen) = self.stealers[victim].steal().success() {
-                // SAFETY: a job is stolen once, and its frame waits until it is done.
+                // SAFETY: a job is stolen once, and the stack frame that holds the job waits until the job is done.
                 unsafe { (stolen.execute)(stolen.job, self) };
             }
         }

@@ -39,7 +39,7 @@ pub trait ForkJoin: Copy + Send + Sync {
         );
     }
 
-    /// Maps sub-ranges of at most `grain` elements, and combines the results pairwise in the fixed order in which the
+    /// Maps sub-ranges of at most `grain` elements. Combines the results pairwise, in the fixed order in which the
     /// range is halved. Therefore floating-point sums are the same on every backend and in every run.
     ///
     /// # Panics

@@ -81,7 +81,7 @@ pub struct Run {
 /// The number of items in a leaf of the natural loop: a few microseconds of work.
 const NATURAL_GRAIN: usize = 8192;
 
-/// The number of natural loops in a run, because a single one takes only a fraction of a millisecond.
+/// The number of natural loops in a run, because a single loop takes only a fraction of a millisecond.
 const NATURAL_REPETITIONS: u32 = 20;
 
 /// The number of joins around the first long leaf. There is a run for each of `COARSE_PLACES`: the number, from the

@@ -79,7 +79,7 @@ impl Wave {
 }
 
 /// Returns a sine with `half_waves` half-waves over `cells` cells, with a border cell before them and two cells
-/// behind them. The border cells are exactly zero, but the rounded sine of a multiple of π would not be.
+/// behind them. The border cells are set to zero, because the rounded sine of a multiple of π is not exactly zero.
 pub fn sines(half_waves: usize, cells: usize) -> Vec<f64> {
     let sine = |cell: usize| (PI * (half_waves * cell) as f64 / (cells + 1) as f64).sin();
     (0..cells + 3).map(|cell| if (1..=cells).contains(&cell) { sine(cell) } else { 0.0 }).collect()

@@ -68,7 +68,7 @@ impl Backend {
     }
 }
 
-/// The outcome of a timed and checked run. Times and counts are those of [`Kernel::compute`], without the check.
+/// The outcome of a timed and checked run. Times and counts are for [`Kernel::compute`], without the check.
 #[derive(Clone, Debug)]
 pub struct Run {
     /// The elapsed time, in seconds.

@@ -216,7 +216,7 @@ has the kind and the tolerance of each claim.",
 }
 
 impl ASteal {
-    /// Returns notes on the jobs. The paper does not define its jobs, and the experiments here use different ones.
+    /// Returns notes on the jobs, which differ between the experiments here. The paper does not define its jobs.
     fn jobs(&self) -> [String; 4] {
         let setting = &self.setting;
         let note = |experiments: &str, jobs: &Jobs| {

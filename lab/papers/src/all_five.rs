@@ -283,8 +283,8 @@ fn time_of(ran: &Ran) -> f64 {
     if ran.times.is_empty() { ran.there as f64 } else { ran.mean() }
 }
 
-/// Returns the smallest slowdown with which `cores` cores are enough for all programs, if it is the same for all
-/// programs. `load` returns the number of cores that useful work needs at a given slowdown.
+/// Returns the smallest slowdown with which `cores` cores are enough for all programs, if all programs have the same
+/// slowdown. `load` returns the number of cores that useful work needs at a given slowdown.
 ///
 /// A program needs no core in the gap between two executions. Without gaps, the slowdown is Σ(W / T_b) / P, where W
 /// is the work of a program, T_b its time alone, and P the number of cores.
@@ -309,8 +309,8 @@ fn measure(cell: Cell, times: &[(Piece, [f64; 2])], seed: u64, ran: &Shared) -> 
     let most = slowdowns.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     let least = slowdowns.iter().copied().fold(f64::INFINITY, f64::min);
     let speedup: f64 = programs().map(|((_, [_, shortest]), ran)| shortest / time_of(ran)).sum();
-    // The virtual machine with the programs gets half of the CPUs, because a second one of the same weight computes
-    // all the time.
+    // The virtual machine with the programs gets half of the CPUs, because a second virtual machine of the same
+    // weight computes all the time.
     let part = if cell.ground == Ground::Virtual && cell.mix != Mix::Vms { 0.5 } else { 1.0 };
     let load = |slowed: f64| -> f64 {
         let one = |(piece, [_, shortest]): &(Piece, [f64; 2])| {

@@ -1,9 +1,10 @@
 //! Simulation of programs that run together on a host and start again whenever they end, as in the papers'
 //! experiments.
 //!
-//! Each execution is a new process, with new threads that the kernel places. An execution is measured if it is
-//! complete and began when all programs had started. The programs repeat until the last of them has enough measured
-//! executions, so that each measured execution overlaps with executions of all other programs.
+//! Each execution is a new process, with new threads that the kernel places, except with [`Again::InPlace`]. An
+//! execution is measured if it is complete and began when all programs had started. The programs repeat until the
+//! last of them has enough measured executions, so that each measured execution overlaps with executions of all other
+//! programs.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -98,7 +99,7 @@ impl Ground {
 pub enum Does {
     /// A recorded graph.
     Graph(Arc<Graph>),
-    /// Serial and parallel phases in turn.
+    /// Serial and parallel phases alternately.
     Phases(ForkJoin),
     /// A network of tasks that wait for one another.
     Network(Box<Network>),
@@ -150,7 +151,7 @@ impl Entry {
     }
 }
 
-/// The conditions that end a co-run. It ends when the first of them is met.
+/// The conditions that end a co-run. The co-run ends when the first condition is met.
 #[derive(Clone, Copy, Debug)]
 pub struct Length {
     /// The number of complete executions that each program must have. Endless programs are exempt.

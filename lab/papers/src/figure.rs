@@ -11,7 +11,7 @@ pub struct Figure {
     pub x: Axis,
     /// The vertical axis.
     pub y: Axis,
-    /// The series, in drawing order: later series cover earlier ones.
+    /// The series, in drawing order: later series cover earlier series.
     pub series: Vec<Series>,
 }
 
@@ -150,6 +150,6 @@ pub struct Cell {
     /// The shade, from 0 (worst) to 1 (best). A value below 0 is shown like 0, and a value above 1 like 1. NaN gives
     /// no shade, for a cell that is neither good nor bad.
     pub good: f64,
-    /// True if the cell has a frame, for example because it is the best of its row.
+    /// True if the cell has a frame, for example because its value is the best of the row.
     pub framed: bool,
 }

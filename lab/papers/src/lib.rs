@@ -1,5 +1,5 @@
-//! The papers that are reproduced: for each paper its experiments, the measures of these experiments, and the claims
-//! of its authors.
+//! The papers that are reproduced: for each paper its experiments, their measures, and the claims of the paper's
+//! authors.
 //!
 //! Each paper has a row in the [`catalog`], and a folder with its setting, its claims and a file for each experiment.
 //! An experiment lists the parts that it needs, and computes measures and figures from their outcomes. A part is a

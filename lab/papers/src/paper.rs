@@ -50,7 +50,7 @@ pub struct Experiment<P: Paper> {
 }
 
 impl<P: Paper> Experiment<P> {
-    /// Returns one of the paper's experiments.
+    /// Returns an experiment that the paper contains.
     pub fn new(
         name: &'static str,
         about: &'static str,
@@ -61,7 +61,7 @@ impl<P: Paper> Experiment<P> {
         Experiment { name, about, is_the_papers: true, needs: needs.into(), measures, figures }
     }
 
-    /// Returns one of the paper's experiments, without figures.
+    /// Returns an experiment that the paper contains, without figures.
     pub fn undrawn(
         name: &'static str,
         about: &'static str,

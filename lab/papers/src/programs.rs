@@ -40,7 +40,7 @@ const RECORDINGS: [(&str, &[u8]); 15] = [
 /// Returns the recording of a program, scaled.
 ///
 /// # Panics
-/// If there is no recording of that name, or if it cannot be scaled like this.
+/// If there is no recording of this name, or if the recording cannot be scaled by `scale`.
 pub fn recorded(name: &str, scale: Scale) -> Arc<Graph> {
     Arc::new(read(name).scaled(scale).unwrap_or_else(|why| panic!("{name}: {why}")))
 }

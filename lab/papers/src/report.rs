@@ -1,4 +1,5 @@
-//! The report on a paper's experiments: its claims next to the measured values, figures, and notes on both.
+//! The report on a paper's experiments: its claims next to the measured values, its figures, and notes on the claims
+//! and figures.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -68,7 +69,7 @@ struct Row<'a> {
     section: &'a str,
     figure: Option<u32>,
     measure: &'a str,
-    /// The paper's number alone, if its text has one.
+    /// The number in the paper's text, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     number: Option<f64>,
     kind: Kind,

@@ -135,7 +135,7 @@ fn ws_last_keeps_speed_at_100_us() {
 }
 
 /// The speedups of the two algorithms at d = 10⁵ are two headlines that differ from the paper. The claim that WS-LAST
-/// is the faster one holds.
+/// is faster than WS-CUR holds.
 #[test]
 fn ws_cur_degrades_much_more_rapidly() {
     hold::<WsLast>(&["last-above-cur"], DIVISIONS.clone());

@@ -175,8 +175,8 @@ const BLOCK: usize = 256;
 /// Tries the 2¹⁶ pairs of one batch.
 ///
 /// The work is split into blocks so that no addition to a sum waits for a logarithm. With a single loop, one run in
-/// ten took a third longer on a Sapphire Rapids: one thread ran the same instructions at half speed, and at full
-/// speed while it was sampled.
+/// ten took a third longer on a Sapphire Rapids: one thread ran the same instructions at half speed, and ran at full
+/// speed while a profiler sampled it.
 fn batch(index: usize) -> Tally {
     let mut numbers = Randlc::new(SEED).skip((index as u64) << (BATCH_BITS + 1));
     let mut tally = Tally::EMPTY;

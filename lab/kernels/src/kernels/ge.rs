@@ -8,7 +8,7 @@
 //! stable (Higham, "Accuracy and stability of numerical algorithms", chapter 9). [`mi`](super::mi) is the program
 //! that searches for pivots. The remaining triangular system is solved serially, in a hundredth of the time.
 //!
-//! A leaf updates 32768 entries in 10 to 20 µs. It has more rows when the rows are shorter. In small systems and in
+//! A leaf updates 32768 entries in 10 to 20 µs. A leaf has more rows if the rows are shorter. In small systems and in
 //! the last phases, a phase is a single leaf.
 
 use comity_graph::Scale;

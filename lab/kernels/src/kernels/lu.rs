@@ -3,10 +3,10 @@
 //! LU of the DWS paper (Table III, p-4, compute-intensive), which takes it from MIT Cilk's examples. The matrix is
 //! split into quarters. The upper left quarter is decomposed, and the upper right and the lower left quarters are
 //! solved for in parallel. Their product is subtracted from the lower right quarter, which is then decomposed. Like
-//! Cilk's program, it does not pivot. The matrix is diagonally dominant, for which this is stable (Higham, "Accuracy
-//! and stability of numerical algorithms", chapter 9). Each quarter is contiguous in memory, down to square tiles, so
-//! that no two tasks share memory. Deviation: quarters need not be equal, so that the number of tiles need not be a
-//! power of two.
+//! Cilk's program, it does not pivot. The matrix is diagonally dominant, for which elimination without pivoting is
+//! stable (Higham, "Accuracy and stability of numerical algorithms", chapter 9). Each quarter is contiguous in
+//! memory, down to square tiles, so that no two tasks share memory. Deviation: quarters need not be equal, so that
+//! the number of tiles need not be a power of two.
 //!
 //! A leaf is one operation on tiles of 64 x 64 entries: 20 to 50 µs.
 

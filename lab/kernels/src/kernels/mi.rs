@@ -55,7 +55,7 @@ struct Mi {
     grain: usize,
 }
 
-/// An error: the matrix has no inverse, because this column has no pivot.
+/// An error: the matrix has no inverse, because column `column` has no pivot.
 #[derive(Debug, PartialEq, Eq)]
 struct Singular {
     column: usize,

@@ -72,8 +72,8 @@ const PRODUCT_COEFFICIENT: f64 = 3.0;
 const OTHER_COEFFICIENTS: f64 = 0.3;
 
 /// The maximum error of the best neuron, as a fraction of the target's variance on the validation samples. A neuron
-/// that misses one of the terms has an error of a quarter. The error is due to the number of samples, and is below
-/// 0.03 for the smallest number.
+/// that misses one of the terms has an error of a quarter. The error of a network with all terms is due to the number
+/// of samples, and is below 0.03 for the smallest number.
 const ALLOWED_ERROR: f64 = 0.05;
 
 fn prepare(parameters: &Parameters) -> Result<Pnn, ParameterError> {

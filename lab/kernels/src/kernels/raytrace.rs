@@ -43,8 +43,8 @@ pub const ROW: Row = Row {
 const KNOWN: [(usize, usize, usize, u64); 2] =
     [(640, 480, 4, 0xc3ef_f9a7_df45_80b6), (800, 600, 4, 0x95c6_69cc_92f2_efc7)];
 
-/// The interval of pixels that the check renders again. It is a prime, so that the checked pixels do not line up in
-/// columns.
+/// The check renders one of every `CHECKED_EVERY` pixels again. The interval is a prime, so that the checked pixels
+/// do not line up in columns.
 const CHECKED_EVERY: usize = 101;
 
 type Pixel = [u8; 3];
@@ -91,8 +91,8 @@ impl Kernel for Raytrace {
     }
 
     /// Renders one pixel in [`CHECKED_EVERY`] again and compares the bits: no pixel is lost, misplaced or overwritten
-    /// by another task. At the sizes in [`KNOWN`], the hash of the whole picture must also be the recorded one, so
-    /// that an error that is the same in both renderings is noticed.
+    /// by another task. At the sizes in [`KNOWN`], the hash of the whole picture must also equal the recorded hash,
+    /// so that an error that both renderings have is noticed.
     fn verify(&self, output: &Vec<Pixel>) -> Verdict {
         let Tracer { width, height, samples, .. } = self.tracer;
         let checked = || (0..output.len()).step_by(CHECKED_EVERY);

@@ -240,7 +240,7 @@ fn walk_from<J: ForkJoin>(fork_join: J, tree: &Tree, mut node: Node) -> Tally {
     }
 }
 
-/// Counts the children of `node` that are leaves, and returns the others.
+/// Counts the children of `node` that are leaves, and returns the other children.
 #[inline(never)] // See `sha1_of`.
 fn split_children(tree: &Tree, node: &Node, tally: &mut Tally) -> Vec<Node> {
     let mut parents = Vec::new();

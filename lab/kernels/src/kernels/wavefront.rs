@@ -1,14 +1,14 @@
 //! A wavefront: tasks that wait for each other while they occupy their workers.
 //!
-//! The shape is that of the pipelined sweeps in NAS's LU (D. Bailey et al., *The NAS Parallel Benchmarks*,
+//! The program has the shape of the pipelined sweeps in NAS's LU (D. Bailey et al., *The NAS Parallel Benchmarks*,
 //! RNR-94-007, section 3.7). Each task has a band of columns, and may relax a strip of rows after the task on its
 //! left has relaxed it. Deviation: LU's SSOR of a system in three dimensions is here a Gauss-Seidel sweep of
 //! Laplace's equation in two, in the natural order. It has the same dependences, and a known result.
 //!
 //! **Termination**: the program ends on any number of workers and in any schedule. A task waits inside its worker,
 //! which runs nothing else meanwhile. Therefore a task must not wait for a task that has not begun. The leaves of the
-//! tree of joins are all equal, and each takes the next band from the left when it begins. Hence the task of band i
-//! knows that all bands left of it are taken, each by a leaf that runs on a thread of its own. The leftmost
+//! tree of joins are all equal, and each leaf takes the next band from the left when the leaf begins. Hence the task
+//! of band i knows that all bands left of it are taken, each by a leaf that runs on a thread of its own. The leftmost
 //! unfinished band waits for no other band, and its thread continues if the kernel lets every thread run. When this
 //! band is finished, the next band is the leftmost.
 
@@ -93,7 +93,7 @@ impl Grid {
                 let decay = mean.powi((row + column + 2 * sweeps) as i32);
                 amplitude * decay * (down * row as f64).sin() * (across * column as f64).sin()
             };
-            // The border is exactly the solution. The rounded sine of a multiple of π would change it.
+            // The border is exactly the solution. The rounded sine of a multiple of π would change the border.
             let waves = if is_border { 0.0 } else { WAVES.into_iter().map(wave).sum() };
             self.solution(row, column) + waves
         };

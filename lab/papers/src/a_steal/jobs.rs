@@ -36,8 +36,8 @@ pub struct Jobs {
 
 impl Jobs {
     /// Jobs with few phases. After each change of phase, the number of processors that A-STEAL requests needs some
-    /// quanta to adapt, and the time T grows by these quanta. The paper's bounds have no term for them, so T would
-    /// not fit the bounds with many phases.
+    /// quanta to adapt, and the time T grows by these quanta. The paper's bounds have no term for these quanta, so T
+    /// would not fit the bounds with many phases.
     pub const FEW_PHASES: Jobs =
         Jobs { critical_path: (4_000.0, 10_000.0), parallelism: (0.3, 50.0), serial: (0.0, 0.1), iterations: (1, 2) };
 

@@ -65,8 +65,8 @@ pub struct Practical {
     profile: Profile,
 }
 
-/// The number of seconds of a log that count as one quantum, which the paper does not give. With 1 s, the finest
-/// resolution of a log, availability changes a few times while a job runs.
+/// The number of seconds of a log in one quantum, which the paper does not give. With 1 s, the finest resolution of a
+/// log, availability changes a few times while a job runs.
 pub const SECONDS_PER_QUANTUM: u64 = 1;
 
 /// The number of quanta over which profiles of the time-waste experiments must have the required mean.

@@ -18,7 +18,7 @@ pub struct Setting {
     /// Returns the thread scheduler under test for a δ in hundredths. It is A-STEAL, except in tests that replace it
     /// by a broken scheduler.
     pub a_steal: fn(u32) -> ThreadScheduler,
-    /// The jobs of all experiments except the time-waste ones.
+    /// The jobs of all experiments except the time-waste experiments.
     pub jobs: Jobs,
     /// The jobs of the time-waste experiments.
     pub alternating: Jobs,

@@ -37,7 +37,7 @@ pub enum Distribution {
 }
 
 impl Distribution {
-    /// Draws a parallelism of at least 1, with the paper's mean: 40 for U, about 36 for the others.
+    /// Draws a parallelism of at least 1, with the paper's mean: 40 for U, about 36 for HT1 and HT2.
     fn parallelism(self, random: &mut impl Rng) -> f64 {
         match self {
             Distribution::U => self.draw(1.0, 80.0, random),
@@ -80,7 +80,7 @@ pub const SETS: [(Distribution, Distribution); 6] = {
 pub struct Outcome {
     /// The fraction of the processors' cycles that were spent working, for each interval.
     pub utilization: Vec<f64>,
-    /// The time from arrival to end of each job, in steps, in the order of arrival. `None` if it did not end.
+    /// The time from arrival to end of each job, in steps, in the order of arrival. `None` if the job did not end.
     pub completions: Vec<Option<u64>>,
     /// The time, in steps, that each job had been on the machine when it ended or when the simulation ended.
     pub waited: Vec<u64>,

@@ -343,7 +343,7 @@ fn heat(found: &[Found], places: &[(Ground, u32)], quantity: Quantity) -> Heat {
         let cell = |(nth, value): (usize, &f64)| Cell {
             text: quantity.told(*value) + if is_unfinished(nth) { "*" } else { "" },
             good: quantity.good(*value),
-            // A frame marks each value whose printed form is the same as that of the best value.
+            // A frame marks each value that is printed like the best value.
             framed: quantity.told(*value) == quantity.told(best),
         };
         some_is_unfinished |= (0..values.len()).any(is_unfinished);

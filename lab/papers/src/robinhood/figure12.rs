@@ -1,4 +1,5 @@
-//! Figure 12 (§6.6): the rate of the hypervisor's decisions, and the cost that Robinhood adds to them.
+//! Figure 12 (§6.6): the rate of the hypervisor's scheduling decisions, and the cost that Robinhood adds to a
+//! decision.
 
 use super::rates::FAIR;
 use super::{Benchmark, CPUS, Programs, Robinhood, Strategy};

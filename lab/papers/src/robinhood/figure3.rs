@@ -132,7 +132,7 @@ mod tests {
             assert_eq!(others(&outcome.machine, cpu), others(&fair.machine, cpu));
         }
         assert_eq!(outcome.machine.history[1], fair.machine.history[1]);
-        // v0 has paid for the slice that v1 got from it.
+        // v0 has paid for the slice that v0 gave to v1.
         let [v0, v1] = [V0, V1].map(|vcpu| (outcome.machine.paid(vcpu), outcome.machine.ran(vcpu)));
         assert_eq!([v0, v1], [(2 * SLICE, SLICE), (2 * SLICE, 3 * SLICE)]);
     }

@@ -84,7 +84,7 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// Returns the running time on one CPU over the running time on all CPUs.
+    /// Returns the running time on one CPU / the running time on all CPUs.
     pub fn speedup(&self) -> f64 {
         self.measured.on_one as f64 / self.measured.on_all as f64
     }
@@ -208,7 +208,7 @@ impl Vary for Setting {
     }
 }
 
-/// Returns a point for every combination of these numbers of workers, works per message and both algorithms.
+/// Returns a point for every combination of a number of workers, a work per message and an algorithm.
 pub(super) fn grid(workers: &[u32], works: &[u64]) -> Vec<Point> {
     let of = |variant: Variant| {
         workers

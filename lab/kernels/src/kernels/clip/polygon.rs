@@ -42,8 +42,8 @@ impl Polygon {
         let vertices = FEWEST_VERTICES + (skewed * (MOST_VERTICES - FEWEST_VERTICES + 1) as f64) as u64;
         let radius = REACH * (0.25 + 0.75 * random.unit());
         let vertex = |index: u64| {
-            // Neighbouring angles differ by at least a fifth of their share, so that rounding cannot make the outline
-            // cross itself.
+            // Neighbouring angles differ by at least a fifth of their mean distance, so that rounding cannot make the
+            // outline cross itself.
             let turn = (index as f64 + 0.8 * random.unit()) / vertices as f64;
             let distance = radius * (0.3 + 0.7 * random.unit());
             let (x, y) = direction(turn);

@@ -13,7 +13,7 @@ const HALF_HEIGHT: f64 = 0.36;
 /// The maximum number of surfaces at which a ray is followed.
 const DEEPEST: u32 = 8;
 
-/// The weight of a ray in the pixel below which it is not followed.
+/// The minimum weight of a ray in its pixel. A ray with less weight is not followed.
 const FAINTEST: f64 = 0.01;
 
 const LIGHT_COLOUR: Vector = vector(1.0, 0.92, 0.80);
