@@ -10,7 +10,7 @@ use statrs::statistics::Statistics;
 pub struct Estimate {
     /// The number.
     pub value: f64,
-    /// The half-width of the interval, or zero if the interval is unknown.
+    /// The half-width of the interval, or zero if the number has no interval.
     pub half_width: f64,
 }
 
