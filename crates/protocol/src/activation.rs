@@ -18,8 +18,8 @@
 //! The number of held cores does not limit a program that is alone in the table or shares time: see
 //! `docs/decisions/0021`. For tasks that wait for each other, see decision 0043.
 //!
-//! These invariants hold whenever the lock is free, after the pool has entered the table. `protocol/README.md` has the
-//! proofs:
+//! These invariants hold whenever the lock is free, after the pool has entered the table. In a closed pool, 1 and 3 do
+//! not hold (Claim 7). `protocol/README.md` has the proofs:
 //!
 //! 1. At least one worker is Awake or Asleep, so each task finds a worker or wakes one.
 //! 2. The number of awake workers is at most the [room](Activation::room), or a thief sees `excess` and retires.
