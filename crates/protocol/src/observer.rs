@@ -36,7 +36,8 @@ use crate::program::{Pools, Sample, Spent, Staff, Status, Times};
 use crate::steal_time::StealClock;
 
 /// The number of successive looks without progress after which a worker with a task counts as stuck: it may wait for
-/// another task. The second number counts looks at which no worker of the pool has moved.
+/// another task. The second number counts looks at which no worker of the pool has moved. The papers' policies have
+/// the longer limits below.
 const STUCK_AFTER: [u32; 2] = [3, 2];
 const STUCK_AFTER_LONG: [u32; 2] = [100, 100];
 
