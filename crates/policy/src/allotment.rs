@@ -18,7 +18,7 @@ pub struct Claim {
 }
 
 /// A program's proposal for dividing the cores. If all programs propose the same division, that division is used.
-/// Otherwise shares are equal. Exception: a single [`Proposal::Together`] is enough if all programs can take turns.
+/// Otherwise shares are equal. Exception: if all programs can take turns, one [`Proposal::Together`] decides.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Proposal {
     /// Equal parts of the processor time.
@@ -324,14 +324,14 @@ fn at(part: u128, all: u128) -> u64 {
     (part << 64).div_ceil(all) as u64
 }
 
-/// Returns the time until the earlier of two times of a frame. A time equal to `phase` is ignored, because it has
-/// passed.
+/// Returns the time until the earlier of two times of a frame. A time equal to `phase` counts as a whole frame away.
 fn until_either(times: [u64; 2], phase: u64) -> u64 {
     let until = |time: u64| if time == phase { u64::MAX } else { time.wrapping_sub(phase) };
     times.map(until).into_iter().min().expect("there are two")
 }
 
-/// Gives the program that has its turn as many cores as it requests. Its parties divide these cores over the turn.
+/// Gives the program that has its turn the number of cores that it requests. Its parties divide these cores over the
+/// turn.
 fn gang(cores: u64, programs: &[Vec<Party>], phase: u64) -> Vec<(u64, Option<u64>)> {
     let turns: Vec<u128> = programs.iter().map(|parties| Party::of(parties).turn().into()).collect();
     let total: u128 = turns.iter().sum();
