@@ -61,7 +61,8 @@ pub struct Account {
     /// Processor time of all the program's threads in the quantum, in nanoseconds.
     pub used_ns: u64,
     /// Processor time that the threads would have used if they had never waited for a core, in nanoseconds. Assumes
-    /// that each worker blocks for the same part of its remaining time. At least `used_ns`.
+    /// that each worker would block for the same part of the time in which it does not wait for a core. At least
+    /// `used_ns`.
     pub able_ns: u64,
     /// Processor time of the program's threads, plus their waits for cores, in nanoseconds. It exceeds `able_ns` if
     /// threads block or wait for each other.
@@ -153,8 +154,8 @@ pub enum Mode {
 pub enum Room {
     /// All workers. If the program holds cores and other programs want cores, its workers are confined to its cores.
     Workers,
-    /// A worker for each core that the program can use, or for each core that it holds if other programs want cores.
-    /// In addition, some more workers while others need no core.
+    /// A worker for each core that the program can use, plus some for workers that need no core at the moment. If
+    /// other programs want cores, only the cores that the program holds count.
     Cores,
     /// A single worker, plus some for workers that need no core at the moment.
     One,

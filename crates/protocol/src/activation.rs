@@ -22,23 +22,25 @@
 //! not hold (Claim 7). `protocol/README.md` has the proofs:
 //!
 //! 1. At least one worker is Awake or Asleep, so each task finds a worker or wakes one.
-//! 2. The number of awake workers is at most the [room](Activation::room), or a thief sees `excess` and retires.
+//! 2. The number of awake workers is at most the [room](Activation::room). If it is higher, each thief that sees
+//!    `excess` retires.
 //! 3. A queued task gets a worker: for each awake worker that is off its core or makes no progress, the coordinator
 //!    recalls a retired worker.
 //! 4. Suppose that sleepers lend their cores, and workers have retired because they had no core. Then the pool has a
 //!    sleeper, or has published that it wants a core, or holds the maximum that it can use.
 //! 5. A core belongs to at most one pool of its program. The driver's [`Cores`] ensures this.
-//! 6. A pool that shares time holds no core after its first [`Activation::employ`] in this mode. By its books, a pool
-//!    without an awake worker holds at most one core for each woken worker that is not up yet. Without such a worker,
-//!    it holds at most one core, for the thread that [handed in its last task](Activation::keeps_core).
+//! 6. A pool that shares time holds no core after its first [`Activation::employ`] in this mode. According to its
+//!    books, a pool without an awake worker holds at most one core for each woken worker that is not up yet. Without
+//!    such a worker, it holds at most one core, for the thread that [handed in its last task](Activation::keeps_core).
 //!
 //! A push may wake a sleeper, which then takes a core or retires. A push never wakes a retired worker, so it costs
 //! nothing while no core is available. A worker in the middle of a task is never stopped. If another program takes its
 //! core back, other workers take its queue, its thread moves to the remaining cores, and the worker retires when it
 //! has no task.
 //!
-//! Each call of a method of [`Cores`] or [`Pool`] is an effect. The driver carries out effects at once, in the order
-//! of the calls, while the lock of the books is held. Only [`Pool::worker_is_up`] is called without the lock.
+//! Each call of a method of [`Cores`] or [`Pool`] that changes something is an effect. The driver carries out effects
+//! at once, in the order of the calls, while the lock of the books is held. Only [`Cores::reclaim`] and
+//! [`Pool::worker_is_up`] are called without the lock.
 
 mod books;
 
@@ -181,7 +183,7 @@ pub enum Retirement {
 /// The thread that sets where workers' threads may run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mover {
-    /// A worker that has just come up. Its thread moves to the worker's core without help.
+    /// A worker that has just come up. It moves its own thread to its core.
     Worker(WorkerId),
     /// The coordinator at its look. It moves a worker's thread if the worker had a core at the previous look too and
     /// its thread has not been moved there since. Otherwise the kernel alone would decide when the thread leaves the
@@ -214,8 +216,8 @@ pub enum Up {
 /// | `over` | the driver, once | all |
 /// | `member` | the driver, once | all |
 ///
-/// The flags and numbers are read relaxed: the next look corrects the effects of an outdated value. After a write to
-/// `closed` or `over`, the writer wakes every worker: see Claim 7.
+/// The flags and numbers are read with relaxed ordering: the next look corrects the effects of an outdated value.
+/// After a write to `closed` or `over`, the writer wakes every worker: see Claim 7.
 pub struct Activation<P: Platform, C: ?Sized> {
     /// The policy's rules for sharing cores.
     pub sharing: Sharing,
@@ -244,8 +246,8 @@ pub struct Activation<P: Platform, C: ?Sized> {
     closed: P::Bool,
     /// True if the pool has ended: its remaining tasks run, and it cannot be closed any more.
     over: P::Bool,
-    /// True, by worker, if the worker is awake and has no core. A thief may take its whole queue, see
-    /// [`Activation::without_core`].
+    /// The flags of the workers: true if the worker is awake and has no core. A thief may then take its whole queue,
+    /// see [`Activation::without_core`].
     without_core: Box<[P::Bool]>,
     any_without_core: P::Bool,
 }

@@ -101,8 +101,8 @@ pub struct Coordination {
     quantum: Quantum,
     demand: Demand,
     idle_clock: IdleClock,
-    /// The present settings, including requests from outside. While the command could use its share, it requests
-    /// `told.cores` cores, or without a limit the number that its threads can use.
+    /// The present settings, including requests from other processes. While the command could use its share, it
+    /// requests `told.cores` cores, or without a limit the number that its threads can use.
     told: InForce,
     /// The number of cores that the command can use. The field below it is the number of these that its settings
     /// allow.

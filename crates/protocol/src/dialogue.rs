@@ -77,7 +77,7 @@ pub enum Effect {
         /// True if the sleeper becomes the [watchdog](comity_policy::Waking::Watchdog).
         appoint: bool,
     },
-    /// Give up the core, to this worker if the kernel can: [`Outcome::Done`].
+    /// Give up the core: [`Outcome::Done`]. If the kernel supports it, this worker gets the core.
     Yield(Option<WorkerId>),
     /// Give the rest of the time slice to this worker, or to its virtual CPU: [`Outcome::Took`], with
     /// [`Take::Nothing`] if the slice is refused.

@@ -89,8 +89,8 @@ impl<L: Looked> Staff for AtLook<'_, L> {
 
     fn employ(&mut self) {
         let pool = self.looked.pool();
-        // Some of the pool's cores may be gone: [`Program::divide`](crate::program::Program::divide) may have given
-        // them to other pools of the program, and other programs may have taken them back.
+        // Some of the pool's cores may be gone: `Program::divide` may have given them to other pools of the program,
+        // and other programs may have taken them back.
         if let Some(member) = self.activation.member() {
             self.activation.note_moves(&mut self.books, member);
         }

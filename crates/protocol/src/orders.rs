@@ -142,7 +142,7 @@ impl Default for InForce {
     }
 }
 
-/// The settings of a program until its coordinator looks again. By default it has the usual weight and no limit.
+/// The settings of a program until its coordinator looks again. By default the weight is 100, and there is no limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InForce {
     /// The weight.

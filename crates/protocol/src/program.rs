@@ -73,18 +73,18 @@ pub trait Staff {
     /// Notes in the books which cores the pool has lost.
     fn note_losses(&mut self) {}
 
-    /// Returns a [`Sample`] of a worker. Takes 0.5 µs on threads.
+    /// Returns the state of a worker. Takes 0.5 µs with real threads.
     fn sample(&self, _worker: WorkerId) -> Sample {
         Sample::default()
     }
 
-    /// Returns the times of the worker's thread. `None`: unknown. Takes 6 µs on threads.
+    /// Returns the times of the worker's thread. `None`: unknown. Takes 6 µs with real threads.
     fn times(&self, _worker: WorkerId) -> Option<Times> {
         None
     }
 
     /// Returns true if the worker's thread waits in a system call, and false if it runs or waits for a core. `None`:
-    /// unknown. Takes 5 µs on threads.
+    /// unknown. Takes 5 µs with real threads.
     fn is_blocked(&self, _worker: WorkerId) -> Option<bool> {
         None
     }
@@ -133,14 +133,14 @@ pub trait Pools: Program {
     /// Returns the times that the program has held cores and used them. The previous look was `lasted_ns` ago.
     fn spent(&mut self, lasted_ns: u64) -> Spent;
 
-    /// Returns the time in ns that the machine's cores have been idle since it started, summed over all cores. Takes
-    /// 5 µs on threads.
+    /// Returns the time in ns that the machine's cores have been idle since it started, summed over all cores. Takes 5
+    /// µs with real threads.
     fn idle_ns(&mut self) -> Option<u64> {
         None
     }
 
     /// Returns the run time and steal time of the CPUs that the program may use. `None`: the host does not report it,
-    /// or the policy does not use it. Takes 7 µs on threads.
+    /// or the policy does not use it. Takes 7 µs with real threads.
     fn stolen(&mut self) -> Option<Reading> {
         None
     }
@@ -172,7 +172,7 @@ pub struct Status {
     pub retired: u32,
     /// The number of tasks that no worker had begun when the look began.
     pub queued: u64,
-    /// The maximum number of cores that the pool can use. A look neither claims nor takes back more.
+    /// The maximum number of cores that the pool can use. A look claims or takes back at most this number.
     pub most: u32,
     /// True if sleepers lend their cores.
     pub lends: bool,
@@ -185,7 +185,8 @@ pub struct Spent {
     pub held_ns: u64,
     /// The processor time that all threads have had, in ns.
     pub clock_ns: u64,
-    /// If a quota stops the program: the processor time that it was granted since the previous look, in ns.
+    /// If a cgroup quota throttles the program: the processor time that the quota granted since the previous look, in
+    /// ns.
     pub granted_ns: Option<u64>,
     /// The times of workers whose pools ended while the program was in the table, at the time of the call of
     /// [`Program::staffs`]. A worker may end after its pool; its times are added then.

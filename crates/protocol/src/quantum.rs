@@ -34,7 +34,7 @@ use crate::program::{Pools, Program, Staff, Status};
 use crate::table::{self, Gain, Seat};
 use crate::{CoreSet, STOPPED_AFTER, Shortfall, Standing};
 
-/// The orders for a program that is paused. With a desire of 0 it owns no core, so it holds none.
+/// The orders for a program that is paused. With a desire of 0 it holds no core, even if it still owns cores.
 const REST: Orders = Orders {
     desire: 0,
     worth: u32::MAX,
@@ -89,7 +89,7 @@ pub(crate) struct Turn {
     had_core: u64,
     /// The maximum time without a core. After it, the program assumes that it gets no turn, and runs.
     patience: u64,
-    /// The time of the latest check, if the program was out of turn then.
+    /// The time of the latest check, if the program was out of turn at that check.
     out_since: Option<u64>,
     /// The time that the program was out of turn since the last account.
     out_ns: u64,
@@ -290,7 +290,8 @@ impl Quantum {
         }
     }
 
-    /// True if the turn of the program has ended since the last check, or its borrowed core was taken back.
+    /// True if the program has lost its last core since the last check: its turn has ended, or a borrowed core was
+    /// taken back.
     pub(crate) fn has_lost_its_turn<P: Program>(&self, program: &P) -> bool {
         self.turn.rests && self.turn.out_since.is_none() && self.allotment > 0 && held(program.seat()).is_empty()
     }
@@ -468,8 +469,8 @@ impl Coordination {
         self.looked
     }
 
-    /// Returns the processor time that the program was due since it joined, in ns. It is the program's share for the
-    /// time in which the program held cores together with other programs, and the time that it used otherwise.
+    /// Returns the processor time that the program was due since it joined, in ns. While the program holds cores and
+    /// is not alone in the table, it is due its share. At other times it is due the processor time that it uses.
     pub fn due_ns(&self) -> u64 {
         self.quantum.due_ns()
     }

@@ -18,8 +18,8 @@ impl Shortfall {
     pub(crate) fn of(account: &Account) -> Option<Shortfall> {
         let due_ns = u64::from(account.share_milli.min(1000 * account.usable)) * account.elapsed_ns / 1000;
         let is_used = 10 * account.used_ns >= 9 * account.held_ns.max(due_ns);
-        // `usage_ns` is the time for which workers had a task, and `wanted_ns` the time for which they ran or waited
-        // for a core.
+        // Tasks also waited if workers had a task for longer (`usage_ns`) than they ran or waited for a core
+        // (`wanted_ns`).
         let tasks_wait = account.blocked > 0
             || 20 * account.blocked_ns >= account.elapsed_ns
             || 4 * account.usage_ns > 5 * account.wanted_ns;

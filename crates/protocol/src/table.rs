@@ -429,7 +429,7 @@ pub fn owned(table: &impl Table) -> CoreSet {
     named(table, CoreWord::owner)
 }
 
-/// Returns the cores in whose words `name` is the program.
+/// Returns the cores whose words name the program. `name` selects the owner or the holder of a word.
 fn named(table: &impl Table, name: impl Fn(CoreWord) -> Option<SlotId>) -> CoreSet {
     table.cores().iter().filter(|core| name(table.load(*core)) == Some(table.slot())).collect()
 }
@@ -455,7 +455,7 @@ pub fn round(table: &impl Table, program: u64, weight: u32, reports: &[Report], 
         claiming().map(|report| if all_know { report.corrected(division) } else { report.party }).collect();
     let (allotted, until_change) = grant(table, &parties, division, all_know.then_some(frame), now);
     let own = reports.iter().find(|report| report.party.slot == table.slot());
-    // Parties of the same process count as other programs.
+    // Other parties of this program's process count as other programs.
     let is_own = |party: &Party| own.is_some_and(|own| own.party.slot == party.slot);
     let others = reports.iter().filter(|report| report.is_active() && !is_own(&report.party));
     let others: Vec<Party> = others.map(|report| report.due(division)).collect();
@@ -595,9 +595,9 @@ fn told(me: SlotId, owner: Option<SlotId>, can_use: impl Fn(SlotId) -> bool) -> 
     owner.into_iter().filter(|owner| *owner != me).chain(others).find(|slot| can_use(*slot))
 }
 
-/// Grants the cores to their new owners. If the desire of every program is 0, the owners stay. Returns how many cores
-/// this program owns, and the time in ns until a turn of it begins or ends in the `frame`. `frame` is `None` if not all
-/// programs know frames. All then use the scattered order, because all must compute the same owners.
+/// Grants the cores to their new owners. If the desire of every program is 0, cores keep their owners. Returns how
+/// many cores this program owns, and the time in ns until a turn of it begins or ends in the `frame`. `frame` is
+/// `None` if not all programs know frames. All then use the scattered order, because all must compute the same owners.
 fn grant(
     table: &impl Table,
     parties: &[Party],

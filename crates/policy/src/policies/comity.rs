@@ -208,10 +208,10 @@ const LONGEST_DOZE_US: u32 = 32_000;
 /// two readings of a clock.
 const READS_AGAIN: u32 = 2_500;
 
-/// The number of times that spinning may be in vain before a thief spins less.
+/// The number of successive spells without a task after which a thief halves its rounds.
 const GIVES_UP_AFTER: u32 = 4;
 
-/// The most times that the rounds are halved.
+/// The maximum number of times that the rounds are halved.
 const HALVINGS: u32 = 4;
 
 /// The number of spells in vain after which a thief spins for all rounds once.

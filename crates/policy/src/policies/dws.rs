@@ -8,7 +8,7 @@ use crate::row::{Placement, Row, Share, Sharing, Sleeper, Waking};
 use crate::{Account, Action, Claims, Coordinator, Event, Orders, SleepRefusal, Thief, Victims};
 
 /// T of DWS §3.4: the time between two looks of a coordinator. With fewer than two looks per second, other programs
-/// would take the coordinator for stopped.
+/// would take this program for stopped.
 pub(super) const QUANTUM: Parameter = Parameter::number(
     10_000,
     100..=200_000,

@@ -59,7 +59,7 @@ pub(super) struct Courtesy {
     mode: Mode,
     /// True if the program has begun.
     has_begun: bool,
-    /// Looks in this mode.
+    /// The number of looks in this mode.
     looks: u32,
     /// The number of successive signs that the program could use its share. See [`SURE`].
     able: u32,
@@ -112,8 +112,8 @@ const CAUTION: u32 = 2;
 /// The maximum of [`Breadth::caution`], which grows each time that too few workers were awake.
 const MOST_CAUTION: u32 = 128;
 
-/// Blocked time in hundredths of a quantum from which tasks count as waiting for each other. Short waits for locks
-/// and pages stay below it.
+/// The blocked time, in hundredths of a quantum, from which tasks count as waiting for each other. Short waits for
+/// locks and pages stay below it.
 const BLOCKS: u64 = 5;
 
 /// The number of programs per core at which programs are no longer a [crowd](CROWD).

@@ -13,9 +13,9 @@ use crate::{Account, Mode};
 /// slowdown is the fixed point for any `u`.
 ///
 /// Useful work is the time for which workers had a task, as in A-STEAL, but at most the processor time that the
-/// program had. In a gang's turn, the time is added for which its workers waited because other programs' threads still
-/// ran on their cores. The effect of caches and memory on the work done per time is not measured. That would need the
-/// processor's own counters.
+/// program had. In a gang's turn, the coordinator adds the time for which the gang's workers waited because other
+/// programs' threads still ran on their cores. The effect of caches and memory on the work per time is not measured.
+/// To measure it, the coordinator would need the processor's own counters.
 ///
 /// A program that has never had all cores publishes [`LINEAR`].
 #[derive(Debug, Default)]

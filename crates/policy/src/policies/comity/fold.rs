@@ -40,10 +40,11 @@ use crate::{Account, StealTime};
 /// Folding delays no task for ever. As in any pool with fewer cores than workers, other workers may wake in addition
 /// to workers that wait in system calls or make no progress.
 ///
-/// The time is Linux's steal time (`proc_stat(5)`, "steal"). VCPU-Bal (Song, Shi, Chen and Zang, "Schedule processes,
-/// not VCPUs", APSys 2013) and vScale (Cheng, Rao and Lau, EuroSys 2016) also run no more virtual CPUs than the host
-/// grants. In these systems the host provides the number: in vScale, the hypervisor computes how many virtual CPUs a
-/// machine can use. Here the guest infers the number.
+/// Steal time is the value "steal" of `proc_stat(5)`: the time for which a virtual CPU had work while the host ran
+/// something else. VCPU-Bal (Song, Shi, Chen and Zang, "Schedule processes, not VCPUs", APSys 2013) and vScale (Cheng,
+/// Rao and Lau, EuroSys 2016) also run no more virtual CPUs than the host grants. In these systems the host provides
+/// the number: in vScale, the hypervisor computes how many virtual CPUs a machine can use. Here the guest infers the
+/// number.
 #[derive(Debug)]
 pub(super) struct Fold {
     /// The maximum number of cores that are worth using. `u32::MAX`: all cores.
