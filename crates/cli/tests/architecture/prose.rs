@@ -3,7 +3,8 @@
 use super::glossary::words;
 use super::tracked;
 
-/// The words with which no documentation of an item begins, because they continue another text or name nothing.
+/// The words with which the documentation of an item must not begin, because they continue another text or do not
+/// name a thing.
 const NO_BEGINNINGS: [&str; 30] = [
     "and", "as", "at", "but", "by", "for", "from", "how", "in", "it", "none", "nor", "not", "of", "on", "one", "or",
     "so", "such", "that", "they", "those", "to", "what", "where", "whether", "which", "who", "with", "without",
@@ -39,7 +40,7 @@ pub const RETIRED: [&str; 26] = [
     "desires",
 ];
 
-/// The most words of a sentence.
+/// The maximum number of words in a sentence.
 pub const MOST_WORDS: usize = 30;
 
 /// A paragraph of prose: the line at which it begins, and its text.
@@ -86,7 +87,7 @@ impl Collector {
     }
 }
 
-/// The paragraphs of a source's comments.
+/// Returns the paragraphs of a source's comments.
 fn comments(source: &str) -> Vec<Paragraph> {
     let mut collector = Collector::default();
     let mut mark_before = "";
@@ -106,7 +107,7 @@ fn comments(source: &str) -> Vec<Paragraph> {
     collector.done
 }
 
-/// The paragraphs of a Markdown document.
+/// Returns the paragraphs of a Markdown document.
 fn paragraphs(document: &str) -> Vec<Paragraph> {
     let mut collector = Collector::default();
     document.lines().enumerate().for_each(|(nth, line)| collector.add(nth + 1, line, false));
@@ -114,7 +115,7 @@ fn paragraphs(document: &str) -> Vec<Paragraph> {
     collector.done
 }
 
-/// Text without the code between backquotes, which counts as one word.
+/// Returns the text with one word in the place of each code between backquotes.
 fn without_code(text: &str) -> String {
     text.split('`').enumerate().map(|(nth, part)| if nth % 2 == 0 { part } else { "code" }).collect()
 }
