@@ -238,9 +238,9 @@ impl Tree {
         self.stop(Spared::Watched);
     }
 
-    /// Moves the command's processes into a control group and freezes the group. Processes that are in a control
-    /// group other than that of the command's first process stay there and run. Returns false if no group can be made
-    /// for the command.
+    /// Moves the command's processes into a control group and freezes the group. Processes that are in another
+    /// control group than the command's first process stay there and are not frozen. Returns false if no group can be
+    /// made for the command.
     fn freeze(&mut self) -> bool {
         if self.freezer.is_none() && Instant::now() >= self.next_freezer {
             self.next_freezer = Instant::now() + FREEZER_AGAIN;

@@ -104,7 +104,8 @@ pub struct Row {
     /// The processor time that the program is due, in cores: its share while it holds cores together with other
     /// programs, and its use otherwise. `null` if `cpu` is `null`, and for an older build.
     pub due: Option<f64>,
-    /// `due - cpu`, the processor time that the program does not get, in cores. `null` if `cpu` or `due` is `null`.
+    /// The processor time that the program is due and does not get, in cores: `due - cpu`, at least 0. `null` if
+    /// `cpu` or `due` is `null`.
     pub owed: Option<f64>,
     /// The reason why the program used less than it held or was due, at its coordinator's last look: `tasks wait`
     /// (for each other, for input or for a lock), `no core` (for workers that rest while tasks are queued) or `few

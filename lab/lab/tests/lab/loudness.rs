@@ -2,7 +2,7 @@
 
 use crate::lab;
 
-/// Returns standard error of these words, which must succeed.
+/// Returns the standard error of the command with these words. The command must succeed.
 #[track_caller]
 fn errors(words: &[&str]) -> String {
     let mut command = lab();
