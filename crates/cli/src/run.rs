@@ -2,8 +2,8 @@
 //!
 //! This process becomes the command, by `exec`. A copy of this process, the coordinator, is the command's member of
 //! the table ([`coordinate`]). Therefore no process stands between the command and its terminal, its signals, its
-//! parent and its exit status. The coordinator is not a child of the command and has a session of its own. It ends
-//! when the command has ended, for any reason. The command never waits for the coordinator.
+//! parent and its exit status. The coordinator is not a child of the command and has its own session. It ends when
+//! the command has ended, for any reason. The command never waits for the coordinator.
 //!
 //! With `--report`, this process starts the command, is its coordinator, and reports at the end ([`report`]).
 

@@ -492,9 +492,9 @@ struct TableProgram {
     /// share. If all programs propose `slowdown`, shares are in proportion to weight times efficiency. `null` if the
     /// efficiency is not used.
     efficiency: Option<f64>,
-    /// The way in which a command of `comity run` is limited to its share: `cores` (it has its own cores), `turns` (it
-    /// has all cores in turns), or left to the operating system as `team`, `nice`, `even` or `group` (see `comity run
-    /// --help`). `null` for other programs.
+    /// The way in which a command of `comity run` is limited to its share: `cores` (it holds its own cores), `turns`
+    /// (it gets all cores, in turns), or left to the operating system as `team`, `nice`, `even` or `group` (see
+    /// `comity run --help`). `null` for other programs.
     way: Option<&'static str>,
     /// The processor time that the program was due, in seconds, from the same start as `cpu_s`. `null` for an older
     /// build.

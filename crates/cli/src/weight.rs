@@ -4,7 +4,7 @@ use comity_console::{Failure, choices, parse};
 use comity_os::census::Stat;
 use comity_os::{environment, priority, task_group};
 
-/// The default weight and the maximum weight, which are the same as for pools.
+/// The default weight and the maximum weight. Pools have the same values.
 pub const USUAL: u32 = 100;
 pub const MOST: u32 = 10_000;
 

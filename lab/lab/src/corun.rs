@@ -434,7 +434,7 @@ pub fn task_grouping(grouping: Grouping) -> &'static str {
     }
 }
 
-/// Returns the results of a measured plan, one entry per backend. Each backend is its own baseline.
+/// Returns the results of a measured plan, one entry per backend, with each backend as its own baseline.
 pub fn outcome(plan: &Plan, record: &Record) -> Result<Vec<Corun>, Failure> {
     let samples = record.samples();
     wrong_result(plan, &samples)?;

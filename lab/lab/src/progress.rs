@@ -1,5 +1,5 @@
-//! Shows the progress of a measurement on standard error: a bar on a terminal, otherwise a line for each block. With
-//! `-q`, shows nothing.
+//! Shows the progress of a measurement on standard error: a bar on a terminal, and a line for each block elsewhere.
+//! With `-q`, shows nothing.
 //!
 //! The bar is drawn only when a step has ended, so it takes no core from a program that is being measured.
 

@@ -177,7 +177,8 @@ impl Shell {
         self.execution.lock().expect("no thread panics while holding the lock")
     }
 
-    /// Executes the command once, in a process group of its own. Processes that it leaves in that group are killed.
+    /// Executes the command once, in its own process group. Processes that the command leaves in this group are
+    /// killed.
     fn execute(&self) -> Result<Round, String> {
         let mut command = Command::new("/bin/sh");
         command.args(["-c", &self.text]).stdin(Stdio::null()).stdout(Stdio::null());

@@ -1,8 +1,8 @@
 //! `comity-lab sweep`: runs everything that a file lists, on this machine or as an array of tasks on a cluster.
 //!
 //! The engine (HyperQueue or Slurm) queues the shards, places them on machines, and restarts a shard that lost its
-//! machine. This verb builds the array of shards, waits for it, and merges the runs that the shards wrote. The
-//! results have the same bytes as those of a run on one machine.
+//! machine. This verb builds the array of shards, waits for it, and merges the runs that the shards wrote. The files
+//! of results are the same, byte for byte, as after a run on one machine.
 
 mod engine;
 mod file;

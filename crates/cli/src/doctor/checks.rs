@@ -18,7 +18,7 @@ use comity_table::{CORES, Life, Location, Snapshot, other_layouts};
 use super::{DoctorCheck, Verdict, measure};
 use crate::weight;
 
-/// The maximum number of workers of a pool, which is the same as in the runtime.
+/// The maximum number of workers of a pool, which equals the runtime's `MAX_THREADS`.
 const MOST_WORKERS: usize = 65_535;
 
 /// Runs all checks, in the order in which they are reported.
@@ -49,7 +49,7 @@ pub fn all() -> Vec<DoctorCheck> {
     checks
 }
 
-/// Checks that `/proc` shows the processes of this PID namespace. Otherwise `comity run` shares no cores.
+/// Checks that `/proc` shows the processes of this PID namespace, which `comity run` needs to share cores.
 fn processes() -> DoctorCheck {
     let without = "`comity run` runs commands without sharing cores; the other checks may be incomplete";
     match (census::is_mounted(), census::is_of_this_namespace()) {

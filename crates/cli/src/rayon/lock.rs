@@ -44,8 +44,8 @@ impl FromStr for Locked {
 pub struct Lock {
     /// All packages from registries.
     pub packages: Vec<Locked>,
-    /// True if there is a rayon-core from a registry or a repository. Cargo drops a rayon-core from a folder as soon
-    /// as the manifest does not name the folder any more.
+    /// True if a package named rayon-core from a registry or a repository is in the lock file. Cargo drops a
+    /// rayon-core from a folder as soon as the manifest does not name the folder any more.
     pub has_core: bool,
 }
 
@@ -107,7 +107,7 @@ impl FromStr for Lock {
     }
 }
 
-/// Returns the lowest versions with which Comity's rayon-core is built and tested, which are those of its lock file.
+/// Returns the lowest versions with which Comity's rayon-core is built and tested: the packages in its lock file.
 /// Dependencies come first.
 fn floors() -> Vec<Locked> {
     let document: DocumentMut = include_str!("floors.lock").parse().expect("cargo writes lock files that can be read");

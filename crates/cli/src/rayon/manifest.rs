@@ -1,7 +1,8 @@
 //! The root manifest: its `[patch]` entry for rayon-core, and a note for `disable`.
 //!
-//! `enable` appends its own table as text, so that all other bytes stay. An entry that the user wrote, and an entry
-//! within an inline table, are edited in place. If the other bytes cannot be kept, nothing is written.
+//! `enable` appends its own table as text, so that no other byte of the file changes. An entry that the user wrote,
+//! and an entry within an inline table, are edited in place. If an edit would change other bytes too, nothing is
+//! written.
 
 use std::fmt::Display;
 use std::fs;
@@ -41,7 +42,7 @@ pub struct Manifest {
 /// The package that the patch of rayon-core names.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Entry {
-    /// No package: there is no such patch.
+    /// No package, because the manifest has no patch of rayon-core.
     None,
     /// The package of Comity, at a path.
     Folder,
@@ -104,7 +105,7 @@ impl Manifest {
         Manifest::of(path, text)
     }
 
-    /// Returns a manifest with the path of this one and another text.
+    /// Returns a manifest with the path of this manifest and another text.
     pub fn with_text(&self, text: &str) -> Result<Manifest, Failure> {
         Manifest::of(self.path.clone(), text.to_owned())
     }

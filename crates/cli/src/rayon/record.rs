@@ -38,7 +38,7 @@ const JOURNAL: &str = ".comity-rayon-journal.json";
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Files {
     pub manifest: Saved,
-    /// The lock file. `None` if there was none.
+    /// The lock file. `None` if the project had no lock file.
     lock: Option<Saved>,
 }
 
@@ -178,9 +178,9 @@ impl<'a> Turn<'a> {
         lock::differ_by_comity_alone(&before.packages, &now.packages)
     }
 
-    /// Runs `work`. If it fails, or if a signal asks this command to end in the meantime, restores both files with
-    /// their times. If another program has changed Cargo.toml in the meantime, Cargo.toml keeps that change, because
-    /// it may be the user's. If this command is killed, the next call restores the files.
+    /// Runs `work`. If `work` fails, or if a signal asks this command to end in the meantime, restores Cargo.toml and
+    /// Cargo.lock with their times. If another program has changed Cargo.toml in the meantime, Cargo.toml keeps that
+    /// change, because it may be the user's. If this command is killed, the next call restores the files.
     pub fn all_or_nothing<T>(&self, work: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> {
         let before = Files::read(self.project)?;
         let interrupted = note_signals()?;
@@ -284,7 +284,7 @@ impl Record {
         Ok(())
     }
 
-    /// Deletes the record, because there is nothing to restore any more.
+    /// Deletes the record of a project. Called when the project has nothing left to restore.
     pub fn forget(project: &Project) {
         let _ = place(project).map(fs::remove_file);
     }

@@ -52,8 +52,8 @@ impl Source {
         matches!(self, Source::Folder { records: true, .. })
     }
 
-    /// Returns the rayon-core that was installed with this command, or else the one next to the command's sources.
-    /// With `records`, returns the recording variant.
+    /// Returns the rayon-core that was installed with this command, else the rayon-core in the sources from which
+    /// this command was built. With `records`, returns the recording variant.
     pub fn built_in(records: bool) -> Result<Source, Failure> {
         let command = env::current_exe().ok();
         let installed = command.and_then(|command| Some(command.parent()?.join(INSTALLED)));

@@ -47,7 +47,7 @@ const MISSED_SIGNAL: Duration = Duration::from_secs(1);
 const SIGNAL_DELAY: Duration = Duration::from_millis(100);
 
 /// Serves as the command's member of the table until the command has ended, or a signal asks this process to end.
-/// This process is a copy of the one that became the command.
+/// This process is a copy of the process that became the command.
 pub fn run(command: &Pidfd, location: &Location, terms: &Terms) {
     let ended = Arc::new(AtomicBool::new(false));
     let registered = [SIGTERM, SIGINT, SIGHUP]

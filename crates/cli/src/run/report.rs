@@ -1,6 +1,6 @@
 //! The option `comity run --report`: this process starts the command and is its coordinator, and reports at the end
-//! what sharing cost. `comity run` without `--report` works in this way too if the first process of the container
-//! does not wait for orphans. In such a container, a coordinator that is an orphan would remain as a zombie.
+//! what sharing cost. `comity run` without `--report` also works in this way in a container whose first process does
+//! not wait for orphans. In such a container, a coordinator that is an orphan would remain as a zombie.
 //!
 //! The report is written after the command has ended, so this process cannot become the command. Therefore the
 //! command is a child of this process, as with time(1). This process waits for the command anyway, so it is also the

@@ -342,7 +342,7 @@ impl Tree {
             if stopped.is_empty() {
                 break;
             }
-            // The next pass finds the processes that the stopped ones had started before.
+            // The next pass finds processes that a process started before it was stopped.
             sent.extend(stopped.iter().map(|(id, ..)| *id));
             self.stopped.extend(stopped.into_iter().map(|(id, stat, ..)| (id, stat.start)));
         }
@@ -368,8 +368,8 @@ impl Tree {
             if is_users_job(id) {
                 self.stopped.insert((id, start));
             } else if !(is_stopped(id) && is_sent(id, &STOPS)) {
-                // If a process has had no core since, it has not stopped yet. A pending SIGSTOP is then the one of
-                // this tree.
+                // If a process has had no core since, it has not stopped yet. Its pending SIGSTOP is then the one
+                // that this tree has sent.
                 Pidfd::of_process(id, start).map(|process| process.go_on());
             }
         }
@@ -442,7 +442,8 @@ impl Tree {
             }
             true
         });
-        // Starting a process takes processor time. If no known process used any, there are no new processes.
+        // Starting a process takes processor time. If no known process used processor time, there are no new
+        // processes.
         if !active.is_empty() || self.processes.len() < known {
             for id in self.find() {
                 let Process { cpu, seen, is_nice, .. } = self.processes[&id];
@@ -506,7 +507,7 @@ impl Tree {
     }
 
     /// Walks over all processes of the machine. Adds new processes of the command and removes ended processes.
-    /// Returns the numbers of the new ones.
+    /// Returns the numbers of the new processes.
     fn find(&mut self) -> Vec<u32> {
         // This process is left out. If the command adopts orphans, as the first process of a container does, this
         // process is its child.
@@ -562,7 +563,8 @@ impl Tree {
         if !came.is_empty() {
             self.came = Some(came);
             self.fill(came);
-            // While `fill` moved a thread, the thread may have started others, which have the mask of these cores.
+            // While `fill` moved a thread, the thread may have started other threads, whose mask then has only the
+            // new cores.
             inherited.extend(self.inherited());
             self.put(&mut inherited);
         }
@@ -673,7 +675,7 @@ impl Tree {
             let mut now = found;
             if mask.note(self.target).is_some() || asks {
                 if !affinity::confine(thread, mask.cores()) {
-                    // The system grants the thread none of these cores, or the thread has ended.
+                    // The system does not grant the thread any of these cores, or the thread has ended.
                     let granted = affinity::free(thread);
                     process.granted = if granted.is_empty() { process.granted } else { granted };
                 }

@@ -48,8 +48,8 @@ struct Column {
     cell: fn(&Row) -> String,
 }
 
-/// The columns after the slot and the name. If not all columns fit, the last ones are not shown. The name takes the
-/// remaining width.
+/// The columns after the slot and the name. If not all columns fit, the last columns are not shown. The name takes
+/// the remaining width.
 const COLUMNS: [Column; 19] = [
     Column { title: "cpu", width: 7, cell: cpu },
     Column { title: "desire", width: 6, cell: |row| row.desire.to_string() },

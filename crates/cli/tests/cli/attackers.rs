@@ -128,7 +128,7 @@ fn a_lock_of_another_user_does_not_keep_a_command_from_being_frozen_and_freed() 
     // The coordinator locks `cgroup.procs` as long as it lives.
     let attempt = Command::new("sh").args(["-c", "exec 9<\"$0\""]).arg(&list).uid(OTHER).gid(OTHER).output().unwrap();
     assert!(!attempt.status.success(), "others can open {}", list.display());
-    // The coordinator and its companion are killed, so the coordinator of another command frees this one.
+    // The coordinator and its companion are killed, so only the coordinator of another command can thaw this command.
     let companion = |process: &u32| {
         fs::read_to_string(format!("/proc/{process}/comm"))
             .is_ok_and(|name| name.trim() == format!("comity+{}", command.id()))

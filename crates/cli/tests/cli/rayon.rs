@@ -97,7 +97,7 @@ impl Project {
         found
     }
 
-    /// Returns `comity rayon` with these words, in the project's folder.
+    /// Returns the command `comity rayon` with these words, which runs in the project's folder.
     fn comity(&self, words: &[&str]) -> assert_cmd::Command {
         let mut command = comity();
         command.arg("rayon").args(words).current_dir(self.folder.path()).env("XDG_STATE_HOME", self.states.path());
@@ -245,7 +245,7 @@ fn an_older_locked_rayon_core_gives_way_and_comes_back() {
 #[test]
 fn what_only_the_stock_crate_needs_comes_back_at_its_old_version() {
     let project = Project::locked();
-    // A newer version of the first package needs newer versions of the others.
+    // A newer version of the first package needs newer versions of the two other packages.
     for (name, version) in [("crossbeam-deque", "0.8.5"), ("crossbeam-epoch", "0.9.17"), ("crossbeam-utils", "0.8.19")]
     {
         project.cargo(&["update", "--package", name, "--precise", version]);

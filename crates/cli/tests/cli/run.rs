@@ -1,5 +1,5 @@
-//! Tests of `comity run`: the command behaves as without it, and its threads run on the cores that it holds in the
-//! core table.
+//! Tests of `comity run`: the command behaves as without `comity run`, and its threads run on the cores that it holds
+//! in the core table.
 
 use std::collections::HashSet;
 use std::fs;

@@ -1,4 +1,4 @@
-//! Tests of `comity run --report`: the command ends as without it, and the report is true and is written.
+//! Tests of `comity run --report`: the command ends as without `--report`, and the report is correct and is written.
 
 use std::fs;
 use std::os::unix::process::ExitStatusExt;

@@ -84,7 +84,7 @@ impl Role {
     }
 }
 
-/// The time that both programs run before anything is counted.
+/// The time for which both programs run before the measurement begins.
 const SETTLES: Duration = Duration::from_millis(300);
 
 /// The longest time to wait for one answer.

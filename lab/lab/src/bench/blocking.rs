@@ -300,7 +300,7 @@ impl Point {
 struct Run {
     seconds: f64,
     switches: u64,
-    /// Attempts to steal, including those of the warm-up rounds.
+    /// Attempts to steal, including attempts in the warm-up rounds.
     attempts: Option<u64>,
 }
 

@@ -99,11 +99,11 @@ impl Role {
 /// The number of tasks of a request.
 const PIECES: u32 = 16;
 
-/// The number of tasks that the batch runs before it checks again if it must stop. These tasks are as long as those
-/// of a request.
+/// The number of tasks that the batch runs before it checks again if it must stop. A task of the batch is as long as
+/// a task of a request.
 const BATCH: usize = 64;
 
-/// The time that both programs compute before anything is measured.
+/// The time for which both programs compute before the measurement begins.
 const SETTLES: Duration = Duration::from_millis(300);
 
 /// The longest time to wait for one answer.

@@ -114,7 +114,7 @@ pub fn run(arguments: &Arguments, out: Option<&Path>) -> Result<(), Failure> {
     harness.run(measure, report)
 }
 
-/// Returns the names of all kernels except `loop`, which has threads of its own.
+/// Returns the names of all kernels except `loop`, which has its own threads and does not use the pool.
 fn all_stealing() -> Vec<String> {
     catalog::ROWS.iter().map(|row| row.name.to_owned()).filter(|name| name != "loop").collect()
 }

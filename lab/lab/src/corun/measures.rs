@@ -181,7 +181,7 @@ mod tests {
         assert_close(bound(&[sleeper, means(2.0, 1.0, 1.25)], 2), 2.0 / 1.25);
     }
 
-    /// Makes a program that uses these numbers of cores alone and together.
+    /// Makes a program that uses `alone` cores alone and `together` cores together with others.
     fn user(alone: f64, together: f64) -> Means {
         Means { solo_cpu_s: alone, corun_cpu_s: 2.0 * together, ..means(alone, 1.0, 2.0) }
     }

@@ -18,7 +18,7 @@ pub enum Program {
 
 impl Program {
     /// Parses a program from its text alone. The text is a kernel if the part before the first `:` is the name of a
-    /// kernel. Otherwise it is a command if it contains a space or a slash, and an error if it contains neither.
+    /// kernel. Another text is a command if it contains a space or a slash. A text with neither is an error.
     pub fn parse(text: &str) -> Result<Program, Failure> {
         let (name, parameters) = text.split_once(':').unwrap_or((text, ""));
         if catalog::ROWS.iter().any(|row| row.name == name) {

@@ -68,7 +68,7 @@ pub struct Corun {
     pub programs: Vec<CorunProgram>,
 }
 
-/// All pairs of programs under one backend. Means are arithmetic unless their name says otherwise.
+/// All pairs of programs under one backend. A mean is arithmetic if its name does not contain `geometric`.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct OverPairs {
     /// The policy, as in a [`Corun`].

@@ -1,5 +1,5 @@
 //! The points of a sweep: the scenarios that result from one file by `--set` and `--policy`. Each point is checked
-//! like a scenario of its own file.
+//! like a scenario from a separate file.
 
 use std::collections::HashSet;
 use std::fmt;

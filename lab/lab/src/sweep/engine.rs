@@ -93,7 +93,7 @@ fn answers(program: &str, words: &[&str]) -> bool {
 }
 
 impl<'a> Array<'a> {
-    /// Makes the array of these shards of a file's sweep.
+    /// Makes the array that runs `shards` of the sweep in `file`.
     pub fn new(file: &Path, campaign: &'a Campaign, shards: Vec<usize>) -> Result<Array<'a>, Failure> {
         let here = |error: io::Error| Failure::Run(format!("cannot find the current folder or this program: {error}"));
         let (program, folder) = (env::current_exe().map_err(here)?, env::current_dir().map_err(here)?);

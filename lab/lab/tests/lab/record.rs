@@ -244,7 +244,7 @@ fn a_users_program_is_recorded_shown_and_simulated() {
     assert_eq!((&report["workers"], &report["merge_ns"]), (&16.into(), &500.into()));
     assert!(report["name"].as_str().unwrap().ends_with("mine well"), "{report}");
     let number = |key: &str| report[key].as_f64().unwrap();
-    // The sort alone has 64 leaves, and the other loops have more.
+    // The sort has 64 leaves. The other loops add further leaves.
     assert!(number("leaves") > 64.0 && number("span_s") > 0.0 && number("work_s") > number("span_s"), "{report}");
     assert!(number("plain_s") > 0.0 && report["slowdown"].is_number() && number("clock_ns") > 0.0, "{report}");
     let shown = json(lab().args(["record", "--json", "--show"]).arg(project.path("mine.graph")));

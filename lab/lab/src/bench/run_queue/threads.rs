@@ -45,7 +45,7 @@ impl Role {
 /// threads take less.
 const WAIT: Duration = Duration::from_micros(500);
 
-/// The time that all programs run before anything is counted.
+/// The time for which all programs run before the measurement begins.
 const SETTLES: Duration = Duration::from_millis(100);
 
 /// The longest time to wait for one answer.

@@ -1,4 +1,4 @@
-//! Reads the processor time of sessions and the idle time of cores, both in seconds since they began.
+//! Reads the processor time of sessions, and the idle time of cores since the machine started. Both are in seconds.
 
 use std::fs;
 

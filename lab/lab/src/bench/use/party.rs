@@ -179,7 +179,7 @@ impl Drop for Party {
 }
 
 impl Look {
-    /// Returns the cores that were used between an earlier look and this one.
+    /// Returns the cores that were used between the look `earlier` and this look.
     pub fn since(&self, earlier: &Look) -> Used {
         let seconds = (self.at - earlier.at).as_secs_f64();
         let by = self.used_s.iter().zip(&earlier.used_s).map(|(now, then)| (now - then) / seconds).collect();
