@@ -121,7 +121,7 @@ struct CoresReport {
     cores: u32,
     /// The share that the program would be entitled to, in cores. Programs take turns on fractions of a core.
     share: f64,
-    /// The cores that its affinity and its cgroup quota allow the program, independent of other programs.
+    /// The number of cores that affinity and cgroup quota allow the program, independent of other programs.
     usable: u32,
     /// The number of cores that the program's affinity allows.
     allowed_cores: usize,

@@ -26,7 +26,7 @@ pub struct Header {
 }
 
 impl Header {
-    /// Makes the header of a file of `runs` runs, which depend on nothing except `setting` and their number.
+    /// Makes the header of a file of `runs` runs, which depend only on `setting` and on the number of runs.
     pub fn new(setting: String, runs: usize) -> Header {
         Header { schema: "comity-sweep/1".to_owned(), setting, runs }
     }

@@ -99,7 +99,7 @@ pub struct Sweep {
 }
 
 impl Sweep {
-    /// Makes a sweep whose runs depend only on `setting` and on the number of the run. Makes the folder for results,
+    /// Makes a sweep whose runs depend only on `setting` and on the number of runs. Makes the folder for results,
     /// too.
     pub fn new(options: Options, setting: String) -> Result<Sweep, Failure> {
         if let Some(out) = &options.out {

@@ -1,5 +1,5 @@
-//! Measurements of the time of a wake-up and of the kernel's time slice. The results are medians. Measuring takes 0.3
-//! s.
+//! Measurements of a wake-up's duration and of the kernel's time slice. The results are medians. Both take 0.3 s
+//! together.
 
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};

@@ -151,7 +151,8 @@ struct Session {
     /// The nice value before the command began.
     start: i32,
     nice: i32,
-    /// The time when the kernel last refused a nice value. It limits how often the value of a session changes.
+    /// The time when the kernel last refused a nice value. The kernel limits how often the value of a session
+    /// changes.
     refused: Option<Instant>,
 }
 
