@@ -64,8 +64,8 @@ impl Collector {
         self.done.extend(self.open.take());
     }
 
-    /// Adds a line of prose without its comment mark. `begins_item` is true if a paragraph that begins here is the first
-    /// of an item.
+    /// Adds a line of prose without its comment mark. `begins_item` is true if a paragraph that begins here is the
+    /// first paragraph of an item's documentation.
     fn add(&mut self, line: usize, text: &str, begins_item: bool) {
         let text = text.trim();
         if text.starts_with("```") {
