@@ -29,8 +29,8 @@ fn entries(glossary: &str) -> Vec<Vec<&str>> {
     rows
 }
 
-/// Returns the words as a reader sees them. An underscore or a hyphen joins two words, as in names of functions and
-/// files.
+/// Returns the words of a text. Parts that an underscore or a hyphen joins are one word, as in the names of functions
+/// and files.
 pub fn words(text: &str) -> Vec<String> {
     let words = text.split(|letter: char| !letter.is_alphanumeric() && !['_', '-'].contains(&letter));
     words.filter(|word| !word.is_empty()).map(str::to_lowercase).collect()

@@ -3,13 +3,14 @@
 use super::glossary::{self, words};
 use super::tracked;
 
-/// The words with which no documentation of an item begins, because they continue another text or name nothing.
+/// The words with which the documentation of an item must not begin, because they continue another text or do not
+/// name a thing.
 const NO_BEGINNINGS: [&str; 30] = [
     "and", "as", "at", "but", "by", "for", "from", "how", "in", "it", "none", "nor", "not", "of", "on", "one", "or",
     "so", "such", "that", "they", "those", "to", "what", "where", "whether", "which", "who", "with", "without",
 ];
 
-/// The most words of a sentence.
+/// The maximum number of words in a sentence.
 pub const MOST_WORDS: usize = 30;
 
 /// A paragraph of prose: the line at which it begins, and its text.
@@ -33,8 +34,8 @@ impl Collector {
         self.done.extend(self.open.take());
     }
 
-    /// Adds a line of prose without its comment mark. `begins_item` is true if a paragraph that begins here is the first
-    /// of an item.
+    /// Adds a line of prose without its comment mark. `begins_item` is true if a paragraph that begins here is the
+    /// first paragraph of an item's documentation.
     fn add(&mut self, line: usize, text: &str, begins_item: bool) {
         let text = text.trim();
         if text.starts_with("```") {
@@ -56,7 +57,7 @@ impl Collector {
     }
 }
 
-/// The paragraphs of a source's comments.
+/// Returns the paragraphs of a source's comments.
 fn comments(source: &str) -> Vec<Paragraph> {
     let mut collector = Collector::default();
     let mut mark_before = "";
@@ -76,7 +77,7 @@ fn comments(source: &str) -> Vec<Paragraph> {
     collector.done
 }
 
-/// The paragraphs of a Markdown document.
+/// Returns the paragraphs of a Markdown document.
 fn paragraphs(document: &str) -> Vec<Paragraph> {
     let mut collector = Collector::default();
     document.lines().enumerate().for_each(|(nth, line)| collector.add(nth + 1, line, false));
@@ -84,7 +85,7 @@ fn paragraphs(document: &str) -> Vec<Paragraph> {
     collector.done
 }
 
-/// Text without the code between backquotes, which counts as one word.
+/// Returns the text with one word in the place of each code between backquotes.
 fn without_code(text: &str) -> String {
     text.split('`').enumerate().map(|(nth, part)| if nth % 2 == 0 { part } else { "code" }).collect()
 }

@@ -1,5 +1,5 @@
-//! Tests of the texts that `comity` prints: the help, errors, hints, reports and headings. The test of a folder prints
-//! its texts, so that a person can read them:
+//! Tests of the texts that `comity` prints: the help, errors, hints, reports and headings. The tests print all texts,
+//! so that a person can read them:
 //!
 //! ```text
 //! cargo test -p comity-cli --test architecture every_printed_text -- --nocapture
@@ -127,7 +127,7 @@ impl Visit<'_> for Texts {
         }
     }
 
-    /// The reason of an `expect` is for developers.
+    /// Leaves out the text of an `expect`, because it is for developers, not for users.
     fn visit_expr_method_call(&mut self, call: &ExprMethodCall) {
         if call.method == "expect" {
             self.visit_expr(&call.receiver);
@@ -145,7 +145,8 @@ impl Visit<'_> for Texts {
     }
 }
 
-/// Returns the sentences of a text, each as its words. A list item, and a line of a table, ends a sentence too.
+/// Returns the sentences of a text, each as a list of words. A sentence also ends at the end of a list item or of a
+/// table's line.
 fn sentences(text: &str) -> Vec<Vec<&str>> {
     let mut sentences = vec![Vec::new()];
     for line in text.lines() {
