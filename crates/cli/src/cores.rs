@@ -22,14 +22,14 @@ The number is the minimum of:
   - the cores that this process may run on (taskset, cpuset)
   - the quota of its control group, rounded up
   - COMITY_NUM_THREADS, if it is set
-  - the share, by weight, that the program would have in the core table,
-    rounded up; cores that other programs leave are part of it
+  - the share that the weight would give the program in the core table, rounded
+    up; the share includes cores that other programs do not use
 The number is at least 1. Without a usable table, or with COMITY_TABLE=off, the
 share has no effect. The number is valid only at this moment. `comity run`
 adapts its command continuously.
 
-Exit codes: 0: a number was printed; 1: standard output cannot be written; 2:
-invalid command line.";
+Exit codes: 0: a number was printed; 1: standard output cannot be written;
+2: invalid command line.";
 
 /// The interval at which `--watch` looks at the core table.
 const LOOK: Duration = Duration::from_millis(250);

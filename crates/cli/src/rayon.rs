@@ -38,8 +38,8 @@ Cargo.toml, updates Cargo.lock, and checks with cargo that the entry has an
 effect. `disable` restores both files. If there is no Cargo.lock, neither verb
 leaves one.
 
-With --record, the program is built to run serially, and to write its task graph
-when comity-lab record asks for it. A later `enable` without --record switches
+With --record, the next build of the program runs serially. It writes its task
+graph if `comity-lab record` runs it. A later `enable` without --record switches
 the program to Comity.
 
 Exit codes: 0: done, or nothing to do; 1: the project is invalid or cargo has
@@ -69,14 +69,14 @@ struct Enable {
     /// sources that this command was built from]
     #[arg(long, value_name = "DIR", conflicts_with = "git")]
     source: Option<PathBuf>,
-    /// Git repository with Comity's rayon-core, for manifests that are built on other machines, too
+    /// Git repository with Comity's rayon-core. Use it if the project is also built on other machines
     #[arg(long, value_name = "URL")]
     git: Option<String>,
     /// Commit, branch or tag of the repository [default: its default branch]
     #[arg(long, value_name = "REV", requires = "git")]
     rev: Option<String>,
-    /// Use the variant that records task graphs. It must be in a folder: in a repository, cargo would use the ordinary
-    /// variant, which has the same name
+    /// Use the variant that records task graphs. Not possible with --git, because cargo would find the ordinary variant
+    /// of the same name there
     #[arg(long, conflicts_with = "git")]
     record: bool,
 }

@@ -58,86 +58,88 @@ const EXAMPLES: &str = "Examples:
   comity run --report=make.json -- make -j8
   COMITY_TABLE=/srv/shared/comity comity run ./solver
 
-Comity shares processor time: each program in the core table is entitled to a
-part of the cores, by weight. A command that can use its part holds cores. If
-it has more runnable threads than cores, an affinity mask keeps its threads on
-these cores; a mask that the program has set itself stays in force. A command
-with fewer threads, or without a neighbour, has no mask. A command that uses
-less than its part holds no core and runs on any core. `comity table` shows
-which program has which core; `comity table --help` explains COMITY_TABLE.
+Comity shares processor time. Each program in the core table is entitled to a
+share of the cores, in proportion to its weight. `comity table` shows which
+program has which core. `comity table --help` explains COMITY_TABLE.
+
+A command that can use its whole share holds cores. If it has more runnable
+threads than cores, an affinity mask keeps its threads on these cores. A mask
+that the program has set itself stays in force. A command has no mask if it has
+fewer threads than cores, or is alone in the table. A command that uses less
+than its share holds no core and runs on any core.
 
 If there are more programs than cores, they take turns of up to 100 ms. Outside
-its turn a command is frozen, in a control group that `comity run` makes for it.
-Only /proc/PID/cgroup shows this. If `comity run` cannot make a group (see
-`comity doctor`), it stops the processes (SIGSTOP). It does not stop processes
-that are traced or trace, and processes whose parent could notice the stop.
+its turn, a command is frozen in a control group that `comity run` makes for it.
+A process can see the group only in /proc/PID/cgroup. If `comity run` cannot
+make a group (see `comity doctor`), it stops the processes (SIGSTOP). It never
+stops a process that is traced, that traces another process, or whose parent
+could notice the stop.
 
-A command also takes turns if one of its processes has several runnable threads.
-These threads may wait for each other. On one core, each thread would wait for
-the time slice of another. Two conditions must hold: the command has no core
-limit (--cores), and all programs are commands that can be frozen and can use
-all cores. `comity table --wide` and `comity top` show the word `turns`.
+A command is a team if one of its processes has several runnable threads. Such
+threads may wait for each other: on one core, each would wait for the time slice
+of another. Therefore a team takes turns with all cores, under two conditions:
+  - The command has no core limit (--cores).
+  - All programs are commands that can be frozen and can use all cores.
+`comity table --wide` and `comity top` then show the word `turns`.
 
-The operating system alone limits the following commands. They hold no core,
-have no mask, and are never stopped. `comity table --wide` and `comity top` show
-one of these words:
-  team  One of its processes has several runnable threads, but the conditions
-        for turns do not hold.
+Some commands hold no core, have no mask, and are never stopped. The operating
+system alone divides their time. `comity table --wide` and `comity top` show the
+reason:
+  team  It is a team, but the conditions for turns do not hold.
   nice  Most of its work is done at a nice value above 0 or in SCHED_IDLE, and
         neither --weight nor COMITY_WEIGHT is set.
   even  There are more programs than cores, and all have the same number of
         threads per weight. Equal time per thread then gives each its share.
-  group Each program is in a task group of its own (a session under autogroup,
-        or a control group), and the groups have the weights of the programs.
-        The kernel then divides the time among them. `comity doctor` prints
-        which groups the kernel has.
+  group Each program has its own task group (a session under autogroup, or a
+        control group), and the weights of the groups are those of the programs.
+        `comity doctor` prints which groups the kernel has.
 
 The default weight follows the nice value: 100 for nice 0, 33 for nice 5, 1 for
-nice 19. A weight below 100 also sets the nice value of that weight, so that it
-has an effect relative to programs outside of the table. If sessions are task
-groups and the command is the first process of its session, the session gets the
-nice value. A weight above 100 has an effect in the table only.
+nice 19. A weight below 100 also sets the matching nice value, which has an
+effect relative to programs outside of the table. If sessions are task groups
+and the command is the first process of its session, the session gets the nice
+value. A weight above 100 has an effect in the table only.
 
---cores N is a limit, also if the command has no neighbour: if more than N
+--cores N limits the command even if it is alone in the table: if more than N
 threads are runnable, a mask keeps them on N cores. It also sets these
 variables to N, unless they are set: COMITY_NUM_THREADS, RAYON_NUM_THREADS,
 OMP_NUM_THREADS, GOMAXPROCS, TOKIO_WORKER_THREADS, POLARS_MAX_THREADS,
 CARGO_BUILD_JOBS, PYTEST_XDIST_AUTO_NUM_WORKERS.
 
-COMITY_POLICY=comity:share=slowdown, or share=time, proposes another division
-of the cores, as in programs that use Comity. With share=time, each program has
-all cores in turns. With share=slowdown, it has all cores in every 16th turn.
+COMITY_POLICY=comity:share=slowdown or share=time proposes another division of
+the cores, as in programs that use Comity. With share=time, programs have all
+cores in turns. With share=slowdown, they do so in every 16th round of turns.
 
-The command's environment has COMITY_TABLE=off, COMITY_RUN (a mark by which its
-processes are found) and COMITY_RUN_TABLE (by which `comity table`, `comity top`
-and `comity set` find the table). A `comity run` inside of the command starts a
-part of the same command, and prints which of its options have no effect.
+The command gets three variables:
+  COMITY_TABLE=off  Its programs do not join the table on their own.
+  COMITY_RUN        A mark by which `comity run` finds the command's processes.
+  COMITY_RUN_TABLE  The table for `comity table`, `comity top` and `comity set`.
+A `comity run` inside of the command starts a part of the same command. It
+prints which of its options have no effect.
 
-`comity run` becomes the command by exec, so process number, signals, terminal
-and exit status are the command's own. Only SIGPIPE is set to its default if it
-was ignored. 10 ms after the start, a second process joins the table for the
-command. Its name is comity: and the command's number. If the command is the
-first process of a container, the second process is its child. A third process,
-named comity+ and the command's number, removes the masks and thaws the command
-if the second process is killed or stopped. If both are killed at once, the
-masks stay, and the command stays frozen until another command of `comity run`
-works in the same control group.
+`comity run` becomes the command by exec. Process number, signals, terminal and
+exit status are therefore the command's own. Only SIGPIPE is set to its default
+if it was ignored. Two more processes exist for the command, whose number is N:
+  comity:N  Joins the table for the command, 10 ms after its start. It is a
+            child of the command if that is the first process of a container.
+  comity+N  Removes the masks and thaws the command if comity:N is killed or
+            stopped. If both are killed at once, the masks stay, and the command
+            stays frozen until the next `comity run` in its control group.
 
 If no table can be used, `comity run` prints the reason and runs the command
 without a table. If the first process of a container does not wait for orphans,
 `comity run` waits for the command, as with --report. Then no zombies are left.
 
-With --report or --session `comity run` stays, as time(1) does, and the command
-is its child. It passes on SIGTERM, SIGHUP, SIGUSR1 and SIGUSR2. The terminal
-sends SIGINT and SIGQUIT to the command; with --session, `comity run` passes
-them on to the command's process group. `comity run` ends with the exit code or
-the signal of the command.
+With --report or --session, `comity run` waits for the command, which is its
+child, as with time(1). It passes on SIGTERM, SIGHUP, SIGUSR1 and SIGUSR2. The
+terminal sends SIGINT and SIGQUIT to the command; with --session, `comity run`
+passes them on to the command's process group. `comity run` ends with the exit
+code or the signal of the command.
 
 The report has the elapsed time, the processor time, the context switches, the
 cores used, held and lent over time, and the time spent waiting for a core. It
-also estimates the elapsed time without neighbours. For the estimate, each
-stretch of time is scaled by the part of the needed processor time that the
-threads got.
+also estimates the elapsed time without other programs: the sum of (elapsed
+time) x (processor time used / processor time needed) over short stretches.
 
 Exit codes: the command's own; 126: the command cannot be executed; 127: there
 is no such command; 2: invalid command line.";

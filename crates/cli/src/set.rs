@@ -28,20 +28,21 @@ const HELP: &str = "Examples:
   comity set 4711 --resume
   comity set '#3' --weight own --cores auto
 
-A program is given by the number of its slot in `comity table`, with a #, or by
-its process number. A command of `comity run` has one process number: that of
-its first process. A program follows a request within two of its quanta (about
-20 ms), a command of `comity run` within a quarter of a second. The setting
-stays in effect until you change it or the program leaves the table.
+Name a program by its slot in `comity table`, with a #, or by its process
+number. For a command of `comity run`, give the number of its first process. A
+program follows a request after about 20 ms (two quanta of its policy), a
+command of `comity run` after at most 250 ms. The setting stays in effect until
+you change it or the program leaves the table.
 
 --pause: The workers of the program begin no task. A worker with a task stops
 where the task forks or ends. The processes of a command are stopped (SIGSTOP).
-A paused program holds no core, and other programs use its cores. It continues
-automatically when the time is over, or at --resume. A command also continues
-when its coordinator ends. A shell that runs the command in the foreground sees
-it stop, as with Ctrl-Z. A lock that a paused program holds stays locked.
+A paused program holds no core, and other programs use its cores. The program
+continues automatically when the time is over, or at --resume. A command also
+continues if its process comity:N ends (see `comity run --help`). A shell that
+runs the command in the foreground sees a stop, as with Ctrl-Z. A lock that a
+paused program holds stays locked.
 
---cores: The program uses at most N cores and requests no more.
+--cores: The program requests and uses at most N cores.
 
 Only root and the user of a program may set it. A program cannot be set if it is
 not in the core table, or was built with an older version of comity.
@@ -247,7 +248,7 @@ fn find(programs: &[Program], target: Target) -> Result<&Program, String> {
             // One process may be several members of the table, and processes of two containers may have the same
             // number.
             let (process, list) = (several[0].pid, list(several));
-            Err(format!("process {process} stands for several programs: {list}. Give the slot of one, with a #"))
+            Err(format!("process {process} has several slots: {list}. Give one slot, for example '#3'"))
         }
     }
 }

@@ -20,46 +20,47 @@ const HELP: &str = "Examples:
   COMITY_TABLE=/srv/shared/comity comity table show
   comity table clean
 
-Programs that share cores keep a table in shared memory. For each core, the
-table has the program that is entitled to it (the owner) and the program that
-uses it (the holder). There is no daemon: a program that dies is removed by the
-next program that looks at the table.
+Programs that share cores keep a table in shared memory. Each core has an owner,
+the program that is entitled to the core, and a holder, the program that uses
+it. There is no daemon: a program that dies is removed by the next program that
+looks at the table.
 
 Columns of a program:
   weight:       weight 200 gets twice the processor time of weight 100
   entitled:     share by weight, among programs that have work, in cores
-  desire:       cores that it could use now; 0 while it shares time
-  owned:        whole cores that it is entitled to now (parts of a core rotate)
+  desire:       cores that it could use now; 0 while it holds no core and may
+                run on any core
+  owned:        whole cores that it is entitled to now (fractions of a core rotate)
   held:         whole cores that it uses now
-  life:         living; paused (by `comity set`); stopped (it has work, but gets
-                no time or is stopped); dead
+  life:         living; paused (by `comity set`); stopped (it has work, but its
+                coordinator has not run for 500 ms); dead
 
 More columns with --wide:
-  policy:       policy by which it shares; run for a command of `comity run`
+  policy:       policy by which it shares cores; run: a `comity run` command
   awake:        awake workers; for a command, threads that run or wait for a
                 core
   workers:      all workers; for a command, the most cores that it may request
   age:          time since it joined the table
   cpu time:     processor time that it has used
-  cpu:          cores that it has used, on average since it joined
-  owed:         cores that it was due and did not get, on average
-  efficiency:   with comity:share=slowdown: speed with all N cores, divided by N
-                times the speed that it has per core of its share
+  cpu:          processor time that it has used / age, in cores
+  owed:         processor time that it was due and did not get / age, in cores
+  efficiency:   with comity:share=slowdown: speed with all N cores / (N x speed
+                per core of its share)
   claimed:      times that it began to use a core that no program used
   taken back:   times that it took back its own core
   released:     times that it released a core
-  lost:         times that it lost a core to the owner of the core
+  lost:         times that the owner of a core took the core back from it
   steals:       tasks that its workers took from each other
   accelerated:  times that a worker without a task gave another worker the rest
                 of its time slice
-  refused:      times that such a worker kept its time slice, and why
+  refused:      times that a worker without a task kept its time slice, and why
                 (comity::Refusal explains the reasons)
 
 A `-` means that the program does not publish the value. A command of `comity
 run` and a program of an older build do not publish the last three columns.
 
 COMITY_TABLE   not set: the user's own table, /dev/shm/comity-UID/layout-N,
-               where N is the number of the layout.
+               where N is the number of the table's layout.
                a path: the table at this path. A missing table is created, but
                its folder must exist. Several users, or several containers that
                mount the folder, can share the cores of a machine in this way.
@@ -67,15 +68,15 @@ COMITY_TABLE   not set: the user's own table, /dev/shm/comity-UID/layout-N,
                keeps its policy and shares no cores. All of its workers may be
                awake.
 
-An own table has mode 0600, and its folder has mode 0700. If another user owns
+The user's own table has mode 0600. Its folder has mode 0700. If another user owns
 /dev/shm/comity-UID, the folder is /run/user/UID/comity. If there is no
 /run/user/UID either, programs run without a table and print a warning.
 
 A named table gets mode 0600, or mode 0660 in a setgid folder of the user or of
 root. To share a table within a group, make the folder setgid (chmod g+s): the
-file then gets the group of the folder. A program uses a named table that its
-user or root owns, or that a group of the process may write to. It refuses a
-table that all users may write to. It also refuses a table that some users may
+file then gets the group of the folder. A program uses a named table if its user
+or root owns the file, or if one of its groups may write to the file. It refuses
+a table that all users may write to. It also refuses a table that some users may
 read but not write, because these users could lock all of its slots.
 
 Root may read the table of any user and set its programs: name the table in
@@ -95,15 +96,15 @@ elsewhere. A program that is killed or stopped at any moment never makes other
 programs wait.
 
 Programs share one table if their versions of comity have the same layout. If a
-named file has another layout, a program uses PATH.layout-N instead. It prints
-once which programs use the other file. Programs of the two files do not share
-cores.
+named file has another layout, a program uses PATH.layout-N instead. The program
+then prints once which programs use the named file. Programs of the two files do
+not share cores.
 
 A table has room for 256 programs and 1,024 cores. Containers that share a table
 must use the clocks of the machine (one time namespace).
 
-Exit codes: 0: done, or there is no table, or `clean` found it in use; 1: the
-table cannot be used, read or removed; 2: invalid command line.";
+Exit codes: 0: done, or there is no table, or `clean` found the table in use;
+1: the table cannot be used, read or removed; 2: invalid command line.";
 
 /// Show which program owns and which program holds each core, or remove an unused core table
 #[derive(Args)]

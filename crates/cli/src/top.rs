@@ -53,7 +53,8 @@ cores, and the processor time that all programs use, in cores.
 
 Columns of a program:
   cpu:        processor time that it uses, in cores; or paused, stopped, dead
-  desire:     cores that it could use now; 0 while it shares time
+  desire:     cores that it could use now; 0 while it holds no core and may run
+              on any core
   held:       whole cores that it holds now
   owned:      whole cores that it is entitled to now
   waits:      desired cores that it does not hold
@@ -62,24 +63,22 @@ Columns of a program:
   lost/s:     cores that their owners took back from it, per second
   due:        processor time that it is entitled to, in cores
   owed:       processor time that it is due and does not get, in cores
-  short for:  why it uses less than it holds or is due: tasks wait (for each
-              other, for input or for a lock), no core (workers rest while
-              tasks are queued), few tasks
+  short for:  why it uses less than it holds or is due: `tasks wait` (for each
+              other, for input or for a lock), `no core` (tasks are queued, but
+              workers have no core) or `few tasks`
   awake:      awake workers; for a command, its awake threads
   sw/s:       context switches per second
   pid:        number of its process
-  policy:     policy by which it shares; run for a command of `comity run`
+  policy:     policy by which it shares cores; run: a `comity run` command
   steals/s:   tasks that its workers took from each other, per second
   accel/s:    times per second that a worker without a task gave another worker
               the rest of its time slice
-  refused/s:  times per second that a worker did not give its time slice away,
-              although it had no task
-  mostly for: most frequent reason for refused/s
+  refused/s:  times per second that a worker without a task kept its time slice
+  mostly for: most frequent reason of refused/s
 
 A `-` means that the program does not publish the value. A command of `comity
 run` never publishes the last four columns. The screen shows the columns that
-fit. --json and --prometheus also count the refusals for each reason. `comity
-table` uses the same names.
+fit. --json and --prometheus also count the refusals for each reason.
 
 Cores:
   3    held by its owner, the program in slot 3
@@ -91,23 +90,23 @@ Cores:
 #[derive(Args)]
 #[command(after_help = format!("{EXAMPLES}\n\n{HELP}\n\n{EXIT_CODES}"))]
 pub struct Arguments {
-    /// Print one look at the table and exit
+    /// Look at the table once, print the result, and exit
     #[arg(long)]
     once: bool,
-    /// Print JSON, one object per look (schema comity-top/1)
+    /// Print JSON, one object per look at the table (schema comity-top/1)
     #[arg(long)]
     json: bool,
-    /// Write metrics for the node exporter of Prometheus to this file at each look, instead of printing
+    /// At each look, write metrics for the node exporter of Prometheus to this file instead of printing
     #[arg(long, value_name = "FILE", conflicts_with_all = ["json", "sort", "filter"])]
     prometheus: Option<PathBuf>,
-    /// Order of the programs
+    /// Column by which the programs are sorted
     #[arg(long, value_enum, default_value = "slot")]
     sort: Sort,
     /// Show only programs with this text in their name or policy
     #[arg(long, value_name = "TEXT", default_value = "")]
     filter: String,
-    /// Milliseconds between two looks, 50 to 3600000 [default: 250; 1000 with --once or --json; 5000 with
-    /// --prometheus]
+    /// Time between two looks at the table, in milliseconds, 50 to 3600000 [default: 250; 1000 with --once or --json;
+    /// 5000 with --prometheus]
     #[arg(long, value_name = "MS", value_parser = parse::whole::<u64>(50..=3_600_000), allow_negative_numbers = true)]
     interval_ms: Option<u64>,
 }
@@ -115,7 +114,7 @@ pub struct Arguments {
 /// The column by which programs are sorted: names from A, numbers from the largest, slots from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Sort {
-    /// Place in the table
+    /// Slot in the table
     Slot,
     /// Name
     Name,

@@ -120,9 +120,9 @@ fn stolen() -> DoctorCheck {
         );
     }
     let part = 100.0 * steal_ns as f64 / (run_ns as f64 + steal_ns as f64);
-    let found = format!("{part:.1} % of the requested time since the machine started");
+    let found = format!("{part:.1} % of the processor time requested since the machine started");
     let meaning =
-        "a host takes cores away; while it takes much, the policy `comity` uses fewer workers if that loses nothing";
+        "a host takes cores away; if it takes much time, the policy `comity` uses fewer workers, unless this costs speed";
     let stolen = check("steal time", found, meaning);
     if part > MUCH {
         stolen.costs("give the virtual machine fewer virtual CPUs, or run fewer machines on the host")
@@ -242,7 +242,7 @@ fn variables() -> DoctorCheck {
         return check(
             "environment",
             wrong.join("; "),
-            "a global pool panics with this message; under rayon's interface it uses the default value",
+            "the global pool panics with this message; under rayon's interface, it uses the default value",
         )
         .bad("correct the variable, or unset it");
     }
@@ -281,7 +281,7 @@ fn outside_load() -> Option<DoctorCheck> {
     let outside = ((busy - shared.iter().sum::<f64>() - unknown) / elapsed.as_secs_f64()).max(0.0);
     let found = format!("processor time of {outside:.1} cores, on the allowed cores");
     Some(if outside > MUCH {
-        check("outside load", found, "programs outside of the table use this time; the kernel divides it by threads")
+        check("outside load", found, "programs outside of the table use this time, which the kernel divides by threads")
             .costs("start these programs with `comity run`")
     } else {
         check("outside load", found, "programs outside of the table use almost no time")
@@ -327,7 +327,7 @@ fn turns() -> DoctorCheck {
         let change = "delegate a control group of version 2, or set kernel.yama.ptrace_scope to 0";
         check(
             "turns",
-            format!("{found}, and Yama hides what parents wait for"),
+            format!("{found}, and Yama hides which parents wait for a child"),
             "commands are not stopped outside their turn",
         )
         .costs(change)
@@ -345,7 +345,7 @@ fn wake_up() -> DoctorCheck {
     const SLOW: Duration = Duration::from_micros(500);
     let taken = measure::wake_up();
     let found = format!("{} µs from the call until the thread runs, median of 50", taken.as_micros());
-    let wake_up = check("wake-up", found, "a parallel phase that is not longer gains nothing from a second worker");
+    let wake_up = check("wake-up", found, "a parallel phase that is shorter than this gains nothing from a second worker");
     if taken > SLOW {
         wake_up.costs("stop other programs; against deep idle states, try /dev/cpu_dma_latency or idle=poll")
     } else {
@@ -375,7 +375,7 @@ fn preemption() -> DoctorCheck {
     let modes = fs::read_to_string("/sys/kernel/debug/sched/preempt").ok();
     let mode = modes.as_deref().and_then(|modes| modes.split_once('(')?.1.split_once(')')).map(|(mode, _)| mode);
     match mode {
-        Some(mode) => check("preemption", mode, "decides when a waking thread takes the core of a running thread"),
+        Some(mode) => check("preemption", mode, "the mode decides when a waking thread takes the core of a running thread"),
         None => check("preemption", "unknown: it cannot be read without privileges", "Comity does not depend on it"),
     }
 }
@@ -395,7 +395,7 @@ fn acceleration(allowed: &[cores::Core], may_be_pulled: impl FnOnce(usize) -> bo
             .costs("allow the system call sched_setaffinity for other threads in the sandbox");
     }
     let found = "a thread may be pulled to another core";
-    let pulls = "a thief pulls a preempted worker to its own core";
+    let pulls = "a thief pulls a preempted worker to the thief's core";
     match BTreeSet::from_iter(allowed.iter().map(|core| core.node)).len() {
         1 => check(name, found, meaning(pulls)),
         nodes if nodes == allowed.len() => check(
@@ -445,9 +445,9 @@ mod tests {
         };
         for (nodes, is_permitted, verdict, part) in [
             (&[0][..], false, Verdict::Ok, "one core"),
-            (&[0, 0], true, Verdict::Ok, "a thief pulls a preempted worker to its own core"),
+            (&[0, 0], true, Verdict::Ok, "a thief pulls a preempted worker to the thief's core"),
             (&[0, 0, 1, 1], true, Verdict::Ok, "there are 2 NUMA nodes"),
-            (&[0, 0, 1, 1], true, Verdict::Ok, "to its own core within a node"),
+            (&[0, 0, 1, 1], true, Verdict::Ok, "to the thief's core within a node"),
             (
                 &[0, 1],
                 true,

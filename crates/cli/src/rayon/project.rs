@@ -64,7 +64,7 @@ impl Project {
     pub fn elsewhere(&self) -> Option<String> {
         let config = self.replaced_sources()?;
         Some(format!(
-            "'{}' makes cargo take packages from another source than crates.io. The packages that Comity needs must be \
+            "'{}' replaces crates.io by another source. The packages that Comity needs must be \
              there, too: vendor them",
             config.display()
         ))

@@ -239,7 +239,7 @@ fn in_words(report: &RunReport) -> String {
     if report.weight != weight::USUAL {
         let nice = weight::nice_for(report.weight);
         let outside = if nice > 0 { format!("nice {nice}") } else { "no effect".to_owned() };
-        line("weight", &format!("{} in the table; {outside} relative to other programs", report.weight));
+        line("weight", &format!("{} in the table; {outside} outside of the table", report.weight));
     }
     let [waited, preempted] = [report.voluntary_switches, report.involuntary_switches];
     line("switches", &format!("{waited} voluntary, {preempted} by preemption"));
@@ -260,7 +260,7 @@ fn in_words(report: &RunReport) -> String {
     }
     line("waited", &format!("{} for a core, sum of all threads", time(shared.waited_s)));
     let times = report.wall_s / shared.alone_estimate_s.max(f64::MIN_POSITIVE);
-    line("alone", &format!("about {}, an estimate; it took {times:.2} times as long", time(shared.alone_estimate_s)));
+    line("alone", &format!("about {} (estimate); the run took {times:.2} times as long", time(shared.alone_estimate_s)));
     text
 }
 

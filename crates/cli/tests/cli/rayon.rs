@@ -459,7 +459,7 @@ fn what_keeps_comity_out_is_said_in_a_sentence() {
         "[source.crates-io]\nreplace-with = \"vendored\"\n[source.vendored]\ndirectory = \"vendor\"\n",
     );
     let why = vendored.fails(1, &["enable"]);
-    assert!(why.contains(".cargo/config.toml' makes cargo take packages from another source"), "{why}");
+    assert!(why.contains(".cargo/config.toml' replaces crates.io by another source"), "{why}");
 
     let pinned = Project::locked();
     let (_folder, cargo) =

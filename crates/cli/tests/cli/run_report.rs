@@ -32,7 +32,7 @@ fn the_command_ends_as_it_would_and_standard_output_is_its_own() {
         assert!(told.lines().any(|told| told.starts_with(&format!("  {line} "))), "{line}: {told}");
     }
     assert!(told.lines().all(|line| line.chars().count() <= 80), "{told}");
-    assert!(told.contains(", an estimate"), "{told}");
+    assert!(told.contains(" (estimate); the run took "), "{told}");
 
     for (name, number) in [("TERM", 15), ("KILL", 9), ("SEGV", 11), ("USR1", 10)] {
         let file = folder.path().join("end.json");
