@@ -51,7 +51,7 @@ const EXAMPLES: &str = "Examples:
   comity-lab corun cg './my-solver --size 100' --rounds 6 --timeout 60 \\
       --json result.json
 
-A PROGRAM is either of:
+A PROGRAM is one of:
   - a kernel: NAME or NAME:key=value,… (see `comity-lab kernel --list`);
   - a command for /bin/sh: any other text with a space or a slash. Each
     execution is one round and must end with exit code 0. The command gets the
@@ -64,10 +64,10 @@ Measures, per backend:
   one core T_1               mean seconds alone, one worker, pinned to one core
   slowdown                   (T_c - T_s) / T_s
   unfairness                 largest slowdown - smallest slowdown
-  unfairness of cpu          largest - smallest ratio of cores used to cores
-                             due; used: processor time / T_c; due: an equal
-                             share, at most the cores used alone; the other
-                             programs share the rest
+  unfairness of cpu          largest - smallest (cores used / cores due);
+                             used: processor time / T_c; due: an equal share,
+                             at most the cores used alone; the other programs
+                             share the cores that are left
   response time T            mean seconds together over all rounds, including
                              uncounted rounds (overlapped_s in JSON)
   slow-down ratio T/B        T / B; B = T_b: seconds alone under the baseline
@@ -89,10 +89,10 @@ If there are no uncounted rounds and each backend is its own baseline, T/B is
 repeats while a long program runs: T covers all its rounds, T_c only its counted
 rounds.
 
-The output begins with the slowdowns in sentences. The table below them has
-eight columns, or four in a narrow terminal; --full prints all measures. With
---pairs, the report ends with means and worst cases over all pairs, one line per
-backend. `comity-lab plot` draws a file that --json wrote.
+The output begins with the slowdowns. The table below them has eight columns,
+or four in a narrow terminal; --full prints all measures. With --pairs, the
+output ends with means and worst cases over all pairs, one line per backend.
+`comity-lab plot` draws a file that --json wrote.
 
 The rounds are divided into up to three blocks. Each block runs every backend,
 so that a change of the machine's speed affects all backends equally. A backend
@@ -122,10 +122,11 @@ pub struct Arguments {
     /// COMITY_POLICY, or comity]
     #[arg(long, value_name = "P,…", value_parser = str::parse::<PolicyList>)]
     policy: Vec<PolicyList>,
-    /// Other backends to compare. Comity takes part if --policy is given, if `comity` is listed, or without this option
+    /// Other backends to compare. Comity is compared too, unless this option is given without `comity` and without
+    /// --policy
     #[arg(long, value_enum, value_name = "B,…", value_delimiter = ',')]
     backend: Vec<BackendName>,
-    /// Co-run every pair of the programs, one pair after the other, instead of all programs together. Without WHICH:
+    /// Run each pair of the programs together, one pair after the other, instead of all programs. Without WHICH:
     /// distinct
     #[arg(long, value_enum, value_name = "WHICH", num_args = 0..=1, require_equals = true)]
     #[arg(default_missing_value = "distinct")]
@@ -143,8 +144,8 @@ pub struct Arguments {
     /// Sessions of the programs. With autogroup, each session is a task group
     #[arg(long, value_enum, value_name = "GROUPING", default_value = "same")]
     group: Grouping,
-    /// Backend whose time alone is T_b and B, for example abp as in the BWS paper. `own`: each backend uses its own
-    /// time alone
+    /// Backend whose time alone is the baseline (T_b and B), for example abp as in the BWS paper. `own`: the time alone
+    /// of each backend is its baseline
     #[arg(long, value_name = "NAME", default_value = "own")]
     baseline: String,
     /// Maximum time of one round, and of the preparation of a program, in seconds, 1 to 1000000

@@ -130,7 +130,7 @@ impl Filing {
         }
         let mut bytes = Vec::new();
         file.read_to_end(&mut bytes).map_err(failed)?;
-        let mut head = serde_json::to_vec(header).expect("it has string keys");
+        let mut head = serde_json::to_vec(header).expect("a line has string keys");
         head.push(b'\n');
         let whole = take(path, &bytes, header, outcomes, check)?;
         if whole == 0 && !head.starts_with(&bytes) {

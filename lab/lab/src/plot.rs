@@ -13,8 +13,8 @@ const EXAMPLES: &str = "Examples:
   comity-lab plot pairs.json --out pairs.svg
 
 The figure has one row per co-run and one line per backend. A line connects the
-least and the most slowed program. The axis is the time together divided by the
-time alone.
+program with the smallest slowdown and the program with the largest. The axis is
+the time together divided by the time alone.
 
 Exit codes: 0: success; 1: cannot write the figure; 2: invalid command line or
 file.";

@@ -48,24 +48,24 @@ const EXAMPLES: &str = "Examples:
   comity-lab record sor --out sor.graph
   comity-lab predict sor.graph sor.graph --cost refill=20000 --json sor.json
 
-A PROGRAM is either of:
+A PROGRAM is one of:
   - a kernel: NAME or NAME:key=value,… (see `comity-lab kernel --list`). It is
     recorded first: five runs with recording and five without;
   - FILE.graph: a recording that `comity-lab record` wrote.
 With --measure, all programs must be kernels.
 
 The simulated host has this machine's cores, sockets, hardware threads and timer
-ticks. It uses the modelled kernel with the same scheduling rules as this
-machine's kernel. The report lists the differences from this machine.
+ticks. Its Linux version is the simulated version with the scheduling rules of
+this machine's kernel. The report lists the differences from this machine.
 
-Rounds are those of `comity-lab corun`: each program alone, then all programs
-together, again and again. Between two rounds, a kernel checks its result. The
-check uses a core and is not part of the round's time. `comity-lab corun --help`
-and docs/guide/src/measures.md define the measures.
+As in `comity-lab corun`, each program runs alone, then all programs run
+together repeatedly. Between two rounds, a kernel checks its result. The check
+uses a core and is not part of the round's time. `comity-lab corun --help` and
+docs/guide/src/measures.md define the measures.
 
-Each of the --starts simulated runs has its own seed. It counts as many rounds
-as a block of a co-run: a third of --rounds. Equal recordings, seed and options
-give equal numbers.
+Each of the --starts simulated runs has its own seed and counts a third of
+--rounds, like a block of a co-run. Equal recordings, seed and options give
+equal numbers.
 
 Costs are in nanoseconds. Their names are those of a scenario's machine.costs
 (lab/scenarios/README.md), and `join`: the cost of a join that is not stolen.
@@ -109,7 +109,7 @@ pub struct Arguments {
     /// Also run the co-runs, and print measured and predicted numbers side by side
     #[arg(long)]
     measure: bool,
-    /// Maximum time with --measure of one round, and of the preparation of a program, in seconds, 1 to 1000000
+    /// With --measure: maximum time of one round, and of the preparation of a program, in seconds, 1 to 1000000
     #[arg(long, value_name = "SECS", default_value_t = 600, value_parser = whole::<u32>(1..=1_000_000))]
     timeout: u32,
     /// Also write JSON (schema comity-predict/1) to this file. `-` prints the JSON instead of the table

@@ -33,10 +33,9 @@ const EXAMPLES: &str = "Examples:
   comity-lab record --workers 8 --out mine.graph -- target/release/mine ARGS
 
 A kernel runs serially, alternately with and without recording. The recording
-with the median work is kept. A rayon program that was built after
-`comity rayon enable --record` is recorded in this way too. A program whose
-tasks wait for each other (at a barrier, for a message) stands still in a serial
-run and cannot be recorded.
+with the median work is kept. A COMMAND is recorded in this way too. Build it
+after `comity rayon enable --record`. A program whose tasks wait for each other
+(at a barrier, for a message) hangs in a serial run and cannot be recorded.
 
 More information:
   lab/recording/README.md      how each kind of fork is recorded
@@ -81,8 +80,8 @@ pub struct Arguments {
     /// Show this recording instead of making one
     #[arg(long, value_name = "FILE", conflicts_with_all = ["name", "out", "command"])]
     show: Option<PathBuf>,
-    /// Scale the recording that --show shows, by the kernel's rule to another input, or by factors of repeats, phases,
-    /// width, length, serial
+    /// With --show: scale the recording to another input of its kernel, or by factors of repeats, phases, width, length
+    /// or serial
     #[arg(long, value_name = "NAME:key=value,… | factor=N,…", requires = "show")]
     scale: Option<String>,
     /// Print JSON (schema comity-record/1)

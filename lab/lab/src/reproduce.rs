@@ -76,8 +76,8 @@ impl Subcommand for Paper {
 
 impl FromArgMatches for Paper {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Paper, Error> {
-        let (name, matches) = matches.subcommand().expect("it is required");
-        let row = rows().into_iter().find(|row| row.name == name).expect("no other is parsed");
+        let (name, matches) = matches.subcommand().expect("clap requires a paper");
+        let row = rows().into_iter().find(|row| row.name == name).expect("clap accepts only names of papers");
         Ok(Paper { row, matches: matches.clone() })
     }
 

@@ -79,16 +79,17 @@ pub struct Arguments {
     /// Draw SVG files in this folder: each program's time over the first number that --set varies, one line per policy
     #[arg(long, value_name = "DIR", conflicts_with = "shard")]
     plot: Option<PathBuf>,
-    /// Check the simulator's invariants in one of every QUANTA quanta; on a host, after one of every QUANTA events
+    /// Check the simulator's invariants after each QUANTA-th quantum, or after each QUANTA-th event of a host
     #[arg(long, value_name = "QUANTA", default_value_t = 1_000, value_parser = whole::<u64>(1..=u64::MAX))]
     check_every: u64,
     /// Do only the first run, and write a timeline to a new file: when each thread ran, on which core, and its activity
     #[arg(long, value_name = "FILE", conflicts_with_all = ["out", "shard", "merge", "plot"])]
     timeline: Option<PathBuf>,
-    /// Do only the first run, and write every conversation of its thieves to a new file, one JSON object per line
+    /// Do only the first run. Write each event of its thieves, and the policy's answer, to a new file, one JSON object
+    /// per line
     #[arg(long, value_name = "FILE", conflicts_with_all = ["out", "shard", "merge", "plot"])]
     record: Option<PathBuf>,
-    /// Replay the conversations of a record, and check that the policies give the recorded answers
+    /// Replay the events of a file that --record wrote, and check that the policies give the recorded answers
     #[arg(long, value_name = "FILE", exclusive = true)]
     replay: Option<PathBuf>,
     #[command(flatten)]
@@ -130,13 +131,16 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
         let outcome = observed(&point.scenario, &arguments)?;
         return results.tell(&points, &[vec![outcome]], None);
     }
-    let setting = serde_json::to_string(&written).expect("it has string keys");
+    let setting = serde_json::to_string(&written).expect("a scenario has string keys");
     let setting = setting + &points.told() + &recordings.told();
     let sweep = Sweep::new(arguments.sweep, setting)?;
     let run = |run| {
         let (point, nth) = points.of_run(run);
         // An error in the simulator itself is a panic, so that it is not written to the file as an outcome.
-        point.scenario.run(nth, arguments.check_every, None).unwrap_or_else(|what| panic!("please report it: {what}"))
+        point
+            .scenario
+            .run(nth, arguments.check_every, None)
+            .unwrap_or_else(|what| panic!("the simulator has an error, please report it: {what}"))
     };
     let check = |run, outcome: &Outcome| {
         let (point, nth) = points.of_run(run);
@@ -205,7 +209,7 @@ fn observed(scenario: &Scenario, arguments: &Arguments) -> Result<Outcome, Failu
         timeline: timeline.as_ref().map(Timeline::observer),
     };
     let outcome = scenario.observed(0, *check_every, observers);
-    let outcome = outcome.unwrap_or_else(|what| panic!("please report it: {what}"));
+    let outcome = outcome.unwrap_or_else(|what| panic!("the simulator has an error, please report it: {what}"));
     record.map_or(Ok(()), Lines::finish)?;
     timeline.map_or(Ok(()), |timeline| timeline.end(scenario, &outcome))?;
     Ok(outcome)

@@ -51,7 +51,7 @@ pub struct Arguments {
     /// Use the runs saved in this folder, a copy of the file's `out`, and do no others; can be repeated
     #[arg(long, value_name = "DIR", conflicts_with_all = ["engine", "shard"])]
     merge: Vec<PathBuf>,
-    /// Number of threads of a run here [default: the usable cores]. A task of an engine has the file's `cpus`
+    /// Number of threads of this command [default: the usable cores]. With --engine, the file's `cpus` is used instead
     #[arg(long, value_name = "N", value_parser = workers_range())]
     workers: Option<u16>,
 }

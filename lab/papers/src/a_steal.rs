@@ -89,7 +89,7 @@ impl Paper for ASteal {
     const TEXT: Text = Text {
         name: "a-steal",
         title: "A-STEAL: the time, waste, time-waste and utilization experiments of §4 to §7",
-        about: "The machine is simulated. Its thieves, desires and allotments use the code that also runs on threads. \
+        about: "The machine is simulated. Its thieves, desires and allotments use the same code as the runtime. \
             --out writes each figure as an SVG file, and the numbers to result.json.",
         examples: "Examples:
   comity-lab reproduce a-steal --check

@@ -254,7 +254,7 @@ pub fn run<R: Runner>(
     };
     let measured = |(cell, ran): (&Cell, &[Shared])| {
         let Cell { mix, cores, policy, .. } = *cell;
-        let own = |piece: Piece| time(&Alone { piece, policy, cores }).expect("it was run alone");
+        let own = |piece: Piece| time(&Alone { piece, policy, cores }).expect("the program was run alone");
         let shortest = |piece: Piece| {
             POLICIES.iter().filter_map(|policy| time(&Alone { piece, policy, cores })).fold(f64::INFINITY, f64::min)
         };

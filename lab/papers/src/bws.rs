@@ -58,7 +58,7 @@ impl Paper for Bws {
     const TEXT: Text = Text {
         name: "bws",
         title: "BWS: eight programs alone and in all 28 pairs, on 32 simulated cores with Linux 2.6.36",
-        about: "The programs are recorded kernels. The thieves use the code that also runs on threads. --out writes \
+        about: "The programs are recorded kernels. The thieves use the same code as the runtime. --out writes \
             each figure as an SVG file, and the numbers to result.json.",
         examples: "Examples:
   comity-lab reproduce bws --check

@@ -181,7 +181,7 @@ impl Claims {
             value.map(str::to_owned).ok_or_else(|| at(format!("it has no {key} = \"…\"")))
         };
         if word("paper")? != source.paper {
-            return Err(at(format!("it is of '{}', and should be of '{}'", word("paper")?, source.paper)));
+            return Err(at(format!("its paper is '{}' instead of '{}'", word("paper")?, source.paper)));
         }
         let known = ["paper", "title", "parameter", "claim"];
         if let Some((other, _)) = document.iter().find(|(key, _)| !known.contains(key)) {
@@ -215,13 +215,13 @@ impl Claims {
             }
             match &parameter.fixed_by {
                 Some(_) if !parameter.sweep.is_empty() => {
-                    return wrong("a datum fixes it, so it is not swept: write fixed-by or sweep".into());
+                    return wrong("it has both fixed-by and sweep: write one of the two".into());
                 }
                 Some(id) if !self.claims.iter().any(|claim| claim.id == *id && claim.kind == Kind::Calibrated) => {
                     return wrong(format!("it is fixed by '{id}', but no calibrated claim has that id"));
                 }
                 None if parameter.sweep.is_empty() => {
-                    return wrong("no datum fixes it and no value is swept: write fixed-by or sweep".into());
+                    return wrong("it has neither fixed-by nor sweep: write one of the two".into());
                 }
                 None if parameter.moves.is_empty() => {
                     return wrong("it is swept, but moves lists no experiment that depends on it".into());
@@ -244,12 +244,12 @@ impl Claims {
                 }
             }
             if claim.tolerance.is_empty() {
-                return wrong("its tolerance is empty: write why this interval".into());
+                return wrong("its tolerance is empty: write the reason for the interval".into());
             }
             match &claim.differs {
                 Some(_) if claim.holds => return wrong("it has both holds and differs: write one of the two".into()),
                 Some(why) if why.is_empty() || claim.differs_at.is_empty() => {
-                    return wrong("it differs: write why, and in differs-at where".into());
+                    return wrong("it differs: write the reason in differs, and the settings in differs-at".into());
                 }
                 None if !claim.differs_at.is_empty() => return wrong("it has differs-at, but not differs".into()),
                 _ => {}
@@ -257,7 +257,7 @@ impl Claims {
             let swept = |at: &&String| *at != CHOSEN && !self.sweep(&claim.experiment).any(|setting| setting == **at);
             if let Some(at) = claim.differs_at.iter().find(swept) {
                 return wrong(format!(
-                    "it differs at '{at}', and no parameter that moves {} is swept so",
+                    "differs-at has '{at}', but no parameter that moves {} is swept with this value",
                     claim.experiment
                 ));
             }

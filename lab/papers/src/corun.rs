@@ -90,7 +90,7 @@ impl Ground {
             Ground::Bare(host) => host.run_to_next_end(end, u64::MAX),
             Ground::Virtual(vms) => vms.run_to_next_end(end, u64::MAX),
         };
-        done.unwrap_or_else(|what| panic!("please report it: {what}"));
+        done.unwrap_or_else(|what| panic!("the simulator has an error, please report it: {what}"));
     }
 }
 
@@ -146,7 +146,7 @@ impl Entry {
     /// # Panics
     /// If the catalog has no policy of this name.
     pub fn new(does: Does, policy: &str, workers: u32) -> Entry {
-        let policy = policy.parse().expect("it is in the catalog");
+        let policy = policy.parse().expect("the policy is in the catalog");
         Entry { does, join_ns: JOIN, memory: 0, begins_at_home: false, policy, workers, vm: 0, gap: GAP }
     }
 }
@@ -275,7 +275,7 @@ pub fn together_in(machines: &Virtual, entries: &[Entry], again: Again, length: 
     let vms = Vms::new(machines.vmm, machines.pcpus as usize, guests, seed);
     let mut ground = Ground::Virtual(Box::new(vms));
     let programs = run(&mut ground, machines.guest.linux.sockets, entries, again, length, seed);
-    let Ground::Virtual(vms) = ground else { unreachable!("it was one of virtual machines") };
+    let Ground::Virtual(vms) = ground else { unreachable!("the ground has virtual machines") };
     let ran = |vm| vms.guest(vm).run_and_steal_time().map_or(0, |(ran, _)| ran);
     let ran = (0..machines.shares.len()).map(ran).collect();
     let (counts, lasted, idle_beside_work) = (vms.counts(), vms.now(), vms.idle_beside_work());

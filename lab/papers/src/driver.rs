@@ -70,7 +70,8 @@ struct Options {
     /// Fail if a claim does not hold that lab/papers records as holding
     #[arg(long, conflicts_with = "shard")]
     check: bool,
-    /// Run also with each value of the parameters that no datum fixes. A claim holds only if it holds with all values
+    /// Run also with other values of each parameter that no number of the paper fixes. A claim then holds only if it
+    /// holds with all values
     #[arg(long, conflicts_with = "vary")]
     full: bool,
     /// Run only the experiments that this figure of the paper shows; can be repeated

@@ -71,7 +71,7 @@ pub fn mean(numbers: &[f64]) -> Estimate {
 
 /// Returns the 97.5 % point of Student's distribution with this many degrees of freedom.
 fn student(freedom: usize) -> f64 {
-    StudentsT::new(0.0, 1.0, freedom as f64).expect("there is freedom").inverse_cdf(0.975)
+    StudentsT::new(0.0, 1.0, freedom as f64).expect("the fit has a degree of freedom").inverse_cdf(0.975)
 }
 
 #[cfg(test)]

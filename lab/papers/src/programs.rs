@@ -46,7 +46,7 @@ pub fn recorded(name: &str, scale: Scale) -> Arc<Graph> {
 }
 
 fn read(name: &str) -> Graph {
-    let mut bytes = RECORDINGS.iter().find(|(known, _)| *known == name).expect("it is recorded").1;
+    let mut bytes = RECORDINGS.iter().find(|(known, _)| *known == name).expect("the program has a recording").1;
     Graph::read(&mut bytes).unwrap_or_else(|why| panic!("{name}: {why}"))
 }
 
@@ -61,7 +61,7 @@ pub fn conjugate_gradients(steps: u32, scale: Scale) -> Arc<Graph> {
             _ => None,
         })
     };
-    let step = recurs(graph.root()).and_then(recurs).expect("CG has steps of steps");
+    let step = recurs(graph.root()).and_then(recurs).expect("the steps of CG have steps");
     again(&graph, graph.tasks()[..=step as usize].to_vec(), steps)
 }
 

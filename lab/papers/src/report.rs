@@ -275,7 +275,7 @@ fn left_out(claims: &Claims) -> String {
     match each.len() {
         0 => String::new(),
         _ => format!(
-            "Only the chosen values were run. --full also sweeps the parameters that no datum fixes: {}.",
+            "Only the chosen values were run. --full also varies the parameters that no number of the paper fixes: {}.",
             each.join(", ")
         ),
     }

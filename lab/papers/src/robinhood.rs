@@ -67,9 +67,9 @@ const fn alone_and(runs: Runs) -> [Runs; 3] {
 impl Paper for Robinhood {
     const TEXT: Text = Text {
         name: "robinhood",
-        title: "Robinhood: virtual machines of 16 virtual CPUs on 16 simulated ones, under Xen's Credit scheduler, \
-                guests with Linux 3.9",
-        about: "The programs are recorded kernels. The thieves use the code that also runs on threads. --out writes \
+        title: "Robinhood: virtual machines of 16 virtual CPUs on 16 simulated CPUs, under Xen's Credit scheduler, \
+                with Linux 3.9 in the guests",
+        about: "The programs are recorded kernels. The thieves use the same code as the runtime. --out writes \
             each figure as an SVG file, and the numbers to result.json.",
         examples: "Examples:
   comity-lab reproduce robinhood --check

@@ -78,7 +78,7 @@ impl<T: Threads> Paper for WsLast<T> {
         name: "ws-last",
         title: "WS-LAST: the four experiments of §4, scatter-gather under WS-CUR and WS-LAST",
         about: "The simulated machine has 8 CPUs, run queues with locks, and tasks that block on channels. Its thieves \
-            and the placement of unblocked tasks use the code that also runs on threads. --out writes each figure as \
+            and the placement of unblocked tasks use the same code as the runtime. --out writes each figure as \
             an SVG file, and the numbers to result.json.",
         examples: "Examples:
   comity-lab reproduce ws-last --check

@@ -86,24 +86,24 @@ fn what_is_wrong_with_a_file_is_a_sentence_with_its_claim() {
         ("experiment = \"one\"", "experiment = \"on\"", "no experiment is called 'on'"),
         ("holds = true", "hold = true", "unknown field `hold`"),
         ("holds = true", "holds = true\ndiffers = \"x\"", "it has both holds and differs"),
-        ("holds = true", "differs = \"x\"", "it differs: write why, and in differs-at where"),
+        ("holds = true", "differs = \"x\"", "it differs: write the reason in differs"),
     ];
     let hot = [
         ("id = \"fast\"", "id = \"hot\"", "the id is used twice"),
-        ("differs-at = [\"chosen\"]", "differs-at = [\"far=2\"]", "it differs at 'far=2', and no parameter"),
+        ("differs-at = [\"chosen\"]", "differs-at = [\"far=2\"]", "differs-at has 'far=2', but no parameter"),
     ];
     let far = [
         ("sweep = [\"2\"]", "sweep = [\"b\"]", "'far=b' is not far=NUMBER"),
-        ("sweep = [\"2\"]", "sweep = []", "no datum fixes it and no value is swept"),
+        ("sweep = [\"2\"]", "sweep = []", "it has neither fixed-by nor sweep"),
         ("sweep = [\"2\"]", "fixed-by = \"fast\"", "it is fixed by 'fast', but no calibrated claim"),
-        ("chosen = \"1\"", "chosen = \"1\"\nfixed-by = \"hot\"", "a datum fixes it, so it is not swept"),
+        ("chosen = \"1\"", "chosen = \"1\"\nfixed-by = \"hot\"", "it has both fixed-by and sweep"),
         ("moves = [\"one\"]", "moves = [\"three\"]", "it moves 'three', but no experiment"),
         ("moves = [\"one\"]\n", "", "it is swept, but moves lists no experiment"),
     ];
     let file = [
         ("id = \"fast\"\n", "", "claim number 1: missing field `id`"),
         ("name = \"far\"", "name = \"near\"", "parameter 'near': 'near=2' is not far=NUMBER"),
-        ("paper = \"made-up\"", "paper = \"other\"", "it is of 'other', and should be of 'made-up'"),
+        ("paper = \"made-up\"", "paper = \"other\"", "its paper is 'other' instead of 'made-up'"),
         ("title = \"A paper\"\n", "", "it has no title"),
         ("title = \"A paper\"", "title = \"A", "line 3: "),
         ("[[parameter]]", "[[parameters]]", "'parameters' is not one of paper, title"),

@@ -23,7 +23,10 @@ impl Profile {
     /// # Panics
     /// Panics if there are no quanta, or if no processor is ever available: such a job would never end.
     pub fn new(availabilities: Vec<u32>) -> Profile {
-        assert!(availabilities.iter().any(|available| *available > 0), "a job that never has a processor never ends");
+        assert!(
+            availabilities.iter().any(|available| *available > 0),
+            "the job never ends, because it never has a processor"
+        );
         Profile { availabilities: availabilities.into(), first: 0, most: u32::MAX }
     }
 
@@ -71,7 +74,7 @@ impl Profile {
     /// # Panics
     /// Panics if `processors` is zero.
     pub fn chopped(&self, processors: u32) -> Profile {
-        assert!(processors > 0, "a job that never has a processor never ends");
+        assert!(processors > 0, "the job never ends, because it never has a processor");
         Profile { most: self.most.min(processors), ..self.clone() }
     }
 

@@ -65,8 +65,8 @@ pub fn replay(lines: impl IntoIterator<Item = Line>) -> Result<u64, String> {
                 let now = thief.next(event);
                 if now != action {
                     return Err(format!(
-                        "turn {turns}: worker {worker} of program {program} answers {event:?} with {now:?}; the \
-                         recorded answer is {action:?}"
+                        "turn {turns}: worker {worker} of program {program} answers {event:?} with {now:?}, but \
+                         the recorded answer is {action:?}"
                     ));
                 }
             }

@@ -143,7 +143,10 @@ impl Network {
                     Then::Send(channel) => &mut ends[channel].0,
                     Then::Receive(channel) | Then::Look(channel) | Then::Wait(channel) => &mut ends[channel].1,
                 };
-                assert!(end.is_none_or(|other| other == nth), "process {nth} has another's end of a channel");
+                assert!(
+                    end.is_none_or(|other| other == nth),
+                    "process {nth} uses the end of a channel that belongs to another process"
+                );
                 *end = Some(nth);
             }
         }
@@ -287,7 +290,8 @@ impl Network {
                 let Channel { messages, received, .. } = &mut self.channels[channel];
                 let Some(message) = messages.pop_front() else { return false };
                 if message.number != *received {
-                    self.wrong = Some(format!("channel {channel} gives message {} after {received}", message.number));
+                    self.wrong =
+                        Some(format!("channel {channel} gives message {} after message {received}", message.number));
                 }
                 *received += 1;
                 state.digest = mixed(state.digest, message.value);
@@ -353,18 +357,18 @@ impl Network {
         for (nth, Channel { from, to, capacity, messages, sent, received }) in self.channels.iter().enumerate() {
             let (length, most) = (messages.len(), *capacity);
             if length > most {
-                return Err(format!("channel {nth} has {length} messages, and room for {most}"));
+                return Err(format!("channel {nth} has {length} messages, but room for {most}"));
             }
             let numbers = messages.iter().map(|message| message.number);
             if !numbers.eq(*received..*sent) {
                 return Err(format!(
-                    "{sent} messages were sent over channel {nth}, {received} received, {length} lie there"
+                    "channel {nth}: {sent} messages sent, {received} received, but {length} are in it"
                 ));
             }
             let blocked = |process: &usize| self.processes[*process].blocked_on == Some(nth);
             if blocked(from) && length < most || blocked(to) && length > 0 {
                 return Err(format!(
-                    "a process that waits at channel {nth} could go on: it has {length} messages, and room for {most}"
+                    "a process is blocked at channel {nth}, but could continue: {length} messages, room for {most}"
                 ));
             }
         }

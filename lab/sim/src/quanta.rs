@@ -271,7 +271,7 @@ impl Server {
     /// hold.
     pub fn check(&self) -> Result<(), String> {
         if self.allotted > self.had.into() {
-            return Err(format!("{} processors are allotted, and the machine had {}", self.allotted, self.had));
+            return Err(format!("{} processors are allotted, but the machine had {}", self.allotted, self.had));
         }
         let check = |(name, client): &(u64, Client)| client.job.check().map_err(|what| format!("job {name}: {what}"));
         self.clients.iter().try_for_each(check)

@@ -332,7 +332,7 @@ impl WrittenOrder {
         let machine = &hosts[guests[nth]];
         if !policies[nth].shares_cores() || !machine.table {
             return Err(format!(
-                "an order names the program '{name}', which uses no core table: {} shares no cores there",
+                "an order names the program '{name}', which uses no core table under policy {} on its machine",
                 policies[nth]
             ));
         }
@@ -378,7 +378,7 @@ impl Scenario {
     /// # Errors
     /// Says in a sentence what is invalid, and what can be written instead.
     pub fn new(written: Written) -> Result<Scenario, String> {
-        Scenario::with_recordings(written, &mut |_| Err("recordings are not read here".into()))
+        Scenario::with_recordings(written, &mut |_| Err("recordings are not supported here".into()))
     }
 
     /// Validates a scenario in which `read` reads the recordings.
@@ -609,7 +609,7 @@ fn schedulers(policies: &[Policy], programs: &[Submission], processors: u32) -> 
             let can = Policy::all().filter(|policy| Row::of(policy).waking == Waking::AlwaysAwake);
             let names: Vec<&str> = can.map(|policy| policy.name()).collect();
             return Err(format!(
-                "policy of program '{}': the thieves of {policy} sleep, and this machine does not support sleep. Write \
+                "policy of program '{}': the thieves of {policy} sleep, but this machine does not support sleep. Write \
                  machine.model = \"host\", or choose one of {}",
                 program.name,
                 names.join(", ")

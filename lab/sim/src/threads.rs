@@ -627,7 +627,7 @@ impl Host {
         let Some(Planned { at, due, .. }) = self.due.peek().copied() else { return Ok(()) };
         self.is_handled = true;
         if at < self.now {
-            return Err(format!("{due:?} comes at {at}, and it is {} already", self.now));
+            return Err(format!("{due:?} is due at {at}, but the time is {} already", self.now));
         }
         self.pass(at);
         let left = self.left;

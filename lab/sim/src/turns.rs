@@ -51,11 +51,11 @@ impl Turns {
     }
 
     pub(crate) fn state(&self, entity: Vcpu) -> &State {
-        &self.states.iter().find(|(known, _)| *known == entity).expect("it is there").1
+        &self.states.iter().find(|(known, _)| *known == entity).expect("the virtual CPU exists").1
     }
 
     pub(crate) fn state_mut(&mut self, entity: Vcpu) -> &mut State {
-        &mut self.states.iter_mut().find(|(known, _)| *known == entity).expect("it is there").1
+        &mut self.states.iter_mut().find(|(known, _)| *known == entity).expect("the virtual CPU exists").1
     }
 
     /// True if the virtual CPU has a physical CPU.
@@ -119,7 +119,7 @@ impl Turns {
         for (entity, State { part, cpu, is_blocked, .. }) in &self.states {
             let places = self.queues.iter().flatten().filter(|other| *other == entity).count();
             let runs = self.running.iter().flatten().filter(|(other, _)| other == entity).count();
-            assert!(runs <= 1 && places <= 1, "{entity:?} runs on {runs} and has {places} places");
+            assert!(runs <= 1 && places <= 1, "{entity:?} runs on {runs} cores and has {places} places in queues");
             // An accelerated virtual CPU keeps its place in the queue of its home.
             let home = part.home.unwrap_or(*cpu);
             let has_place = self.queues[home].contains(entity);

@@ -199,7 +199,7 @@ impl Vms {
                 let (wants, runs) = hypervisor.is(vm, core);
                 if (guest.wants(core), guest.runs(core)) != (wants, runs) {
                     return Err(format!(
-                        "machine {vm}: the hypervisor does not know what core {core} does, or it not of it"
+                        "machine {vm}: the hypervisor and core {core} disagree about what the core does"
                     ));
                 }
             }

@@ -38,7 +38,7 @@ pub fn first_come_first_served(jobs: &mut [Rigid], machine: u32) {
     let mut ends: BinaryHeap<Reverse<(u64, u32)>> = BinaryHeap::new();
     let (mut free, mut now) = (machine, 0);
     for job in jobs {
-        assert!(job.processors <= machine, "a job needs {} processors, and the machine has {machine}", job.processors);
+        assert!(job.processors <= machine, "a job needs {} processors, but the machine has {machine}", job.processors);
         now = now.max(job.submitted);
         while let Some(Reverse((end, processors))) = ends.peek().copied()
             && (end <= now || free < job.processors)

@@ -277,7 +277,7 @@ fn what_makes_no_sense_is_answered_with_what_would() {
                 scenario.programs[0].policy = "bws".into();
                 scenario.orders = vec![rests("first", 9)];
             }),
-            "an order names the program 'first', which uses no core table: bws shares no cores there",
+            "an order names the program 'first', which uses no core table under policy bws on its machine",
         ),
         (
             refused(|scenario| {

@@ -122,7 +122,7 @@ fn stolen() -> DoctorCheck {
     let part = 100.0 * steal_ns as f64 / (run_ns as f64 + steal_ns as f64);
     let found = format!("{part:.1} % of the processor time requested since the machine started");
     let meaning =
-        "a host takes cores away; if it takes much time, the policy `comity` uses fewer workers, unless this costs speed";
+        "a host takes cores away; if it takes much, the policy `comity` uses fewer workers, unless this costs speed";
     let stolen = check("steal time", found, meaning);
     if part > MUCH {
         stolen.costs("give the virtual machine fewer virtual CPUs, or run fewer machines on the host")
@@ -345,7 +345,8 @@ fn wake_up() -> DoctorCheck {
     const SLOW: Duration = Duration::from_micros(500);
     let taken = measure::wake_up();
     let found = format!("{} µs from the call until the thread runs, median of 50", taken.as_micros());
-    let wake_up = check("wake-up", found, "a parallel phase that is shorter than this gains nothing from a second worker");
+    let wake_up =
+        check("wake-up", found, "a parallel phase that is shorter than this gains nothing from a second worker");
     if taken > SLOW {
         wake_up.costs("stop other programs; against deep idle states, try /dev/cpu_dma_latency or idle=poll")
     } else {
@@ -375,7 +376,9 @@ fn preemption() -> DoctorCheck {
     let modes = fs::read_to_string("/sys/kernel/debug/sched/preempt").ok();
     let mode = modes.as_deref().and_then(|modes| modes.split_once('(')?.1.split_once(')')).map(|(mode, _)| mode);
     match mode {
-        Some(mode) => check("preemption", mode, "the mode decides when a waking thread takes the core of a running thread"),
+        Some(mode) => {
+            check("preemption", mode, "the mode decides when a waking thread takes the core of a running thread")
+        }
         None => check("preemption", "unknown: it cannot be read without privileges", "Comity does not depend on it"),
     }
 }

@@ -260,7 +260,10 @@ fn in_words(report: &RunReport) -> String {
     }
     line("waited", &format!("{} for a core, sum of all threads", time(shared.waited_s)));
     let times = report.wall_s / shared.alone_estimate_s.max(f64::MIN_POSITIVE);
-    line("alone", &format!("about {} (estimate); the run took {times:.2} times as long", time(shared.alone_estimate_s)));
+    line(
+        "alone",
+        &format!("about {} (estimate); the run took {times:.2} times as long", time(shared.alone_estimate_s)),
+    );
     text
 }
 

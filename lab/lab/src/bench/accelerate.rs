@@ -224,7 +224,7 @@ fn beside(contestant: Contestant, workers: u16, count_ms: u64) -> Result<Measure
         children.expect(index);
         let (from, answer) = children.hear()?;
         if !matches!(answer, Answer::Ready) {
-            return Err(children.fail(from, "answered out of turn".to_owned()));
+            return Err(children.fail(from, "gave an unexpected answer".to_owned()));
         }
     }
     thread::sleep(SETTLES);
@@ -235,7 +235,7 @@ fn beside(contestant: Contestant, workers: u16, count_ms: u64) -> Result<Measure
     for _ in 0..2 {
         match children.hear()? {
             (from, Answer::Counted(of)) => counted[from] = Some(of),
-            (from, Answer::Ready) => return Err(children.fail(from, "answered out of turn".to_owned())),
+            (from, Answer::Ready) => return Err(children.fail(from, "gave an unexpected answer".to_owned())),
         }
     }
     children.close()?;

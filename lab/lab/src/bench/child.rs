@@ -8,7 +8,7 @@ use serde::Serialize;
 
 /// Writes an answer as one line of JSON on standard output.
 pub fn tell(answer: &impl Serialize) -> Result<(), Failure> {
-    let mut line = serde_json::to_string(answer).expect("numbers and names");
+    let mut line = serde_json::to_string(answer).expect("an answer has only numbers and names");
     line.push('\n');
     let mut out = io::stdout().lock();
     out.write_all(line.as_bytes()).and_then(|()| out.flush()).map_err(|error| Failure::Run(error.to_string()))

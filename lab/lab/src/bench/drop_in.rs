@@ -258,7 +258,7 @@ impl Contest {
         if from == index {
             Ok(answer)
         } else {
-            Err(self.processes.fail(from, format!("answered {answer:?} out of turn")))
+            Err(self.processes.fail(from, format!("gave the unexpected answer {answer:?}")))
         }
     }
 

@@ -65,8 +65,7 @@ enum Workload {
     Quicksort,
     /// NPB CG, class S: hundreds of phases of a few microseconds
     Cg,
-    /// Two leaves of about 10^8 ns, with the second at one of four depths above the first. The time is that of the
-    /// slowest depth
+    /// Two leaves of about 10^8 ns, in a tree with the second leaf at one of four depths. The slowest depth counts
     Coarse,
     /// A recursion that forks 1000 tasks of about 8 µs on the way down, and joins them on the way up
     Spine,

@@ -253,7 +253,7 @@ impl Programs {
             children.expect(index);
             let (from, answer) = children.hear()?;
             if !matches!(answer, Answer::Ready) {
-                return Err(children.fail(from, "answered out of turn".to_owned()));
+                return Err(children.fail(from, "gave an unexpected answer".to_owned()));
             }
         }
         Ok(Programs { children, _folder: folder })
@@ -279,7 +279,7 @@ impl Programs {
         self.children.expect(0);
         match self.children.hear()? {
             (_, Answer::Served(micros)) => Ok(micros),
-            (from, _) => Err(self.children.fail(from, "answered out of turn".to_owned())),
+            (from, _) => Err(self.children.fail(from, "gave an unexpected answer".to_owned())),
         }
     }
 
@@ -288,7 +288,7 @@ impl Programs {
         self.children.expect(1);
         match self.children.hear()? {
             (_, Answer::Computed(rate)) => Ok(rate),
-            (from, _) => Err(self.children.fail(from, "answered out of turn".to_owned())),
+            (from, _) => Err(self.children.fail(from, "gave an unexpected answer".to_owned())),
         }
     }
 }

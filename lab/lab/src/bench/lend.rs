@@ -162,10 +162,10 @@ pub fn run(arguments: &Arguments, out: Option<&Path>) -> Result<(), Failure> {
             drop(programs.take());
             programs = Some(Programs::start(policy)?);
         }
-        let both = programs.as_mut().expect("they were started at the first turn");
+        let both = programs.as_mut().expect("the programs were started at the first turn");
         let batch = both.measure((samples - turn.round as u32 * BATCH).min(BATCH))?;
         if turn.round + 1 == rounds {
-            programs.take().expect("they are there").children.close()?;
+            programs.take().expect("the programs were started").children.close()?;
         }
         Ok(batch)
     };
@@ -198,7 +198,7 @@ impl Programs {
         for _ in 0..2 {
             let (from, answer) = children.hear()?;
             if !matches!(answer, Answer::Ready) {
-                return Err(children.fail(from, "answered out of turn".to_owned()));
+                return Err(children.fail(from, "gave an unexpected answer".to_owned()));
             }
         }
         Ok(Programs { children, _folder: folder })
@@ -210,12 +210,12 @@ impl Programs {
         programs.tell(0, &samples.to_string())?;
         let lent = match programs.hear()? {
             (_, Answer::Lent(lent)) => lent,
-            (from, _) => return Err(programs.fail(from, "answered out of turn".to_owned())),
+            (from, _) => return Err(programs.fail(from, "gave an unexpected answer".to_owned())),
         };
         programs.tell(1, &serde_json::to_string(&lent).expect("numbers"))?;
         match programs.hear()? {
             (_, Answer::Borrowed(borrowed)) => Ok(lent.into_iter().zip(borrowed).collect()),
-            (from, _) => Err(programs.fail(from, "answered out of turn".to_owned())),
+            (from, _) => Err(programs.fail(from, "gave an unexpected answer".to_owned())),
         }
     }
 }

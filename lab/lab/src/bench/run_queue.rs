@@ -31,8 +31,8 @@ const EXAMPLES: &str = "Examples:
   comity-lab bench run-queue
   comity-lab bench run-queue --rounds 21 --tries 50 --others 1
 
-On a machine that is not quiet, the superuser can give the bench more weight
-than other programs have. Programs with their own task group get this weight:
+On a machine that is not quiet, root can give the task group of the bench a
+higher weight than other task groups have. The programs of the bench inherit it:
   setsid -w sh -c 'echo -20 >/proc/self/autogroup; comity-lab bench run-queue'";
 
 /// Measure how one core's run queue divides the core among threads, compared with the simulator's kernel
@@ -49,10 +49,11 @@ pub struct Arguments {
     /// Number of rounds, 1 to 1000
     #[arg(long, value_name = "R", default_value_t = 9, value_parser = whole::<u32>(1..=1_000))]
     rounds: u32,
-    /// Maximum number of tries of a probe in a round, while other programs disturb it; the quietest try counts
+    /// Maximum number of tries of each measurement in a round. The bench tries again while other programs disturb it,
+    /// and counts the quietest try
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = whole::<u32>(1..=10_000))]
     tries: u32,
-    /// Maximum part of the core that other programs use in a quiet try, in per cent
+    /// Maximum part of the core that other programs may use in a quiet try, in percent
     #[arg(long, value_name = "PERCENT", default_value_t = 2, value_parser = whole::<u32>(0..=100))]
     others: u32,
     /// Simulated time, in seconds, 1 to 1000

@@ -27,12 +27,12 @@ use crate::figure;
 
 /// Measure the simulator: nanoseconds per event and bytes per processor
 ///
-/// It measures machines of the A-STEAL paper with 100 to 100000 processors, hosts with 8 to 1024 cores, and two
-/// programs on 32 cores. The sizes take turns. On the machine of the A-STEAL paper, an event is the end of a strand or
-/// one cycle of a thief, with the policy abp-mug. On a host, an event is each thing with a time of its own; a few cheap
-/// checks follow each event. A parallel phase of the job has four strands per processor, which are created by a tree.
-/// The two programs run for two simulated seconds with 32 workers each, on the machine and the kernel of the BWS paper,
-/// with each of four policies.
+/// The bench measures machines of the A-STEAL paper with 100 to 100000 processors, hosts with 8 to 1024 cores, and two
+/// programs on 32 cores. The sizes take turns. On the machine of the A-STEAL paper, with the policy abp-mug, an event is
+/// the end of a strand or one cycle of a thief. On a host, each entry of the event queue is an event, and a few cheap
+/// checks follow it. A parallel phase of the job has four strands per processor, which are created by a tree. The two
+/// programs have 32 workers each, and run for two simulated seconds on the machine and the kernel of the BWS paper, with
+/// each of four policies.
 #[derive(Args)]
 pub struct Arguments {
     /// Number of rounds per size, 1 to 1000
@@ -260,7 +260,7 @@ fn one_round(subject: Subject, processors: u32, seed: u64) -> (u64, u64) {
             Subject::Pair(policy) => {
                 let mut host = Host::new(processors as usize, Costs::default(), seed);
                 host.use_linux(Linux { compat_yield: true, hz: 1_000, sockets: 4, ..Linux::new(Version::V2_6_36) });
-                let policy: Policy = policy.parse().expect("it is in the catalog");
+                let policy: Policy = policy.parse().expect("the policy is in the catalog");
                 // The programs CG and MM of the BWS paper, §2.3.2, with the parameters of
                 // `sim/examples/kernel_mechanisms.rs`.
                 let programs = [
@@ -282,7 +282,7 @@ fn one_round(subject: Subject, processors: u32, seed: u64) -> (u64, u64) {
 
 /// Runs a host until `until` and returns the number of its events.
 fn finished(host: &mut Host, until: u64) -> u64 {
-    host.run(until, u64::MAX).unwrap_or_else(|what| panic!("please report it: {what}"));
+    host.run(until, u64::MAX).unwrap_or_else(|what| panic!("the simulator has an error, please report it: {what}"));
     host.events()
 }
 

@@ -48,8 +48,8 @@ Measures, in cores (processor seconds per second):
                           the coordinator of a `comity run`
   used of what could be   cores that all members use with a table, divided by
                           cores that they use without a table
-  idle                    cores that no process used, of the cores that this
-                          process may use, although a member had work
+  idle                    cores that no process used although a member had
+                          work, of the cores that this process may use
 
 Other processes on the machine use cores too; those cores are neither a member's
 nor idle. Scenarios with a quota need permission to create a control group with

@@ -24,10 +24,10 @@ const EXAMPLES: &str = "Examples:
 
 /// Measure the time from the submission of a task to its start on another worker, after the pool has been idle
 ///
-/// There are two ways to submit. With `join`, a worker submits and keeps running: its own half waits for the other half
-/// to start. With `spawn`, a thread outside the pool submits. Stock rayon takes turns in the same run, and so does a
-/// plain futex between two threads on two cores. A runtime that uses both cores cannot be faster than the futex on this
-/// machine.
+/// There are two ways to submit. With `join`, a worker submits one half and keeps running the other half, which waits
+/// until the submitted half starts. With `spawn`, a thread outside the pool submits. The pools take turns in the same
+/// run with stock rayon, and with a plain futex between two threads on two cores. A runtime that uses both cores cannot
+/// be faster than the futex on this machine.
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {

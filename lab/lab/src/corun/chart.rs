@@ -61,7 +61,8 @@ pub fn svg(report: &CorunReport) -> String {
         let gap = ROW * 4 / 5 / backends.len() as i32;
         for (row, coruns) in rows.values().enumerate() {
             for corun in coruns {
-                let nth = backends.iter().position(|name| *name == corun.policy).expect("it is one of them");
+                let nth =
+                    backends.iter().position(|name| *name == corun.policy).expect("the policy is among the backends");
                 let y = place(row) + gap * nth as i32 - gap * (backends.len() as i32 - 1) / 2;
                 let colour = COLOURS[nth % COLOURS.len()];
                 let (least, most) = times(corun).fold((f64::MAX, f64::MIN), |(l, m), time| (l.min(time), m.max(time)));

@@ -70,7 +70,7 @@ impl Stage {
     pub fn next_round(&mut self) -> Result<(usize, Round), Failure> {
         match self.next()? {
             (from, Event::Round(round)) => Ok((from, round)),
-            (from, event) => Err(self.processes.fail(from, format!("sent {event:?} out of turn"))),
+            (from, event) => Err(self.processes.fail(from, format!("sent the unexpected event {event:?}"))),
         }
     }
 

@@ -39,7 +39,7 @@ pub fn record(name: &str, workers: u16, merge_ns: u64, rounds: u32) -> Result<(G
     let about = About { program: name.to_owned(), workers: workers.into(), ..About::default() };
     let (mut plain, mut checks, mut graphs) = (Vec::new(), Vec::new(), Vec::new());
     let thread = ThreadId::current();
-    let used_now = || thread.cpu_time().expect("the calling thread is there");
+    let used_now = || thread.cpu_time().expect("the calling thread exists");
     for _ in 0..rounds {
         progress.doing(|| format!("{name}, without recording"));
         let before = used_now();

@@ -36,7 +36,7 @@ fn measure(points: &[Point], workers: u16, one_in: u32) -> Result<Vec<Outcome>, 
     let plans: Vec<Plan> = points.iter().map(|point| plan(*point, one_in)).collect();
     for _ in 0..MEASUREMENTS {
         for ((point, plan), own) in points.iter().zip(&plans).zip(&mut runs) {
-            let policy = point.variant.policy().parse().expect("it is in the catalog");
+            let policy = point.variant.policy().parse().expect("the policy is in the catalog");
             let time = |workers| -> Result<(u64, u64), Failure> {
                 let executor = Name::Comity(policy).start(workers)?;
                 let before = executor.steal_attempts().unwrap_or(0);

@@ -73,7 +73,7 @@ pub fn rows(points: &Points, runs: &[Vec<Outcome>]) -> String {
 /// Returns the cells from the seed on.
 fn cells(point: &Point, outcome: &Outcome, nth: usize) -> Vec<String> {
     let (written, program) = (point.scenario.written(), &outcome.programs[nth]);
-    let submission = written.programs.iter().find(|one| one.name == program.name).expect("it was submitted");
+    let submission = written.programs.iter().find(|one| one.name == program.name).expect("the program was submitted");
     let model = match written.machine.model {
         Model::ASteal => "a-steal",
         Model::Host => "host",

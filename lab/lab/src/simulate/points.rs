@@ -112,7 +112,7 @@ impl Points {
         recording: &mut dyn FnMut(&str) -> Result<Arc<Graph>, String>,
     ) -> Result<Points, String> {
         let names: Vec<&str> = written.programs.iter().map(|program| program.name.as_str()).collect();
-        let base = serde_json::to_value(written).expect("it has string keys");
+        let base = serde_json::to_value(written).expect("a scenario has string keys");
         let axes = axes(&base, &names, sets, policies)?;
         let count = axes.iter().fold(1u64, |count, axis| count.saturating_mul(axis.values.len() as u64));
         bounded(count, count)?;

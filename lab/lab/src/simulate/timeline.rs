@@ -109,7 +109,7 @@ impl Draft {
     /// Adds a stretch in which a thread runs to the track of its core.
     fn runs(&mut self, stretch: &Stretch) {
         let Stretch { program, worker, core, .. } = *stretch;
-        let (core, pid) = (core.expect("it has one"), CORES + 1 + program);
+        let (core, pid) = (core.expect("a thread that runs has a core"), CORES + 1 + program);
         let args = format_args!(",\"args\":{{\"program\":{pid},\"worker\":{worker},\"core\":{core}}}");
         let name = format!("program {} worker {worker}", program + 1);
         self.slice(&name, "running", (CORES, u64::from(core) + 1), stretch, args);
@@ -150,7 +150,7 @@ impl Draft {
             let thread = self.thread(program, worker);
             let name = &outcome.programs[program as usize].name;
             let written = scenario.written().programs.iter().find(|one| one.name == *name);
-            let policy = &written.expect("it was submitted").policy;
+            let policy = &written.expect("the program was submitted").policy;
             let name = format!("pool 1 worker {worker} ({policy})");
             self.name("thread_name", "program", (CORES + 1 + program, thread), &name);
         }

@@ -47,7 +47,7 @@ impl Family {
                 let profile = practical.profile.chopped(processors);
                 let mut drawn = || profile.from(random.random_range(0..profile.quanta()));
                 let has_room = |profile: &Profile| profile.mean(1, TYPICAL_QUANTA) >= ROOM as f64;
-                iter::repeat_with(&mut drawn).find(has_room).expect("it has room at times")
+                iter::repeat_with(&mut drawn).find(has_room).expect("the profile sometimes has enough free processors")
             }
         }
     }

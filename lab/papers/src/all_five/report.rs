@@ -35,8 +35,8 @@ pub const fn row<R: Runner + 'static>() -> PaperRow<R> {
     PaperRow {
         name: "all-five",
         title: "The five papers' policies, comity, and their predecessors, on the same eight mixes",
-        about: "Programs run together, again and again, on a simulated host and in a virtual machine, on 8, 32 and 128 \
-            cores. Each cell is the median of several runs. --out writes the tables as SVG files, and the numbers to \
+        about: "Programs run together repeatedly, on a simulated host and in a simulated virtual machine, on 8, 32 and \
+            128 cores. Each cell is the median of several runs. --out writes the tables as SVG files, and the numbers to \
             result.json.",
         examples: EXAMPLES,
         schema: SCHEMA,
@@ -73,7 +73,8 @@ struct Arguments {
 /// Reads the name of a mix.
 fn mix() -> impl TypedValueParser<Value = Mix> {
     let values = Mix::ALL.map(|mix| PossibleValue::new(mix.name()).help(mix.about()));
-    let named = |name: String| Mix::ALL.into_iter().find(|mix| mix.name() == name).expect("it is one of the values");
+    let named =
+        |name: String| Mix::ALL.into_iter().find(|mix| mix.name() == name).expect("clap accepts only names of mixes");
     PossibleValuesParser::new(values).map(named)
 }
 

@@ -13,7 +13,9 @@ pub(super) fn measures(paper: &Bws) -> Vec<Measure> {
     let [bws, busy_wakes, wsgi] = POLICIES.map(|policy| paper.alone.of(policy));
     let slower = |all: &[Ran]| programs(bws).map(|(one, there)| (one, longer(of(all, one), there))).collect::<Vec<_>>();
     let (busy_wakes, wsgi) = (slower(busy_wakes), slower(wsgi));
-    let at = |all: &[(Benchmark, f64)], one| all.iter().find(|(own, _)| *own == one).expect("it is there").1;
+    let at = |all: &[(Benchmark, f64)], one| {
+        all.iter().find(|(own, _)| *own == one).expect("all policies run the same programs").1
+    };
     vec![
         Measure::new("busy-wakes-mean", average(busy_wakes.iter().map(|(_, slower)| *slower))),
         Measure::new("busy-wakes-mi", at(&busy_wakes, Benchmark::Mi)),

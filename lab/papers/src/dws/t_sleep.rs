@@ -37,10 +37,10 @@ pub(super) fn measures(paper: &Dws) -> Vec<Measure> {
     let time = |nth: usize, program: usize| of[nth].times[program];
     let best = |program: usize, counts: &dyn Fn(u32) -> bool| {
         let all = (0..of.len()).filter(|nth| counts(THRESHOLDS[*nth]));
-        all.min_by(|one, other| time(*one, program).total_cmp(&time(*other, program))).expect("there are some")
+        all.min_by(|one, other| time(*one, program).total_cmp(&time(*other, program))).expect("a threshold remains")
     };
     let worse = |threshold: u32| {
-        let nth = THRESHOLDS.iter().position(|one| *one == threshold).expect("it is one of them");
+        let nth = THRESHOLDS.iter().position(|one| *one == threshold).expect("the threshold is in THRESHOLDS");
         average([0, 1].map(|program| time(nth, program) / time(best(program, &good), program)))
     };
     vec![

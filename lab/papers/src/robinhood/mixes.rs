@@ -84,7 +84,7 @@ pub(super) fn by_strategy(of: &[CoRun], value: impl Fn(&CoRun) -> Option<f64>) -
     let mix = |four: &[CoRun]| {
         let mut values = four.iter().map(&value);
         let by: [Option<f64>; 4] = std::array::from_fn(|_| values.next().flatten());
-        by.iter().all(Option::is_some).then(|| by.map(|value| value.expect("all are there")))
+        by.iter().all(Option::is_some).then(|| by.map(|value| value.expect("all four values exist")))
     };
     of.chunks(STRATEGIES.len()).filter_map(mix).collect()
 }

@@ -106,7 +106,7 @@ pub struct Found(pub Vec<(Point, Ran)>);
 
 impl Found {
     fn ran(&self, point: Point) -> &Ran {
-        &self.0.iter().find(|(known, _)| *known == point).expect("it was run").1
+        &self.0.iter().find(|(known, _)| *known == point).expect("the point was run").1
     }
 
     /// Returns the mean time of an execution, in nanoseconds.

@@ -13,7 +13,7 @@ fn name_of(rate: &str, threads: u32, strategy: Strategy) -> String {
 
 /// Returns the online rate in per cent.
 fn rate_name(machines: u32) -> &'static str {
-    RATE_NAMES[RATES.iter().position(|one| *one == machines).expect("it is one of the rates")]
+    RATE_NAMES[RATES.iter().position(|one| *one == machines).expect("the number is in RATES")]
 }
 
 /// Returns the paper's slowdown of CG with 16 threads, at an online rate in per cent.

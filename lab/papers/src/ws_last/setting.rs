@@ -150,11 +150,11 @@ impl Setting {
 
     /// Returns one running time in nanoseconds, and the attempts to steal.
     fn time(&self, point: Point, cpus: u32, seed: u64) -> (u64, u64) {
-        let policy: Policy = (self.policy)(point.variant).parse().expect("it is in the catalog");
+        let policy: Policy = (self.policy)(point.variant).parse().expect("the policy is in the catalog");
         let mut host = Host::new(cpus as usize, self.costs, seed);
         let program = Network::scatter_gather(point.workers as usize, self.rounds(point), point.work, self.message);
         let number = host.submit_network(0, program, policy, cpus, seed);
-        host.run(u64::MAX, u64::MAX).expect("what must hold does");
+        host.run(u64::MAX, u64::MAX).expect("the invariants of the simulator hold");
         let fate = host.fate(number);
         (fate.ended.expect("scatter-gather ends"), fate.counts.attempts)
     }

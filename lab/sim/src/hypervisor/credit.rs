@@ -151,7 +151,7 @@ impl Hypervisor {
             let count = self.active_of(vm).count() as u64;
             let cap = self.shares[vm].cap.map(|cap| self.vmm.slice * u64::from(cap) / 100);
             let part = |of: u64| u64::try_from((u128::from(of) * u128::from(weight)).div_ceil(all.into()));
-            let part = |of: u64| part(of).expect("it is less than all");
+            let part = |of: u64| part(of).expect("a part is at most the whole");
             let most = (count * self.vmm.slice + part(owed)).min(cap.map_or(u64::MAX, |cap| cap * count));
             let mut fair = part(total);
             if fair < most {

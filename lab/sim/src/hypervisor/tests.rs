@@ -212,24 +212,24 @@ fn what_can_run_goes_elsewhere_when_physical_cpus_are_lost() {
 fn what_is_not_as_it_should_be_is_noticed() {
     type Change = fn(&mut Hypervisor);
     for (change, part) in [
-        ((|hypervisor| hypervisor.vcpus[2].queued = None) as Change, "it has something to do and no place"),
-        (|hypervisor| hypervisor.vcpus[1].part.home = None, "its place is not that which it was to keep"),
-        (|hypervisor| hypervisor.vcpus[1].part.initiator = None, "its place is not that which it was to keep"),
-        (|hypervisor| hypervisor.vcpus[2].part.initiator = Some(0), "an acceleration that is over"),
-        (|hypervisor| hypervisor.vcpus[2].waits_since = None, "whether it waits is not as noted"),
-        (|hypervisor| hypervisor.pcpus[2].queue.push_back(2), "it is not once in its queue"),
-        (|hypervisor| hypervisor.pcpus[0].running = Some(0), "another runs where it does"),
-        (|hypervisor| hypervisor.vcpus[1].part.initiator = Some(4), "another machine accelerates it"),
-        (|hypervisor| hypervisor.vcpus[0].credit += 1, "credits, and should be"),
+        ((|hypervisor| hypervisor.vcpus[2].queued = None) as Change, "it has a CPU or a queue although it cannot run"),
+        (|hypervisor| hypervisor.vcpus[1].part.home = None, "its place in a queue is wrong"),
+        (|hypervisor| hypervisor.vcpus[1].part.initiator = None, "its place in a queue is wrong"),
+        (|hypervisor| hypervisor.vcpus[2].part.initiator = Some(0), "an acceleration that has ended"),
+        (|hypervisor| hypervisor.vcpus[2].waits_since = None, "its wait is noted wrongly"),
+        (|hypervisor| hypervisor.pcpus[2].queue.push_back(2), "it is in its queue more than once, or not at all"),
+        (|hypervisor| hypervisor.pcpus[0].running = Some(0), "its physical CPU runs another virtual CPU"),
+        (|hypervisor| hypervisor.vcpus[1].part.initiator = Some(4), "a virtual CPU of another machine accelerates it"),
+        (|hypervisor| hypervisor.vcpus[0].credit += 1, "but the accounts are"),
         (|hypervisor| hypervisor.vcpus[0].ran += 1, "physical CPUs were in use for"),
-        (|hypervisor| hypervisor.pcpus[3].offline = true, "is not there, and has"),
+        (|hypervisor| hypervisor.pcpus[3].offline = true, "is offline, but has"),
         (
             |hypervisor| {
                 let running = hypervisor.pcpus[2].running.take().unwrap();
                 let one = &mut hypervisor.vcpus[running];
                 (one.on, one.wants) = (None, false);
             },
-            "idles, and virtual CPU",
+            "idles, but virtual CPU",
         ),
     ] {
         let mut hypervisor = in_midst_of_a_slice();

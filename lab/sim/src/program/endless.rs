@@ -12,7 +12,7 @@ pub struct Endless {
 }
 
 /// The length of a strand in instructions. It is longer than any run: a simulation ends before 2⁴¹ ns.
-const FOR_EVER: NonZeroU64 = NonZeroU64::new(1 << 50).expect("it is not zero");
+const FOR_EVER: NonZeroU64 = NonZeroU64::new(1 << 50).expect("the length is not zero");
 
 impl Endless {
     /// Creates the program for this many workers.

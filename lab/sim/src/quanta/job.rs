@@ -389,8 +389,8 @@ impl Job {
         let mut ends = std::mem::take(&mut self.ends);
         for Reverse((end, _, worker)) in ends.drain() {
             let interrupted = &mut self.queues.workers[worker as usize];
-            let id = interrupted.running.take().expect("it runs");
-            let length = NonZeroU64::new(end - now).expect("it is not done");
+            let id = interrupted.running.take().expect("the worker runs a strand");
+            let length = NonZeroU64::new(end - now).expect("the strand has not ended");
             interrupted.ready.push_back(Strand { id, length });
             self.queues.note(worker);
         }
@@ -418,7 +418,7 @@ impl Job {
     /// Ends the strand that `worker` runs.
     fn finish(&mut self, worker: u32, now: u64) {
         let finished = &mut self.queues.workers[worker as usize];
-        let strand = finished.running.take().expect("it ran");
+        let strand = finished.running.take().expect("the worker runs a strand");
         self.program.done(strand, &mut self.made_ready);
         self.done += 1;
         self.created += self.made_ready.len() as u64;
@@ -508,14 +508,14 @@ impl Job {
             return Err(format!("{created} strands were created, {done} are done, {running} run, {queued} wait"));
         }
         if self.ended_at.is_none() && running + queued == 0 {
-            return Err("the job has not ended, and nothing is left".into());
+            return Err("the job has not ended, but has no strand left".into());
         }
         let is_wrong = |(worker, rich): (&Worker, &bool)| worker.ready.is_empty() == *rich;
         if let Some(wrong) = workers.iter().zip(rich).position(is_wrong) {
-            return Err(format!("whether worker {wrong} has something to steal is not what is noted"));
+            return Err(format!("worker {wrong}: the note about strands to steal is wrong"));
         }
         if let Some(empty) = muggable.iter().position(Ready::is_empty) {
-            return Err(format!("queue {empty} of the muggable ones is empty"));
+            return Err(format!("muggable queue {empty} is empty"));
         }
         Ok(())
     }

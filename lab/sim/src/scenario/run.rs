@@ -199,7 +199,7 @@ impl Scenario {
                     (host.submit_network(at, network, policy, workers, own), what)
                 }
                 Kind::Recorded => {
-                    let graph = self.graphs[submission].clone().expect("it was read");
+                    let graph = self.graphs[submission].clone().expect("the recording was read");
                     let program = Recorded::with_joins(graph, join.unwrap_or(0.0), own);
                     let what = self.begins(at, submission, program.work(), program.critical_path());
                     (host.submit(at, Box::new(program), policy, workers, own), what)

@@ -63,7 +63,7 @@ impl Check<'_> {
         let Some(linux) = &self.kernel.linux else { return Ok(()) };
         let served = self.kernel.served(self.now);
         if served != self.used {
-            return Err(format!("the cores were in use for {} ns, and threads were served for {served}", self.used));
+            return Err(format!("the cores were in use for {} ns, but threads ran for {served} ns", self.used));
         }
         for core in 0..self.kernel.len() {
             linux.check_demand(core, self.kernel.demand(core, self.pools))?;
@@ -75,7 +75,7 @@ impl Check<'_> {
     fn check_starved(&self) -> Result<(), String> {
         let starved: u64 = self.pools.0.iter().map(|pool| pool.starved).sum();
         if starved != self.starved {
-            return Err(format!("{starved} tasks wait for want of a core, and {} are noted", self.starved));
+            return Err(format!("{starved} tasks wait because no core is free, but {} are noted", self.starved));
         }
         Ok(())
     }
@@ -90,13 +90,13 @@ impl Check<'_> {
         let noted = (pool.queued, pool.ledger.running, pool.in_hand, pool.carried, pool.leaving);
         if (queued, running, in_hand, carried, leaving) != noted {
             let what = format!("{queued} strands are queued, {running} run, {in_hand} are in hand, {carried} carried");
-            return Err(format!("{what}; noted are others: {}", pool.numbers()));
+            return Err(format!("{what}; the noted numbers differ: {}", pool.numbers()));
         }
         check_tasks(pool)?;
         let Tally { asleep, retired, rising, busy, .. } = found;
         if [asleep, retired, rising, busy] != [pool.asleep, pool.retired, pool.rising, pool.busy] {
             let what = format!("{asleep} sleep, {retired} have retired, {rising} rise, {busy} are busy");
-            return Err(format!("{what}; noted are others: {}", pool.numbers()));
+            return Err(format!("{what}; the noted numbers differ: {}", pool.numbers()));
         }
         self.check_share(pool)
     }
@@ -106,7 +106,7 @@ impl Check<'_> {
         let (worker, own, sleep) = (&pool.workers[nth], WorkerId(nth as u32), pool.sleep());
         let Worker { doing, place, rest, .. } = worker;
         if *rest != pool.rest_of(own.0) || worker.is_busy() != sleep.is_busy(own) {
-            return Err(format!("worker {nth} is {doing:?}, and noted as {rest:?}: {}", pool.numbers()));
+            return Err(format!("worker {nth} is {doing:?}, but noted as {rest:?}: {}", pool.numbers()));
         }
         let waits = match doing {
             Doing::Waiting => sleep.is_at_rest(own),
@@ -114,10 +114,10 @@ impl Check<'_> {
             _ => true,
         };
         if !waits {
-            return Err(format!("worker {nth} is {doing:?}, and its word is another: {}", pool.numbers()));
+            return Err(format!("worker {nth} is {doing:?}, but its sleep state differs: {}", pool.numbers()));
         }
         if matches!(rest, Rest::Asleep | Rest::Retired) && !worker.ready.is_empty() && !pool.is_closed() {
-            return Err(format!("worker {nth} is {rest:?}, and tasks lie in its queue"));
+            return Err(format!("worker {nth} is {rest:?}, but its queue has tasks"));
         }
         let is_right = match place {
             Place::Nowhere => matches!(doing, Doing::Waiting | Doing::Rising),
@@ -126,13 +126,16 @@ impl Check<'_> {
             Place::Queued(_) | Place::On(_) => *doing != Doing::Waiting && !pool.is_throttled(),
         };
         if !is_right {
-            return Err(format!("worker {nth} is {place:?}, and {doing:?}"));
+            return Err(format!("worker {nth} is {place:?}, but {doing:?}"));
         }
         if worker.beyond > 4 * pool.workers.len() as u32 + 32 {
-            return Err(format!("worker {nth} goes on as a thief, and is one too many: {}", pool.numbers()));
+            return Err(format!(
+                "worker {nth} continues as a thief although too many workers are awake: {}",
+                pool.numbers()
+            ));
         }
         if sleep.is_busy(own) && *rest != Rest::Awake {
-            return Err(format!("worker {nth} has a task, and is {rest:?}"));
+            return Err(format!("worker {nth} has a task, but is {rest:?}"));
         }
         Ok(())
     }
@@ -146,7 +149,7 @@ impl Check<'_> {
         let (activation, books) = (&share.activation, share.activation.books());
         let known = books.cores();
         if let Some(core) = self.table.held(share.slot).iter().find(|core| !known.contains(*core)) {
-            return Err(format!("core {core} is held in the table, and the program does not know"));
+            return Err(format!("core {core} is held in the table, but the program does not know this"));
         }
         let state =
             |worker| [State::Awake, State::Asleep, State::Retired].into_iter().find(|state| books.is(worker, *state));
@@ -166,7 +169,12 @@ impl Check<'_> {
                 _ => false,
             };
             if !is_right {
-                return Err(format!("worker {} is {:?} in the books, and {:?}", own.0, state(own), worker.rest));
+                return Err(format!(
+                    "worker {} is {:?} in the books, but {:?} in fact",
+                    own.0,
+                    state(own),
+                    worker.rest
+                ));
             }
             if let Some(core) = books.core_of(own) {
                 twice = twice.or(given.contains(core).then_some(core));
@@ -174,17 +182,17 @@ impl Check<'_> {
             }
         }
         if activation.has_excess() != (books.awake() > activation.room(&books)) {
-            return Err(format!("whether there are too many awake is not as noted: {}", activation.has_excess()));
+            return Err(format!("the note that too many workers are awake is wrong: {}", activation.has_excess()));
         }
         if let Some(core) = twice {
             return Err(format!("core {core} was given to two workers"));
         }
         if let Some(core) = given.iter().find(|core| !known.contains(*core)) {
-            return Err(format!("core {core} was given to a worker, and the program does not hold it"));
+            return Err(format!("core {core} was given to a worker, but the program does not hold it"));
         }
         let desire = self.table.desire(share.slot);
         if activation.is_by_time() && (desire > 0 || !known.is_empty()) {
-            return Err(format!("the program shares time, desires {desire} cores and holds {known:?}"));
+            return Err(format!("the program shares time, but requests {desire} cores and holds {known:?}"));
         }
         let lends = activation.sharing.sleeper == Sleeper::LendsCore && !activation.is_free();
         let none_sleeps = books.retired() > 0 && books.awake() + books.retired() == activation.workers();
@@ -192,10 +200,12 @@ impl Check<'_> {
         // queued.
         let waits = !pool.is_closed() || books.midway() > 0;
         if lends && none_sleeps && waits && books.held() < activation.most() && !self.table.waits(share.slot) {
-            return Err("some have retired for want of a core, and the program does not wait for one".into());
+            return Err(
+                "workers have retired because there is no core, but the program does not wait for a core".into()
+            );
         }
         if books.held() > activation.most() {
-            return Err(format!("{} cores are held, and {} can be used", books.held(), activation.most()));
+            return Err(format!("{} cores are held, but only {} can be used", books.held(), activation.most()));
         }
         Ok(())
     }
@@ -208,7 +218,7 @@ impl Check<'_> {
         let (now, closed) = (self.now, pool.is_closed());
         let is_told = share.told.paused_until.is_some_and(|until| until >= now);
         if closed && !is_told && share.activation.books().held() > 0 {
-            return Err(format!("the pool is closed and holds cores, and is told {:?}", share.told));
+            return Err(format!("the pool is closed, but holds cores; its orders are {:?}", share.told));
         }
         // When another program has left, frames become shorter, and the turn may come later than planned. Then the
         // pool opens when a frame of the old length is over, at its next look, which is at most four quanta later.
@@ -224,16 +234,19 @@ impl Check<'_> {
         }
         let (asked, force) = (self.table.asked(share.slot), self.table.in_force(share.slot));
         if force.paused_until.is_some() && !closed {
-            return Err(format!("it is asked {asked:?}, and whether its pool is closed is {closed}"));
+            return Err(format!("the requests are {asked:?}, but is_closed is {closed}"));
         }
         if self.table.weight(share.slot) != force.weight {
-            return Err(format!("it is asked {asked:?}, and counts {}", self.table.weight(share.slot)));
+            return Err(format!("the requests are {asked:?}, but the weight is {}", self.table.weight(share.slot)));
         }
         let Some(cores) = force.cores.filter(|_| !share.is_off()) else { return Ok(()) };
         let books = share.activation.books();
         if books.held() > cores.max(1) || share.activation.room(&books) > cores.max(1) + books.off_core {
             let room = share.activation.room(&books);
-            return Err(format!("it is asked {asked:?}, holds {} cores, and has room for {room}", books.held()));
+            return Err(format!(
+                "the requests are {asked:?}, but {} cores are held and {room} workers may be awake",
+                books.held()
+            ));
         }
         Ok(())
     }
@@ -242,7 +255,7 @@ impl Check<'_> {
     fn check_cores(&self) -> Result<(), String> {
         let queued: usize = self.kernel.cores.iter().map(|core| core.queue.len()).sum();
         if queued != self.kernel.queued {
-            return Err(format!("{queued} threads wait for cores, and {} are noted", self.kernel.queued));
+            return Err(format!("{queued} threads wait for cores, but {} are noted", self.kernel.queued));
         }
         let mut found = 0;
         for (nth, core) in self.kernel.cores.iter().enumerate() {
@@ -251,10 +264,13 @@ impl Check<'_> {
             for (thread, place) in on.chain(queued) {
                 let is_there = self.pools.of(thread.program).is_there() && self.pools.worker(*thread).place == place;
                 if !is_there {
-                    return Err(format!("core {nth} has {thread:?}, which is {:?}", self.pools.worker(*thread).place));
+                    return Err(format!(
+                        "core {nth} has {thread:?}, whose place is {:?}",
+                        self.pools.worker(*thread).place
+                    ));
                 }
                 if !self.kernel.is_online(nth) {
-                    return Err(format!("core {nth} is offline, and has {thread:?}"));
+                    return Err(format!("core {nth} is offline, but has {thread:?}"));
                 }
                 found += 1;
             }
@@ -265,23 +281,23 @@ impl Check<'_> {
             // A thread that is about to be accelerated waits for another core.
             let waits = |thread: &Thread| self.pools.worker(*thread).part.initiator.is_none();
             if core.running.is_none() && core.queue.iter().any(waits) {
-                return Err(format!("core {nth} is idle, and threads wait for it"));
+                return Err(format!("core {nth} is idle, but threads wait for it"));
             }
             self.check_accelerated(nth, &core.away, core.running)?;
             if self.kernel.is_idle(nth) != (core.running.is_none() && self.kernel.is_online(nth)) {
-                return Err(format!("core {nth} has {:?}, and is not noted so", core.running));
+                return Err(format!("core {nth} has {:?}, but the noted state differs", core.running));
             }
             let word = self.table.word(nth);
             for slot in word.holder().into_iter().chain(word.owner()) {
                 if self.table.program_of(slot).is_none() {
-                    return Err(format!("core {nth} is {word:?}, and no program has that slot"));
+                    return Err(format!("core {nth} is {word:?}, but no program has that slot"));
                 }
             }
         }
         let there = self.pools.0.iter().filter(|pool| pool.is_there()).flat_map(|pool| &pool.workers);
         let placed = there.filter(|worker| matches!(worker.place, Place::Queued(_) | Place::On(_))).count();
         if placed != found {
-            return Err(format!("{placed} threads are somewhere, and the cores have {found}"));
+            return Err(format!("{placed} threads have a core or a queue, but the cores have {found} threads"));
         }
         Ok(())
     }
@@ -293,24 +309,24 @@ impl Check<'_> {
             let worker = self.pools.worker(*thread);
             let Part { initiator, home, .. } = worker.part;
             let Place::On(core) = worker.place else {
-                return Err(format!("{thread:?} is away from core {nth}, and is {:?}", worker.place));
+                return Err(format!("{thread:?} is away from core {nth}, but its place is {:?}", worker.place));
             };
             if home != Some(nth) || initiator.is_none() || away.iter().filter(|other| *other == thread).count() > 1 {
-                return Err(format!("{thread:?} runs on core {core}, and its place on core {nth} is not as noted"));
+                return Err(format!("{thread:?} runs on core {core}, but its place on core {nth} is noted wrongly"));
             }
             let node = |core| self.kernel.linux.as_ref().map_or(0, |linux| linux.socket_of(core));
             let accelerates = self.pools.of(thread.program).policy.accelerates();
             let across_nodes = accelerates.and_then(|what| what.threads).is_some_and(|pull| pull.across_nodes);
             if node(core) != node(nth) && !across_nodes {
                 return Err(format!(
-                    "{thread:?} is accelerated on core {core}, and comes from another node's core {nth}"
+                    "{thread:?} is accelerated on core {core}, but comes from core {nth} of another node"
                 ));
             }
         }
         let home = running.and_then(|thread| self.pools.worker(thread).part.home);
         match (home, running) {
             (Some(home), Some(thread)) if !self.kernel.cores[home].away.contains(&thread) => {
-                Err(format!("{thread:?} is accelerated on core {nth}, and has no place on core {home}"))
+                Err(format!("{thread:?} is accelerated on core {nth}, but has no place on core {home}"))
             }
             _ => Ok(()),
         }
@@ -384,15 +400,15 @@ fn check_tasks(pool: &Pool) -> Result<(), String> {
             return Err(format!("task {task} is in two places"));
         }
         if network.is_blocked(task) {
-            return Err(format!("task {task} is blocked, and somewhere"));
+            return Err(format!("task {task} is blocked, but in a queue"));
         }
     }
     let blocked = (0..network.processes() as u32).filter(|task| network.is_blocked(*task));
     if let Some(task) = blocked.clone().find(|task| !pool.ledger.is_blocked(*task)) {
-        return Err(format!("task {task} is blocked, and is not noted so"));
+        return Err(format!("task {task} is blocked, but not noted as blocked"));
     }
     if blocked.count() as u64 != pool.ledger.blocked {
-        return Err(format!("{} tasks are noted as blocked, and fewer are", pool.ledger.blocked));
+        return Err(format!("{} tasks are noted as blocked, but fewer tasks are blocked", pool.ledger.blocked));
     }
     Ok(())
 }
@@ -410,13 +426,13 @@ fn is_alive(pool: &Pool) -> Result<(), String> {
     }
     let looking = u64::from(pool.awake().saturating_sub(pool.busy)) + pool.leaving;
     if pool.waiting() > 0 && pool.awake() + pool.rising == 0 {
-        return Err(format!("strands wait, and no worker is awake or woken: {}", pool.numbers()));
+        return Err(format!("strands wait, but no worker is awake or woken: {}", pool.numbers()));
     }
     if pool.sleep().hunger() < 0 && looking + u64::from(pool.rising) == 0 {
-        return Err(format!("a search is on its way, and no worker looks for tasks: {}", pool.numbers()));
+        return Err(format!("a search is noted, but no worker looks for tasks: {}", pool.numbers()));
     }
     if pool.shows_task() && pool.asleep > 0 && looking + u64::from(pool.rising) == 0 {
-        return Err(format!("strands wait, some sleep, and no worker looks for any: {}", pool.numbers()));
+        return Err(format!("strands wait and workers sleep, but no worker looks for strands: {}", pool.numbers()));
     }
     Ok(())
 }
@@ -514,7 +530,7 @@ mod tests {
                         waits(pool, thief);
                     }
                 },
-                "some sleep, and no worker looks for any",
+                "workers sleep, but no worker looks for strands",
             ),
             (
                 |host| {
@@ -525,7 +541,7 @@ mod tests {
                     pool.sleep().after_spawn(WorkerId(0), &Queues::of(pool));
                     thieves.into_iter().for_each(|thief| waits(pool, thief));
                 },
-                "a search is on its way, and no worker looks for tasks",
+                "a search is noted, but no worker looks for tasks",
             ),
             (
                 |host| {
@@ -534,14 +550,14 @@ mod tests {
                     pool.workers[waiting].doing = Doing::Rising;
                     pool.note_rest(waiting as u32);
                 },
-                "is Rising, and its word is another",
+                "is Rising, but its sleep state differs",
             ),
             (
                 |host| {
                     let worker = rich(host).workers.iter_mut().find(|worker| !worker.ready.is_empty()).unwrap();
                     worker.ready.pop_back();
                 },
-                "noted are others",
+                "the noted numbers differ",
             ),
             (|host| rich(host).queued += 1, "strands were created"),
             (
@@ -552,21 +568,21 @@ mod tests {
                 },
                 "core 1 has",
             ),
-            (|host| host.kernel.cores[2].running = None, "is not noted so"),
+            (|host| host.kernel.cores[2].running = None, "but the noted state differs"),
             (
                 |host| {
                     let thread = host.kernel.cores[2].running.take().unwrap();
                     host.kernel.set_idle(2);
                     host.worker_mut(thread).place = Place::Nowhere;
                 },
-                "is Nowhere, and ",
+                "is Nowhere, but ",
             ),
             (
                 |host| {
                     host.kernel.cores[2].running = None;
                     host.kernel.set_idle(2);
                 },
-                "threads are somewhere, and the cores have",
+                "threads have a core or a queue, but the cores have",
             ),
             (
                 |host| {
@@ -587,11 +603,11 @@ mod tests {
                     host.worker_mut(thread).place = Place::Queued(3);
                     host.kernel.queued += 1;
                 },
-                "core 3 is idle, and threads wait for it",
+                "core 3 is idle, but threads wait for it",
             ),
-            (|host| host.kernel.cores[1].set_offline(), "core 1 is offline, and has"),
-            (|host| rich(host).busy += 1, "noted are others"),
-            (|host| rich(host).retired += 1, "noted are others"),
+            (|host| host.kernel.cores[1].set_offline(), "core 1 is offline, but has"),
+            (|host| rich(host).busy += 1, "the noted numbers differ"),
+            (|host| rich(host).retired += 1, "the noted numbers differ"),
             (
                 |host| {
                     let pool = rich(host);
@@ -602,7 +618,7 @@ mod tests {
                     pool.workers[busy as usize].ready.clear();
                     pool.note_rest(busy);
                 },
-                "has a task, and is Retired",
+                "has a task, but is Retired",
             ),
             (
                 |host| {
@@ -614,7 +630,7 @@ mod tests {
                     pool.injected.extend(std::mem::take(&mut pool.workers[up.index()].ready));
                     assert!(share(pool).activation.retire(&Queues::of(pool), up, Retirement::ByItself));
                 },
-                "is Some(Retired) in the books, and Awake",
+                "is Some(Retired) in the books, but Awake in fact",
             ),
             (
                 |host| {
@@ -635,7 +651,7 @@ mod tests {
                     }
                     Seat::want(self::share(pool).part(), false);
                 },
-                "and the program does not wait for one",
+                "but the program does not wait for a core",
             ),
             (
                 |host| {
@@ -649,16 +665,16 @@ mod tests {
             ),
             (
                 |host| host.table.claims_all(share(&host.pools.0[0]).slot),
-                "is held in the table, and the program does not know",
+                "is held in the table, but the program does not know this",
             ),
-            (|host| share(rich(host)).activation.stand(terms(false, false, 1)), "and 1 can be used"),
-            (|host| host.kernel.set_idle(1), "and is not noted so"),
+            (|host| share(rich(host)).activation.stand(terms(false, false, 1)), "but only 1 can be used"),
+            (|host| host.kernel.set_idle(1), "but the noted state differs"),
             (|host| host.kernel.queued += 1, "threads wait for cores"),
             (|host| host.table.forget(share(&host.pools.0[1]).slot), "no program has that slot"),
-            (|host| share(rich(host)).activation.stand(terms(false, true, 4)), "the program shares time, desires"),
-            (|host| host.starved += 1, "wait for want of a core, and"),
-            (|host| share(rich(host)).activation.close(true), "the pool is closed and holds cores"),
-            (|host| asks(host, Request::Pause(Duration::from_secs(1))), "whether its pool is closed is false"),
+            (|host| share(rich(host)).activation.stand(terms(false, true, 4)), "the program shares time, but requests"),
+            (|host| host.starved += 1, "wait because no core is free, but"),
+            (|host| share(rich(host)).activation.close(true), "the pool is closed, but holds cores"),
+            (|host| asks(host, Request::Pause(Duration::from_secs(1))), "but is_closed is false"),
             (
                 |host| {
                     host.now += 10 * TURN.as_nanos() as u64;
@@ -667,22 +683,25 @@ mod tests {
                 },
                 "has been out of turn",
             ),
-            (|host| asks(host, Request::Weight(Some(7))), "and counts 100"),
-            (|host| asks(host, Request::Cores(Some(1))), "it is asked"),
-            (|host| rich(host).workers[0].beyond = 1_000, "worker 0 goes on as a thief, and is one too many"),
+            (|host| asks(host, Request::Weight(Some(7))), "but the weight is 100"),
+            (|host| asks(host, Request::Cores(Some(1))), "workers may be awake"),
+            (
+                |host| rich(host).workers[0].beyond = 1_000,
+                "worker 0 continues as a thief although too many workers are awake",
+            ),
             (
                 |host| {
                     let worker = rich(host).workers.iter_mut().find(|worker| worker.place == Place::Nowhere).unwrap();
                     worker.place = Place::Blocked;
                 },
-                "is Blocked, and",
+                "is Blocked, but",
             ),
             (
                 |host| {
                     let worker = rich(host).workers.iter_mut().find(|worker| worker.place == Place::Nowhere).unwrap();
                     worker.place = Place::Throttled;
                 },
-                "is Throttled, and",
+                "is Throttled, but",
             ),
         ] {
             let noticed = noticed(change);
@@ -724,7 +743,7 @@ mod tests {
                     let queue = pool.workers.iter_mut().find(|worker| !worker.ready.is_empty()).unwrap();
                     queue.ready[0] = task;
                 },
-                "is blocked, and somewhere",
+                "is blocked, but in a queue",
             ),
             (
                 |pool| {
@@ -739,21 +758,21 @@ mod tests {
                     pool.ledger.unblock(task.id).unwrap();
                     pool.carried += 1;
                 },
-                "are in hand, 0 carried; noted are others",
+                "are in hand, 0 carried; the noted numbers differ",
             ),
             (
                 |pool| {
                     let task = blocked(pool);
                     pool.ledger.waits_untold(task.id);
                 },
-                "is blocked, and is not noted so",
+                "is blocked, but not noted as blocked",
             ),
             (
                 |pool| {
                     let rich = (0..4).find(|worker| !pool.workers[*worker].ready.is_empty()).unwrap();
                     retires(pool, rich as u32);
                 },
-                "and tasks lie in its queue",
+                "but its queue has tasks",
             ),
         ] {
             let noticed = noticed_of_tasks(change);
@@ -770,7 +789,7 @@ mod tests {
             let network = Network::new(vec![process(0, 1), process(1, 0)], &[1, 1]);
             host.submit_network(0, network, policy.parse().unwrap(), 2, 1);
             let noticed = host.run(1_000_000, 1).unwrap_err();
-            assert!(noticed.contains("a standstill: all 2 tasks that are left are blocked"), "{noticed}");
+            assert!(noticed.contains("a deadlock: all 2 remaining tasks are blocked"), "{noticed}");
         }
     }
 }

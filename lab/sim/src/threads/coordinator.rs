@@ -49,7 +49,7 @@ pub(super) struct Share {
 
 impl Share {
     pub(super) fn part(&self) -> &Part {
-        self.activation.member().expect("it takes part")
+        self.activation.member().expect("the program is a member of the core table")
     }
 
     pub(super) fn worker_is_up(&self) {
@@ -140,7 +140,7 @@ impl Host {
         self.charge_all();
         self.enter(program);
         let pool = self.pool(program);
-        let share = pool.share.as_ref().expect("it shares cores");
+        let share = pool.share.as_ref().expect("the program shares cores");
         if share.activation.books().is_at_work() || pool.shows_task() {
             self.begin_to_share(program);
         } else {

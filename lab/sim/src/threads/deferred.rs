@@ -96,7 +96,7 @@ impl Host {
             match worker.doing {
                 Doing::Acting(effect) if is_local(effect) => self.acted(thread, effect),
                 doing => {
-                    self.expect(Err(format!("{thread:?} only repeated itself, and does {doing:?}")));
+                    self.expect(Err(format!("{thread:?} should only repeat an action, but does {doing:?}")));
                     break;
                 }
             }

@@ -26,7 +26,7 @@ impl Ledger {
         self.created += 1;
         match self.live.insert(strand, Stage::Waits) {
             None => Ok(()),
-            Some(_) => Err(format!("strand {strand} is created, and it is there already")),
+            Some(_) => Err(format!("strand {strand} is created, but exists already")),
         }
     }
 
@@ -34,9 +34,9 @@ impl Ledger {
         self.running += 1;
         match self.live.insert(strand, Stage::Runs) {
             Some(Stage::Waits) => Ok(()),
-            Some(Stage::IsBlocked) => Err(format!("strand {strand} is run, and is blocked")),
+            Some(Stage::IsBlocked) => Err(format!("strand {strand} is run, but is blocked")),
             Some(Stage::Runs) => Err(format!("strand {strand} is run twice")),
-            None => Err(format!("strand {strand} is run, and was not created, or is done")),
+            None => Err(format!("strand {strand} is run, but was not created or is done")),
         }
     }
 
@@ -45,7 +45,7 @@ impl Ledger {
         self.done += 1;
         match self.live.remove(&strand) {
             Some(Stage::Runs) => Ok(()),
-            _ => Err(format!("strand {strand} is done, and was not begun")),
+            _ => Err(format!("strand {strand} is done, but was not begun")),
         }
     }
 
@@ -53,7 +53,7 @@ impl Ledger {
     pub(super) fn goes_on(&self, task: u32) -> Result<(), String> {
         match self.live.get(&task) {
             Some(Stage::Runs) => Ok(()),
-            other => Err(format!("task {task} goes on, and was {other:?}")),
+            other => Err(format!("task {task} continues, but was {other:?}")),
         }
     }
 
@@ -62,7 +62,7 @@ impl Ledger {
         self.blocked += 1;
         match self.live.insert(task, Stage::IsBlocked) {
             Some(Stage::Runs) => Ok(()),
-            other => Err(format!("task {task} blocks, and was {other:?}")),
+            other => Err(format!("task {task} blocks, but was {other:?}")),
         }
     }
 
@@ -70,7 +70,7 @@ impl Ledger {
         self.blocked = self.blocked.saturating_sub(1);
         match self.live.insert(task, Stage::Waits) {
             Some(Stage::IsBlocked) => Ok(()),
-            other => Err(format!("task {task} is unblocked, and was {other:?}")),
+            other => Err(format!("task {task} is unblocked, but was {other:?}")),
         }
     }
 
@@ -87,7 +87,7 @@ impl Ledger {
             return Err(if blocked > 0 { format!("{what}, {blocked} are blocked") } else { what });
         }
         if blocked > 0 && running + waiting == 0 {
-            return Err(format!("a standstill: all {blocked} tasks that are left are blocked"));
+            return Err(format!("a deadlock: all {blocked} remaining tasks are blocked"));
         }
         Ok(())
     }

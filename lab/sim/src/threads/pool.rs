@@ -494,7 +494,7 @@ impl Host {
             let met_bell = self.pushed(thread, pushed);
             if self.pool(thread.program).is_closed() {
                 if !met_bell {
-                    self.expect(Err(format!("{thread:?} forks in a closed pool, and its bell does not ring")));
+                    self.expect(Err(format!("{thread:?} forks in a closed pool, but has no bell")));
                 }
                 next.into_iter().for_each(|next| self.pool_mut(thread.program).find(thread.worker, next));
                 return self.rests(thread);

@@ -415,7 +415,7 @@ impl Host {
     /// Inlined, because an outcome and an effect that are passed in memory are slow to read.
     #[inline(always)]
     fn next_effect(&mut self, thread: Thread, outcome: Outcome) -> Effect {
-        let mut mind = self.worker_mut(thread).mind.take().expect("it is put back");
+        let mut mind = self.worker_mut(thread).mind.take().expect("the mind is returned after each effect");
         let Mind { thief, dialogue } = &mut *mind;
         let dialogue = dialogue.as_mut().expect("a thief is in a dialogue");
         let Thread { program, worker } = thread;

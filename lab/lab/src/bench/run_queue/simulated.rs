@@ -22,7 +22,7 @@ fn costs() -> Costs {
 
 /// Returns the numbers of a probe, over `seconds` of simulated time.
 pub fn simulate(probe: &Probe, linux: Linux, seconds: u64) -> Result<Vec<f64>, Failure> {
-    let policy = |name: &str| name.parse::<Policy>().expect("it is in the catalog");
+    let policy = |name: &str| name.parse::<Policy>().expect("the policy is in the catalog");
     let mut host = Host::new(1, costs(), 1);
     host.use_linux(Linux { groups: probe.groups, ..linux });
     host.without_table();

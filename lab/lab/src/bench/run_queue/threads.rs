@@ -107,7 +107,7 @@ pub fn measure(probe: &Probe, core: usize, count_ms: u64, tries: u32, most: f64)
         children.expect(index);
         let (from, answer) = children.hear()?;
         if !matches!(answer, Answer::Ready) {
-            return Err(children.fail(from, "answered out of turn".to_owned()));
+            return Err(children.fail(from, "gave an unexpected answer".to_owned()));
         }
     }
     thread::sleep(SETTLES);
@@ -135,7 +135,7 @@ fn once(probe: &Probe, children: &mut Children<Answer>, core: usize, count_ms: u
     for _ in probe.parts {
         match children.hear()? {
             (from, Answer::Counted(of)) => counted[from] = Some(of),
-            (from, Answer::Ready) => return Err(children.fail(from, "answered out of turn".to_owned())),
+            (from, Answer::Ready) => return Err(children.fail(from, "gave an unexpected answer".to_owned())),
         }
     }
     let idle = (self::idle(core)? - idle).as_secs_f64() / began.elapsed().as_secs_f64();

@@ -19,12 +19,12 @@ impl Queues {
                 loads[group] += load;
                 if (threads.len(), load) != (queue.members as usize, queue.load) {
                     return Err(format!(
-                        "{threads:?} are on core {nth}, and its queue has {} of {}",
+                        "{threads:?} are on core {nth}, but its queue has {} threads of weight {}",
                         queue.members, queue.load
                     ));
                 }
                 if threads.is_empty() == root.present.contains(&group) {
-                    return Err(format!("whether group {group} has threads on core {nth} is not as noted"));
+                    return Err(format!("core {nth} notes wrongly whether group {group} has threads there"));
                 }
                 for (thread, entity) in &threads {
                     self.check_thread(nth, core, pools, *thread, entity, now)?;
@@ -35,7 +35,7 @@ impl Queues {
             }
         }
         if loads != self.loads {
-            return Err(format!("the groups' loads are {loads:?}, and noted as {:?}", self.loads));
+            return Err(format!("the groups' loads are {loads:?}, but noted as {:?}", self.loads));
         }
         Ok(())
     }
@@ -50,14 +50,14 @@ impl Queues {
         now: u64,
     ) -> Result<(), String> {
         if !entity.queued || entity.home != nth {
-            return Err(format!("{thread:?} is on core {nth}, and in a queue by {entity:?}"));
+            return Err(format!("{thread:?} is on core {nth}, but its entity differs: {entity:?}"));
         }
         let since = pools.worker(thread).times.waits_since();
         let waited = since.filter(|_| core.running != Some(thread)).map_or(0, |since| now - since);
         let most = self.longest_wait(nth, thread, entity);
         if waited > most {
             return Err(format!(
-                "{thread:?} has waited for core {nth} for {waited} ns, and should for {most} at most: {entity:?}"
+                "{thread:?} has waited for core {nth} for {waited} ns, more than {most} ns: {entity:?}"
             ));
         }
         Ok(())
@@ -87,7 +87,7 @@ impl Queues {
             let lag = average.value() - entity.vruntime;
             let most = 4 * entity.as_virtual(2 * longest) * threads.len() as i64;
             if lag.abs() > most {
-                return Err(format!("{thread:?} on core {nth} is {lag} behind, and {most} at most: {entity:?}"));
+                return Err(format!("{thread:?} on core {nth} has a lag of {lag}, more than {most}: {entity:?}"));
             }
         }
         Ok(())
@@ -121,20 +121,20 @@ mod tests {
     #[test]
     fn what_is_not_as_it_should_be_is_noticed() {
         for (change, part) in [
-            ((|host| host.used += 1) as fn(&mut Host), "and threads were served for"),
+            ((|host| host.used += 1) as fn(&mut Host), "but threads ran for"),
             (
                 |host| {
                     let thread = waiting(host);
                     host.worker_mut(thread).entity.queued = false;
                 },
-                "and in a queue by",
+                "but its entity differs",
             ),
             (
                 |host| {
                     let thread = waiting(host);
                     host.worker_mut(thread).entity.weight += 1;
                 },
-                "and its queue has",
+                "but its queue has",
             ),
             (
                 |host| {
@@ -143,13 +143,13 @@ mod tests {
                 },
                 "is not as noted",
             ),
-            (|host| host.kernel.linux.as_mut().unwrap().loads[0] += 1, "and noted as"),
+            (|host| host.kernel.linux.as_mut().unwrap().loads[0] += 1, "but noted as"),
             (
                 |host| {
                     let thread = waiting(host);
                     host.worker_mut(thread).entity.vruntime += 1_000_000_000;
                 },
-                "behind, and",
+                "has a lag of",
             ),
             (
                 |host| {

@@ -101,11 +101,16 @@ impl Memory {
     /// Checks that the noted demand and factor are correct.
     pub(super) fn check(&self, core: usize, demand: Demand) -> Result<(), String> {
         if self.demands[core] != demand {
-            return Err(format!("core {core} asks memory for {demand:?}, and {:?} is noted", self.demands[core]));
+            return Err(format!(
+                "core {core} needs memory bandwidth {demand:?}, but {:?} is noted",
+                self.demands[core]
+            ));
         }
         let (factor, noted) = (self.factor(demand.of), self.factors[demand.of]);
         if factor != noted {
-            return Err(format!("memory makes core {core} wait {factor} thousandths as long, and {noted} is noted"));
+            return Err(format!(
+                "memory makes core {core} take {factor} thousandths of the time, but {noted} is noted"
+            ));
         }
         Ok(())
     }
