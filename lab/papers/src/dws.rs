@@ -57,8 +57,8 @@ impl Paper for Dws {
     const TEXT: Text = Text {
         name: "dws",
         title: "DWS: eight programs alone and in all 28 mixes, on 16 simulated processors with Linux 2.6.32",
-        about: "The programs are recorded kernels. The thieves, the coordinators and the core table use the same code as \
-            the runtime. --out writes each figure as an SVG file, and the numbers to result.json.",
+        about: "The programs are recorded kernels. The thieves, the coordinators and the core table use the same code \
+            as the runtime. --out writes each figure as an SVG file, and the numbers to result.json.",
         examples: "Examples:
   comity-lab reproduce dws --check
   comity-lab reproduce dws fig4 fig8 --plot .

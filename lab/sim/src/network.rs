@@ -442,18 +442,18 @@ mod tests {
         fn message(number: u64) -> Message {
             Message { number, value: 0 }
         }
-        assert!(wrong(|network| network.processes[1].blocked_on = Some(2)).contains("could go on"));
-        assert!(wrong(|network| network.channels[0].messages.push_back(message(0))).contains("messages were sent"));
-        assert!(wrong(|network| network.channels[1].messages.extend([0, 1].map(message))).contains("and room for 1"));
+        assert!(wrong(|network| network.processes[1].blocked_on = Some(2)).contains("could continue"));
+        assert!(wrong(|network| network.channels[0].messages.push_back(message(0))).contains("messages sent"));
+        assert!(wrong(|network| network.channels[1].messages.extend([0, 1].map(message))).contains("but room for 1"));
         let out_of_order = wrong(|network| {
             network.channels[1].messages.push_back(message(4));
             assert!(network.operate(2, Then::Receive(1)));
         });
-        assert!(out_of_order.contains("gives message 4 after 0"), "{out_of_order}");
+        assert!(out_of_order.contains("gives message 4 after message 0"), "{out_of_order}");
     }
 
     #[test]
-    #[should_panic(expected = "another's end of a channel")]
+    #[should_panic(expected = "that belongs to another process")]
     fn a_channel_has_one_sender() {
         let send = || (vec![Step::new(1, Then::Send(0))], 1);
         Network::new(vec![send(), send()], &[1]);

@@ -332,7 +332,7 @@ fn what_makes_no_sense_is_answered_with_what_would() {
                 without_phases(&mut scenario.programs[0]);
                 scenario.programs[0].file = Some("cg.graph".into());
             }),
-            "file of program 'first': recording 'cg.graph': recordings are not read here",
+            "file of program 'first': recording 'cg.graph': recordings are not supported here",
         ),
         (
             refused(|scenario| {

@@ -238,7 +238,7 @@ fn what_makes_no_sense_is_said_in_a_sentence() {
         ),
         (
             |written| written.programs[0].policy = "comity".into(),
-            "comity shares cores through the core table, but each virtual machine has its own table. Write table = true",
+            "comity shares cores through the core table, but each virtual machine has its own table. Write table",
         ),
         (|written| written.machine.model = Model::ASteal, "machine.vmm: only a host supports it"),
         (|written| written.programs[0].quota = Some(17.0), "quota of program 'phases' is 17"),

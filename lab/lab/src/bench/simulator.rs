@@ -28,11 +28,11 @@ use crate::figure;
 /// Measure the simulator: nanoseconds per event and bytes per processor
 ///
 /// The bench measures machines of the A-STEAL paper with 100 to 100000 processors, hosts with 8 to 1024 cores, and two
-/// programs on 32 cores. The sizes take turns. On the machine of the A-STEAL paper, with the policy abp-mug, an event is
-/// the end of a strand or one cycle of a thief. On a host, each entry of the event queue is an event, and a few cheap
-/// checks follow it. A parallel phase of the job has four strands per processor, which are created by a tree. The two
-/// programs have 32 workers each, and run for two simulated seconds on the machine and the kernel of the BWS paper, with
-/// each of four policies.
+/// programs on 32 cores. The sizes take turns. On the machine of the A-STEAL paper, under the policy abp-mug, an event
+/// is the end of a strand or one cycle of a thief. On a host, each entry of the event queue is an event, and a few
+/// cheap checks follow it. A parallel phase of the job has four strands per processor, which are created by a tree.
+/// The two programs have 32 workers each, and run for two simulated seconds on the machine and the kernel of the BWS
+/// paper, with each of four policies.
 #[derive(Args)]
 pub struct Arguments {
     /// Number of rounds per size, 1 to 1000

@@ -36,8 +36,8 @@ pub const fn row<R: Runner + 'static>() -> PaperRow<R> {
         name: "all-five",
         title: "The five papers' policies, comity, and their predecessors, on the same eight mixes",
         about: "Programs run together repeatedly, on a simulated host and in a simulated virtual machine, on 8, 32 and \
-            128 cores. Each cell is the median of several runs. --out writes the tables as SVG files, and the numbers to \
-            result.json.",
+            128 cores. Each cell is the median of several runs. --out writes the tables as SVG files, and the numbers \
+            to result.json.",
         examples: EXAMPLES,
         schema: SCHEMA,
         draws: "table",

@@ -156,8 +156,8 @@ impl Written {
         let Some(vm) = self.vms.get(guest).filter(|vm| vm.table.is_none()) else { return Ok(()) };
         Err(format!(
             "policy of program '{}': {} shares cores through the core table, but each virtual machine has its own \
-             table. Write table = true in virtual machine '{}' for a table of its own, or table = false for none, or choose a \
-             policy that needs no table",
+             table. Write table = true in virtual machine '{}' for a table of its own, or table = false for none, or \
+             choose a policy that needs no table",
             program.name, program.policy, vm.name
         ))
     }

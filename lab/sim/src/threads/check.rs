@@ -661,7 +661,7 @@ mod tests {
                         share.activation.note_losses(&mut share.activation.books(), share.part());
                     }
                 },
-                "is not as noted",
+                "too many workers are awake is wrong",
             ),
             (
                 |host| host.table.claims_all(share(&host.pools.0[0]).slot),

@@ -118,7 +118,7 @@ mod tests {
         ledger.goes_on(7).unwrap();
         ledger.block(7).unwrap();
         assert!(ledger.is_blocked(7) && ledger.clone().end(7).is_err());
-        assert_eq!(ledger.clone().begin(7), Err("strand 7 is run, and is blocked".into()));
+        assert_eq!(ledger.clone().begin(7), Err("strand 7 is run, but is blocked".into()));
         ledger.create(8).unwrap();
         ledger.balances(1).unwrap();
         assert!(ledger.balances(0).unwrap_err().ends_with("0 wait, 1 are blocked"));

@@ -141,7 +141,7 @@ mod tests {
                     let linux = host.kernel.linux.as_mut().unwrap();
                     linux.roots[0].present.clear();
                 },
-                "is not as noted",
+                "notes wrongly whether group",
             ),
             (|host| host.kernel.linux.as_mut().unwrap().loads[0] += 1, "but noted as"),
             (

@@ -178,7 +178,7 @@ mod tests {
         let mut memory = Memory::new(1_000, 2, 2, false);
         with(&mut memory, 2, 1_000);
         memory.check(0, asking(1_000, 0)).unwrap();
-        assert!(memory.check(0, asking(999, 0)).unwrap_err().contains("asks memory"));
+        assert!(memory.check(0, asking(999, 0)).unwrap_err().contains("needs memory bandwidth"));
         memory.set_factor(0, 1_500);
         assert!(memory.check(1, asking(1_000, 0)).unwrap_err().contains("1500 is noted"));
     }
