@@ -96,7 +96,7 @@ pub struct Arguments {
     /// Print JSON, one object per look at the table (schema comity-top/1)
     #[arg(long)]
     json: bool,
-    /// At each look, write metrics for the node exporter of Prometheus to this file instead of printing
+    /// Write metrics for the node exporter of Prometheus to this file at each look, instead of printing
     #[arg(long, value_name = "FILE", conflicts_with_all = ["json", "sort", "filter"])]
     prometheus: Option<PathBuf>,
     /// Column by which the programs are sorted

@@ -109,7 +109,7 @@ pub struct Arguments {
     /// Also run the co-runs, and print measured and predicted numbers side by side
     #[arg(long)]
     measure: bool,
-    /// With --measure: maximum time of one round, and of the preparation of a program, in seconds, 1 to 1000000
+    /// Maximum time of one round under --measure, and of the preparation of a program, in seconds, 1 to 1000000
     #[arg(long, value_name = "SECS", default_value_t = 600, value_parser = whole::<u32>(1..=1_000_000))]
     timeout: u32,
     /// Also write JSON (schema comity-predict/1) to this file. `-` prints the JSON instead of the table

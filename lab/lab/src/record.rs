@@ -80,8 +80,8 @@ pub struct Arguments {
     /// Show this recording instead of making one
     #[arg(long, value_name = "FILE", conflicts_with_all = ["name", "out", "command"])]
     show: Option<PathBuf>,
-    /// With --show: scale the recording to another input of its kernel, or by factors of repeats, phases, width, length
-    /// or serial
+    /// Scale the recording of --show to another input of its kernel, or by factors of repeats, phases, width, length or
+    /// serial
     #[arg(long, value_name = "NAME:key=value,… | factor=N,…", requires = "show")]
     scale: Option<String>,
     /// Print JSON (schema comity-record/1)
