@@ -247,8 +247,8 @@ fn find(programs: &[Program], target: Target) -> Result<&Program, String> {
         (several, _) => {
             // One process may be several members of the table, and processes of two containers may have the same
             // number.
-            let (process, list) = (several[0].pid, list(several));
-            Err(format!("process {process} has several slots: {list}. Give one slot, for example '#3'"))
+            let (process, slot, list) = (several[0].pid, several[0].slot.index(), list(several));
+            Err(format!("several slots have the process number {process}: {list}. Give one slot, for example '#{slot}'"))
         }
     }
 }

@@ -157,7 +157,7 @@ fn the_program_that_is_meant_must_be_clear_and_must_obey() {
     refused(&table, &["1", "--resume"], &["process 1 is not a member of the core table", "comity run"]);
     refused(&table, &["4000000000", "--resume"], &["process 4000000000 cannot be found"]);
     let older = party(&table, false);
-    refused(&table, &[&me, "--weight", "7"], &["several programs", "#0 party", "#1 party"]);
+    refused(&table, &[&me, "--weight", "7"], &["several slots", "#0 party", "#1 party"]);
     refused(&table, &["#1", "--weight", "7"], &["#1 party", "older Comity"]);
     is_set(&table, &["#0", "--weight", "7"]);
     assert_eq!((one.requests().weight, older.requests().weight), (Some(7), None));
