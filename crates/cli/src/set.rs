@@ -248,7 +248,9 @@ fn find(programs: &[Program], target: Target) -> Result<&Program, String> {
             // One process may be several members of the table, and processes of two containers may have the same
             // number.
             let (process, slot, list) = (several[0].pid, several[0].slot.index(), list(several));
-            Err(format!("several slots have the process number {process}: {list}. Give one slot, for example '#{slot}'"))
+            Err(format!(
+                "several slots have the process number {process}: {list}. Give one slot, for example '#{slot}'"
+            ))
         }
     }
 }
