@@ -170,7 +170,7 @@ impl Quantum {
         amended: impl FnOnce(Orders) -> Orders,
     ) -> Decided {
         let [most, cap] = [program.in_force().most(), program.cap()];
-        heed(program.seat());
+        stop_watching(program.seat());
         let standing = program.seat().round(self.desire, awake);
         // A program that is kept from its share cannot use it.
         let standing = Standing { share_milli: standing.share_milli.min(cap.saturating_mul(1000)), ..standing };
@@ -196,7 +196,7 @@ impl Quantum {
 
     /// Pauses the program: it holds no core, its desire is 0, and its pools are closed. The policy is not asked.
     pub(crate) fn rest<P: Program>(&mut self, program: &mut P, [awake, usable]: [u32; 2], now: u64) {
-        heed(program.seat());
+        stop_watching(program.seat());
         let standing = program.seat().round(self.desire, awake);
         let orders = Orders { room: self.room, proposal: self.proposal, ..REST };
         self.carry_out(program, orders, standing, [awake, usable], true, now);
@@ -336,7 +336,7 @@ impl Quantum {
     /// Releases all cores and sets the desire to 0.
     fn leave_off<P: Pools>(&mut self, pools: &mut P) {
         pools.seat().want(false);
-        heed(pools.seat());
+        stop_watching(pools.seat());
         (self.desire, self.mode, self.allotment, self.turn) = (0, Mode::Time, 0, Turn::default());
         self.watched = None;
         let awake = pools.awake();
@@ -374,9 +374,9 @@ pub(crate) fn held(seat: &impl Seat) -> CoreSet {
 }
 
 /// Begins a visit of the coordinator: see the function of this name in [`table`].
-pub(crate) fn heed(seat: &impl Seat) {
+pub(crate) fn stop_watching(seat: &impl Seat) {
     if let Some(view) = seat.view() {
-        table::heed(&view);
+        table::stop_watching(&view);
     }
 }
 
@@ -576,7 +576,7 @@ impl Coordination {
     /// Handles a ring of the bell: a core was taken back, a core is available, another program has joined, or this
     /// program has lost its place. Returns false if only a core is available.
     fn rung<P: Pools>(&mut self, pools: &mut P, now: u64) -> bool {
-        heed(pools.seat());
+        stop_watching(pools.seat());
         self.quantum.borrow_if_out(pools, now);
         let lost = (0..pools.staffs()).fold(false, |lost, nth| pools.staff(nth).rung() | lost);
         self.reopen(pools);

@@ -8,7 +8,7 @@
 //! | [`reclaim`] | takes back an own core and leaves it free, unless one is free; notifies its user and a program that waits |
 //! | [`release`] | releases the named core, else one of another owner, else any; notifies one program that waits |
 //! | [`decline`] | changes nothing; for each free core, notifies one program that waits |
-//! | [`heed`] | changes no core; the program is notified of free cores again |
+//! | [`stop_watching`] | changes no core; the program is notified of free cores again |
 //! | [`watch`] | changes no core; while a core of others is free but young, the program is not notified of other cores |
 //! | [`round`] | updates the owners of the cores from all desires, then computes the program's standing |
 //!
@@ -21,11 +21,11 @@
 //! wrote.
 //!
 //! A program that watches a free core is not notified: its coordinator visits the table when that core may be
-//! claimed. The coordinator publishes again that the program waits ([`heed`]), claims, and watches cores that are
-//! still too young ([`watch`]). The age of a core is judged at the time at which the visit began, so a core that
-//! matures during the visit counts as young. A core that becomes free after [`heed`] rings the bell, and a core that
-//! was free before is claimed or watched. A program that begins to wait while a core is young rings its own
-//! coordinator.
+//! claimed. The coordinator publishes again that the program waits ([`stop_watching`]), claims, and watches cores
+//! that are still too young ([`watch`]). The age of a core is judged at the time at which the visit began, so a core
+//! that matures during the visit counts as young. A core that becomes free after [`stop_watching`] rings the bell,
+//! and a core that was free before is claimed or watched. A program that begins to wait while a core is young rings
+//! its own coordinator.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -363,7 +363,7 @@ pub fn want(table: &impl Table, wants: bool) {
 
 /// Begins a visit of the coordinator: the program watches no core, and if it waits, it is notified of each core that
 /// becomes free. The caller then claims cores, and calls [`watch`] afterwards.
-pub fn heed(table: &impl Table) {
+pub fn stop_watching(table: &impl Table) {
     if table.watches() {
         table.set_watches(false);
         table.fence();

@@ -371,8 +371,8 @@ impl Tree {
         if members.into_iter().any(|id| is_sent(id, &CONTINUES) || is_sent(id, &[SIGTSTP])) {
             self.thaw();
         }
-        let heeds = |(id, _): &&(u32, u64)| is_sent(*id, &CONTINUES);
-        let asked: Vec<(u32, u64)> = self.stopped.iter().filter(heeds).copied().collect();
+        let has_signal = |(id, _): &&(u32, u64)| is_sent(*id, &CONTINUES);
+        let asked: Vec<(u32, u64)> = self.stopped.iter().filter(has_signal).copied().collect();
         for (id, start) in asked {
             self.stopped.remove(&(id, start));
             Pidfd::of_process(id, start).map(|process| process.go_on());

@@ -203,7 +203,7 @@ impl ThreadPoolBuilder {
         if self.use_current_thread && current::with(|worker| worker.is_some()) {
             return Err(BuildError::CurrentThreadInPool);
         }
-        mask::heed_forks();
+        mask::register_fork_hooks();
         let num_threads = self.choose_num_threads()?;
         let policy = self.policy.map_or_else(|| default_policy(&self), Ok)?;
         let watch = self.or_default(watch_period(), || None)?;

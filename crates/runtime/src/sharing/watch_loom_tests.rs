@@ -56,7 +56,7 @@ impl Shared {
     fn visit(&self, is_old: bool) -> (bool, Result<(), u32>) {
         let heard = self.bell.load(Ordering::Acquire);
         let seen = self.seen(WAITS, is_old);
-        table::heed(&seen);
+        table::stop_watching(&seen);
         let has_claimed = table::claim(&seen, false).is_some();
         (has_claimed, table::watch(&seen).map(drop).ok_or(heard))
     }

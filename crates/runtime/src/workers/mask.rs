@@ -52,13 +52,13 @@ pub fn spawn_thread(thread: Builder, body: impl FnOnce() + Send + 'static) -> io
 
 /// Registers fork hooks. In the child, the forking thread is no longer a worker and gets back the affinity that the
 /// program chose. Called before the first worker starts.
-pub(crate) fn heed_forks() {
-    static HEEDED: AtomicBool = AtomicBool::new(false);
-    if !HEEDED.load(Ordering::Relaxed) {
+pub(crate) fn register_fork_hooks() {
+    static REGISTERED: AtomicBool = AtomicBool::new(false);
+    if !REGISTERED.load(Ordering::Relaxed) {
         // The hooks are registered before the flag is set, so that no fork is missed. If two threads register them at
         // once, they run twice at each fork, which does no harm.
         comity_os::fork::call_before_and_in_children(before_fork, in_child);
-        HEEDED.store(true, Ordering::Relaxed);
+        REGISTERED.store(true, Ordering::Relaxed);
     }
 }
 

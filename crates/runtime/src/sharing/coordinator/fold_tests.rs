@@ -205,7 +205,7 @@ fn eight_workers_fold_to_four_at_half_and_unfold() {
 }
 
 #[test]
-fn nothing_folds_where_no_steal_time_is_told_or_none_is_heeded() {
+fn nothing_folds_if_steal_time_is_unknown_or_ignored() {
     play("keeps_all");
 }
 
