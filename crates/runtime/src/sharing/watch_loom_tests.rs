@@ -46,8 +46,8 @@ impl Shared {
         Arc::new(Shared { core, wanting, waits, watches, bell: AtomicU32::new(0) })
     }
 
-    fn seen(&self, me: usize, is_old: bool) -> Seen<'_> {
-        Seen { shared: self, me, is_old }
+    fn table(&self, me: usize, is_old: bool) -> TestTable<'_> {
+        TestTable { shared: self, me, is_old }
     }
 
     /// Makes the coordinator look. `is_old`: a core that was left is old enough to be claimed. Returns true if the
@@ -55,20 +55,20 @@ impl Shared {
     /// rings before.
     fn visit(&self, is_old: bool) -> (bool, Result<(), u32>) {
         let heard = self.bell.load(Ordering::Acquire);
-        let seen = self.seen(WAITS, is_old);
-        table::stop_watching(&seen);
-        let has_claimed = table::claim(&seen, false).is_some();
-        (has_claimed, table::watch(&seen).map(drop).ok_or(heard))
+        let table = self.table(WAITS, is_old);
+        table::stop_watching(&table);
+        let has_claimed = table::claim(&table, false).is_some();
+        (has_claimed, table::watch(&table).map(drop).ok_or(heard))
     }
 }
 
-struct Seen<'a> {
+struct TestTable<'a> {
     shared: &'a Shared,
     me: usize,
     is_old: bool,
 }
 
-impl Table for Seen<'_> {
+impl Table for TestTable<'_> {
     fn slot(&self) -> SlotId {
         slot(self.me)
     }
@@ -164,24 +164,24 @@ fn a_core_is_left(own: bool, left: Left, is_old: bool) {
     let model = move |before: Before| {
         let shared = Shared::new(own, left);
         if matches!(before, Before::Waits | Before::Watches) {
-            table::want(&shared.seen(WAITS, false), true);
+            table::want(&shared.table(WAITS, false), true);
         }
         if matches!(before, Before::Watches | Before::WatchesInVain) {
             shared.watches.store(true, Ordering::Relaxed);
             shared.wanting.store(false, Ordering::Relaxed);
         }
         let leaves = beside(&shared, move |shared| {
-            let seen = shared.seen(LEAVES, false);
+            let table = shared.table(LEAVES, false);
             match left {
-                Left::Released => assert!(table::release(&seen, Some(0)).is_some()),
-                Left::Reclaimed => table::reclaim(&seen),
+                Left::Released => assert!(table::release(&table, Some(0)).is_some()),
+                Left::Reclaimed => table::reclaim(&table),
             }
         });
         let waits = beside(&shared, |shared| {
-            let seen = shared.seen(WAITS, false);
-            table::want(&seen, true);
+            let table = shared.table(WAITS, false);
+            table::want(&table, true);
             // Claims like a worker that found no core and retires.
-            table::any_free(&seen) && table::claim(&seen, false).is_some()
+            table::any_free(&table) && table::claim(&table, false).is_some()
         });
         let (has_claimed, comes_again) = shared.visit(is_old);
         leaves.join().unwrap();

@@ -345,17 +345,17 @@ impl Trace {
 struct Tracer {
     /// The file. `None`: it is complete, or takes no more events.
     output: Option<Output>,
-    pools: Vec<Seen>,
+    pools: Vec<TracedPool>,
 }
 
 /// A pool, and what the tracer knows of its workers since the last visit.
-struct Seen {
+struct TracedPool {
     recorder: Arc<Recorder>,
-    workers: Box<[SeenWorker]>,
+    workers: Box<[TracedWorker]>,
 }
 
 #[derive(Clone, Default)]
-struct SeenWorker {
+struct TracedWorker {
     is_named: bool,
     /// The events until the last visit, empty between visits. This vector and the worker's are swapped, so that
     /// neither grows anew.
@@ -370,8 +370,8 @@ impl Tracer {
         let Some(output) = &mut self.output else { return false };
         let recorders = visit.lock(&trace.recorders).map(|mut new| std::mem::take(&mut *new));
         for recorder in recorders.into_iter().flatten() {
-            let workers = vec![SeenWorker::default(); recorder.workers.len()].into();
-            self.pools.push(Seen { recorder, workers });
+            let workers = vec![TracedWorker::default(); recorder.workers.len()].into();
+            self.pools.push(TracedPool { recorder, workers });
         }
         let mut happened = false;
         self.pools.retain_mut(|pool| {
@@ -399,7 +399,7 @@ impl Tracer {
     }
 }
 
-impl Seen {
+impl TracedPool {
     fn write(&mut self, output: &mut Output, visit: Visit) -> bool {
         let Recorder { pool, policy, workers, .. } = &*self.recorder;
         let mut happened = false;
@@ -434,7 +434,7 @@ impl Seen {
     }
 }
 
-impl SeenWorker {
+impl TracedWorker {
     /// Writes how long the worker has waited for a core since the last visit.
     fn ask(&mut self, thread: ThreadId, output: &mut Output) {
         let at = clock::now_ns();

@@ -30,11 +30,11 @@ pub(crate) trait Watched: Send + Sync + 'static {
     fn queued(&self) -> usize;
 
     /// The current state of each worker.
-    fn workers(&self) -> Vec<Seen>;
+    fn workers(&self) -> Vec<WatchedWorker>;
 }
 
 /// A worker, as the watch sees it.
-pub(crate) struct Seen {
+pub(crate) struct WatchedWorker {
     pub(crate) id: WorkerId,
     /// The worker's thread. `None`: the worker has not started.
     pub(crate) thread: Option<ThreadId>,
@@ -83,8 +83,8 @@ struct Snapshot {
 }
 
 impl Snapshot {
-    fn of(worker: &Seen) -> Snapshot {
-        let Seen { doing, steals, .. } = *worker;
+    fn of(worker: &WatchedWorker) -> Snapshot {
+        let WatchedWorker { doing, steals, .. } = *worker;
         let used = worker.thread.filter(|_| doing == Doing::Task).and_then(ThreadId::cpu_time);
         Snapshot { doing, used, steals }
     }
@@ -107,7 +107,7 @@ fn report(pool: &impl Watched, stands_still: Duration) -> String {
         stands_still.as_secs_f64(),
         pool.queued(),
     );
-    for Seen { id, thread, doing, waits, .. } in workers {
+    for WatchedWorker { id, thread, doing, waits, .. } in workers {
         let Some(thread) = thread else {
             let _ = writeln!(report, "comity: worker {} has no thread yet", id.0);
             continue;

@@ -6,7 +6,7 @@ use comity_protocol::activation::Pool;
 
 use crate::cores::activation::{Activation, Part};
 use crate::raw::sync::Threads;
-use crate::watching::watch::{Seen, Watched};
+use crate::watching::watch::{Watched, WatchedWorker};
 use crate::workers::registry::{Peer, Registry};
 use crate::workers::sleep::{Sleep, Work};
 
@@ -111,8 +111,8 @@ impl Watched for Registry {
         self.queued()
     }
 
-    fn workers(&self) -> Vec<Seen> {
-        let seen = |peer: &Peer| Seen {
+    fn workers(&self) -> Vec<WatchedWorker> {
+        let seen = |peer: &Peer| WatchedWorker {
             id: peer.id,
             thread: peer.thread(),
             doing: peer.activity.get(),
