@@ -28,7 +28,7 @@ use crate::watching::watch;
 use crate::workers::current;
 use crate::workers::mask;
 use crate::workers::registry::{
-    Enrolment, Handlers, JobRef, MOST_WEIGHT, Own, Registry, Turn, USUAL_WEIGHT, Wish, WorkerHandler,
+    Enrolment, Handlers, JobRef, MOST_WEIGHT, Own, ProgramSettings, Registry, Turn, USUAL_WEIGHT, WorkerHandler,
 };
 
 /// The maximum number of workers of a pool.
@@ -221,7 +221,7 @@ impl ThreadPoolBuilder {
         // Each pool draws its own random victims. The n-th pool of a program draws the same victims on every run.
         static POOLS: AtomicU64 = AtomicU64::new(0);
         let seed = POOLS.fetch_add(1, Ordering::Relaxed);
-        let enrolment = Enrolment { wish: Wish { weight, cores }, enroll: coordinator::enroll };
+        let enrolment = Enrolment { settings: ProgramSettings { weight, cores }, enroll: coordinator::enroll };
         let recorder = trace.map(|trace| trace.record(seed + 1, policy, num_threads));
         let registry =
             Registry::new(policy, stealers, handlers, self.use_current_thread, mask::roams(), enrolment, recorder);

@@ -33,7 +33,7 @@ use crate::sharing::observer::{self, Clock, Pool, Published};
 use crate::sharing::program::{self, PoolId, Program};
 use crate::watching::say::say_once;
 use crate::workers::mask;
-use crate::workers::registry::{Registry, Wish};
+use crate::workers::registry::{ProgramSettings, Registry};
 
 /// The time after which a program that found the table full tries again.
 const TRY_AGAIN: Duration = Duration::from_secs(1);
@@ -48,8 +48,8 @@ const SLICE: Duration = Duration::from_micros(100);
 const _: () = assert!(2 * MEND.as_millis() <= STOPPED_AFTER.as_millis());
 
 /// Adds the pool, which has its first task, to its program.
-pub(crate) fn enroll(pool: &Arc<Registry>, wish: Wish) {
-    let started = program::enroll(pool, wish, |program| {
+pub(crate) fn enroll(pool: &Arc<Registry>, settings: ProgramSettings) {
+    let started = program::enroll(pool, settings, |program| {
         let thread = thread::Builder::new().name("comity-share".to_owned());
         let program = Arc::clone(program);
         mask::spawn_thread(thread, move || keep(&program))

@@ -28,7 +28,7 @@ use crate::cores::masks::Spell;
 use crate::cores::membership::Membership;
 use crate::fork::PerProcess;
 use crate::watching::trace::{self, Holding, Mode, Trace};
-use crate::workers::registry::{MOST_WEIGHT, Peer, Registry, USUAL_WEIGHT, Wish};
+use crate::workers::registry::{MOST_WEIGHT, Peer, ProgramSettings, Registry, USUAL_WEIGHT};
 
 /// The time that a program without pools waits for the next pool.
 const WAIT_FOR_NEXT_POOL: Duration = Duration::from_millis(100);
@@ -41,7 +41,7 @@ pub(crate) struct PoolId(pub(crate) u64);
 pub(crate) struct Program {
     pub(crate) policy: Policy,
     pub(crate) location: Location,
-    wish: Wish,
+    settings: ProgramSettings,
     /// The weight, unless a request from outside sets another.
     weight: AtomicU32,
     pools: Mutex<Pools>,
@@ -193,14 +193,14 @@ fn programs() -> &'static Mutex<Vec<Arc<Program>>> {
 /// If the coordinator's thread cannot be started. The next pool tries again.
 pub(crate) fn enroll(
     pool: &Arc<Registry>,
-    wish: Wish,
+    settings: ProgramSettings,
     start: impl FnOnce(&Arc<Program>) -> io::Result<JoinHandle<()>>,
 ) -> io::Result<()> {
     let Some(location) = Location::from_environment() else { return Ok(()) };
     let mut programs = lock(programs());
     let running = programs.iter().find(|program| program.policy == pool.policy && program.location == location);
     let program = running.cloned().unwrap_or_else(|| {
-        let program = Arc::new(Program::new(pool.policy, location, wish));
+        let program = Arc::new(Program::new(pool.policy, location, settings));
         programs.push(Arc::clone(&program));
         program
     });
@@ -231,23 +231,23 @@ fn default_weight() -> u32 {
 impl Program {
     /// Returns the settings of the program that hold unless a request from outside changes them.
     pub(super) fn own(&self) -> Own {
-        Own { weight: self.weight.load(Ordering::Relaxed), cores: self.wish.cores }
+        Own { weight: self.weight.load(Ordering::Relaxed), cores: self.settings.cores }
     }
 
     /// Reads the nice value of this process again, if the weight follows it.
     pub(super) fn follow_nice(&self) {
-        if self.wish.weight.is_none() {
+        if self.settings.weight.is_none() {
             self.weight.store(default_weight(), Ordering::Relaxed);
         }
     }
 
-    pub(super) fn new(policy: Policy, location: Location, wish: Wish) -> Program {
+    pub(super) fn new(policy: Policy, location: Location, settings: ProgramSettings) -> Program {
         let terms = Terms { alone: true, by_time: false, room: Room::Workers, usable: u32::MAX };
         Program {
             policy,
             location,
-            wish,
-            weight: AtomicU32::new(wish.weight.unwrap_or_else(default_weight)),
+            settings,
+            weight: AtomicU32::new(settings.weight.unwrap_or_else(default_weight)),
             pools: Mutex::new(Pools {
                 list: Vec::new(),
                 next: 0,

@@ -296,8 +296,8 @@ impl Worker {
 /// The settings and the function with which a pool joins its program, at its first task.
 pub(crate) struct Enrolment {
     /// The user's settings for the program. Those of the program's first pool are in force.
-    pub(crate) wish: Wish,
-    pub(crate) enroll: fn(&Arc<Registry>, Wish),
+    pub(crate) settings: ProgramSettings,
+    pub(crate) enroll: fn(&Arc<Registry>, ProgramSettings),
 }
 
 /// The weight of a program at nice 0, and the maximum weight. Control groups use the same numbers.
@@ -306,7 +306,7 @@ pub(crate) const MOST_WEIGHT: u32 = 10_000;
 
 /// The settings that the user has chosen for a program.
 #[derive(Clone, Copy)]
-pub(crate) struct Wish {
+pub(crate) struct ProgramSettings {
     /// The weight. `None`: it follows the nice value.
     pub(crate) weight: Option<u32>,
     /// The maximum number of cores. `None`: there is no maximum.
@@ -512,7 +512,7 @@ impl Registry {
             && self.activation.is_some()
             && let Some(pool) = self.me()
         {
-            (self.enrolment.enroll)(&pool, self.enrolment.wish);
+            (self.enrolment.enroll)(&pool, self.enrolment.settings);
             // The pool may have ended meanwhile: `end` looks for the program after it has set `ended`.
             fence(Ordering::SeqCst);
             if self.has_ended() {

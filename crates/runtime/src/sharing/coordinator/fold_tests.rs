@@ -120,8 +120,8 @@ impl Guest {
         let stop: Arc<AtomicBool> = Arc::default();
         let stopped = Arc::clone(&stop);
         pool.spawn(move || compute(&stopped));
-        let wish = Wish { weight: Some(100), cores: None };
-        let program = Arc::new(Program::new(policy, Location::At(PathBuf::from(folder).join("table")), wish));
+        let settings = ProgramSettings { weight: Some(100), cores: None };
+        let program = Arc::new(Program::new(policy, Location::At(PathBuf::from(folder).join("table")), settings));
         program.add(&registry);
         Guest { pool, registry, program, stop, record, began_ns: now_ns() }
     }
