@@ -48,7 +48,7 @@ pub struct Args {
 }
 
 /// The result of a run.
-pub struct Found {
+pub struct Outcome {
     /// The primes, in ascending order.
     pub primes: Vec<u32>,
     /// The number of processes that sieve.
@@ -60,7 +60,7 @@ pub struct Found {
 fn main() -> ExitCode {
     let args = Args::parse();
     match run(&args) {
-        Ok(Found { primes, sieves, took, sequentially }) => {
+        Ok(Outcome { primes, sieves, took, sequentially }) => {
             let last: String = primes.iter().skip(primes.len().saturating_sub(4)).map(|p| format!(" {p}")).collect();
             println!(
                 "{} primes below {}, by a network of {sieves} sieves; the last ones:{last}",
@@ -78,7 +78,7 @@ fn main() -> ExitCode {
 }
 
 /// Finds the primes with a network, then with one thread, and compares the results.
-pub fn run(args: &Args) -> Result<Found, String> {
+pub fn run(args: &Args) -> Result<Outcome, String> {
     let mut builder = ThreadPoolBuilder::new().policy(args.policy);
     if let Some(workers) = args.workers {
         builder = builder.num_threads(workers);
@@ -96,7 +96,7 @@ pub fn run(args: &Args) -> Result<Found, String> {
     if primes != expected {
         return Err(format!("the network has found {} primes, and Eratosthenes {}", primes.len(), expected.len()));
     }
-    Ok(Found { primes, sieves, took, sequentially })
+    Ok(Outcome { primes, sieves, took, sequentially })
 }
 
 /// Builds and runs the network, and returns the primes.

@@ -196,7 +196,7 @@ pub struct Measured {
 
 /// A cell with its measurements.
 #[derive(Clone, Debug, Serialize)]
-pub struct Found {
+pub struct MeasuredCell {
     /// The cell.
     #[serde(flatten)]
     pub cell: Cell,
@@ -218,7 +218,7 @@ pub fn run<R: Runner>(
     grounds: &[Ground],
     cores: &[u32],
     runner: &R,
-) -> Result<Vec<Found>, R::Stop> {
+) -> Result<Vec<MeasuredCell>, R::Stop> {
     let mut cells = Vec::new();
     let mut alone = Vec::new();
     for cores in cores {
@@ -269,7 +269,7 @@ pub fn run<R: Runner>(
             unfinished: runs.iter().any(|one| one.unfinished),
         };
         let program = |nth: usize| median(ran.iter().map(|ran| time_of(&ran.programs[nth]) / times[nth].1[1]));
-        Found { cell: *cell, median: median_of, runs, times: (0..times.len()).map(program).collect() }
+        MeasuredCell { cell: *cell, median: median_of, runs, times: (0..times.len()).map(program).collect() }
     };
     Ok(cells.iter().zip(shared.chunks(runs)).map(measured).collect())
 }
@@ -386,7 +386,7 @@ mod tests {
         let found = found.unwrap_or_else(|never| match never {});
         let policies: Vec<&str> = found.iter().map(|found| found.cell.policy).collect();
         assert_eq!(policies, ["comity", "bws", "dws", "a-steal", "robinhood", "abp", "plain"]);
-        for Found { cell, median, times, .. } in &found {
+        for MeasuredCell { cell, median, times, .. } in &found {
             assert_eq!((cell.mix, times.len()), (Mix::Bursts, 2));
             assert!(median.burst > 1.0 && median.delay.is_nan() && !median.unfinished, "{cell:?}: {median:?}");
             assert!(times.iter().all(|time| (1.0..3.0).contains(time)), "{cell:?}: {times:?}");

@@ -11,7 +11,7 @@ use comity_console::{Failure, output};
 use toml_edit::{DocumentMut, InlineTable, Item, Value, value};
 
 use super::lock::Locked;
-use super::source::{self, Found, Source};
+use super::source::{self, FolderContent, Source};
 
 /// The key of crates.io in `[patch]`, and the addresses that also stand for it.
 const CRATES_IO: [&str; 3] =
@@ -127,9 +127,9 @@ impl Manifest {
             return foreign();
         }
         match (text("path").map(|path| source::inspect(&self.folder().join(path))), text("git")) {
-            (Some(Found::Comity { .. }), _) => Entry::Folder,
+            (Some(FolderContent::Comity { .. }), _) => Entry::Folder,
             // A folder that is gone and a repository have no sign of Comity, so the note decides.
-            (Some(Found::Nothing), _) if self.locked().is_some() => Entry::Folder,
+            (Some(FolderContent::Nothing), _) if self.locked().is_some() => Entry::Folder,
             (None, Some(_)) if self.locked().is_some() => Entry::Git,
             _ => foreign(),
         }
@@ -143,7 +143,7 @@ impl Manifest {
     /// Returns the folder that the patch of rayon-core names, if it names one that is no longer there.
     pub fn lost_folder(&self) -> Option<&str> {
         let path = self.core_patch()?.2.get("path")?.as_str()?;
-        (source::inspect(&self.folder().join(path)) == Found::Nothing).then_some(path)
+        (source::inspect(&self.folder().join(path)) == FolderContent::Nothing).then_some(path)
     }
 
     /// Returns the packages in the note of an earlier `enable`: those that the lock file held before it and not after
