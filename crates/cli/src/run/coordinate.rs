@@ -26,7 +26,7 @@ use comity_table::{CoreSet, InForce, Location, Member, Own, Snapshot, Way, other
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use super::companion::{self, Note};
-use super::record::Record;
+use super::history::History;
 use super::terms::Terms;
 use super::tree::{Spared, Tree};
 use crate::weight;
@@ -93,9 +93,9 @@ impl Account {
         Some(Account { member, may_use: profile.may_use, note })
     }
 
-    /// Keeps the membership until the command has ended, or `ended` is set and a signal comes. Returns the record of
+    /// Keeps the membership until the command has ended, or `ended` is set and a signal comes. Returns the history of
     /// the command.
-    pub fn keep(self, command: &Pidfd, location: &Location, terms: &Terms, ended: &AtomicBool) -> Record {
+    pub fn keep(self, command: &Pidfd, location: &Location, terms: &Terms, ended: &AtomicBool) -> History {
         let Account { member, may_use, note } = self;
         let member = &member;
         thread::scope(|scope| {
@@ -107,10 +107,10 @@ impl Account {
                 }
             }
             member.ring_own();
-            let mut record = served.join().expect("a coordinator of commands does not panic");
+            let mut history = served.join().expect("a coordinator of commands does not panic");
             let programs = Snapshot::take(location).ok().flatten().map_or(Vec::new(), |snapshot| snapshot.programs);
-            record.account = programs.into_iter().find(|program| program.slot == member.slot());
-            record
+            history.account = programs.into_iter().find(|program| program.slot == member.slot());
+            history
         })
     }
 }
@@ -128,7 +128,7 @@ struct Coordinator<'a> {
     followed: Instant,
     /// The processor time that the command has used so far.
     used: Duration,
-    record: Record,
+    history: History,
     /// The values of the command line.
     own: Own,
     /// The current weight of the command.
@@ -209,7 +209,7 @@ impl Coordinator<'_> {
             surveyed: Instant::now(),
             followed: Instant::now(),
             used: Duration::ZERO,
-            record: Record::default(),
+            history: History::default(),
             own: terms.own(),
             weight: terms.weight,
             is_weight_chosen: terms.is_weight_chosen,
@@ -220,8 +220,8 @@ impl Coordinator<'_> {
         }
     }
 
-    /// Looks at the command regularly until this process must end. Returns the record of the command.
-    fn serve(mut self) -> Record {
+    /// Looks at the command regularly until this process must end. Returns the history of the command.
+    fn serve(mut self) -> History {
         loop {
             let heard = self.command.member.bell();
             if self.ended.load(Ordering::Acquire) {
@@ -262,7 +262,7 @@ impl Coordinator<'_> {
         // Requests are in effect only while the command is in the table.
         let chosen = Some(self.own.weight).filter(|_| self.is_weight_chosen);
         self.session.as_mut().map(|session| session.weigh(self.process, chosen));
-        self.record
+        self.history
     }
 
     /// Applies the requests that are in effect now.
@@ -318,8 +318,8 @@ impl Coordinator<'_> {
         let looked = self.coordination.look(&mut self.command, &look, now);
         let due = Duration::from_nanos(self.coordination.due_ns());
         self.command.member.publish_due(due);
-        self.record.due = due;
-        self.record.note(&look, self.usable, looked.standing.owned, Duration::from_nanos(looked.had_ns));
+        self.history.due = due;
+        self.history.note(&look, self.usable, looked.standing.owned, Duration::from_nanos(looked.had_ns));
         self.coordination.rest((own_time() - began).as_nanos() as u64);
     }
 

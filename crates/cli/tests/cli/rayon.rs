@@ -22,7 +22,7 @@ const STOCK: &str = "the stock rayon-core 1.12.1";
 /// A folder with a cargo project.
 struct Project {
     folder: TempDir,
-    /// The folder for the records of `enable`.
+    /// The folder for the undo files of `enable`.
     states: TempDir,
 }
 
@@ -114,7 +114,7 @@ impl Project {
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
     }
 
-    /// Deletes the record of `enable`.
+    /// Deletes the undo file of `enable`.
     fn forget(&self) {
         fs::remove_dir_all(self.states.path().join("comity")).unwrap();
     }
@@ -131,7 +131,7 @@ impl Project {
     }
 
     /// Enables with these words, passes the output to `between`, and disables. Both files must then be as before,
-    /// with the record of `enable` and without it.
+    /// with the undo file of `enable` and without it.
     #[track_caller]
     fn there_and_back(&self, words: &[&str], between: impl Fn(&str)) {
         for forgets in [false, true] {
@@ -409,7 +409,7 @@ fn a_call_that_is_killed_at_any_moment_is_taken_back_by_the_next() {
             let before = both();
             if task == "disable" {
                 project.says(&["enable"]);
-                // Without the record, cargo has something to do.
+                // Without the undo file, cargo has something to do.
                 project.forget();
             }
             if !killed(&project, task, nth) {
@@ -783,7 +783,7 @@ fn a_failing_step_puts_both_files_back_and_passes_on_what_cargo_said() {
         assert!(why.contains(part), "{part} is not in\n{why}");
     }
     project.says(&["enable"]);
-    // Without the record, cargo has something to do.
+    // Without the undo file, cargo has something to do.
     project.forget();
     project.fails_with(1, project.comity(&["disable"]).env("CARGO", &cargo));
     // The version is too old for this rayon, so cargo keeps the stock one. Only the resolved tree shows this.

@@ -44,7 +44,7 @@ const APART: Duration = Duration::from_millis(20);
 const FASTER: u32 = 8;
 
 /// A player of recorded stretches, each repeated, into a file whose counts grow like the kernel's.
-struct Record {
+struct Player {
     path: PathBuf,
     counts: [u64; 10],
     played: usize,
@@ -55,11 +55,11 @@ fn counts(line: &str) -> [u64; 10] {
     std::array::from_fn(|_| words.next().expect("ten counts"))
 }
 
-impl Record {
-    fn new(path: PathBuf, first: &str) -> Record {
-        let record = Record { path, counts: counts(first), played: 0 };
-        record.write();
-        record
+impl Player {
+    fn new(path: PathBuf, first: &str) -> Player {
+        let player = Player { path, counts: counts(first), played: 0 };
+        player.write();
+        player
     }
 
     /// Adds what the guest counted between two lines of the stretch.
@@ -107,13 +107,13 @@ struct Guest {
     registry: Arc<Registry>,
     program: Arc<Program>,
     stop: Arc<AtomicBool>,
-    record: Record,
+    player: Player,
     began_ns: u64,
 }
 
 impl Guest {
     fn new(folder: &str, policy: Policy, first: &str) -> Guest {
-        let record = Record::new(PathBuf::from(folder).join("stat"), first);
+        let player = Player::new(PathBuf::from(folder).join("stat"), first);
         let pool = ThreadPoolBuilder::new().num_threads(CPUS as usize).policy(policy).build().expect("a pool");
         let registry = pool.install(|| current::with(|worker| worker.and_then(|worker| worker.registry().me())));
         let registry = registry.expect("the pool is there");
@@ -123,11 +123,11 @@ impl Guest {
         let settings = ProgramSettings { weight: Some(100), cores: None };
         let program = Arc::new(Program::new(policy, Location::At(PathBuf::from(folder).join("table")), settings));
         program.add(&registry);
-        Guest { pool, registry, program, stop, record, began_ns: now_ns() }
+        Guest { pool, registry, program, stop, player, began_ns: now_ns() }
     }
 
     fn now_ns(&self) -> u64 {
-        self.began_ns + self.record.played as u64 * APART.as_nanos() as u64
+        self.began_ns + self.player.played as u64 * APART.as_nanos() as u64
     }
 
     /// The number of workers that may be awake, and the number of workers that rest because there is no room for
@@ -145,7 +145,7 @@ impl Guest {
         program.joined(&member);
         let (_, quantum) = Sharing::of(&program.policy).expect("the policy shares cores");
         let mut coordinator = Coordinator::new(&program, Arc::clone(&member), quantum);
-        let stat = coordinator.limits.stat.take().and_then(|_| Stat::at(&self.record.path));
+        let stat = coordinator.limits.stat.take().and_then(|_| Stat::at(&self.player.path));
         coordinator.limits.stat = stat;
         coordinator.limits.usable = CPUS;
         coordinator.limits.may_use = (0..CPUS as usize).collect();
@@ -163,7 +163,7 @@ impl Guest {
     /// Plays the stretch until the next look. Returns true if there was a look.
     fn look(&mut self, coordinator: &mut Coordinator<'_>, stretch: &[&str]) -> bool {
         thread::sleep(APART);
-        (0..FASTER).for_each(|_| self.record.play(stretch));
+        (0..FASTER).for_each(|_| self.player.play(stretch));
         let pools = coordinator.pools();
         coordinator.decide(&pools, |coordination, driver| coordination.come_by(driver, self.now_ns())) == Visit::Looked
     }
@@ -233,7 +233,7 @@ fn keeps_all() {
             assert_eq!(coordinator.limits.stat.is_some(), policy.folds());
             let mut looks = 0;
             // The looks last longer than a fold would take.
-            while looks < 20 || guest.record.played < 1200 {
+            while looks < 20 || guest.player.played < 1200 {
                 looks += u32::from(guest.look(coordinator, stretch));
                 assert_eq!(guest.room_and_retired()[0], CPUS, "{policy}");
             }
