@@ -96,8 +96,8 @@ pub enum Action {
     /// Count the pool's roles: [`Event::Counted`]. It takes the pool's only lock; `wsgi` exists to measure this cost.
     Count,
     /// Give the core to this worker: [`Event::Yielded`]. If the kernel has no directed yield, the shell first moves
-    /// the worker to the thief's core if the row says so ([`Row::yield_to`](crate::row::Row::yield_to)). It then does
-    /// a plain yield.
+    /// the worker to the thief's core if the policy's definition says so
+    /// ([`Definition::yield_to`](crate::definition::Definition::yield_to)). It then does a plain yield.
     YieldTo(WorkerId),
     /// Give a worker the rest of the thief's time slice, on the thief's core (Robinhood §3.1): [`Event::Accelerated`]
     /// or [`Event::AccelerationRefused`]. The shell decides whether the worker gets its old place again afterwards.

@@ -19,7 +19,7 @@ use comity_sim::hypervisor::{Scheduling, Share, Vmm};
 use comity_sim::threads::Costs;
 use comity_sim::threads::linux::{Groups, Linux, Version};
 pub use mixes::{Mix, Piece};
-pub use report::row;
+pub use report::definition;
 
 /// The compared policies: those of five papers (WS-LAST only if tasks block), rayon-core's, the oldest one, and
 /// `comity`.

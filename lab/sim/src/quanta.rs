@@ -60,13 +60,13 @@ impl ThreadScheduler {
 
     /// Creates ABP: a deque for each processor of the machine, and no feedback.
     pub fn abp() -> ThreadScheduler {
-        let policy = Policy::of(&comity_policy::policies::abp::ROW);
+        let policy = Policy::of(&comity_policy::policies::abp::DEFINITION);
         ThreadScheduler { policy, deques: Deques::PerProcessor, feedback: Feedback::None }
     }
 
     /// Creates ABP with mugging (A-STEAL §9): a deque for each allotted processor, and no feedback.
     pub fn abp_mug() -> ThreadScheduler {
-        let policy = Policy::of(&comity_policy::policies::abp_mug::ROW);
+        let policy = Policy::of(&comity_policy::policies::abp_mug::DEFINITION);
         ThreadScheduler { policy, deques: Deques::PerAllotted, feedback: Feedback::None }
     }
 

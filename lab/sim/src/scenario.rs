@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use comity_graph::{Graph, Scale};
-use comity_policy::row::Row;
+use comity_policy::definition::Definition;
 use comity_policy::{Policy, Waking};
 use comity_protocol::orders::{MOST_PAUSE, MOST_WEIGHT, Request};
 use serde::{Deserialize, Serialize};
@@ -605,8 +605,8 @@ fn schedulers(policies: &[Policy], programs: &[Submission], processors: u32) -> 
     .into();
     let (mut schedulers, mut deques) = (Vec::new(), 0u64);
     for (policy, program) in policies.iter().copied().zip(programs) {
-        if Row::of(&policy).waking != Waking::AlwaysAwake {
-            let can = Policy::all().filter(|policy| Row::of(policy).waking == Waking::AlwaysAwake);
+        if Definition::of(&policy).waking != Waking::AlwaysAwake {
+            let can = Policy::all().filter(|policy| Definition::of(policy).waking == Waking::AlwaysAwake);
             let names: Vec<&str> = can.map(|policy| policy.name()).collect();
             return Err(format!(
                 "policy of program '{}': the thieves of {policy} sleep, and this machine does not support sleep. Write \

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::rc::Rc;
 use std::time::Duration;
 
-use comity_policy::row::Row;
+use comity_policy::definition::Definition;
 use comity_policy::{Place, Policy, Waking};
 use comity_protocol::orders::Request;
 use comity_sim::conversation::{Line, replay};
@@ -80,7 +80,7 @@ fn network(random: &mut impl Rng) -> Network {
 
 /// Gives the policy a quantum short enough for small programs.
 fn hasty(policy: Policy, random: &mut impl Rng) -> Policy {
-    let has_quantum = Row::of(&policy).parameters.iter().any(|parameter| parameter.key == "quantum_us");
+    let has_quantum = Definition::of(&policy).parameters.iter().any(|parameter| parameter.key == "quantum_us");
     if !has_quantum || random.random_range(0..8) == 0 {
         return policy;
     }
@@ -320,7 +320,7 @@ fn outcome(mut host: Host, submitted: Vec<Submitted>) -> Result<Vec<Fate>, Strin
 
 /// True if the policy's workers ever rest.
 fn sleeps(policy: Policy) -> bool {
-    Row::of(&policy).waking != Waking::AlwaysAwake || policy.shares_cores()
+    Definition::of(&policy).waking != Waking::AlwaysAwake || policy.shares_cores()
 }
 
 /// The number of hosts for each row of the catalog.
@@ -406,7 +406,7 @@ fn what_must_hold_holds_on_kernels_of_linux() {
 #[test]
 fn what_is_deferred_comes_out_as_if_it_were_stepped_through() {
     let (mut events, mut stepped, mut alike, mut compared, mut attempts) = (0, 0, 0, 0, [0; 2]);
-    for policy in Policy::all().filter(|policy| Row::of(policy).waking == Waking::AlwaysAwake) {
+    for policy in Policy::all().filter(|policy| Definition::of(policy).waking == Waking::AlwaysAwake) {
         for seed in 0..100 {
             let run = |steps: bool| {
                 let (mut host, submitted, _) = host_on_linux(policy, seed);

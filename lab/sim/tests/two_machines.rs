@@ -19,8 +19,8 @@
 
 use std::sync::{Arc, Mutex};
 
+use comity_policy::definition::Definition;
 use comity_policy::policies::{a_steal, abp, abp_mug, plain};
-use comity_policy::row::Row;
 use comity_policy::{Action, Event, Policy, Thief, WorkerId};
 use comity_sim::program::{Fork, ForkJoin, Program, Strand};
 use comity_sim::quanta::job::{Deques, Job};
@@ -42,8 +42,8 @@ const FOR_EVER: u64 = 1 << 60;
 /// A policy for A-STEAL's machine, its variant for a host with another first attempt, and the nanoseconds of an
 /// attempt in addition to the steal: for a yield, a look for a queue, or both.
 struct Same {
-    policy: &'static Row,
-    on_a_host: &'static Row,
+    policy: &'static Definition,
+    on_a_host: &'static Definition,
     beside: u64,
 }
 
@@ -77,16 +77,18 @@ fn first(policy: Box<dyn Thief>) -> Box<dyn Thief> {
     Box::new(First { policy, looks: true })
 }
 
-static ABP: Row = abp::ROW;
-static ABP_ON_A_HOST: Row = Row { rest: |victims, values| first((abp::ROW.rest)(victims, values)), ..abp::ROW };
-static ABP_MUG: Row = abp_mug::ROW;
-static ABP_MUG_ON_A_HOST: Row =
-    Row { rest: |victims, values| first((abp_mug::ROW.rest)(victims, values)), ..abp_mug::ROW };
-static A_STEAL: Row = a_steal::ROW;
-static A_STEAL_ON_A_HOST: Row =
-    Row { rest: |victims, values| first((a_steal::ROW.rest)(victims, values)), ..a_steal::ROW };
-static PLAIN: Row = plain::ROW;
-static PLAIN_ON_A_HOST: Row = Row { rest: |victims, values| first((plain::ROW.rest)(victims, values)), ..plain::ROW };
+static ABP: Definition = abp::DEFINITION;
+static ABP_ON_A_HOST: Definition =
+    Definition { rest: |victims, values| first((abp::DEFINITION.rest)(victims, values)), ..abp::DEFINITION };
+static ABP_MUG: Definition = abp_mug::DEFINITION;
+static ABP_MUG_ON_A_HOST: Definition =
+    Definition { rest: |victims, values| first((abp_mug::DEFINITION.rest)(victims, values)), ..abp_mug::DEFINITION };
+static A_STEAL: Definition = a_steal::DEFINITION;
+static A_STEAL_ON_A_HOST: Definition =
+    Definition { rest: |victims, values| first((a_steal::DEFINITION.rest)(victims, values)), ..a_steal::DEFINITION };
+static PLAIN: Definition = plain::DEFINITION;
+static PLAIN_ON_A_HOST: Definition =
+    Definition { rest: |victims, values| first((plain::DEFINITION.rest)(victims, values)), ..plain::DEFINITION };
 
 /// The policies under which thieves never sleep, and `plain`. In the programs below, the thieves of `plain` find
 /// something before they sleep.
@@ -405,7 +407,7 @@ fn is_order_of_a_mugger(ended: &[u32]) -> bool {
 
 #[test]
 fn a_mugger_begins_the_oldest_strand_on_both() {
-    let policy = Policy::of(&a_steal::ROW);
+    let policy = Policy::of(&a_steal::DEFINITION);
     for before in [25, 31, 44] {
         // The processor that leaves is drawn. Only the runs in which it is the owner's count.
         let mut muggings = 0;

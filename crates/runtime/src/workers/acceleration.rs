@@ -45,7 +45,7 @@ use comity_os::census::Stat;
 use comity_os::cores;
 use comity_os::cpu_clock::ThreadId;
 use comity_policy::WorkerId;
-use comity_policy::row::Pull;
+use comity_policy::definition::Pull;
 
 use crate::cores::masks::{NotMoved, widen};
 use crate::cores::mender::{MEND, Mender};

@@ -11,7 +11,7 @@ use std::time::Instant;
 
 use comity_os::CoreSet;
 use comity_os::cpu_clock::ThreadId;
-use comity_policy::row::Row;
+use comity_policy::definition::Definition;
 use comity_policy::{Policy, Role, RunStatus, Thief, Victim, WorkerId};
 use comity_protocol::platform::Once as _;
 use crossbeam_deque::{Injector, Steal, Stealer, Worker as Spawns};
@@ -366,7 +366,7 @@ impl Registry {
         enrolment: Enrolment,
         recorder: Option<Arc<Recorder>>,
     ) -> Arc<Registry> {
-        let row = Row::of(&policy);
+        let definition = Definition::of(&policy);
         let workers = u32::try_from(spawns.len()).expect("the builder bounds the number of workers");
         let raids = comity_os::barrier::is_available();
         let peer = |(id, spawns)| CachePadded::new(Peer::new(WorkerId(id), spawns, raids));
@@ -376,7 +376,7 @@ impl Registry {
             caller: AtomicI32::new(0),
             begun: AtomicBool::new(false),
             policy,
-            sleep: Sleep::new(Threads, workers, row.waking, row.counts_roles),
+            sleep: Sleep::new(Threads, workers, definition.waking, definition.counts_roles),
             activation: activation::of(policy, workers, adopts, may_use),
             masks: Masks::new(workers),
             mending: Mending::default(),

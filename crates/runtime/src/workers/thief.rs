@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use comity_os::slice::{Shortened, shorten};
-use comity_policy::row::Pull;
+use comity_policy::definition::Pull;
 use comity_policy::{Level, Thief, Victim, WorkerId};
 use comity_protocol::activation::Pool;
 use comity_protocol::dialogue::{Dialogue, Effect, Hands, Outcome, Take};

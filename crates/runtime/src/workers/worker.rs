@@ -5,7 +5,7 @@ use std::sync::atomic::{Ordering, fence};
 use std::time::{Duration, Instant};
 
 use comity_policy::WorkerId;
-use comity_policy::row::Row;
+use comity_policy::definition::Definition;
 
 use crate::raw::abort::AbortOnDrop;
 use crate::raw::job::take;
@@ -330,7 +330,7 @@ impl Worker {
     /// Takes a task from the thief that runs what this worker waits for: the task is a part of it. A thief that is
     /// not in the middle of a long task answers before this gives up. The policy sets the number of tries.
     fn steal_back(&self, latch: &dyn Probe) -> Option<JobRef> {
-        for _ in 0..Row::of(&self.registry().policy).steal_backs {
+        for _ in 0..Definition::of(&self.registry().policy).steal_backs {
             let thief = latch.thief().filter(|thief| *thief != self.id())?;
             let stolen = self.rob(thief);
             if stolen.is_some() || latch.probe() {
@@ -408,7 +408,7 @@ impl Worker {
         counters.steal_attempts.add(1);
         let own = self.own();
         // A frame that waits runs its own tasks first, and would take a batch for its own tasks.
-        let batch = if self.peer.activity.waits() == 0 { Row::of(&registry.policy).batch } else { 1 };
+        let batch = if self.peer.activity.waits() == 0 { Definition::of(&registry.policy).batch } else { 1 };
         let peer = registry.peer(victim);
         let stolen = peer.rob_shared(&own.spawns, batch.into()).or_else(|| self.rob_placed(victim));
         let stolen = stolen.or_else(|| peer.rob_private(self.id(), || registry.now()));

@@ -18,14 +18,14 @@ mod fit;
 
 use comity_graph::Scale;
 
+use crate::definition::Definition;
 use crate::random::SplitMix;
-use crate::row::Row;
 use crate::scaling::Scaling;
 use crate::{ForkJoin, Kernel, Parameter, ParameterError, Parameters, Serial, Verdict};
 use fit::{Polynomial, fit};
 
-/// The catalog row.
-pub const ROW: Row = Row {
+/// The definition of the program.
+pub const DEFINITION: Definition = Definition {
     name: "pnn",
     summary: "a polynomial neural network, grown from pairs of variables by GMDH (DWS paper, compute-intensive)",
     parameters: &[

@@ -115,7 +115,7 @@ pub fn run(arguments: &Arguments, out: Option<&Path>) -> Result<(), Failure> {
 
 /// Returns the names of all kernels except `loop`, which has threads of its own.
 fn all_stealing() -> Vec<String> {
-    catalog::ROWS.iter().map(|row| row.name.to_owned()).filter(|name| name != "loop").collect()
+    catalog::DEFINITIONS.iter().map(|definition| definition.name.to_owned()).filter(|name| name != "loop").collect()
 }
 
 /// Runs one round and returns the seconds of each backend.

@@ -10,7 +10,7 @@ use comity_console::{Failure, output};
 use serde::Serialize;
 
 use super::{CORES, Ground, Measured, MeasuredCell, Mix, POLICIES, Setting, run as run_cells};
-use crate::driver::{self, Asked, Row as PaperRow};
+use crate::driver::{self, Asked, Definition};
 use crate::figure::{Cell, Heat};
 use crate::measure::median;
 use crate::report::{Pictures, Report};
@@ -30,9 +30,9 @@ docs/results/all-five.md has the results.";
 
 const SCHEMA: &str = "comity-all-five/1";
 
-/// Returns the catalog row of the comparison.
-pub const fn row<R: Runner + 'static>() -> PaperRow<R> {
-    PaperRow {
+/// Returns the definition of the comparison.
+pub const fn definition<R: Runner + 'static>() -> Definition<R> {
+    Definition {
         name: "all-five",
         title: "The five papers' policies, comity, and their predecessors, on the same eight mixes",
         about: "Programs run together, again and again, on a simulated host and in a virtual machine, on 8, 32 and 128 \

@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 
-use comity_policy::row::Sleeper;
+use comity_policy::definition::Sleeper;
 use comity_policy::{Mode, Room, Sharing, WorkerId};
 use comity_protocol::SlotId;
 use comity_protocol::activation::{Activation, Terms};

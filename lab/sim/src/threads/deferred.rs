@@ -6,7 +6,7 @@
 //! outcome is that of stepping through them, except for what happens at the very same nanosecond.
 
 use comity_policy::Waking;
-use comity_policy::row::Row;
+use comity_policy::definition::Definition;
 use comity_protocol::dialogue::Effect;
 
 use super::kernel::Place;
@@ -46,7 +46,7 @@ impl Host {
         }
         let pool = self.pool(thread.program);
         let is_plain =
-            Row::of(&pool.policy).waking == Waking::AlwaysAwake && pool.share.is_none() && pool.quota.is_none();
+            Definition::of(&pool.policy).waking == Waking::AlwaysAwake && pool.share.is_none() && pool.quota.is_none();
         if !is_plain
             || pool.shows_task()
             || pool.ledger.is_empty()

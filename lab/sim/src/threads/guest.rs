@@ -6,7 +6,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use comity_policy::Level;
-use comity_policy::row::Accelerates;
+use comity_policy::definition::Accelerates;
 use comity_protocol::steal_time::Reading;
 
 use super::{Host, Thread};

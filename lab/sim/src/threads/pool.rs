@@ -4,7 +4,7 @@
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::VecDeque;
 
-use comity_policy::row::Row;
+use comity_policy::definition::Definition;
 use comity_policy::{Policy, WorkerId};
 use comity_protocol::dialogue::{Effect, Step};
 use comity_protocol::sleep::Sleep;
@@ -364,8 +364,8 @@ impl Host {
         let pool = self.pool_mut(program);
         pool.workers = (0..size).map(worker).collect();
         pool.bells = vec![Cell::new(false); size as usize];
-        let row = Row::of(&policy);
-        pool.sleep = Some(Box::new(Sleep::new(pool.cells.clone(), size, row.waking, row.counts_roles)));
+        let definition = Definition::of(&policy);
+        pool.sleep = Some(Box::new(Sleep::new(pool.cells.clone(), size, definition.waking, definition.counts_roles)));
         self.begin_to_rest(program);
         for root in roots {
             self.pool_mut(program).injected.push_back(root);

@@ -2,11 +2,11 @@
 
 use rayon::prelude::*;
 
-use crate::catalog::Row;
+use crate::catalog::Definition;
 use crate::program::{Program, equal, steps};
 
-/// The catalog row.
-pub const ROW: Row = Row {
+/// The definition of the program.
+pub const DEFINITION: Definition = Definition {
     name: "bridge",
     summary: "par_bridge over a serial iterator: primes by trial division",
     size: 300_000,

@@ -4,12 +4,16 @@ use std::iter::successors;
 
 use rayon::prelude::*;
 
-use crate::catalog::Row;
+use crate::catalog::Definition;
 use crate::program::{Program, same, steps};
 
-/// The catalog row.
-pub const ROW: Row =
-    Row { name: "flat-map", summary: "flat_map_iter with uneven inner lengths, collected", size: 30_000, prepare };
+/// The definition of the program.
+pub const DEFINITION: Definition = Definition {
+    name: "flat-map",
+    summary: "flat_map_iter with uneven inner lengths, collected",
+    size: 30_000,
+    prepare,
+};
 
 fn prepare(size: usize) -> Box<dyn Program> {
     let starts = 1..size as u64;

@@ -3,12 +3,16 @@
 use rayon::prelude::*;
 
 use super::random_numbers;
-use crate::catalog::Row;
+use crate::catalog::Definition;
 use crate::program::{Program, equal, steps};
 
-/// The catalog row.
-pub const ROW: Row =
-    Row { name: "nested-iter", summary: "a parallel iterator inside of a parallel iterator", size: 14_000, prepare };
+/// The definition of the program.
+pub const DEFINITION: Definition = Definition {
+    name: "nested-iter",
+    summary: "a parallel iterator inside of a parallel iterator",
+    size: 14_000,
+    prepare,
+};
 
 type Point = [f64; 2];
 

@@ -1,10 +1,11 @@
 //! Many small tasks, spawned one by one into a scope.
 
-use crate::catalog::Row;
+use crate::catalog::Definition;
 use crate::program::{Program, same, steps};
 
-/// The catalog row.
-pub const ROW: Row = Row { name: "scope", summary: "many small spawns in a scope", size: 40_000, prepare };
+/// The definition of the program.
+pub const DEFINITION: Definition =
+    Definition { name: "scope", summary: "many small spawns in a scope", size: 40_000, prepare };
 
 /// The number of arithmetic steps of a task.
 const STEPS: u32 = 300;

@@ -3,12 +3,16 @@
 use rayon::prelude::*;
 
 use super::random_numbers;
-use crate::catalog::Row;
+use crate::catalog::Definition;
 use crate::program::{Program, close, steps};
 
-/// The catalog row.
-pub const ROW: Row =
-    Row { name: "small-jobs", summary: "short sums one after the other, each of 20 to 100 µs", size: 200, prepare };
+/// The definition of the program.
+pub const DEFINITION: Definition = Definition {
+    name: "small-jobs",
+    summary: "short sums one after the other, each of 20 to 100 µs",
+    size: 200,
+    prepare,
+};
 
 /// The number of numbers in the shortest and in the longest job.
 const LEAST: usize = 2000;

@@ -2,11 +2,11 @@
 
 use rayon::prelude::*;
 
-use crate::catalog::Row;
+use crate::catalog::Definition;
 use crate::program::{Program, equal, steps};
 
-/// The catalog row.
-pub const ROW: Row = Row {
+/// The definition of the program.
+pub const DEFINITION: Definition = Definition {
     name: "trivial-loop",
     summary: "par_iter_mut and for_each: 10^7 numbers plus one",
     size: 10_000_000,

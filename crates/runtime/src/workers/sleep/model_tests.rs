@@ -12,7 +12,7 @@ mod world;
 
 use std::cell::Cell;
 
-use comity_policy::row::Row;
+use comity_policy::definition::Definition;
 use comity_policy::{Action, Event, Policy, SleepRefusal, Thief, Waking, WorkerId};
 use comity_protocol::platform::Waker;
 use comity_protocol::sleep::{Admission, Parking, Work};
@@ -103,9 +103,9 @@ impl Work for TaskWaits {
 
 #[test]
 fn a_would_be_sleeper_is_asked_for_business_only_if_no_task_waits() {
-    let hungry = Policy::all().filter(|policy| Row::of(policy).waking == Waking::Hungry);
+    let hungry = Policy::all().filter(|policy| Definition::of(policy).waking == Waking::Hungry);
     for policy in hungry {
-        let sleep = Sleep::new(Threads, 2, Row::of(&policy).waking, Row::of(&policy).counts_roles);
+        let sleep = Sleep::new(Threads, 2, Definition::of(&policy).waking, Definition::of(&policy).counts_roles);
         let me = WorkerId(0);
         sleep.publish_thief(me);
         sleep.announce(me);
@@ -120,7 +120,7 @@ fn a_would_be_sleeper_is_asked_for_business_only_if_no_task_waits() {
 #[cfg_attr(comity_portable, ignore = "where barriers are refused, both look")]
 fn one_that_retires_leaves_a_task_from_outside_to_another() {
     for policy in Policy::all().filter(Policy::shares_cores) {
-        let sleep = Sleep::new(Threads, 2, Row::of(&policy).waking, Row::of(&policy).counts_roles);
+        let sleep = Sleep::new(Threads, 2, Definition::of(&policy).waking, Definition::of(&policy).counts_roles);
         let queues = FromOutside(Cell::new(false));
         let workers = [WorkerId(0), WorkerId(1)];
         workers.iter().for_each(|me| sleep.publish_thief(*me));

@@ -3,7 +3,7 @@
 
 use std::sync as unexplored;
 
-use comity_policy::row::Row;
+use comity_policy::definition::Definition;
 use comity_policy::{Action, Event, Level, Policy, Room, Sharing, Thief, Victim};
 use comity_protocol::CoreSet;
 use comity_protocol::activation::{self, Activation, Cores, Mover, Terms};
@@ -216,7 +216,7 @@ impl Member {
         let (sharing, _): (Sharing, _) = Sharing::of(&policy).expect("the policy shares cores");
         let cores: CoreSet = (0..workers as usize).collect();
         let member = Member {
-            pool: Pool::new(workers, Row::of(&policy).waking),
+            pool: Pool::new(workers, Definition::of(&policy).waking),
             activation: Activation::new(&Threads, sharing, workers, adopts, cores, workers),
             cores,
             why,

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use comity_os::affinity;
 use comity_os::cpu_clock::ThreadId;
-use comity_policy::row::Row;
+use comity_policy::definition::Definition;
 use comity_policy::{Level, Policy, Role, Room, RunStatus, Thief, Victim, WorkerId};
 use comity_protocol::activation::{Mover, Pool, Terms};
 use comity_protocol::dialogue::{Dialogue, Effect, Hands, KEPT_CORE, Outcome, Take};
@@ -282,7 +282,7 @@ impl World {
             share.set_alone(false);
         }
         World {
-            sleep: Sleep::new(Threads, workers, Row::of(&policy).waking, Row::of(&policy).counts_roles),
+            sleep: Sleep::new(Threads, workers, Definition::of(&policy).waking, Definition::of(&policy).counts_roles),
             share,
             now: RefCell::new(Now {
                 workers: thieves.into_iter().map(|thief| Worker { thief: Some(thief), ..Worker::default() }).collect(),

@@ -1,6 +1,6 @@
 //! The world's life from its first step to its last, and the checks after each step.
 
-use comity_policy::row::Row;
+use comity_policy::definition::Definition;
 use comity_policy::{Sleeper, Waking, WorkerId};
 use comity_protocol::activation::Pool;
 use comity_protocol::activation::State;
@@ -28,7 +28,7 @@ impl World {
         }
         self.check_books(&now)?;
         let Roles { busy, thieves, sleepers } = self.sleep.roles();
-        if Row::of(&self.policy).counts_roles && (busy + thieves + sleepers) as usize != now.workers.len() {
+        if Definition::of(&self.policy).counts_roles && (busy + thieves + sleepers) as usize != now.workers.len() {
             return Err(format!("{busy} busy, {thieves} thieves and {sleepers} sleepers are not all workers"));
         }
         // The first is true if a worker sleeps. The second is true if a worker looks for tasks, or is between a
@@ -50,7 +50,9 @@ impl World {
         if self.deques_have_task() || self.injector_has_task() {
             return Err("a task waits, a worker sleeps, and no thread looks or will wake it".into());
         }
-        if self.sleep.any_busy() && matches!(Row::of(&self.policy).waking, Waking::AlwaysAwake | Waking::Watchdog) {
+        if self.sleep.any_busy()
+            && matches!(Definition::of(&self.policy).waking, Waking::AlwaysAwake | Waking::Watchdog)
+        {
             return Err("a worker is busy, another sleeps, and no thief is awake".into());
         }
         Ok(())
