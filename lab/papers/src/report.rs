@@ -52,7 +52,7 @@ struct Json<'a, E> {
     comity: &'static str,
     setting: &'a str,
     /// The paper's claims, each with the value measured here.
-    claims: Vec<Row<'a>>,
+    claims: Vec<ClaimReport<'a>>,
     /// The number of claims of each figure and of each kind, and how many of them hold.
     shares: Vec<Share>,
     notes: &'a [String],
@@ -62,7 +62,7 @@ struct Json<'a, E> {
 
 /// A claim with its measured value.
 #[derive(Serialize)]
-struct Row<'a> {
+struct ClaimReport<'a> {
     what: &'a str,
     paper: &'a str,
     section: &'a str,
@@ -157,7 +157,7 @@ impl Findings<'_> {
             schema: "comity-reproduce/1",
             comity: env!("CARGO_PKG_VERSION"),
             setting: self.setting,
-            claims: judged.iter().map(Row::new).collect(),
+            claims: judged.iter().map(ClaimReport::new).collect(),
             shares: shares(&judged),
             notes: &self.notes,
             extra,
@@ -240,10 +240,10 @@ fn news(text: &mut String, judged: &[Judged]) {
     }
 }
 
-impl<'a> Row<'a> {
-    fn new(judged: &'a Judged<'a>) -> Row<'a> {
+impl<'a> ClaimReport<'a> {
+    fn new(judged: &'a Judged<'a>) -> ClaimReport<'a> {
         let claim = judged.claim;
-        Row {
+        ClaimReport {
             what: &claim.id,
             paper: &claim.paper,
             section: &claim.section,
