@@ -84,8 +84,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// Serves, and calls `listens` with the server's address. Returns when its own clients have ended. Without clients,
-/// it returns only on an error.
+/// Runs the server, and calls `listens` with the server's address. Returns when this program's own clients have ended.
+/// Without own clients, returns only on an error.
 pub fn run(args: &Args, listens: impl FnOnce(SocketAddr)) -> Result<Told, String> {
     let mut builder = ThreadPoolBuilder::new().policy(args.policy);
     if let Some(workers) = args.workers {

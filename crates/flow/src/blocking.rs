@@ -34,8 +34,9 @@ const KEPT: Duration = Duration::from_secs(10);
 ///
 /// Dropping the handle before the call has begun cancels the call: its closure is dropped immediately. A call that
 /// has begun cannot be stopped. It runs to its end, and its result is dropped. A panic of the call is resumed where
-/// the handle is awaited. If no task awaits the handle, the panic is reported to the panic handler of the current
-/// worker's pool, or of the global pool. This pool does not end before the call. A process can exit during the call.
+/// the handle is awaited. If no task awaits the handle, the panic handler of a pool gets the panic: the pool of the
+/// worker that called this function, or the global pool if the caller is no worker. This pool does not end before the
+/// call. A process can exit during the call.
 ///
 /// # Panics
 /// If the global pool is used and [cannot be built](comity::ThreadPoolBuilder#from-outside-of-the-program).

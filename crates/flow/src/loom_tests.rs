@@ -6,12 +6,12 @@ use loom::thread;
 
 use crate::state::{Begun, Pended, State};
 
-/// A task whose future counts its polls. The future is ready after the number of wake-ups that `work` is called with.
+/// A task whose future counts its polls, and is ready after `wanted` wake-ups (see `work`).
 struct Task {
     state: State,
     /// The number of queue entries. With two entries, two workers would poll the task at once.
     queued: AtomicUsize,
-    /// The number of events that have occurred. The future waits for events.
+    /// The number of events, for which the future waits, that have occurred.
     come: AtomicUsize,
     /// The number of polls. Only the thread that polls or drops the future locks it. `None`: the future is dropped.
     future: Mutex<Option<usize>>,

@@ -9,7 +9,7 @@
 //!                                 └──── pend ─────── WOKEN
 //! ```
 //!
-//! **Claim 1.** At any time, a task is in at most one queue, or at most one worker polls it. Only the thread that
+//! **Claim 1.** At any time, a task has at most one queue entry or one polling worker, never both. Only the thread that
 //! moves the word to QUEUED queues the task. Only the thread that moves it from QUEUED to RUNNING polls the task.
 //!
 //! **Claim 2.** No wake-up is lost. A wake-up during a poll moves the word to WOKEN, and `pend` of this poll queues
@@ -121,7 +121,7 @@ impl State {
         pended.expect("it has an answer")
     }
 
-    /// Marks the task as ended, after its outcome was stored. Returns true if the handle is gone: the caller takes it.
+    /// Marks the task as ended, after its outcome was stored. Returns true if no handle is left to take the outcome.
     pub(crate) fn end(&self) -> bool {
         let abandoned = self.step(|word| Some((word & !STAND | ENDED, word & ABANDONED != 0)));
         abandoned.expect("it has an answer")

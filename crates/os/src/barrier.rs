@@ -10,15 +10,16 @@ use std::sync::atomic::{AtomicU8, Ordering, compiler_fence, fence};
 
 use crate::system::calls;
 
-/// Acts as the fence of the busy side: the compiler moves no memory access across it. Emits no instruction.
+/// Acts as a full fence of the busy side, together with [`heavy`] on the other side. The compiler moves no memory
+/// access across it. Emits no instruction.
 #[inline(always)]
 pub fn light() {
     // Miri does not support `membarrier`, so under Miri both sides use full fences.
     if cfg!(miri) { fence(Ordering::SeqCst) } else { compiler_fence(Ordering::SeqCst) }
 }
 
-/// Acts as the fence of the rare side: a full fence on this thread and, if it returns true, on every running thread
-/// of this process.
+/// Executes a full fence on this thread and, if it returns true, on every running thread of this process. Called by the
+/// side that runs rarely.
 ///
 /// Takes 0.25 µs if no other thread runs, and 10 to 13 µs with a running peer. Returns false if the kernel refuses
 /// `membarrier`: then other threads may lack the fence, and the caller must look again later.

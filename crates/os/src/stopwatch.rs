@@ -13,7 +13,7 @@ use crate::cpu_clock::ThreadId;
 #[derive(Debug)]
 pub struct Stopwatch {
     thread: ThreadId,
-    /// The monotonic clock when the thread's processor time was last read, in ns.
+    /// The monotonic clock, in ns, when the thread's processor time was last read. `used` is that processor time.
     checked: u64,
     used: Duration,
     /// The last reading of the monotonic clock, in ns.

@@ -43,7 +43,7 @@ pub(crate) const OBEYS: u64 = 4;
 /// this bit.
 pub(crate) const FRAMES: u64 = 8;
 
-/// The feature bit of programs that fill in `proposal`, and divide cores as all programs propose.
+/// The feature bit of programs that fill in `proposal`, and use the division that all programs propose, if they agree.
 pub(crate) const PROPOSES: u64 = 16;
 
 /// The feature bit of programs that fill in `steals`, `accelerations` and `refusals`.
@@ -137,7 +137,7 @@ pub(crate) struct Slot {
     pub(crate) pid: AtomicU32,
     pub(crate) joined: AtomicU64,
     pub(crate) workers: AtomicU32,
-    /// The number of workers that are awake. For a command, the number of runnable threads.
+    /// The number of workers that are awake. For a command, the number of runnable threads. 0: no thread runs.
     pub(crate) awake: AtomicU32,
     /// The numbers of cores that the program began to use, took back, stopped using, and lost to their owners. Only
     /// displayed.
@@ -157,8 +157,8 @@ pub(crate) struct Slot {
     pub(crate) involuntary: AtomicU64,
     /// The number of programs that have had this slot, without programs of builds too old to follow requests.
     pub(crate) tenure: AtomicU64,
-    /// The requests to the program, each as a [`RequestWord`](comity_protocol::orders::RequestWord) of its tenure.
-    /// See [`Words`].
+    /// The requests to the program, each as a [`RequestWord`](comity_protocol::orders::RequestWord) that contains the
+    /// tenure of the addressed program. See [`Words`].
     pub(crate) asked_weight: AtomicU64,
     pub(crate) asked_cores: AtomicU64,
     pub(crate) asked_pause: AtomicU64,

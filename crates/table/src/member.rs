@@ -594,7 +594,7 @@ impl Member {
         }
     }
 
-    // Functions for any time.
+    // Functions that may be called at any time.
 
     /// Returns the cores that this program holds.
     pub fn held(&self) -> CoreSet {

@@ -1,4 +1,5 @@
-//! Tables of other layouts, which programs of another build use. This build can read only their directory.
+//! Tables of other layouts, which programs of another build use. Through the directory of such a table, this build can
+//! read the names of the programs, and nothing else.
 
 use std::fmt;
 use std::io::Read;
@@ -13,7 +14,7 @@ use crate::text;
 /// The maximum number of slots that a table of another layout may have.
 const MOST_SLOTS: u32 = 4096;
 
-/// The maximum number of names that are listed.
+/// The maximum number of listed names, and the maximum number of bytes of a name.
 const MOST_NAMES: usize = 4;
 const LONGEST_NAME: u32 = 64;
 

@@ -254,7 +254,7 @@ impl Snapshot {
     /// the given weight and can use `desire` of the cores `may_use`. It proposes the same division as the other
     /// programs, and has never run alone. Shares need not be whole cores, because the remaining cores rotate.
     ///
-    /// For a program without a desire, which shares time and holds no core, the number of awake workers is used.
+    /// A program that shares time has a desire of 0 and holds no core. Its number of awake workers is used instead.
     pub fn entitled(&self, weight: u32, desire: u32, may_use: CoreSet) -> u32 {
         let free =
             (0..SLOTS).filter_map(SlotId::new).find(|slot| self.programs.iter().all(|other| other.slot != *slot));

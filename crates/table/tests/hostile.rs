@@ -118,7 +118,7 @@ fn a_table_that_others_may_write_is_refused() {
     }
 }
 
-/// Permissions do not stop root, but a read-only mount does.
+/// Tests a table on a read-only mount, because file permissions do not stop root.
 #[test]
 fn a_table_that_cannot_be_written_is_refused() {
     let table = Table::new();
@@ -137,7 +137,7 @@ fn a_table_that_cannot_be_written_is_refused() {
         unshare.envs(program.get_envs().filter_map(|(name, value)| Some((name, value?))));
         unshare.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = unshare.spawn().unwrap();
-        // The end of standard input would end the role.
+        // Keep standard input open, because its end would end the child.
         let _stdin = child.stdin.take();
         let output = child.wait_with_output().unwrap();
         assert!(output.status.success(), "{role}: {}", String::from_utf8_lossy(&output.stderr));

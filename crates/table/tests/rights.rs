@@ -17,7 +17,7 @@ use harness::roles::{command, play};
 use harness::{Seat as _, Table, profile, wait_until};
 use rustix::fs::{FlockOperation, XattrFlags};
 
-/// Users and groups. They need not have names.
+/// Numbers of users and groups. No account with these numbers has to exist.
 const OWNER: u32 = 65_534;
 const CALLER: u32 = 54_321;
 
@@ -38,7 +38,7 @@ fn role(program: &Path, role: &str, table: &Path, settings: impl FnOnce(&mut Com
 /// Plays a role as `program` and returns its output.
 fn run(program: &Path, name: &str, table: &Path, settings: impl FnOnce(&mut Command)) -> Output {
     let mut child = role(program, name, table, settings);
-    // The end of standard input would end the role.
+    // Keep standard input open, because its end would end the child.
     let _stdin = child.stdin.take();
     child.wait_with_output().unwrap()
 }

@@ -321,7 +321,7 @@ impl Building {
     }
 }
 
-/// The reader of an open end.
+/// The reader of a receiver that no process of the random network owns.
 enum Sink {
     /// A task outside of the network, which returns its received values.
     Task(Task<Vec<u64>>),
@@ -329,7 +329,7 @@ enum Sink {
     Process(Arc<Mutex<Option<Vec<u64>>>>),
 }
 
-/// Runs the network and compares its streams with their meaning. Returns true if the network stopped because a
+/// Runs the network and compares its streams with the computed streams. Returns true if the network stopped because a
 /// channel was too small.
 fn stops(pool: &ThreadPool, steps: &[Step], scale: usize) -> bool {
     let Building { mut network, open, .. } = Building::new(steps, scale);
@@ -381,16 +381,16 @@ fn stops(pool: &ThreadPool, steps: &[Step], scale: usize) -> bool {
     stops
 }
 
-/// Returns the capacity scales with which the network stops. Each is four times the one before; with the next one,
+/// Returns the capacity scales with which the network stops: 1, 4, 16 and so on. With the next scale of this sequence,
 /// the network runs to its end.
 fn room(pool: &ThreadPool, steps: &[Step]) -> Vec<usize> {
     let scales = std::iter::successors(Some(1), |scale| Some(4 * scale));
     scales.take_while(|scale| stops(pool, steps, *scale)).collect()
 }
 
-/// A network that stops because of small channels also stops on every other pool: this depends on the network alone.
+/// Tests that a network that stops because of small channels stops on every pool, with any number of workers.
 ///
-/// `PROPTEST_CASES` sets the number of cases. Each pool runs one for each 64 of them.
+/// Each pool runs `⌈PROPTEST_CASES / 64⌉` networks.
 #[test]
 fn a_random_network_gives_the_same_on_every_pool() {
     let reference = pool(1, "plain");

@@ -88,7 +88,7 @@ extern "C" fn in_child() {
 /// a lock to record the thread's stack. A child that is forked meanwhile could never start a thread.
 ///
 /// # Errors
-/// If the system provides no thread.
+/// If the system cannot start the thread.
 pub fn spawn(thread: Builder, body: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
     thread_local! {
         /// The guard of a thread that ends. It is dropped after the standard library has finished the thread, before

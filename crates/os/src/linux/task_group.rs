@@ -19,7 +19,7 @@ use crate::{census, priority, writes};
 /// control groups.
 const FIRST_NAMESPACE: &str = "cgroup:[4026531835]";
 
-/// The default weight of a control group in cgroup v1 (`cpu.shares`).
+/// The default weights of a control group: in cgroup v1 (`cpu.shares`), then in cgroup v2 (`cpu.weight`).
 const DEFAULT_SHARES: u32 = 1024;
 const DEFAULT_WEIGHT: u32 = 100;
 
@@ -142,8 +142,8 @@ pub fn nice_of(process: u32) -> Option<i32> {
 /// value is lower than the old value.
 ///
 /// # Errors
-/// If the session is not a task group, or the value needs a privilege. Also if unprivileged processes have already set
-/// ten values in the last second, all of them together (`EAGAIN`).
+/// If the session is not a task group, or the value needs a privilege. Also (`EAGAIN`) if unprivileged processes have
+/// together set ten values in the last second.
 pub fn set_nice_of(process: u32, nice: i32) -> io::Result<()> {
     writes::to_file(format!("/proc/{process}/autogroup"), nice.to_string())
 }

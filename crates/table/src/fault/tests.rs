@@ -167,7 +167,7 @@ fn a_program_that_dies_or_stops_while_it_moves_to_another_table_is_in_none() {
 
 #[test]
 fn a_program_that_dies_while_it_reaps_another_is_reaped_with_it() {
-    // A process passes some of these points a first time when it takes its own slot, so the fault is at the second.
+    // A process passes some of these points a first time when it takes its own slot. At those, `nth` is 2.
     for (point, nth) in [("reaping", 2), ("reaped-half", 1), ("reaped-half", 3), ("slot-freed", 2), ("reaped", 2)] {
         let table = Table::new();
         let member = table.join(1, SHARED);

@@ -11,7 +11,7 @@ use crate::program::{Program, close, steps};
 pub const ROW: Row =
     Row { name: "small-jobs", summary: "short sums one after the other, each of 20 to 100 µs", size: 200, prepare };
 
-/// The number of elements of the shortest job.
+/// The numbers of elements of the shortest and of the longest job.
 const LEAST: usize = 2000;
 const MOST: usize = 10_000;
 
