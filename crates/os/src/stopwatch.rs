@@ -53,7 +53,7 @@ impl Stopwatch {
         let computed = used.saturating_sub(self.used).as_nanos() as u64;
         let away = (now - self.checked).saturating_sub(computed);
         if away > SLACK_NS {
-            // The time up to the last reading was already returned, so it cannot be removed.
+            // The time up to the last reading was already returned, so only the time since then can be left out.
             self.away += away.min(now - self.last);
         }
         (self.checked, self.used) = (now_ns(), used);

@@ -108,7 +108,7 @@ unsafe fn fork_silently() -> libc::pid_t {
 /// Starts a child of this process, which starts the copy and then ends. The copy is therefore not a child of the
 /// caller. The copy may use `cores`.
 fn start_by_another(cores: &CpuSet, work: impl FnOnce()) -> io::Result<()> {
-    // No SIGCHLD may be raised: if this process blocks it, it would stay pending in the program that it executes.
+    // Raise no SIGCHLD: if this process blocks SIGCHLD, the signal would stay pending in the program that it executes.
     // SAFETY: this process has one thread, so the child finds no lock held and no data half changed. The child does not
     // use its thread number.
     let between = match unsafe { fork_silently() } {

@@ -86,7 +86,7 @@ impl LockFile {
     /// Errors of the system. Also if this process has 4096 lock files open.
     pub fn open(path: &Path) -> io::Result<LockFile> {
         // An atomic, because a fork could leave a `Once` half done in the child. If two threads register the hook,
-        // the second call finds all entries closed.
+        // its second call in the child finds no entries.
         static WATCHED: AtomicBool = AtomicBool::new(false);
         if !WATCHED.load(Ordering::Relaxed) {
             fork::call_in_children(in_child);

@@ -28,9 +28,9 @@ pub fn autogroup_enabled() -> bool {
     fs::read_to_string("/proc/sys/kernel/sched_autogroup_enabled").is_ok_and(|text| text.trim() == "1")
 }
 
-/// Returns the control group that is the task group of this process, or `None` if it is the root group. Sessions inside
-/// such a control group are not task groups, even with autogroup (`task_wants_autogroup` in
-/// `kernel/sched/autogroup.c`).
+/// Returns the control group below the root that is the task group of this process, or `None` if there is no such
+/// control group. Sessions inside such a control group are not task groups, even with autogroup (`task_wants_autogroup`
+/// in `kernel/sched/autogroup.c`).
 pub fn control_group() -> Option<PathBuf> {
     let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
     let membership = fs::read_to_string("/proc/self/cgroup").ok()?;
