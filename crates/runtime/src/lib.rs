@@ -3,7 +3,7 @@
 //! The interface is rayon's fork-join interface. A *policy* ([`Policy`]) decides what a worker does when it has no
 //! task. Each paper that Comity implements has a policy; the default is `comity`. This crate provides threads,
 //! queues, latches and futexes. It carries out the decisions of the policy, and of the rules by which workers sleep,
-//! wake and share cores (crate `comity_protocol`). No code of this crate refers to a policy by name.
+//! wake and share cores (crate `comity_protocol`). The same code serves every policy.
 //!
 //! ```
 //! fn fib(n: u64) -> u64 {
