@@ -193,7 +193,7 @@ impl Recorder {
 
 /// The trace of one process.
 pub(crate) struct Trace {
-    /// One moment, as an `Instant` and in ns of the clock that all processes share.
+    /// A moment, as an `Instant` and in ns of the clock that all processes share.
     base: (Instant, Nanos),
     /// False once the file takes no more events.
     open: AtomicBool,
