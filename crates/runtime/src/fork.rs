@@ -19,7 +19,7 @@ pub(crate) fn generation() -> u64 {
     GENERATION.load(Ordering::Relaxed)
 }
 
-/// Runs in each forked child, and takes no lock: a thread that exists only in the parent may hold it.
+/// Runs in each forked child. It takes no lock, because a thread that exists only in the parent may hold the lock.
 extern "C" fn count() {
     GENERATION.fetch_add(1, Ordering::Relaxed);
 }

@@ -47,7 +47,7 @@ where
     })
 }
 
-/// Lets every worker of the current pool call `op` once, and returns without waiting for the calls. Outside of any
+/// Makes every worker of the current pool call `op` once, and returns without waiting for the calls. Outside of any
 /// pool, uses the global pool.
 ///
 /// The pool ends only after all calls have ended. A panic of a call goes to the pool's panic handler. Without a panic
@@ -75,7 +75,7 @@ impl ThreadPool {
         self.registry().broadcast(&op)
     }
 
-    /// Lets every worker of this pool call `op` once, without waiting, like
+    /// Makes every worker of this pool call `op` once, without waiting, like
     /// [`spawn_broadcast`](crate::spawn_broadcast).
     pub fn spawn_broadcast<F>(&self, op: F)
     where

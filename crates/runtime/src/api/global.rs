@@ -55,8 +55,8 @@ pub fn have_lenient_global_pool() {
     }
 }
 
-/// Returns the global pool. If it does not exist, builds it with the builder from `new`. If this process is a forked
-/// child, builds it like the parent's global pool, if there is one.
+/// Returns the global pool. If it does not exist, builds it with the builder from `new`. In a forked child whose
+/// parent had a global pool, builds it like the parent's pool instead.
 fn built_by(new: fn() -> ThreadPoolBuilder) -> &'static ThreadPool {
     let ours = of_process();
     if let Some(pool) = ours.pool.load() {

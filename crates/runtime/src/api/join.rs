@@ -34,8 +34,8 @@ where
     either(|_, _| a(), |_, _| b())
 }
 
-/// Joins on this thread's worker, else on a worker of the global pool. The `bool` is true if the closure runs on
-/// another thread than the caller's.
+/// Joins on this thread's worker, else on a worker of the global pool. The second argument of a closure is true if
+/// the closure runs on another thread than the caller's.
 #[inline(always)]
 fn either<A, B, RA, RB>(a: A, b: B) -> (RA, RB)
 where
@@ -88,7 +88,7 @@ where
     either(|_, migrated| a(FnContext { migrated }), |_, migrated| b(FnContext { migrated }))
 }
 
-/// The place where a closure of [`join_context`] runs.
+/// The context of a closure of [`join_context`]: it tells if the closure runs on the calling thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FnContext {
     migrated: bool,

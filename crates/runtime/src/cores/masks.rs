@@ -45,7 +45,7 @@ pub(crate) struct Spell {
 /// The reason why a thread was not moved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NotMoved {
-    /// The program, an administrator, a cpuset or the books want the thread elsewhere.
+    /// The program, an administrator, a cpuset or the books confine the thread to other cores.
     Bound,
     /// The thread has ended.
     Gone,
@@ -229,7 +229,7 @@ impl Entry {
         for_child.tell(&self.mask);
     }
 
-    /// Begins a spell if the mask is narrow: a thread or process that the thread starts from now on inherits the
+    /// Begins a [`Spell`] if the mask is narrow: a thread or process that the thread starts from now on inherits the
     /// mask. Returns the spell if it is new.
     fn begin_spell(&mut self) -> Option<Spell> {
         let (cores, own) = (self.mask.cores(), self.mask.own());
@@ -242,8 +242,8 @@ impl Entry {
         None
     }
 
-    /// Removes a spell in which no thread or process has inherited the mask. The mender then does not change a thread
-    /// that has been given the same mask by the program.
+    /// Removes a [`Spell`] in which no thread or process has inherited the mask. The mender then does not change a
+    /// thread that has been given the same mask by the program.
     fn withdraw(&mut self, spell: Spell) {
         self.spells.retain(|other| *other != spell);
     }
@@ -267,9 +267,9 @@ impl Masks {
         self.kept().entries.iter().any(|entry| !entry.spells.is_empty())
     }
 
-    /// Takes all spells of workers since the last call, in a pool whose workers are pulled and never confined. The
-    /// spell of a mask that is still narrow is returned by the next call too, because threads may still inherit the
-    /// mask.
+    /// Takes the [`Spell`]s of all workers since the last call, in a pool whose workers are pulled and never
+    /// confined. The spell of a mask that is still narrow is returned by the next call too, because threads may still
+    /// inherit the mask.
     pub(crate) fn spells_of_pulls(&self) -> Vec<Spell> {
         let of = |entry: &mut Entry| {
             let (cores, is_narrow) = (entry.mask.cores(), entry.mask.is_narrow());
@@ -280,7 +280,7 @@ impl Masks {
         self.kept().entries.iter_mut().flat_map(of).collect()
     }
 
-    /// Takes all spells of workers since the last call, in a pool that has ended.
+    /// Takes the [`Spell`]s of all workers since the last call, in a pool that has ended.
     pub(crate) fn all_spells(&self) -> Vec<Spell> {
         self.kept().entries.iter_mut().flat_map(|entry| std::mem::take(&mut entry.spells)).collect()
     }
@@ -295,7 +295,8 @@ impl Masks {
     /// confines the worker during the move, that mask is set at the end of the move.
     ///
     /// `clock` is the processor time of a worker that has a task. `None` for a thief, which starts no threads or
-    /// processes. If the clock stands still during the move, the worker has not run, and the spell is removed.
+    /// processes. If the clock stands still during the move, the worker has not run, and the move leaves no
+    /// [`Spell`].
     ///
     /// If a thread moves itself, the call returns when the kernel runs the thread on the other core.
     pub(crate) fn pull(
@@ -363,8 +364,8 @@ impl Masks {
         })
     }
 
-    /// Calls `set` with the worker's entry. Does nothing and returns false if the granted cores are unknown, also to
-    /// `known`.
+    /// Calls `set` with the worker's entry. Does nothing and returns false if the granted cores are unknown: neither
+    /// stored here nor returned by `known`.
     fn set(
         &self,
         worker: WorkerId,
@@ -412,7 +413,7 @@ impl Masks {
         }
     }
 
-    /// Takes the spells of each worker's thread since the last call.
+    /// Takes the [`Spell`]s of each worker's thread since the last call.
     pub(crate) fn spells(
         &self,
         thread: impl Fn(WorkerId) -> Option<ThreadId>,
@@ -554,7 +555,8 @@ mod tests {
     fn a_forked_child_knows_a_mask_that_was_narrow_at_any_time_of_the_fork() {
         let (all, narrow): (CoreSet, CoreSet) = ((0..4).collect(), [1].into_iter().collect());
         let masks = [Mask::default(), Mask::noted(None, Some(narrow))];
-        // 1 if the mask is narrow: before the fork, in between, and when the kernel copies the memory.
+        // Each number is 1 if the mask is narrow at that time: before the fork, in between, or when the kernel copies
+        // the memory.
         for [before, between, at_the_end] in [[0, 0, 0], [0, 0, 1], [0, 1, 0], [0, 1, 1], [1, 0, 0], [1, 1, 1]] {
             let for_child = ForChild::default();
             for_child.tell(&masks[1]);

@@ -48,7 +48,8 @@ pub(crate) struct Mender {
     looked: u64,
     /// Child processes by their numbers.
     children: HashMap<u32, Child>,
-    /// The spells that the last look used. A thread that was being started at that time is found by the next look.
+    /// The [`Spell`]s that the last look used. A thread that was being started at that time is found by the next
+    /// look.
     before: Vec<Spell>,
     /// The threads whose children the last look listed. The next look lists them again, because a thread may have
     /// been about to start a child.
@@ -87,8 +88,9 @@ impl Mender {
     }
 
     /// Looks at all threads and at new child processes, and mends them. `workers`: the program's workers, each with
-    /// its spells since the last look. `ended`: the spells of workers that have ended since. The kernel moves the
-    /// children of an ended worker to another thread, so the children of all threads are listed then.
+    /// its [`Spell`]s (times with a narrow mask) since the last look. `ended`: the spells of workers that have ended
+    /// since. The kernel moves the children of an ended worker to another thread, so the children of all threads are
+    /// listed then.
     pub(crate) fn look(&mut self, workers: &[(ThreadId, Vec<Spell>)], ended: Vec<Spell>) {
         let any_ended = !ended.is_empty();
         let of_workers = workers.iter().flat_map(|(_, spells)| spells.iter().copied());
@@ -126,9 +128,9 @@ impl Mender {
     }
 }
 
-/// Gives a thread the mask that the program wants, if it has the mask of one of these spells. The thread must have
-/// been started after the spell began, and not earlier than `not_before`. The comparison allows for a cpuset: while
-/// it allows only a part of the mask's cores, the kernel does not report the mask itself.
+/// Gives a thread the mask that the program wants, if it has the mask of one of these [`Spell`]s. The thread must
+/// have been started after the spell began, and not earlier than `not_before`. The comparison allows for a cpuset:
+/// while it allows only a part of the mask's cores, the kernel does not report the mask itself.
 fn mend(process: u32, thread: u32, spells: &[Spell], granted: CoreSet, not_before: u64) {
     let id = ThreadId::from_raw(thread as i32);
     let found = affinity::of(id);
@@ -158,8 +160,8 @@ fn mend_all(process: u32, spells: &[Spell], granted: CoreSet) {
 /// thief pulled it. It sleeps until a thief calls it.
 ///
 /// The thread is called for the last time when the pool ends, perhaps while a thief is starting it. The lock orders
-/// these two steps: either the end of the pool finds the thread, or the thief finds that the pool has ended. The one
-/// that finds it calls the thread. Nothing else is done under the lock.
+/// these two steps: either the end of the pool finds the thread and calls it, or the thief finds that the pool has
+/// ended and calls the thread. Nothing else is done under the lock.
 #[derive(Default)]
 pub(crate) struct Mending {
     state: Mutex<Mends>,

@@ -41,8 +41,8 @@ use crate::workers::registry::{Registry, Wish};
 /// The time after which a program that found the table full tries again to join it.
 const TRY_AGAIN: Duration = Duration::from_secs(1);
 
-/// The time between two checks of which cores the program may use, and how many. A quota, a cpuset or an affinity may
-/// change.
+/// The time between two checks of the program's limits: which cores it may use, and how many. A quota, a cpuset or an
+/// affinity may change.
 const LIMITS: Duration = Duration::from_secs(1);
 
 /// The time slice of the coordinator's thread, which computes for microseconds at a time.
@@ -274,8 +274,8 @@ impl<'a> Coordinator<'a> {
         self.member.set_may_use(self.member.may_use());
     }
 
-    /// Does the work after a look that is no decision about cores: publishes times and counts, mends masks, and
-    /// checks the settings.
+    /// Does the rest of the work after a look, besides decisions about cores: publishes times and counts, mends
+    /// masks, and checks the settings.
     fn has_looked(&mut self, pools: &[Pool]) {
         let Usage { voluntary_switches, involuntary_switches, .. } = Usage::of_this_process();
         let siblings = self.member.siblings();
@@ -316,7 +316,7 @@ impl<'a> Coordinator<'a> {
 }
 
 /// Returns the weight, core limit and pause that are in force for the program, after requests by `comity set`. The
-/// members of a process divide the core limit of the process (`COMITY_CORES`).
+/// programs of a process divide the core limit of the process (`COMITY_CORES`).
 fn told(program: &Program, member: &Member) -> InForce {
     let own = program.own();
     let part = |cores: u32| member.siblings().map_or(cores, |siblings| siblings.part(cores));

@@ -430,8 +430,8 @@ impl Program {
         self.pools().list.clone()
     }
 
-    /// True if no pool is left, and no pool was added for [`WAIT_FOR_NEXT_POOL`] or a thread waits for the end of the
-    /// coordinator. The coordinator then ends, and the next pool gets a new program.
+    /// True if no pool is left, and one of two conditions holds: no pool was added for [`WAIT_FOR_NEXT_POOL`], or a
+    /// thread waits for the end of the coordinator. The coordinator then ends, and the next pool gets a new program.
     pub(crate) fn ends(&self) -> bool {
         let mut programs = lock(programs());
         let mut pools = self.pools();
@@ -477,7 +477,8 @@ impl Program {
         }
     }
 
-    /// Sets the terms of all pools, and the maximum number of awake workers of each.
+    /// Sets the [`Terms`] of all pools (the rules for which workers may be awake), and the maximum number of awake
+    /// workers of each pool.
     pub(crate) fn stand(&self, terms: Terms, cap: u32) {
         if let Some(trace) = self.division().trace {
             trace.mode(self.policy, Some(Mode::of(terms)));

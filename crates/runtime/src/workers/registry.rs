@@ -58,7 +58,7 @@ pub(crate) type PanicHandler = dyn Fn(Box<dyn Any + Send>) + Send + Sync;
 /// A handler that gets a worker's index.
 pub(crate) type WorkerHandler = dyn Fn(usize) + Send + Sync;
 
-/// The handlers that a pool calls at certain moments.
+/// The handlers of a pool: for panics, and for the start and the end of each worker.
 #[derive(Default)]
 pub(crate) struct Handlers {
     pub(crate) panic: Option<Box<PanicHandler>>,
@@ -237,7 +237,7 @@ pub(crate) struct Own {
     /// The policy's state for this worker. It decides what the worker does when it has no task. It is borrowed while
     /// the worker has no task, so no task can borrow it again.
     pub(crate) thief: RefCell<Box<dyn Thief>>,
-    /// The time at which the last spell as a thief ended.
+    /// The time since which the worker is busy: the end of its last spell (a time without a task).
     pub(crate) busy_since: Cell<Instant>,
     /// True if the thread belonged to the program before the pool adopted it. Such a thread runs no main loop.
     pub(crate) adopted: bool,

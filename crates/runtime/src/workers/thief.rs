@@ -79,7 +79,7 @@ impl Worker {
     }
 }
 
-/// A spell of a worker as a thief.
+/// A spell of a worker as a thief: the time from the end of its last task to the next task.
 struct Spell<'a> {
     worker: &'a Worker,
     awaited: &'a dyn Fn() -> bool,
