@@ -20,7 +20,7 @@
 //! |---|---|
 //! | `join`, `scope`, `spawn`, `broadcast`, `ThreadPoolBuilder`, `install` | the same names and shapes |
 //! | `ThreadPoolBuilder::spawn_handler(f)`, then `build()` | [`ThreadPoolBuilder::build_with`] |
-//! | `par_iter`, `par_sort` and all of `rayon::prelude` | rayon's own functions, on Comity's workers: after `comity rayon enable`, any program that uses rayon runs on Comity (`docs/guide`, "A rayon program") |
+//! | `par_iter`, `par_sort` and all of `rayon::prelude` | rayon's own functions, on Comity's workers: `comity rayon enable` makes any program that uses rayon run on Comity (`docs/guide`, "A rayon program") |
 //! | `(0..n).into_par_iter().for_each(…)` | [`for_range`] |
 //! | `(0..n).into_par_iter().map(…).reduce(…)`, `sum()` | [`map_reduce`] |
 //! | `slice.par_chunks_mut(n)`, `par_iter_mut` | [`scope`], with a task for each of the slice's `chunks_mut` |
