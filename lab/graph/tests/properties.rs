@@ -181,8 +181,8 @@ proptest! {
         let leaves: usize = widths.iter().sum();
         prop_assert_eq!(graph.leaves().count, leaves as u64);
         prop_assert_eq!(scaled.leaves().count, u64::from(phases) * leaves as u64);
-        // The parts before the first phase and after the last phase occur once. If all phases are equal, they become one
-        // repetition, in which a stretch of `between` ns also precedes the first phase.
+        // The parts before the first phase and after the last phase occur once. If all phases are equal, they become
+        // one repetition, in which a stretch of `between` ns also precedes the first phase.
         let (once, times, found) = (700 + between, u64::from(phases), scaled.measure(0));
         let slack = u128::from(times) * (2 * widths.len() as u128 + u128::from(between));
         prop_assert!(nearly(found.span, once + times * (span - once), slack), "{found:?}, {span}");

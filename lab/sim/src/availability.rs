@@ -61,7 +61,7 @@ impl Profile {
         Profile::new((0..quanta).map(next).collect())
     }
 
-    /// Returns the profile that begins with quantum `quantum`, counted from 0, of this one.
+    /// Returns the profile that begins with quantum `quantum` of this profile. Quanta are counted from 0.
     pub fn from(&self, quantum: u64) -> Profile {
         Profile { first: self.first + quantum, ..self.clone() }
     }
