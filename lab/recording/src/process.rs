@@ -197,7 +197,7 @@ fn graph(used: Duration) -> Result<Vec<u8>, String> {
         let ended = ENDED.load(Ordering::Acquire);
         BEGUN.load(Ordering::Relaxed) - ended
     };
-    // The program may have joined a scoped thread that is still ending. Its recording is kept only when its
+    // A scoped thread may have finished its closure and still be ending. The recording of a thread is kept when its
     // thread-local variables are destroyed.
     let began = Instant::now();
     while running() > 0 && began.elapsed() < PATIENCE {

@@ -169,7 +169,7 @@ impl<T> Group<T> {
     fn push(&self, task: T) {
         let mut open = lock(&self.open);
         if open.fork.is_none() && open.place.is_some() && open.place == session::place() {
-            // Only on a worker may a fork become quiet: in a quiet fork, `join` does not check for a worker.
+            // A fork may become quiet only on a worker, because `join` does not check for a worker in a quiet fork.
             open.fork = Some(session::fork(pool::is_worker()));
         }
         open.waiting.push_back(task);

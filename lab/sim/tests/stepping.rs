@@ -20,7 +20,7 @@ struct Worker {
     event: Event,
 }
 
-/// A job that follows the paper's description literally, and is slow.
+/// A job that follows the paper's description literally, which is slow.
 struct Slow {
     program: ForkJoin,
     policy: Policy,

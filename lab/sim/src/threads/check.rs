@@ -408,7 +408,7 @@ fn check_tasks(pool: &Pool) -> Result<(), String> {
 /// - While a strand is queued and a worker sleeps, a thief looks for strands or is about to look. Or a worker has just
 ///   found a strand, and has not yet handed its duty to search to another worker. A worker that has announced its
 ///   sleep counts as a thief, because it looks once more before it sleeps.
-/// - A push wakes no worker because of a searching worker only if a worker really searches.
+/// - If the protocol has noted a searching worker, so that pushes wake no other worker, a worker really searches.
 fn is_alive(pool: &Pool) -> Result<(), String> {
     // In a closed pool, all queued strands wait until the pool is open.
     if pool.is_closed() {

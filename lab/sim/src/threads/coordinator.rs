@@ -225,7 +225,7 @@ impl Host {
 
 impl Host {
     /// Publishes the program's present weight in the table, and returns all settings that are in force. The weight of a
-    /// paused program is published later: it tells other programs that the pools of this program are closed.
+    /// paused program is published later, because its new weight in the table means that its pools are closed.
     fn obey(&self, program: u32) -> Option<InForce> {
         let slot = self.pool(program).share.as_ref().filter(|_| self.pool(program).is_there())?.slot;
         let told = self.table.in_force(slot);

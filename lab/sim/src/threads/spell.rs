@@ -3,8 +3,8 @@
 //! events can happen between two steps.
 //!
 //! ```text
-//! a thief ──▶ Acting(effect) ──▶ … ──▶ Acting(Wait) ──▶ Waiting ──▶ Rising ──▶ Acting(…) ──▶ Acting(Begin) ──▶ its
-//! task ╰── woken by now ───────────╯
+//!   a thief ──▶ Acting(effect) ──▶ … ──▶ Acting(Wait) ──▶ Waiting ──▶ Rising ──▶ Acting(…) ──▶ Acting(Begin) ──▶ its task
+//!                                             ╰── woken by now ───────────╯
 //! ```
 
 use std::sync::atomic::Ordering;
