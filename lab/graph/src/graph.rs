@@ -173,7 +173,7 @@ impl Graph {
     pub const MOST_KEPT: usize = 1 << 22;
     /// The maximum number of tasks of the unfolded graph, in which every repetition counts.
     pub const MOST_TASKS: u64 = 100_000_000;
-    /// The maximum number of repetitions of one task, including those of enclosing repetitions.
+    /// The maximum number of repetitions of one task: the product of the repetition counts that enclose it.
     pub const MOST_TIMES: u64 = 1 << 31;
     /// The maximum of the work T₁: 13 days, in ns.
     pub const MOST_WORK: u64 = 1 << 50;

@@ -151,7 +151,7 @@ pub(crate) fn take() -> MovedSession {
     MovedSession { packed: session.map(Session::pack), quiet: QUIET.replace(0) }
 }
 
-/// Installs a moved session on this thread, which has none.
+/// Installs a moved session on this thread, which must have no session.
 pub(crate) fn put(baggage: MovedSession) {
     QUIET.set(baggage.quiet);
     place_here(baggage.packed.map(Packed::unpack));
@@ -162,8 +162,8 @@ fn place_here(session: Option<Session>) {
     let _ = SLOT.try_with(|slot| slot.0.replace(session));
 }
 
-/// Gives this thread a session if it has none and the run is recorded. The graph includes the processor time that the
-/// thread has already used. Does nothing if the thread is ending and its slot is destroyed.
+/// Gives this thread a session, if the run is recorded and the thread has no session. The graph includes the processor
+/// time that the thread has already used. Does nothing if the thread is ending and its slot is destroyed.
 pub(crate) fn begin() {
     let has_place = SLOT.try_with(|slot| slot.0.borrow().is_none()).unwrap_or(false);
     if QUIET.get() > 0 || !has_place {

@@ -122,7 +122,7 @@ pub(crate) fn accelerate<S: Scheduler>(
     Ok(())
 }
 
-/// The entity that a CPU runs next, and for which slice.
+/// The entity that a CPU runs next, and the slice for which it runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Next<E> {
     /// This entity, for a slice of its own.

@@ -107,7 +107,7 @@ enum Due {
     Account,
     /// The turn of a machine is over under co-scheduling. Ignored if this is not the newest plan of a turn.
     Turn(u32),
-    /// A virtual CPU of Domain 0 has something to do, or has done it.
+    /// A virtual CPU of Domain 0 has something to do (`wakes`), or its work is due to end.
     Dom0 { vcpu: usize, wakes: bool },
     /// The number of online physical CPUs changes to this number.
     Online(usize),
@@ -158,8 +158,8 @@ pub struct Hypervisor {
     gang: Gang,
     changes: Vec<Change>,
     counts: Counts,
-    /// Time summed over the physical CPUs: in `used` they had a virtual CPU, in `idle_beside_work` they had none
-    /// while one waited.
+    /// The time in which physical CPUs had a virtual CPU (`used`), and in which they idled while a virtual CPU waited
+    /// (`idle_beside_work`). Both times are sums over the physical CPUs.
     used: u64,
     idle_beside_work: u64,
     /// True once an acceleration across nodes was allowed (Robinhood-u).

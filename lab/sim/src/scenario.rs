@@ -121,7 +121,7 @@ pub enum Allot {
     /// Dynamic equipartitioning: equal parts, but no program gets more than its desire.
     #[default]
     Deq,
-    /// Equipartitioning: equal parts, independent of each desire.
+    /// Equipartitioning: equal parts, whatever the programs request.
     Eq,
 }
 

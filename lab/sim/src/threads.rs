@@ -335,9 +335,9 @@ pub struct Host {
     /// True if the kernel tells programs the steal time.
     tells_steal: bool,
     directed_yield: bool,
-    /// True if attempts of thieves that find nothing are made in bulk.
+    /// True if attempts of thieves that find nothing are simulated in bulk.
     defers: bool,
-    /// True if programs share cores by the table, if their policies do.
+    /// True if programs whose policies share cores do so through the core table.
     has_table: bool,
     /// The number of tasks, over all programs, that wait while workers of their program rest because they have no core.
     starved: u64,
@@ -507,7 +507,7 @@ impl Host {
     /// task group, because the second program stands for work of the first program's process on other threads.
     ///
     /// # Panics
-    /// Panics if the tasks of one program block.
+    /// Panics if a program has tasks that block.
     pub fn alternate(&mut self, first: u32, second: u32) {
         for (program, next) in [(first, second), (second, first)] {
             self.repeat(program);

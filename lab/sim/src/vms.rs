@@ -75,8 +75,8 @@ impl Vms {
     }
 
     /// Handles events until `end`, or until every program of every guest has ended or died, as [`Host::run`] does.
-    /// Checks the invariants of the hypervisor after one in `check_every` events. Checks all invariants of a guest
-    /// after one in `check_every` of the guest's events.
+    /// Checks the invariants of the hypervisor after every `check_every`-th event. Checks all invariants of a guest
+    /// after every `check_every`-th event of the guest.
     ///
     /// # Errors
     /// Names the invariant that did not hold, and when.
@@ -124,8 +124,8 @@ impl Vms {
                 self.look(check_every)?;
                 continue;
             }
-            // Handle events of this guest as long as they are earlier than those of the hypervisor and of other guests.
-            // Stop early if the guest and the hypervisor have told each other of a change, or if a program is over.
+            // Handle events of this guest until an event of the hypervisor or of another guest is earlier. Stop before
+            // if the guest has told the hypervisor of a change or the hypervisor a guest, or if a program is over.
             let others = self.guests.iter().enumerate().filter(|(other, _)| *other != vm);
             let next =
                 others.filter_map(|(other, guest)| Some((guest.next_at()?, other))).min().unwrap_or((u64::MAX, 0));
@@ -154,7 +154,7 @@ impl Vms {
         self.check().map_err(|what| format!("at {}: {what}", self.now))
     }
 
-    /// Checks the invariants of the hypervisor after one in `check_every` events.
+    /// Counts an event. Checks the invariants after every `check_every`-th event.
     fn look(&mut self, check_every: u64) -> Result<(), String> {
         self.handled += 1;
         if self.handled.is_multiple_of(check_every) {

@@ -142,9 +142,9 @@ fn lateness(linux: Linux, hogs: u32) -> Vec<u64> {
     lateness
 }
 
-/// Checks EEVDF: a thread that wakes gets the core at once in two cases. It must have the earliest deadline of the
-/// eligible threads, and the running thread must have had its request or more than its part. In other cases, which are
-/// rare here, the woken thread waits for the tick at which the running thread's request is over.
+/// Checks EEVDF. A thread that wakes gets the core at once under two conditions: it has the earliest deadline of the
+/// eligible threads, and the running thread has had its request or more than its part. Otherwise, which is rare here,
+/// the woken thread waits for the tick at which the running thread's request is over.
 #[test]
 fn one_that_wakes_seldom_waits_and_then_for_a_tick() {
     let linux = Linux { scaled_for: Some(2), ..Linux::new(Version::V6_18) };

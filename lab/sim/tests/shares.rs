@@ -186,7 +186,7 @@ fn die(deaths: u32, seed: u64) -> u32 {
             host.run(now, 10_000).unwrap();
             host.kill(now, ids.remove(dies));
             weights.remove(dies);
-            // Two frames of two programs pass.
+            // After ten quanta, the parts are measured for two frames of two programs: 400 ms.
             host.run(now + QUANTA, 10_000).unwrap();
             let had = |host: &Host| -> Vec<u64> { ids.iter().map(|id| host.fate(*id).spent.total()).collect() };
             let before = had(&host);
@@ -276,7 +276,7 @@ fn what_a_gap_has_lent_is_back_for_the_next_phase() {
 /// The time at which the second of two programs begins.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Begins {
-    /// The second begins after the first has been alone for a while.
+    /// The second program begins after the first program has been alone for a while.
     Later,
     /// Both programs begin at the same time, so neither program is ever alone.
     AtOnce,

@@ -519,7 +519,7 @@ fn a_wavefront_ends_under_every_policy_on_any_number_of_workers() {
             assert_eq!(fate.spent.work, work + looked, "{policy}: what was looked for in vain is in no other sum");
         }
     }
-    // No look is in vain if each program has one core.
+    // If each program has one core, no look is in vain, so only some of the runs have such looks.
     assert!(in_vain >= 20, "{in_vain}");
 }
 

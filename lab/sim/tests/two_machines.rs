@@ -4,7 +4,7 @@
 //! instruction costs one unit. An attempt to steal costs one unit, including everything that the policy does before
 //! it. Nothing else costs anything.
 //!
-//! # Where the two agree exactly
+//! # Where the two machines agree exactly
 //!
 //! On both machines, a thief whose attempt starts at `t` begins the strand that it finds at `t + 1`. It looks at its
 //! victim at different times:
@@ -42,7 +42,7 @@ const UNIT: u64 = 1 << 32;
 /// looks whose time is not part of [`Costs::steal`].
 const DRIFT: u64 = 1 << 14;
 
-/// A length in nanoseconds that no turn reaches.
+/// A time in nanoseconds that is longer than any turn and any run.
 const FOR_EVER: u64 = 1 << 60;
 
 /// A policy for A-STEAL's machine, and its variant for a host, which has another first attempt. `beside` is the time of

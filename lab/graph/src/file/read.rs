@@ -39,7 +39,7 @@ impl Graph {
     /// file's length.
     ///
     /// # Errors
-    /// A sentence that says what is wrong with the file.
+    /// A message that says why the file is invalid.
     pub fn read(from: &mut impl BufRead) -> Result<Graph, String> {
         let first = next_line(from)?.ok_or("it is empty. Record the program again")?;
         let kind: Kind =

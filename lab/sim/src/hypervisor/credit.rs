@@ -62,7 +62,7 @@ impl Accounts {
 }
 
 impl Hypervisor {
-    /// Returns the virtual CPU that a physical CPU runs next. It stays in its queue.
+    /// Returns the virtual CPU that a physical CPU runs next. The virtual CPU stays in its queue.
     pub(super) fn first_by_credit(&self, pcpu: usize) -> Option<usize> {
         if self.pcpus[pcpu].offline {
             return None;
@@ -94,8 +94,8 @@ impl Hypervisor {
         self.insert(vcpu);
     }
 
-    /// Called when a virtual CPU was put into a queue. An idle physical CPU takes it. If there is no idle physical CPU,
-    /// it preempts the running virtual CPU of its queue's physical CPU, if that has a lower priority.
+    /// Called when a virtual CPU was put into a queue. An idle physical CPU takes it. If no physical CPU is idle, the
+    /// virtual CPU preempts the running virtual CPU of the queue's physical CPU, if it has the higher priority.
     pub(super) fn tickle(&mut self, vcpu: usize) {
         let Some(pcpu) = self.vcpus[vcpu].queued else { return };
         self.offer(vcpu);
@@ -206,7 +206,7 @@ impl Hypervisor {
         (first..first + self.shares[vm].vcpus).filter(|vcpu| self.vcpus[*vcpu].active)
     }
 
-    /// Gives a virtual CPU its credits. Returns its balance after that.
+    /// Gives a virtual CPU its credits. Returns the new balance of its account.
     fn pay_out(&mut self, vcpu: usize, credits: u64, cap: Option<u64>) -> i64 {
         let most = self.vmm.slice as i64;
         let one = &mut self.vcpus[vcpu];

@@ -40,7 +40,7 @@ pub struct Vmm {
     pub nodes: u32,
     /// The time slice. Credits are handed out once in each slice, and three ticks are one slice.
     pub slice: u64,
-    /// The minimum time that a virtual CPU runs before one that wakes may preempt it (`sched_ratelimit_us`).
+    /// The minimum time that a virtual CPU runs before a virtual CPU that wakes may preempt it (`sched_ratelimit_us`).
     pub ratelimit: u64,
     /// The cost of a hypercall, for the thread that makes it.
     pub hypercall: u64,

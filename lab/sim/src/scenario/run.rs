@@ -47,14 +47,14 @@ pub struct Outcome {
     pub cycles: Cycles,
     /// The part of all cycles that was spent working. Cycles of lost processors do not count.
     pub utilization: f64,
-    /// Nanoseconds that cores of a host idled while a thread waited for a core, or while a task was not begun and
-    /// workers rested for want of a core.
+    /// Nanoseconds that cores of a host idled although there was work: a thread waited for a core, or a task waited
+    /// while workers of its program rested because they had no core.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idle_beside_work: Option<u64>,
     /// The number of switches of a host's cores from one thread to another.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub switches: Option<Switches>,
-    /// The number of switches of a hypervisor's physical CPUs from one virtual CPU to another, and of accelerations.
+    /// Counts of switches of a hypervisor's physical CPUs from one virtual CPU to another, and of accelerations.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vmm: Option<hypervisor::Counts>,
     /// The outcomes of the programs, in the order in which they began.

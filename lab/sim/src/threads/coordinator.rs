@@ -73,7 +73,7 @@ impl Share {
         self.is_dormant.get() || self.is_poked.get() || self.begins.get()
     }
 
-    /// True, once, if the coordinator must be woken.
+    /// Returns true if the coordinator must be woken. Returns true only once for each of the coordinator's sleeps.
     pub(super) fn take_poke(&self) -> bool {
         self.is_poked.take() && !self.begins.replace(true)
     }

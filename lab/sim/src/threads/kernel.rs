@@ -34,7 +34,7 @@ pub(super) struct Core {
     /// thread.
     pub(super) away: Vec<Thread>,
     offline: bool,
-    /// True if the core is a virtual CPU without a physical one: its thread makes no progress.
+    /// True if the core is a virtual CPU without a physical CPU. Its thread then makes no progress.
     pub(super) suspended: bool,
     /// The time until which the running thread's work is accounted for. It is later than now during a switch to the
     /// thread.
@@ -43,7 +43,7 @@ pub(super) struct Core {
     charged: u64,
     /// The time at which the core was switched to the running thread.
     pub(super) came: u64,
-    /// The time at which the running thread's turn is over, if others wait.
+    /// The time at which the running thread's turn is over, if other threads wait.
     pub(super) slice_end: u64,
     /// The thread that ran last.
     last: Option<Thread>,
@@ -64,7 +64,7 @@ impl Core {
     }
 }
 
-/// The nanoseconds that a thread has spent since it began, by their use.
+/// The nanoseconds that a thread has spent since it began: on a core, and waiting for a core.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Times {
     pub(super) on_core: u64,
@@ -625,7 +625,7 @@ impl Host {
         for worker in 0..self.pool(program).workers.len() as u32 {
             let thread = Thread { program, worker };
             let (Place::Queued(core) | Place::On(core)) = self.worker(thread).place else { continue };
-            // A thread that is about to wait needs no core for long.
+            // A thread that is about to wait needs its core only for a short time, so it is not moved.
             if matches!(self.worker(thread).doing, Doing::Acting(Effect::Step(Step::PassOn) | Effect::Wait { .. })) {
                 continue;
             }

@@ -80,7 +80,7 @@ pub(super) struct Worker {
     busy_time: u64,
     /// The number of tasks that the worker has begun.
     pub(super) begun: u64,
-    /// The nanoseconds that the worker's thread has spent, by their use.
+    /// The nanoseconds that the worker's thread has spent on a core, and waiting for a core.
     pub(super) times: Times,
     /// True if the worker was on its way to a task when its pool was closed. It may still begin this task.
     pub(super) may_begin: bool,

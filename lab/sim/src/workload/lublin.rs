@@ -8,12 +8,13 @@ use statrs::distribution::ContinuousCDF;
 
 use super::Rigid;
 
-/// The part of jobs on one processor (`SERIAL`), and on a power of two of them (`POWER_OF_TWO`).
+/// The part of jobs on one processor (`SERIAL`), and on a larger power of two of processors (`POWER_OF_TWO`).
 const SERIAL: f64 = 0.244;
 const POWER_OF_TWO: f64 = 0.576;
 
-/// log₂ of the processors of a parallel job. It lies between `LEAST` and the medium with probability `SMALL`, else
-/// between the medium and log₂ of the machine's size. The medium is `MEDIUM_BELOW_MOST` below that size's log₂.
+/// The bounds of log₂ of the number of processors of a parallel job. With probability `SMALL`, the logarithm lies
+/// between `LEAST` and `medium` = log₂(processors of the machine) − `MEDIUM_BELOW_MOST`. Otherwise it lies between
+/// `medium` and log₂(processors of the machine).
 const LEAST: f64 = 0.8;
 const MEDIUM_BELOW_MOST: f64 = 2.5;
 const SMALL: f64 = 0.86;
@@ -34,7 +35,7 @@ const DAY: (f64, f64) = (8.1737, 3.9631);
 const HALF_HOURS: usize = 48;
 const HALF_HOUR: f64 = 1800.0;
 
-/// The half hour of the day at which the day of [`DAY`] begins.
+/// The half hour of the day at which the distribution [`DAY`] begins.
 const DAY_BEGINS: usize = 11;
 
 /// Upper limits for logarithms of seconds: two days of run time, five days between arrivals. A larger value is

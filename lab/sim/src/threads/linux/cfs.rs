@@ -18,7 +18,7 @@ pub(super) fn left_of_turn(constants: &Constants, current: &Entity, first: i64, 
     over.min(too_far.max(constants.granularity.saturating_sub(current.turn())))
 }
 
-/// True if an entity that wakes preempts the running one (`wakeup_preempt_entity`).
+/// True if an entity that wakes preempts the running entity (`wakeup_preempt_entity`).
 pub(super) fn preempts(constants: &Constants, woken: &Entity, current: &Entity) -> bool {
     current.vruntime - woken.vruntime > woken.as_virtual(constants.wakeup_granularity as i64)
 }

@@ -64,7 +64,8 @@ impl Queues {
     }
 
     /// Returns the longest time that a thread may wait: 16 · turn · (threads on its core + load of the core / weight).
-    /// A turn includes two ticks. The factor 16 also covers the time by which the thread was ahead of others.
+    /// With task groups, the formula also includes the groups of the core and the weight of the thread's group. A turn
+    /// includes two ticks. The factor 16 also covers the time by which the thread was ahead of others.
     fn longest_wait(&self, core: usize, thread: Thread, entity: &Entity) -> u64 {
         let root = &self.roots[core];
         let group = self.group_of(thread);

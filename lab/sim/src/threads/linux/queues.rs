@@ -68,7 +68,7 @@ fn owner(owners: &[u32], thread: Thread) -> u32 {
 pub(in super::super) enum Joins {
     /// The thread has slept, or is new.
     Wakes,
-    /// The thread comes from another queue.
+    /// The thread moves from another queue.
     Moves,
 }
 
