@@ -17,7 +17,7 @@ pub fn table() -> String {
 /// Returns a line about the cores that this process may use.
 pub fn cores() -> String {
     let may_use: Vec<String> = cores::allowed().iter().map(|core| core.id.to_string()).collect();
-    format!("cores: {} allowed, {} usable at a time", may_use.join(","), cores::usable_of(may_use.len()))
+    format!("allowed cores: {}; usable at a time: {}", may_use.join(","), cores::usable_of(may_use.len()))
 }
 
 /// Returns `NAME=value` for the first environment variable of `names` that is set. `names` is in order of precedence.
