@@ -44,7 +44,7 @@ where
     comity::spawn(func);
 }
 
-/// Runs `func` like [`spawn`], but each thread runs the tasks that it has spawned this way oldest first.
+/// Runs `func` like [`spawn`]. Of the tasks that a thread has spawned with `spawn_fifo`, the oldest runs first.
 pub fn spawn_fifo<F>(func: F)
 where
     F: FnOnce() + Send + 'static,

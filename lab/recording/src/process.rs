@@ -16,8 +16,8 @@ use crate::costs::Costs;
 use crate::place::{Place, numbered};
 use crate::session;
 
-/// The default merge length, in ns. Tasks shorter than the merge length are merged into their parents, or several of
-/// one fork into one. A steal costs less than a tenth of the default.
+/// The default merge length, in ns. A task shorter than the merge length is merged into its parent, or with other
+/// tasks of its fork into one task. A steal costs less than a tenth of the default.
 pub const MERGE_NS: u64 = 2_000;
 
 /// The maximum time for which a program, at its end, waits for threads and tasks that still run.
@@ -40,7 +40,7 @@ enum Wanted {
         file: Place,
         merge_ns: u64,
         costs: Costs,
-        /// The processor time that measuring the costs took.
+        /// The processor time used to measure the costs of recording.
         calibrating: Duration,
     },
 }

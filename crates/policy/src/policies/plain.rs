@@ -42,7 +42,7 @@ struct Plain {
     rounds: u32,
     /// Steals that this round has tried.
     tried: u32,
-    /// Rounds without a task since the spell began, or since the worker was woken.
+    /// Rounds without a task since the worker last ran out of tasks, or since it was woken.
     round: u32,
 }
 

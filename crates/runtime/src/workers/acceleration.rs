@@ -9,8 +9,8 @@
 //! 2. The thief moves itself in the same way to the core that the candidate's thread left. On the thief's old core,
 //!    the kernel runs the candidate next, or another thread.
 //! 3. The thief sleeps until the candidate has run and is off its core again. A thief that looked for tasks meanwhile
-//!    would use its program's share of the time on its new core. The unspent share lets the two change places once
-//!    more when the candidate is preempted.
+//!    would use its share of the time on its new core. Because the thief has slept, the kernel runs it soon when the
+//!    candidate is preempted again, and the two can change places once more.
 //!
 //! A stock kernel does not support the rest of the paper's rule. The candidate loses its place in its old run queue,
 //! and the kernel charges the used time to the candidate, not to the thief. The candidate gets a new time slice, not
@@ -26,11 +26,11 @@
 //!
 //! # Off its core
 //!
-//! The processor-time clock of a thread that is off its core stands still. So two readings of the clock, at least 50
-//! µs apart, must be equal. The first reading is stored with the candidate, and a later attempt compares, so that no
-//! thief waits between the readings. The clock of a thread that waits in a system call stands still too: the thread's
-//! state in `/proc` tells the two cases apart. A thread that was pulled is pulled again only after it has run.
-//! Otherwise thieves would pull it from core to core, and it would never run.
+//! The processor-time clock of a thread that is off its core stands still. So a thief takes a candidate to be off its
+//! core if two readings of its clock, at least 50 µs apart, are equal. The first reading is stored with the candidate,
+//! and a later attempt compares, so that no thief waits between the readings. The clock of a thread that waits in a
+//! system call stands still too: the thread's state in `/proc` tells the two cases apart. A thread that was pulled is
+//! pulled again only after it has run. Otherwise thieves would pull it from core to core, and it would never run.
 //!
 //! # What a candidate starts
 //!
@@ -155,8 +155,8 @@ impl Worker {
 impl Registry {
     /// Moves the candidate's thread to `core`. `time` is the last reading of the thread's clock.
     fn pull(&self, candidate: WorkerId, thread: ThreadId, core: usize, time: Duration) -> Result<(), Refusal> {
-        // The mender starts before the first pull, because it never changes the masks of threads that exist when it
-        // starts.
+        // The mender starts before the first pull, because it takes the masks of all threads that exist at its start
+        // as chosen by the program, also a mask that was inherited from a pulled thread.
         if self.activation.is_none() && !self.mending.begin(|| self.me().and_then(mends)) {
             return Err(Refusal::Taken);
         }

@@ -20,7 +20,7 @@ const TRIES: u32 = 1;
 pub(in super::super) struct Balance {
     /// The number of ticks until now.
     ticks: u64,
-    /// The number of each core's successive attempts to pull that found only threads that had just run.
+    /// For each core, the number of pulls in a row that failed because all threads found had just run.
     failed: Vec<u32>,
 }
 
