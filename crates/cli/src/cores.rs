@@ -31,7 +31,7 @@ adapts its command continuously.
 Exit codes: 0: a number was printed; 1: standard output cannot be written; 2:
 invalid command line.";
 
-/// The interval at which `--watch` looks.
+/// The interval at which `--watch` looks at the core table.
 const LOOK: Duration = Duration::from_millis(250);
 
 /// Print the number of cores that a program started now would get
@@ -64,7 +64,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
             Ok(snapshot) => (snapshot.flatten(), None),
             Err(error) => (None, Some(error.to_string())),
         };
-        // A number is printed even so, because `make -j` needs one.
+        // A number is printed even without the table, because `make -j` needs one.
         if let Some(why) = &trouble
             && said != trouble
         {
@@ -121,13 +121,13 @@ struct CoresReport {
     cores: u32,
     /// The share that the program would be entitled to, in cores. Programs take turns on fractions of a core.
     share: f64,
-    /// The cores that its affinity and the quota leave it, independent of other programs.
+    /// The number of cores that affinity and cgroup quota allow the program, independent of other programs.
     usable: u32,
-    /// The cores that its affinity allows.
+    /// The number of cores that the program's affinity allows.
     allowed_cores: usize,
     /// The processor time that the tightest cgroup quota grants, in cores.
     quota_cores: Option<f64>,
-    /// The weight that it would have.
+    /// The weight that the program would have.
     weight: u32,
     /// The path of the table. `null` if `COMITY_TABLE` is `off` or the table cannot be used.
     table: Option<String>,

@@ -33,7 +33,7 @@ pub struct Arguments {
     json: bool,
 }
 
-/// Runs the verb. The exit code is that of the worst verdict.
+/// Runs the verb. The exit code is the number of the worst verdict.
 pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let checks = checks::all();
     let verdict = checks.iter().map(|check| check.verdict).max().unwrap_or(Verdict::Ok);
@@ -80,7 +80,7 @@ fn count(numbers: impl Iterator<Item = usize>) -> String {
     numbers.collect::<std::collections::BTreeSet<usize>>().len().to_string()
 }
 
-/// The JSON schema `comity-doctor/1`: the offers of this machine.
+/// The JSON schema `comity-doctor/1`: this machine and the results of all checks.
 #[derive(Debug, Serialize)]
 struct DoctorReport {
     /// The name of the schema, `comity-doctor/1`.
@@ -133,7 +133,7 @@ pub struct DoctorCheck {
     pub found: String,
     /// The consequence of this state.
     pub meaning: String,
-    /// The recommended change. `null` if none is needed.
+    /// The recommended change. `null` if no change is needed.
     pub change: Option<String>,
 }
 

@@ -32,7 +32,7 @@ use comity_console::{Failure, generate, parse};
 /// Fair and efficient work stealing for programs that share a machine.
 #[derive(Parser)]
 #[command(name = "comity", version, max_term_width = 80, subcommand_required = true, arg_required_else_help = true)]
-#[command(after_help = "Exit codes: 0: success; 1: failure; 2: invalid command line. See also the help of\neach verb.")]
+#[command(after_help = "Exit codes: 0: success; 1: failure; 2: invalid command line.")]
 struct Arguments {
     #[command(subcommand)]
     verb: Verb,

@@ -1,8 +1,8 @@
 //! The verb `comity rayon`: replaces rayon's thread pool by Comity in any cargo project, shows which thread pool a
 //! project uses, and removes Comity again.
 //!
-//! Cargo does the work, through `[patch.crates-io]`. The resolved tree of cargo, not the manifest, says whether the
-//! change has worked.
+//! Cargo does the work, through `[patch.crates-io]`. Afterwards the verb checks in cargo's resolved dependency tree,
+//! not in the manifest, that the change has worked.
 
 mod lock;
 mod manifest;
@@ -120,7 +120,7 @@ fn enable(arguments: &Enable) -> Result<(), Failure> {
                 "'{place}' has another patch of rayon-core: {entry}. Remove the patch first (nothing was changed)"
             )));
         }
-        // The user chose a repository. Only a source on the command line replaces it.
+        // The user chose a repository with an earlier `enable`. Only a source on the command line replaces it.
         Entry::Git => named,
         Entry::Folder => Some(named.map_or_else(|| Source::built_in(false), Ok)?),
         Entry::None => {
@@ -186,7 +186,8 @@ fn named_source(arguments: &Enable) -> Result<Option<Source>, Failure> {
 }
 
 /// True if a project without an entry of `comity rayon` already links the requested rayon-core of Comity. Fails if
-/// the project links no rayon-core, or if it links the other one of Comity's two.
+/// the project links no rayon-core, or if it links the other variant of Comity's rayon-core (ordinary instead of
+/// recording, or the reverse).
 fn is_settled(project: &Project, tree: &Tree, records: bool) -> Result<bool, Failure> {
     let place = project.manifest().display();
     match tree.links() {
@@ -219,7 +220,7 @@ fn no_core(project: &Project, tree: &Tree) -> String {
     format!("'{place}' uses {}, which has no rayon-core to replace. Use rayon 0.7 or later", tree.rayon())
 }
 
-/// Makes all changes of `enable`. The boolean is true if a file has changed.
+/// Makes all changes of `enable`. Returns the new dependency tree, and true if a file has changed.
 fn put_in(
     turn: &Turn,
     project: &Project,
@@ -229,7 +230,8 @@ fn put_in(
 ) -> Result<(Tree, bool), Failure> {
     let path = project.lock();
     let (before, bytes_before) = (Lock::read(&path)?, fs::read(&path).ok());
-    // If this command is killed and its journal is lost, `disable` can at least restore the stock rayon-core.
+    // The first manifest that is written notes the stock rayon-core. If this command is killed and its journal is
+    // lost, `disable` can at least restore this package.
     let stock = before.as_ref().and_then(Lock::stock_core);
     let mut locked = stock.map_or_else(|| manifest.locked().unwrap_or_default(), |core| vec![core.clone()]);
     turn.all_or_nothing(|| {
@@ -263,16 +265,16 @@ fn put_in(
     })
 }
 
-/// Lets cargo take the patch into a lock file. If the lock file names another version, cargo only warns and keeps the
-/// stock crate.
+/// Updates the lock file so that cargo uses the patch. Without an update, cargo keeps the version of the stock crate
+/// that the lock file names, and only warns that the patch is unused.
 fn update_lock(project: &Project, before: &Lock) -> Result<Tree, Failure> {
     if !before.has_core {
         project.cargo(&["update", "--workspace"])?;
         return project.tree();
     }
-    // The dependencies of Comity may be locked at versions that are too old. They are updated first, no further than
-    // necessary. Otherwise cargo would also update the dependencies of the stock rayon-core alone to the newest
-    // versions.
+    // The dependencies of Comity may be locked at versions that are too old. They are updated first, each to the
+    // lowest sufficient version. Otherwise the update of rayon-core would also move dependencies that only the stock
+    // rayon-core needs, to their newest versions.
     let refused = lock::bring(project, &before.too_old())?;
     project.cargo(&["update", "--package", "rayon-core"])?;
     let tree = project.tree()?;
@@ -282,8 +284,8 @@ fn update_lock(project: &Project, before: &Lock) -> Result<Tree, Failure> {
             failure.into_sentence()
         ))),
         _ => {
-            // The dependencies that came with Comity may have updated other packages further than necessary. A
-            // package stays if cargo refuses the older version.
+            // Cargo may have updated packages further than Comity's dependencies require. A package stays at its new
+            // version if cargo refuses the older one.
             let too_far = Lock::read(&project.lock())?.map_or_else(Vec::new, |now| before.too_far(&now));
             lock::bring(project, &too_far)?;
             Ok(tree)
@@ -379,8 +381,8 @@ fn without_comity(project: &Project, tree: Tree) -> Result<Tree, Failure> {
     Ok(tree)
 }
 
-/// Makes all changes of `disable` for a project that has changed since `enable`. Also returns the packages that cargo
-/// did not take back into the lock file.
+/// Makes all changes of `disable` for a project that has changed since `enable`. Returns the new dependency tree, and
+/// the packages that cargo refused to restore in the lock file.
 fn take_out(turn: &Turn, project: &Project, manifest: &Manifest) -> Result<(Tree, Vec<Locked>), Failure> {
     turn.all_or_nothing(|| {
         manifest.write(None, &manifest.without_entry()?)?;
@@ -444,13 +446,13 @@ struct Report {
     schema: &'static str,
     /// The path of the workspace's root manifest.
     manifest: String,
-    /// True if this manifest puts Comity in rayon-core's place. Cargo decides what is linked, and uses more than this
-    /// manifest.
+    /// True if this manifest replaces rayon-core by Comity's. The field `links` may differ, because cargo also reads
+    /// other files, for example .cargo/config.toml.
     enabled: bool,
     /// The linked rayon-core: `comity`, `stock`, `other` (neither Comity's nor crates.io's), `several` or `none`.
     links: &'static str,
-    /// The versions of all packages rayon in the tree.
+    /// The version of each package named rayon in the dependency tree.
     rayon: Vec<String>,
-    /// All packages rayon-core in the tree.
+    /// Each package named rayon-core in the dependency tree.
     rayon_core: Vec<Core>,
 }

@@ -2,8 +2,8 @@
 //!
 //! This process becomes the command, by `exec`. A copy of this process, the coordinator, is the command's member of
 //! the table ([`coordinate`]). Therefore no process stands between the command and its terminal, its signals, its
-//! parent and its exit status. The coordinator is not a child of the command and has a session of its own. It ends
-//! when the command has ended, for any reason. The command never waits for the coordinator.
+//! parent and its exit status. The coordinator is not a child of the command and has its own session. It ends when
+//! the command has ended, for any reason. The command never waits for the coordinator.
 //!
 //! With `--report`, this process starts the command, is its coordinator, and reports at the end ([`report`]).
 
@@ -105,8 +105,8 @@ OMP_NUM_THREADS, GOMAXPROCS, TOKIO_WORKER_THREADS, POLARS_MAX_THREADS,
 CARGO_BUILD_JOBS, PYTEST_XDIST_AUTO_NUM_WORKERS.
 
 COMITY_POLICY=comity:share=slowdown, or share=time, proposes another division
-of the cores, as in programs that use Comity. With share=time, and in every 16th
-frame with share=slowdown, each program has all cores in turns.
+of the cores, as in programs that use Comity. With share=time, each program has
+all cores in turns. With share=slowdown, it has all cores in every 16th turn.
 
 The command's environment has COMITY_TABLE=off, COMITY_RUN (a mark by which its
 processes are found) and COMITY_RUN_TABLE (by which `comity table`, `comity top`
@@ -250,8 +250,9 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     if arguments.session && session_nice.is_none() && census::is_mounted() {
         hint("comity: --session does not divide time here: sessions are not task groups. See `comity doctor`");
     }
-    // The nice value lowers the command relative to programs outside of the table. In a session of its own, it would
-    // have no effect on programs of other sessions.
+    // A weight below the default also sets a nice value, which lowers the command relative to programs outside of the
+    // table. If sessions are task groups, a nice value has no effect relative to other sessions, so the command's own
+    // session gets it.
     let nice = if is_weight_chosen { weight::nice_for(weight) } else { 0 };
     match session_nice {
         Some(before) if arguments.session => process::start_session(&mut command, nice.max(before)),
@@ -341,16 +342,17 @@ fn start_coordinator(location: &Location, terms: &Terms) -> Result<(), String> {
         .map_err(|error| format!("cannot start the coordinator process: {error}"))
 }
 
-/// Checks that the table can be used. The error is reported even if the command ends before its coordinator joins.
+/// Checks that the table can be used. This process makes the check, so that an error is reported even if the command
+/// ends before its coordinator joins the table.
 fn try_table(location: &Location, terms: &Terms) -> Result<(), TableError> {
     if Snapshot::take(location)?.is_none() {
-        // No other member exists that would notice this short membership.
+        // Joining creates the table. No other member exists that would notice this short membership.
         Member::join(location, &terms.profile())?;
     }
     Ok(())
 }
 
-/// Returns the reason why a command does not share cores if the kernel does not report its end.
+/// Returns the reason why a command does not share cores if the kernel does not report the end of the command.
 fn unwatched(error: &io::Error) -> String {
     format!("cannot watch the command for exit (pidfd_open): {error}")
 }

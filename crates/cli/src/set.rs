@@ -13,12 +13,12 @@ use serde::Serialize;
 use crate::table::in_units;
 use crate::weight;
 
-/// The time within which a program that has joined the table accepts requests, on a machine that is not overloaded.
+/// The time after joining the table within which a program accepts requests, unless the machine is overloaded.
 const FIRST_LOOK: Duration = Duration::from_secs(1);
 /// The time between two attempts to send a request to a program that has just joined.
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
-/// A bound on the walk from a process to the process that started it.
+/// The maximum number of steps on the way from a process to its ancestors.
 const MOST_PARENTS: usize = 1000;
 
 const HELP: &str = "Examples:
@@ -188,7 +188,7 @@ fn programs_at(location: &Location) -> Result<Vec<Program>, Failure> {
 }
 
 /// Returns the table of the user who owns the target process. Returns `None` if the process belongs to one of
-/// `programs`, or if this process is not root.
+/// `programs`, or if this command does not run as root.
 fn table_of_its_user(programs: &[Program], target: Target) -> Option<Location> {
     let Target::Process(process) = target else { return None };
     let is_known = programs.iter().any(|program| program.pid == process) || command_of(target, programs).is_some();
@@ -248,7 +248,8 @@ fn find(programs: &[Program], target: Target) -> Result<&Program, String> {
             Err(format!("{what}. Programs in the table: {}", list(&all)))
         }
         (several, _) => {
-            // One process may have several programs, and two containers may use the same number.
+            // One process may be several members of the table, and processes of two containers may have the same
+            // number.
             let (process, list) = (several[0].pid, list(several));
             Err(format!("process {process} stands for several programs: {list}. Give the slot of one, with a #"))
         }
@@ -265,7 +266,8 @@ fn command_of(target: Target, programs: &[Program]) -> Option<&Program> {
         .find_map(|process| programs.iter().find(|program| program.pid == process && program.policy == "run"))
 }
 
-/// Sends requests to a program, if this user may. Returns an error sentence otherwise.
+/// Sends requests to a program. Returns an error sentence if this user may not send requests to it, or if it accepts
+/// none.
 pub fn ask(location: &Location, program: &Program, requests: &[Request]) -> Result<(), String> {
     let title = title(program);
     if program.life == Life::Dead {
@@ -276,7 +278,7 @@ pub fn ask(location: &Location, program: &Program, requests: &[Request]) -> Resu
     loop {
         match request(location, program, requests) {
             Ok(()) => return Ok(()),
-            // A program first joins the table, and accepts requests a moment later.
+            // A program joins the table first, and accepts requests only a moment later.
             Err(RequestError::Deaf) if program.age < FIRST_LOOK && start.elapsed() < FIRST_LOOK => sleep(LOOK_AGAIN),
             Err(RequestError::Table(error)) => return Err(error.to_string()),
             Err(error) => return Err(format!("{title} cannot be set: {error}")),
@@ -284,8 +286,8 @@ pub fn ask(location: &Location, program: &Program, requests: &[Request]) -> Resu
     }
 }
 
-/// Checks that this user may set the program. Root may set any program, and other users their own. The kernel says
-/// which user owns the process with this number.
+/// Checks that this user may set the program. Root may set any program, and other users their own. The owner of the
+/// process is read from the kernel.
 fn may_set(program: &Program) -> Result<(), String> {
     let me = rustix::process::geteuid();
     if me.is_root() {
@@ -307,11 +309,11 @@ fn may_set(program: &Program) -> Result<(), String> {
 struct SetReport {
     /// The name of the schema, `comity-set/1`.
     schema: &'static str,
-    /// The number of its slot in the table.
+    /// The number of the program's slot (its entry in the core table).
     slot: usize,
     /// The process's number in its own PID namespace.
     pid: u32,
-    /// The name that it gives itself.
+    /// The name that the program gives itself.
     name: String,
     /// The requested weight: a number, or `own`. `null` if no weight was requested.
     weight: Option<String>,

@@ -43,8 +43,8 @@ More columns with --wide:
   cpu time:     processor time that it has used
   cpu:          cores that it has used, on average since it joined
   owed:         cores that it was due and did not get, on average
-  efficiency:   with comity:share=slowdown, its speed with all cores, divided by
-                its speed with equally many cores as fast as those of its share
+  efficiency:   with comity:share=slowdown: speed with all N cores, divided by N
+                times the speed that it has per core of its share
   claimed:      times that it began to use a core that no program used
   taken back:   times that it took back its own core
   released:     times that it released a core
@@ -358,7 +358,8 @@ fn programs(report: &TableReport, wide: bool) -> Table {
     table(&header, rows, &numbers)
 }
 
-/// Returns the policy, followed by the way of a command if the way is not the default.
+/// Returns the policy. If a command has a way other than the default (see `way` in the JSON), the way follows the
+/// policy.
 pub fn policy_and_way(policy: &str, way: Option<&str>) -> String {
     match way.filter(|way| *way != Way::default().name()) {
         Some(way) => format!("{policy}, {way}"),
@@ -370,14 +371,14 @@ fn or_dash(count: Option<u64>) -> String {
     count.map_or("-".to_owned(), |count| count.to_string())
 }
 
-/// Formats refusals as counts with reasons. Reasons with a count of 0 are left out.
+/// Formats refusals to give a time slice away, as counts with reasons. Reasons with a count of 0 are left out.
 fn refusals(thieves: &Thieves) -> String {
     let some = thieves.by_reason().filter(|(_, count)| *count > 0);
     let words: Vec<String> = some.map(|(reason, count)| format!("{count} {reason}")).collect();
     if words.is_empty() { "0".to_owned() } else { words.join(", ") }
 }
 
-/// Returns `seconds` over `of_s`: the average number of cores.
+/// Returns `seconds / of_s`, the average number of cores, as text. Returns `-` if it is not known.
 fn on_average(seconds: Option<f64>, of_s: f64) -> String {
     seconds.filter(|_| of_s > 0.0).map_or("-".to_owned(), |seconds| format!("{:.2}", seconds / of_s))
 }
@@ -421,7 +422,7 @@ struct TableReport {
     path: Option<String>,
     /// True if the table exists.
     exists: bool,
-    /// The cores that a program of the table may use.
+    /// The cores that at least one program of the table may use.
     cores: Vec<TableCore>,
     /// The programs of the table, by slot.
     programs: Vec<TableProgram>,
@@ -432,90 +433,92 @@ struct TableReport {
 struct TableCore {
     /// The kernel's number.
     id: usize,
-    /// The slot of the program that is entitled to it.
+    /// The slot of the program that is entitled to the core.
     owner: Option<usize>,
-    /// The slot of the program that uses it.
+    /// The slot of the program that uses the core.
     holder: Option<usize>,
-    /// The time, in seconds, since this program holds the core, or since no program does. `null` if no program has
-    /// held it.
+    /// The time since the holder began to use the core, or since the last holder released it, in seconds. `null` if
+    /// no program has held the core.
     since_s: Option<f64>,
 }
 
 /// A program of the table.
 #[derive(Debug, Serialize)]
 struct TableProgram {
-    /// The number of its slot.
+    /// The number of the program's slot (its entry in the core table).
     slot: usize,
     /// The process's number in its own PID namespace.
     pid: u32,
-    /// The name that it gives itself.
+    /// The name that the program gives itself.
     name: String,
-    /// The policy by which it shares cores; `run` for a command of `comity run`.
+    /// The policy by which the program shares cores; `run` for a command of `comity run`.
     policy: String,
     /// The weight.
     weight: u32,
-    /// The number of cores that it can use now. 0 without work.
+    /// The desire: the number of cores that the program can use now. 0 without work.
     desire: u32,
-    /// The number of its workers. For a command of `comity run`, the maximum number of cores that it may desire.
+    /// The number of workers of the program. For a command of `comity run`, the maximum of its desire.
     workers: u32,
     /// The number of workers that are awake. For a command, the threads that run or wait for a core.
     awake: u32,
     /// The state: `living`, `stopped` (it has work, but its coordinator does not look at the table) or `dead` (the
     /// next program that looks at the table removes it).
     life: &'static str,
-    /// The time since it joined the table, in seconds.
+    /// The time since the program joined the table, in seconds.
     age_s: f64,
-    /// The cores that its affinity allows.
+    /// The cores that the program's affinity allows.
     may_use: Vec<usize>,
-    /// The cores that it is entitled to.
+    /// The cores that the program is entitled to.
     owned: Vec<usize>,
-    /// The cores that it holds.
+    /// The cores that the program holds (uses), including cores that other programs own.
     held: Vec<usize>,
-    /// The number of times that it began to use a core that no program used.
+    /// The number of times that the program began to use a core that no program used.
     claimed: u64,
-    /// The number of times that it took back one of its own cores.
+    /// The number of times that the program took back one of its own cores.
     taken_back: u64,
-    /// The number of times that it released a core.
+    /// The number of times that the program released a core.
     released: u64,
-    /// The number of times that it lost a core to the core's owner.
+    /// The number of times that the program lost a core to the core's owner.
     lost: u64,
-    /// Processor time, in seconds, since it began (or joined, for a command) until its coordinator's last look.
-    /// `null` if the program does not publish it.
+    /// Processor time, in seconds, from the start of the program to its coordinator's last look. For a command, the
+    /// time begins when the command joined. `null` if the program does not publish it.
     cpu_s: Option<f64>,
-    /// The share that it is entitled to now, in cores. 0 without work.
+    /// The share that the program is entitled to now, in cores. 0 without work.
     entitled_cores: f64,
-    /// The division of cores that it proposes: `equal`, `slowdown` or `time`, as in `comity:share=slowdown`.
+    /// The division of cores that the program proposes: `equal`, `slowdown` or `time`, as in `comity:share=slowdown`.
     /// `together` for a command that needs all cores in turns. `null` for an older build, and shortly after joining.
     proposal: Option<&'static str>,
-    /// The efficiency, 0.5 to 1: its speed with all cores, over that of equally many cores that are each as fast as a
-    /// core of its share. If all programs propose `slowdown`, shares are in proportion to weight times efficiency.
-    /// `null` if the efficiency is not used.
+    /// The efficiency, 0.5 to 1: speed with all N cores, over N times the speed per core of its share. If all programs
+    /// propose `slowdown`, shares are in proportion to weight times efficiency. `null` if the efficiency is not used.
     efficiency: Option<f64>,
-    /// The way in which a command of `comity run` is limited to its share: `cores` (it has its own cores), `turns` (it
-    /// has all cores in turns), or left to the operating system as `team`, `nice`, `even` or `group` (see `comity run
-    /// --help`). `null` for other programs.
+    /// The way in which a command of `comity run` is limited to its share: `cores` (it holds its own cores), `turns`
+    /// (it gets all cores, in turns), or left to the operating system as `team`, `nice`, `even` or `group` (see
+    /// `comity run --help`). `null` for other programs.
     way: Option<&'static str>,
-    /// The processor time that it was due, in seconds, measured like `cpu_s`. `null` for an older build.
+    /// The processor time that the program was due, in seconds, from the same start as `cpu_s`. `null` for an older
+    /// build.
     due_s: Option<f64>,
-    /// Context switches because a thread waited, measured like `cpu_s`. `null` for a command.
+    /// Context switches because a thread waited, counted from the same start as `cpu_s`. `null` for a command.
     voluntary_switches: Option<u64>,
-    /// Context switches because the kernel took the core away, measured like `cpu_s`. `null` for a command.
+    /// Context switches because the kernel took the core away, counted from the same start as `cpu_s`. `null` for a
+    /// command.
     involuntary_switches: Option<u64>,
-    /// The number of tasks that its workers took from each other since its first pool began. `null` for a command,
-    /// for an older build, and shortly after joining.
+    /// The number of tasks that workers of the program took from each other since its first pool began. `null` for a
+    /// command, for an older build, and shortly after joining.
     steals: Option<u64>,
-    /// The number of times that a worker without a task gave the rest of its time slice to another. `null` like
-    /// `steals`.
+    /// The number of times that a worker without a task gave the rest of its time slice to another worker. `null` if
+    /// `steals` is `null`.
     accelerations: Option<u64>,
-    /// The number of times that such a worker kept its time slice, by reason. `null` like `steals`.
+    /// The number of times that a worker without a task did not give its time slice away, by reason. `null` if
+    /// `steals` is `null`.
     refused: Option<Refused>,
-    /// True if `comity set` can send it requests. False for an older build.
+    /// True if `comity set` can send requests to the program. False for an older build.
     obeys: bool,
-    /// The rest of the requested pause, in seconds. `null` if it is not paused.
+    /// The rest of the requested pause, in seconds. `null` if the program is not paused.
     paused_s: Option<f64>,
-    /// The requested weight. `null` if it uses its own weight.
+    /// The requested weight. `null` if the program uses its own weight.
     asked_weight: Option<u32>,
-    /// The requested maximum number of cores. `null` if it uses its own maximum.
+    /// The requested maximum number of cores. `null` if the program uses its own maximum.
     asked_cores: Option<u32>,
 }
 
@@ -528,11 +531,12 @@ struct TableCleaned {
     path: Option<String>,
     /// The outcome: `removed`, `in_use`, `no_table` or `off`.
     outcome: &'static str,
-    /// The number of living programs that use it.
+    /// The number of living programs that use the table.
     programs: usize,
 }
 
-/// Counts of refusals by reason, as fields: `no_hypervisor` and others (see `comity::Refusal`).
+/// Counts, by reason, of refusals to give a time slice away. Each reason is a field: `no_hypervisor` and others (see
+/// `comity::Refusal`).
 #[derive(Clone, Copy, Debug)]
 pub struct Refused(pub Thieves);
 

@@ -1,5 +1,5 @@
-//! The verb `comity top`: cores and programs, live, from the core table alone. It is not a member of the table, so
-//! that it does not slow down any program.
+//! The verb `comity top`: shows cores and programs live. It only reads the core table and is not a member of it, so
+//! it does not slow down any program.
 
 mod prometheus;
 mod sample;
@@ -25,7 +25,7 @@ use signal_hook::iterator::Signals;
 use self::sample::Watch;
 use self::screen::View;
 
-/// The beginning and the end of the help of the command; [`HELP`] is between them.
+/// The examples at the beginning of the help of the command.
 const EXAMPLES: &str = "Examples:
   comity top
   comity top --once --sort cpu
@@ -34,7 +34,7 @@ const EXAMPLES: &str = "Examples:
 const EXIT_CODES: &str = "Exit codes: 0: quit, or ended by SIGTERM, SIGINT or SIGHUP; 1: the terminal, or
 with --once the table, cannot be used; 2: invalid command line.";
 
-/// The help on the screen.
+/// The help that the screen shows. It is also a part of the help of the command.
 const HELP: &str = "\
 Keys:
   q               quit
@@ -171,7 +171,7 @@ fn print(
 ) -> Result<(), Failure> {
     let (sender, events) = mpsc::channel();
     let cannot = |error: io::Error| Failure::Run(format!("cannot watch for signals: {error}"));
-    // A signal ends the loop only between two looks, so that no file is left incomplete.
+    // A signal ends the loop only while it waits for the next look, so that no file is left incomplete.
     let _sender =
         if arguments.once { Some(sender) } else { listen_for_signals(sender).map(|()| None).map_err(cannot)? };
     // Rates need two looks.
@@ -199,7 +199,8 @@ fn print(
     }
 }
 
-/// Draws looks on the screen until a key or a signal ends it. Then restores the terminal, also after a panic.
+/// Draws looks on the screen until the user quits or a signal asks this process to end. Then restores the terminal,
+/// also after a panic.
 fn live(watch: &mut Watch, mut view: View, interval: Duration) -> Result<(), Failure> {
     let cannot = |error: io::Error| Failure::Run(format!("cannot use the terminal: {error}. Use --once or --json"));
     let (sender, events) = mpsc::channel();
@@ -239,8 +240,8 @@ fn watch_and_draw(
             Ok(TerminalEvent::End) | Err(RecvTimeoutError::Disconnected) => return Ok(()),
             Err(RecvTimeoutError::Timeout) => {
                 sample = watch.look();
-                // The next look is due one interval from now, so that a command that was stopped for a long time does
-                // not look many times in a row.
+                // The next look is due one interval from now, so that this process does not look many times in a row
+                // after it was stopped.
                 next = Instant::now() + interval;
             }
         }

@@ -4,7 +4,7 @@ use comity_console::{Failure, choices, parse};
 use comity_os::census::Stat;
 use comity_os::{environment, priority, task_group};
 
-/// The default weight and the maximum weight, which are the same as for pools.
+/// The default weight and the maximum weight. Pools have the same values.
 pub const USUAL: u32 = 100;
 pub const MOST: u32 = 10_000;
 
@@ -27,7 +27,7 @@ pub fn is_chosen(said: Option<u32>) -> bool {
 }
 
 /// Returns the default weight of a process, according to its nice value, its scheduling class and the weight of its
-/// task group, which is in thousandths.
+/// task group. `group_milli` is the group's weight in thousandths of the default.
 pub fn of_nice(stat: &Stat, group_milli: u32) -> u32 {
     priority::weight_of(USUAL, stat, group_milli).min(MOST)
 }
@@ -37,12 +37,12 @@ pub fn group_milli(process: u32) -> u32 {
     task_group::of_process(process).map_or(1000, |group| group.milli.into())
 }
 
-/// Returns the nice value that has the effect of a weight below the default one. Returns 0 for other weights.
+/// Returns the nice value that corresponds to a weight below the default. Returns 0 for other weights.
 pub fn nice_for(weight: u32) -> i32 {
     if weight < USUAL { priority::nice_for(weight * 1000 / USUAL) } else { 0 }
 }
 
-/// Returns the weight of the command line, or else of `COMITY_WEIGHT`, or else of the nice value of this process.
+/// Returns the weight from the command line, else from `COMITY_WEIGHT`, else from the nice value of this process.
 pub fn chosen(said: Option<u32>) -> Result<u32, Failure> {
     if let Some(weight) = said {
         return Ok(weight);

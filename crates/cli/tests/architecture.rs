@@ -50,7 +50,7 @@ const ORDER: [&str; 17] = [
 const LAYERS: [&str; 10] =
     ["fork", "raw", "cores", "watching", "workers", "sharing", "api", "blocking", "executor", "internal"];
 
-/// The modules of `protocol`, each a file with a folder of the same name. A module may import only those before it.
+/// The modules of `protocol`, each a file with a folder of the same name. A module may import only modules before it.
 const PROTOCOL: [&str; 17] = [
     "platform",
     "core_word",
@@ -138,11 +138,11 @@ fn no_module_of_the_protocol_imports_upwards() {
     let modules = imports_of("protocol").at_depth(1);
     assert_eq!(modules.len(), PROTOCOL.len(), "{modules:?}");
     assert_eq!(upward(&modules, &PROTOCOL), [""; 0]);
-    // The order excludes cycles already. This checks the function that finds them.
+    // If every import goes downwards, there are no cycles. This line checks that `cycle` finds none.
     assert_eq!(cycle(&modules), None);
 }
 
-/// Tests that a way of waking does not use another one.
+/// Tests that the modules of the ways of waking do not import each other.
 #[test]
 fn no_way_of_waking_imports_another() {
     let files = imports_of("protocol").at_depth(2);
@@ -153,7 +153,7 @@ fn no_way_of_waking_imports_another() {
     }
 }
 
-/// Returns the imports of a crate with two layers, of which `low` must not import `high`.
+/// Returns the imports of an invented crate with two layers, of which `low` must not import `high`.
 fn made_up(low: &str, high: &str, other: &str) -> Imports {
     let files = [
         ("lib.rs", "mod low; mod high; pub use high::thing::Thing;"),
@@ -179,7 +179,7 @@ fn an_import_upwards_is_found_in_whatever_form() {
         "fn f(_: &crate::high::thing::Thing) {}",
         "use crate::high as up; fn f() { up::thing::make(); }",
         "fn f() { println!(\"{}\", [crate::high::thing::make()]); }",
-        // A name that `lib.rs` imports from there.
+        // A name that `lib.rs` imports from `high`.
         "fn f(_: crate::Thing) {}",
     ] {
         let graph = made_up(text, "", "").at_depth(2);
@@ -203,7 +203,7 @@ fn what_is_no_import_upwards_is_not_found() {
         assert_eq!(cycle(&graph), None, "{text}");
         assert!(graph["high::thing"].contains("low::base") && graph["high::other"].contains("high::thing"));
     }
-    // Code that is not only for tests is checked.
+    // Code that only tests exclude is checked.
     let graph = made_up("#[cfg(not(test))] use crate::high::thing::Thing;", "", "").at_depth(2);
     assert_eq!(upward(&graph, &["low", "high"]), ["low::base → high::thing"]);
 }
@@ -218,7 +218,8 @@ fn a_cycle_is_found_within_a_layer_and_across() {
     assert_eq!(cycle(&across.at_depth(1)).unwrap(), ["high", "low"]);
 }
 
-/// The drop-in is outside of the workspace, because the workspace links the crate that it replaces.
+/// Tests the dependencies of the drop-in. It is outside of the workspace, because the workspace links the stock
+/// rayon-core, which the drop-in replaces.
 #[test]
 fn the_drop_in_depends_on_the_runtime_alone() {
     let packages = packages_at(workspace().join("crates/rayon-core"));
@@ -227,7 +228,8 @@ fn the_drop_in_depends_on_the_runtime_alone() {
     assert_eq!((folder.as_str(), names.as_slice()), ("crates/rayon-core", ["comity"].as_slice()));
 }
 
-/// The recording variant of the drop-in has another crate under the runtime's name. The rest is the same.
+/// Tests that the recording variant of the drop-in differs only in one dependency: another crate has the runtime's
+/// name.
 #[test]
 fn the_drop_in_that_records_is_the_same_source_over_another_comity() {
     let folder = workspace().join("crates/rayon-core");
@@ -243,8 +245,8 @@ fn the_drop_in_that_records_is_the_same_source_over_another_comity() {
     assert!(recording.contains("path = \"../src/lib.rs\"") && !folder.join("recording/src").exists());
 }
 
-/// A runtime to compare with would slow down the command, which runs before programs that end in a millisecond, and
-/// its build by users who only share cores.
+/// Tests that `comity` does not depend on other runtimes. They would slow down its start, which matters for programs
+/// that end in a millisecond, and its build.
 #[test]
 fn the_command_that_shares_cores_links_no_runtime_to_compare_with() {
     let tree = Command::new(env!("CARGO"))
@@ -287,23 +289,23 @@ fn what_decides_has_no_std_no_unsafe_and_few_dependencies() {
 fn unsafe_code_stays_in_the_files_that_the_architecture_names() {
     let allowed = |path: &str| {
         path.starts_with("os/src/")
-            // The mapping only.
+            // The file maps the table into memory.
             || path == "table/src/map.rs"
             || path.starts_with("runtime/src/raw/")
-            // A bare pool for comparisons. The commands themselves have no unsafe code.
+            // The file is a simple pool for comparisons. The commands of the laboratory have no unsafe code.
             || path == "lab/kernels/src/abp.rs"
-            // A transparent wrapper around a reference.
+            // The file converts references to a transparent wrapper.
             || path == "rayon-core/src/scope.rs"
             // These files call fork.
             || path == "runtime/tests/harness/forked.rs"
             || path == "table/tests/fork.rs"
             // The file closes descriptors that belong to the table.
             || path == "table/tests/descriptors.rs"
-            // A signal handler that ends the program.
+            // The file has a signal handler that ends the program.
             || path == "runtime/tests/trace.rs"
-            // Data that only the runtime's own hand-overs order.
+            // The file has data that no lock protects: only the runtime's own synchronization orders the accesses.
             || path == "runtime/tests/hammer.rs"
-            // These files make or run a job or a latch of `raw`, whose contract the caller must fulfil.
+            // These files make or run jobs or latches of `raw`, and must fulfil their contracts.
             || [
                 "api/join",
                 "api/scope",
@@ -334,7 +336,8 @@ fn unsafe_code_stays_in_the_files_that_the_architecture_names() {
     assert!(with_unsafe > 5, "only {with_unsafe} files with unsafe code were found: the search is broken");
 }
 
-/// Tests that the lints of `clippy.toml` are on. Tests themselves may read variables and write files.
+/// Checks that each crate that users link or run turns on the lints of `clippy.toml`. Its tests may read variables
+/// and write files.
 #[test]
 fn what_users_link_or_run_reads_variables_and_writes_in_one_way() {
     let has_no_std_or_is_for_tests =

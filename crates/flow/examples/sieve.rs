@@ -17,7 +17,7 @@
 //! 9592 primes below 100000, by a network of 65 sieves; the last ones: 99961 99971 99989 99991
 //! ```
 //!
-//! and compares the result with the sieve of Eratosthenes, to which it must be equal.
+//! and checks that the sieve of Eratosthenes finds the same primes.
 
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -51,7 +51,7 @@ pub struct Args {
 pub struct Outcome {
     /// The primes, in ascending order.
     pub primes: Vec<u32>,
-    /// The number of processes that sieve.
+    /// The number of processes that filter multiples of a prime.
     pub sieves: usize,
     took: Duration,
     sequentially: Duration,
@@ -135,7 +135,7 @@ fn sift(pool: &ThreadPool, args: &Args, sieves: usize) -> Result<Vec<u32>, Strin
             },
         );
     }
-    // First the numbers that pass all sieves, while these run, and then the prime of each sieve.
+    // First receive the numbers that pass all sieves, while the sieves run. Then receive the prime of each sieve.
     let sifted = async {
         let mut primes = Vec::new();
         while let Some(batch) = rest.recv().await {

@@ -1,10 +1,11 @@
-//! Allotments: how many cores each program may use, computed from each program's desire.
+//! Allotments: how many cores each program may use, computed from each program's weight and desire (the number of
+//! cores that it requests).
 
 use alloc::vec;
 use alloc::vec::Vec;
 use core::ops::RangeInclusive;
 
-/// The claim of one party to cores. A program with several pools has several parties.
+/// The claim of one party to cores. A party is a program, or one pool of a program with several pools.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Claim {
     /// The program of the party. The parties of one program share the cores that the program gets.
@@ -17,7 +18,7 @@ pub struct Claim {
 }
 
 /// A program's proposal for dividing the cores. If all programs propose the same division, that division is used.
-/// Otherwise shares are equal. Exception: a single [`Proposal::Together`] is enough if all programs can take turns.
+/// Otherwise shares are equal. Exception: if all programs can take turns, one [`Proposal::Together`] decides.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Proposal {
     /// Equal parts of the processor time.
@@ -25,22 +26,21 @@ pub enum Proposal {
     Equal,
     /// Parts of the processor time by which all programs are slowed down equally.
     Slowdown {
-        /// The efficiency: the program's speed alone, on all N cores, over N times the speed of one core of its
-        /// share. In thousandths, within [`EFFICIENCIES`].
+        /// The efficiency, in thousandths, within [`EFFICIENCIES`]: (speed alone on all N cores) / (N · speed per core
+        /// in its share).
         efficiency: u32,
     },
     /// All cores, for each program in turn.
     Time,
-    /// All cores, for each program in turn, if all programs can take turns (see [`Division::among`]). The proposals
-    /// of other programs do not matter then. A team of threads proposes this, because its threads may wait for each
-    /// other. On fewer cores than threads, a running thread would wait for a thread that has no core (Ousterhout,
-    /// ICDCS 1982).
+    /// All cores, for each program in turn, whatever other programs propose. It takes effect only if all programs can
+    /// take turns (see [`Division::among`]). A team of threads that may wait for each other proposes this. With fewer
+    /// cores than threads, a running thread would wait for a thread that has no core (Ousterhout, ICDCS 1982).
     Together,
 }
 
 /// The range of efficiencies that a program may publish, in thousandths. It bounds the effect of any published value:
-/// no program gets more than twice or less than half of its equal part. A program reaches a bound if it publishes one
-/// end of the range and all other programs publish the other end.
+/// each program gets between half and twice its equal part. A program gets half or twice its part only if it publishes
+/// one end of the range and all other programs the other end.
 pub const EFFICIENCIES: RangeInclusive<u32> = 500..=LINEAR;
 
 /// The efficiency of a program with linear speedup, in thousandths: on all N cores it is N times as fast as on one.
@@ -57,7 +57,7 @@ impl Proposal {
         }
     }
 
-    /// Decodes a word of [`Proposal::to_bits`]. Every word is valid.
+    /// Decodes a word of [`Proposal::to_bits`]. Every word is valid: a word above 2 is an efficiency.
     pub fn from_bits(bits: u32) -> Proposal {
         match bits {
             0 => Proposal::Equal,
@@ -90,17 +90,17 @@ pub enum Division {
     Time,
 }
 
-/// Programs per core from which programs are a crowd. No program of a crowd keeps a core for long. So all programs
-/// share time and are treated alike.
+/// The number of programs per core from which programs are a crowd. No program of a crowd could keep a core for long,
+/// so all of them share time.
 pub const CROWD: u32 = 4;
 
-/// The largest difference of efficiencies, in thousandths, that changes no share. Lasting cores would change hands
-/// for it.
+/// The largest difference of efficiencies, in thousandths, that is ignored. Cores would change owners for a small
+/// gain.
 const ALIKE: u32 = 50;
 
 impl Division {
-    /// Returns the division between two probes, for programs with these proposals. If all efficiencies are nearly
-    /// equal, shares are equal.
+    /// Returns the division in the frames between two probes, for programs with these proposals. In a probe, programs
+    /// measure their speed on all cores. If all efficiencies are nearly equal, shares are equal.
     pub fn beside_probes(self, proposals: impl IntoIterator<Item = Proposal>) -> Division {
         let efficiencies = proposals.into_iter().map(|proposal| proposal.factor(self));
         let (least, most) = efficiencies.fold((u32::MAX, 0), |(least, most), one| (least.min(one), most.max(one)));
@@ -108,9 +108,8 @@ impl Division {
         if is_alike { Division::Equal } else { self }
     }
 
-    /// Returns how many of the cores that a program may use count when other programs' shares are computed. For a
-    /// gang this is its desire. For any other program it is `may_use`, because its desire is unknown while it holds
-    /// no core.
+    /// Returns how many cores a program can use, for the computation of shares. If programs have all cores in turn,
+    /// this is its desire. Otherwise it is `may_use`, because the desire is unknown while a program holds no core.
     pub fn could_use(self, desire: u32, may_use: u32) -> u32 {
         if self == Division::Time && desire > 0 { desire.min(may_use) } else { may_use }
     }
@@ -139,28 +138,27 @@ impl Division {
     }
 }
 
-/// Dynamic equipartitioning (McCann, Vaswani and Zahorjan, ACM TOCS 1993; A-STEAL §3). Every program gets an equal
-/// share of `cores`, by weight, but no program gets more than its desire. The cores beyond a program's desire are
-/// divided among the other programs. A program divides its share among its parties in the same way. Returns one
-/// number of cores per claim, in the order of `claims`.
+/// Dynamic equipartitioning (McCann, Vaswani and Zahorjan, ACM TOCS 1993; A-STEAL §3). Every program gets a share of
+/// `cores` in proportion to its weight, but at most its desire. If a share exceeds the program's desire, the excess is
+/// divided among the other programs. A program divides its share among its parties in the same way. Returns one number
+/// of cores per claim, in the order of `claims`.
 ///
-/// At any time shares are whole cores. The remaining cores rotate in frames; `phase` is the elapsed part of the
-/// frame, in units of 2⁻⁶⁴. In each frame a program has one more core during the fraction that it is entitled to. If
-/// there are more programs than cores, a program gets only this fraction.
+/// The result is in whole cores, and changes over time: a program that is entitled to 2.3 cores gets 3 cores for 0.3
+/// of each frame (its *turn*), and 2 cores otherwise. `phase` is the elapsed part of the frame, in units of 2⁻⁶⁴.
 pub fn deq(cores: u32, claims: &[Claim], phase: u64) -> Vec<u32> {
     deq_in_turn(cores, claims, phase).into_iter().map(|allotted| allotted.cores).collect()
 }
 
 /// Gang scheduling (Ousterhout, ICDCS 1982) by weight: in a frame each program has one turn. In its turn a program
-/// gets `cores` or its desire, whichever is less, and divides them among its parties as [`deq`] does. The rest is
-/// left over.
+/// gets `min(cores, desire)` cores, which are divided among its parties as [`deq`] does. The other cores are left
+/// over.
 pub fn gangs_in_turn(cores: u32, claims: &[Claim], phase: u64) -> Vec<Allotted> {
     in_turn(cores, claims, phase, gang)
 }
 
 /// Returns each party's mean number of cores over whole frames, in thousandths of a core. It is the mean under
-/// [`deq_in_turn`] or [`gangs_in_turn`]. The cores that a gang leaves in its turn are divided among the others as by
-/// [`deq`].
+/// [`deq_in_turn`] or [`gangs_in_turn`]. With [`gangs_in_turn`], the cores that a program leaves in its turn are
+/// divided among the others as by [`deq`].
 pub fn due_milli(division: Division, cores: u32, claims: &[Claim]) -> Vec<u32> {
     let in_milli = |claim: &Claim| Claim { desire: claim.desire.min(cores) * 1000, ..*claim };
     let claims: Vec<Claim> = claims.iter().map(in_milli).collect();
@@ -173,9 +171,9 @@ pub fn due_milli(division: Division, cores: u32, claims: &[Claim]) -> Vec<u32> {
 pub struct Allotted {
     /// The number of whole cores.
     pub cores: u32,
-    /// The time until the next turn of the party begins or ends, in units of 2⁻⁶⁴ of a frame. In a turn the party has
-    /// one more core. Among gangs, the turn is the turn of the party's program, which has all cores then. `None`: all
-    /// cores of the party are lasting.
+    /// The time until the next turn of the party begins or ends, in units of 2⁻⁶⁴ of a frame. Under [`deq_in_turn`],
+    /// the party has one more core in its turn. Under [`gangs_in_turn`], the party's program has all cores in its
+    /// turn. `None`: the party's cores never change.
     pub until_change: Option<u64>,
 }
 
@@ -213,8 +211,8 @@ fn in_turn(cores: u32, claims: &[Claim], phase: u64, divide: Divide) -> Vec<Allo
 
 /// The divisor of the smallest weight: a program has at least a hundredth of the mean weight of the programs with a
 /// desire. With 100 ms of frame per program, such a program has a turn of one millisecond per core in each frame. The
-/// program's coordinator can see a turn of this length. If a coordinator never saw a turn, it would conclude that its
-/// program has no turns, and the program would not rest.
+/// program's coordinator can notice a turn of this length. If it never noticed a turn, it would conclude that its
+/// program has no turns, and the program would run all the time.
 const SMALLEST: u64 = 100;
 
 fn raise_small_weights(programs: &mut [Vec<Party>]) {
@@ -257,9 +255,9 @@ impl Party {
 /// parts of any share.
 const FINE: u128 = 1 << 10;
 
-/// Gives each party whose desire is at most its share of `left` all of its desire, and every other party `None`. Also
-/// returns the rest of `left`, and the total weight of the parties with `None`. Amounts are in parts of a core; a
-/// core has `parts` parts.
+/// Gives each party whose desire is at most its share of `left` all of its desire. Every other party gets `None`. Also
+/// returns the rest of `left`, and the total weight of the parties with `None`. Amounts are in parts of a core; a core
+/// has `parts` parts.
 fn sate(mut left: u128, parties: &[Party], parts: u128) -> (Vec<Option<u128>>, u128, u128) {
     let desire = |nth: &usize| u128::from(parties[*nth].desire) * parts;
     let weight = |nth: &usize| u128::from(parties[*nth].weight);
@@ -303,10 +301,10 @@ fn fill(cores: u64, programs: &[Vec<Party>], phase: u64) -> Vec<(u64, Option<u64
             })
         }));
     }
-    // McNaughton's wrap-around rule (Management Science 1959). The fractions, laid end to end, are as long as the
-    // remaining whole cores. Cut into one piece per core, they are the schedule of these cores in a frame. At any
-    // time of the frame, one mark per piece, at equal distances, points to the parties that have their turn. A
-    // fraction is shorter than a piece, so no party has two marks.
+    // McNaughton's wrap-around rule (Management Science 1959). The fractional parts, laid end to end, have the length
+    // of the remaining whole cores. Cut into pieces of length one, they are the schedules of these cores in a frame.
+    // At each time of the frame, one mark per piece, at the same place in each piece, points to the party that has its
+    // turn. A fraction is shorter than a piece, so no party has two marks.
     let first = (u128::from(phase) * core) >> 64;
     let marks_before = |length: u128| if length > first { (length - first - 1) / core + 1 } else { 0 };
     let mut length = 0;
@@ -326,13 +324,14 @@ fn at(part: u128, all: u128) -> u64 {
     (part << 64).div_ceil(all) as u64
 }
 
-/// Returns the time until the earlier of two times of a frame. A time that is now counts as never.
+/// Returns the time until the earlier of two times of a frame. A time equal to `phase` counts as a whole frame away.
 fn until_either(times: [u64; 2], phase: u64) -> u64 {
     let until = |time: u64| if time == phase { u64::MAX } else { time.wrapping_sub(phase) };
     times.map(until).into_iter().min().expect("there are two")
 }
 
-/// Gives the program in turn the cores of its desire. Its parties divide these cores over the turn.
+/// Gives the program that has its turn the number of cores that it requests. Its parties divide these cores over the
+/// turn.
 fn gang(cores: u64, programs: &[Vec<Party>], phase: u64) -> Vec<(u64, Option<u64>)> {
     let turns: Vec<u128> = programs.iter().map(|parties| Party::of(parties).turn().into()).collect();
     let total: u128 = turns.iter().sum();
@@ -352,8 +351,8 @@ fn gang(cores: u64, programs: &[Vec<Party>], phase: u64) -> Vec<(u64, Option<u64
     programs.iter().zip(turns).flat_map(turn).collect()
 }
 
-/// Returns the cores of each party in the turns of its program, plus its part of the cores that other programs leave
-/// in their turns.
+/// Returns the mean cores of each party: the cores that it has in its program's turns, plus its part of the cores that
+/// other programs leave in their turns.
 fn time_of_turns(cores: u64, programs: &[Vec<Party>], _: u64) -> Vec<(u64, Option<u64>)> {
     let together: Vec<Party> = programs.iter().map(|parties| Party::of(parties)).collect();
     let total: u64 = together.iter().map(Party::turn).sum();
@@ -424,7 +423,7 @@ mod tests {
         };
         for (programs, division, due) in [
             (vec![7, 7, 9], Division::Equal, vec![500, 500, 1000]),
-            // No program has a whole core.
+            // Each program is entitled to less than a core.
             (vec![7, 8, 7, 9], Division::Equal, vec![333, 667, 333, 667]),
             (vec![7, 7, 7, 9], Division::Time, vec![333, 333, 333, 1000]),
         ] {

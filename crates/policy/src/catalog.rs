@@ -35,8 +35,8 @@ pub const DEFINITIONS: &[Definition] = &[
     policies::ws_last::DEFINITION,
 ];
 
-/// A policy of the catalog with its parameters. A pool is built with a `Policy`. [`Definition::of`] and [`Sharing::of`]
-/// return the parts that drivers need.
+/// A policy of the catalog with the values of its parameters. Each pool is built with a `Policy`.
+/// [`Definition::of`] and [`Sharing::of`] return the parts that drivers need.
 ///
 /// Parse a policy from `NAME[:key=value,…]`, or take the default, `comity`. Every policy accepts `place=current`,
 /// `last` or `last-if-up` in addition to its own parameters.
@@ -53,7 +53,7 @@ impl Policy {
         Policy { definition, values: Values::of(definition.parameters), place: definition.place }
     }
 
-    /// Plain work stealing without any mechanism of Comity. `COMITY=off` selects it.
+    /// Returns the policy `plain`: work stealing without any mechanism of Comity. `COMITY=off` selects it.
     pub fn plain() -> Policy {
         Policy::of(&policies::plain::DEFINITION)
     }
@@ -73,7 +73,7 @@ impl Policy {
         self.place
     }
 
-    /// True if programs under this policy share cores by the core table.
+    /// True if programs under this policy get their cores from the core table.
     pub fn shares_cores(&self) -> bool {
         matches!(self.definition.share, Share::Cores(_))
     }
@@ -95,7 +95,7 @@ impl Policy {
         Some((sharing.coordinator)(&self.values))
     }
 
-    /// The way in which a peer comes to the core of a thief that yields to it. `None`: the peer stays where it is.
+    /// The way in which a thief that yields to a peer moves the peer to its core. `None`: the peer stays on its core.
     pub fn yield_to(&self) -> Option<Pull> {
         (self.definition.yield_to)(&self.values)
     }
@@ -115,7 +115,7 @@ impl Policy {
     /// Makes the thief of worker `me` in a pool of `workers`; `seed` fixes its random choices.
     ///
     /// # Panics
-    /// If `me` is not below `workers`.
+    /// Panics if `me` is not below `workers`.
     pub fn thief(&self, me: WorkerId, workers: u32, seed: u64) -> Box<dyn Thief> {
         (self.definition.rest)(Victims::new(me, workers, seed), &self.values)
     }
@@ -131,8 +131,8 @@ impl Definition {
 }
 
 impl Sharing {
-    /// Returns how programs under `policy` use the core table, and the length of a quantum. `None`: they do not use
-    /// it.
+    /// Returns the rules by which programs under `policy` use the core table, and the length of a quantum. `None`:
+    /// they do not use the core table.
     pub fn of(policy: &Policy) -> Option<(Sharing, Duration)> {
         match policy.definition.share {
             Share::Time => None,
@@ -181,7 +181,7 @@ impl fmt::Display for Policy {
     }
 }
 
-/// The error of an invalid policy name or setting: a sentence that says what to write instead.
+/// The error for an invalid policy name or setting. Its text tells the user what to write instead.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PolicyError(String);
 

@@ -1,4 +1,4 @@
-//! The coordinator interface: once each quantum, a program's coordinator gets an account and gives orders.
+//! The coordinator interface: once each quantum, a program's coordinator gets an [`Account`] and returns [`Orders`].
 //!
 //! A program that shares the machine by cores ([`Share::Cores`](crate::Share)) has a coordinator (DWS §3.3). Like a
 //! thief it is pure: the shell reads the core table and the pool's queues, and carries out the orders.
@@ -24,12 +24,12 @@ pub struct Account {
     pub awake: u32,
     /// Workers that rest because they have no core.
     pub retired: u32,
-    /// Workers that are awake but need no core, because they wait in system calls or do not move. Workers in system
-    /// calls are counted only while others rest without a core, or while more are awake than may be.
+    /// Workers that are awake but need no core, because they wait in system calls or make no progress. Workers in
+    /// system calls are counted only while other workers rest without a core, or while too many are awake.
     pub blocked: u32,
-    /// Time in the quantum that workers with a task were off their cores without waiting for one, in nanoseconds over
-    /// all workers that are blocked at the look. Measured only while other programs want cores and more workers are
-    /// awake than the program holds cores, and only until a tenth of the quantum is found.
+    /// Time in the quantum for which workers with a task neither ran nor waited for a core, in nanoseconds over all
+    /// workers that are blocked at the look. Measured only while other programs want cores and the program has more
+    /// awake workers than cores. The sum ends when it reaches a tenth of the quantum.
     pub blocked_ns: u64,
     /// Tasks that no worker has begun: N_b of DWS.
     pub queued: u32,
@@ -37,7 +37,7 @@ pub struct Account {
     pub usable: u32,
     /// Cores that the program is entitled to: its allotment.
     pub owned: u32,
-    /// Cores that the program holds, its own or others.
+    /// Cores that the program holds, whether it owns them or not.
     pub held: u32,
     /// Cores that no program uses and that this program may use: N_f of DWS.
     pub free: u32,
@@ -52,7 +52,7 @@ pub struct Account {
     pub allotted_ns: u64,
     /// Cores that the program was allotted in the quantum: a of A-STEAL.
     pub allotment: u32,
-    /// Length of the quantum without the time in which the program rested out of turn, in nanoseconds.
+    /// Length of the quantum minus the time for which the program rested [out of turn](OutOfTurn), in nanoseconds.
     pub elapsed_ns: u64,
     /// Length of the quantum, in nanoseconds.
     pub lasted_ns: u64,
@@ -60,8 +60,9 @@ pub struct Account {
     pub frame_ns: u64,
     /// Processor time of all the program's threads in the quantum, in nanoseconds.
     pub used_ns: u64,
-    /// Processor time that the threads would have had without waits for cores, in nanoseconds. Assumes that each
-    /// worker blocks as often as before. At least `used_ns`.
+    /// Processor time that the threads would have used if they had never waited for a core, in nanoseconds. Assumes
+    /// that each worker would block for the same part of the time in which it does not wait for a core. At least
+    /// `used_ns`.
     pub able_ns: u64,
     /// Processor time of the program's threads, plus their waits for cores, in nanoseconds. It exceeds `able_ns` if
     /// threads block or wait for each other.
@@ -79,15 +80,15 @@ pub struct Account {
     pub programs: u32,
     /// True if no other program holds or wants a core.
     pub alone: bool,
-    /// Workers with a task that have neither forked nor finished anything in the quantum.
+    /// Workers with a task that have neither forked nor finished a task in the quantum.
     pub unmoved: u32,
-    /// The time that the host took away. Given once per window of readings; `None` between windows and on systems
-    /// that report no steal time.
+    /// The time that the host of a virtual machine took away, once per window of several quanta. `None`: no window
+    /// ends at this look, or the system reports no steal time.
     pub steal: Option<StealTime>,
 }
 
-/// The time that a guest's host granted to the CPUs that a program may use, over a window. Times are nanoseconds over
-/// all these CPUs, and include all programs of the guest.
+/// The time that the host granted and took from a guest's CPUs, for the CPUs that a program may use, over a window.
+/// Times are nanoseconds over all these CPUs, and include all programs of the guest.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StealTime {
     /// Length of the window, in nanoseconds.
@@ -101,9 +102,10 @@ pub struct StealTime {
 /// Orders of a coordinator until the next quantum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Orders {
-    /// The number of cores that the program can use: its desire. All programs compute the same allotments from it.
+    /// The number of cores that the program requests. Each program computes the number of cores of every program from
+    /// all requests.
     pub desire: u32,
-    /// The most cores that are worth using, at least 1. It limits the program even if it may use more.
+    /// The maximum number of cores that the program uses, at least 1, even if it is entitled to more.
     pub worth: u32,
     /// The cores that the program should have.
     pub cores: Claims,
@@ -111,9 +113,10 @@ pub struct Orders {
     pub mode: Mode,
     /// The number of workers that may be awake.
     pub room: Room,
-    /// The number of quanta until the next account, at least 1. Every look costs two switches of a worker's core.
+    /// The number of quanta until the next account, at least 1. Each look interrupts a worker, which costs two context
+    /// switches.
     pub due: u16,
-    /// Behavior while the program holds no core and is entitled to none until its turn.
+    /// The behavior of the program while it is out of turn: it holds no core, and is entitled to none until its turn.
     pub out_of_turn: OutOfTurn,
     /// The factor on the program's weight from now on, in thousandths, within [`CORRECTIONS`].
     pub correction: u32,
@@ -121,7 +124,7 @@ pub struct Orders {
     pub proposal: Proposal,
 }
 
-/// The correction factor without any correction, in thousandths.
+/// The correction factor that changes nothing: 1, in thousandths.
 pub const UNCORRECTED: u32 = 1000;
 
 /// The range of correction factors: a published factor at most doubles or halves the share that the weight gives.
@@ -142,7 +145,7 @@ pub enum Mode {
     /// The program holds cores, and has one worker awake on each.
     Cores,
     /// The program holds no core and its desire is 0, usually because it uses less than its share. The operating
-    /// system gives its workers time on the cores of other programs, for as long as they need it.
+    /// system runs its workers on any core, together with the threads of other programs.
     Time,
 }
 
@@ -151,8 +154,8 @@ pub enum Mode {
 pub enum Room {
     /// All workers. If the program holds cores and other programs want cores, its workers are confined to its cores.
     Workers,
-    /// A worker for each core that the program can use, or that it holds if other programs want cores. Some more for
-    /// workers that need no core at the moment.
+    /// A worker for each core that the program can use, plus some for workers that need no core at the moment. If
+    /// other programs want cores, only the cores that the program holds count.
     Cores,
     /// A single worker, plus some for workers that need no core at the moment.
     One,
@@ -172,18 +175,18 @@ pub enum OutOfTurn {
 pub enum Claims {
     /// All cores that the program owns, and no others.
     Owned,
-    /// The cores that the program has, and some more. The coordinator wakes one worker for each core that it gets.
+    /// The cores that the program holds, and some more. The coordinator wakes one worker for each additional core.
     More {
-        /// The largest number of cores that no program uses to claim.
+        /// The maximum number of free cores to claim.
         free: u32,
         /// True if the program claims only free cores that it owns.
         own_only: bool,
-        /// The largest number of its own cores to take back from other programs, after the free cores.
+        /// The maximum number of its own cores to take back from other programs, after claiming free cores.
         back: u32,
     },
 }
 
 impl Claims {
-    /// The cores that the program has, and no more.
+    /// The cores that the program holds, and no more.
     pub const AS_BEFORE: Claims = Claims::More { free: 0, own_only: false, back: 0 };
 }

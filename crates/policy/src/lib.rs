@@ -1,15 +1,14 @@
 //! The scheduling policies of Comity: what a worker does when it has no task.
 //!
-//! A policy is a pure conversation. The shell (the real runtime, or a simulator) tells a [`Thief`] what happened, as
-//! an [`Event`]. The thief answers with one [`Action`], and the result of the action is the next event. Only a worker
-//! without a task holds this conversation, so push and pop cost the same under every policy.
+//! A policy has no side effects. The shell (the real runtime, or a simulator) passes an [`Event`] to a [`Thief`]. The
+//! thief answers with one [`Action`], which the shell carries out. The result of the action is the next event. The
+//! shell asks the policy only for workers without a task, so push and pop cost the same under every policy.
 //!
-//! *The policy decides preference; the shell keeps the pool alive.* A thief may ask to sleep at the worst moment. The
-//! shell refuses a sleep that could strand a task. [`Waking`] names the protocol by which the shell keeps a pool
-//! alive under a policy.
+//! *A policy cannot cause a deadlock.* A thief may ask to sleep at any time, but the shell refuses a sleep after which
+//! a task could wait for ever. [`Waking`] names the protocol by which the shell wakes sleepers under a policy.
 //!
-//! [`Event`] and [`Action`] are exhaustive enums: a driver or a file format that omits a variant does not compile. A
-//! new variant requires a new major version of this crate.
+//! [`Event`] and [`Action`] are exhaustive enums, so a driver or a file format that omits a variant does not compile.
+//! A new variant requires a new major version of this crate.
 //!
 //! This crate uses no threads, no clock and no I/O. It depends only on `core` and `alloc`. Begin with `thief.rs`, the
 //! interface, then `policies/plain.rs`, the shortest policy with sleep. [`catalog::DEFINITIONS`] names all policies. A

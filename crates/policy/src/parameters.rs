@@ -5,7 +5,7 @@ use alloc::string::{String, ToString};
 use core::fmt;
 use core::ops::RangeInclusive;
 
-/// The most parameters that a policy may have besides `place`.
+/// The maximum number of parameters of a policy, not counting `place`.
 const MOST: usize = 8;
 
 /// A parameter of a policy.
@@ -21,7 +21,8 @@ pub struct Parameter {
     pub help: &'static str,
 }
 
-/// The values that a parameter accepts. The catalog keeps every value as a number; the policy's field has the type.
+/// The values that a parameter accepts. The catalog keeps each value as a number, and the policy's field has the
+/// actual type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Domain {
     /// Whole numbers.
@@ -31,7 +32,7 @@ pub enum Domain {
         /// The largest number.
         most: u32,
     },
-    /// A name of this list. The value is the index of the name in the list.
+    /// A name of this list. The value is the name's index.
     Choice(&'static [&'static str]),
 }
 
@@ -55,8 +56,8 @@ impl Parameter {
     /// Parses a value of this parameter.
     ///
     /// # Errors
-    /// A text that is no value. The error says what the parameter accepts, as the end of a sentence: `a whole number
-    /// from 1 to 64`.
+    /// Fails if the text is not a valid value. The error describes the valid values, as the end of a sentence: `a
+    /// whole number from 1 to 64`.
     pub fn parse(&self, text: &str) -> Result<u32, String> {
         match self.domain {
             Domain::Number { least, most } => (text.parse().ok())
@@ -70,7 +71,7 @@ impl Parameter {
     /// Writes a value of this parameter as text.
     ///
     /// # Panics
-    /// If the number is not the index of a name. A number parameter accepts every value.
+    /// Panics if the parameter is a choice and `value` is not the index of a name.
     pub fn shown(&self, value: u32) -> String {
         match self.domain {
             Domain::Number { .. } => value.to_string(),
@@ -89,7 +90,7 @@ impl fmt::Display for Domain {
     }
 }
 
-/// The values of a policy's parameters as the catalog keeps them. A policy reads them as its own struct.
+/// The values of a policy's parameters as the catalog keeps them. A policy converts them to a struct of its own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Values(pub(crate) [u32; MOST]);
 
@@ -97,7 +98,7 @@ impl Values {
     /// The default values.
     ///
     /// # Panics
-    /// If there are more parameters than a policy may have.
+    /// Panics if there are more than the maximum number of parameters.
     pub(crate) fn of(parameters: &[Parameter]) -> Values {
         let mut values = Values::default();
         parameters.iter().enumerate().for_each(|(nth, parameter)| values.0[nth] = parameter.default);

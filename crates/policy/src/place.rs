@@ -5,23 +5,22 @@ use core::fmt;
 use crate::parameters::Field;
 
 /// The queue that a task goes to when it was blocked and can continue (WS-LAST §3). The thread that unblocks the task
-/// chooses the place, busy or not, so the choice is a pure function of few facts. Any other move of a task is a
-/// steal.
+/// chooses the queue. This thread may be busy, so the choice is a pure function of few facts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// The queue of the worker whose task unblocked it, as in Arora, Blumofe and Plaxton (WS-CUR).
+    /// The queue of the worker whose task unblocked this task, as in Arora, Blumofe and Plaxton (WS-CUR).
     Current,
-    /// The queue of the worker that it last ran on (WS-LAST).
+    /// The queue of the worker that last ran the task (WS-LAST).
     Last,
-    /// The queue of the worker that it last ran on, if that worker is up and the current one has other tasks.
-    /// Otherwise the queue of the current worker.
+    /// The queue of the worker that last ran the task, if that worker is up and other tasks are queued at the
+    /// unblocking worker. Otherwise the queue of the unblocking worker.
     LastIfUp,
 }
 
-/// Facts about the worker that an unblocked task last ran on, and about the worker that unblocked it.
+/// Facts about the worker that last ran an unblocked task, and about the worker that unblocked the task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unblocked {
-    /// True if the last worker neither sleeps nor has lost its core.
+    /// True if the worker that last ran the task is awake and has a core.
     pub last_is_up: bool,
     /// True if other tasks are queued at the worker that unblocked the task.
     pub current_has_more: bool,
@@ -39,7 +38,7 @@ impl Place {
         Place::NAMES[self as usize]
     }
 
-    /// True if the task goes to the worker that it last ran on, and not to the current worker, if they differ.
+    /// True if the task goes to the worker that last ran it, and false if it goes to the worker that unblocked it.
     pub fn goes_to_last(self, unblocked: Unblocked) -> bool {
         match self {
             Place::Current => false,

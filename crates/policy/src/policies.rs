@@ -1,4 +1,4 @@
-//! The policies, one file each. Each file cites the paper and section that it follows.
+//! The policies, one per file. Each file cites the paper and section that it follows.
 
 pub mod a_steal;
 pub mod abp;

@@ -1,4 +1,5 @@
-//! The interface between policy and shell: events in, actions out.
+//! The interface between a policy and its shell (the runtime or a simulator): the policy gets events and returns
+//! actions.
 
 /// A worker's index within its pool, from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -11,8 +12,8 @@ impl WorkerId {
     }
 }
 
-/// Decides what a worker without a task does next. There is one value per worker, for the worker's life. It keeps its
-/// state from one spell as a thief to the next, unless its policy says otherwise.
+/// Decides what a worker without a task does next. There is one value per worker, for the worker's life. Its state
+/// lasts from one spell (a time without a task) to the next, unless the policy resets it.
 pub trait Thief: Send {
     /// Answers one event with one action. The shell carries the action out before it calls `next` again.
     fn next(&mut self, event: Event) -> Action;
@@ -23,22 +24,22 @@ pub trait Thief: Send {
 pub enum Event {
     /// The worker's deque ran empty: it just became a thief.
     DequeEmpty {
-        /// The wake-ups that the worker owed when it last left ([`Action::Run`]), minus the wake-ups that thieves
-        /// claimed since.
+        /// The wake-ups that the worker owed at its last [`Action::Run`], minus the wake-ups that thieves have claimed
+        /// since.
         wakeups_owed: u32,
     },
     /// This worker has no task to take.
     StealFailed(WorkerId),
-    /// This worker has tasks, but the thief got none. Either another thief was faster, or the worker shares tasks
-    /// only on request and has been asked. The papers' deques show all tasks, so the papers have no such failure. A
-    /// policy that counts failures does not count it.
+    /// This worker has tasks, but the thief got none. Either another thief was faster, or the worker has not yet
+    /// answered the request to share tasks. The papers' deques show all tasks, so the papers have no such failure. A
+    /// policy that counts failures does not count a missed steal.
     StealMissed(WorkerId),
-    /// The shell holds a task taken from this worker. The answer that starts it is [`Action::Run`].
+    /// The shell holds a task taken from this worker. The policy starts the task with [`Action::Run`].
     StealSucceeded(WorkerId),
     /// The shell holds a task that came from outside the pool. It found the task when the thief asked for a steal.
     Injected,
-    /// The thing that this worker waited for (a stolen half, a scope) is done: it has work again. May follow any
-    /// action.
+    /// An event for which this worker waited has occurred: for example, the stolen half of a join, or a scope, is
+    /// done. The worker has work again. May follow any action.
     Resumed,
     /// The answer to [`Action::Inspect`].
     Seen(Victim),
@@ -55,24 +56,25 @@ pub enum Event {
     Mugged(WorkerId),
     /// No worker without a core has a queue.
     NothingToMug,
-    /// The thief offered its core to other threads and has it again.
+    /// The thief offered its core to other threads, and now runs again.
     Yielded,
-    /// The worker has been accelerated: it had the rest of the thief's time slice.
+    /// This worker has been accelerated: it got the rest of the thief's time slice.
     Accelerated(WorkerId),
-    /// The worker was not accelerated. It is on a core, another thief accelerates it, it is on another NUMA node, or
-    /// this system cannot do it.
+    /// This worker was not accelerated. It is on a core, another thief accelerates it, it is on another NUMA node, or
+    /// the system cannot accelerate workers.
     AccelerationRefused(WorkerId),
     /// The pause is over.
     Paused {
-        /// True if any worker of the pool has a task. Otherwise the next task comes from a thread outside the pool,
-        /// and that thread may be waiting for this very core.
+        /// True if any worker of the pool has a task. If no worker has a task, the next task comes from a thread
+        /// outside the pool. That thread may be waiting for the thief's core.
         any_busy: bool,
         /// True if another program waits for a core.
         core_is_wanted: bool,
     },
     /// The answer to [`Action::ClaimWakeup`]. `None`: another thief was faster.
     WakeupClaimed(Option<WorkerId>),
-    /// The answer to [`Action::Wake`]. `None`: the worker, or every worker, was awake already.
+    /// The answer to [`Action::Wake`]: the worker that was woken. `None`: the named worker, or every worker, was
+    /// awake.
     PeerWoken(Option<WorkerId>),
     /// The shell refused to let the worker sleep.
     SleepRefused(SleepRefusal),
@@ -85,26 +87,26 @@ pub enum Event {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Try to take a task from this worker: [`Event::StealFailed`], [`Event::StealMissed`], [`Event::StealSucceeded`]
-    /// or [`Event::Injected`]. A worker alone in its pool names itself, and the shell only looks for tasks from
-    /// outside.
+    /// or [`Event::Injected`]. In a pool of one worker, the thief names itself, and the shell only looks for tasks
+    /// from outside.
     StealFrom(WorkerId),
-    /// Take over the whole queue of a worker that has no core: [`Event::Mugged`], [`Event::Injected`] or
+    /// Take over the whole queue of any worker that has no core: [`Event::Mugged`], [`Event::Injected`] or
     /// [`Event::NothingToMug`].
     Mug,
     /// Look at a worker: [`Event::Seen`]. A look costs up to a microsecond, so only policies that need it use it.
     Inspect(WorkerId),
     /// Count the pool's roles: [`Event::Counted`]. It takes the pool's only lock; `wsgi` exists to measure this cost.
     Count,
-    /// Give the core to this worker: [`Event::Yielded`]. If the kernel has no directed yield, the shell first moves
-    /// the worker to the thief's core if the policy's definition says so
-    /// ([`Definition::yield_to`](crate::definition::Definition::yield_to)). It then does a plain yield.
+    /// Give the core to this worker: [`Event::Yielded`]. If the kernel has no directed yield, the shell does a plain
+    /// yield. Before that, it moves the worker to the thief's core if
+    /// [`Definition::yield_to`](crate::definition::Definition::yield_to) is set.
     YieldTo(WorkerId),
     /// Give a worker the rest of the thief's time slice, on the thief's core (Robinhood §3.1): [`Event::Accelerated`]
     /// or [`Event::AccelerationRefused`]. The shell decides whether the worker gets its old place again afterwards.
     Accelerate {
         /// The worker to accelerate.
         candidate: WorkerId,
-        /// The level: whose time slice is given, and what runs in it.
+        /// The level: the time slice of a thread or that of a virtual CPU.
         level: Level,
     },
     /// Give the core to a thread that the kernel chooses: [`Event::Yielded`].
@@ -123,19 +125,19 @@ pub enum Action {
     Wake {
         /// The sleeper to wake. `None`: any sleeper.
         sleeper: Option<WorkerId>,
-        /// True if the sleeper becomes the watchdog in place of this worker. No effect unless this worker is the
-        /// watchdog.
+        /// True if the sleeper becomes the watchdog in place of this worker. It has an effect only if this worker is
+        /// the watchdog.
         appoint: bool,
     },
     /// Sleep until woken: [`Event::Woken`] or [`Event::SleepRefused`].
     Sleep,
-    /// Sleep for a limited time: [`Event::Woken`] or [`Event::SleepRefused`]. If the worker has no core any more, it
+    /// Sleep for a limited time: [`Event::Woken`] or [`Event::SleepRefused`]. If the worker has lost its core, it
     /// sleeps until it is woken.
     Doze {
         /// The longest sleep, in microseconds, at least 1.
         us: u32,
     },
-    /// Start the task that was found, or continue the task that waited. It ends the conversation until the next
+    /// Start the task that was found, or continue the task that waited. This action ends the spell: the next event is
     /// [`Event::DequeEmpty`].
     Run {
         /// The number of wake-ups that this worker leaves for other thieves to claim.
@@ -191,19 +193,19 @@ impl Role {
 pub enum RunStatus {
     /// The worker is on a core now.
     Running,
-    /// The worker is off its core. A worker that blocks inside a task (on a file, say) looks the same as a preempted
-    /// one.
+    /// The worker is off its core: it was preempted, or it blocks inside a task, for example on a file. The shell
+    /// cannot distinguish these.
     Preempted,
     /// The runtime itself has parked the worker.
     Parked,
-    /// The kernel does not tell.
+    /// The kernel does not report the run status.
     Unknown,
 }
 
 /// The reason why the shell refused to let the worker sleep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SleepRefusal {
-    /// There is work to look for.
+    /// There may be tasks to take.
     WorkArrived,
     /// All other thieves sleep or may sleep. This worker stays awake, as the watchdog (BWS §4).
     YouAreWatchdog,
@@ -216,7 +218,7 @@ pub enum SleepRefusal {
 pub enum WakeReason {
     /// Another worker of the pool woke it: there may be tasks to steal.
     Peer,
-    /// The watchdog, or the shell in its place, woke it. The woken worker is the watchdog now.
+    /// The watchdog, or the shell in the watchdog's place, woke it. The woken worker is the watchdog now.
     Appointed,
     /// A thread outside the pool handed in a task.
     Injected,

@@ -4,8 +4,8 @@ use crate::WorkerId;
 
 /// Picks victims uniformly at random among a worker's peers (BWS Algorithm 1, line 6; Algorithm 2, line 10).
 ///
-/// A worker never picks itself, because it cannot steal from itself. Exception: a worker alone in its pool. The
-/// generator is SplitMix64 (Steele, Lea and Flood, OOPSLA 2014). The same seed gives the same sequence.
+/// A worker never picks itself, because it cannot steal from itself. Exception: in a pool of one worker, it picks
+/// itself. The generator is SplitMix64 (Steele, Lea and Flood, OOPSLA 2014). The same seed gives the same sequence.
 #[derive(Clone, Debug)]
 pub struct Victims {
     me: u32,
@@ -17,7 +17,7 @@ impl Victims {
     /// Picks among the peers of `me` in a pool of `workers`.
     ///
     /// # Panics
-    /// If `me` is not below `workers`.
+    /// Panics if `me` is not below `workers`.
     pub fn new(me: WorkerId, workers: u32, seed: u64) -> Victims {
         assert!(me.0 < workers, "worker {} is not in a pool of {workers} workers", me.0);
         Victims { me: me.0, workers, state: seed ^ (u64::from(me.0) << 32) }
@@ -34,12 +34,12 @@ impl Victims {
         if peers == 0 {
             return WorkerId(self.me);
         }
-        // A multiplication and a shift instead of a remainder: no division, and the bias is below peers / 2^32.
+        // A multiplication and a shift replace the slower remainder. The bias is below peers / 2^32.
         let nth = (((self.next() >> 32) * peers) >> 32) as u32;
         WorkerId(if nth >= self.me { nth + 1 } else { nth })
     }
 
-    /// The peer after this one, in a circle of all peers. In a pool of one worker, the worker itself.
+    /// The peer after `peer`, in a circle of all peers. In a pool of one worker, the worker itself.
     pub fn after(&self, peer: WorkerId) -> WorkerId {
         let next = |worker: u32| if worker + 1 == self.workers { 0 } else { worker + 1 };
         let after = next(peer.0);

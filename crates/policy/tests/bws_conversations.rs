@@ -36,10 +36,11 @@ fn lines_11_to_15_a_successful_steal_owes_two_wakeups_and_starts_at_once() {
         &[
             (Event::DequeEmpty { wakeups_owed: 0 }, STEAL),
             (Event::StealSucceeded(PEER), Action::Run { wakeups_owed: 2 }),
-            // No thief claimed the two wake-ups: they come back and two more are added. The counter has no cap.
+            // No thief claimed the two wake-ups. The worker owes them again, and the steal adds two. The counter has
+            // no limit.
             (Event::DequeEmpty { wakeups_owed: 2 }, STEAL),
             (Event::StealSucceeded(PEER), Action::Run { wakeups_owed: 4 }),
-            // Other thieves claimed three meanwhile.
+            // Other thieves claimed three wake-ups meanwhile.
             (Event::DequeEmpty { wakeups_owed: 1 }, STEAL),
             (Event::Injected, Action::Run { wakeups_owed: 3 }),
         ],
@@ -54,7 +55,7 @@ fn lines_17_to_24_what_a_busy_victim_leads_to() {
         &mut *thief,
         &[
             (Event::DequeEmpty { wakeups_owed: 0 }, STEAL),
-            // The victim is preempted: the thief yields to it, with or without wake-ups that it owes.
+            // The victim is preempted: the thief yields to it, whether it owes wake-ups or not.
             (Event::StealFailed(PEER), inspect),
             (seen(Role::Poor, RunStatus::Preempted, 3), Action::YieldTo(PEER)),
             (Event::Yielded, STEAL),
@@ -65,11 +66,11 @@ fn lines_17_to_24_what_a_busy_victim_leads_to() {
             (Event::StealFailed(PEER), inspect),
             (seen(Role::Poor, RunStatus::Running, 3), Action::ClaimWakeup { from: PEER }),
             (Event::WakeupClaimed(Some(PEER)), STEAL),
-            // Another thief was faster: the thief gains nothing.
+            // Another thief claimed the wake-up first.
             (Event::StealFailed(PEER), inspect),
             (seen(Role::Poor, RunStatus::Running, 1), Action::ClaimWakeup { from: PEER }),
             (Event::WakeupClaimed(None), STEAL),
-            // The thief claimed one in total, and adds two for the steal.
+            // The thief claimed one wake-up in total, and the steal adds two.
             (Event::StealSucceeded(PEER), Action::Run { wakeups_owed: 3 }),
         ],
     );
@@ -79,7 +80,7 @@ fn lines_17_to_24_what_a_busy_victim_leads_to() {
 fn line_19_a_preempted_victim_comes_to_the_thiefs_core_and_stays_there() {
     let yields_to = |policy: &str| policy.parse::<Policy>().unwrap().yield_to();
     for like in ["bws", "bws-busy-wakes", "robinhood", "robinhood-u", "robinhood-s"] {
-        // Robinhood's Algorithm 2, line 1.
+        // Robinhood's Algorithm 2, line 1: a thread stays on its NUMA node.
         let across_nodes = like != "robinhood";
         assert_eq!(yields_to(like), Some(Pull { across_nodes, changes_places: false }), "{like}");
         assert_eq!(yields_to(&format!("{like}:yield_to=plain")), None);

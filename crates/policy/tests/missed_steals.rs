@@ -55,7 +55,8 @@ fn all_other_policies_take_a_missed_steal_as_a_failed_one() {
     }
 }
 
-/// A victim that was asked and does not answer may be off its core: the thief yields to it, and counts no failure.
+/// Tests that the thief yields to a victim that does not answer a request for tasks, because the victim may be off its
+/// core. The thief counts no failure.
 #[test]
 fn bws_yields_to_a_preempted_victim_that_does_not_answer() {
     let mut thief = "bws:sleep_threshold=1".parse::<Policy>().unwrap().thief(WorkerId(0), 2, 1);

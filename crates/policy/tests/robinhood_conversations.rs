@@ -37,7 +37,7 @@ fn lines_1_to_5_a_preempted_poor_victims_thread_is_accelerated() {
                 // The wake-ups that the victim owes do not matter.
                 (seen(Role::Poor, RunStatus::Preempted, 3), THREAD),
                 (Event::Accelerated(PEER), STEAL),
-                // Refused: the thief continues (Algorithm 2, line 19), and does not make BWS's claim instead.
+                // Refused: the thief continues (Algorithm 2, line 19), and does not claim a wake-up as in BWS.
                 (Event::StealFailed(PEER), INSPECT),
                 (seen(Role::Poor, RunStatus::Preempted, 3), THREAD),
                 (Event::AccelerationRefused(PEER), STEAL),
@@ -146,7 +146,7 @@ fn an_acceleration_counts_as_a_failure_granted_or_not() {
     }
 }
 
-/// An event in place of an answer belongs to another victim, or to no victim.
+/// Tests that an event in place of an answer is not taken for the answer: it concerns another victim, or no victim.
 #[test]
 fn a_wake_up_in_place_of_an_answer_leaves_nothing_behind() {
     let mut thief = thief("robinhood");

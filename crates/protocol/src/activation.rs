@@ -1,10 +1,10 @@
 //! The activation of a pool: which of its workers are awake, and on which cores.
 //!
 //! Under a policy that [shares cores](comity_policy::Share), a pool has one worker awake for each core that it holds.
-//! While its tasks wait for each other, all of its workers may be awake. At least one worker is always awake, or is
-//! woken by a task. Each worker is in one of three states, which are kept in [`Books`] under one lock. A worker takes
-//! the lock only when it falls asleep, wakes, retires or looks at a core that its pool keeps. The coordinator takes it
-//! too, and so do [`Activation::refuge`] and [`Activation::set_active`] on other threads.
+//! While its tasks wait for each other, all of its workers may be awake. At least one worker is always awake, or
+//! asleep so that the next task wakes it. Each worker is in one of three states, which are kept in [`Books`] under one
+//! lock. A worker takes the lock only when it falls asleep, wakes, retires or looks at a core that its pool keeps. The
+//! coordinator takes the lock too, and so do [`Activation::refuge`] and [`Activation::set_active`] on other threads.
 //!
 //! ```text
 //!            fell_asleep                     retire (no core, and no task)
@@ -15,28 +15,32 @@
 //!     ◀─────────────────────┴──── a core is free ─────────────────────────────┘
 //! ```
 //!
-//! A program that is alone in the table, or shares time, has no such limit: see `docs/decisions/0021`, and 0043 for
-//! tasks that wait for each other.
+//! The number of held cores does not limit a program that is alone in the table or shares time: see
+//! `docs/decisions/0021`. For tasks that wait for each other, see decision 0043.
 //!
-//! These invariants hold whenever the lock is free, after the pool has entered the table. `protocol/README.md` has the
-//! proofs:
+//! These invariants hold whenever the lock is free, after the pool has entered the table. In a closed pool, 1 and 3 do
+//! not hold (Claim 7). `protocol/README.md` has the proofs:
 //!
-//! 1. At least one worker is Awake or Asleep: no pool is without a worker that a task wakes.
-//! 2. The number of awake workers is at most the [room](Activation::room), or a thief sees `excess` and retires.
-//! 3. A task that waits gets a worker: the coordinator recalls one for each that is off its core or does not move.
+//! 1. At least one worker is Awake or Asleep, so each task finds a worker or wakes one.
+//! 2. The number of awake workers is at most the [room](Activation::room). If it is higher, each thief that sees
+//!    `excess` retires.
+//! 3. A queued task gets a worker: for each awake worker that is off its core or makes no progress, the coordinator
+//!    recalls a retired worker.
 //! 4. Suppose that sleepers lend their cores, and workers have retired because they had no core. Then the pool has a
 //!    sleeper, or has published that it wants a core, or holds the maximum that it can use.
 //! 5. A core belongs to at most one pool of its program. The driver's [`Cores`] ensures this.
-//! 6. A pool that shares time holds no core, from the first [`Activation::employ`] on these terms. By its books, a
-//!    pool without an awake worker holds at most one core for each woken worker that is not up yet. Without such a
-//!    worker, it holds at most one core, for the thread that [handed in its last task](Activation::keeps_core).
+//! 6. A pool that shares time holds no core after its first [`Activation::employ`] in this mode. According to its
+//!    books, a pool without an awake worker holds at most one core for each woken worker that is not up yet. Without
+//!    such a worker, it holds at most one core, for the thread that [handed in its last task](Activation::keeps_core).
 //!
-//! A push may wake a sleeper, which then takes a core or retires. It never wakes one that has retired, so a push costs
-//! nothing while no core is available. A worker in the middle of a task is never stopped. If its core was taken back,
-//! other workers take its queue, its thread moves to the remaining cores, and it retires when it has no task.
+//! A push may wake a sleeper, which then takes a core or retires. A push never wakes a retired worker, so it costs
+//! nothing while no core is available. A worker in the middle of a task is never stopped. If another program takes its
+//! core back, other workers take its queue, its thread moves to the remaining cores, and the worker retires when it
+//! has no task.
 //!
-//! A call of [`Cores`] or [`Pool`] is an effect. The driver carries it out at once, in the order of the calls, and
-//! before the lock of the books is released. Only [`Pool::worker_is_up`] may come after that.
+//! Each call of a method of [`Cores`] or [`Pool`] that changes something is an effect. The driver carries out effects
+//! at once, in the order of the calls, while the lock of the books is held. Only [`Cores::reclaim`] and
+//! [`Pool::worker_is_up`] are called without the lock.
 
 mod books;
 
@@ -56,7 +60,7 @@ pub use books::{Books, State};
 /// The source of a pool's cores: its program's part of the core table, or a model of it. Other programs change the
 /// table at any time, so the result of one call may be out of date at the next.
 pub trait Cores {
-    /// Returns the cores that the pool holds. The owner of one may take it back at once.
+    /// Returns the cores that the pool holds. A core's owner may take it back at any time.
     fn held(&self) -> CoreSet;
 
     /// Returns the cores that the program holds, including those of its other pools. The default is for a program of
@@ -65,45 +69,46 @@ pub trait Cores {
         self.held()
     }
 
-    /// Claims a core, or takes one back. Another program may first claim the core that [`Cores::any_free`] saw. After
-    /// a claim, the core's owner may take it back at once; [`Cores::held`] shows this. After a take-back, the threads
-    /// of the other program leave the core some time later.
+    /// Claims a core, or takes one back, and returns it. This may fail after [`Cores::any_free`], because another
+    /// program was faster. The owner of a claimed core may take it back at any time; [`Cores::held`] shows this. The
+    /// threads of a program from which a core was taken back leave the core some time later.
     fn gain(&self, how: Gain) -> Option<usize>;
 
-    /// Takes back a core that another program uses, and leaves it free, unless a core of the program's own is free.
+    /// If none of the program's own cores is free, takes one back that another program uses, and leaves it free.
     fn reclaim(&self);
 
-    /// Releases `core`, or one that the driver chooses. Returns `None` if the pool does not hold it any more. Another
-    /// program may claim the core at once, while a thread of this program is still on it.
+    /// Releases `core`, or a core that the driver chooses, and returns it. Returns `None` if the pool no longer holds
+    /// it. Another program may claim the core at once, while a thread of this program still runs on it.
     fn release(&self, core: Option<usize>) -> Option<usize>;
 
-    /// Gives away `core`, or one that the driver chooses, because no worker needs it. If another pool of the program
-    /// [lacks](Cores::lack) a core, that pool gets it. Otherwise it is released, see [`Cores::release`].
+    /// Gives away `core`, or a core that the driver chooses, because no worker needs it. If another pool of the
+    /// program [lacks](Cores::lack) a core, that pool gets it. Otherwise the core is released, see [`Cores::release`].
     fn pass_on(&self, core: Option<usize>) -> Option<usize> {
         self.release(core)
     }
 
-    /// True if there is a core to claim. Called after [`Cores::want`], so a program that releases a core later rings.
+    /// True if there is a core to claim. Called after [`Cores::want`], so a program that releases a core after this
+    /// call rings this program's bell.
     fn any_free(&self) -> bool;
 
-    /// Publishes whether the pool wants a core. After that, a program that releases one rings this program's
-    /// coordinator. The coordinator may run before the lock of the books is free, and waits for the lock. While the
-    /// coordinator watches a core that was released a moment ago, it is not rung, and visits the table on a timer.
+    /// Publishes whether the pool wants a core. After that, a program that releases a core rings the bell of this
+    /// program's coordinator. The coordinator may run at once, and then waits for the lock of the books. While the
+    /// coordinator [watches](crate::table::watch) a core, its bell is not rung: a timer starts its next visit.
     fn want(&self, wants: bool);
 
-    /// Publishes whether the pool lacks a core: other programs want cores, and the pool has more workers awake than it
-    /// holds cores, and could use more. Such a pool uses a core at once that another pool of the program [passes
-    /// on](Cores::pass_on).
+    /// Publishes whether the pool lacks a core: other programs want cores, the pool has more awake workers than cores,
+    /// and it could use more cores. If another pool of the program [passes a core on](Cores::pass_on), a pool that
+    /// lacks one gets it at once.
     fn lack(&self, _lacks: bool) {}
 
-    /// Declines the free core that the pool was rung for, because it has no task for it. Another program that wants
-    /// one is rung.
+    /// Declines the free core of which the pool was notified, because the pool has no task for it. Another program
+    /// that wants a core is notified.
     fn decline(&self);
 
     /// True if another pool or program wants a core.
     fn is_core_wanted(&self) -> bool;
 
-    /// Records that this number of cores was taken back.
+    /// Records that other programs took back this number of cores.
     fn note_lost(&self, _cores: u32) {}
 }
 
@@ -120,8 +125,8 @@ pub trait Pool: Work {
     /// Returns the pool's activation. `None`: the pool does not share cores.
     fn activation(&self) -> Option<&Activation<Self::Platform, Self::Cores>>;
 
-    /// Returns the pool's sleep protocol. A worker that is woken there may run at once. It waits for the lock of the
-    /// books before it does anything that the books count.
+    /// Returns the pool's sleep protocol. A worker that this protocol wakes may run at once. It waits for the lock of
+    /// the books before it does anything that they record.
     fn sleep(&self) -> &Sleep<Self::Platform>;
 
     /// Confines the worker's thread to these cores. `None`: the thread may run wherever its program wants. The worker
@@ -129,18 +134,20 @@ pub trait Pool: Work {
     fn confine(&self, worker: WorkerId, cores: Option<CoreSet>) -> bool;
 
     /// Moves the worker's thread to the core that the worker was given, if it may run there. Without this step, the
-    /// kernel would leave the thread where it ran or slept, behind another thread, and find the idle core some
+    /// thread would wait behind another thread where it ran or slept, until the kernel finds the idle core some
     /// milliseconds later.
     ///
-    /// A worker that `sleeps` stays confined to the core until it is up and has no task yet. Then [`Pool::confine`]
-    /// releases it. The confinement of a running worker ends at once. Returns false if the move is not possible yet.
+    /// If the worker `sleeps`, its thread stays confined to the core until the worker is up. [`Pool::confine`] ends
+    /// the confinement before the worker takes a task. The confinement of a running worker's thread ends at once.
+    /// Returns false if the move is not possible yet.
     fn lead(&self, worker: WorkerId, core: usize, sleeps: bool) -> bool;
 
-    /// Notes that the worker is up, although the books do not show it yet. The worker itself calls this. Threads that
-    /// it starts from now on inherit its confinement.
+    /// Notes that the worker is up. The worker itself calls this, before the books show it as awake. Threads that the
+    /// worker starts from now on inherit its confinement.
     fn up(&self, me: WorkerId);
 
-    /// True if the thread outside of the pool that handed in its last task runs, or waits for a core.
+    /// True if the caller runs or waits for a core. The caller is the thread outside of the pool that handed in the
+    /// pool's last task.
     fn caller_runs(&self) -> bool;
 
     /// Wakes a coordinator that sleeps because no pool had work. Called by a worker that is up, after the books show
@@ -148,7 +155,7 @@ pub trait Pool: Work {
     fn worker_is_up(&self);
 }
 
-/// The terms on which a pool may have workers awake, from the coordinator's last look.
+/// The limits on a pool's awake workers and on its cores, as the coordinator set them at its last look.
 #[derive(Clone, Copy, Debug)]
 pub struct Terms {
     /// True if no other program holds or wants cores.
@@ -164,10 +171,10 @@ pub struct Terms {
 /// The reason why a worker retires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Retirement {
-    /// The worker is one too many, and has no task.
+    /// More workers are awake than there is [room](Activation::room) for, and this worker has no task.
     Surplus,
-    /// The worker is one too many because its pool is closed. It is in the middle of a task, or has tasks in its
-    /// queues.
+    /// The pool is closed, so there is no room for awake workers. The worker is in the middle of a task, or has tasks
+    /// in its queues.
     Midway,
     /// The worker wants no core.
     ByItself,
@@ -176,7 +183,7 @@ pub enum Retirement {
 /// The thread that sets where workers' threads may run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mover {
-    /// A worker that has just come up. Its thread moves to the worker's core without help.
+    /// A worker that has just come up. It moves its own thread to its core.
     Worker(WorkerId),
     /// The coordinator at its look. It moves a worker's thread if the worker had a core at the previous look too and
     /// its thread has not been moved there since. Otherwise the kernel alone would decide when the thread leaves the
@@ -201,7 +208,7 @@ pub enum Up {
 ///
 /// | field | written by | read by |
 /// |---|---|---|
-/// | `books` | the holder of its lock | the same |
+/// | `books` | the holder of its lock | the holder of its lock |
 /// | `excess`, `without_core`, `any_without_core` | the holder of the books' lock | thieves |
 /// | `alone`, `by_time`, `breadth`, `most`, `cap` | the coordinator; `alone` also the holder of the lock that sees a loss | all |
 /// | `active` | the program, with the books' lock | all |
@@ -209,10 +216,10 @@ pub enum Up {
 /// | `over` | the driver, once | all |
 /// | `member` | the driver, once | all |
 ///
-/// The flags and numbers are read relaxed: the next look corrects the effects of an outdated value. After a write to
-/// `closed` or `over`, the writer wakes every worker: see Claim 7.
+/// The flags and numbers are read with relaxed ordering: the next look corrects the effects of an outdated value.
+/// After a write to `closed` or `over`, the writer wakes every worker: see Claim 7.
 pub struct Activation<P: Platform, C: ?Sized> {
-    /// The policy's row of answers about sharing cores.
+    /// The policy's rules for sharing cores.
     pub sharing: Sharing,
     /// True if worker 0 is a thread of the program.
     adopts: bool,
@@ -226,29 +233,29 @@ pub struct Activation<P: Platform, C: ?Sized> {
     alone: P::Bool,
     /// True if the program shares time, and holds no cores.
     by_time: P::Bool,
-    /// The number of workers that may be awake, without those that need no core at the moment. While other programs
-    /// want cores, `u32::MAX` means all workers, confined to the held cores. Any other value then means one worker for
-    /// each held core.
+    /// The number of workers that may be awake, not counting workers that need no core at the moment. While other
+    /// programs want cores, `u32::MAX` means all workers, confined to the held cores, and any other value means one
+    /// worker for each held core.
     breadth: P::Word,
-    /// The limit from requests from outside: the number of workers that may be awake, without those that need no core
-    /// at the moment.
+    /// The limit that results from the program's [settings](crate::orders::InForce): the number of workers that may be
+    /// awake, not counting workers that need no core at the moment.
     cap: P::Word,
-    /// The limit that the program has set: the number of workers that may be awake.
+    /// The limit of [`Activation::set_active`]: the number of workers that may be awake.
     active: P::Word,
     /// True if the program is paused or out of turn: no worker begins a task, however many are queued.
     closed: P::Bool,
     /// True if the pool has ended: its remaining tasks run, and it cannot be closed any more.
     over: P::Bool,
-    /// The flags of workers that are awake without a core, by worker. Their queues may be mugged. See
-    /// [`Activation::without_core`].
+    /// The flags of the workers: true if the worker is awake and has no core. A thief may then take its whole queue,
+    /// see [`Activation::without_core`].
     without_core: Box<[P::Bool]>,
     any_without_core: P::Bool,
 }
 
 impl<P: Platform, C: Cores + ?Sized> Activation<P, C> {
-    /// Makes an activation. All workers begin awake, and no core is counted until the pool
-    /// [enters](Activation::enter). `adopts`: worker 0 is a thread of the program, and is not counted. The threads may
-    /// run on the cores of `may_use`, of which a pool can use `usable` at a time.
+    /// Makes an activation. All workers begin awake, and no core is counted until the pool [enters](Activation::enter)
+    /// the core table. `adopts`: worker 0 is a thread of the program, and is not counted. The threads may run on the
+    /// cores of `may_use`, of which a pool can use `usable` at a time.
     pub fn new(
         platform: &P,
         sharing: Sharing,
@@ -277,7 +284,7 @@ impl<P: Platform, C: Cores + ?Sized> Activation<P, C> {
         }
     }
 
-    /// Makes the pool a member of the core table: from now on cores count.
+    /// Makes the pool a member of the core table: from now on its cores limit its awake workers.
     pub fn enter(&self, member: Box<C>) -> &C {
         self.member.set(member)
     }
@@ -292,7 +299,8 @@ impl<P: Platform, C: Cores + ?Sized> Activation<P, C> {
         self.member.get().map(Box::as_ref)
     }
 
-    /// True if the worker is counted. An adopted thread is not, because it enters and leaves the pool at any time.
+    /// True if the books count the worker. They do not count an adopted thread, because it enters and leaves the pool
+    /// at any time.
     #[inline]
     pub fn counts(&self, worker: WorkerId) -> bool {
         !(self.adopts && worker.0 == 0)
@@ -313,7 +321,7 @@ impl<P: Platform, C: Cores + ?Sized> Activation<P, C> {
         self.by_time.load(Ordering::Relaxed)
     }
 
-    /// True if the number of held cores does not limit how many workers may be awake, nor where.
+    /// True if the held cores limit neither the number of awake workers nor the cores on which they run.
     pub fn is_free(&self) -> bool {
         self.is_alone() || self.is_by_time()
     }
@@ -328,7 +336,7 @@ impl<P: Platform, C: Cores + ?Sized> Activation<P, C> {
         self.closed.load(Ordering::Relaxed) && !self.over.load(Ordering::Relaxed)
     }
 
-    /// Ends the pool: from now on it is open. The caller must then wake every worker.
+    /// Marks the pool as ended: from now on it cannot be closed. The caller must then wake every worker.
     pub fn end(&self) {
         self.over.store(true, Ordering::Release);
     }
@@ -348,7 +356,7 @@ impl<P: Platform, C: Cores + ?Sized> Activation<P, C> {
         self.breadth.store(breadth, Ordering::Relaxed);
     }
 
-    /// Limits the number of awake workers, without those that need no core. The caller must call
+    /// Limits the number of awake workers, not counting workers that need no core. The caller must call
     /// [`Activation::employ`] afterwards.
     pub fn bound(&self, cap: u32) {
         self.cap.store(cap, Ordering::Relaxed);
@@ -371,7 +379,8 @@ impl<P: Platform, C: Cores + ?Sized> Activation<P, C> {
             _ if self.member().is_none() => workers,
             _ if self.is_wide() && self.has_core(books) => workers,
             _ if !(self.sharing.plain_alone && self.is_free()) => books.held().max(1) + books.off_core,
-            // A worker too many takes nothing from the cores of other programs, so the room grows fast.
+            // The room grows by two workers for each worker off its core: a surplus worker takes no core from other
+            // programs.
             Sleeper::LendsCore => self.breadth.load(Ordering::Relaxed).saturating_add(2 * books.off_core).min(workers),
             Sleeper::KeepsCore | Sleeper::LeavesCore => workers,
         };
@@ -379,25 +388,25 @@ impl<P: Platform, C: Cores + ?Sized> Activation<P, C> {
         room.min(cap).min(self.active.load(Ordering::Relaxed))
     }
 
-    /// True if a push may wake a worker for which there is room.
+    /// True if pushes wake workers while there is room. False if the coordinator recalls workers.
     fn wakes_by_push(&self) -> bool {
         self.sharing.sleeper == Sleeper::LendsCore && (self.is_free() || self.is_wide())
     }
 
-    /// True if all workers may be awake while other programs want cores, confined to the cores that the pool holds. A
-    /// task that waits for another then never keeps the other from a worker, and the kernel switches between them
-    /// (Claim 9).
+    /// True if all workers may be awake while other programs want cores, confined to the cores that the pool holds.
+    /// Then a task that waits never keeps the task that it waits for from getting a worker: the kernel switches
+    /// between the workers (Claim 9).
     fn is_wide(&self) -> bool {
         let may_be = self.sharing.sleeper == Sleeper::LendsCore && !self.is_free();
         may_be && self.breadth.load(Ordering::Relaxed) == u32::MAX
     }
 
-    /// True if there is a core that the pool's workers can be confined to, its own or its program's.
+    /// True if there is a core to which the pool's workers can be confined: the pool or its program holds one.
     fn has_core(&self, books: &Books) -> bool {
         books.held() > 0 || self.member().is_some_and(|member| !member.held_by_program().is_empty())
     }
 
-    /// Sets whether no other program wants cores.
+    /// Sets the value of [`Activation::is_alone`].
     pub fn set_alone(&self, alone: bool) {
         self.alone.store(alone, Ordering::Relaxed);
     }
@@ -423,7 +432,7 @@ impl<P: Platform, C: Cores + ?Sized> Activation<P, C> {
         }
     }
 
-    /// Returns the workers whose queue a thief may take over, because they have no core.
+    /// Returns the workers that are awake and have no core. A thief may take over their queues.
     pub fn without_core(&self) -> impl Iterator<Item = WorkerId> {
         let any = self.any_without_core.load(Ordering::Relaxed);
         let workers = self.without_core.iter().enumerate().filter(move |_| any);
@@ -439,14 +448,15 @@ impl<P: Platform, C: Cores + ?Sized> Activation<P, C> {
         books.fall_asleep(me);
         self.let_go(&mut books, pool, me);
         self.balance(&mut books, pool);
-        // A woken worker that finds no task calls this again.
+        // If a worker was woken and is not up yet, no look is needed: if it finds no task, it calls this function
+        // again.
         let keeps = self.may_keep() && books.awake() == 0 && books.held() > 0;
         keeps && self.about_to_be_up(&books, pool) == 0
     }
 
-    /// Releases the core that the pool kept when its last worker fell asleep, if no woken worker and no running caller
-    /// needs it any more. Most threads that handed in a task wait for the next event a few microseconds after the task
-    /// is done. Without this look the core would stay idle until the coordinator's next look.
+    /// Releases the core that the pool kept when its last worker fell asleep, unless a woken worker or the running
+    /// caller still needs it. Most callers block within a few microseconds after their task is done. Without this step
+    /// the core would then stay idle until the coordinator's next look.
     pub fn look_at_kept_core(&self, pool: &impl Pool<Platform = P>, me: WorkerId) {
         let mut books = self.books();
         if books.awake() == 0 {
@@ -456,7 +466,7 @@ impl<P: Platform, C: Cores + ?Sized> Activation<P, C> {
     }
 
     /// Notes that the worker is up again, and gives it a core if there is one. Returns `Retires` if there is no core
-    /// for it and it has no business of its own.
+    /// for it and it has no [business](Work::has_business).
     pub fn woke(&self, pool: &impl Pool<Platform = P>, me: WorkerId, has_business: bool) -> Up {
         let mut books = self.books();
         let entry = &mut books.entries[me.index()];
@@ -475,8 +485,9 @@ impl<P: Platform, C: Cores + ?Sized> Activation<P, C> {
         if stays { Up::Stays } else { Up::Retires }
     }
 
-    /// Retires the worker, which other threads see as a thief, because it is one too many or wants no core. It must
-    /// call [`Sleep::pass_on`] afterwards. Returns false if the worker is needed.
+    /// Retires the worker, because more workers are awake than there is room for, or because it wants no core. Other
+    /// threads must already see it as a thief. It must call [`Sleep::pass_on`] afterwards. Returns false if the worker
+    /// is needed.
     pub fn retire(&self, pool: &impl Pool<Platform = P>, me: WorkerId, why: Retirement) -> bool {
         let mut books = self.books();
         let is_surplus = books.awake() > self.room(&books);
@@ -484,10 +495,10 @@ impl<P: Platform, C: Cores + ?Sized> Activation<P, C> {
             return false;
         }
         if is_surplus && self.sharing.sleeper == Sleeper::LendsCore {
-            // There is no core either for the sleepers that the next pushes would wake.
+            // The sleepers that the next pushes would wake would find no core either.
             Self::retire_sleepers(&mut books, pool);
         }
-        // The word is written within the lock, because the coordinator that recalls the worker must find it at rest.
+        // The rest word is written under the lock, so that a coordinator that recalls the worker finds it at rest.
         pool.sleep().retire(me);
         books.retire(me);
         books.set_midway(me, why == Retirement::Midway);
@@ -498,15 +509,17 @@ impl<P: Platform, C: Cores + ?Sized> Activation<P, C> {
 
     fn retire_sleepers(books: &mut Books, pool: &impl Pool<Platform = P>) {
         for sleeper in books.all() {
-            // A sleeper that has been woken since is still asleep in the books, and waits for their lock.
+            // A sleeper that was woken a moment ago waits for the lock, and is still asleep in the books. It does not
+            // retire here.
             if books.is(sleeper, State::Asleep) && pool.sleep().retire_sleeper(sleeper) {
                 books.retire(sleeper);
             }
         }
     }
 
-    /// True if the worker may retire: another worker is awake, or is asleep and woken by a task. In a closed pool no
-    /// other worker is needed. Without a coordinator that would recall it, only a worker that is one too many retires.
+    /// True if the worker may retire: another worker is awake, or asleep so that a task wakes it. In a closed pool,
+    /// every worker may retire. In a pool outside the core table, no coordinator recalls a worker, so only a surplus
+    /// worker retires.
     fn may_retire(&self, books: &Books, me: WorkerId) -> bool {
         if self.is_closed() {
             return true;
@@ -516,11 +529,11 @@ impl<P: Platform, C: Cores + ?Sized> Activation<P, C> {
         is_recalled && others.any(|worker| worker != me)
     }
 
-    /// Gives up the core of a worker that needs none any more.
+    /// Gives up the core of a worker that no longer needs a core.
     fn let_go(&self, books: &mut Books, pool: &impl Pool<Platform = P>, me: WorkerId) {
         let core = books.entries[me.index()].core.take();
         let Some(member) = self.member() else { return };
-        // Under this policy a pool keeps its cores while a worker is awake, and holds none otherwise.
+        // Under such a policy a pool keeps its cores while a worker is awake, and holds no core otherwise.
         if self.sharing.sleeper == Sleeper::KeepsCore && books.awake() > 0 {
             return;
         }
@@ -535,11 +548,11 @@ impl<P: Platform, C: Cores + ?Sized> Activation<P, C> {
         }
     }
 
-    /// True if the pool, of which no worker is awake, keeps a core: a worker was woken and is not up yet, or the thread
-    /// that handed in its last task runs. Another program that claimed the core would wake a worker, which then takes
-    /// the time of that thread, and the next task would have to wait for the core.
+    /// True if the pool keeps a core although no worker is awake: a worker was woken and is not up yet, or the thread
+    /// that handed in the last task runs. If the core were released, a worker of another program might take it from
+    /// that thread, and the next task would have to wait for it.
     pub fn keeps_core(&self, books: &Books, pool: &impl Pool<Platform = P>) -> bool {
-        // The program keeps one core for all of its pools that have no worker awake.
+        // A pool keeps a core only if no other pool of the program holds one.
         let is_only = |member: &C| member.held_by_program().iter().all(|core| books.held.contains(core));
         self.may_keep()
             && books.awake() == 0
@@ -560,9 +573,9 @@ impl<P: Platform, C: Cores + ?Sized> Activation<P, C> {
         books.workers().filter(is_woken).count() as u32
     }
 
-    /// Returns the cores on which a thread outside of the pool should wait for its task, if it is on core `at`, which
-    /// another program may hold. These are the cores that the pool holds, or else its program. `None`: it waits where
-    /// it is.
+    /// Returns the cores on which a thread outside of the pool, now on core `at`, should wait for its task. These are
+    /// the cores that the pool holds, or else the cores that its program holds. `None`: the thread waits where it is,
+    /// because `at` is one of these cores, or there are none.
     pub fn refuge(&self, at: usize) -> Option<CoreSet> {
         let member = self.member().filter(|_| self.sharing.sleeper == Sleeper::LendsCore && !self.is_free())?;
         let held = Some(self.books().held).filter(|held| !held.is_empty());
@@ -598,7 +611,7 @@ impl<P: Platform, C: Cores + ?Sized> Activation<P, C> {
     }
 
     /// Removes cores from the books that the table no longer shows as this pool's. Returns their number. They are not
-    /// recorded as lost, because the program's other pools may have been given them.
+    /// recorded as lost, because they may have moved to other pools of the program.
     pub fn note_moves(&self, books: &mut Books, member: &C) -> u32 {
         let before = core::mem::replace(&mut books.held, member.held());
         let held = books.held;
@@ -618,7 +631,7 @@ impl<P: Platform, C: Cores + ?Sized> Activation<P, C> {
         self.gain(books, [Gain::Claim { own_only: self.sharing.own_only }, Gain::TakeBack])
     }
 
-    /// Releases `core`, or any core.
+    /// Releases `core`. `None`: any core. Returns false if the pool no longer holds the core.
     pub fn release(&self, books: &mut Books, member: &C, core: Option<usize>) -> bool {
         member.release(core).inspect(|released| books.lose(*released)).is_some()
     }
@@ -646,8 +659,8 @@ impl<P: Platform, C: Cores + ?Sized> Activation<P, C> {
     }
 
     /// Assigns a worker to each core, if there are workers, and releases cores without a worker unless the policy
-    /// keeps them. In a closed pool the sleepers retire, and the workers in the middle of a task retire when they
-    /// fork. `mover` is the caller.
+    /// keeps them. In a closed pool the sleepers retire, and a worker in the middle of a task retires when the task
+    /// ends or forks. `mover` is the caller.
     pub fn employ(&self, books: &mut Books, pool: &impl Pool<Platform = P>, queued: usize, mover: Mover) {
         let Some(member) = self.member() else { return };
         if self.is_closed() {
@@ -683,11 +696,11 @@ impl<P: Platform, C: Cores + ?Sized> Activation<P, C> {
     }
 
     /// Wakes workers after the pool was opened: every worker that rests in the middle of a task, which then continues,
-    /// and every worker that has business. While the pool was closed, tasks queued at one worker were no business. The
-    /// other workers rest because they have no core, as in any pool.
+    /// and every worker that has business. While the pool was closed, tasks queued at one worker did not count as
+    /// business. The other workers continue to rest until there are cores for them.
     pub fn reopen(&self, pool: &impl Pool<Platform = P>) {
-        // A worker that retired because the pool was closed has done so in an earlier section of this lock, and is
-        // found at rest here. A worker that retires later finds the pool open (Claim 7).
+        // A worker that retired because the pool was closed did so before this thread took the lock, so this thread
+        // finds it at rest. A worker that retires later finds the pool open (Claim 7).
         let midway: Vec<bool> = self.books.with(|books| books.all().map(|worker| books.is_midway(worker)).collect());
         for (worker, midway) in (0..).map(WorkerId).zip(midway) {
             if midway || !self.counts(worker) || pool.has_business(worker) {
@@ -696,7 +709,7 @@ impl<P: Platform, C: Cores + ?Sized> Activation<P, C> {
         }
     }
 
-    /// Sets the maximum number of workers that are awake to `most`. `queued` tasks wait.
+    /// Sets the maximum number of awake workers to `most`. `queued` is the number of tasks that wait.
     pub fn set_active(&self, pool: &impl Pool<Platform = P>, most: u32, queued: usize) {
         let mut books = self.books();
         self.active.store(most, Ordering::Relaxed);
@@ -710,8 +723,8 @@ impl<P: Platform, C: Cores + ?Sized> Activation<P, C> {
         self.balance(&mut books, pool);
     }
 
-    /// Recalls workers while there are cores for them. While there are tasks, also recalls workers in place of those
-    /// that need no core.
+    /// Recalls retired workers while there are cores for them. While tasks wait, also recalls one worker for each
+    /// awake worker that needs no core.
     fn recall(&self, books: &mut Books, pool: &impl Pool<Platform = P>, queued: usize) {
         let room = match queued {
             _ if self.is_free() || self.is_closed() => self.room(books),
@@ -720,7 +733,8 @@ impl<P: Platform, C: Cores + ?Sized> Activation<P, C> {
         };
         while books.awake() < room {
             let core = books.spare().next();
-            // The worker whose number matches the core's place among the cores, so that workers stay where they were.
+            // The preferred worker is the one whose number is the core's position in `may_use`, so that workers keep
+            // their cores.
             let place = core.map(|core| books.may_use.iter().take_while(|other| *other < core).count());
             let preferred = place.map(|place| WorkerId((place % books.entries.len()) as u32));
             let preferred = preferred.filter(|worker| books.is(*worker, State::Retired));
@@ -749,8 +763,8 @@ impl<P: Platform, C: Cores + ?Sized> Activation<P, C> {
         pool.sleep().restore_hunger(retired.take(room.saturating_sub(hungry) as usize), pool);
     }
 
-    /// Updates the values that thieves read, and where threads may run. Must be called before the lock is released
-    /// under which a count or a core has changed.
+    /// Updates the values that thieves read, and where threads may run. A thread that changed a count or a core calls
+    /// this before it releases the lock.
     pub fn balance(&self, books: &mut Books, pool: &impl Pool<Platform = P>) {
         self.balance_as(books, pool, Mover::Other);
     }
@@ -768,7 +782,8 @@ impl<P: Platform, C: Cores + ?Sized> Activation<P, C> {
         self.place(books, pool, mover);
     }
 
-    /// Publishes in the table whether a core is wanted. Otherwise no program that has a core to spare would ring.
+    /// Publishes in the table whether the pool wants a core, so that a program that releases one rings this program's
+    /// bell.
     fn ask_for_cores(&self, books: &mut Books, pool: &impl Pool<Platform = P>, member: &C) {
         let is_short = books.awake() > books.held();
         let rests_for_want = match self.is_closed() {
@@ -778,13 +793,13 @@ impl<P: Platform, C: Cores + ?Sized> Activation<P, C> {
         let wants = (is_short || rests_for_want) && books.held() < self.most() && !self.is_free();
         member.want(wants);
         member.lack(wants && is_short);
-        // The look follows the publication, so a program that releases a core later rings. In a closed pool, a push
-        // would wake the hungry workers, and each would retire again.
+        // The look for free cores follows the publication, so a program that releases a core later rings the bell. In
+        // a closed pool, workers are not made hungry: a push would wake them, and each would retire again.
         if wants && books.retired() > 0 && member.any_free() && !self.is_closed() {
             self.restore_hunger(books, pool);
             member.want(is_short);
             if !pool.deques_have_task() && !pool.injector_has_task() {
-                // Other programs may have tasks.
+                // This pool has no task for the free core, but another program may have one.
                 member.decline();
             }
         }
@@ -792,8 +807,8 @@ impl<P: Platform, C: Cores + ?Sized> Activation<P, C> {
 
     /// Gives cores to awake workers, and sets where each worker's thread may run.
     ///
-    /// Other threads avoid changing the mask of a worker that roams. If the program binds the thread to the target core
-    /// during a move, that mask is lost.
+    /// A thread that may run anywhere usually moves itself. If another thread moves it, and the program binds it to
+    /// the target core during the move, the program's mask is lost.
     fn place(&self, books: &mut Books, pool: &impl Pool<Platform = P>, mover: Mover) {
         let (held, free) = (books.held, self.is_free());
         // A pool without a core shares the cores of its program's other pools.
@@ -826,8 +841,8 @@ impl<P: Platform, C: Cores + ?Sized> Activation<P, C> {
                 continue;
             }
             let confined = match (self.sharing.placement, entry.core) {
-                // The workers of a crowd that are in the middle of tasks do not spread over the cores of other
-                // programs.
+                // A pool that is wide and has no core keeps its workers confined, so that they do not spread over the
+                // cores of other programs.
                 _ if is_wide && held.is_empty() => entry.confined,
                 _ if free || held.is_empty() => None,
                 (Placement::OnePerCore, Some(core)) => Some([core].into_iter().collect()),
@@ -844,8 +859,8 @@ impl<P: Platform, C: Cores + ?Sized> Activation<P, C> {
                 entry.is_late = false;
                 continue;
             }
-            // The thread may still run on a core that the pool has lost, or share a core with workers that were
-            // confined with it.
+            // The thread may still run on a core that the pool has lost, or on a core with workers that were confined
+            // together with it.
             let has_strayed = was_confined || entry.led_to.is_some_and(|core| !held.contains(core));
             let moves = match mover {
                 Mover::Worker(me) => has_strayed || me == worker,

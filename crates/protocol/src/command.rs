@@ -1,4 +1,5 @@
-//! The quanta of a command: a program that knows nothing of Comity, and whose threads are observed from outside.
+//! The quanta of a command: a program without Comity's libraries, whose threads are observed from outside. A quantum
+//! is the time between two looks of its coordinator at the core table.
 //!
 //! # States
 //!
@@ -13,27 +14,31 @@
 //!
 //! # Invariants
 //!
-//! - The next look is due between a quantum and `LONGEST` after the last, so the command does not count as stopped.
-//! - The threads of a command are confined to the cores that it holds, if more threads can run than the command holds
-//!   cores. A command with fewer threads has no mask, so it and its children count all cores. A command that is alone
-//!   and has no limit has no mask either.
-//! - A command that is left to the operating system ([`Way`]) requests no core, holds none, and is never stopped.
-//! - The time of a core counts as held from the claim to the look that misses the core.
+//! - The next look is due between one quantum and `LONGEST` after the last look, so other programs do not take the
+//!   command for stopped.
+//! - If a command has more runnable threads than cores, an affinity mask confines its threads to the cores that it
+//!   holds. Without a mask, the command and its children see all cores when they count them. A command that is alone
+//!   and has no limit has no mask.
+//! - A command that only the operating system limits (see [`Way`]) requests no core, holds no core, and is never
+//!   halted.
+//! - The time of a core counts as held from its claim to the look that finds it gone.
 //!
 //! # What is not as in a pool
 //!
-//! A command has the quantum of a pool ([`quantum`]), with these differences, because the command wakes its own
-//! threads and its queued work is unknown:
+//! A command's quantum is that of a pool ([`quantum`]) with the following differences. Their reason is that the
+//! command wakes its own threads, and that its queued work is unknown.
 //!
-//! - The cores that it could use are its [`Demand`]: threads that run or wait for a core, over the last looks.
-//! - The time of processes that start and end between two looks is not seen. So the time that the command is owed is
-//!   unknown, and so is its speedup: its share is not corrected, and its speedup counts as linear.
-//! - While it could use its share, its desire is the number of cores that it could use, instead of all. It holds
-//!   exactly the cores that it owns.
-//! - The cost of a look grows with the number of threads. So the looks take a bounded part of a core's time, and
-//!   there are few while the command is idle.
-//! - Each ring of the bell brings the next look forward to a quantum after the last. Nothing must happen before that,
-//!   because a command has no workers to recall.
+//! - The number of cores that it could use is its [`Demand`]: the number of threads that run or wait for a core, over
+//!   the last looks.
+//! - The time of processes that start and end between two looks is unknown. So it is unknown how much time the command
+//!   is owed, and how fast it is on several cores. Its weight is not corrected, and its speedup is assumed to be
+//!   linear.
+//! - While it could use its share, it requests the number of cores that it could use, and not all cores as a pool
+//!   does. It holds exactly the cores that it owns.
+//! - The cost of a look grows with the number of threads. So the time between looks grows with their cost, and while
+//!   the command is idle.
+//! - After a ring of the bell, the next look is due a quantum after the last look. It need not be earlier, because a
+//!   command has no workers to recall.
 
 use alloc::boxed::Box;
 use core::time::Duration;
@@ -55,15 +60,15 @@ pub const QUANTUM: Duration = Duration::from_millis(10);
 /// cores of other programs.
 const IDLE: Duration = Duration::from_millis(100);
 
-/// The divisor for the cost of looks: they take at most this part of the time of a core.
+/// The divisor for the cost of looks: they take at most 1/150 of the time of a core.
 const PART: u64 = 150;
 
-/// The maximum time between two looks, however long they take. It is half of the time after which other programs take
-/// the command for stopped.
+/// The maximum time between two looks, even if a look takes long. It is half of the time after which other programs
+/// take the command for stopped.
 const LONGEST: Duration = Duration::from_millis(250);
 const _: () = assert!(2 * LONGEST.as_millis() <= STOPPED_AFTER.as_millis());
 
-/// A command as its driver provides it: its place in the table, and its threads.
+/// The interface of a command that its driver implements: its place in the core table, and its threads.
 pub trait Command {
     /// The type of the command's place in the table.
     type Seat: Seat;
@@ -74,7 +79,7 @@ pub trait Command {
     /// Returns the cores that the command may use.
     fn cores(&self) -> CoreSet;
 
-    /// Records that this number of cores was taken from the command.
+    /// Records that other programs took this number of cores from the command.
     fn note_lost(&mut self, cores: u32);
 
     /// Returns the time in ns that the machine's cores have been idle since it started, summed over all cores.
@@ -90,23 +95,25 @@ pub trait Command {
     fn publish(&mut self, way: Way);
 }
 
-/// The coordinator's memory of a command. Times are in nanoseconds of any monotonic clock.
+/// The quanta of a command, and the state that its coordinator keeps from one look to the next. Times are in
+/// nanoseconds of any monotonic clock.
 pub struct Coordination {
     quantum: Quantum,
     demand: Demand,
     idle_clock: IdleClock,
-    /// The present settings, including requests from outside. While the command could use its share, its desire is
-    /// `told.cores`, or without a limit the number of cores that its threads can use.
+    /// The present settings, including requests from other processes. While the command could use its share, it
+    /// requests `told.cores` cores, or without a limit the number that its threads can use.
     told: InForce,
-    /// The number of cores that the command can use, and below it the number that its settings allow of these.
+    /// The number of cores that the command can use. The field below it is the number of these that its settings
+    /// allow.
     usable: u32,
     cap: u32,
     held: CoreSet,
     alone: bool,
     /// The [`Standing::is_even`] of the last look.
     is_even: bool,
-    /// The [`Standing::is_grouped`] of the last look at which another program had work. So the way does not change
-    /// when other programs pause.
+    /// The [`Standing::is_grouped`] of the last look at which another program had work. So the [`Way`] does not change
+    /// while other programs have no work.
     is_grouped: bool,
     /// The [`Standing::may_take_turns`] of the last look.
     may_take_turns: bool,
@@ -114,7 +121,7 @@ pub struct Coordination {
     has_turns: bool,
     /// The value of [`Coordination::due_ns`].
     due_ns: u64,
-    /// The processor time of the held cores since the last look, up to the time `counted`.
+    /// The time that the command held cores since the last look, summed over its cores, up to the time `counted`.
     had: u64,
     counted: u64,
     looked: u64,
@@ -123,18 +130,18 @@ pub struct Coordination {
     turn: u64,
 }
 
-/// The result of a look, for the record.
+/// The result of a look, which the driver records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Looked {
     /// The standing of the command when the look began.
     pub standing: Standing,
-    /// The processor time of the cores that were held since the previous look, in ns.
+    /// The time that the command held cores since the previous look, in ns, summed over its cores.
     pub had_ns: u64,
 }
 
 impl Coordination {
-    /// Makes the coordination of a command that has just joined, and can use `usable` cores. The command's desire is
-    /// `own.cores`, or else the number of cores that its threads can use.
+    /// Makes the coordination of a command that has just joined, and can use `usable` cores. The command requests
+    /// `own.cores` cores, or without such a limit the number that its threads can use.
     pub fn new(policy: Box<dyn Coordinator>, own: Own, usable: u32, now: u64) -> Coordination {
         let mut coordination = Coordination {
             quantum: Quantum::new(policy, nanos(QUANTUM)),
@@ -170,9 +177,9 @@ impl Coordination {
         self.looked
     }
 
-    /// Returns the processor time that the command was due since it joined, in nanoseconds. While it held cores
-    /// together with other programs, that is its share. Otherwise it is the part of its share that its threads could
-    /// have used. The share of a command that is alone is all cores.
+    /// Returns the processor time that the command was due since it joined, in nanoseconds. While it holds cores and
+    /// is not alone, it is due its share. At other times it is due the part of its share that its threads could have
+    /// used. The share of a command that is alone is all cores.
     pub fn due_ns(&self) -> u64 {
         self.due_ns
     }
@@ -182,13 +189,13 @@ impl Coordination {
         now >= self.next
     }
 
-    /// Returns the time of the next visit, unless the bell is rung before.
+    /// Returns the time of the next visit. If the bell is rung before, the visit takes place then.
     pub fn next(&self) -> u64 {
         self.quantum.next(self.next)
     }
 
-    /// Handles a ring of the bell: a core was taken back, a core has become free, or a program has joined, so that
-    /// the command may no longer be alone.
+    /// Handles a ring of the bell: a core was taken back, a core has become free, or another program has joined the
+    /// table.
     pub fn rung<C: Command>(&mut self, command: &mut C, now: u64) {
         self.note_losses(command, now);
         self.with(command, |quantum, program| {
@@ -202,7 +209,7 @@ impl Coordination {
         self.next = if is_over { now } else { next };
     }
 
-    /// Notes the observations of a look that is due, before anything is decided.
+    /// Notes the observations of a look that is due. The caller then calls [`Coordination::look`].
     pub fn note<C: Command>(&mut self, command: &mut C, look: &Look, now: u64) {
         // The command could not work while it was out of turn, so its observations are ignored.
         if !self.quantum.turn.is_out() {
@@ -211,7 +218,7 @@ impl Coordination {
         self.note_losses(command, now);
     }
 
-    /// Notes that the command has released cores that it may no longer use. It now holds `held`.
+    /// Notes that the driver has released cores that the command may no longer use. The command now holds `held`.
     pub fn has_let_go(&mut self, held: CoreSet) {
         self.held = held;
     }
@@ -249,8 +256,8 @@ impl Coordination {
         self.next = now + self.quantum.length();
     }
 
-    /// Decides on a look that was [noted](Coordination::note). The caller must call [`Coordination::rest`]
-    /// afterwards.
+    /// Completes a look that was [noted](Coordination::note): decides, and changes the command's cores. The caller
+    /// must call [`Coordination::rest`] afterwards.
     pub fn look<C: Command>(&mut self, command: &mut C, look: &Look, now: u64) -> Looked {
         let had_ns = self.had;
         let account = self.account(command, look);
@@ -315,7 +322,7 @@ impl Coordination {
         match () {
             () if look.is_nice => Way::Nice,
             () if self.demand.is_team() && self.may_take_turns && look.can_rest_unseen && uses_all => Way::Turns,
-            // The operating system does not enforce a limit, so a command with one holds cores of its own.
+            // The operating system does not enforce a limit on cores, so a command with a limit holds cores.
             () if self.is_grouped && !self.has_limit() => Way::Group,
             () if self.demand.is_team() => Way::Team,
             () if self.is_even && !self.has_limit() => Way::Even,
@@ -333,7 +340,7 @@ impl Coordination {
             elapsed_ns: nanos(look.elapsed),
             used_ns,
             able_ns,
-            // The time that its threads waited for a core is included.
+            // `able_ns` includes the time that the command's threads waited for a core.
             wanted_ns: able_ns,
             held_ns: self.had,
             idle_ns: self.idle_clock.look(idle),
@@ -352,10 +359,10 @@ impl Coordination {
         self.held = held;
     }
 
-    /// Sets or removes the mask of the command. A command that is alone needs a mask only for its limit. A command
-    /// that holds no core and has no limit runs on any core. A command with no more threads than cores needs no mask,
-    /// because other programs leave its cores free. A limit holds from the first look at which more threads are
-    /// runnable.
+    /// Sets or removes the mask of the command. A command that is alone has a mask only if it has a limit. A command
+    /// without cores and without a limit runs on any core. If a command has at most one thread per core, it has no
+    /// mask, because other programs leave its cores free. A limit takes effect at the first look at which more threads
+    /// are runnable.
     fn place<C: Command>(&self, command: &mut C) {
         let place = match self.told.cores {
             Some(limit) if self.held.is_empty() => command.cores().iter().take(limit as usize).collect(),
@@ -367,14 +374,15 @@ impl Coordination {
             Some(_) => self.demand.desire(u32::MAX) > cores,
             None => self.demand.is_wider_than(cores),
         };
-        // At the first look at which the command is grouped, it still holds cores. A program that it starts then must
-        // see all cores. Between the end of turns and the next look, a team may hold fewer cores than it has threads.
+        // A command that becomes grouped or takes turns has no mask, although it may still hold cores. Programs that
+        // it starts must see all cores. When turns end, a team may hold fewer cores than it has threads until the next
+        // look.
         let is_left = (self.is_grouped || self.has_turns) && !self.has_limit();
         command.confine((!place.is_empty() && is_wider && !is_left).then_some(place));
     }
 }
 
-/// A command as the quantum sees it: a program with one staff, which uses all of its cores.
+/// A command as a [`Program`] for the quantum: it has one [`Staff`], which uses all of its cores.
 struct Whole<'a, C> {
     command: &'a mut C,
     told: InForce,
@@ -413,7 +421,7 @@ impl<C: Command> Program for Whole<'_, C> {
         self.alone = alone;
     }
 
-    /// Halts or resumes the command. A command that is halted could use a core, so it waits for one.
+    /// Halts or resumes the command. A halted command could use a core, so it is marked as waiting for a core.
     fn close(&mut self, closed: bool) {
         self.command.close(closed);
         self.seat().want(closed);
@@ -421,8 +429,8 @@ impl<C: Command> Program for Whole<'_, C> {
 }
 
 impl<C: Command> Staff for &mut Whole<'_, C> {
-    /// Returns one queued task, so that a command that is out of turn may borrow a core: it has work, because it
-    /// would hold cores in its turn.
+    /// Returns a status with one queued task, so that a command that is out of turn may borrow a core. Such a command
+    /// has work, because in its turn it holds cores.
     fn status(&self) -> Status {
         Status { queued: 1, most: quantum::owned(self.seat()).len() as u32, ..Status::default() }
     }

@@ -15,9 +15,10 @@
 //! # Invariants
 //!
 //! - A transition that does not fit the state is refused, and changes nothing.
-//! - Each transition increments the generation. So a program that was stopped between its look and its change, for
-//!   any time, changes nothing.
-//! - Only the owner takes a core back. Only the holder releases it, unless it is stopped or dead.
+//! - Each transition increments the generation. So if a program is stopped after it read the word, and other programs
+//!   change the word, its own change fails.
+//! - Only the owner takes a core back. Only the holder releases it. Exception: other programs remove a holder that is
+//!   stopped or dead.
 //! - A grant does not change the holder. The holder notices the grant at its next look, or when the owner takes the
 //!   core back.
 
@@ -28,7 +29,7 @@ use core::fmt;
 pub struct SlotId(u8);
 
 impl SlotId {
-    /// Returns the place at this index, if there is one.
+    /// Returns the place at this index. `None`: there is no such place.
     pub fn new(index: usize) -> Option<SlotId> {
         u8::try_from(index).ok().map(SlotId)
     }
@@ -42,7 +43,7 @@ impl SlotId {
         slot.map_or(0, |slot| u64::from(slot.0) + 1)
     }
 
-    /// Unpacks a place. A value that no build writes is decoded as no program.
+    /// Unpacks a place. A value that no version of Comity writes is decoded as no program.
     fn unpack(field: u64) -> Option<SlotId> {
         u8::try_from(field.checked_sub(1)?).ok().map(SlotId)
     }
@@ -55,7 +56,8 @@ impl SlotId {
 ///   │ generation │ owner │ holder │        owner and holder: 0 for no program, else a slot's index plus one
 /// ```
 ///
-/// Every change is one of the pure transitions below, made by compare-and-swap. The head of this file has the states.
+/// Every change is one of the pure transitions below, made by compare-and-swap. The head of the module lists the
+/// states.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct CoreWord(u64);
 
@@ -115,7 +117,8 @@ impl CoreWord {
         (self.holder() == Some(by)).then(|| self.next(self.owner(), None))
     }
 
-    /// Returns the word after the core is taken from a stopped program, none of whose threads runs on it.
+    /// Returns the word after the core is taken from the stopped program `from`, of which no thread runs on the core.
+    /// `None`: `from` does not hold it.
     pub fn seized(self, from: SlotId) -> Option<CoreWord> {
         self.released(from)
     }

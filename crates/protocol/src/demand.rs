@@ -4,17 +4,17 @@
 //!
 //! # Invariants
 //!
-//! - A command's desire is the number of cores that it could use at any of these looks. So the desire grows at once,
-//!   and shrinks eight looks later.
-//! - A thread that waits for a core counts like a thread that has one. So the desire does not depend on the cores
-//!   that the command has.
-//! - A command that a quota stops could use only the time that it used.
+//! - A command's desire (the number of cores that it requests) is the maximum that it could use at one of these looks.
+//!   So the desire grows at once, and shrinks eight looks later.
+//! - A thread that waits for a core counts like a running thread. So the desire does not depend on the cores that the
+//!   command has.
+//! - While a cgroup quota throttles a command, its demand is the time that it used.
 //! - A command counts as a team for `TEAM_LASTS` after a look at which one of its processes had several runnable
 //!   threads.
 
 use core::time::Duration;
 
-/// The number of looks that count. A command may soon need the cores again that it could use at one of them.
+/// The number of looks that count. If a command could use a core at one of them, it may soon need that core again.
 const LOOKS: usize = 8;
 
 /// The divisor for negligible use. A command that uses less than this part of a core is idle: it waits, with an
@@ -30,7 +30,7 @@ const TEAM_LASTS: Duration = Duration::from_secs(1);
 pub struct Look {
     /// The time since the previous look.
     pub elapsed: Duration,
-    /// The processor time that the command's processes had in that time, for processes that still exist.
+    /// The processor time that the command's processes used since the previous look, for processes that still exist.
     pub used: Duration,
     /// The processor time in `used` plus the time that these processes waited for a core.
     pub able: Duration,
@@ -38,8 +38,8 @@ pub struct Look {
     pub runnable: u32,
     /// The number of runnable threads in the process that had the most.
     pub team: u32,
-    /// True if most of the time that the command used or waited for a core was that of processes with a nice value
-    /// above 0, or of `SCHED_IDLE`.
+    /// True if processes with a nice value above 0, or with `SCHED_IDLE`, had most of the command's time on cores and
+    /// waiting for them.
     pub is_nice: bool,
     /// True if the processes of the command can be halted so that no process notices it.
     pub can_rest_unseen: bool,
@@ -51,14 +51,15 @@ impl Look {
         self.runnable == 0 && self.used <= self.elapsed / NEGLIGIBLE
     }
 
-    /// Returns the look of a command that a quota stops. Its threads seem to wait for cores, but could not use them.
+    /// Returns the look of a command that a cgroup quota throttles. Its threads seem to wait for cores, but could not
+    /// use them.
     pub fn throttled(self) -> Look {
         Look { able: self.used, runnable: 0, team: 0, ..self }
     }
 
-    /// Returns the number of cores that the command could use. Threads that wait for a core count like threads that
-    /// have one, so the result does not depend on the cores that the command has. If many threads take turns, or
-    /// threads start and end between two looks, the processor time is more accurate than the number of threads.
+    /// Returns the number of cores that the command could use. This is the number of runnable threads or the average
+    /// number of cores used, whichever is larger. If many threads run one after another, or start and end between two
+    /// looks, the average is more accurate.
     fn cores(&self) -> u32 {
         if self.is_idle() {
             return 0;
@@ -87,7 +88,7 @@ impl Demand {
     }
 
     /// Returns the number of cores to request, at most `most`: the maximum that the command could use at one of the
-    /// last looks. So the desire grows at once, and shrinks only later.
+    /// last eight looks.
     pub fn desire(&self, most: u32) -> u32 {
         self.looks.iter().map(Look::cores).max().unwrap_or(0).min(most)
     }
@@ -110,8 +111,7 @@ impl Demand {
         self.looks.iter().map(|look| look.runnable).sum::<u32>().div_ceil(LOOKS as u32)
     }
 
-    /// Returns the processor time that the command could have used since the previous look on `most` cores, without
-    /// waiting for them.
+    /// Returns the processor time that the command could have used since the previous look on `most` cores of its own.
     ///
     /// If short processes follow one another, a process rarely exists at two looks. The average number of runnable
     /// threads at a look is then more accurate.

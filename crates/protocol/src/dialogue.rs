@@ -1,8 +1,10 @@
-//! One spell as a thief: the conversation between a worker without a task and its policy.
+//! The dialogue between a worker without a task and its policy. One dialogue is one *spell*: the time from the
+//! worker's last task to its next.
 //!
-//! The dialogue returns what the driver must do next, an [`Effect`], and gets its result, an [`Outcome`]. The dialogue
-//! takes the steps of the sleep protocol and of the books; the driver moves tasks, gives up the core, and waits. The
-//! dialogue is the same for every policy.
+//! The dialogue returns the driver's next action, an [`Effect`], and then gets its result, an [`Outcome`]. The
+//! dialogue itself takes the steps of the [sleep protocol](crate::sleep) and of the pool's
+//! [books](crate::activation::Books); the driver moves tasks, gives up the core, and waits. The dialogue is the same
+//! for every policy.
 //!
 //! ```text
 //!               found, or business                  farewells, then Run
@@ -17,14 +19,16 @@
 //! ```
 //!
 //! These invariants hold for every answer of the policy:
-//! - A spell ends only when the worker has a task in hand, or business of its own.
-//! - A worker publishes that it is busy before its farewells, and hands its duties over after them
-//!   ([`Dialogue::finish`]).
-//! - When the worker has a task in hand, its policy may wake each peer and claim each wake-up once. Then the spell
-//!   ends.
-//! - In a closed pool, a worker without business rests and takes no task, until the pool is open.
-//! - If a policy never steals, the dialogue sweeps the deques in its place. If a policy never sleeps, the dialogue
-//!   puts the worker to sleep in a pool without any work.
+//! - A spell ends only when the worker has a task in hand, or [business](Surroundings::has_business): an event that
+//!   only it can act on.
+//! - *Farewells* are the last actions of the policy in a spell, when the worker has a task in hand: it may wake each
+//!   peer and claim each wake-up once. The worker publishes that it is busy before them, and hands its duties over
+//!   after them ([`Dialogue::finish`]).
+//! - The number of farewells is limited. Then the spell ends.
+//! - In a [closed](crate::activation::Activation::close) pool, a worker without business rests and takes no task,
+//!   until the pool is open.
+//! - If a policy never steals, the dialogue sometimes tries to steal from every worker in its place. If a policy never
+//!   sleeps, the dialogue puts the worker to sleep when the pool has no work.
 //! - Between two steps of the protocol, the dialogue returns [`Effect::Step`], so that a simulation can let time pass
 //!   there.
 
@@ -43,16 +47,17 @@ pub use surroundings::Surroundings;
 /// The number of events without a task after which the dialogue checks whether there is any work in the pool.
 const DOUBT_AFTER: u32 = 64;
 
-/// The number of successive events without a steal after which the dialogue looks into every deque. It bounds the
-/// delay that a policy that never steals can cause. The attempts are not the policy's, so a policy that steals never
-/// causes a sweep.
+/// The number of successive events without an attempt to steal after which the dialogue tries to steal from every
+/// worker (a sweep). So a policy that never steals delays a task for a limited time. A policy that steals causes no
+/// sweep.
 const SWEEP_AFTER: u32 = 4096;
 
-/// The time after which the last worker of a pool that keeps a core asks once more whether the thread that handed in
-/// the last task still runs. The question takes about 10 µs of that thread's core.
+/// The time after which the last worker of a pool that [keeps a core](crate::activation::Activation::keeps_core)
+/// checks once whether the thread that handed in the last task still runs. The check takes about 10 µs of that
+/// thread's core.
 pub const KEPT_CORE: Micros = Micros(NonZeroU32::new(500).expect("not zero"));
 
-/// The driver's next action. The driver carries it out, and then answers with the outcome that the variant names.
+/// The driver's next action. The driver carries it out, and then answers with the [`Outcome`] that the variant names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
     /// Try to take a task of this worker: [`Outcome::Took`]. If it is the thief itself, there is no task to take.
@@ -65,14 +70,14 @@ pub enum Effect {
     Inspect(WorkerId),
     /// Take over a wake-up that this worker owes: [`Outcome::Took`].
     ClaimWakeup(WorkerId),
-    /// Call [`wake_peer`](crate::sleep::Sleep::wake_peer) with this: [`Outcome::Woke`].
+    /// Call [`wake_peer`](crate::sleep::Sleep::wake_peer) with these arguments: [`Outcome::Woke`].
     Wake {
         /// The worker to wake. `None`: any sleeper.
         sleeper: Option<WorkerId>,
-        /// True if the sleeper becomes the watchdog.
+        /// True if the sleeper becomes the [watchdog](comity_policy::Waking::Watchdog).
         appoint: bool,
     },
-    /// Give up the core, to this worker if the kernel can: [`Outcome::Done`].
+    /// Give up the core: [`Outcome::Done`]. If the kernel supports it, this worker gets the core.
     Yield(Option<WorkerId>),
     /// Give the rest of the time slice to this worker, or to its virtual CPU: [`Outcome::Took`], with
     /// [`Take::Nothing`] if the slice is refused.
@@ -87,10 +92,10 @@ pub enum Effect {
         /// The number of hints.
         hints: u32,
     },
-    /// Continue: the next call takes this step. [`Outcome::Done`].
+    /// Do nothing, and call [`Dialogue::next`] again, which takes this step of the protocol: [`Outcome::Done`].
     Step(Step),
     /// Wait until the worker's [parker](crate::sleep::Sleep::parker) holds another value than `at_rest`, or until the
-    /// timeout. The wait may end early. [`Outcome::Waited`].
+    /// timeout: [`Outcome::Waited`]. The wait may end early.
     Wait {
         /// The value that the parker holds while the worker rests. The comparison and the beginning of the wait are
         /// one atomic step, as with a futex.
@@ -107,7 +112,7 @@ pub enum Effect {
     },
 }
 
-/// The time of a wait, in microseconds. The type is small because a driver keeps an effect until its time is over.
+/// The time of a wait, in microseconds. The type is small because a simulator stores one pending effect per thief.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Micros(NonZeroU32);
 
@@ -122,7 +127,7 @@ impl Micros {
     }
 }
 
-/// The driver's implementation of each [`Effect`], which documents them.
+/// The driver's implementation of the effects. See [`Effect`] for what each one must do.
 pub trait Hands {
     /// Tries to take a task of another worker.
     fn steal(&mut self, victim: WorkerId) -> Take;
@@ -130,7 +135,7 @@ pub trait Hands {
     /// Tries to take a task that came from outside. Returns false if there is no such task.
     fn take_injected(&mut self) -> bool;
 
-    /// Takes over the queue of a worker without a core. Returns false if there was none.
+    /// Takes over the queue of a worker without a core. Returns false if there was no queue to take.
     fn mug(&mut self, victim: WorkerId) -> bool;
 
     /// Looks at a worker.
@@ -142,10 +147,10 @@ pub trait Hands {
     /// Wakes a sleeper by calling [`wake_peer`](crate::sleep::Sleep::wake_peer).
     fn wake(&mut self, sleeper: Option<WorkerId>, appoint: bool) -> Option<WorkerId>;
 
-    /// Gives up the core, to this worker if the kernel can.
+    /// Gives up the core. `to`: the worker that should get it, if the kernel supports that.
     fn give_way(&mut self, to: Option<WorkerId>);
 
-    /// Gives the rest of the time slice to a worker, or to its virtual CPU. Returns false if it is refused.
+    /// Gives the rest of the time slice to a worker, or to its virtual CPU. Returns false if the system refuses.
     fn accelerate(&mut self, candidate: WorkerId, level: Level) -> bool;
 
     /// Stays on the core for this number of spin-loop hints.
@@ -202,22 +207,22 @@ impl Effect {
 /// A step of the protocol that the next call of [`Dialogue::next`] takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Asks the policy again, because it wanted to run without a task.
+    /// Asks the policy again, because its answer was to run although the worker has no task.
     AskAgain {
-        /// The number of wake-ups that the worker would have owed.
+        /// The number of wake-ups in the policy's answer.
         wakeups_owed: u32,
     },
     /// Counts the pool's roles.
     Count,
-    /// Looks for a queue to take over, of a worker without a core.
+    /// Looks for a worker without a core, to take over its queue.
     LookForQueue,
     /// Retires, or announces sleep.
     Rest,
-    /// Looks whether the worker may sleep.
+    /// Checks whether the worker may sleep.
     Admit,
     /// Passes on the duties of a worker that has retired.
     PassOn,
-    /// Gets up after a wake-up with this reason: looks whether there is a core.
+    /// Gets up after a wake-up with this reason: checks whether there is a core.
     Rise(Woken),
 }
 
@@ -239,15 +244,15 @@ pub enum Outcome {
     },
 }
 
-/// The cause of a rest. The policy is told afterwards.
+/// The cause of a rest. It determines which event the policy gets afterwards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Cause {
-    /// The policy decided it.
+    /// The policy decided that the worker rests.
     Policy,
     /// There is no work in the pool. If sleep is refused, the policy gets the event at which the dialogue checked for
     /// work.
     Doubt,
-    /// The worker was one too many.
+    /// More workers were awake than there was [room](crate::activation::Activation::room) for.
     Excess,
     /// The pool is closed.
     Closed,
@@ -295,27 +300,28 @@ enum State {
 pub struct Dialogue {
     me: WorkerId,
     state: State,
-    /// The event for the policy if nothing else comes first: that the spell begins, the event before a sweep, or the
-    /// event at which the dialogue checked for work. It is not part of the state, because the state is copied often.
+    /// The policy's next event, if no other event comes first: the begin of the spell, the event before a sweep, or
+    /// the event at which the dialogue checked for work. It is not part of the state, because the state is copied
+    /// often.
     pending: Event,
-    /// True if the worker has work again, and only the policy's farewells remain.
+    /// True if the worker has a task in hand or business, and only the policy's farewells remain.
     leaving: bool,
-    /// The maximum number of events in the rest of the farewells.
+    /// The number of events after which the farewells end.
     farewells: u32,
     /// The number of events without a task.
     events: u32,
-    /// The value of `events` at the policy's last steal, or at the last sweep; 0 before. (A second counter that a
-    /// steal resets took longer. Both counters were stored one by one and loaded as one wide word, which a processor
-    /// cannot forward from its store buffer.)
+    /// The value of `events` at the policy's last attempt to steal, or at the last sweep. Initially 0. (A second
+    /// counter that a steal resets took longer. Both counters were stored one by one and loaded as one wide word,
+    /// which a processor cannot forward from its store buffer.)
     last_steal: u32,
     /// True if the worker is asleep in the books.
     sleeps: bool,
-    /// True if the pool kept a core when the worker fell asleep. The worker looks at that core at the end of its
-    /// timeout.
+    /// True if the pool kept a core when the worker fell asleep. The worker calls [`Surroundings::look_at_kept_core`]
+    /// after its timeout.
     keeps_core: bool,
     /// The time that a sleeper waits before it looks again.
     timeout: Option<Micros>,
-    /// The time that the policy lets the worker sleep.
+    /// The time for which the policy lets the worker doze. `None`: without a limit.
     dozes: Option<Micros>,
 }
 
@@ -323,8 +329,8 @@ pub struct Dialogue {
 const _: () = assert!(size_of::<Effect>() <= 12 && size_of::<State>() <= 12 && size_of::<Dialogue>() <= 56);
 
 impl Dialogue {
-    /// Begins a spell after the worker's deque ran empty: other workers see a thief from now on. The worker owes
-    /// `wakeups_owed` wake-ups.
+    /// Begins a spell after the worker's deque ran empty: other workers see this worker as a thief from now on. The
+    /// worker owes `wakeups_owed` wake-ups.
     pub fn begin(me: WorkerId, wakeups_owed: u32, crew: &impl Surroundings) -> Dialogue {
         crew.publish_thief(me);
         Dialogue {
@@ -332,7 +338,7 @@ impl Dialogue {
             state: State::Begins,
             pending: Event::DequeEmpty { wakeups_owed },
             leaving: false,
-            // A policy may wake each peer before the spell ends, and no more.
+            // The limit lets a policy wake each peer before the spell ends.
             farewells: 2 * crew.workers() + 8,
             events: 0,
             last_steal: 0,
@@ -343,8 +349,8 @@ impl Dialogue {
         }
     }
 
-    /// Begins a spell in which the worker rests, with all tasks that are queued at it, until the pool is open or the
-    /// worker has business. Other workers see a thief. The worker keeps the wake-ups that it owes.
+    /// Begins a spell in which the worker rests, although tasks are queued at it, until the pool is open or the worker
+    /// has business. Other workers see it as a thief. The worker keeps the wake-ups that it owes.
     pub fn begin_to_rest(me: WorkerId, crew: &impl Surroundings) -> Dialogue {
         Dialogue { state: State::BeginsToRest, ..Dialogue::begin(me, 0, crew) }
     }
@@ -360,14 +366,14 @@ impl Dialogue {
     /// Panics if the outcome does not fit the effect, which is a bug in the driver.
     #[inline(always)]
     pub fn next(&mut self, thief: &mut dyn Thief, crew: &impl Surroundings, outcome: Outcome) -> Effect {
-        // The fields of a state are read only where they are needed, and this function, `heard`, `doubt` and `ask` are
-        // inlined. Copying a state or an event takes longer than the decision, and a simulated machine of 10⁵
-        // processors calls this function in each of its steps. The most frequent events of a thief without success
-        // have their own copy of the code that follows; rare events are cold.
+        // This function is optimized, because a simulated machine of 10⁵ processors calls it in each of its steps.
+        // Copying a state or an event takes longer than the decision. So the fields of a state are read only where
+        // they are needed, and this function, `heard`, `doubt` and `ask` are inlined. The most frequent events of a
+        // thief that finds no task have their own copy of the code that follows; rare events are cold.
         let event = match (&self.state, outcome) {
             (State::Begins, Outcome::Done) => return self.ask(thief, self.pending),
             (&State::Robs(victim), Outcome::Took(Take::Taken)) => Event::StealSucceeded(victim),
-            // A steal that found no task looks for a task from outside too.
+            // After a steal that brought no task, the thief looks for a task from outside.
             (&State::Robs(victim), Outcome::Took(take)) if crew.takes_from_outside() => {
                 return self.go(State::LooksOutside(victim, take), Effect::TakeInjected);
             }
@@ -398,7 +404,7 @@ impl Dialogue {
                 let any_busy = crew.any_busy();
                 Event::Paused { any_busy, core_is_wanted: crew.is_core_wanted(self.me) }
             }
-            // For a policy that runs without a task, the deque is still empty.
+            // The policy wanted to run without a task. It is asked again with the event of an empty deque.
             (&State::Steps(Step::AskAgain { wakeups_owed }, _), Outcome::Done) => Event::DequeEmpty { wakeups_owed },
             (State::Steps(Step::Count, _), Outcome::Done) => {
                 let Roles { busy, thieves, sleepers } = crew.roles();
@@ -429,7 +435,7 @@ impl Dialogue {
     fn ask(&mut self, thief: &mut dyn Thief, event: Event) -> Effect {
         match thief.next(event) {
             Action::Run { wakeups_owed } if self.leaving => self.end(wakeups_owed),
-            // The policy continues to look although the worker has work, so the spell ends.
+            // The policy's answer is a search or a rest, but the worker has work. So the spell ends.
             Action::StealFrom(_)
             | Action::Mug
             | Action::YieldTo(_)
@@ -479,7 +485,8 @@ impl Dialogue {
         self.go(State::Steps(step, cause), Effect::Step(step))
     }
 
-    /// Reports the result of the policy's action to it, unless something else comes first.
+    /// Reports the result of the policy's last action to the policy, unless business, a closed pool, a surplus of
+    /// workers, a sweep or a check for work comes first.
     #[inline(always)]
     fn heard(&mut self, thief: &mut dyn Thief, crew: &impl Surroundings, event: Event) -> Effect {
         if self.leaving {
@@ -502,7 +509,7 @@ impl Dialogue {
         if matches!(event, Event::StealFailed(_) | Event::StealMissed(_)) {
             self.last_steal = self.events;
         }
-        // The difference may exceed the limit, because the counter continues while a worker rests.
+        // The comparison is `>=`, because the difference may exceed the limit: events of a rest are counted too.
         if self.events.wrapping_sub(self.last_steal) >= SWEEP_AFTER {
             self.last_steal = self.events;
             self.pending = event;
@@ -511,8 +518,8 @@ impl Dialogue {
         self.doubt(thief, crew, event)
     }
 
-    /// Checks at intervals whether any worker of the pool has work. If no worker has, the worker sleeps, whatever its
-    /// policy.
+    /// Checks at every 64th event whether any worker of the pool is busy. If no worker is busy, this worker sleeps
+    /// under any policy.
     #[inline(always)]
     fn doubt(&mut self, thief: &mut dyn Thief, crew: &impl Surroundings, event: Event) -> Effect {
         let is_due = self.events.is_multiple_of(DOUBT_AFTER) && !matches!(event, Event::Woken(_));
@@ -536,7 +543,7 @@ impl Dialogue {
             return self.doubt(thief, crew, self.pending);
         }
         self.state = State::Sweeps(victim);
-        // At its own number, a thief looks for a task from outside.
+        // Instead of stealing from itself, the thief looks for a task from outside.
         if victim == self.me.0 { Effect::TakeInjected } else { Effect::StealFrom(WorkerId(victim)) }
     }
 
@@ -547,8 +554,8 @@ impl Dialogue {
 
     // A closed pool.
 
-    /// Retires a worker without business if the pool is closed. A worker that the books do not count has no lock to
-    /// retire under, so it looks again after it has passed on its duties.
+    /// Retires a worker without business if the pool is closed. A worker that the books do not count retires without
+    /// their lock, so it checks again after it has passed on its duties.
     fn retires_if_closed(&self, crew: &impl Surroundings, why: Retirement) -> bool {
         // The result is also false if the pool has just been opened.
         crew.is_closed() && !crew.has_business(self.me) && crew.retire(self.me, why)
@@ -566,14 +573,16 @@ impl Dialogue {
         self.end(0)
     }
 
-    /// Reports the event to the policy, unless its answer must not be carried out because the pool is closed.
+    /// Reports the event to the policy. In a closed pool, the worker rests instead, because the policy's answer must
+    /// not be carried out.
     fn tell(&mut self, thief: &mut dyn Thief, crew: &impl Surroundings, event: Event) -> Effect {
         if crew.is_closed() { self.heard(thief, crew, event) } else { self.ask(thief, event) }
     }
 
     // Rest.
 
-    /// Carries out a policy's sleep. In some pools the worker retires, and the coordinator wakes it.
+    /// Carries out the policy's decision to sleep. Under [`Sleeper::LeavesCore`] the worker may retire: then the
+    /// coordinator wakes it.
     fn rest(&mut self, thief: &mut dyn Thief, crew: &impl Surroundings) -> Effect {
         if let Some(sharing) = crew.sharing(self.me)
             && sharing.sleeper == Sleeper::LeavesCore
@@ -582,8 +591,8 @@ impl Dialogue {
                 if crew.any_busy() {
                     return self.heard(thief, crew, Event::SleepRefused(SleepRefusal::Alone));
                 }
-                // The first worker that finds work wakes this one, so it need not wait for the coordinator's next
-                // look.
+                // The worker sleeps instead of retiring: the first worker that finds work wakes it, before the
+                // coordinator's next look.
             } else if crew.retire(self.me, Retirement::ByItself) {
                 return self.step(Step::PassOn, Cause::Policy);
             }
@@ -616,7 +625,7 @@ impl Dialogue {
                 }
             }
             Admission::Park(timeout) => {
-                // A worker that dozes looks again when it is up.
+                // A worker that dozes looks for tasks again when it is up.
                 let timeout = self.dozes.or(timeout.map(Micros::of));
                 let keeps_core = !self.sleeps && crew.fell_asleep(self.me) && timeout.is_none();
                 (self.sleeps, self.keeps_core) = (true, keeps_core);
@@ -666,21 +675,21 @@ impl Dialogue {
         self.wait(crew, cause)
     }
 
-    /// Gets the worker up. If there is no core for it, it rests again.
+    /// Marks the worker as up. If there is no core for it, it rests again.
     fn rise(&mut self, thief: &mut dyn Thief, crew: &impl Surroundings, cause: Cause, woken: Woken) -> Effect {
-        // In an open pool, a worker that rests in the middle of a task continues, whether there is room or not.
+        // In an open pool, a worker that rested in the middle of a task continues, even if too many workers are awake.
         let goes_on = crew.has_business(self.me) || (matches!(cause, Cause::Midway) && !crew.is_closed());
         let why = if matches!(cause, Cause::Midway) { Retirement::Midway } else { Retirement::Surplus };
         if crew.woke(self.me, goes_on) == Up::Retires && crew.retire(self.me, why) {
-            // In an open pool, the worker rests because it has no core, until there is one.
+            // If the pool has been opened, the worker rests because it has no core.
             let for_want = matches!(cause, Cause::Closed) && !crew.is_closed();
             return self.step(Step::PassOn, if for_want { Cause::Excess } else { cause });
         }
         self.woken(thief, crew, cause, woken)
     }
 
-    /// Reports to the policy why the worker is awake. Business ends the spell before the policy acts on the event. If
-    /// the business has gone by then, the wake-up counts as that of a peer.
+    /// Reports to the policy why the worker is awake. If the worker has business, the spell ends before the policy
+    /// acts on the event. A wake-up for business is reported as a wake-up by a peer.
     fn woken(&mut self, thief: &mut dyn Thief, crew: &impl Surroundings, cause: Cause, woken: Woken) -> Effect {
         let event = Event::Woken(match woken {
             Woken::For(reason) => reason,

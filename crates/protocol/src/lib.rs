@@ -1,5 +1,5 @@
-//! The steps that a pool takes around its policy. Each step is decided here once, for threads and for simulated
-//! machines.
+//! The protocol steps that a thread pool takes around its policy: how its workers sleep and wake, and how its program
+//! shares cores with others. The runtime's threads and the simulated machines execute the same steps.
 //!
 //! This crate uses no standard library, no threads, no clock and no system calls; nothing here waits or sleeps. A
 //! [`Platform`](platform::Platform) provides the words that the steps read and write. A driver carries out the

@@ -48,7 +48,7 @@ pub struct AtLook<'a, L: Looked> {
 }
 
 impl<'a, L: Looked> AtLook<'a, L> {
-    /// Waits for the lock.
+    /// Waits for the lock of the pool's books, and keeps it.
     pub fn new(looked: &'a L) -> AtLook<'a, L> {
         let activation = looked.activation();
         AtLook { looked, activation, books: activation.books() }
@@ -89,14 +89,14 @@ impl<L: Looked> Staff for AtLook<'_, L> {
 
     fn employ(&mut self) {
         let pool = self.looked.pool();
-        // The division may have given some of the pool's cores to other pools of the program, and other programs may
-        // have taken some back.
+        // Some of the pool's cores may be gone: `Program::divide` may have given them to other pools of the program,
+        // and other programs may have taken them back.
         if let Some(member) = self.activation.member() {
             self.activation.note_moves(&mut self.books, member);
         }
         if self.books.retired() > 0 {
-            // A loop splits only when a thief rings. With the bells rung, the next look sees how many tasks the loop
-            // has.
+            // A parallel loop splits only when a thief rings the bell. After this ring, the next look sees how many
+            // tasks the loop has.
             pool.ring_bells();
         }
         let waiting = self.waiting() as usize;

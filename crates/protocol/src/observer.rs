@@ -1,5 +1,5 @@
-//! The observations of a coordinator at a look: which workers of its pools wait for a core or for something else, and
-//! how much time the program could use.
+//! The observations of a coordinator at a look: which workers of its pools wait for a core, which wait for something
+//! else, and how much processor time the program could use.
 //!
 //! # States
 //!
@@ -8,18 +8,18 @@
 //! | state | sign |
 //! |---|---|
 //! | moves | it has forked, finished or taken a task since; or it has no task |
-//! | waits for a core | it had no time on a core since, and is in no system call: its count of unmoved looks stays |
+//! | waits for a core | it had no time on a core since, and is in no system call: its count of unmoved looks does not change |
 //! | unmoved | it has a task and shows no progress; the number of successive looks is counted |
-//! | stuck | unmoved for so long that it may wait for another task: a further worker is let in |
+//! | stuck | unmoved for so long that it may wait for another task: one more worker may be awake |
 //!
 //! # Invariants
 //!
-//! - A worker that gets no core does not count as stuck.
-//! - Further workers are let in only while tasks wait and workers have retired; their number doubles while no worker
-//!   moves, and halves afterwards.
-//! - A program that a quota stops could use the time that the quota grants.
-//! - The times that workers waited are used only if all workers were queried at both looks. Otherwise the presumed
-//!   time is used.
+//! - A worker that waits for a core never counts as stuck.
+//! - More workers than cores may be awake only while tasks wait and workers have retired. Their number doubles at each
+//!   look at which no worker moves, and halves afterwards.
+//! - A program that a cgroup quota throttles could use at most the time that the quota grants.
+//! - The times for which workers waited are used only if all workers were queried at this look and at the previous
+//!   one. Otherwise the program is presumed to use the cores that it holds.
 //! - The time of workers that have ended counts too. A program that builds a pool for each step spends all of its
 //!   time in such workers.
 //!
@@ -36,8 +36,8 @@ use crate::program::{Pools, Sample, Spent, Staff, Status, Times};
 use crate::steal_time::StealClock;
 
 /// The number of successive looks without progress after which a worker with a task counts as stuck: it may wait for
-/// another task. The second number is for looks at which no worker of the pool has moved. Programs under the papers'
-/// policies have much longer limits.
+/// another task. The second number counts looks at which no worker of the pool has moved. The papers' policies have
+/// the longer limits below.
 const STUCK_AFTER: [u32; 2] = [3, 2];
 const STUCK_AFTER_LONG: [u32; 2] = [100, 100];
 
@@ -45,8 +45,8 @@ const STUCK_AFTER_LONG: [u32; 2] = [100, 100];
 /// queried.
 const MUCH_BLOCKED: u64 = 10;
 
-/// The divisor for little use. A program that used less than this part of its share, or of a core, is not queried for
-/// what it could use.
+/// The divisor for little use. If a program used less than this part of its share, and of one core, its workers are
+/// not queried.
 const LITTLE: u64 = 10;
 
 /// The idle time of the machine's cores between two looks that both read it.
@@ -57,15 +57,15 @@ pub struct IdleClock {
 }
 
 impl IdleClock {
-    /// Returns the idle time since the last look in ns, if it is known now and was known then; else 0. `now` counts
-    /// from the start of the machine.
+    /// Returns the idle time since the last look, in ns, or 0 if it was not read at both looks. `now` is the machine's
+    /// idle time since it started.
     pub fn look(&mut self, now: Option<u64>) -> u64 {
         let last = core::mem::replace(&mut self.last, now);
         now.zip(last).map_or(0, |(now, last)| now.saturating_sub(last))
     }
 }
 
-/// The terms on which the program got processor time, as the last look left them.
+/// The rules under which the program got processor time since the last look.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Basis {
     pub(crate) mode: Mode,
@@ -81,7 +81,7 @@ pub(crate) struct Observer {
     clock_ns: u64,
     held_ns: u64,
     busy_ns: u64,
-    /// The times of ended workers that an account has counted already.
+    /// The times of ended workers that are already in an account.
     ended: Times,
     first_thread: Option<Times>,
     idle_clock: IdleClock,
@@ -91,7 +91,7 @@ pub(crate) struct Observer {
 /// The observations of a pool's workers at the previous look.
 struct PoolObservations {
     workers: Vec<One>,
-    /// The number of workers that were let in because others do not move.
+    /// The number of additional workers that may be awake, because other workers make no progress.
     relief: u32,
     /// The number of successive looks at which no worker moved.
     still: u32,
@@ -105,19 +105,19 @@ struct One {
     unmoved: u32,
 }
 
-/// The sums of one look.
+/// The sums over all workers at one look.
 #[derive(Default)]
 struct Sums {
     lasted: u64,
     asks: bool,
-    /// True if the program shares cores with other programs and has more workers awake than it holds cores.
+    /// True if other programs want cores and the program has more workers awake than it holds cores.
     is_crowd: bool,
     /// The time that workers with a task were off their cores without waiting for one.
     blocked_ns: u64,
-    /// The time on cores of the workers that were queried, and below it the time that they could have used.
+    /// The time that the queried workers ran on cores. The field below it is the time that they could have used.
     on_core_ns: u64,
     able_ns: u64,
-    /// The time that these workers and the program's first thread waited for a core.
+    /// The time that the queried workers and the program's first thread waited for a core.
     for_core_ns: u64,
     /// True if a worker was queried for the first time.
     is_partial: bool,
@@ -139,7 +139,7 @@ impl Observer {
         }
     }
 
-    /// Returns the total time that workers had had a task at the last look.
+    /// Returns the total time for which workers had a task, as of the last look.
     pub(crate) fn busy_ns(&self) -> u64 {
         self.busy_ns
     }
@@ -150,13 +150,14 @@ impl Observer {
         let Spent { held_ns: held, clock_ns: clock, granted_ns, ended } = pools.spent(lasted);
         let held_ns = held - core::mem::replace(&mut self.held_ns, held);
         let used_ns = clock.saturating_sub(core::mem::replace(&mut self.clock_ns, clock));
-        // Workers that have ended may have had little time because they waited for a core.
+        // Workers that have ended may have used little time because they waited for a core.
         let had_ns = used_ns + ended.for_core.saturating_sub(self.ended.for_core);
         let asks = asks(basis, [used_ns, had_ns], held_ns, lasted);
         let leaves_some = basis.mode == Mode::Cores && used_ns < held_ns;
         let idle_ns = self.idle_clock.look(if leaves_some { pools.idle_ns() } else { None });
         let steal = self.steal_clock.look(lasted, || pools.stolen());
-        // While the program holds cores, the times are read at each look, because the next look may need them.
+        // While the program holds cores, the first thread's times are read at each look, because the next look may
+        // need them.
         let first_thread = if asks || basis.mode == Mode::Cores { pools.first_thread() } else { None };
         let before = core::mem::replace(&mut self.first_thread, first_thread);
         let waited = first_thread.zip(before).filter(|_| asks).map_or(0, |(now, then)| {
@@ -195,12 +196,12 @@ impl Observer {
     }
 }
 
-/// True if knowing what the workers waited for could change the policy's decision. `had_ns` is the time that the
-/// program used, plus the time that ended workers waited for a core.
+/// True if the workers should be queried, because what they waited for could change the policy's decision. `had_ns` is
+/// the time that the program used, plus the time that ended workers waited for a core.
 fn asks(Basis { mode, room, share_milli, .. }: Basis, [used_ns, had_ns]: [u64; 2], held_ns: u64, lasted: u64) -> bool {
     let share_ns = lasted * u64::from(share_milli) / 1000;
     match mode {
-        // In a crowd the policy does not use it.
+        // With so little room, the policy does not use the result.
         Mode::Time if room == Room::One => false,
         Mode::Time => had_ns > share_ns.min(lasted) / LITTLE && used_ns < share_ns,
         Mode::Cores => used_ns < held_ns || held_ns < share_ns / 2,
@@ -217,8 +218,9 @@ impl PoolObservations {
 }
 
 impl Sums {
-    /// Looks at a pool's workers. Returns how many of the awake workers need no core, or wait for other tasks. These
-    /// are the time in system calls with a task in hand, expressed in workers, and the workers that do not move.
+    /// Looks at a pool's workers. Returns how many awake workers need no core: the maximum of the time that workers
+    /// with a task were in system calls, in units of the quantum, and the additional workers allowed because others
+    /// make no progress.
     fn look(&mut self, pool: &impl Staff, status: Status, seen: &mut PoolObservations) -> u32 {
         let Status { awake, retired, queued, most, lends, .. } = status;
         let counts_blocked = retired > 0 || awake > most;
@@ -236,7 +238,7 @@ impl Sums {
                 let gap = one.gap(&before);
                 let most_gaps = if asks_if_blocked { 50 } else { 8 };
                 let is_blocked = if is_awake && gap * most_gaps > self.lasted { pool.is_blocked(worker) } else { None };
-                // The system does not count a wait for a core before the wait is over.
+                // The system counts a wait for a core only when the wait is over.
                 let waits_still = if is_blocked == Some(false) { gap } else { 0 };
                 self.ask(&before, one, waits_still);
                 if counts_blocked && is_blocked == Some(true) {
@@ -267,7 +269,7 @@ impl Sums {
         let waits = queued > 0 && retired > 0;
         let is_still = waits && busy > 0 && unmoved == busy;
         seen.still = if is_still { seen.still + 1 } else { 0 };
-        // A worker too many takes nothing from other programs, because it runs on this program's cores.
+        // A surplus worker takes no time from other programs, because it runs on this program's cores.
         seen.relief = match seen.still {
             _ if !waits => seen.relief / 2,
             still if still >= still_after => (2 * seen.relief).max(busy),
@@ -278,7 +280,7 @@ impl Sums {
         seen.relief.max(u32::try_from(blocked).unwrap_or(u32::MAX))
     }
 
-    /// Adds the times of a worker. Of these, it `waits_still` for a core.
+    /// Adds the times of a worker. `waits_still` is the time that it has waited for a core in a wait that is not over.
     fn ask(&mut self, before: &One, now: &One, waits_still: u64) {
         let (Some(then), Some(times)) = (before.times, now.times) else {
             self.is_partial |= now.times.is_some();
@@ -292,7 +294,7 @@ impl Sums {
     }
 
     /// Counts the time of workers whose pools have ended since the previous look. `gone`: the ended pools as the
-    /// previous look saw them. `known`: the time of ended workers that earlier accounts have.
+    /// previous look saw them. `known`: the times of ended workers that are in earlier accounts.
     fn look_back(&mut self, gone: impl Iterator<Item = PoolObservations>, ended: Times, known: &mut Times) {
         let mut are_known = true;
         for one in gone.flat_map(|pool| pool.workers) {
@@ -317,11 +319,11 @@ impl Sums {
     /// Returns the time that the program could have used, and the time that its threads had or waited for.
     fn could_use(&self, used_ns: u64, presumed_ns: u64, granted_ns: Option<u64>) -> (u64, u64) {
         if let Some(granted_ns) = granted_ns {
-            // The grant limits what the process can use, however fast it uses it.
+            // The grant limits the processor time of the process, on any number of cores.
             let most = used_ns.min(granted_ns);
             return (most, most);
         }
-        // Threads that are not workers count with the time that they used.
+        // Threads that are not workers could have used the time that they used.
         let asked = used_ns.saturating_sub(self.on_core_ns) + self.able_ns;
         let able_ns = if self.asks && !self.is_partial { asked.max(used_ns) } else { presumed_ns };
         (able_ns, able_ns.max(used_ns + self.for_core_ns))
@@ -329,14 +331,15 @@ impl Sums {
 }
 
 impl One {
-    /// Returns the time that the worker had a task and neither ran nor waited for a core.
+    /// Returns the time for which the worker had a task and neither ran nor waited for a core.
     fn gap(&self, before: &One) -> u64 {
         let (Some(then), Some(times)) = (before.times, self.times) else { return 0 };
         let busy = self.sample.busy_ns.saturating_sub(before.sample.busy_ns);
         busy.saturating_sub(times.sum().saturating_sub(then.sum()))
     }
 
-    /// True if the worker had no time since the previous look because it got no core. Then it could not have moved.
+    /// True if the worker did not run since the previous look because it waits for a core. Then it cannot have made
+    /// progress.
     fn waits_for_a_core(&self, before: &One, is_blocked: impl FnOnce() -> Option<bool>) -> bool {
         let had_none = self.sample.clock_ns.is_some() && self.sample.clock_ns == before.sample.clock_ns;
         had_none && is_blocked() == Some(false)

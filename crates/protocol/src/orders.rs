@@ -11,9 +11,9 @@
 //!    request or nothing.
 //! 2. *A request is for one program.* A word holds the low bits of the slot's tenure, which counts the programs that
 //!    have had the slot. A program follows only words of its own tenure, and a program that takes the slot increments
-//!    the tenure before it publishes anything. So a setter that saw one program, and writes after another took its
-//!    place, changes nothing. (After 2²⁴ programs in between, the tenure would match again.) The setter does not
-//!    replace requests to the later program either: see [`Words`].
+//!    the tenure before it publishes anything. So a request to a program that has left the slot has no effect on the
+//!    next program there. (After 2²⁴ programs, the tenure would match again.) Such a request does not replace a
+//!    request to the next program either: see [`Words`].
 //! 3. *A pause ends automatically.* Its word holds the time at which it ends, at most [`MOST_PAUSE`] from now. A word
 //!    with a later time, which no setter of Comity writes, is ignored.
 
@@ -29,22 +29,23 @@ pub const MOST_PAUSE: Duration = Duration::from_secs(24 * 3600);
 /// The maximum weight that can be requested for a program.
 pub const MOST_WEIGHT: u32 = 10_000;
 
-/// The tolerance in ns for the end of a pause. All processes use one clock, but the end is rounded up.
+/// The tolerance in ns for the end of the longest pause, which is rounded up to whole milliseconds.
 const SLACK_NS: u64 = 1_000_000_000;
 
 const TENURE_BITS: u32 = 24;
 const TENURE: u64 = (1 << TENURE_BITS) - 1;
 const MOST_VALUE: u64 = u64::MAX >> TENURE_BITS;
 
-/// The unit of a pause's end in a word: whole milliseconds, so the word has room for 34 years of uptime.
+/// The unit of a pause's end in a word. In milliseconds, the word can hold ends up to 34 years after the machine
+/// started.
 const LEASE_UNIT_NS: u64 = 1_000_000;
 
-/// A request to a program.
+/// A request of another process to a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Request {
-    /// Sets the weight. `None`: the program's own weight.
+    /// Sets the weight. `None`: restores the program's own weight.
     Weight(Option<u32>),
-    /// Limits the number of cores. `None`: the program's own limit.
+    /// Limits the number of cores. `None`: restores the program's own limit.
     Cores(Option<u32>),
     /// Pauses the program for this long from now, at most [`MOST_PAUSE`], rounded up to whole milliseconds.
     Pause(Duration),
@@ -57,8 +58,8 @@ pub enum Request {
 pub struct RequestWord(u64);
 
 impl RequestWord {
-    /// Requests `value` of the program of this tenure. A value that is too large for the word is reduced to its
-    /// maximum. 0 withdraws an earlier request.
+    /// Makes a request of `value` to the program of this tenure. A value that is too large for the word is replaced by
+    /// the maximum. 0 withdraws an earlier request.
     pub fn new(tenure: u64, value: u64) -> RequestWord {
         RequestWord(value.min(MOST_VALUE) << TENURE_BITS | tenure & TENURE)
     }
@@ -73,14 +74,14 @@ impl RequestWord {
         self.0
     }
 
-    /// Returns the value requested of the program of this tenure.
+    /// Returns the requested value, if the request is to the program of this tenure.
     fn value(self, tenure: u64) -> Option<u64> {
         let is_meant = self.0 & TENURE == tenure & TENURE;
         Some(self.0 >> TENURE_BITS).filter(|value| is_meant && *value > 0)
     }
 }
 
-/// The requests to a program that are in its words.
+/// The requests to a program, decoded from the words of its slot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Requests {
     /// The requested weight.
@@ -103,7 +104,7 @@ impl Requests {
         }
     }
 
-    /// Returns the requests without a pause that is over or was invalid.
+    /// Returns the requests, without a pause that is over or is longer than [`MOST_PAUSE`].
     pub fn at(self, now_ns: u64) -> Requests {
         let latest = now_ns.saturating_add(MOST_PAUSE.as_nanos() as u64 + SLACK_NS);
         let lasts = |until: &u64| (now_ns + 1..=latest).contains(until);
@@ -141,7 +142,7 @@ impl Default for InForce {
     }
 }
 
-/// The settings of a program until its coordinator looks again. By default it has the usual weight and no limit.
+/// The settings of a program until its coordinator looks again. By default the weight is 100, and there is no limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InForce {
     /// The weight.
@@ -163,7 +164,7 @@ impl InForce {
         self.cores.map_or(usable, |cores| cores.clamp(1, usable.max(1)))
     }
 
-    /// Returns the maximum number of cores, whatever number is usable.
+    /// Returns the limit on the number of cores, at least 1. Without a limit, it is `u32::MAX`.
     pub fn most(&self) -> u32 {
         self.cores.map_or(u32::MAX, |cores| cores.max(1))
     }
@@ -174,8 +175,8 @@ impl InForce {
         self.cores.map_or(u32::MAX, |_| (usable / at_work.max(1) as u32).max(1))
     }
 
-    /// Returns how long the program still has to rest. Without a ring of its bell, its coordinator looks again after
-    /// this time.
+    /// Returns how long the pause still lasts. `None`: the program is not paused. Its coordinator looks again after
+    /// this time, or when its bell is rung.
     pub fn rests_for(&self, now_ns: u64) -> Option<Duration> {
         let left = self.paused_until?.checked_sub(now_ns).filter(|left| *left > 0)?;
         Some(Duration::from_nanos(left))

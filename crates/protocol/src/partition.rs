@@ -1,12 +1,11 @@
 //! The division of the cores among programs. Every program computes it in the same way from the table.
 //!
-//! There are no states. The division is a pure function of the programs' claims, the owner and the holder of each
-//! core, and the time.
+//! The division is a pure function of the programs' claims, the owner and the holder of each core, and the time.
 //!
 //! # Invariants
 //!
 //! - Programs that see the same table at the same time compute the same owners.
-//! - A core has one owner at most, which has work and may use the core.
+//! - A core has at most one owner. The owner has work and may use the core.
 //! - [`deq_in_turn`] or [`gangs_in_turn`] determines the number of cores of each program. A program gets more only if
 //!   cores are left over.
 //! - A program keeps cores that it owns, then gets cores that it holds, then other cores. So few cores change their
@@ -19,14 +18,14 @@ use comity_policy::allotment::{Allotted, Claim, Division, deq_in_turn, gangs_in_
 
 use crate::{CoreSet, SlotId};
 
-/// A program that has work.
+/// A program, or a pool of a program, that has work.
 #[derive(Clone, Copy, Debug)]
 pub struct Party {
     /// The program's place in the table.
     pub slot: SlotId,
     /// The program's claim.
     pub claim: Claim,
-    /// The cores that the program is allowed to use.
+    /// The cores that the program may use.
     pub may_use: CoreSet,
 }
 
@@ -35,17 +34,18 @@ pub struct Party {
 pub struct Partition {
     /// The owners, by core.
     pub owners: Vec<Option<SlotId>>,
-    /// The time until a turn of the party begins or ends, by party, in units of 2⁻⁶⁴ of a frame.
+    /// The time until a turn of the party begins or ends, by party, in units of 2⁻⁶⁴ of a frame. `None`: the party has
+    /// no turns.
     pub until_change: Vec<Option<u64>>,
 }
 
-/// Returns the owner of each core from 0 to `owners.len() - 1`. `owners` has the present owners.
+/// Returns the new owner of each core from 0 to `owners.len() - 1`. `owners` has the present owners.
 ///
 /// [`deq_in_turn`] determines how many cores each program gets, or [`gangs_in_turn`] if programs have all cores in
 /// turn. A program keeps the cores that it owns, so few cores change their owner. Then it gets cores that it uses
-/// already, then the lowest. Programs that start one after another get adjacent cores in this way (DWS §3.1). Cores
-/// are left over if affinities keep a program from its share, or a gang does not desire all cores. These go to
-/// programs that have fewer cores than they desire.
+/// already, then the free cores with the lowest numbers. So programs that start one after another get adjacent cores
+/// (DWS §3.1). Cores are left over if a program's affinity does not allow its share, or a program in turn does not
+/// request all cores. These cores go to programs that have fewer cores than they requested.
 pub fn partition(
     parties: &[Party],
     division: Division,

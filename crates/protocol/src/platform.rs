@@ -6,13 +6,14 @@
 //!
 //! # Invariants
 //!
-//! - A word is an atomic: its methods have the orders that they are called with.
-//! - Two workers each write and then look, one after [`light`](Platform::light) and one after a
-//!   [`heavy`](Platform::heavy) that is not refused. At least one of them sees what the other wrote.
+//! - A word is an atomic: its methods have the memory orders that they are called with.
+//! - Suppose that one worker writes, calls [`light`](Platform::light), and reads; and another writes, calls
+//!   [`heavy`](Platform::heavy), which succeeds, and reads. Then at least one of them reads the value that the other
+//!   wrote.
 //! - Writes under a lock are visible to its next holder. Writes before a cell is set are visible to each thread that
 //!   finds the cell set.
-//! - A wake-up by [`Parker::wake`] that follows a change of the parker's value is not lost: a worker waits only while
-//!   the value is the old one.
+//! - After a change of the parker's value, [`Parker::wake`] wakes its worker: the worker waits only while the value is
+//!   the old one.
 
 use core::cell::Cell;
 use core::ops::DerefMut;
@@ -61,7 +62,7 @@ pub trait Platform {
     fn light(&self);
 
     /// Executes the heavy half of the pair, which orders the memory of all threads of the program. Returns false if
-    /// it is refused: writes of other threads before a [`Platform::light`] may then be invisible.
+    /// the system refuses it: writes of other threads before a [`Platform::light`] may then be invisible.
     fn heavy(&self) -> bool;
 }
 
@@ -73,8 +74,8 @@ pub trait Word<T> {
     /// Stores a value like an atomic.
     fn store(&self, value: T, order: Ordering);
 
-    /// Compares and exchanges like an atomic. Returns the value before: `Ok` if it was `current` and is replaced,
-    /// else `Err`.
+    /// Compares and exchanges like an atomic. Returns the old value: `Ok` if it was `current` and was replaced by
+    /// `new`, else `Err`.
     #[expect(clippy::missing_errors_doc, reason = "no failure: the other outcome")]
     fn compare_exchange(&self, current: T, new: T, success: Ordering, failure: Ordering) -> Result<T, T>;
 }
@@ -115,13 +116,14 @@ impl<T: Copy + PartialEq> Word<T> for Cell<T> {
 
 /// A number that several workers change.
 pub trait Counter: Word<i32> {
-    /// Adds, wrapping around, and returns the value before.
+    /// Adds, wrapping around, and returns the old value.
     fn fetch_add(&self, summand: i32, order: Ordering) -> i32;
 
-    /// Subtracts, wrapping around, and returns the value before.
+    /// Subtracts, wrapping around, and returns the old value.
     fn fetch_sub(&self, summand: i32, order: Ordering) -> i32;
 
-    /// Replaces the value if `next` returns one, like an atomic. Returns the value before.
+    /// Replaces the value by the result of `next`, like an atomic. Returns the old value: `Err` if `next` returned
+    /// `None`.
     #[expect(clippy::missing_errors_doc, reason = "no failure: the other outcome")]
     fn fetch_update(&self, set: Ordering, fetch: Ordering, next: impl FnMut(i32) -> Option<i32>) -> Result<i32, i32>;
 }

@@ -12,7 +12,7 @@ use crate::table::{Gain, Seat};
 pub trait Program {
     /// The type of the program's place in the table.
     type Seat: Seat;
-    /// A pool or a command that uses the program's cores, with the lock of its books.
+    /// A user of the program's cores (a pool or a command), with the lock of its books.
     type Staff<'a>: Staff
     where
         Self: 'a;
@@ -26,12 +26,13 @@ pub trait Program {
     /// Takes the lock of the books of the pool with this number.
     fn staff(&mut self, nth: usize) -> Self::Staff<'_>;
 
-    /// Returns the program's present settings, including requests from outside. Only the table knows the weight.
+    /// Returns the program's present settings, including requests from other processes. The weight may be missing:
+    /// only the table knows it.
     fn in_force(&self) -> InForce {
         InForce::default()
     }
 
-    /// Returns the maximum number of cores that the program's share can be.
+    /// Returns the maximum of the program's share, in cores.
     fn cap(&self) -> u32 {
         self.in_force().most()
     }
@@ -41,7 +42,7 @@ pub trait Program {
     fn stand(&mut self, alone: bool, mode: Mode, room: Room, usable: u32);
 
     /// Closes the program's pools, so that no worker begins a task, or opens them again. Follows [`Program::stand`].
-    /// The default is for a program that is never asked to rest.
+    /// The default is for a program whose pools are never closed.
     fn close(&mut self, _closed: bool) {}
 
     /// Divides the program's cores among its pools. The default is for a program of one pool.
@@ -51,13 +52,13 @@ pub trait Program {
 /// A user of a program's cores, with the lock of its books: a pool or a command. The default methods are for a
 /// command, whose workers are unknown.
 pub trait Staff {
-    /// Returns the numbers in the books.
+    /// Returns the numbers in the [books](crate::activation::Books).
     fn status(&self) -> Status;
 
     /// Returns the cores that the program holds, including cores that its other pools use.
     fn held(&self) -> CoreSet;
 
-    /// Claims a core, or takes one back. Returns false if no core is available, or the pool may have no more.
+    /// Claims a core, or takes one back. Returns false if no core is available, or the pool has reached its limit.
     fn gain(&mut self, how: Gain) -> bool;
 
     /// Releases the core, if this pool uses it.
@@ -72,18 +73,18 @@ pub trait Staff {
     /// Notes in the books which cores the pool has lost.
     fn note_losses(&mut self) {}
 
-    /// Returns a [`Sample`] of a worker. Takes 0.5 µs on threads.
+    /// Returns the state of a worker. Takes 0.5 µs with real threads.
     fn sample(&self, _worker: WorkerId) -> Sample {
         Sample::default()
     }
 
-    /// Returns the times of the worker's thread. `None`: unknown. Takes 6 µs on threads.
+    /// Returns the times of the worker's thread. `None`: unknown. Takes 6 µs with real threads.
     fn times(&self, _worker: WorkerId) -> Option<Times> {
         None
     }
 
-    /// Returns true if the worker's thread waits in a system call, and not for a core. `None`: unknown. Takes 5 µs on
-    /// threads.
+    /// Returns true if the worker's thread waits in a system call, and false if it runs or waits for a core. `None`:
+    /// unknown. Takes 5 µs with real threads.
     fn is_blocked(&self, _worker: WorkerId) -> Option<bool> {
         None
     }
@@ -106,7 +107,7 @@ pub trait Pools: Program {
     /// Returns the maximum number of cores that the program can use at a time. Called when a look begins.
     fn usable(&mut self) -> u32;
 
-    /// True if a worker is awake, or should be.
+    /// True if a worker is awake, or must be woken for a task.
     fn has_work(&self) -> bool;
 
     /// True if a pool keeps a core while no worker is awake. It keeps the core for a worker that was woken and is not
@@ -123,7 +124,7 @@ pub trait Pools: Program {
         (0..self.staffs()).map(|nth| self.staff(nth).status().awake).sum()
     }
 
-    /// Returns a number that identifies a pool at the next look. The default is for pools that live as long as the
+    /// Returns a number by which the next look recognizes a pool. The default is for pools that live as long as the
     /// program.
     fn id(&self, nth: usize) -> u64 {
         nth as u64
@@ -132,14 +133,14 @@ pub trait Pools: Program {
     /// Returns the times that the program has held cores and used them. The previous look was `lasted_ns` ago.
     fn spent(&mut self, lasted_ns: u64) -> Spent;
 
-    /// Returns the time in ns that the machine's cores have been idle since it started, summed over all cores. Takes
-    /// 5 µs on threads.
+    /// Returns the time in ns that the machine's cores have been idle since it started, summed over all cores. Takes 5
+    /// µs with real threads.
     fn idle_ns(&mut self) -> Option<u64> {
         None
     }
 
     /// Returns the run time and steal time of the CPUs that the program may use. `None`: the host does not report it,
-    /// or the policy does not use it. Takes 7 µs on threads.
+    /// or the policy does not use it. Takes 7 µs with real threads.
     fn stolen(&mut self) -> Option<Reading> {
         None
     }
@@ -150,8 +151,8 @@ pub trait Pools: Program {
         None
     }
 
-    /// Returns true if the first thread waits in a system call, and not for a core. `None`: there is no such thread,
-    /// or it is unknown.
+    /// Returns true if the first thread waits in a system call, and false if it runs or waits for a core. `None`:
+    /// unknown, or there is no such thread.
     fn first_thread_is_blocked(&mut self) -> Option<bool> {
         None
     }
@@ -171,7 +172,7 @@ pub struct Status {
     pub retired: u32,
     /// The number of tasks that no worker had begun when the look began.
     pub queued: u64,
-    /// The maximum number of cores that the pool can use. A look neither claims nor takes back more.
+    /// The maximum number of cores that the pool can use. A look claims or takes back at most this number.
     pub most: u32,
     /// True if sleepers lend their cores.
     pub lends: bool,
@@ -184,10 +185,11 @@ pub struct Spent {
     pub held_ns: u64,
     /// The processor time that all threads have had, in ns.
     pub clock_ns: u64,
-    /// If a quota stops the program: the processor time that it was granted since the previous look, in ns.
+    /// If a cgroup quota throttles the program: the processor time that the quota granted since the previous look, in
+    /// ns.
     pub granted_ns: Option<u64>,
-    /// The times of workers whose pools ended while the program was in the table. They are read at the same moment as
-    /// [`Program::staffs`]. A worker may end after its pool.
+    /// The times of workers whose pools ended while the program was in the table, at the time of the call of
+    /// [`Program::staffs`]. A worker may end after its pool; its times are added then.
     pub ended: Times,
 }
 
@@ -197,7 +199,7 @@ pub struct Spent {
 pub struct Times {
     /// The time on a core.
     pub on_core: u64,
-    /// The time that it waited for a core. A present wait may be missing.
+    /// The time that it waited for a core. A wait that is not over may be missing.
     pub for_core: u64,
 }
 
@@ -216,11 +218,11 @@ impl Times {
 /// The state of a worker, as far as the driver knows it without a system call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sample {
-    /// True if the worker is awake, and no adopted thread.
+    /// True if the worker is awake. False for an adopted thread, which is a thread of the program.
     pub is_awake: bool,
     /// True if the worker is awake, and has a task.
     pub is_busy: bool,
-    /// The time in ns that it has had a task since it began, on a core or not.
+    /// The time in ns that it has had a task since it began, whether or not it ran on a core.
     pub busy_ns: u64,
     /// The processor time of its thread in ns, if `is_busy` and the time is known.
     pub clock_ns: Option<u64>,

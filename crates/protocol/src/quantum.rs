@@ -1,25 +1,27 @@
-//! One quantum of a program in the core table: the policy gets an account and returns orders, which are then carried
-//! out.
+//! One quantum of a program: the time between two looks of its coordinator at the [core table](crate::table). At each
+//! look, the policy gets an [account](Account) of the past quantum and returns [orders](Orders), which are then
+//! carried out.
 //!
 //! ```text
 //!   look        losses noted, workers looked at (`observer`)
 //!   round       publishes the desire of the last look, and computes the program's standing
 //!   orders      the policy's coordinator answers the account with orders
-//!   round       once more, if the desire has changed: the owners of the cores follow it at once
-//!   stand       the books get the mode, the room and the most cores, before any core is claimed under them
+//!   round       once more, if the desire has changed, so that the cores are divided anew at once
+//!   stand       the books get the mode, the room and the maximum number of cores, before cores are claimed
 //!   claims      surplus cores are released first; free cores are claimed, then own cores taken back
 //!   close       closes the pools if the program is paused, or has no core and is out of turn; else opens them
 //!   employ      assigns workers to the cores, and releases cores without a worker unless the policy keeps them
 //! ```
 //!
-//! Requests from outside ([`orders`](crate::orders)) limit the policy's orders. While the program is paused, its
-//! policy is not asked: the desire is 0, the program holds no core, and its pools are closed. While the program is
-//! out of turn, its policy is asked, but the time out of turn is not in the account.
+//! [Requests from other processes](crate::orders) limit the policy's orders. While the program is paused, its policy
+//! is not asked: the desire is 0, the program holds no core, and its pools are closed. While the program is [out of
+//! turn](OutOfTurn), its policy is asked, but [`Account::elapsed_ns`] does not include the time out of turn.
 //!
-//! [`Coordination`] is for pools: it looks at their workers, and sets the time of the next visit.
-//! [`command`](crate::command) does this for commands. The quantum changes the table directly, through the
-//! [place](Seat) of the program. The driver provides the place, the books and the clock. Each call of a [`Program`]
-//! method is an effect, carried out before the next is decided. Times are in nanoseconds of any monotonic clock.
+//! For a program that consists of pools, [`Coordination`] looks at the workers and sets the time of the next visit.
+//! For a command, [`command`](crate::command) does both. The quantum changes the table directly, through the program's
+//! [place](Seat) in it. The driver provides the place, the [books](crate::activation::Books) and the clock. Each call
+//! of a [`Program`] method is an effect: the driver carries it out before the quantum decides its next step. Times are
+//! in nanoseconds of any monotonic clock.
 
 use alloc::boxed::Box;
 
@@ -32,7 +34,7 @@ use crate::program::{Pools, Program, Staff, Status};
 use crate::table::{self, Gain, Seat};
 use crate::{CoreSet, STOPPED_AFTER, Shortfall, Standing};
 
-/// The orders for a program that is paused. With a desire of 0 it owns no core, so it holds none.
+/// The orders for a program that is paused. With a desire of 0 it holds no core, even if it still owns cores.
 const REST: Orders = Orders {
     desire: 0,
     worth: u32::MAX,
@@ -45,12 +47,12 @@ const REST: Orders = Orders {
     proposal: Proposal::Equal,
 };
 
-/// The decisions of a program in each quantum, and its memory of the last one.
+/// The policy of a program, and the decisions of the last quantum that the next one needs.
 pub(crate) struct Quantum {
     policy: Box<dyn Coordinator>,
     length: u64,
     desire: u32,
-    /// The maximum number of cores that are worth using.
+    /// The maximum number of cores that are worth using, see [`Orders::worth`].
     worth: u32,
     mode: Mode,
     room: Room,
@@ -58,24 +60,26 @@ pub(crate) struct Quantum {
     share_milli: u32,
     /// The processor time that the program was due since it began, in ns.
     due_ns: u64,
-    /// The factor on the program's weight, in thousandths.
+    /// The published factor on the program's weight, in thousandths.
     correction: u32,
     proposal: Proposal,
-    /// The number of cores that were held when the present quantum began.
+    /// The number of cores that the program held when the present quantum began.
     allotment: u32,
     /// True if no other program wanted cores when the present quantum began.
     is_alone: bool,
-    /// The reason why the program used less than it held or was due in the last quantum.
+    /// The reason why the program used less processor time in the last quantum than its cores or its share allowed.
     shortfall: Option<Shortfall>,
-    /// The time of the next visit to claim a core that other programs leave free.
+    /// The time at which a free core that this program [watches](table::watch) may be claimed. `None`: it watches no
+    /// core.
     watched: Option<u64>,
     pub(crate) turn: Turn,
 }
 
-/// The state of a program's turn. Times are in nanoseconds.
+/// The state of a program's turns. The fractions of cores rotate in frames. In one part of each frame, its turn, a
+/// program is entitled to one more core than otherwise, see [`Standing::until_change`]. Times are in nanoseconds.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Turn {
-    /// True if the program rests whenever it is out of turn.
+    /// True if the workers must rest whenever the program is out of turn (it holds no core and is entitled to none).
     rests: bool,
     /// The number of cores that the program is entitled to, by the latest look.
     allotted: u32,
@@ -83,15 +87,15 @@ pub(crate) struct Turn {
     owned: CoreSet,
     /// The time of the latest look at which the program had a core, or was entitled to one.
     had_core: u64,
-    /// The maximum time without a core. After it, the program assumes that it was forgotten, and runs.
+    /// The maximum time without a core. After this time, the program no longer waits for a turn: its workers run.
     patience: u64,
-    /// The time of the latest check, if the program was out of turn then.
+    /// The time of the latest check, if the program was out of turn at that check.
     out_since: Option<u64>,
     /// The time that the program was out of turn since the last account.
     out_ns: u64,
     /// True if the pools are closed: the program is out of turn, or paused.
     shut: bool,
-    /// True if the pools were opened, but the workers that rest in the middle of a task have not been woken.
+    /// True if the pools were opened, but the workers that rest in the middle of a task have not been woken yet.
     opened: bool,
 }
 
@@ -128,20 +132,20 @@ impl Quantum {
         }
     }
 
-    /// Returns the time of the next visit. It is the next look, at `look`, or earlier if a watched core may be
-    /// claimed before.
+    /// Returns the time of the coordinator's next visit: the earlier of `look`, the time of the next look, and the
+    /// time at which a watched core may be claimed.
     pub(crate) fn next(&self, look: u64) -> u64 {
         self.watched.map_or(look, |at| at.min(look))
     }
 
-    /// Watches cores that other programs leave free, after the program has made its claims.
+    /// [Watches](table::watch) free cores that other programs own. Called after the program has made its claims.
     pub(crate) fn watch<P: Program>(&mut self, program: &P, now: u64) {
         let view = program.seat().view_at(now);
         self.watched = view.and_then(|view| table::watch(&view)).map(|after| now + after);
     }
 
-    /// Returns the processor time that the program was due since it began, in ns. It is the program's share for the
-    /// time in which the program held cores together with other programs, and the time that it used otherwise.
+    /// Returns the processor time that the program was due since it began, in ns. While the program holds cores and is
+    /// not alone in the table, it is due its share. At other times it is due the processor time that it uses.
     pub(crate) fn due_ns(&self) -> u64 {
         self.due_ns
     }
@@ -156,11 +160,11 @@ impl Quantum {
         self.length
     }
 
-    /// Decides on the account `seen` of the quantum that ended, and carries the orders out. Publishes in the table
-    /// that `awake` workers are awake. The program can use `usable` cores.
+    /// Gives the policy the account `seen` of the quantum that ended, and carries out its orders. Publishes in the
+    /// table that `awake` workers are awake. The program can use `usable` cores.
     ///
-    /// `seen` lacks the values from the table: `owned` to `lent`, the share, and the allotment. `amended` changes the
-    /// policy's orders before they are carried out.
+    /// This method fills in the values of `seen` that come from the table: the fields `owned` through `lent`, the
+    /// share, and the allotment. `amended` changes the policy's orders before they are carried out.
     pub(crate) fn decide<P: Program>(
         &mut self,
         program: &mut P,
@@ -172,11 +176,11 @@ impl Quantum {
         let [most, cap] = [program.in_force().most(), program.cap()];
         stop_watching(program.seat());
         let standing = program.seat().round(self.desire, awake);
-        // A program that is kept from its share cannot use it.
+        // A limit on the program's cores limits its share too.
         let standing = Standing { share_milli: standing.share_milli.min(cap.saturating_mul(1000)), ..standing };
         self.share_milli = standing.share_milli;
         self.turn.note(&standing, self.length, now);
-        // A program that shares time, or is alone, gets the time that it can use.
+        // A program that shares time, or is alone, is due the processor time that it uses.
         let is_due = self.mode == Mode::Cores && !standing.alone;
         let could_use = self.worth.min(seen.usable).saturating_mul(1000);
         let share_ns = u64::from(self.share_milli.min(could_use)) * seen.elapsed_ns / 1000;
@@ -189,7 +193,8 @@ impl Quantum {
         self.shortfall = Shortfall::of(&account);
         let orders = amended(self.policy.quantum(&account));
         let until_change = self.carry_out(program, orders, standing, [awake, usable], false, now).until_change;
-        // The program would count as stopped if its coordinator looked less often.
+        // If the time between two looks reached `STOPPED_AFTER`, other programs would take this program for
+        // stopped.
         let due = (self.length * u64::from(orders.due.max(1))).min(STOPPED_AFTER.as_nanos() as u64 / 2);
         Decided { standing, due: due.min(until_change.unwrap_or(due)), until_change }
     }
@@ -235,8 +240,8 @@ impl Quantum {
         let owned = owned(program.seat());
         let owned_before = core::mem::replace(&mut self.turn.owned, owned);
         if self.turn.rests && standing.until_change.is_some() {
-            // These are the cores of the past turn. If they were kept, the kernel might let threads of the program
-            // that has the next turn wait for threads of this one.
+            // The cores of the past turn are released. Otherwise the threads of this program might run on them while
+            // threads of their new owner wait.
             for core in
                 held(program.seat()).iter().filter(|core| owned_before.contains(*core) && !owned.contains(*core))
             {
@@ -252,8 +257,8 @@ impl Quantum {
         for nth in 0..program.staffs() {
             program.staff(nth).employ();
         }
-        // The program now waits for a core. From here on it is notified of each core that becomes free, until it
-        // watches one.
+        // Since `employ`, the program is notified of each core that becomes free. A core that became free before is
+        // borrowed here.
         if self.turn.out_since.is_some() && borrow(program) {
             self.shut(program, closed, now);
             (0..program.staffs()).for_each(|nth| program.staff(nth).employ());
@@ -276,7 +281,8 @@ impl Quantum {
         program.close(turn.shut);
     }
 
-    /// Claims a core that no program uses, if the program is out of turn and has tasks, and opens the pools then.
+    /// If the program is out of turn and has tasks, claims a core that no program uses. Opens the pools if there is
+    /// such a core.
     pub(crate) fn borrow_if_out<P: Program>(&mut self, program: &mut P, now: u64) {
         if self.turn.out_since.is_some() && borrow(program) {
             self.allotment = 1;
@@ -284,7 +290,8 @@ impl Quantum {
         }
     }
 
-    /// True if the turn of the program has ended since the last check, or its borrowed core was taken back.
+    /// True if the program has lost its last core since the last check: its turn has ended, or a borrowed core was
+    /// taken back.
     pub(crate) fn has_lost_its_turn<P: Program>(&self, program: &P) -> bool {
         self.turn.rests && self.turn.out_since.is_none() && self.allotment > 0 && held(program.seat()).is_empty()
     }
@@ -307,10 +314,11 @@ impl Quantum {
     }
 
     fn hold_what_is_owned<P: Program>(&self, program: &mut P) {
-        // If the desire of every program is 0, the owners stay. So this program may still own cores.
+        // A program with a desire of 0 may still own cores: if the desire of every program is 0, cores keep their
+        // owners.
         let owned = match self.desire {
             0 => CoreSet::EMPTY,
-            // Out of turn, the program keeps a borrowed core until its owner takes it back.
+            // Out of turn, the program keeps a borrowed core until the core's owner takes it back.
             _ if self.turn.rests && self.turn.allotted == 0 => owned(program.seat()).union(held(program.seat())),
             _ => owned(program.seat()),
         };
@@ -319,7 +327,7 @@ impl Quantum {
             for core in staff.held().iter().filter(|core| !owned.contains(*core)) {
                 staff.release(core);
             }
-            // The loop is bounded because other programs may change the table for ever.
+            // The number of attempts is limited, because other programs may change the table again and again.
             let most = if self.desire == 0 { 0 } else { staff.status().most };
             for how in [Gain::Claim { own_only: true }, Gain::TakeBack] {
                 (0..most).take_while(|_| staff.gain(how)).for_each(drop);
@@ -373,15 +381,15 @@ pub(crate) fn held(seat: &impl Seat) -> CoreSet {
     seat.view().map_or(CoreSet::EMPTY, |view| table::held(&view))
 }
 
-/// Begins a visit of the coordinator: see the function of this name in [`table`].
+/// Begins a visit of the coordinator, as the function of this name in [`table`] does.
 pub(crate) fn stop_watching(seat: &impl Seat) {
     if let Some(view) = seat.view() {
         table::stop_watching(&view);
     }
 }
 
-/// Claims a core that no program uses, for a program that is out of turn and has tasks. Returns false if none was
-/// claimed.
+/// Claims a core that no program uses, for a program that is out of turn and has tasks. Returns true if it claimed
+/// one.
 fn borrow<P: Program>(program: &mut P) -> bool {
     let mut staffs = 0..program.staffs();
     staffs.any(|nth| {
@@ -390,7 +398,7 @@ fn borrow<P: Program>(program: &mut P) -> bool {
     })
 }
 
-/// Releases the cores that the program holds beyond `most`, cores of other owners first.
+/// Releases cores until the program holds at most `most`. The cores of other owners are released first.
 fn release_surplus<P: Program>(program: &mut P, most: u32) {
     let (held, owned) = (held(program.seat()), owned(program.seat()));
     let [others, own] = [false, true].map(|own| held.iter().filter(move |core| owned.contains(*core) == own));
@@ -418,13 +426,13 @@ fn claim_and_take_back<P: Program>(program: &mut P, [mut free, mut back]: [u32; 
     }
 }
 
-/// The quanta of a program that consists of pools.
+/// The quanta of a program that consists of pools, and the times of its coordinator's visits to the table.
 pub struct Coordination {
     quantum: Quantum,
     observer: Observer,
     /// The number of programs in the table when the bell was last rung.
     population: usize,
-    /// The time of the last look, and below it the time at which the next look is due.
+    /// The time of the last look. The field below it is the time at which the next look is due.
     looked: u64,
     next: u64,
     /// The settings at the last visit.
@@ -436,7 +444,7 @@ pub struct Coordination {
 /// The reason for a visit of the coordinator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Visit {
-    /// The bell was rung, and no look was due.
+    /// Another program or a worker rang the coordinator's bell, and no look was due.
     Rung,
     /// A look was due.
     Looked,
@@ -461,29 +469,30 @@ impl Coordination {
         self.looked
     }
 
-    /// Returns the processor time that the program was due since it joined, in ns. It is the program's share for the
-    /// time in which the program held cores together with other programs, and the time that it used otherwise.
+    /// Returns the processor time that the program was due since it joined, in ns. While the program holds cores and
+    /// is not alone in the table, it is due its share. At other times it is due the processor time that it uses.
     pub fn due_ns(&self) -> u64 {
         self.quantum.due_ns()
     }
 
-    /// Returns the reason why the program used less than it held or was due in the quantum before the last look.
+    /// Returns the reason why the program used less processor time than its cores or its share allowed, in the quantum
+    /// before the last look.
     pub fn shortfall(&self) -> Option<Shortfall> {
         self.quantum.shortfall
     }
 
-    /// Returns the time of the next visit, unless the bell is rung before.
+    /// Returns the time of the next visit. If the bell is rung before, the visit takes place then.
     pub fn next(&self) -> u64 {
         self.quantum.next(self.next)
     }
 
-    /// Brings the next look forward to the time `at`, if it is later.
+    /// Makes the next look due at the time `at`, unless it is due earlier.
     pub fn look_by(&mut self, at: u64) {
         self.next = self.next.min(at);
     }
 
-    /// Begins the looks of a program that has work, for the first time or again, or of a program without work that is
-    /// paused.
+    /// Begins the looks of a program that got its first work, or new work after it had none. If the
+    /// program is paused, closes its pools instead.
     pub fn begin<P: Pools>(&mut self, pools: &mut P, now: u64) {
         self.told = pools.in_force();
         self.looked = now;
@@ -519,8 +528,9 @@ impl Coordination {
             return Visit::Rests;
         }
         let due = self.look(pools, now - self.looked, false, now);
-        // Without work, the next look may be the last, and other programs leave this one a share until then. After a
-        // long preemption there are no missed looks to make up for.
+        // Without work, the next look may be the last. It is due soon, because other programs leave this program a
+        // share until then. The time is from `now`: looks that were missed during a long preemption are not made up
+        // for.
         let due = if has_work { due } else { due.min(self.quantum.length) };
         (self.looked, self.next) = (now, now + due);
         Visit::Looked
@@ -530,8 +540,8 @@ impl Coordination {
     pub fn leave_off<P: Pools>(&mut self, pools: &mut P) {
         self.closed = false;
         if self.quantum.turn.shut {
-            // All pools have ended since they were closed, or have no work. The next task must not find a pool
-            // closed.
+            // After the pools were closed, each has ended or has run out of work. The next task must not find a
+            // closed pool.
             let usable = pools.usable();
             pools.stand(true, Mode::Cores, Room::Workers, usable);
             self.quantum.open(pools);
@@ -574,7 +584,7 @@ impl Coordination {
     }
 
     /// Handles a ring of the bell: a core was taken back, a core is available, another program has joined, or this
-    /// program has lost its place. Returns false if only a core is available.
+    /// program has lost its place in the table. Returns false if only a core is available.
     fn rung<P: Pools>(&mut self, pools: &mut P, now: u64) -> bool {
         stop_watching(pools.seat());
         self.quantum.borrow_if_out(pools, now);

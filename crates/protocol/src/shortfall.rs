@@ -1,4 +1,4 @@
-//! The reasons why a program uses less processor time than it holds or is due.
+//! The reasons why a program uses less processor time than its cores or its share allow.
 
 use comity_policy::Account;
 
@@ -14,11 +14,12 @@ pub enum Shortfall {
 }
 
 impl Shortfall {
-    /// Returns the reason, or `None` if the program used what it held or was due.
+    /// Returns the reason, or `None` if the program used at least nine tenths of its cores and of its share.
     pub(crate) fn of(account: &Account) -> Option<Shortfall> {
         let due_ns = u64::from(account.share_milli.min(1000 * account.usable)) * account.elapsed_ns / 1000;
         let is_used = 10 * account.used_ns >= 9 * account.held_ns.max(due_ns);
-        // Workers had tasks for longer than the workers ran or waited for a core.
+        // Tasks also waited if workers had a task for longer (`usage_ns`) than they ran or waited for a core
+        // (`wanted_ns`).
         let tasks_wait = account.blocked > 0
             || 20 * account.blocked_ns >= account.elapsed_ns
             || 4 * account.usage_ns > 5 * account.wanted_ns;

@@ -1,4 +1,5 @@
-//! The sleep protocol: which worker sleeps, which step wakes it, and why no task waits for a pool that sleeps.
+//! The sleep protocol: which worker sleeps, which step wakes it, and why a waiting task always has a worker that is
+//! awake or about to be woken.
 //!
 //! # States
 //!
@@ -16,26 +17,26 @@
 //! | WOKEN_… | AWAKE | the owner | [`park`](Sleep::park), [`retract`](Sleep::retract) |
 //!
 //! A worker takes these steps to sleep: [`announce`](Sleep::announce), [`admit`](Sleep::admit), then
-//! [`park`](Sleep::park) or [`retract`](Sleep::retract). Without a core: [`retire`](Sleep::retire),
-//! [`pass_on`](Sleep::pass_on), then [`park`](Sleep::park) or [`retract`](Sleep::retract). With a task:
-//! [`publish_busy`](Sleep::publish_busy), [`hand_over`](Sleep::hand_over). A worker may be interrupted before and
-//! after each public step. A dialogue calls the steps, and the model world of the runtime's tests interleaves the
-//! steps of several dialogues.
+//! [`park`](Sleep::park) or [`retract`](Sleep::retract). A worker without a core takes these:
+//! [`retire`](Sleep::retire), [`pass_on`](Sleep::pass_on), then [`park`](Sleep::park) or [`retract`](Sleep::retract).
+//! A thief that has found a task takes these: [`publish_busy`](Sleep::publish_busy), [`hand_over`](Sleep::hand_over).
+//! A worker may be interrupted before and after each public step. A [dialogue](crate::dialogue) calls the steps, and
+//! the model world of the runtime's tests interleaves the steps of several dialogues.
 //!
 //! Each way of [`Waking`] has one file: `hungry`, `watchdog`, `always_awake`, `every_push`. A new way needs a new
 //! file, and its arms in `any_way`.
 //!
 //! # Invariants
 //!
-//! - Only the owner changes AWAKE and WOKEN. All threads change ASLEEP and RETIRED by compare-and-swap, so one waker
-//!   ends each sleep.
-//! - No worker is parked while a task waits, unless a thief is awake or a step is under way that wakes one (Lemmas 1
-//!   to 7).
+//! - Only the owner changes AWAKE and WOKEN. All threads change ASLEEP and RETIRED only by compare-and-swap, so
+//!   exactly one thread ends each sleep.
+//! - If a task waits and a worker is parked, a thief is awake, or a step is under way that wakes one (Lemmas 1 to 7).
 //! - An event that only one worker can act on wakes that worker, asleep or retired (Lemmas 3, 9, 11).
 //! - A worker that stops looking for tasks, because it is busy or retired, passes its duties on to another (Lemmas 4,
 //!   5, 7, 8).
-//! - A pool without work falls asleep entirely, without a timeout. There are two exceptions: where a barrier was
-//!   refused, sleepers look again (Lemma 13), and a sleeper may look once at a core that its pool keeps.
+//! - A pool without work falls asleep entirely, without a timeout. There are two exceptions: if the system refused a
+//!   barrier, sleepers look for tasks again after a timeout (Lemma 13), and a sleeper may look once at a core that its
+//!   pool keeps.
 //!
 //! The crate's `README.md` has the lemmas; their numbers are in the comments of the steps.
 
@@ -67,15 +68,15 @@ pub trait Work {
     fn deques_have_task(&self) -> bool;
     /// True if a task from outside waits.
     fn injector_has_task(&self) -> bool;
-    /// True if something waits that only `worker` can act on: the end of what it awaits, a task in its inbox, or the
-    /// pool's end.
+    /// True if `worker` has *business*, an event that only `worker` can act on: the end of what it awaits, a task in
+    /// its inbox, or the pool's end.
     fn has_business(&self, worker: WorkerId) -> bool;
-    /// Makes the next push of every worker call [`Sleep::push_met_bell`]. Writes before this call are visible to that
-    /// push.
+    /// Rings the bell of every worker: the worker's next push calls [`Sleep::push_met_bell`]. Writes before this call
+    /// are visible to that push.
     fn ring_bells(&self);
     /// Prepares a core for a sleeper that is about to be woken for a task. If another program borrows the only core
-    /// that the sleeper can have, that program is notified now. Otherwise it would be notified only after the woken
-    /// thread has shared the core with it. Does nothing if cores are not shared.
+    /// that the sleeper can have, the borrower is notified now, and not only after the woken thread has shared the
+    /// core with it. Does nothing if cores are not shared.
     fn make_way(&self) {}
 }
 
@@ -86,13 +87,13 @@ mod word {
     pub(super) const WOKEN_BY_PEER: u32 = 2;
     pub(super) const WOKEN_AS_WATCHDOG: u32 = 3;
     pub(super) const WOKEN_BY_INJECTION: u32 = 4;
-    /// The worker was woken for something that only it can act on: see
-    /// [`Work::has_business`](super::Work::has_business).
+    /// The worker was woken for business: see [`Work::has_business`](super::Work::has_business).
     pub(super) const WOKEN_FOR_BUSINESS: u32 = 5;
     /// The worker is asleep and has no core: only the coordinator may wake it for a task.
     pub(super) const RETIRED: u32 = 6;
     pub(super) const WOKEN_BY_COORDINATOR: u32 = 7;
-    /// The waker's mark, which is added to a WOKEN value. It becomes [`Rest::marked`](super::Rest::marked).
+    /// A mark that the waker adds to a WOKEN value. The woken worker stores it in
+    /// [`Rest::marked`](super::Rest::marked).
     pub(super) const MARK: u32 = 16;
 
     pub(super) fn is_at_rest(word: u32) -> bool {
@@ -105,14 +106,14 @@ mod word {
 pub enum Woken {
     /// The worker was woken for this reason.
     For(WakeReason),
-    /// The worker was woken for something that only it can act on.
+    /// The worker was woken for [business](Work::has_business).
     Business,
 }
 
 /// The result of [`Sleep::admit`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Admission {
-    /// The worker may park. If there is a timeout, it must ask again after it.
+    /// The worker may park. If there is a timeout, the worker must ask again when the timeout has passed.
     Park(Option<Duration>),
     /// The worker must stay awake.
     Refused(SleepRefusal),
@@ -125,7 +126,7 @@ pub enum Parking {
     Waits {
         /// The value that the parker holds now.
         at_rest: u32,
-        /// True if the worker's timeout applies. It does not apply to a worker that has been retired.
+        /// True if the worker's timeout applies. False if another thread has retired the worker.
         looks_again: bool,
     },
     /// The worker was woken.
@@ -143,7 +144,7 @@ struct Rest<P: Platform> {
     marked: P::Bool,
 }
 
-/// The number of workers of a pool by role. Only `wsgi` uses it.
+/// The number of workers of a pool by role. Only the policy `wsgi` uses it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Roles {
     /// The number of workers with a task.
@@ -159,10 +160,11 @@ pub struct Sleep<P: Platform> {
     platform: P,
     rests: Box<[CachePadded<Rest<P>>]>,
     way: AnyWay<P>,
-    /// False if the pool has no core besides its waker's: a woken thread then stays where the kernel wakes it. No
-    /// step of the protocol depends on it. So it is not a word of the platform, and loom need not explore it.
+    /// False if the waker runs on the only core that the pool has. A woken thread then stays where the kernel places
+    /// it. No step of the protocol depends on this value. So it is not a word of the platform, and loom need not
+    /// explore it.
     may_steer: AtomicBool,
-    /// The global information of `wsgi` (BWS §5.5). The policy measures contention on its lock.
+    /// The global information of the policy `wsgi` (BWS §5.5), which exists to measure the contention on its lock.
     roles: Option<P::Lock<Roles>>,
 }
 
@@ -192,8 +194,7 @@ impl<P: Platform> Sleep<P> {
         (0..self.rests.len() as u32).map(WorkerId)
     }
 
-    /// Returns the workers after `me`, then the workers before it. So wakers spread out instead of all starting with
-    /// worker 0.
+    /// Returns the workers after `me`, then the workers before it. So wakers do not all start with worker 0.
     fn others(&self, me: WorkerId) -> impl Iterator<Item = WorkerId> {
         let workers = self.rests.len() as u32;
         (me.0 + 1..workers).chain(0..me.0).map(WorkerId)
@@ -204,8 +205,8 @@ impl<P: Platform> Sleep<P> {
         self.others(me).chain([me]).filter(|worker| self.is_asleep(*worker))
     }
 
-    /// Returns the last worker. A search for sleepers by a thread of no pool starts after it, so with the first
-    /// worker.
+    /// Returns the last worker. A thread that is not a worker passes it as `me`, so that its search for sleepers
+    /// starts with the first worker.
     fn last_worker(&self) -> WorkerId {
         WorkerId(self.rests.len() as u32 - 1)
     }
@@ -233,8 +234,8 @@ impl<P: Platform> Sleep<P> {
         word::is_at_rest(self.rest(worker).word.load(Ordering::Relaxed))
     }
 
-    /// Returns the number of sleepers that a push may wake, under [`Waking::Hungry`]. It is far below zero while a
-    /// worker is searching.
+    /// Returns the number of sleepers that a push may wake, under [`Waking::Hungry`]. While a sleeper that a push has
+    /// woken searches for tasks, the result is far below zero.
     pub fn hunger(&self) -> i32 {
         way!(self.hunger())
     }
@@ -262,20 +263,20 @@ impl<P: Platform> Sleep<P> {
 
 /// Steps of busy workers, and of threads that hand in tasks.
 impl<P: Platform> Sleep<P> {
-    /// True if a worker may stop its bell once a push has met it. Otherwise the bell rings for ever, and every push
-    /// looks for sleepers.
+    /// True if a push that met its bell may stop it. If false, the bell never stops, and every push looks for
+    /// sleepers.
     pub fn bell_may_stop(&self) -> bool {
         way!(self.bell_may_stop())
     }
 
-    /// Wakes sleepers after a push that met the bell and stopped it. A thief may have rung the bell, or a step that
-    /// left hunger behind.
+    /// Wakes sleepers after a push that met its worker's bell and stopped it. A thief had rung the bell, or a step
+    /// after which sleepers remained.
     #[cold]
     pub fn push_met_bell(&self, me: WorkerId, work: &impl Work) {
         way!(self.push_met_bell(me, work));
     }
 
-    /// Wakes a sleeper after a worker pushed a task where all workers can see it.
+    /// Wakes a sleeper after a worker pushed a task where thieves can see it at once.
     #[inline]
     pub fn after_spawn(&self, me: WorkerId, work: &impl Work) {
         self.platform.light();
@@ -289,8 +290,8 @@ impl<P: Platform> Sleep<P> {
         way!(self.after_injection(submitter, work));
     }
 
-    /// Wakes the worker `last`, or another, after a task was queued at `last`, where thieves can take it too. The
-    /// worker `me` queued the task, or a thread of no pool.
+    /// Wakes the worker `last`, or else another sleeper, after a task was queued at `last`, where thieves can take it
+    /// too. `me` is the worker that queued the task. `None`: another thread queued it.
     pub fn after_placing(&self, last: WorkerId, me: Option<WorkerId>, work: &impl Work) {
         // Lemma 11.
         way!(self.order_placing(me));
@@ -303,7 +304,7 @@ impl<P: Platform> Sleep<P> {
         }
     }
 
-    /// Wakes `worker`, if it sleeps, for something that only it can act on. The caller has made that visible.
+    /// Wakes `worker`, if it rests, for [business](Work::has_business). The caller has made the business visible.
     pub fn wake_for_business(&self, worker: WorkerId) {
         // Lemma 3: the business is visible before the look at the word. The sleeper announces itself before it looks
         // for business.
@@ -312,7 +313,7 @@ impl<P: Platform> Sleep<P> {
         self.wake_thread_for_business(worker, Waker::MakesRoom);
     }
 
-    /// Wakes `worker` for business. Returns false if it is up, or another waker has claimed it.
+    /// Wakes `worker` for business. Returns false if it is awake, or another waker has claimed it.
     fn wake_thread_for_business(&self, worker: WorkerId, waker: Waker) -> bool {
         loop {
             let claimed = match self.rest(worker).word.load(Ordering::Relaxed) {
@@ -354,7 +355,7 @@ impl<P: Platform> Sleep<P> {
         retired
     }
 
-    /// Wakes a retired worker, because there is a core for it. Returns false if it has been woken.
+    /// Wakes a retired worker, because there is a core for it. Returns false if another thread has woken it.
     pub fn recall(&self, retired: WorkerId) -> bool {
         let recalled = self.exchange(retired, word::RETIRED, word::WOKEN_BY_COORDINATOR);
         if recalled {
@@ -363,13 +364,13 @@ impl<P: Platform> Sleep<P> {
         recalled
     }
 
-    /// Makes retired workers hungry, because there are cores for them: the next push wakes one of them, as if they
-    /// had just fallen asleep. Only for [`Waking::Hungry`].
+    /// Makes retired workers ASLEEP, because there are cores for them: the next push wakes one of them, as if they had
+    /// just fallen asleep. Only for [`Waking::Hungry`].
     pub fn restore_hunger(&self, retired: impl Iterator<Item = WorkerId>, work: &impl Work) {
         way!(self.restore_hunger(retired, work));
     }
 
-    /// Changes the word of a worker that rests. Returns false if the word no longer is `from`.
+    /// Changes the word of a worker that rests. Returns false if the word is no longer `from`.
     fn exchange(&self, worker: WorkerId, from: u32, to: u32) -> bool {
         self.rest(worker).word.compare_exchange(from, to, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
@@ -404,7 +405,8 @@ impl<P: Platform> Sleep<P> {
 
 /// Steps of thieves.
 impl<P: Platform> Sleep<P> {
-    /// Wakes `sleeper`, or any sleeper. With `appoint`, makes it the watchdog if this worker is the watchdog.
+    /// Wakes `sleeper`, or any sleeper if it is `None`. With `appoint`, a worker that is the
+    /// [watchdog](Waking::Watchdog) makes a sleeper the watchdog.
     pub fn wake_peer(&self, me: WorkerId, sleeper: Option<WorkerId>, appoint: bool) -> Option<WorkerId> {
         way!(self.wake_peer(me, sleeper, appoint))
     }
@@ -423,24 +425,24 @@ impl<P: Platform> Sleep<P> {
             roles.thieves -= 1;
             roles.sleepers += 1;
         });
-        // The hunger is raised before the word is written. So a waker that claims this sleeper lowers the part of
-        // this sleeper, and never another's (Lemma 1).
+        // The hunger is raised before the word is written. So a waker that claims this sleeper and lowers the hunger
+        // undoes this increment, and not that of another sleeper (Lemma 1).
         way!(self.sleeper_added());
         self.rest(me).word.store(word::ASLEEP, Ordering::Release);
     }
 
-    /// Takes the second step to sleep: the look that no sleeper may skip. If it is refused, the worker must call
-    /// [`Sleep::retract`], else [`Sleep::park`].
+    /// Takes the second step to sleep: the look for tasks that every sleeper must take. If it is refused, the worker
+    /// must call [`Sleep::retract`], else [`Sleep::park`].
     pub fn admit(&self, me: WorkerId, work: &impl Work) -> Admission {
         way!(self.admit(me, work))
     }
 
-    /// Takes back an announcement that was refused, or a retirement. Returns the wake-up if a waker was faster: it
-    /// counts.
+    /// Takes back an announcement that was refused, or a retirement. Returns the wake-up if a waker was faster; the
+    /// caller must treat it as a wake-up.
     pub fn retract(&self, me: WorkerId) -> Option<Woken> {
         loop {
-            // A change of the books may move the worker from one word to the other during the loop, as in
-            // `wake_for_business`.
+            // A change of the books may change the word from ASLEEP to RETIRED, or back, during the loop, as in
+            // `wake_thread_for_business`.
             let retracted = match self.rest(me).word.load(Ordering::Relaxed) {
                 word::ASLEEP => self.claim(me, word::AWAKE),
                 word::RETIRED => self.exchange(me, word::RETIRED, word::AWAKE),
@@ -452,8 +454,8 @@ impl<P: Platform> Sleep<P> {
         }
     }
 
-    /// Takes the third step to sleep: returns whether to wait, or why the sleep is over. The driver waits in its own
-    /// way, and calls this again.
+    /// Takes the third step to sleep: returns that the worker must wait, or why its sleep is over. The driver waits in
+    /// its own way, and calls this again.
     pub fn park(&self, me: WorkerId) -> Parking {
         match self.rest(me).word.load(Ordering::Acquire) {
             at_rest if word::is_at_rest(at_rest) => Parking::Waits { at_rest, looks_again: at_rest == word::ASLEEP },
@@ -506,8 +508,8 @@ impl<P: Platform> Sleep<P> {
         true
     }
 
-    /// Sets whether a waker that continues to run steers the woken thread away from its own core. While other
-    /// programs run, the only other core may be one of theirs, and the thread would wait there behind their threads.
+    /// Sets whether a waker that continues to run steers the woken thread away from its own core. With `may` false,
+    /// the only other core may be another program's, and the thread would wait there behind that program's threads.
     pub(crate) fn set_may_steer(&self, may: bool) {
         if self.may_steer.load(Ordering::Relaxed) != may {
             self.may_steer.store(may, Ordering::Relaxed);
@@ -532,14 +534,14 @@ impl<P: Platform> Sleep<P> {
     }
 
     /// Wakes one sleeper if a task from outside waits (Lemma 8). The worker that retires may have been woken for that
-    /// task, while another worker has looked before the task came and is about to park.
+    /// task. Another worker may have looked for tasks before this task was handed in, and be about to park.
     fn pass_injection_on(&self, me: WorkerId, work: &impl Work) {
         if work.injector_has_task() {
             self.wake_up_to(1, me, word::WOKEN_BY_INJECTION);
         }
     }
 
-    /// Returns true if business or a task from outside waits: the sleeper's look of Lemmas 2 and 3, after its
+    /// Returns true if business or a task from outside waits. This is the sleeper's look of Lemmas 2 and 3, after its
     /// announcement and a fence.
     fn work_arrived(&self, me: WorkerId, work: &impl Work) -> bool {
         self.platform.fence(Ordering::SeqCst);

@@ -1,9 +1,10 @@
-//! The readings of steal time: how often it is read, and over which windows it is counted.
+//! The readings of steal time, the time for which a virtual machine's host ran something else: how often it is read,
+//! and over which windows it is summed.
 //!
-//! A reading costs more than the rest of a look. If no host takes time away, steal time is read once when the
-//! coordinator begins, and then once a second. After the guest's count exceeds zero, a window ends after half a
-//! second of looks. Linux reports steal time in steps of 10 ms for each CPU, and hypervisors give time slices of up
-//! to 30 ms. In a shorter window, these steps would dominate the count.
+//! A reading costs more than the rest of a look. While the count is zero, steal time is read when the coordinator
+//! begins, and then once a second. Once the count exceeds zero, each window lasts half a second. Linux reports steal
+//! time in steps of 10 ms for each CPU, and hypervisors give time slices of up to 30 ms. In a shorter window, these
+//! steps would dominate the sum.
 
 use comity_policy::StealTime;
 pub use comity_values::steal_time::Reading;
@@ -18,7 +19,7 @@ pub const RARELY_NS: u64 = 1_000_000_000;
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct StealClock {
     began: bool,
-    /// True if a reading has reported steal time.
+    /// True if a reading has reported more than zero steal time.
     is_told: bool,
     /// The reading at which the window began.
     last: Option<Reading>,
@@ -27,9 +28,9 @@ pub(crate) struct StealClock {
 }
 
 impl StealClock {
-    /// Returns the window that ends at this look, if one does. The previous look was `lasted_ns` ago. 0: the program
-    /// begins, or begins again, and the time since the previous reading is ignored. `read` is called only if a window
-    /// or a second is over.
+    /// Returns the window that ends at this look, if one does. The previous look was `lasted_ns` ago. If `lasted_ns`
+    /// is 0, the program has just got work, and the time since the previous reading is ignored. `read` is called only
+    /// when a window or a second is over.
     pub(crate) fn look(&mut self, lasted_ns: u64, read: impl FnOnce() -> Option<Reading>) -> Option<StealTime> {
         if lasted_ns == 0 {
             self.last = None;

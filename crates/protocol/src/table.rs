@@ -1,31 +1,32 @@
-//! The core table as one program sees it: the cores that it claims, takes back and releases, the programs that it
-//! notifies, and the decisions of its round.
+//! The core table as one program sees it. The steps below claim, take back and release cores, notify other programs,
+//! and compute which program owns which cores.
 //!
 //! | step | what it does |
 //! |---|---|
-//! | [`claim`] | claims a free own core, else one without an owner, else one that was free for long; with `own_only` an own one only |
+//! | [`claim`] | claims a free own core, else one without an owner, else one that has been free for [`Table::lend_after`]; with `own_only` only an own core |
 //! | [`take_back`] | takes back an own core that another program uses, and notifies that program |
-//! | [`reclaim`] | takes back an own core and leaves it free, unless one is free; notifies its user and a program that waits |
+//! | [`reclaim`] | if no own core is free, takes one back and leaves it free; notifies its user and one program that waits |
 //! | [`release`] | releases the named core, else one of another owner, else any; notifies one program that waits |
 //! | [`decline`] | changes nothing; for each free core, notifies one program that waits |
-//! | [`stop_watching`] | changes no core; the program is notified of free cores again |
-//! | [`watch`] | changes no core; while a core of others is free but young, the program is not notified of other cores |
+//! | [`stop_watching`] | begins a visit: changes no core; the program is notified of free cores again |
+//! | [`watch`] | ends a visit: changes no core; while a core of another owner has just become free, the program is not notified of other cores |
 //! | [`round`] | updates the owners of the cores from all desires, then computes the program's standing |
 //!
-//! A core that a stopped program uses counts as free. Each change is one compare-and-swap. If another program was
-//! faster, the next core is tried.
+//! A core that a stopped program uses counts as free. Each change is one compare-and-swap. If it fails because another
+//! program was faster, the step tries the next core.
 //!
-//! **Lemma (a core and a program that waits).** No program waits while it misses a core that became free. The
-//! releaser writes the core's word, fences, and reads which programs wait ([`offer`]). The program that waits
-//! publishes this, fences, and reads the cores' words ([`want`]). So at least one of the two sees what the other
-//! wrote.
+//! **Lemma (a core and a program that waits).** A program that waits for a core is notified of each core that becomes
+//! free, or sees it. The releaser writes the core's word, fences, and reads which programs wait ([`offer`]). The
+//! program that waits publishes this, fences, and reads the cores' words ([`want`]). So at least one of the two sees
+//! what the other wrote.
 //!
-//! A program that watches a free core is not notified: its coordinator visits the table when that core may be
-//! claimed. The coordinator publishes again that the program waits ([`stop_watching`]), claims, and watches cores
-//! that are still too young ([`watch`]). The age of a core is judged at the time at which the visit began, so a core
-//! that matures during the visit counts as young. A core that becomes free after [`stop_watching`] rings the bell,
-//! and a core that was free before is claimed or watched. A program that begins to wait while a core is young rings
-//! its own coordinator.
+//! A core of another owner that became free less than [`Table::lend_after`] ago is *young*: it may not be claimed yet.
+//! A program that watches a young core is not notified of cores: its coordinator visits the table when that core may
+//! be claimed. At the visit, the coordinator first publishes again that the program waits. Then it claims cores, and
+//! [watches](watch) the cores that are still young. The age of a core is its age at the start of the visit, so a core
+//! that matures during the visit counts as young. If a core becomes free after the first step, the bell rings; if it
+//! was free before, it is claimed or watched. A program that begins to wait while a core is young rings its own
+//! coordinator.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -35,12 +36,12 @@ use comity_policy::allotment::{CROWD, Claim, Division, LINEAR, Proposal, due_mil
 
 use crate::{CoreSet, CoreWord, Partition, Party, SLOTS, SlotId, Standing, TURN, TaskGroup, Way, partition};
 
-/// The number of frames from one probe to the next. In a probe, programs that are slowed down equally run as gangs,
-/// and learn their speed with all cores.
+/// The number of frames from one probe to the next. A probe is a frame in which programs that are otherwise slowed
+/// down equally run one after another on all cores, to measure their speed there.
 pub const PROBES_EVERY: u64 = 16;
 
-/// The maximum number of programs that take turns for a probe or with a team. With more programs, each would be out
-/// of turn for more than half a second.
+/// The maximum number of programs that take turns for a probe or with a [team](Way::Turns). With more programs, each
+/// would have no core for more than half a second.
 const MOST_IN_TURN: usize = 4;
 
 /// The table, and a program's place in it.
@@ -56,26 +57,26 @@ pub trait Table {
     /// Returns the core's word.
     fn load(&self, core: usize) -> CoreWord;
 
-    /// Replaces the core's word by `next`, in which another program uses the core or no program does. Returns false,
-    /// and changes nothing, if the word is no longer `before`.
+    /// Replaces the core's word by `next`, which has another holder or none. Returns false, and changes nothing, if
+    /// the word is no longer `before`.
     fn exchange(&self, core: usize, before: CoreWord, next: CoreWord) -> bool;
 
-    /// Replaces the core's word by `next`, which has another owner, if the word is still `before`. If it is not,
-    /// another program was faster, and has seen a newer table.
+    /// Replaces the core's word by `next`, which has another owner, if the word is still `before`. If the word has
+    /// changed, another program was faster, and has seen a newer table.
     fn grant(&self, core: usize, before: CoreWord, next: CoreWord);
 
     /// Publishes that the program lives, so that other programs do not take it for stopped before the coordinator's
     /// next visit.
     fn beat(&self);
 
-    /// True if the program at another place has been silent for so long that its cores are lent.
+    /// True if the program at this place has been silent for so long that other programs may use its cores.
     fn is_stopped(&self, slot: SlotId) -> bool;
 
     /// Records a change that the program has just made, before another program is notified of it.
     fn note(&self, _change: Change) {}
 
-    /// Orders the words of cores and the writes of [`Table::set_wants`]: all writes before the fence precede all
-    /// reads after it.
+    /// Executes a full fence for the words of cores and the writes of [`Table::set_wants`]: all writes before the
+    /// fence precede all reads after it.
     fn fence(&self);
 
     /// True if the program at this place waits for a core and is notified of free ones.
@@ -99,7 +100,7 @@ pub trait Table {
     /// Sets whether the program watches a core.
     fn set_watches(&self, watches: bool);
 
-    /// Returns the time in ns for which the core's holder, or its lack of a holder, has not changed.
+    /// Returns the time in ns since the core's holder last changed, or since it became free.
     fn lasts(&self, core: usize) -> u64;
 
     /// Returns the time in ns for which a core of another owner must have been free before the program claims it.
@@ -142,7 +143,7 @@ pub trait Seat {
     /// Publishes the program's proposal for the division of cores.
     fn propose(&self, proposal: Proposal);
 
-    /// Calls [`want`], now and each time the program takes another place.
+    /// Calls [`want`] now, and again each time the program takes another place.
     fn want(&self, wants: bool);
 
     /// Returns the number of programs in the table.
@@ -181,20 +182,19 @@ pub enum Change {
 /// report.
 #[derive(Clone, Copy, Debug)]
 pub struct Report {
-    /// The program's place and its claim. The claim has a `desire` of 0 if the program holds no cores and wants none.
+    /// The program's place and its claim. The claim has a `desire` of 0 if the program requests no cores.
     pub party: Party,
     /// The number of its workers that are awake.
     pub awake: u32,
     /// The factor on its weight that it has published, in thousandths.
     pub correction: u32,
-    /// True if the program knows that cores rotate in frames. With a program of an earlier build, cores change hands
-    /// at scattered times.
+    /// True if the program's version of Comity rotates cores in frames. If one program's version does not, cores
+    /// change owners at scattered times.
     pub knows_frames: bool,
-    /// The program's proposal for the division of cores. `None`: a program of an earlier build, which knows only
-    /// equal parts.
+    /// The program's proposal for the division of cores. `None`: its version of Comity supports only equal parts.
     pub proposal: Option<Proposal>,
-    /// True if the program is a command that halts at once when its turn ends, so that it can take turns with a team.
-    /// False for a pool, because each task of a pool continues until it ends or forks.
+    /// True if the program is a command that halts at once when its turn ends. Such a command can take turns with a
+    /// [team](Way::Turns). False for a pool, because each task of a pool continues until it ends or forks.
     pub takes_turns: bool,
     /// The way in which the program is limited to its share. For a pool it is [`Way::Cores`].
     pub way: Way,
@@ -213,13 +213,13 @@ impl Report {
         self.party.claim.desire > 0
     }
 
-    /// Returns the party with the weight that it is due under `division`, multiplied by 1,000.
+    /// Returns the party with its weight under `division`, without the correction, multiplied by 1,000.
     fn due(&self, division: Division) -> Party {
         let factor = self.proposal.unwrap_or_default().factor(division);
         self.weighed(factor)
     }
 
-    /// Returns the party with its due weight times its correction, multiplied by 1,000.
+    /// Returns the party with its weight under `division`, times its correction, multiplied by 1,000.
     fn corrected(&self, division: Division) -> Party {
         let correction = self.correction.clamp(*CORRECTIONS.start(), *CORRECTIONS.end());
         self.weighed(correction * self.proposal.unwrap_or_default().factor(division) / LINEAR)
@@ -244,8 +244,8 @@ pub fn gain(table: &impl Table, how: Gain) -> Option<(usize, CoreWord)> {
     }
 }
 
-/// Claims a core that no program uses: an own one if there is one, and with `own_only` no other. Returns the core and
-/// its word before the change.
+/// Claims a core that no program uses. Prefers a core that the program owns; with `own_only`, claims no other. Returns
+/// the core and its word before the change.
 pub fn claim(table: &impl Table, own_only: bool) -> Option<(usize, CoreWord)> {
     table.beat();
     let me = table.slot();
@@ -255,7 +255,7 @@ pub fn claim(table: &impl Table, own_only: bool) -> Option<(usize, CoreWord)> {
     };
     let mut claimed = claim(&|_, owner| owner == Some(me));
     if claimed.is_none() && !own_only {
-        // A core without an owner is better than one that its owner may take back at once.
+        // A core without an owner is preferred, because no owner can take it back.
         claimed = claim(&|_, owner| owner.is_none()).or_else(|| claim(&|core, _| until_lent(table, core) == 0));
     }
     let (core, before) = claimed?;
@@ -276,9 +276,9 @@ pub fn take_back(table: &impl Table) -> Option<(usize, CoreWord)> {
     Some((core, before))
 }
 
-/// Prepares a core for a worker that is about to be woken. Unless an own core is free, takes back one that another
-/// program uses, and leaves it free. A woken thread runs only once there is a core for it. Without this step it could
-/// take a core back only after the borrower's time slice. A core that the worker does not claim is lent again.
+/// Prepares a core for a worker that is about to be woken. If no own core is free, takes back one that another program
+/// uses, and leaves it free. Without this step, the woken thread itself would have to take a core back, and it would
+/// run only after the borrower's time slice. A core that the worker does not claim is lent again.
 pub fn reclaim(table: &impl Table) {
     let me = table.slot();
     let own = table.cores().iter().map(|core| (core, table.load(core))).filter(|(_, word)| word.owner() == Some(me));
@@ -317,7 +317,7 @@ pub fn release(table: &impl Table, core: Option<usize>) -> Option<(usize, CoreWo
     Some((core, before))
 }
 
-/// Leaves the free cores to other programs: for each core, notifies one program that waits.
+/// Leaves the free cores to other programs: for each free core, notifies one program that waits.
 pub fn decline(table: &impl Table) {
     for core in table.cores().iter() {
         if let Some(word) = usable(table, table.load(core)) {
@@ -326,11 +326,11 @@ pub fn decline(table: &impl Table) {
     }
 }
 
-/// Notifies one program that the core became free: its owner if that waits, or else the next program that waits. A
-/// program that is stopped, or may not use this core, is skipped, because it could not use the core and no other
-/// program would be told.
+/// Notifies one program that the core became free: the owner if it waits, else the next program that waits. Skips
+/// programs that are stopped or may not use this core: they would not use the core, and no other program would be
+/// notified.
 pub fn offer(table: &impl Table, core: usize, owner: Option<SlotId>) {
-    // Lemma above: the core's word is written before the look for programs that wait.
+    // Lemma at the head of the module: the core's word is written before the look for programs that wait.
     table.fence();
     if !table.is_core_wanted() {
         return;
@@ -346,15 +346,14 @@ pub fn offer(table: &impl Table, core: usize, owner: Option<SlotId>) {
 pub fn want(table: &impl Table, wants: bool) {
     if table.waits() != wants {
         table.set_waits(wants);
-        // The fence precedes the look whether the program watches. A step that ends a watch writes that, fences, and
-        // looks whether the program waits.
+        // The fence is between this write and the read of `watches`. A step that ends a watch writes `watches`,
+        // fences, and reads `waits`.
         table.fence();
     }
     let was_told = table.wants(table.slot());
     if !(wants && table.watches()) {
         be_told(table, wants);
-        // A core that was released a moment ago is neither announced nor claimable. The coordinator visits the table
-        // and watches that core.
+        // A young core is neither announced nor claimable. The coordinator visits the table and watches that core.
         if wants && !was_told && until_next_lent(table).is_some() {
             table.ring(table.slot());
         }
@@ -368,7 +367,7 @@ pub fn stop_watching(table: &impl Table) {
         table.set_watches(false);
         table.fence();
         if !table.waits() {
-            // The program may have been told of a core that it does not need any more.
+            // The program may have been notified of a core that it no longer needs.
             decline(table);
         }
     }
@@ -378,19 +377,18 @@ pub fn stop_watching(table: &impl Table) {
     }
 }
 
-/// Ends a visit of the coordinator, after its claims. If the program waits and a free core of others may soon be
-/// claimed, returns the time in ns from the start of the visit until then. In this time the program is not notified
-/// of other cores, however often they change.
+/// Ends a visit of the coordinator, after its claims. If the program waits and there is a young core, returns the time
+/// in ns from the start of the visit until a core may be claimed. During this time the program is not notified of
+/// cores, so cores that are often released cause no visits.
 pub fn watch(table: &impl Table) -> Option<u64> {
     let first = until_next_lent(table).filter(|_| table.waits())?;
     table.set_watches(true);
     be_told(table, false);
-    // A small delay lets the program claim several cores at once.
+    // The minimum delay lets the program claim several cores in one visit.
     Some(first.max(table.lend_after() / 8))
 }
 
-/// Returns the time in ns after which the first free core of others may be claimed. Ignores cores that may be claimed
-/// already.
+/// Returns the time in ns after which the first young core may be claimed.
 fn until_next_lent(table: &impl Table) -> Option<u64> {
     let is_free = |core: &usize| usable(table, table.load(*core)).is_some();
     let soon = |core: usize| Some(until_lent(table, core)).filter(|after| *after > 0);
@@ -400,12 +398,12 @@ fn until_next_lent(table: &impl Table) -> Option<u64> {
 fn be_told(table: &impl Table, told: bool) {
     if table.wants(table.slot()) != told {
         table.set_wants(told);
-        // Lemma above: the write precedes the look at the cores.
+        // Lemma at the head of the module: the write precedes the look at the cores.
         table.fence();
     }
 }
 
-/// Returns the time in ns after which the program may claim the core if the core stays free.
+/// Returns the time in ns after which the program may claim the core, if it is free until then.
 fn until_lent(table: &impl Table, core: usize) -> u64 {
     let is_others = table.load(core).owner().is_some_and(|owner| owner != table.slot());
     if is_others { table.lend_after().saturating_sub(table.lasts(core)) } else { 0 }
@@ -431,7 +429,7 @@ pub fn owned(table: &impl Table) -> CoreSet {
     named(table, CoreWord::owner)
 }
 
-/// Returns the cores with words that name the program.
+/// Returns the cores whose words name the program. `name` selects the owner or the holder of a word.
 fn named(table: &impl Table, name: impl Fn(CoreWord) -> Option<SlotId>) -> CoreSet {
     table.cores().iter().filter(|core| name(table.load(*core)) == Some(table.slot())).collect()
 }
@@ -446,7 +444,7 @@ pub fn usable(table: &impl Table, word: CoreWord) -> Option<CoreWord> {
     }
 }
 
-/// Updates the owners of the cores from all reports, and computes the standing of the program that has `table`. That
+/// Updates the owners of the cores from all reports, and computes the standing of the program that sees `table`. That
 /// program has weight `weight`. `now` is in ns of the clock that all programs share.
 pub fn round(table: &impl Table, program: u64, weight: u32, reports: &[Report], now: u64) -> Standing {
     let claiming = || reports.iter().filter(|report| report.has_claim());
@@ -457,7 +455,7 @@ pub fn round(table: &impl Table, program: u64, weight: u32, reports: &[Report], 
         claiming().map(|report| if all_know { report.corrected(division) } else { report.party }).collect();
     let (allotted, until_change) = grant(table, &parties, division, all_know.then_some(frame), now);
     let own = reports.iter().find(|report| report.party.slot == table.slot());
-    // Parties of the same process count as other programs.
+    // Other parties of this program's process count as other programs.
     let is_own = |party: &Party| own.is_some_and(|own| own.party.slot == party.slot);
     let others = reports.iter().filter(|report| report.is_active() && !is_own(&report.party));
     let others: Vec<Party> = others.map(|report| report.due(division)).collect();
@@ -483,8 +481,8 @@ pub fn round(table: &impl Table, program: u64, weight: u32, reports: &[Report], 
     }
 }
 
-/// Computes [`Standing::is_even`]. The numbers of threads per weight may differ by a quarter. Programs that stay out of
-/// the division of cores are ignored.
+/// Computes [`Standing::is_even`]. The numbers of threads per weight may differ by a quarter. Programs with
+/// [`Way::Team`] or [`Way::Nice`] are ignored.
 fn is_even(table: &impl Table, program: u64, weight: u32, reports: &[Report]) -> bool {
     let awake = reports.iter().find(|report| report.party.slot == table.slot()).map_or(0, |own| own.awake);
     let others = active_others(program, reports).filter(|report| report.awake > 0 && !report.way.is_apart());
@@ -502,9 +500,9 @@ fn is_even(table: &impl Table, program: u64, weight: u32, reports: &[Report]) ->
     programs.len() >= table.cores().len() && programs.values().all(is_like)
 }
 
-/// Computes [`Standing::may_take_turns`]. Programs that the operating system limits by their nice value are ignored. So
-/// are programs that use less than their share and fewer threads than there are cores, because they run at any time. On
-/// one core, turns would change nothing.
+/// Computes [`Standing::may_take_turns`]. Programs that the operating system limits by their nice value are ignored.
+/// Programs that request no cores and have fewer threads than there are cores are ignored too, because they run at any
+/// time. On one core, turns would change nothing.
 fn may_take_turns(table: &impl Table, program: u64, reports: &[Report]) -> bool {
     let own = table.cores();
     let cores = active_others(program, reports).fold(own, |all, report| all.union(report.party.may_use));
@@ -515,8 +513,8 @@ fn may_take_turns(table: &impl Table, program: u64, reports: &[Report]) -> bool 
     most > 1 && own.len() == cores.len() && is_few && others().all(|report| report.can_take_turns(most))
 }
 
-/// Computes [`Standing::is_grouped`], with the same result for each program. The quotients of the weights of program
-/// and group may differ by an eighth, because nice values come in steps of a quarter.
+/// Computes [`Standing::is_grouped`]. Each program computes the same result. The ratio of program weight to group
+/// weight may differ by an eighth among programs, because one step of a nice value is a quarter.
 fn is_grouped(table: &impl Table, program: u64, weight: u32, reports: &[Report]) -> Option<bool> {
     let others = || active_others(program, reports);
     others().next()?;
@@ -539,8 +537,8 @@ fn is_grouped(table: &impl Table, program: u64, weight: u32, reports: &[Report])
     Some(all.iter().all(|one| all.iter().all(|other| is_apart(one, other) && is_alike(one, other))))
 }
 
-/// Returns the present division of the cores for programs that all know frames, and the time in ns until the division
-/// changes if the proposals stay.
+/// Returns the present division of the cores, and the time in ns until it changes if the proposals stay. All programs
+/// must know frames.
 fn divided(reports: &[Report], frame: u64, now: u64) -> (Division, Option<u64>) {
     let claiming = || reports.iter().filter(|report| report.has_claim());
     let cores = claiming().fold(CoreSet::EMPTY, |all, report| all.union(report.party.may_use)).len() as u32;
@@ -597,9 +595,9 @@ fn told(me: SlotId, owner: Option<SlotId>, can_use: impl Fn(SlotId) -> bool) -> 
     owner.into_iter().filter(|owner| *owner != me).chain(others).find(|slot| can_use(*slot))
 }
 
-/// Grants the cores to their new owners. If the desire of every program is 0, the owners stay. Returns how many cores
-/// this program owns, and the time in ns until a turn of it begins or ends in the `frame`. `frame` is `None` if not all
-/// programs know frames. All then use the scattered order, because all must compute the same owners.
+/// Grants the cores to their new owners. If the desire of every program is 0, cores keep their owners. Returns how
+/// many cores this program owns, and the time in ns until a turn of it begins or ends in the `frame`. `frame` is
+/// `None` if not all programs know frames. All then use the scattered order, because all must compute the same owners.
 fn grant(
     table: &impl Table,
     parties: &[Party],

@@ -1,5 +1,5 @@
-//! Tests of the activation: how much room there is, which workers may retire, and which effects the driver carries
-//! out, in which order.
+//! Tests of the activation: how many workers may be awake, which workers may retire, and which effects the driver
+//! carries out in which order.
 
 mod cells;
 
@@ -38,7 +38,7 @@ impl Log {
     }
 }
 
-/// A table in which no other program moves.
+/// A table that no other program changes.
 #[derive(Default)]
 struct Table {
     log: Log,
@@ -48,7 +48,7 @@ struct Table {
     lent: RefCell<CoreSet>,
     /// The cores that other pools of the program hold.
     beside: RefCell<CoreSet>,
-    /// True if more workers are awake than cores are held.
+    /// True if the pool has published that it lacks a core.
     lacks: Cell<bool>,
 }
 
@@ -249,8 +249,9 @@ impl World {
 
 #[test]
 fn room_follows_the_held_cores_beside_others_and_the_terms_alone() {
-    // The terms, in order: with other programs, with room for the held cores and for all workers; alone; alone, with
-    // room for the cores; sharing time, with room for one. The first row has no worker off its core, the second three.
+    // The columns are the terms. While other programs want cores: `Room::Cores`, `Room::Workers`. Alone:
+    // `Room::Workers`, `Room::Cores`. Sharing time: `Room::One`. The first row has no worker off its core, and the
+    // second row has three.
     for (policy, rooms) in [("comity", [[2, 8, 8, 4, 1], [5, 8, 8, 8, 7]]), ("dws", [[2, 2, 8, 8, 8], [5, 5, 8, 8, 8]])]
     {
         let world = World::beside(policy, 8, 0..2, Room::Cores);
@@ -287,18 +288,18 @@ fn all_workers_may_be_awake_beside_others_and_are_confined_to_the_held_cores() {
     assert_eq!(confined(), [0, 1, 2].map(|worker| format!("confine {worker} to Some({{1}})")));
     assert!(!world.has_excess() && !world.retires(0, Retirement::Surplus));
     assert_eq!(world.without_core().next(), None, "no queue is taken over, for the kernel runs all of them");
-    // Workers that sleep stay confined to the same cores, and so does the last that is awake, because they wake often.
+    // Sleeping workers and the last awake worker stay confined to the same cores, because workers wake often.
     world.rest(0);
     world.rest(1);
     assert_eq!(confined(), [""; 0]);
     assert_eq!(world.books().held(), 1);
-    // The room is again the number of cores. The next worker to wake finds no core, and retires.
+    // There is room again for one worker per core. The next worker to wake finds no core, and retires.
     world.terms(false, false, Room::Cores);
     world.employ(0);
     world.sleep.wake_peer(WorkerId(2), Some(WorkerId(0)), false);
     assert_eq!(world.woke(&world, WorkerId(0), false), Up::Retires);
     assert!(world.retires(0, Retirement::Surplus) && world.is(1, State::Retired), "and the sleeper with it");
-    // Retired workers are woken by pushes again once all may be awake.
+    // Pushes wake retired workers again, because all workers may be awake.
     world.terms(false, false, Room::Workers);
     world.employ(0);
     assert!(world.is(0, State::Asleep) && world.is(1, State::Asleep));
@@ -316,7 +317,7 @@ fn a_worker_that_rests_does_not_stay_confined_to_a_core_that_the_pool_has_lost()
     assert!(world.rung(&mut world.books(), &world, 0));
     let confined = world.log.take_those(&["confine"]);
     assert_eq!(confined, [0, 1, 2].map(|worker| format!("confine {worker} to Some({{1}})")));
-    // If the program is alone, the worker wakes wherever there is room.
+    // If the program is alone, the worker may wake on any core.
     world.terms(true, false, Room::Workers);
     world.employ(0);
     assert!(world.log.take().contains(&"confine 0 to None".to_owned()));
@@ -354,13 +355,13 @@ fn a_pool_keeps_a_core_for_the_thread_that_handed_in_its_last_task_while_that_ru
     assert!(world.keeps_core(&world.books(), &world));
     world.employ(0);
     assert_eq!(world.books().held(), 1);
-    // The next task finds the core.
+    // The worker that is woken for the next task gets the core.
     world.sleep.wake_peer(WorkerId(0), Some(WorkerId(1)), false);
     world.log.take();
     world.woke(&world, WorkerId(1), false);
     assert!(!world.log.take().iter().any(|line| line.starts_with("claim")));
     world.rest(1);
-    // A worker that was woken is not up yet: another worker woke it on the same core, and fell asleep.
+    // A worker was woken and is not up yet: the worker that woke it ran on the same core, and fell asleep.
     world.caller_runs.set(false);
     world.sleep.wake_peer(WorkerId(0), Some(WorkerId(1)), false);
     world.employ(0);
@@ -369,8 +370,8 @@ fn a_pool_keeps_a_core_for_the_thread_that_handed_in_its_last_task_while_that_ru
     world.caller_runs.set(true);
     world.rest(1);
     assert_eq!(world.books().held(), 1);
-    // The thread blocks, or the program shares time: the core is lent at the next look, of a worker or of the
-    // coordinator.
+    // The calling thread blocks, or the program shares time. The pool then lends the core at the next look of the
+    // worker or of the coordinator.
     world.caller_runs.set(false);
     world.look_at_kept_core(&world, WorkerId(1));
     assert_eq!(world.books().held(), 0);
@@ -491,7 +492,7 @@ fn a_closed_pool_waits_for_a_core_if_something_waits_and_one_in_the_middle_of_a_
     assert!(world.log.take().contains(&"want false".to_owned()), "there is no task");
     world.member().unwrap().free.borrow_mut().insert(0);
     for (worker, why, wants) in [(3, Retirement::Surplus, "want false"), (2, Retirement::Midway, "want true")] {
-        // The worker was woken for business that is done.
+        // The worker was woken for business that is over.
         world.sleep.wake_for_business(WorkerId(worker));
         world.woke(&world, WorkerId(worker), true);
         world.log.take();
@@ -580,7 +581,7 @@ fn the_last_worker_that_a_task_wakes_does_not_retire() {
         assert!(!world.retires(2, Retirement::ByItself) || !retired, "{policy}: the last");
         assert!((0..3).any(|worker| !world.is(worker, State::Retired)), "{policy}");
     }
-    // A thread of the program enters and leaves at any time, so it is not a worker that a task wakes.
+    // An adopted thread enters and leaves the pool at any time, so it does not count as a worker that a task wakes.
     let world = World::new("dws", 2, true);
     world.enter([]);
     assert!(!world.retires(1, Retirement::ByItself));
@@ -628,7 +629,7 @@ fn a_core_is_wanted_before_the_look_for_a_free_one() {
     assert_eq!(world.log.take(), ["want true", "any free?"]);
     world.member().unwrap().free.borrow_mut().insert(3);
     world.balance(&mut world.books(), &world);
-    // The awake worker still lacks a core. The next push wakes the other.
+    // The awake worker still lacks a core. The next push wakes the other worker.
     assert_eq!(world.log.take(), ["want true", "any free?", "want true", "decline"]);
     assert!(world.is(0, State::Asleep) && world.sleep.is_asleep(WorkerId(0)));
 }

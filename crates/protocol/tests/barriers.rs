@@ -1,5 +1,5 @@
-//! Tests of the number of barriers. Workers that rest together call one barrier, however many workers there are. A
-//! worker that retires calls a fence.
+//! Tests of the number of barriers. Workers that fall asleep together execute one heavy barrier in total. A worker
+//! that retires executes a fence.
 
 mod cells;
 
@@ -53,7 +53,7 @@ fn rests(sleep: &Sleep<Cells>, me: WorkerId, queue: &Queue) -> Admission {
     sleep.admit(me, queue)
 }
 
-/// Gives a task to the worker, which is up.
+/// Gives a task to the worker, which is awake.
 fn begins(sleep: &Sleep<Cells>, me: WorkerId, queue: &Queue) {
     queue.tasks.set(queue.tasks.get() - 1);
     sleep.publish_busy(me);
@@ -68,7 +68,7 @@ fn one_barrier_serves_all_that_rest_together() {
     }
     assert_eq!((cells.barriers.get(), queue.rung.get()), (1, 1));
 
-    // A search ends, and its worker answers for the workers that still sleep. Then it rests too.
+    // A search ends, and the searching worker answers for the workers that still sleep. Then it sleeps too.
     queue.tasks.set(1);
     sleep.push_met_bell(WorkerId(0), &queue);
     let searching = workers().skip(1).find(|worker| !sleep.is_asleep(*worker)).expect("one was woken");
@@ -110,8 +110,8 @@ fn the_one_that_answers_searches_if_it_sees_a_task() {
     assert!(!sleep.is_asleep(WorkerId(2)), "there is another task");
 }
 
-/// Tests that each sleeper looks again if barriers are refused. A worker that has parked because it relied on a barrier
-/// is woken.
+/// Tests that each sleeper looks for tasks again after a timeout if barriers are refused. A worker that has parked
+/// because it relied on a barrier is woken.
 #[test]
 fn where_the_barrier_is_refused_each_looks_again() {
     let (cells, sleep, queue) = pool(true);
@@ -125,8 +125,8 @@ fn where_the_barrier_is_refused_each_looks_again() {
     }
 }
 
-/// Tests that a sleeper also looks again while no worker is busy, but less often. Otherwise a worker that turns busy
-/// later may spawn during a search, and the sleeper would never look.
+/// Tests that, if barriers are refused, a sleeper looks again while no worker is busy, but less often. Otherwise, if a
+/// worker turns busy later and spawns a task during a search, the sleeper would never look.
 #[test]
 fn where_the_barrier_is_refused_one_that_rests_beside_no_busy_worker_looks_again_too() {
     let (_, sleep, queue) = pool(true);

@@ -20,7 +20,7 @@ const MS: u64 = 1_000_000;
 struct Model {
     place: Place,
     is_alone: bool,
-    /// The number of cores that were noted as lost, and below it the cores on which its threads were put.
+    /// The number of cores that were noted as lost. The field below it is the mask of the command's threads.
     lost: u32,
     places: Vec<Option<CoreSet>>,
     /// The time in ns until the command's turn begins, if it is out of turn.
@@ -35,7 +35,7 @@ struct Model {
     team: u32,
     is_nice: bool,
     can_rest_unseen: bool,
-    /// The number of cores that it may use, beyond two.
+    /// The number of cores that it may use, minus two.
     more_cores: usize,
 }
 
@@ -44,7 +44,7 @@ impl Model {
         self.place.held()
     }
 
-    /// Returns the desire of each round.
+    /// Returns the desire that the command published in each round.
     fn desires(&self) -> Vec<u32> {
         let desire = |told: &Effect| if let Effect::Round(desire) = told { Some(*desire) } else { None };
         self.place.log.borrow().iter().filter_map(desire).collect()
@@ -164,8 +164,8 @@ fn coordination(cores: Option<u32>) -> Coordination {
     Coordination::new(Policy::default().coordinator().unwrap(), own(cores), 2, 0)
 }
 
-/// Looks when a look is due, at which `runnable` threads ran or waited. Returns the time that the command held cores
-/// since the last look, in ms.
+/// Takes the next look when it is due, with `runnable` threads that run or wait for a core. Returns the time that the
+/// command held cores since the last look, in ms.
 fn look(coordination: &mut Coordination, model: &mut Model, used_ms: u64, runnable: u32) -> u64 {
     let now = coordination.next();
     let elapsed = now - coordination.looked();
@@ -221,7 +221,7 @@ fn one_that_does_nothing_holds_nothing_and_is_looked_at_less_often() {
     let (mut coordination, mut model) = (coordination(None), Model::default());
     look(&mut coordination, &mut model, 10, 2);
     assert_eq!(model.held().len(), 2);
-    // The command may soon need the cores again that it could use at one of the last looks.
+    // The command keeps its cores for eight looks, because it may need them again.
     let had: u64 = (0..8).map(|_| look(&mut coordination, &mut model, 0, 0)).sum();
     assert_eq!(had, 40, "for two quanta, as the next two looks say that it does nothing");
     assert_eq!((model.desires().last(), model.held(), model.places.last()), (Some(&0), CoreSet::EMPTY, Some(&None)));

@@ -19,8 +19,8 @@ impl Thief for Pauses {
     }
 }
 
-/// A pool of three workers, one of which is busy for ever. The thief is one too many while `excess` says so, and rests
-/// for a moment.
+/// A pool of three workers, one of which is always busy. While `excess` is true, too many workers are awake, and the
+/// thief rests for a moment.
 #[derive(Default)]
 struct Around {
     excess: Cell<bool>,
@@ -32,7 +32,7 @@ struct Around {
     keeps_core: Cell<bool>,
     /// The number of times that the worker has looked at that core.
     looks_at_core: Cell<u32>,
-    /// A wake-up that comes at the moment at which a doze ends.
+    /// A wake-up at the moment at which a doze ends.
     woken_meanwhile: Cell<Option<WakeReason>>,
 }
 
@@ -97,7 +97,7 @@ impl Surroundings for Around {
     }
 }
 
-/// A thief that finds nothing, as number 1 of three.
+/// Worker 1 of three, a thief that finds no task.
 struct Spell<'a> {
     dialogue: Dialogue,
     around: &'a Around,
@@ -109,8 +109,8 @@ impl<'a> Spell<'a> {
         Spell { dialogue: Dialogue::begin(WorkerId(1), 0, around), around, outcome: Outcome::Done }
     }
 
-    /// Returns how often the thief pauses before another effect that takes time, and that effect. In pause number
-    /// `excess_in` the thief becomes one too many.
+    /// Returns how often the thief pauses until the next effect that takes time and is no pause, and that effect. In
+    /// pause number `excess_in`, the pool gets one awake worker too many.
     fn pauses(&mut self, excess_in: Option<u32>) -> (u32, Effect) {
         for pauses in 0..10_000 {
             let mut effect = self.dialogue.next(&mut Pauses, self.around, self.outcome);
@@ -130,7 +130,8 @@ impl<'a> Spell<'a> {
     }
 }
 
-/// Asserts that a sweep follows 4096 events: a look at each other worker, and for a task from outside.
+/// Asserts that a sweep follows 4096 events: an attempt to steal from each other worker, and one to take a task from
+/// outside.
 fn is_swept_after(pauses: u32, spell: &mut Spell, excess_in: Option<u32>) {
     assert_eq!(spell.pauses(excess_in), (pauses, Effect::StealFrom(WorkerId(0))));
     assert_eq!(spell.pauses(None), (0, Effect::TakeInjected));
@@ -147,8 +148,8 @@ fn a_policy_that_never_steals_is_swept_for_again_and_again() {
     assert_eq!(around.rests.get(), 0);
 }
 
-/// Tests a sweep that is due at the end of a pause that ends with a rest. The policy then pauses once more before the
-/// sweep.
+/// Tests a sweep that is due after a pause, when the thief retires instead. After the rest, the policy pauses once
+/// more before the sweep.
 #[test]
 fn a_rest_in_the_place_of_a_sweep_puts_it_off_and_loses_none() {
     let around = Around::default();
@@ -222,7 +223,7 @@ fn a_sleeper_looks_once_at_the_core_that_its_pool_kept_and_sleeps_on() {
         assert!(matches!(effect, Effect::Wait { timeout: None, .. }), "{effect:?}");
         assert_eq!(around.looks_at_core.get(), 1);
     }
-    // A worker that was woken before the timeout does not look.
+    // A worker that was woken before the timeout does not look at the kept core.
     around.asleep.set(false);
     let effect = next(&mut dialogue, &mut Sleeps, &around, Outcome::Waited { has_timeout: false });
     assert!(matches!(effect, Effect::Wait { timeout: Some(_), .. }), "{effect:?}");

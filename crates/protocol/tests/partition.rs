@@ -99,7 +99,7 @@ proptest! {
                 prop_assert!(party.may_use.iter().all(|core| after[core].is_some()));
             }
         }
-        // The owners stop changing, and at once if all programs may use the same cores.
+        // After some rounds the owners no longer change. If all programs may use the same cores, one round is enough.
         let mut settled = after;
         for _ in 0..8 {
             settled = partition(&parties, &settled, |_| None, phase);

@@ -278,12 +278,13 @@ fn a_program_that_holds_what_is_its_own_releases_first_and_takes_back_last() {
     let [mut of_one, mut of_other] = [(); 2].map(|()| coordination("equipartition"));
     of_one.begin(&mut one, 0);
     assert_eq!(one.place.held().len(), 4);
-    // The program gives its cores back only at its own look. Until then the other program takes back its own cores.
+    // The first program releases the other's cores only at its own look. Before that, the other program takes back its
+    // own cores.
     of_other.begin(&mut other, 0);
     let taken: Vec<Effect> =
         other.place.log.take().into_iter().filter(|effect| matches!(effect, Effect::TakeBack(_, Some(_)))).collect();
     assert_eq!((taken.len(), one.place.held().len(), other.place.held().len()), (2, 2, 2));
-    // One own core is lent, and a core of the other program is held.
+    // The first program lends one of its own cores, and holds a core of the other program.
     let own = one.place.held().iter().next().unwrap();
     let its = other.place.held().iter().next().unwrap();
     let pass = |core: usize, from: &Model, to: &Model| {
@@ -378,7 +379,7 @@ fn a_coordinator_comes_by_before_it_counts_as_stopped_and_at_a_loss_within_a_qua
     let due = STOPPED_AFTER.as_nanos() as u64 / 2;
     assert_eq!((coordination.looked(), coordination.next()), (7, 7 + due));
     model.place.log.take();
-    // A core is available: workers are recalled, and the look may wait.
+    // A core is available: workers are recalled, and no early look is needed.
     assert_eq!(coordination.come_by(&mut model, MS), Visit::Rung);
     assert_eq!((coordination.next(), model.place.log.take()), (7 + due, vec![Effect::Rung(0)]));
     for (at, change) in [(2 * MS, true), (3 * MS, false)] {
@@ -388,7 +389,7 @@ fn a_coordinator_comes_by_before_it_counts_as_stopped_and_at_a_loss_within_a_qua
         assert_eq!(coordination.come_by(&mut model, at), Visit::Rung);
         assert_eq!(coordination.next(), 2 * MS + QUANTUM, "at {at}: the first that was due stays");
     }
-    // No program has joined since.
+    // No program has joined since the previous visit.
     let mut calm = script.coordination();
     model.pools[0].has_lost = false;
     model.place.population.set(1);
@@ -463,11 +464,11 @@ fn a_coordinator_without_work_for_a_quantum_leaves_off() {
     assert_eq!(script.last().allotment, 0);
 }
 
-/// Returns how often workers were queried for their times, and for whether they are blocked, in a quantum in which
-/// each computed for `on_core` ns.
+/// Returns the numbers of calls of `times` and of `is_blocked` in a quantum in which each worker computed for
+/// `on_core` ns.
 fn questions(orders: Orders, on_core: u64) -> (u32, u32) {
     let (_, mut model, mut coordination) = begun([2, 2], 2, orders);
-    // The first query gives the times until then, and the second the times since.
+    // A worker's times in the quantum are the difference of two queries.
     for nth in 1..=2 {
         model.works(QUANTUM, on_core);
         model.pools[0].asked.take();
@@ -482,7 +483,7 @@ fn workers_are_asked_only_where_the_answer_may_change_something() {
     // Each of two workers uses a little, some, or all of its part.
     assert_eq!([share / 30, share / 4, share / 2].map(|on_core| questions(time(1), on_core)), [(0, 0), (2, 2), (0, 0)]);
     assert_eq!(questions(Orders { room: Room::One, ..time(1) }, share / 4), (0, 0));
-    // The program uses all cores that it holds, or less, in a small part of the time.
+    // The program uses all of the time of its two cores, then less than that, then very little.
     let cores = more(2, 2, 0);
     assert_eq!([QUANTUM, 9 * MS, 8 * MS].map(|on_core| questions(cores, on_core)), [(0, 0), (2, 0), (2, 2)]);
 }
@@ -505,7 +506,7 @@ fn a_wait_for_a_core_is_what_the_program_could_have_used_and_a_quota_bounds_that
     assert_eq!(look(true, None, time(1)), [6, 6, 6], "they wanted no more");
     assert_eq!(look(false, Some(5 * MS), Orders { room: Room::One, ..time(1) }), [6, 5, 5]);
     assert_eq!(look(true, None, more(2, 2, 0)), [6, 6, 6], "not asked in a crowd");
-    // If the program holds cores and its workers are queried for the first time, the cores count as used.
+    // While the workers are queried for the first time, the program is presumed to use all cores that it holds.
     assert_eq!([(); 2].map(|()| look(true, None, more(2, 2, 0))), [[6, 20, 20], [6, 6, 6]]);
 }
 
@@ -524,12 +525,13 @@ fn those_that_do_not_move_beside_queued_tasks_need_no_core() {
         coordination.come_by(&mut model, nth * QUANTUM);
         model.pools[0].off_core
     };
-    // The third look is the second in succession at which neither worker has moved.
+    // At the third look, neither worker has made progress for two successive looks.
     assert_eq!([1, 2, 3, 4, 5].map(|nth| look(nth, false)), [0, 0, 2, 4, 4]);
     assert_eq!([6, 7, 8].map(|nth| look(nth, true)), [2, 1, 0]);
 }
 
-/// A script with another program that can use the only core too, and has its turn in the second half of each frame.
+/// A program and another program that share the only core. The other program has its turn in the second half of each
+/// frame.
 fn beside_another(table: &Rc<Table>) -> (Script, Model, Coordination) {
     table.desires[1].set(1);
     let script = Script::new(Orders { out_of_turn: OutOfTurn::Rests, ..more(1, 1, 1) });
@@ -587,7 +589,7 @@ fn a_program_out_of_turn_is_closed_until_its_turn_begins() {
     lose_the_turn(&table, &mut model);
     let rests = Orders { out_of_turn: OutOfTurn::Rests, ..more(1, 1, 1) };
     script.order(Orders { due: 50, ..rests });
-    // The program looks when it is notified of the loss of its last core, not at the end of the quantum.
+    // The program looks as soon as it is notified of the loss of its last core, before the end of the quantum.
     let lost_at = QUANTUM + MS;
     model.works(MS, MS);
     assert_eq!(coordination.come_by(&mut model, lost_at), Visit::Looked);
@@ -663,7 +665,7 @@ fn a_program_that_is_given_no_turn_in_time_keeps_a_worker_until_it_is() {
         assert_eq!(coordination.come_by(&mut model, MS + nth * QUANTUM), Visit::Looked);
         model.place.log.take().contains(&Effect::Close(true))
     };
-    // The program last had a core at the look at the start.
+    // The program last had a core at its first look.
     let bound = (FRAME + QUANTUM) / QUANTUM;
     assert!((1..bound).all(&mut closed));
     assert!(!(bound..4 * bound).any(&mut closed), "the table is wrong about it, and it goes on as it can");

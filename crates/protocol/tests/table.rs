@@ -80,7 +80,7 @@ fn a_program_that_watches_a_core_is_told_of_no_other_until_it_comes_by() {
     table::want(&table, false);
     table::want(&table, true);
     assert_eq!(table.effects(), [Waits(false), Fenced, Waits(true), Fenced], "it comes by");
-    // The program publishes that it waits before it looks at the cores.
+    // The program first publishes that it waits, and then looks at the cores.
     table::stop_watching(&table);
     assert_eq!(table.effects(), [Watches(false), Fenced, Wants(true), Fenced]);
     take(0);
@@ -161,7 +161,7 @@ fn for_a_worker_that_is_woken_a_lent_core_is_taken_back_and_left_free_unless_one
     };
     let freed = [Exchanged(2), Noted(Change::TakenBack(2)), Noted(Change::Released(2)), Rang(2), Fenced, Looked];
     assert_eq!(reclaimed(&[own, others, lent, lent], &[]), (vec![2], freed.to_vec()), "one of two");
-    // The worker may not need the core, so a program that waits is notified, as for any released core.
+    // The woken worker may not need the core. So a program that waits is notified, as of any released core.
     assert_eq!(reclaimed(&[own, others, lent], &[3]), (vec![2], [&freed[..], &[Rang(3)]].concat()));
     let free = (Some(1), None);
     assert_eq!(reclaimed(&[lent, free], &[3]), (vec![1], vec![]));
@@ -171,7 +171,7 @@ fn for_a_worker_that_is_woken_a_lent_core_is_taken_back_and_left_free_unless_one
     table.stopped.replace(vec![3]);
     table::reclaim(&table);
     assert_eq!(table.effects(), []);
-    // Another program was faster. The worker will claim a core that is left.
+    // Another program was faster. The worker will claim another core.
     table.stopped.take();
     table.contended.set(Some(1));
     table::reclaim(&table);
@@ -393,7 +393,7 @@ fn a_program_that_shares_time_has_a_share_and_no_cores() {
     let reports = [report(1, 10, 4, 1, 4), report(2, 20, 0, 3, 4), report(3, 30, 0, 0, 4)];
     let standing = round(table, &reports, 0);
     assert_eq!((standing.owned, standing.alone, standing.programs, standing.share_milli), (4, true, 2, 2000));
-    // This program has three times the weight.
+    // This program has three times the weight of the others.
     assert_eq!(table::round(&table, 10, 300, &reports, 0).share_milli, 3000);
 }
 
@@ -509,7 +509,7 @@ fn shares_are_in_proportion_to_efficiencies_where_all_programs_propose_an_equal_
     reports[1].correction = 500;
     let standing = round_of(6, &reports, 3 * TURN.as_nanos() as u64);
     assert_eq!((standing.owned, standing.share_milli), (4, 3000));
-    // The only program that wants cores is treated as similar to the others.
+    // If only one program wants cores, the division is equal.
     let mut reports = [report(1, 10, 6, 1, 6), report(2, 20, 0, 1, 6)];
     reports[0].proposal = slowed(500);
     let standing = round_of(6, &reports, 3 * TURN.as_nanos() as u64);
@@ -569,7 +569,7 @@ fn each_has_all_cores_in_turn_where_all_programs_propose_that() {
     let at = [0, turn / 2, turn - 1, turn + 1_000_000, 2 * turn - 1, 2 * turn].map(|now| stands(now, gangs));
     let turns = [(6, Some(100)), (6, Some(50)), (6, Some(0)), (0, Some(99)), (0, Some(0)), (6, Some(100))];
     assert_eq!(at, turns.map(|(owned, until)| (owned, 3000, until)));
-    // A program with a smaller desire is due these cores for the time of its turns.
+    // A program that requests fewer cores is due these cores for the time of its turns.
     let few = |proposal| {
         let mut reports = [report(1, 10, 2, 1, 6), report(2, 20, 6, 1, 6)];
         reports.iter_mut().for_each(|report| report.proposal = proposal);

@@ -2,8 +2,8 @@
 //! counted.
 //!
 //! Source: N. S. Arora, R. D. Blumofe, C. G. Plaxton, *Thread Scheduling for Multiprogrammed Multiprocessors*, SPAA
-//! 1998, figure 3: a thief yields, then tries one random victim, and repeats. Deviations: the deque is that of Chase
-//! and Lev (SPAA 2005), which grows. The threads exist only during one [`run`], so that an unused pool needs no
+//! 1998, figure 3: a thief yields, then tries one random victim, and repeats. Deviations: the deque is the growable
+//! deque of Chase and Lev (SPAA 2005). The threads exist only during one [`run`], so that an unused pool needs no
 //! processor time. A panic aborts the process.
 #![allow(unsafe_code)]
 
@@ -17,10 +17,11 @@ use crossbeam_deque::{Stealer, Worker as Deque};
 
 use crate::ForkJoin;
 
-/// A thread of the pool. Each closure of a join gets the worker that runs it.
+/// A thread of the pool. Each closure of a join gets the worker that runs the closure.
 pub struct Worker {
     deque: Deque<JobRef>,
-    /// The stealers of all workers, by index. A thief that draws itself finds no task.
+    /// The stealers of all workers, by index. A thief that draws its own index finds no task, because it steals only
+    /// when its deque is empty.
     stealers: Arc<[Stealer<JobRef>]>,
     /// The state of xorshift64, never zero.
     random: Cell<u64>,
@@ -31,7 +32,7 @@ thread_local! {
     static CURRENT: Cell<*const Worker> = const { Cell::new(ptr::null()) };
 }
 
-/// Calls `task` on the first of `workers`, after the other workers have started to look for work.
+/// Calls `task` on the first of `workers` workers, after the other workers have started.
 pub fn run<R>(workers: u16, task: impl FnOnce(&Worker) -> R) -> R {
     let abort = AbortOnDrop;
     let deques: Vec<Deque<JobRef>> = (0..workers).map(|_| Deque::new_lifo()).collect();
@@ -71,7 +72,7 @@ impl Worker {
         result
     }
 
-    /// Runs both closures, the second one possibly on another thread.
+    /// Runs both closures, the second closure possibly on another thread.
     #[inline]
     pub fn join<A, B, RA, RB>(&self, a: A, b: B) -> (RA, RB)
     where
@@ -90,8 +91,8 @@ impl Worker {
         self.deque.push(JobRef { job: ptr::from_ref(&job).cast(), execute: Job::<B, RB>::execute });
         let result_a = a(self);
         let result_b = if self.deque.pop().is_some() {
-            // SAFETY: a pop returns the last push that is left. `a` took back all of its own pushes, so the popped
-            // job is `job`. No thief has it, and it is taken once.
+            // SAFETY: a pop returns the youngest job in the deque. The jobs that `a` pushed have left the deque, so
+            // the popped job is `job`. No thief has `job`, so its closure is taken once.
             let task = unsafe { ManuallyDrop::take(&mut *job.task.get()) };
             task(self)
         } else {
@@ -103,7 +104,7 @@ impl Worker {
         (result_a, result_b)
     }
 
-    /// The scheduling loop of the paper: yield, try one victim, run what was found.
+    /// The scheduling loop of the paper: yield, try one victim, run the stolen job if there is one.
     #[cold]
     #[inline(never)]
     fn steal_until(&self, done: &AtomicBool) {
@@ -111,7 +112,7 @@ impl Worker {
             std::thread::yield_now();
             let victim = self.draw() as usize % self.stealers.len();
             if let Some(stolen) = self.stealers[victim].steal().success() {
-                // SAFETY: a job is stolen once, and its frame waits until it is done.
+                // SAFETY: a job is stolen once, and the stack frame that holds the job waits until the job is done.
                 unsafe { (stolen.execute)(stolen.job, self) };
             }
         }
@@ -127,7 +128,7 @@ impl Worker {
     }
 }
 
-/// The right half of a join, in the frame that waits for it.
+/// The right half of a join, in the stack frame that waits for its result.
 ///
 /// | field | written by | read by |
 /// |---|---|---|
@@ -157,7 +158,7 @@ impl<F: FnOnce(&Worker) -> R, R> Job<F, R> {
     }
 }
 
-/// A job of any type.
+/// A reference to a [`Job`] of any type.
 #[derive(Clone, Copy)]
 struct JobRef {
     job: *const (),
@@ -176,7 +177,7 @@ impl Drop for AbortOnDrop {
     }
 }
 
-/// The pool of the calling thread, for the kernels.
+/// The backend of the kernels that uses the pool of the calling thread, which must be inside of [`run`].
 #[derive(Clone, Copy)]
 pub struct OnAbp;
 

@@ -53,11 +53,12 @@ pub fn parse(text: &str) -> Result<(&'static Definition, Parameters), ParameterE
     Ok((definition, Parameters::parse(definition.name, definition.parameters, parameters)?))
 }
 
-/// Returns the factors from the graph of `recorded` to that of `wanted`, both written `NAME[:key=value,…]`.
+/// Returns the factors that scale the graph of the program `recorded` to the graph of the program `wanted`. Both are
+/// written `NAME[:key=value,…]`.
 ///
 /// # Errors
-/// The two are different programs, or differ in parameters that the program's rule does not scale, or the program has
-/// no rule. The error is a sentence that also says what to do.
+/// If the programs are different, if they differ in a parameter that cannot be scaled, or if the program has no rule.
+/// The error is a sentence that also says what to do.
 pub fn factors(recorded: &str, wanted: &str) -> Result<Scale, ParameterError> {
     let ((definition, small), (other, large)) = (parse(recorded)?, parse(wanted)?);
     if definition.name != other.name {

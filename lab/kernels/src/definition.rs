@@ -10,12 +10,13 @@ pub type Prepare = fn(&Parameters) -> Result<Box<dyn Program>, ParameterError>;
 pub struct Definition {
     /// The name on the command line.
     pub name: &'static str,
-    /// A line that says what the program computes, and its source.
+    /// A description of the program in a line, with its source.
     pub summary: &'static str,
-    /// The keys that it accepts.
+    /// The keys that the program accepts.
     pub parameters: &'static [Parameter],
-    /// Builds its input.
+    /// Builds the program's input.
     pub prepare: Prepare,
-    /// The rule that scales the graph of an input to that of a larger one, or the reason why the program has no rule.
+    /// The rule that scales the graph of an input to the graph of a larger input, or the reason why the program has
+    /// no rule.
     pub scaling: Result<Scaling, &'static str>,
 }

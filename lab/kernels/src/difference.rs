@@ -1,6 +1,6 @@
 //! The difference between a result and the expected result.
 
-/// Returns the largest magnitude, or NaN if there is a NaN: the result is `<= tolerance` only if every magnitude is.
+/// Returns the largest magnitude, or NaN if there is a NaN, so that no NaN passes the comparison `<= tolerance`.
 pub(crate) fn largest(magnitudes: impl IntoIterator<Item = f64>) -> f64 {
     let larger = |largest: f64, next: f64| if next > largest || next.is_nan() { next } else { largest };
     magnitudes.into_iter().fold(0.0, |largest, next| if largest.is_nan() { largest } else { larger(largest, next) })

@@ -4,9 +4,9 @@ use std::ops::Range;
 
 /// A fork-join backend, which can run two closures, possibly in parallel.
 ///
-/// The values are zero-sized: a join uses the pool of the worker that calls it (see [`Backend`](crate::Backend),
-/// which enters the pool). All loops and reductions below are built from [`ForkJoin::join`] alone, so that two
-/// backends are compared on the same task graph.
+/// A value is zero-sized, and a join uses the pool of the worker that calls it. [`Backend`](crate::Backend) enters
+/// the pool. All loops and reductions of this trait are built from [`ForkJoin::join`] alone, so that all backends run
+/// the same task graph.
 pub trait ForkJoin: Copy + Send + Sync {
     /// Runs both closures, possibly in parallel, and returns both results. Passes a panic of either closure to the
     /// caller.
@@ -39,7 +39,7 @@ pub trait ForkJoin: Copy + Send + Sync {
         );
     }
 
-    /// Maps sub-ranges of at most `grain` elements, and combines the results pairwise in the fixed order in which the
+    /// Maps sub-ranges of at most `grain` elements. Combines the results pairwise, in the fixed order in which the
     /// range is halved. Therefore floating-point sums are the same on every backend and in every run.
     ///
     /// # Panics
@@ -76,8 +76,8 @@ pub trait ForkJoin: Copy + Send + Sync {
         for_chunks_mut_from(self, data, chunk, 0, body);
     }
 
-    /// Returns a copy of `source`. The system provides zeroed memory untouched, so that the first access to each page
-    /// is in the parallel part too.
+    /// Returns a copy of `source`, which is made in parallel. The system provides zeroed memory without touching it,
+    /// so the first access to each page of the copy is parallel too.
     fn copy<T>(self, source: &[T]) -> Vec<T>
     where
         T: Copy + Default + Send + Sync,
@@ -93,7 +93,8 @@ pub trait ForkJoin: Copy + Send + Sync {
 /// The number of elements that a leaf of [`ForkJoin::copy`] copies: tens of µs for elements of eight bytes.
 pub(crate) const COPY_GRAIN: usize = 16 * 1024;
 
-/// Does [`ForkJoin::for_chunks_mut`] on the tail of a slice, whose first chunk has the index `first`.
+/// Does [`ForkJoin::for_chunks_mut`] on the end of a slice. The first chunk of `data` has the index `first` in the
+/// whole slice.
 fn for_chunks_mut_from<J, T, F>(fork_join: J, data: &mut [T], chunk: usize, first: usize, body: &F)
 where
     J: ForkJoin,
@@ -115,7 +116,7 @@ where
     );
 }
 
-/// Implements [`ForkJoin`] with a function of both closures.
+/// Implements [`ForkJoin`] by a function that runs two closures.
 macro_rules! joins_by {
     ($runtime:ident, $join:expr) => {
         impl ForkJoin for $runtime {
@@ -138,13 +139,13 @@ pub struct Serial;
 
 joins_by!(Serial, |a: A, b: B| (a(), b()));
 
-/// The backend Comity. A join uses the pool of the calling thread.
+/// The backend that joins with Comity. A join uses the pool of the calling thread.
 #[derive(Clone, Copy, Debug)]
 pub struct OnComity;
 
 joins_by!(OnComity, comity::join);
 
-/// The backend stock rayon. A join uses the pool of the calling thread.
+/// The backend that joins with stock rayon. A join uses the pool of the calling thread.
 #[derive(Clone, Copy, Debug)]
 pub struct OnRayon;
 

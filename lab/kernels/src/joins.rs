@@ -1,8 +1,8 @@
 //! Programs that consist almost only of joins, for `comity-lab bench fork-join`. Each is written once and compiled
 //! once per backend.
 //!
-//! This crate is one codegen unit. If the compiler may split it, `fib` costs 1.9 or 3.1 times the serial program,
-//! depending on the split, with equal numbers of instructions.
+//! This crate is compiled as one codegen unit, because a split changes the results: `fib` then costs 1.9 or 3.1 times
+//! the serial program, with equal numbers of instructions.
 //!
 //! The programs are in a macro because no trait covers all backends. Each backend passes another context to closures
 //! (a worker, a mutable scope with its own lifetime, nothing), and a closure cannot be generic over the context.
@@ -18,7 +18,7 @@ use crate::abp::{self, OnAbp};
 use crate::kernels::cg::Cg;
 use crate::{ForkJoin, Kernel, OnComity, OnRayon, Serial};
 
-/// A program with its input, and with the correct result, which no backend computes.
+/// A program with its input and its correct result. The correct result is computed without a backend.
 pub struct Input(Given);
 
 enum Given {
@@ -81,11 +81,11 @@ pub struct Run {
 /// The number of items in a leaf of the natural loop: a few microseconds of work.
 const NATURAL_GRAIN: usize = 8192;
 
-/// The number of natural loops in a run, because a single one takes only a fraction of a millisecond.
+/// The number of natural loops in a run, because a single loop takes only a fraction of a millisecond.
 const NATURAL_REPETITIONS: u32 = 20;
 
-/// The number of joins around the first long leaf. `COARSE_PLACES` lists the joins, counted from the innermost, whose
-/// right half is the second long leaf.
+/// The number of joins around the first long leaf. There is a run for each of `COARSE_PLACES`: the number, from the
+/// innermost join, of the join whose right half is the second long leaf.
 const COARSE_DEPTH: u32 = 12;
 const COARSE_PLACES: [u32; 4] = [1, 4, 8, 12];
 
@@ -96,36 +96,38 @@ const SPINE_STEPS: u64 = 4_000;
 const QUICKSORT_LEAF: usize = 8192;
 
 impl Input {
-    /// Returns a double recursion without a cutoff.
+    /// Returns the program `fib`: a double recursion without a cutoff.
     pub fn fib(n: u32) -> Input {
         let (expected, _) = (0..n).fold((0, 1), |(a, b), _| (b, a + b));
         Input(Given::Fib { n, expected })
     }
 
-    /// Returns a complete binary tree of `levels`, in level order: the children of `i` are `2i + 1` and `2i + 2`.
+    /// Returns a program that sums a complete binary tree of `levels` levels. The children of node `i` are `2i + 1`
+    /// and `2i + 2`.
     pub fn tree(levels: u32) -> Input {
         let nodes: Vec<u64> = (0..(1 << levels) - 1).collect();
         Input(Given::Tree { expected: nodes.iter().sum(), nodes })
     }
 
-    /// Returns the count of solutions for `n` queens on a board of `n` by `n`. Panics if `n` is not in 1 to 13.
+    /// Returns a program that counts the placements of `n` queens on a board of `n` by `n`. Panics if `n` is not in 1
+    /// to 13.
     pub fn queens(n: u32) -> Input {
         const SOLUTIONS: [u64; 13] = [1, 0, 0, 2, 10, 4, 40, 92, 352, 724, 2_680, 14_200, 73_712];
         Input(Given::Queens { n, expected: SOLUTIONS[n as usize - 1] })
     }
 
-    /// Returns a loop of `length` iterations, each of which is a leaf.
+    /// Returns a program with a loop of `length` iterations, each of which is a leaf.
     pub fn a_loop(length: usize) -> Input {
         Input(Given::Loop { length, expected: (0..length).map(cheap).sum() })
     }
 
-    /// Returns the sum of a short function over `length` numbers, in leaves that take some microseconds.
+    /// Returns a program that sums a short function over `length` numbers, in leaves that take some microseconds.
     pub fn natural(length: u64) -> Input {
         let numbers: Vec<u64> = (0..length).map(|i| i.wrapping_mul(0x9e37_79b9_7f4a_7c15)).collect();
         Input(Given::Natural { expected: numbers.iter().map(|number| cheap_number(*number)).sum(), numbers })
     }
 
-    /// Returns an in-place sort of `length` different numbers.
+    /// Returns a program that sorts `length` different numbers in place.
     pub fn quicksort(length: u32) -> Input {
         // An odd factor and a xorshift are bijections, so that all numbers differ and are in random order.
         let scatter = |i: u32| {
@@ -138,24 +140,27 @@ impl Input {
         Input(Given::Quicksort { numbers, sorted })
     }
 
-    /// Returns conjugate gradients of the NAS benchmarks, class S.
+    /// Returns the NAS benchmark CG (conjugate gradients), class S.
     pub fn cg() -> Input {
         Input(Given::Cg(Box::new(Cg::class_s())))
     }
 
-    /// Returns a descent with two leaves of `steps` steps of [`piece`]. The second leaf is at one of four depths.
+    /// Returns a program of nested joins with two long leaves, of `steps` steps of [`piece`] each. The second long
+    /// leaf is at one of four depths.
     pub fn coarse(steps: u64) -> Input {
         let expected = (0..=COARSE_DEPTH).fold(0, |sum: u64, nth| sum.wrapping_add(coarse(nth, 1, steps)));
         Input(Given::Coarse { steps, expected })
     }
 
-    /// Returns a descent that forks `tasks` tasks of some microseconds, and joins them on the way back.
+    /// Returns a program of nested joins, which forks `tasks` tasks of some microseconds and joins them on the way
+    /// back.
     pub fn spine(tasks: u32) -> Input {
         let expected = (0..=tasks).fold(0, |sum: u64, nth| sum.wrapping_add(piece(nth as usize, SPINE_STEPS)));
         Input(Given::Spine { tasks, expected })
     }
 
-    /// Returns the number of joins in a run of `fib`, for the price of a join, which is the bench's first figure.
+    /// Returns the number of joins in a run of `fib`, from which the bench computes the cost of a join. `None` for
+    /// other programs.
     pub fn fib_joins(&self) -> Option<f64> {
         match &self.0 {
             // Each join adds one to the number of leaves, and there are fib(n + 1) leaves.
@@ -178,10 +183,10 @@ fn sum_of(numbers: &[u64]) -> u64 {
     numbers.iter().map(|number| cheap_number(*number)).sum()
 }
 
-/// Returns the `nth` part of a descent. The innermost part and the right half at `place` are long, all others are
-/// short.
+/// Does part `nth` of nested joins. The innermost part and the right half of join number `place` are long. All other
+/// parts are short.
 fn coarse(nth: u32, place: u32, steps: u64) -> u64 {
-    // Both leaves have the same seed, so that the sum does not depend on `place`.
+    // All parts have the same seed, so that their sum does not depend on `place`.
     piece(0, if nth == 0 || nth == place { steps } else { 1 })
 }
 
@@ -200,8 +205,8 @@ fn solve(cg: &Cg, fork_join: impl ForkJoin) -> Run {
     Run { seconds, correct: cg.verify(&output).verified }
 }
 
-/// Splits around the median of three (Hoare). No element before the returned index is larger than any element from it
-/// on.
+/// Splits around the median of three (Hoare). No element before the returned index is larger than any element at or
+/// after this index.
 fn partition(numbers: &mut [u32]) -> usize {
     let last = numbers.len() - 1;
     let mut three = [numbers[0], numbers[last / 2], numbers[last]];
@@ -227,8 +232,8 @@ fn partition(numbers: &mut [u32]) -> usize {
 /// Defines the programs for a backend whose functions get `$context`, with `$join(context, a, b)` as its join.
 macro_rules! workloads {
     (context: $context:ty, join: $join:path, natural: $natural:ident, cg: $cg:expr) => {
-        /// Runs one program. `buffer` has room for the elements to sort. Returns `None` if this backend lacks the
-        /// program.
+        /// Runs one program. The program that sorts uses `buffer` as memory. Returns `None` if this backend does not
+        /// have the program.
         pub fn run(context: $context, input: &Input, buffer: &mut Vec<u32>) -> Option<Run> {
             Some(match &input.0 {
                 Given::Fib { n, expected } => checked(timed(|| fib(context, black_box(*n))), *expected),
@@ -281,8 +286,8 @@ macro_rules! workloads {
             own + a + b
         }
 
-        /// Counts the ways to fill the rows that are left. Each mask has one bit per column: the columns in `open`
-        /// hold no queen, and the columns in `left` and `right` are attacked along a diagonal.
+        /// Counts the ways to fill the remaining rows. Each mask has one bit per column: the columns in `open` hold
+        /// no queen, and the columns in `left` and `right` are attacked along a diagonal.
         fn place_row(context: $context, open: u32, left: u32, right: u32) -> u64 {
             if open == 0 {
                 return 1;
@@ -332,7 +337,8 @@ macro_rules! workloads {
             a + b
         }
 
-        /// Forks all the way down, runs task 0, and joins all the way up.
+        /// Nests `depth` joins, runs task 0 in the innermost join, and adds the tasks of the other joins on the way
+        /// back.
         fn spine<F: Fn(u32) -> u64 + Sync>(context: $context, depth: u32, task: &F) -> u64 {
             if depth == 0 {
                 return task(0);
@@ -440,7 +446,7 @@ pub mod by_chili {
     workloads!(context: &mut Scope<'_>, join: join, natural: halving, cg: None::<Serial>);
 }
 
-/// The programs on the bare pool.
+/// The programs on the bare pool of [`abp`].
 pub mod by_abp {
     use super::*;
 

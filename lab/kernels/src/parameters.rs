@@ -119,8 +119,8 @@ impl Parameters {
         if self.text(key).is_empty() { Ok(otherwise) } else { self.number(key, allowed) }
     }
 
-    /// Checks that `bytes` bytes of memory are available. Otherwise the kernel might kill this process, or another
-    /// one, later.
+    /// Checks that `bytes` bytes of memory are available. Otherwise the kernel might kill this process or another
+    /// process later.
     ///
     /// # Errors
     /// If less memory is available.

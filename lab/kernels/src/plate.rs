@@ -16,8 +16,8 @@ pub const WAVES: usize = 4;
 /// The largest number of half-waves along one side of a plate.
 const MOST_HALF_WAVES: usize = 32;
 
-/// The largest accepted error of a cell, where the values are about 1. Rounding causes less than a hundredth of it.
-/// it.
+/// The largest accepted error of a cell, where the values are about 1. Rounding causes less than a hundredth of this
+/// error.
 pub const TOLERANCE: f64 = 1e-11;
 
 /// A plate: the cells that a kernel updates. Its arrays have a border of one more cell on each side.
@@ -30,7 +30,8 @@ pub struct Plate {
 }
 
 impl Plate {
-    /// Returns the plate, the number of updates of all cells, which is the parameter `repeats`, and the cells per task.
+    /// Returns the plate, the number of updates of all cells, and the number of cells per task. `repeats` is the key
+    /// of the parameter with the number of updates.
     pub fn size(
         parameters: &Parameters,
         classes: &[(usize, usize, usize); 3],
@@ -43,7 +44,8 @@ impl Plate {
         Ok((Plate { rows, columns }, updates, parameters.number("grain", 1..=LONGEST_SIDE * LONGEST_SIDE)?))
     }
 
-    /// Returns the extents of a run with this many updates of all cells and `band` rows per task.
+    /// Returns the [extents](crate::scaling::Scaling::extents) of a run with this many updates of all cells and
+    /// `band` rows per task.
     pub fn extents(self, updates: usize, band: usize) -> Scale {
         let bands = self.rows.div_ceil(band) as f64;
         let cells = (self.rows * self.columns) as f64;
@@ -77,7 +79,7 @@ impl Wave {
 }
 
 /// Returns a sine with `half_waves` half-waves over `cells` cells, with a border cell before them and two cells
-/// behind them. The border cells are exactly zero, but the rounded sine of a multiple of π would not be.
+/// behind them. The border cells are set to zero, because the rounded sine of a multiple of π is not exactly zero.
 pub fn sines(half_waves: usize, cells: usize) -> Vec<f64> {
     let sine = |cell: usize| (PI * (half_waves * cell) as f64 / (cells + 1) as f64).sin();
     (0..cells + 3).map(|cell| if (1..=cells).contains(&cell) { sine(cell) } else { 0.0 }).collect()

@@ -48,7 +48,7 @@ pub trait Kernel: Send + Sync {
     }
 }
 
-/// A backend: the place where a program runs.
+/// A backend: the runtime on which a program runs.
 pub enum Backend {
     /// The calling thread alone.
     Serial,
@@ -59,7 +59,7 @@ pub enum Backend {
 }
 
 impl Backend {
-    /// Returns the counters of all workers together until now. `None` if the backend counts nothing.
+    /// Returns the counters until now, summed over all workers. `None` if the backend counts nothing.
     pub fn counters(&self) -> Option<WorkerCounters> {
         match self {
             Backend::Comity(pool) => Some(WorkerCounters::total(&pool.counters())),
@@ -68,18 +68,18 @@ impl Backend {
     }
 }
 
-/// The outcome of a timed and checked run. Times and counts are those of [`Kernel::compute`], without the check.
+/// The outcome of a timed and checked run. Times and counts are for [`Kernel::compute`], without the check.
 #[derive(Clone, Debug)]
 pub struct Run {
     /// The elapsed time, in seconds.
     pub seconds: f64,
     /// The resources that the whole process used during the run.
     pub used: Usage,
-    /// The counters of all workers together during the run. `None` if the backend counts nothing.
+    /// The counters of the run, summed over all workers. `None` if the backend counts nothing.
     pub counters: Option<WorkerCounters>,
     /// The verdict on the output.
     pub verdict: Verdict,
-    /// The sentence of [`Kernel::present`], if it was called and had one.
+    /// The sentence of [`Kernel::present`], if it was called and returned a sentence.
     pub presented: Option<Result<String, String>>,
 }
 
@@ -89,10 +89,11 @@ pub trait Program: Send + Sync {
     fn run(&self, backend: &Backend, present: bool) -> Run;
 
     /// Runs only [`Kernel::compute`]. Returns a closure that checks the output, for a caller that measures something
-    /// in between.
+    /// between the run and the check.
     fn compute_on(&self, backend: &Backend) -> Box<dyn FnOnce() -> Verdict + '_>;
 
-    /// Runs the program once serially, and returns the processor time of the whole run.
+    /// Runs the program once serially. Returns the processor time of [`Kernel::compute`], and the verdict on the
+    /// output.
     fn run_plain(&self) -> (Duration, Verdict);
 
     /// Runs the program once serially, and records it: see [`record`].
@@ -121,7 +122,7 @@ impl<K: Kernel> Program for K {
         let thread = ThreadId::current();
         let used = || thread.cpu_time().expect("the calling thread is there");
         let before = used();
-        // Uses the same machine code as any serial run, because a second inlined copy may be compiled differently.
+        // Uses the machine code of all serial runs, because a second inlined copy may be compiled differently.
         let output = output_of(self, &Backend::Serial);
         (used() - before, self.verify(&output))
     }

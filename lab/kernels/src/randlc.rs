@@ -1,7 +1,8 @@
 //! The pseudo-random numbers of the NAS Parallel Benchmarks.
 //!
 //! Source: D. Bailey et al., *The NAS Parallel Benchmarks*, RNR-94-007, section 2.3. The reference code keeps the
-//! state in doubles, and multiplies it in halves. Here 64-bit integers hold the same 46 bits exactly, without halves.
+//! state in doubles, and splits each factor into halves to multiply exactly. Here, 64-bit integers hold the same 46
+//! bits without a split.
 
 const MODULUS_BITS: u32 = 46;
 const MASK: u64 = (1 << MODULUS_BITS) - 1;

@@ -1,7 +1,7 @@
 //! A backend that records. A program runs serially, and each stretch between its forks and joins is measured.
 //!
 //! A graph describes the serial program: a stretch runs with the cache contents of one thread. It does not include
-//! what joins cost on a pool.
+//! the cost of joins on a pool.
 
 use comity_graph::{About, Graph};
 use comity_recording::fork_join;

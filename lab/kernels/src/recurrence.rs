@@ -2,8 +2,8 @@
 
 use std::hint::black_box;
 
-/// The step x ← `factor`·x + `addend` mod 2⁶⁴. Each step depends on the last one, accesses no memory and does not
-/// depend on other cores.
+/// The step x ← `factor`·x + `addend` mod 2⁶⁴. Each step depends on the previous step and accesses no memory, so that
+/// its time does not depend on the memory accesses of other cores.
 #[derive(Clone, Copy)]
 pub(crate) struct Step {
     factor: u64,
@@ -20,12 +20,12 @@ impl Step {
         value.wrapping_mul(self.factor).wrapping_add(self.addend)
     }
 
-    /// Returns the step that stands for this step followed by `next`.
+    /// Returns a single step with the effect of this step followed by `next`.
     fn then(self, next: Step) -> Step {
         Step { factor: self.factor.wrapping_mul(next.factor), addend: next.apply(self.addend) }
     }
 
-    /// Returns the step that stands for this step done `count` times, in O(log `count`).
+    /// Returns a single step with the effect of `count` of these steps, in O(log `count`).
     pub(crate) fn repeated(self, mut count: u64) -> Step {
         let (mut power, mut total) = (self, Step::NONE);
         while count > 0 {

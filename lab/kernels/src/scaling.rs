@@ -1,16 +1,18 @@
-//! Rules that scale the graph of a program's small input to that of a larger one: which parameters may differ, and
-//! the factors.
+//! Rules that scale the recorded graph of a program's small input to the graph of a larger input. A rule says which
+//! parameters may differ, and gives the factors.
 //!
-//! Each program has a rule in its row of the catalog. The rule returns how much of each factor of [`Scale`] an input
-//! has, in the program's own units. The ratio of two inputs is the factor. Numbers of tasks and leaves are those of
-//! the program's own halving, so that they are exact. Lengths are those of the work of a leaf, without the effect of
-//! caches: if the small input fits into a cache and the larger one does not, the rule predicts too little.
+//! The rule of a program is in its definition in the catalog. For an input, the rule returns an extent for each factor of
+//! [`Scale`], in the program's own units. The factor is the extent of the larger input / the extent of the small
+//! input. Extents that count tasks and leaves are exact, because they are computed by the program's own halving.
+//! Extents for lengths count the work of a leaf, without the effect of caches. If only the small input fits into a
+//! cache, the predicted lengths are too short.
 
 use comity_graph::Scale;
 
 use crate::{ParameterError, Parameters};
 
-/// The reason of programs that have no rule and cannot be recorded: their tasks wait, or they have own threads.
+/// The reason why some programs have no rule and cannot be recorded: their tasks wait for each other or sleep, or
+/// they have their own threads.
 pub const FORKS_NOTHING: &str = "it forks no tasks that can be recorded";
 
 /// A rule that scales a program's graph.
@@ -20,11 +22,11 @@ pub struct Scaling {
     pub keys: &'static [&'static str],
     /// The rule, in words.
     pub rule: &'static str,
-    /// Returns the extents of an input for each factor.
+    /// Returns the extent of an input for each factor. A factor is the ratio of the extents of two inputs.
     pub extents: fn(&Parameters) -> Result<Scale, ParameterError>,
 }
 
-/// Returns the number of leaves of a range that is halved until none is longer than `grain`, as
+/// Returns the number of leaves of a range that is halved until no part is longer than `grain`, as
 /// [`ForkJoin`](crate::ForkJoin) does.
 pub(crate) fn halved(length: usize, grain: usize) -> usize {
     let grain = grain.max(1);

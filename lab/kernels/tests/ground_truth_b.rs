@@ -6,7 +6,7 @@ mod every_backend;
 use comity_kernels::{Backend, catalog};
 use every_backend::{assert_verified, rayon};
 
-/// Small inputs, with grains that make many tasks and with grains that make a single task.
+/// Small inputs, with grains that give many tasks and with grains that give a single task.
 const INPUTS: &[&str] = &[
     "bfs:nodes=1",
     "bfs:nodes=2,degree=1,grain=1",

@@ -7,14 +7,14 @@ use comity_graph::{About, Graph, Step, Stretch, Task};
 use comity_kernels::catalog;
 use comity_kernels::record::Costs;
 
-/// The small and the large input, the tolerance of the numbers of tasks and leaves, and that of the longest path, in
-/// percent.
+/// Cases: the small input, the large input, the tolerance of the numbers of tasks and leaves in percent, and the
+/// tolerance of the longest path in percent.
 ///
 /// Few rules are exact. The number of leaves of a halved range is not always proportional to its length, and a part
-/// that is forked only once is scaled like all other parts. A recursion in forked tasks (`mergesort`, `fft`) becomes
-/// wider but not deeper, so that its path is too short by a logarithm. The frontiers of `bfs` grow by its degree, so
-/// that only a graph with eight times the nodes has proportional frontiers, and one more of them. The path also
-/// contains the forks that copy a frontier, which small frontiers do not need.
+/// that is forked only once is scaled like all other parts. Scaling makes a recursion in forked tasks (`mergesort`,
+/// `fft`) wider but not deeper, so that its path is too short by a logarithm. The frontiers of `bfs` grow by the
+/// degree of 8. Only a graph with eight times the nodes therefore has proportional frontiers, and one more frontier.
+/// The path also contains the forks that copy a frontier, which small frontiers do not need.
 const CASES: &[(&str, &str, f64, f64)] = &[
     ("fib:n=16", "fib:n=21", 1.0, 0.0),
     ("bfs:nodes=30000", "bfs:nodes=240000", 2.0, 50.0),

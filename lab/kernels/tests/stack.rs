@@ -13,10 +13,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use watchdog::Watchdog;
 
-/// The number of tasks that wait at once: far more than a waiting worker of Comity takes without need.
+/// The number of tasks that wait at the same time: far more tasks than a waiting worker of Comity starts without
+/// need.
 const TASKS: usize = 400;
 
-/// The stack depth at which tasks began, as the maximum over all threads.
+/// The number of tasks that have begun, and the largest stack depth in bytes at which a task began.
 #[derive(Default)]
 struct Depth {
     begun: AtomicUsize,
@@ -100,7 +101,8 @@ macro_rules! shapes {
                 }
             }
 
-            /// Runs the items of a parallel iteration. Each waits for another pool by `wait`.
+            /// Runs the items of a parallel iteration, each of which waits for another pool by `wait`. Returns the
+            /// bytes of stack that all nested waits need together.
             fn items(wait: impl Fn(&Depth, &::$runtime::ThreadPool, &::$runtime::ThreadPool) + Sync) -> usize {
                 let (depth, own, other) = (Depth::default(), pool(), pool());
                 own.install(|| {
@@ -112,7 +114,8 @@ macro_rules! shapes {
                 depth.bytes.into_inner()
             }
 
-            /// Runs tasks that yield until all have begun.
+            /// Runs tasks that yield until all tasks have begun. Returns the bytes of stack that all nested waits
+            /// need together.
             fn yields(yields: fn()) -> usize {
                 let (depth, pool) = (Depth::default(), pool());
                 pool.scope(|scope| {
@@ -128,8 +131,8 @@ macro_rules! shapes {
                 depth.bytes.into_inner()
             }
 
-            /// Returns the bytes of stack that each nested wait needs, for detached tasks that a thread outside the
-            /// pool spawns.
+            /// Returns the bytes of stack that all nested waits need together, for detached tasks that a thread
+            /// outside the pool spawns.
             fn detached(yields: fn()) -> usize {
                 let (depth, pool) = (Arc::new(Depth::default()), pool());
                 for _ in 0..TASKS {
@@ -151,7 +154,8 @@ macro_rules! shapes {
                 depth.bytes.into_inner()
             }
 
-            /// Returns the name of each shape, and the bytes of stack that one nested wait of it needs.
+            /// Returns the name of each shape, and the bytes of stack that its nested waits of [`TASKS`] tasks need
+            /// together.
             pub fn all() -> Vec<(&'static str, usize)> {
                 vec![
                     ("left halves", in_pool(left)),

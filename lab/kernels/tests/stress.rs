@@ -1,8 +1,8 @@
-//! Runs trees and Fibonacci numbers in turn, with many more workers than cores, under every policy, and checks the
-//! counts.
+//! Runs trees and Fibonacci numbers alternately, with 16 workers, under every policy, and checks the counts.
 //!
-//! `COMITY_STRESS_SECS` is the time in seconds under each policy. Without it, each program runs once. To see the
-//! number of runs: `COMITY_STRESS_SECS=60 cargo test -p comity-kernels --test stress -- --nocapture`.
+//! `COMITY_STRESS_SECS` is the time in seconds under each policy. Without this variable, each program runs at least
+//! once. To see the number of runs:
+//! `COMITY_STRESS_SECS=60 cargo test -p comity-kernels --test stress -- --nocapture`.
 
 #[path = "../../../crates/runtime/tests/harness/own_table.rs"]
 mod own_table;

@@ -10,8 +10,8 @@ use comity_console::parse::whole;
 use comity_kernels::Backend as Started;
 use comity_policy::Policy;
 
-/// The largest number of workers that a verb accepts for a pool. On today's machines, more threads show nothing about
-/// scheduling, and a typing error must not start them.
+/// The largest number of workers that a verb accepts for a pool. The limit keeps a typing error from starting
+/// thousands of threads. No machine of today needs more.
 pub const MAX_WORKERS: u16 = 1024;
 
 const _: () = assert!(MAX_WORKERS as usize <= comity::MAX_THREADS);
@@ -44,8 +44,8 @@ pub enum Backend {
 }
 
 impl Backend {
-    /// Makes a backend. `policy` is for Comity only; without it, Comity gets the policy of the environment, or else
-    /// the default one.
+    /// Makes a backend. `policy` is for Comity only. Without `policy`, Comity gets the policy of `COMITY_POLICY`,
+    /// else the default policy.
     pub fn new(name: BackendName, policy: Option<Policy>) -> Result<Backend, Failure> {
         match (name, policy) {
             (BackendName::Comity, Some(policy)) => Ok(Backend::Comity(policy)),
@@ -78,8 +78,8 @@ impl Backend {
         }
     }
 
-    /// Returns the number of workers of this backend if the user asked for `asked` workers: always 1 for
-    /// [`Backend::Serial`].
+    /// Returns the number of workers of this backend: 1 for [`Backend::Serial`], otherwise `asked` (the number that the
+    /// user requested).
     pub fn workers(&self, asked: u16) -> u16 {
         if *self == Backend::Serial { 1 } else { asked }
     }
@@ -118,8 +118,8 @@ impl fmt::Display for Backend {
 
 /// A list of policies, for example `abp,bws:sleep_threshold=128,comity`.
 ///
-/// The comma separates both policies and the parameters of one policy. A piece with a `=` and no `:` cannot begin a
-/// policy, so it is a parameter of the preceding policy.
+/// The comma separates policies, and also the parameters of one policy. A piece with a `=` and without a `:` cannot
+/// begin a policy, so it is a parameter of the preceding policy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PolicyList(pub Vec<Policy>);
 
@@ -148,13 +148,13 @@ impl FromStr for PolicyList {
     }
 }
 
-/// Returns the policy of a pool whose builder sets no policy: it follows `COMITY_POLICY` and `COMITY=off`.
+/// Returns the policy of a pool whose builder sets no policy. It depends on `COMITY_POLICY` and `COMITY=off`.
 fn default_policy() -> Result<Policy, Failure> {
     comity::internal::default_policy(&ThreadPoolBuilder::new()).map_err(|error| Failure::Usage(error.to_string()))
 }
 
-/// Returns the number of workers of a pool whose builder sets no number: it follows `COMITY_NUM_THREADS` and rayon's
-/// variables.
+/// Returns the number of workers of a pool whose builder sets no number. It depends on `COMITY_NUM_THREADS` and
+/// rayon's variables.
 pub fn default_workers() -> Result<u16, Failure> {
     let number = comity::internal::default_num_threads(&ThreadPoolBuilder::new())
         .map_err(|error| Failure::Usage(error.to_string()))?;

@@ -1,7 +1,8 @@
 //! `comity-lab bench`: measures what the runtime costs, compared with stock rayon in the same run.
 //!
-//! There is one file per bench. Backends take turns, so that a drift of the machine affects them all alike. Stock
-//! rayon runs twice, the second time as a control, so that a difference can be told from noise.
+//! There is one file per bench. Backends take turns, so that a drift of the machine affects all of them equally.
+//! Stock rayon runs twice. The difference between its two runs is noise, so it shows which differences between
+//! backends are noise.
 
 mod accelerate;
 pub mod blocking;

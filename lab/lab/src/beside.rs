@@ -1,11 +1,12 @@
-//! Finds the other command, `comity`, with which `bench use` starts some of its members.
+//! Finds the command `comity`, with which `bench use` starts some of its members.
 
 use std::env;
 use std::path::{Path, PathBuf};
 
 use comity_console::Failure;
 
-/// Returns the path of `comity` in the folder of this command, where a build and an installation put both.
+/// Returns the path of `comity` in the folder of this command. A build and an installation put both commands into one
+/// folder.
 pub fn comity() -> Result<PathBuf, Failure> {
     let own = env::current_exe().ok();
     let beside = own.as_deref().and_then(Path::parent).map(|folder| folder.join("comity"));

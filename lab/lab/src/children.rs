@@ -1,8 +1,8 @@
 //! Child processes that this command talks to: it writes orders to their standard input, one per line, and reads
 //! answers from their standard output, one JSON object per line.
 //!
-//! If a process dies, hangs or writes anything else, the error has one sentence and the end of the process's standard
-//! error.
+//! If a process dies, hangs or writes another text, the error is one sentence, followed by the end of the process's
+//! standard error.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::process::{ChildStderr, ChildStdin, ChildStdout, Command, Stdio};
@@ -16,10 +16,11 @@ use serde::de::DeserializeOwned;
 
 use crate::descendants;
 
-/// The time that a process that has closed its output has to end, and its last words to arrive.
+/// The maximum time to wait for the end of a process that has closed its output, and for the rest of its standard
+/// error.
 const LAST_WORDS: Duration = Duration::from_secs(1);
-/// The limits on the part of a process's standard error in an error message: bytes that are kept, lines that are
-/// shown.
+/// The limits of a process's standard error in an error message: the number of bytes that are kept, and of lines that
+/// are shown.
 const LAST_BYTES: usize = 4096;
 const LAST_LINES: usize = 5;
 
@@ -35,7 +36,7 @@ struct Process {
     id: u32,
     /// The name of the process in error messages.
     name: String,
-    /// The standard input of the process, which stays open as long as the process is to live.
+    /// The standard input of the process. When it is closed, the process ends.
     orders: ChildStdin,
     last_words: Receiver<Vec<u8>>,
     /// The time by which the process must answer, if an answer is expected.
@@ -58,13 +59,13 @@ enum Trouble {
 }
 
 impl<A: DeserializeOwned + Send + 'static> Children<A> {
-    /// Makes an empty set. A process that is expected to answer may take `timeout` for it.
+    /// Makes an empty set. `timeout` is the time that a process has for an expected answer.
     pub fn new(timeout: Duration) -> Children<A> {
         let (sender, messages) = mpsc::channel();
         Children { processes: Vec::new(), sender, messages, timeout }
     }
 
-    /// Starts a process, which error messages call `name`. Processes are numbered from 0.
+    /// Starts a process. Error messages call it `name`. Processes are numbered from 0, in the order of their starts.
     pub fn start(&mut self, name: String, command: &mut Command) -> Result<(), Failure> {
         let cannot = |error: io::Error| Failure::Run(format!("cannot start {name}: {error}"));
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -97,7 +98,7 @@ impl<A: DeserializeOwned + Send + 'static> Children<A> {
         self.processes[index].orders.write_all(line.as_bytes()).map_err(|_gone| self.trouble(index, Trouble::Ended))
     }
 
-    /// Waits for the next answer of any process. No further answer is then expected of that process.
+    /// Waits for the next answer of any process. Until the next order, no further answer is expected of that process.
     pub fn hear(&mut self) -> Result<(usize, A), Failure> {
         let deadlines =
             self.processes.iter().enumerate().filter_map(|(index, process)| Some((process.deadline?, index)));
@@ -113,7 +114,8 @@ impl<A: DeserializeOwned + Send + 'static> Children<A> {
         }
     }
 
-    /// Ends all processes. Returns an error that names process `index` as the cause and says how it failed.
+    /// Ends all processes. Returns an error that names process `index` as the cause. `how` is the rest of the
+    /// sentence.
     pub fn fail(&mut self, index: usize, how: String) -> Failure {
         self.trouble(index, Trouble::Failed(how))
     }
@@ -149,7 +151,8 @@ impl<A: DeserializeOwned + Send + 'static> Children<A> {
 
 impl<A> Drop for Children<A> {
     fn drop(&mut self) {
-        // After `close` or `fail` nothing is left to end. After another error, the caller already returns that error.
+        // An error is ignored: after `close` or `fail`, no process is left, and in other cases the caller already
+        // returns an error.
         let _best = descendants::end_all();
     }
 }
@@ -164,7 +167,7 @@ fn pass_on<A: DeserializeOwned>(index: usize, output: ChildStdout, sender: &Send
     let _no_listener_is_left = sender.send((index, Message::Closed));
 }
 
-/// Reads to the end and keeps the last bytes.
+/// Reads to the end and returns the last bytes.
 fn tail(mut errors: ChildStderr) -> Vec<u8> {
     let (mut kept, mut chunk) = (Vec::new(), [0; LAST_BYTES]);
     while let Ok(read @ 1..) = errors.read(&mut chunk) {

@@ -1,4 +1,5 @@
-//! Prints the choices that a measurement depends on, with `-v`.
+//! Prints, with `-v`, the settings that a measurement depends on: the core table, the cores, the policy and the
+//! number of workers.
 
 use comity_console::choices::{cores, table, variable};
 use comity_console::loudness::{detail, hint};
@@ -8,12 +9,12 @@ use comity_policy::definition::{Accelerates, Pull};
 
 use crate::backend::Backend;
 
-/// Prints the choices of a measurement called `what`.
+/// Prints the core table and the cores for a measurement called `what`.
 pub fn tell(what: &str) {
     detail(|| format!("{what}\n{}\n{}", table(), cores()));
 }
 
-/// Prints the choices of a measurement whose programs have a core table of their own.
+/// Prints the cores for a measurement called `what`, whose programs have their own core table.
 pub fn tell_apart(what: &str) {
     detail(|| format!("{what}\ncore table: a table for these programs only\n{}", cores()));
 }
@@ -42,7 +43,7 @@ pub fn tell_workers(workers: u16, is_asked_for: bool) {
     detail(|| format!("workers: {workers} ({source})"));
 }
 
-/// Describes what a policy that accelerates cannot do on this machine.
+/// Describes the accelerations that a policy requests and that this machine does not support.
 fn cannot(policy: Policy) -> Option<String> {
     let yields_to = || policy.yield_to().map(|pull| Accelerates { threads: Some(pull), vcpus: false });
     let Accelerates { threads, vcpus } = policy.accelerates().or_else(yields_to)?;

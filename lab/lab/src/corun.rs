@@ -1,8 +1,8 @@
 //! `comity-lab corun`: measures what sharing the machine costs each of several programs.
 //!
-//! The method is that of BWS (Ding et al., EuroSys 2012, section 5.1). Each program runs alone; then all run
-//! together, repeatedly, so that their executions overlap fully. Here each program also runs alone with one worker on
-//! one core. This gives the upper bound of the weighted speedup.
+//! The method is that of BWS (Ding et al., EuroSys 2012, section 5.1). Each program runs alone. Then all programs run
+//! together, repeatedly, so that their executions overlap fully. In addition to the paper, each program also runs
+//! alone with one worker on one core, from which the upper bound of the weighted speedup is computed.
 
 pub mod chart;
 mod csv;
@@ -260,13 +260,13 @@ impl Job {
         }
     }
 
-    /// Reports what has been measured by now; `partial` marks a report of an interrupted command.
+    /// Returns the report of the measurements so far. `partial` is true for an interrupted command.
     fn report(&self, partial: bool) -> CorunReport {
         let measured = self.plans.iter().zip(&self.measurements);
         let coruns: Vec<Vec<Corun>> = measured
             .map(|(plan, measured)| report::coruns(plan, &measured.samples(), self.baseline, cores::usable().get()))
             .collect();
-        // Backends are compared over the pairs that all of them have run.
+        // Only pairs that all backends have run are in the comparison of backends.
         let is_whole = |(plan, coruns): &(&Plan, &Vec<Corun>)| coruns.len() == plan.backends.len();
         let whole = self.plans.iter().zip(&coruns).filter(is_whole).flat_map(|(_, coruns)| coruns);
         let over_pairs = if self.over_pairs { pairs::over(&whole.collect::<Vec<_>>()) } else { Vec::new() };
@@ -285,7 +285,7 @@ impl Job {
         }
     }
 
-    /// Files and prints the measurements so far when a signal ends the command.
+    /// Writes and prints the measurements so far when a signal ends the command.
     fn tell_what_there_is(&self) {
         let [measured, all] = self
             .plans
@@ -303,7 +303,7 @@ impl Job {
 /// A function that formats the report for a file.
 type Form = fn(&CorunReport) -> String;
 
-/// Checks the requested files.
+/// Checks that the requested files can be written, and returns each with its format.
 fn files(arguments: &Arguments) -> Result<Vec<(ResultFile, Form)>, Failure> {
     let forms: [(&Option<PathBuf>, &str, Form); 3] = [
         (&arguments.json, "--json", |report| output::to_json(report)),
@@ -333,7 +333,7 @@ fn files(arguments: &Arguments) -> Result<Vec<(ResultFile, Form)>, Failure> {
     Ok(files)
 }
 
-/// Opens the file of blocks, and adds the blocks that it contains to the measurements.
+/// Opens the file of blocks in `out`, and adds the blocks in it to the measurements.
 fn filed(out: &Path, plans: &[Plan], measurements: &[Measurements]) -> Result<Filing, Failure> {
     let blocks = plans.iter().map(|plan| Place::all(plan).count()).sum();
     let mut outcomes: Vec<OnceLock<Vec<Samples>>> = Vec::new();
@@ -394,7 +394,7 @@ pub fn read(path: &Path) -> Result<CorunReport, Failure> {
 /// Parses a report that `--json` wrote, and checks that it can be drawn.
 ///
 /// # Errors
-/// If the JSON is no report, has no co-run, has a co-run without programs, or has a slowdown out of range.
+/// If the JSON is not a report, has no co-run, has a co-run without programs, or has a slowdown out of range.
 pub fn of_json(value: serde_json::Value) -> Result<CorunReport, String> {
     let report: CorunReport = serde_json::from_value(value).map_err(|error| error.to_string())?;
     let is_empty = report.coruns.is_empty() || report.coruns.iter().any(|corun| corun.programs.is_empty());
@@ -421,7 +421,8 @@ fn programs(texts: &[String], pairs: Option<Pairs>) -> Result<Vec<Program>, Fail
     }
 }
 
-/// Returns the reports' name for the task groups of the programs. Warns if separate sessions do not make task groups.
+/// Returns the name of the grouping in reports. Warns if the programs get separate sessions, but the kernel does not
+/// make task groups of sessions.
 pub fn task_grouping(grouping: Grouping) -> &'static str {
     match grouping {
         Grouping::Same => "same",
@@ -436,7 +437,7 @@ pub fn task_grouping(grouping: Grouping) -> &'static str {
     }
 }
 
-/// Returns the results of a measured plan, one entry per backend. Each backend is its own baseline.
+/// Returns the results of a measured plan, one entry per backend, with each backend as its own baseline.
 pub fn outcome(plan: &Plan, measured: &Measurements) -> Result<Vec<Corun>, Failure> {
     let samples = measured.samples();
     wrong_result(plan, &samples)?;

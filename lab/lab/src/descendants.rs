@@ -1,7 +1,7 @@
 //! Ends every process that this command has started, before the command itself ends for any reason.
 //!
-//! This process adopts descendants when their own parents end. Ending children until there are none thus ends all
-//! descendants. One lock orders starts and ends: once the final end has begun, nothing is started.
+//! This process adopts descendants when their own parents end. Therefore all descendants have ended when no child is
+//! left. Starts and ends take the same lock, so no process is started once the final end has begun.
 
 use std::io;
 use std::process::{Child, Command};
@@ -16,8 +16,8 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag;
 use signal_hook::iterator::Signals;
 
-/// The time that a process has to end after it was asked to. A process of a co-run forwards the request to its
-/// command, and gives that command [`serve::COMMAND_GRACE`](crate::serve::COMMAND_GRACE), which is shorter.
+/// The time that a process gets to end after SIGTERM, before it is killed. A process of a co-run forwards the signal
+/// to its command, and gives that command [`serve::COMMAND_GRACE`](crate::serve::COMMAND_GRACE), which is shorter.
 const GRACE: Duration = Duration::from_secs(3);
 
 static LOCK: Mutex<()> = Mutex::new(());
@@ -32,7 +32,7 @@ pub fn start(command: &mut Command) -> io::Result<Child> {
     command.spawn()
 }
 
-/// Ends every process that was started and all their descendants, and takes their exit statuses.
+/// Ends every process that this command has started and all their descendants, and collects their exit statuses.
 pub fn end_all() -> Result<(), Failure> {
     let _ending = lock();
     process::end_children(GRACE).map_err(|error| {
@@ -43,8 +43,8 @@ pub fn end_all() -> Result<(), Failure> {
 /// The action to run when a signal ends this command, after everything that the command started has ended.
 static AT_A_SIGNAL: Mutex<Option<Box<dyn FnOnce() + Send>>> = Mutex::new(None);
 
-/// Sets the action to run, on another thread, when a signal ends this command. It replaces the previous action. A
-/// second signal ends the command at once. `action` must not panic.
+/// Sets the action for a signal that ends this command, in place of the previous action. It runs on another thread
+/// and must not panic. A second signal ends the command at once.
 pub fn at_a_signal(action: impl FnOnce() + Send + 'static) {
     *comity_os::lock(&AT_A_SIGNAL) = Some(Box::new(action));
 }
@@ -56,7 +56,7 @@ pub fn finish<R>(last: impl FnOnce() -> R) -> R {
     last()
 }
 
-/// Says on standard error how much of a measurement was done when a signal ended it. `nothing` is the reason why
+/// Prints to standard error how much of a measurement was done when a signal ended it. `nothing` is the reason why
 /// there is nothing to report. Returns true if there is something to report.
 pub fn say_interrupted(done: usize, all: usize, unit: &str, nothing: Option<&str>) -> bool {
     let what = nothing.unwrap_or("the results that follow, and the saved results, are partial");
@@ -64,14 +64,15 @@ pub fn say_interrupted(done: usize, all: usize, unit: &str, nothing: Option<&str
     nothing.is_none()
 }
 
-/// Says on standard error which outputs failed after that.
+/// Prints the errors of outputs to standard error, after [`say_interrupted`].
 pub fn say_failures(outcomes: impl IntoIterator<Item = Result<(), Failure>>) {
     for failure in outcomes.into_iter().filter_map(Result::err) {
         say(&format!("error: {}", failure.into_sentence()));
     }
 }
 
-/// Writes to standard error, which may be closed together with the terminal. The files are written even so.
+/// Writes to standard error. Ignores errors, because standard error may be closed together with the terminal, and the
+/// files must still be written.
 fn say(sentence: &str) {
     to_stderr(&format!("{sentence}\n"));
 }
@@ -92,11 +93,12 @@ fn listen_for_the_end() -> io::Result<()> {
     let mut signals = Signals::new(signals)?;
     std::thread::Builder::new().name("signals".to_owned()).spawn(move || {
         if let Some(signal) = signals.forever().next() {
-            // The lock is held until the end, so the other thread can neither start a process nor report those that
-            // it sees ending.
+            // The lock is held until the end of this process. Therefore no other thread can start a process, or
+            // report an error about a process that is ended here.
             let _final = lock();
             let _best = process::end_children(GRACE);
-            // The action may wait for a reader of its output, so from here a second signal ends the process at once.
+            // From here, a second signal ends this process at once, because the action may wait for a reader of its
+            // output.
             is_ending.store(true, Ordering::Release);
             let action = comity_os::lock(&AT_A_SIGNAL).take();
             if let Some(action) = action {

@@ -9,7 +9,7 @@ use plotters::coord::Shift;
 use plotters::coord::ranged1d::{AsRangedCoord, ValueFormatter};
 use plotters::prelude::*;
 
-/// The largest number of points of a line that are marked. More marks could not be told from each other.
+/// The largest number of points of a line that are marked. Readers could not distinguish more marks.
 const MOST_MARKED: usize = 60;
 
 const SIZE: (u32, u32) = (960, 640);
@@ -33,7 +33,7 @@ pub fn svg(figure: &Figure) -> String {
     Drawing(figure).svg()
 }
 
-/// Returns the label of a number on an axis.
+/// Returns the label at the position `at` of an axis.
 fn told(axis: &Axis, at: f64) -> String {
     if axis.names.is_empty() {
         return number(&at);
@@ -76,7 +76,8 @@ impl Drawing<'_> {
         series.points.iter().copied().filter(|point| self.shows(*point))
     }
 
-    /// Returns the label of an axis, with the number of points that a logarithmic axis cannot show.
+    /// Returns the label of an axis. For a logarithmic axis, the label includes the number of points at 0, which are
+    /// not shown.
     fn label(&self, axis: &Axis, of: impl Fn((f64, f64)) -> f64) -> String {
         let all = self.0.series.iter().flat_map(|series| &series.points);
         match all.filter(|point| of(**point).is_finite() && !axis.shows(of(**point))).count() {
@@ -86,7 +87,7 @@ impl Drawing<'_> {
         }
     }
 
-    /// Returns the colour of a series. A paper's numbers have the colour of our numbers that they are compared with.
+    /// Returns the colour of a series. A paper's numbers have the colour of the series with which they are compared.
     fn colour(&self, nth: usize) -> RGBColor {
         match self.0.series[nth].marks {
             Marks::Paper { of } | Marks::PaperLevel { of } => COLOURS[of % COLOURS.len()],
@@ -112,7 +113,7 @@ impl Drawing<'_> {
         Y::CoordDescType: Ranged<ValueType = f64> + ValueFormatter<f64>,
     {
         let names = &self.0.x.names;
-        // Names are upright if there are many.
+        // More than eight names are drawn vertically.
         let (longest, upright) = (names.iter().map(|name| name.chars().count()).max().unwrap_or(0), names.len() > 8);
         let mut chart = ChartBuilder::on(area)
             .caption(&self.0.title, ("sans-serif", 20))
@@ -128,7 +129,7 @@ impl Drawing<'_> {
         if upright {
             mesh.x_label_style(("sans-serif", 13).into_font().transform(FontTransform::Rotate90));
         }
-        // An upright name is centred on the axis. Spaces of the same length before it move it below the axis.
+        // A vertical name is centred on the axis. Spaces of the same length before the name move it below the axis.
         let room = |name: &str| "\u{a0}".repeat(if upright { name.chars().count() * 3 / 2 + 1 } else { 0 });
         let told = |at: &f64| {
             let name = told(&self.0.x, *at);
@@ -195,8 +196,7 @@ pub enum Sign {
     BrokenLine,
 }
 
-/// Draws the outer part of a hollow diamond; `inside` draws its white centre. It stays visible on top of one of our
-/// points.
+/// Draws the outer part of a hollow diamond, which stays visible on top of a point. `inside` draws the white centre.
 fn ring(colour: RGBColor) -> Polygon<(i32, i32)> {
     Polygon::new(diamond(9), colour.filled())
 }
@@ -294,7 +294,7 @@ mod tests {
             for text in ["A &amp; B", "steps", "cycles", "dots", "rope"] {
                 assert!(svg.contains(text), "{text} is missing in {svg}");
             }
-            // Two points, and one in the legend.
+            // The picture has two points, and the legend has one.
             assert_eq!(svg.matches("<circle").count(), 3);
             assert!(!svg.contains("NaN"));
         }
@@ -308,7 +308,7 @@ mod tests {
         let (x, y) = (Axis::linear("x").without_zero(), Axis::linear("y"));
         let figure = Figure { title: "A".into(), x, y, series: vec![ours, paper, level] };
         let svg = svg(&figure);
-        // A ring and its centre, in the picture and in the legend.
+        // The picture and the legend each have a ring with its centre.
         assert_eq!((svg.matches("<polygon").count(), svg.matches("<circle").count()), (4, 3), "{svg}");
         // All three series have the colour of the first.
         assert!(svg.contains("#0072B2") && !svg.contains("#D55E00"), "{svg}");

@@ -1,7 +1,7 @@
-//! Files of measurements, one per line, so that an interrupted command can continue.
+//! Files with one measurement per line, so that an interrupted command can continue.
 //!
-//! The first line contains everything that the other lines depend on; a file of other settings is refused. If the
-//! command was killed while it wrote, the last line is incomplete; it is removed.
+//! The first line contains the settings on which the other lines depend. A file with other settings is refused. If
+//! the command was killed while it wrote, the last line is incomplete and is removed.
 
 use std::collections::HashMap;
 use std::fs::{self, File, OpenOptions};
@@ -26,7 +26,7 @@ pub struct Header {
 }
 
 impl Header {
-    /// Makes the header of a file of `runs` runs, which depend on nothing except `setting` and their number.
+    /// Makes the header of a file of `runs` runs, which depend only on `setting` and on the number of runs.
     pub fn new(setting: String, runs: usize) -> Header {
         Header { schema: "comity-sweep/1".to_owned(), setting, runs }
     }
@@ -39,17 +39,17 @@ struct Line<R> {
     outcome: R,
 }
 
-/// The folder of the files, within a results' folder.
+/// The name of the folder of these files, within the folder for results.
 pub const RUNS: &str = "runs";
 
 /// The time between two attempts to lock a file.
 const AGAIN: Duration = Duration::from_millis(100);
 
-/// The name of the file with all results, in a results' folder.
+/// The name of the file with all results, in the folder for results.
 pub const RESULT: &str = "result.json";
 
-/// Describes everything that runs measured on this machine depend on. It includes the build of this command and
-/// environment variables, because both can change the measurements.
+/// Describes the settings on which measurements on this machine depend: `what`, the build of this command, and
+/// environment variables that can change the measurements.
 pub fn measured(what: &str) -> String {
     let built = built(Path::new("/proc/self/exe"));
     let variables = ["COMITY", "COMITY_POLICY", "COMITY_TABLE", "COMITY_WEIGHT", "COMITY_CORES"].map(|name| {
@@ -73,7 +73,7 @@ pub fn built(path: &Path) -> String {
     })
 }
 
-/// The behaviour if another command files its runs in the same file.
+/// The behaviour if another command writes its runs to the same file.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Meanwhile {
     /// Returns an error.
@@ -82,8 +82,8 @@ pub enum Meanwhile {
     Wait,
 }
 
-/// A file to which lines are appended. A lock keeps other commands from writing to it, because they would do the same
-/// runs.
+/// A file to which lines are appended. A lock keeps other commands from writing to it, because a second command would
+/// repeat the runs.
 pub struct Filing {
     path: PathBuf,
     file: Mutex<File>,
@@ -91,7 +91,7 @@ pub struct Filing {
 }
 
 impl Filing {
-    /// Makes the folder of files in a results' folder, and returns its path.
+    /// Makes the folder [`RUNS`] in the folder for results, and returns its path.
     pub fn folder(out: &Path) -> Result<PathBuf, Failure> {
         let folder = out.join(RUNS);
         fs::create_dir_all(&folder).map_err(|error| {
@@ -100,8 +100,8 @@ impl Filing {
         Ok(folder)
     }
 
-    /// Opens a file for more lines, and stores the outcomes of the lines that it contains. An incomplete last line is
-    /// removed.
+    /// Opens a file to append lines, and stores the outcomes of its lines in `outcomes`. Removes an incomplete last
+    /// line.
     pub fn open<R: DeserializeOwned>(
         path: &Path,
         header: &Header,
@@ -114,7 +114,7 @@ impl Filing {
         };
         let mut file = OpenOptions::new().read(true).append(true).create(true).open(path).map_err(failed)?;
         let lock = LockFile::open(path).map_err(failed)?;
-        // If the file system has no locks, no other command is assumed to use the file.
+        // On a file system without locks, the command assumes that no other command uses the file.
         let mut is_locked = lock.try_lock(0).unwrap_or(true);
         if !is_locked && meanwhile == Meanwhile::Refuse {
             let what = "another command saves its runs there. Wait until it ends, or choose another --out";
@@ -123,7 +123,7 @@ impl Filing {
         if !is_locked {
             loudness::hint(format!("'{}': waiting for another command that saves its runs there", path.display()));
         }
-        // The kernel releases the lock when its process ends, so this loop ends too.
+        // The kernel releases the lock at the end of the process that holds it, so this loop ends too.
         while !is_locked {
             thread::sleep(AGAIN);
             is_locked = lock.try_lock(0).unwrap_or(true);
@@ -148,7 +148,7 @@ impl Filing {
         Ok(Filing { path: path.to_owned(), file: Mutex::new(file), _lock: lock })
     }
 
-    /// Files an outcome in one write, so that an interruption loses no outcome.
+    /// Appends an outcome with a single write, so that an interruption loses no outcome.
     pub fn note(&self, run: usize, outcome: &impl Serialize) -> Result<(), Failure> {
         let mut text = serde_json::to_vec(&Line { run, outcome }).expect("outcomes have string keys");
         text.push(b'\n');
@@ -157,7 +157,7 @@ impl Filing {
     }
 }
 
-/// A function that checks an outcome filed for the run of this number, and says what is wrong with it.
+/// A function that checks the filed outcome of the run with this number. The error is a sentence about the fault.
 pub type Check<'a, R> = &'a dyn Fn(usize, &R) -> Result<(), String>;
 
 /// Accepts every outcome: a [`Check`] for outcomes that cannot be checked.
@@ -204,7 +204,7 @@ pub fn take<R: DeserializeOwned>(
                 format!("not the outcome of run {run} ({why}). Remove the line, and the run is done again"),
             )
         })?;
-        // Another folder may contain the same run.
+        // The place may be filled already, because several folders may contain the same run.
         let _ = place.set(outcome);
     }
     Ok(whole)

@@ -87,7 +87,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let (interrupted, json) = (Arc::clone(&job), arguments.json);
     descendants::at_a_signal(move || interrupted.tell_what_there_is(json));
     let presented = job.measure(&trial, arguments.json)?;
-    // From here on, a signal ends the command without the action.
+    // From here on, the report is printed anyway, so a signal ends the command without the action.
     descendants::finish(|| ());
     let rounds = comity_os::lock(&job.rounds);
     let wrong = rounds.iter().find(|round| !round.verified).map(|round| round.detail.clone());
@@ -102,7 +102,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
 }
 
-/// The largest number of lines of progress, for output that shows only blocks.
+/// The largest number of lines of progress, if the progress is shown as lines.
 const BLOCKS: u32 = 10;
 
 /// The runs of a kernel: the setting, and the rounds measured so far.
@@ -117,22 +117,23 @@ struct Job {
 }
 
 impl Job {
-    /// Runs all rounds, and returns what the kernel has to show.
+    /// Runs all rounds. Returns the sentence about the result that the kernel wrote for the user to look at, if it
+    /// wrote one.
     fn measure(&self, trial: &Trial, json: bool) -> Result<Option<String>, Failure> {
         let progress = Progress::new(self.all as usize, 0, "rounds");
         progress.doing(|| self.name.clone());
         let mut presented = None;
         for nth in 1..=self.all {
-            // The kernel shows the same after every round, so only the last one asks for it.
+            // The result for the user is the same after every round, so only the last round requests it.
             let shown = trial.run(nth == self.all)?;
-            // The lock makes a signal wait until the round is recorded and printed.
+            // While this lock is held, the action of a signal waits, so the round is printed and recorded before.
             let mut rounds = comity_os::lock(&self.rounds);
             if !json {
                 progress.aside(|| output::print(&in_words(nth, &shown.round)))?;
             }
             rounds.push(shown.round);
             progress.inc();
-            // In words, each round is printed anyway.
+            // Without JSON, each round is printed as a line, so no progress is needed.
             if json && nth * BLOCKS / self.all > (nth - 1) * BLOCKS / self.all {
                 progress.end_of_block(&self.name);
             }
@@ -171,7 +172,7 @@ impl Job {
             };
             descendants::say_failures([output::print(&text)]);
         }
-        // The lock is never released: no round may be printed after a partial report that lacks it.
+        // The lock is never released, so that no round is printed after this partial report.
         std::mem::forget(rounds);
     }
 }
@@ -291,7 +292,8 @@ struct KernelReport {
     verified: bool,
     /// True if a signal ended the command before all rounds were done.
     partial: bool,
-    /// The output that the kernel has to show, and where it is.
+    /// A sentence about the result that the kernel wrote for the user to look at, for example a picture, and its
+    /// place.
     presented: Option<String>,
     /// The rounds, in order.
     rounds: Vec<Round>,
@@ -317,7 +319,7 @@ struct KernelRow {
     parameters: Vec<KernelParameter>,
     /// The rule by which a recording is scaled to a larger input, or `null` if there is no rule.
     scaling: Option<&'static str>,
-    /// The reason why there is no rule to scale a recording, or `null` if there is one.
+    /// The reason why a recording cannot be scaled, or `null` if there is a rule.
     no_scaling: Option<&'static str>,
 }
 

@@ -1,13 +1,13 @@
 //! The `comity-lab` command, for people who measure. It runs the papers' programs, runs any programs together,
 //! compares the runtime with others, and repeats the papers' experiments on machines that the user does not have.
 //!
-//! It uses the crates as a user's program does, and must not depend on how they decide: it has no policy, no table
-//! and no protocol of its own. The command `comity` shares cores; `comity-lab` only starts it.
+//! It uses the crates as a user's program does, and must not depend on the way in which they decide: it has no
+//! policy, table or protocol of its own. Cores are shared by the command `comity`, which `comity-lab` only starts.
 //!
 //! There is one file per verb, with its arguments and its `run`; a folder of the same name contains its parts. Begin
 //! with `corun.rs`, or with `bench.rs` and `bench/harness.rs`, which contains the measuring loop of every bench.
-//! `children.rs` and `descendants.rs` start and end processes. `filing.rs` and `runs.rs` file what is done, so that
-//! an interrupted command can continue.
+//! `children.rs` and `descendants.rs` start and end processes. `filing.rs` and `runs.rs` write finished runs to
+//! files, so that an interrupted command can continue.
 //!
 //! The types of a verb's JSON are in the file of the verb. The number of a schema changes when a field is removed or
 //! changes its meaning; fields can be added at any time. Times are in seconds. A number that does not exist (the

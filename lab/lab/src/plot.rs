@@ -1,4 +1,4 @@
-//! `comity-lab plot`: draws filed co-runs.
+//! `comity-lab plot`: draws the co-runs of a file.
 
 use std::path::PathBuf;
 

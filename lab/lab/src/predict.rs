@@ -39,7 +39,7 @@ use programs::Program;
 use report::PredictReport;
 use twin::Twin;
 
-/// The schema of the JSON report.
+/// The schema of the JSON report of `comity-lab predict`.
 const SCHEMA: &str = "comity-predict/1";
 
 const EXAMPLES: &str = "Examples:
@@ -127,7 +127,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let workers = arguments.workers.map_or_else(default_workers, Ok)?;
     let json = arguments.json.as_deref().map(|path| ResultFile::check(path, "--json")).transpose()?;
     let twin = Twin::of_this_machine(arguments.group)?;
-    // This warning comes before the minute of work that it is about.
+    // The warning of `task_grouping` is printed before the predictions, which take a minute.
     let task_grouping = corun::task_grouping(arguments.group);
     choices::tell(&format!("predict {}", arguments.programs.join(" + ")));
     policies.iter().for_each(|policy| choices::tell_policy(&Backend::Comity(*policy), !arguments.policy.is_empty()));
@@ -184,7 +184,7 @@ fn check(programs: &[Program], is_measured: bool) -> Result<(), Failure> {
     }
 }
 
-/// Returns each policy once, or the default one if the command line has none.
+/// Returns each policy once. Returns the default policy if the command line has no policy.
 fn policies(lists: &[PolicyList]) -> Result<Vec<Policy>, Failure> {
     let policies: Vec<Policy> = backends(lists, &[])?.iter().filter_map(Backend::policy).collect();
     policies.iter().for_each(|policy| choices::tell_simulated(*policy));

@@ -1,21 +1,21 @@
-//! Shows the progress of a measurement on standard error: a bar on a terminal, otherwise a line for each block, and
-//! nothing with `-q`.
+//! Shows the progress of a measurement on standard error: a bar on a terminal, and a line for each block elsewhere.
+//! With `-q`, shows nothing.
 //!
-//! It is drawn only when something ends, so it takes no core from a program that is being measured.
+//! The bar is drawn only when a step has ended, so it takes no core from a program that is being measured.
 
 use std::fmt;
 
 use comity_console::loudness;
 use indicatif::{HumanDuration, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 
-/// A display of the steps that are done.
+/// A display of the finished steps of a measurement.
 pub struct Progress {
     bar: ProgressBar,
     unit: &'static str,
 }
 
 impl Progress {
-    /// Starts the progress of `all` steps, of which an earlier command did `done`. `unit` is the plural noun for the
+    /// Starts the display for `all` steps, of which an earlier command did `done`. `unit` is the plural noun for the
     /// steps.
     pub fn new(all: usize, done: usize, unit: &'static str) -> Progress {
         Progress::onto(ProgressDrawTarget::stderr(), all, done, unit)
@@ -52,7 +52,7 @@ impl Progress {
         self.bar.inc(1);
     }
 
-    /// Says that a block has ended, unless a bar shows the progress.
+    /// Prints a line about the end of a block, unless a bar shows the progress.
     pub fn end_of_block(&self, block: impl fmt::Display) {
         if self.bar.is_hidden() {
             let (done, all) = (self.bar.position(), self.bar.length().unwrap_or(0));

@@ -90,8 +90,8 @@ pub struct Arguments {
     json: bool,
 }
 
-/// Returns the factors that the option `--scale` requests for a graph: either the listed factors, or those that scale
-/// the recorded kernel to the named one.
+/// Returns the factors that the option `--scale` requests for a graph. Its text has the factors, or a kernel with
+/// other parameters, to which the recorded kernel is scaled.
 fn factors(graph: &Graph, text: &str) -> Result<Scale, String> {
     let is_kernel = |name: &str| catalog::DEFINITIONS.iter().any(|definition| definition.name == name);
     let recorded = &printable(&graph.about.program);
@@ -151,7 +151,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
 /// Reads a recording from a file.
 ///
 /// # Errors
-/// If the file cannot be read or contains no recording; the error is a sentence that says why.
+/// If the file cannot be read or contains no recording. The error is a sentence with the reason.
 pub fn read(path: &Path) -> Result<Graph, String> {
     let file = File::open(path).map_err(|error| error.to_string())?;
     if file.metadata().is_ok_and(|found| found.is_dir()) {
@@ -167,7 +167,8 @@ pub struct Rounds {
     work: Vec<u64>,
 }
 
-/// Returns the recording with the median work; its two times are the medians over the rounds.
+/// Returns the recording with the median work. Its times, with and without recording, are set to the medians over the
+/// rounds.
 fn choose(plain: Vec<u64>, mut graphs: Vec<Graph>) -> (Graph, Rounds) {
     graphs.sort_by_key(|graph| graph.measure(0).work);
     let rounds = Rounds {
@@ -301,10 +302,9 @@ struct RecordReport {
     name: String,
     /// The number of workers that the program was recorded for.
     workers: u32,
-    /// The factors by which the graph was scaled, if it was. Times of plain runs belong to the recorded input.
+    /// The factors by which the graph was scaled. `null` if it was not scaled. Times of plain runs are not scaled.
     scale: Option<Scale>,
-    /// The merge length in nanoseconds. Tasks shorter than this are part of their parents, or several of one fork are
-    /// one.
+    /// The merge length in nanoseconds. A shorter task is joined to its parent, or to other tasks of its fork.
     merge_ns: u64,
     /// The cost of reading the clock, in nanoseconds, which is subtracted from all lengths.
     clock_ns: u64,
@@ -312,36 +312,36 @@ struct RecordReport {
     work_s: f64,
     /// T∞ of the graph that unfolds from the recording.
     span_s: f64,
-    /// T∞ of the run as it was, before any task was merged.
+    /// T∞ of the recorded run, before tasks were merged.
     recorded_span_s: f64,
     /// The parallelism T₁/T∞.
     parallelism: f64,
-    /// The number of tasks that unfold.
+    /// The number of tasks of the graph that unfolds from the recording.
     tasks: u64,
-    /// The number of joins that were merged into stretches.
+    /// The number of joins that were merged into stretches (serial parts of tasks).
     merged_joins: u64,
-    /// The number of tasks that are kept, with equal ones counted once.
+    /// The number of different tasks in the recording. Equal tasks are kept once.
     kept_tasks: usize,
-    /// The number of tasks that fork nothing.
+    /// The number of leaves: tasks that fork no other task.
     leaves: u64,
     /// The lengths of leaves in nanoseconds: first decile, median, ninth decile, longest.
     leaf_ns: [u64; 4],
-    /// Processor seconds of the serial run that is not recorded; 0 if unknown.
+    /// Processor seconds of the serial run without recording. 0: unknown.
     plain_s: f64,
-    /// The slowdown by recording, (T_recorded − T_plain) / T_plain.
+    /// The slowdown by recording, (T_recorded − T_plain) / T_plain. `null` if T_plain is unknown.
     slowdown: Option<f64>,
-    /// The plain runs over the rounds; `null` for a recording that is only shown.
+    /// The times of the runs without recording. `null` for a recording that is only shown.
     plain: Option<Spread>,
-    /// The recorded runs over the rounds; `null` for a recording that is only shown.
+    /// The times of the runs with recording. `null` for a recording that is only shown.
     recorded: Option<Spread>,
-    /// The work of the recordings over the rounds; `null` for a recording that is only shown.
+    /// The work T₁ of the recordings of all rounds. `null` for a recording that is only shown.
     work: Option<Spread>,
 }
 
 /// The median of some numbers, and their range.
 #[derive(Clone, Copy, Debug, Serialize)]
 struct Spread {
-    /// The median; for an even number of values, the upper one of the middle two.
+    /// The median. For an even number of values, the larger one of the middle two.
     median: f64,
     /// The smallest value.
     least: f64,

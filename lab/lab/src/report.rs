@@ -87,7 +87,8 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
 }
 
-/// Returns the sections in the order of the files. All timelines are in one section, at the place of the first one.
+/// Returns the sections in the order of the files. All timelines are in one section, at the place of the first
+/// timeline.
 fn sections(inputs: &[Input]) -> Vec<Section> {
     let mut traces: Vec<&trace::Trace> = inputs.iter().filter_map(Input::as_trace).collect();
     let mut sections = Vec::new();
@@ -99,7 +100,7 @@ fn sections(inputs: &[Input]) -> Vec<Section> {
             Input::Sweep(file, sweep) => sections.push(simulation::sweep::section(&id, file, sweep)),
             Input::Reproduction(file, report) => sections.push(reproduction::section(&id, file, report)),
             Input::Command(file, report) => sections.push(command::section(&id, file, report)),
-            // The section of the first timeline contains all of them.
+            // The section at the place of the first timeline contains all timelines.
             Input::Trace(_) if traces.is_empty() => {}
             Input::Trace(_) => sections.push(trace::section(&std::mem::take(&mut traces))),
         }
@@ -107,7 +108,7 @@ fn sections(inputs: &[Input]) -> Vec<Section> {
     sections
 }
 
-/// Refuses a page that would replace one of the files to be shown, even under another name.
+/// Refuses an output file that is one of the files to be shown, also if another path leads to the same file.
 fn spare_the_inputs(out: &Path, files: &[PathBuf]) -> Result<(), Failure> {
     let identity = |path: &Path| fs::metadata(path).ok().map(|found| (found.dev(), found.ino()));
     for (nth, file) in files.iter().enumerate() {
@@ -123,11 +124,11 @@ fn spare_the_inputs(out: &Path, files: &[PathBuf]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Refuses to replace a file that is not a page. In `report --out a.json b.json` the user forgot the page's name, and
-/// `a.json` may have taken hours.
+/// Refuses to replace a file that is not an HTML page. For example, in `report --out a.json b.json` the user forgot
+/// the page's name, and measuring `a.json` may have taken hours.
 fn spare_what_is_no_page(path: &Path) -> Result<(), Failure> {
     let mut start = Vec::new();
-    // A file that cannot be read is refused too, because it cannot be recognised as a page.
+    // A file that cannot be read is refused too, because it may not be a page.
     let read = File::open(path).and_then(|file| file.take(1024).read_to_end(&mut start));
     match read {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),

@@ -1,7 +1,7 @@
 //! `comity-lab reproduce`: repeats a paper's experiments and compares the results with the paper's claims.
 //!
-//! `comity-papers` contains the papers and judges their results. This file contains the arguments that all papers
-//! take, the runs, the files and the pictures.
+//! The crate `comity-papers` contains the papers and judges their results. This file contains the arguments that are
+//! common to all papers, and does the runs, writes the files and draws the pictures.
 
 mod real;
 
@@ -56,7 +56,7 @@ fn command(definition: &Definition<Sweep>) -> Command {
         .arg(json.help(format!("Print JSON (schema {schema})")))
         .arg(plot.help(format!("Draw each {draws} as an SVG file in this folder; --out draws them too")));
     let command = Options::augment_args(command);
-    // The description comes last, because the arguments added before it bring one of their own.
+    // The description is set last, because `augment_args` sets another description.
     command.about(title).long_about(format!("{title}\n\n{about}")).after_help(definition.examples)
 }
 
@@ -101,7 +101,7 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
     }
 }
 
-/// Prints a report, files and draws it in `out`, and draws it in `plot` too.
+/// Prints a report. Writes the report and its pictures to the folder `out`, and the pictures also to `plot`.
 fn present(report: Report, json: bool, out: Option<&Path>, plot: Option<&Path>) -> Result<(), Failure> {
     if let Some(out) = out {
         write(&out.join("result.json"), &report.json)?;
@@ -126,7 +126,7 @@ fn present(report: Report, json: bool, out: Option<&Path>, plot: Option<&Path>) 
     report.failure.map_or(Ok(()), Err)
 }
 
-/// Replaces a file.
+/// Writes a file, or replaces it.
 fn write(path: &Path, text: &str) -> Result<(), Failure> {
     let failed = |error| Failure::Run(format!("cannot write '{}': {error}", path.display()));
     output::replace(path, text.as_bytes()).map_err(failed)

@@ -1,8 +1,8 @@
-//! Many independent runs: on all cores, filed one by one, divided among machines.
+//! Many independent runs. They use all cores, are written to a file one by one, and can be divided among machines.
 //!
-//! With a folder, each completed run is a line of a file there, so an interrupted sweep can continue. With
-//! `--shard i/n` only every n-th run is done; `--merge` takes the files of all shards, from one folder or several.
-//! The results are the same, whichever command did which runs on how many threads.
+//! With a folder, each completed run is a line of a file there, so an interrupted sweep can continue. With `--shard
+//! i/n`, a command does only every n-th run. With `--merge`, a command takes the files of all shards, from one or
+//! several folders. The results do not depend on the division of the runs among commands and threads.
 
 use std::fmt;
 use std::fs;
@@ -39,7 +39,7 @@ pub struct Options {
     pub workers: Option<u16>,
 }
 
-/// A part of a sweep.
+/// A shard: one of several parts of a sweep's runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shard {
     /// The index of the shard, from 0.
@@ -48,7 +48,7 @@ pub struct Shard {
 }
 
 impl Shard {
-    /// Makes shard `nth` of `of` shards, counted from 1.
+    /// Makes the shard `nth`, counted from 1, of `of` shards.
     ///
     /// # Panics
     /// If `nth` is 0 or greater than `of`.
@@ -57,12 +57,12 @@ impl Shard {
         Shard { nth: nth - 1, of }
     }
 
-    /// Returns the shard's part of a file's name.
+    /// Returns the shard as a part of a file's name, for example `2-of-8`.
     pub fn name(self) -> String {
         format!("{}-of-{}", self.nth + 1, self.of)
     }
 
-    /// True if a file of this name has runs of this shard.
+    /// True if the file with this name has runs of this shard.
     pub fn is_file(self, name: &str) -> bool {
         name.strip_suffix(".jsonl").is_some_and(|stem| stem.ends_with(&format!("{SHARD}{}", self.name())))
     }
@@ -90,16 +90,17 @@ impl FromStr for Shard {
     }
 }
 
-/// A command's runs, and the pool that does them.
+/// The runs of a command, with the pool that does them.
 pub struct Sweep {
     options: Options,
-    /// The settings that all runs depend on; files of other settings are refused.
+    /// The settings on which all runs depend. A file with other settings is refused.
     setting: String,
     pool: comity::ThreadPool,
 }
 
 impl Sweep {
-    /// Makes a sweep whose runs depend only on `setting` and their number. Also makes the results' folder.
+    /// Makes a sweep whose runs depend only on `setting` and on the number of runs. Makes the folder for results,
+    /// too.
     pub fn new(options: Options, setting: String) -> Result<Sweep, Failure> {
         if let Some(out) = &options.out {
             Filing::folder(out)?;
@@ -123,12 +124,12 @@ impl Sweep {
         self.options.out.as_deref()
     }
 
-    /// Returns the shard that this command does, if it does not do all runs.
+    /// Returns the shard that this command does. `None` if the command does all runs.
     pub fn shard(&self) -> Option<Shard> {
         self.options.shard
     }
 
-    /// Returns the message for a command that does only its shard.
+    /// Returns the message of a command that has done only its shard.
     pub fn elsewhere(&self) -> String {
         let shard = self.shard().map_or_else(String::new, |shard| shard.to_string());
         format!(
@@ -137,7 +138,8 @@ impl Sweep {
         )
     }
 
-    /// Returns the name of this sweep's own file. Shards can share a folder, so their files have different names.
+    /// Returns the name of the file to which this command writes. Shards can share a folder, so their files have
+    /// different names.
     fn file(&self, name: &str) -> String {
         match self.shard() {
             Some(shard) => format!("{name}{SHARD}{}.jsonl", shard.name()),
@@ -150,7 +152,7 @@ impl Sweep {
     }
 }
 
-/// The text between the name of an experiment's part and the shard, in the name of a file.
+/// The text before the shard in the name of a file.
 const SHARD: &str = ".shard-";
 
 impl Runner for Sweep {
@@ -170,7 +172,8 @@ impl Runner for Sweep {
 }
 
 impl Sweep {
-    /// Does the runs as [`Runner::run`] does, and refuses a filed outcome if `check` finds an error in it.
+    /// Does the runs as [`Runner::run`] does. Also checks each outcome from a file with `check`, and refuses the file
+    /// if it has an error.
     pub fn run_checked<R, W>(&self, name: &str, runs: usize, work: W, check: Check<'_, R>) -> Result<Vec<R>, Stop>
     where
         R: Serialize + DeserializeOwned + Send + Sync,
@@ -190,10 +193,11 @@ impl Sweep {
         let file = match self.out() {
             Some(out) => {
                 let folder = out.join(RUNS);
-                // An engine can start a shard again before the killed one has ended.
+                // A shard waits, because an engine can restart a shard before the killed process of this shard has
+                // ended.
                 let meanwhile = if self.shard().is_some() { Meanwhile::Wait } else { Meanwhile::Refuse };
                 let own = Filing::open(&folder.join(self.file(name)), &header, &outcomes, check, meanwhile)?;
-                // The runs that shards have filed there are done.
+                // Runs in the files of shards in the same folder are done already.
                 if self.shard().is_none() {
                     read(&folder, name, &header, &outcomes, check)?;
                 }
@@ -219,7 +223,7 @@ impl Sweep {
         self.pool.install(|| {
             comity::for_range(0..ours.len(), 1, |part| {
                 for run in part.map(|nth| ours[nth]) {
-                    // After a failure to file, the outcomes of further runs would be lost.
+                    // After an error of the file, the outcomes of further runs would be lost.
                     if failure.lock().expect("no run panics with it").is_some() {
                         return;
                     }
@@ -244,7 +248,7 @@ impl Sweep {
     }
 }
 
-/// Takes the outcomes in a folder's files: the file of the whole sweep, and the files of shards.
+/// Stores the outcomes in a folder's files: the file of the whole sweep, and the files of its shards.
 fn read<R: DeserializeOwned>(
     folder: &Path,
     name: &str,
@@ -331,7 +335,7 @@ mod tests {
         let all: Vec<&Path> = folders.iter().map(|folder| folder.path()).collect();
         assert!(squares(&sweep(None, None, &all), 10).ok().unwrap() == expected(10));
         let two = sentence(squares(&sweep(None, None, &all[..2]), 10));
-        // All shards file in one folder. The whole sweep in this folder then has nothing left to do.
+        // All shards write to one folder. The whole sweep with this folder then has no run left to do.
         let one = tempfile::tempdir().unwrap();
         for nth in 1..=3 {
             let shard = sweep(Some(one.path()), Some(&format!("{nth}/3")), &[]);

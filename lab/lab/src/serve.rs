@@ -1,8 +1,8 @@
-//! The child process of a co-run: one program, which runs when the command orders it.
+//! The child process of a co-run: it runs one program, by orders of the command `comity-lab corun`.
 //!
 //! Orders come on standard input, one per line: `go N` runs N rounds, `go` runs until the end. Answers go to standard
-//! output, one JSON object per line: [`Event`]. The end of the input is the order to end at once. It also comes when
-//! the command dies, for any reason.
+//! output, one JSON object per line: [`Event`]. The end of the input is the order to end at once. The input also ends
+//! when the command dies, for any reason.
 
 use std::io::{self, BufRead, Write};
 use std::process::{Command, Stdio, exit};
@@ -22,7 +22,7 @@ use crate::backend::{Backend, BackendName};
 use crate::trial::Round;
 use crate::trial::Trial;
 
-/// The time that a command has to end after it was asked to, when the co-run is over.
+/// The time that a shell command gets to end after SIGTERM, before it is killed, at the end of a co-run.
 pub const COMMAND_GRACE: Duration = Duration::from_secs(1);
 
 /// Runs one program of a co-run; started by `comity-lab corun`
@@ -58,11 +58,12 @@ pub struct Arguments {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Event {
-    /// The program can run, and has run once if it needs a run to warm up.
+    /// The program is ready to run. A kernel has run once to warm up.
     Ready,
     /// The program has run one more round.
     Round(Round),
-    /// The program cannot run, or has failed; a sentence without the program's name. The process ends.
+    /// The program cannot run, or has failed, and this process ends. The text is a sentence without the program's
+    /// name.
     Failed(String),
 }
 
@@ -86,8 +87,8 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
         Some(text) => {
             let shell = Arc::new(Shell { text: text.clone(), execution: Mutex::new(None) });
             process::adopt_orphans().map_err(|error| cannot("adopt orphans", error))?;
-            // This process has no death signal: it must outlive the command to end the shell command. The end of its
-            // input orders the end.
+            // No death signal is set: after the command's death, this process must still end the shell command. It
+            // notices the death by the end of its input.
             let mut signals =
                 Signals::new([SIGTERM, SIGINT, SIGHUP]).map_err(|error| cannot("listen to signals", error))?;
             let ended = Arc::clone(&shell);
@@ -99,7 +100,7 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
     }
 }
 
-/// Follows orders until another process ends this one.
+/// Prepares the program, and runs rounds as ordered, until another process ends this one or the program fails.
 fn serve<E>(orders: &Receiver<usize>, prepare: impl FnOnce() -> Result<E, String>) -> Result<(), Failure>
 where
     E: FnMut() -> Result<Round, String>,
@@ -130,7 +131,8 @@ fn tell(event: &Event) -> Result<(), Failure> {
         .map_err(|error| Failure::Run(format!("cannot report to the command: {error}")))
 }
 
-/// Forwards orders as numbers of rounds. Calls `end` at the end of the input, or at an unknown order.
+/// Reads orders on a thread, and returns a channel of numbers of rounds. Calls `end` at the end of the input, or at
+/// an unknown order.
 fn listen(end: impl FnOnce() + Send + 'static) -> Receiver<usize> {
     let (send, orders) = mpsc::channel();
     std::thread::spawn(move || {
@@ -153,8 +155,8 @@ fn parse_order(line: &str) -> Option<usize> {
     }
 }
 
-/// Prepares a kernel and runs it once. The first run includes the costs of new pages and of starting threads, which
-/// do not depend on the policy.
+/// Prepares a kernel and runs it once to warm up: the first run includes the costs of new pages and of starting
+/// threads, which do not depend on the policy.
 fn prepare_kernel(arguments: &Arguments) -> Result<impl FnMut() -> Result<Round, String> + use<>, String> {
     let name = arguments.kernel.as_deref().unwrap_or_default();
     let backend = Backend::new(arguments.backend, arguments.policy).map_err(Failure::into_sentence)?;
@@ -166,7 +168,7 @@ fn prepare_kernel(arguments: &Arguments) -> Result<impl FnMut() -> Result<Round,
 /// A shell command that is executed repeatedly.
 struct Shell {
     text: String,
-    /// The leader of the running execution. The thread that holds the lock decides whether another one starts.
+    /// The leader of the running execution. While the lock is held, no other execution starts.
     execution: Mutex<Option<u32>>,
 }
 
@@ -175,7 +177,8 @@ impl Shell {
         self.execution.lock().expect("no thread panics while holding the lock")
     }
 
-    /// Executes the command once, in a process group of its own. Processes that it leaves in that group are killed.
+    /// Executes the command once, in its own process group. Processes that the command leaves in this group are
+    /// killed.
     fn execute(&self) -> Result<Round, String> {
         let mut command = Command::new("/bin/sh");
         command.args(["-c", &self.text]).stdin(Stdio::null()).stdout(Stdio::null());
@@ -188,7 +191,8 @@ impl Shell {
         drop(execution);
         let ended = process::wait_and_end_group(leader);
         let seconds = start.elapsed().as_secs_f64();
-        // After an order to end, this blocks forever, so that nothing is reported about this execution.
+        // After an order to end, `end` keeps the lock, so this line blocks and no round is reported for this
+        // execution.
         *self.lock() = None;
         let (status, usage) = ended.map_err(|error| format!("cannot be waited for: {error}"))?;
         if !status.success() {

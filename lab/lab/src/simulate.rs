@@ -96,7 +96,7 @@ pub struct Arguments {
 }
 
 impl Arguments {
-    /// True if the command does only the first run, to observe it.
+    /// True if the command does only the first run, for a record or a timeline.
     fn is_observed(&self) -> bool {
         self.record.is_some() || self.timeline.is_some()
     }
@@ -135,7 +135,7 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
     let sweep = Sweep::new(arguments.sweep, setting)?;
     let run = |run| {
         let (point, nth) = points.of_run(run);
-        // An error in the simulator itself is not filed as an outcome.
+        // An error in the simulator itself is a panic, so that it is not written to the file as an outcome.
         point.scenario.run(nth, arguments.check_every, None).unwrap_or_else(|what| panic!("please report it: {what}"))
     };
     let check = |run, outcome: &Outcome| {
@@ -153,7 +153,8 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
     results.tell(&points, &runs, sweep.out())
 }
 
-/// Checks that an outcome has the seed of the `nth` run, and the programs of that run, each at its time.
+/// Checks that an outcome belongs to the `nth` run: it has the run's seed, and the run's programs with their start
+/// times.
 fn is_of_run(written: &Written, nth: u64, outcome: &Outcome) -> Result<(), String> {
     let seed = written.seed.wrapping_add(nth);
     if outcome.seed != seed {
@@ -163,7 +164,8 @@ fn is_of_run(written: &Written, nth: u64, outcome: &Outcome) -> Result<(), Strin
     let mut expected: Vec<(u64, usize)> =
         each.flat_map(|(nth, one)| (0..one.count).map(move |later| (one.at + later * one.every, nth))).collect();
     expected.sort_unstable();
-    // On a host, an outcome also has programs that would have begun after the end.
+    // The outcome of a host also has programs that would have begun after the end of the run. Outcomes of other
+    // machines do not.
     if written.machine.model != Model::Host {
         expected.retain(|(at, _)| *at <= outcome.steps);
     }
@@ -181,13 +183,13 @@ fn read(
 ) -> Result<(Written, Points), Failure> {
     let refuse = |why: &dyn std::fmt::Display| Failure::Usage(format!("scenario '{}': {why}", path.display()));
     let text = fs::read_to_string(path).map_err(|error| refuse(&error))?;
-    // The parser's message shows the line.
+    // The message of the parser shows the line of the error.
     let written: Written = toml_edit::de::from_str(&text).map_err(|error| refuse(&error.to_string().trim_end()))?;
     let points = Points::new(&written, set, policy, &mut |name| recordings.read(name)).map_err(|why| refuse(&why))?;
     Ok((written, points))
 }
 
-/// Does the first run, and writes the requested observations to files.
+/// Does the first run, and writes the requested record and timeline to files.
 fn observed(scenario: &Scenario, arguments: &Arguments) -> Result<Outcome, Failure> {
     let Arguments { record, timeline, check_every, .. } = arguments;
     if scenario.written().machine.model != Model::Host {
@@ -209,7 +211,7 @@ fn observed(scenario: &Scenario, arguments: &Arguments) -> Result<Outcome, Failu
     Ok(outcome)
 }
 
-/// The forms and places of the results.
+/// The requested outputs of the results.
 struct Results {
     json: bool,
     csv: Option<ResultFile>,

@@ -1,7 +1,8 @@
 //! `comity-lab sweep`: runs everything that a file lists, on this machine or as an array of tasks on a cluster.
 //!
-//! The engine queues the shards, places them and restarts those that lost their machines. This verb builds the array,
-//! waits for it, and merges what the shards filed. The results have the same bytes as those of a run on one machine.
+//! The engine (HyperQueue or Slurm) queues the shards, places them on machines, and restarts a shard that lost its
+//! machine. This verb builds the array of shards, waits for it, and merges the runs that the shards wrote. The files
+//! of results are the same, byte for byte, as after a run on one machine.
 
 mod engine;
 mod file;
@@ -58,11 +59,11 @@ pub struct Arguments {
 /// Runs the verb.
 pub fn run(arguments: Arguments) -> Result<(), Failure> {
     let Arguments { file, engine, shard, merge, workers } = arguments;
-    // A task can have another current folder.
+    // The path is made absolute, because a task of the engine can have another current folder.
     let file = path::absolute(&file).unwrap_or(file);
     let campaign = Campaign::read(&file)?;
     let parts = part::parts(&campaign)?;
-    // An error in the last part is reported before the first part has run.
+    // All parts are checked first, so that an error in the last part is reported before the first part has run.
     parts.iter().try_for_each(Part::check)?;
     match (shard, engine) {
         (Some(shard), _) => each(&parts, |part| part.run(&Role::Shard(shard), workers)),
@@ -86,7 +87,7 @@ fn each(parts: &[Part], mut run: impl FnMut(&Part) -> Result<(), Failure>) -> Re
     Ok(())
 }
 
-/// Lets an engine do the shards that are not done, and merges all shards.
+/// Runs the shards that are not done, by an engine, and then merges all shards.
 fn on_a_cluster(file: &Path, campaign: &Campaign, parts: &[Part], engine: Engine) -> Result<(), Failure> {
     let shards = missing(campaign, parts);
     if !shards.is_empty() {

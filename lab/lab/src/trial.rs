@@ -1,4 +1,4 @@
-//! A prepared kernel on a started backend, for `kernel` and for the processes of a co-run.
+//! A prepared kernel on a started backend, for `comity-lab kernel` and for the processes of a co-run.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -16,11 +16,12 @@ pub struct Trial {
     started: Started,
 }
 
-/// A round, and the output that the kernel had to show.
+/// A round, and the result that the kernel wrote for the user.
 pub struct Shown {
     /// The round.
     pub round: Round,
-    /// The output that the kernel had to show, and where it is.
+    /// A sentence about the result that the kernel wrote for the user to look at, for example a picture, and its
+    /// place.
     pub presented: Option<String>,
 }
 
@@ -31,7 +32,7 @@ impl Trial {
         Ok(Trial { name: name.to_owned(), program, started: backend.start(workers)? })
     }
 
-    /// Runs the kernel once. With `present`, the kernel may also write output for people.
+    /// Runs the kernel once. With `present`, the kernel may also write a result for the user to look at.
     pub fn run(&self, present: bool) -> Result<Shown, Failure> {
         let run = catch_unwind(AssertUnwindSafe(|| self.program.run(&self.started, present)))
             .map_err(|_| Failure::Run(format!("{} panicked; its message is above", self.name)))?;
@@ -52,11 +53,11 @@ impl Trial {
 /// An execution of a program. The processes of a co-run send it to the command.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Round {
-    /// Wall-clock seconds: of a kernel's computation alone, or of a command from its start to its end.
+    /// Wall-clock seconds: for a kernel only its computation, for a command the time from its start to its end.
     pub seconds: f64,
     /// True if the result was right.
     pub verified: bool,
-    /// The result, and the expected result.
+    /// The result and the expected result, as text.
     pub detail: String,
     /// Processor seconds of all threads, without the check of a kernel's result.
     pub cpu_s: f64,
@@ -79,9 +80,9 @@ pub struct Counters {
     pub yields: u64,
     /// The number of times that a worker went to sleep.
     pub sleeps: u64,
-    /// The number of workers that others woke.
+    /// The number of times that a worker woke another worker.
     pub wakeups: u64,
-    /// The number of times that a worker got the rest of a thief's time slice.
+    /// The number of times that a thief (a worker without a task) gave the rest of its time slice to a worker.
     #[serde(default)]
     pub accelerations: u64,
     /// The number of refused accelerations, by the reason for the refusal.
@@ -112,10 +113,11 @@ impl From<WorkerCounters> for Counters {
     }
 }
 
-/// The number of times that a worker was not accelerated, by reason (see `comity::Refusal`).
+/// The number of times that a thief did not give the rest of its time slice to a worker, by reason (see
+/// `comity::Refusal`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Refused<N = u64> {
-    /// The thief would have accelerated a virtual CPU, and there is no hypervisor.
+    /// The policy accelerates virtual CPUs, and there is no hypervisor.
     pub no_hypervisor: N,
     /// The worker ran, or had not been off its core for long enough.
     pub running: N,
@@ -123,9 +125,9 @@ pub struct Refused<N = u64> {
     pub blocked: N,
     /// The worker had been pulled to another core, and had not run since.
     pub pulled: N,
-    /// Another thief accelerated the worker.
+    /// Another thief was accelerating the worker.
     pub taken: N,
-    /// The thief was accelerated itself.
+    /// The thief itself was accelerated.
     pub chain: N,
     /// The worker ran on another NUMA node.
     pub other_node: N,

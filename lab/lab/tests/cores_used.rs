@@ -1,22 +1,23 @@
 //! Checks that no core idles while a member of the core table has work: a short `comity-lab bench use` with bounds.
 //!
-//! It is a separate test binary, because together with other tests no core would be idle whatever the members did.
-//! Only idle time is bounded: other programs on the machine can only reduce it.
+//! This is a separate test binary: if other tests ran at the same time, no core would be idle, whatever the members
+//! do. The test limits only idle time, which other programs on the machine can only reduce.
 
 use std::time::Duration;
 
 use serde_json::Value;
 
-/// The largest fraction of the cores' time that may be idle only because of the table. While shares were counted in
-/// workers awake, eight of the scenarios had 12 % or more.
+/// The maximum fraction of the cores' time that may be idle only because of the table. An earlier version, which
+/// computed shares from the number of awake workers, had 12 % or more in eight of the scenarios.
 const IDLE: f64 = 0.10;
 
-/// The measuring times in seconds: of each scenario, and then of each scenario above the bound. In the scenario of
-/// four programs on two cores, the mean is up to 6 %. A measurement of one second spreads by 3 % around it, one of 16
-/// seconds by 1 %.
+/// The measuring times in seconds: first of all scenarios, then each time of the scenarios that are still above the
+/// bound. The mean idle time is up to 6 %, in the scenario of four programs on two cores. Measurements of one second
+/// differ from the mean by 3 %, measurements of 16 seconds by 1 %.
 const SECONDS: [&str; 3] = ["1", "4", "16"];
 
-/// Measures the named scenarios, or all if there are none, for `seconds` each, and returns their reports.
+/// Measures the named scenarios for `seconds` each, and returns their reports. Measures all scenarios if `names` is
+/// empty.
 fn scenarios(names: &[String], seconds: &str) -> Vec<Value> {
     let mut command = assert_cmd::cargo::cargo_bin_cmd!("comity-lab");
     command.timeout(Duration::from_secs(600)).args(["bench", "use", "--seconds", seconds, "--rounds", "1", "--json"]);
@@ -34,7 +35,8 @@ fn scenarios(names: &[String], seconds: &str) -> Vec<Value> {
     scenarios
 }
 
-/// Returns the fraction of the cores' time that was idle because of the table; 0 if the scenario was skipped.
+/// Returns the fraction of the cores' time that was idle because of the table: idle time with the table minus idle
+/// time without. Returns 0 if the scenario was skipped.
 fn idle(scenario: &Value) -> f64 {
     let measured = &scenario["measured"];
     if measured.is_null() {

@@ -1,4 +1,5 @@
-//! The four experiments of A-STEAL (§4 to §7), at the paper's parameters, and four that its authors left open.
+//! The four experiments of A-STEAL (§4 to §7), at the paper's parameters, and experiments on four questions that its
+//! authors left open.
 //!
 //! Agrawal, He and Leiserson, *An Empirical Evaluation of Work Stealing with Parallelism Feedback*, ICDCS 2006.
 
@@ -40,11 +41,11 @@ use utilization::Set;
 /// The outcomes of A-STEAL's experiments with one setting.
 pub struct ASteal {
     setting: Setting,
-    /// The jobs of the time experiments.
+    /// The outcomes of the time experiments.
     time: Vec<Outcome>,
-    /// The jobs of the waste experiments, by δ.
+    /// The outcomes of the waste experiments, by δ.
     by_delta: Vec<(u32, Vec<Outcome>)>,
-    /// The jobs of the time-waste experiments, on the large machine and on the small one.
+    /// The outcomes of the time-waste experiments, on the large machine and on the small machine.
     head_to_head: [Vec<HeadToHead>; 2],
     sets: Vec<Set>,
     beyond: Vec<Varied>,
@@ -215,7 +216,7 @@ has the kind and the tolerance of each claim.",
 }
 
 impl ASteal {
-    /// Returns notes on the jobs. The paper does not define its jobs, and the experiments here use different ones.
+    /// Returns notes on the jobs, which differ between the experiments here. The paper does not define its jobs.
     fn jobs(&self) -> [String; 4] {
         let setting = &self.setting;
         let note = |experiments: &str, jobs: &Jobs| {

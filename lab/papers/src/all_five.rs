@@ -1,9 +1,10 @@
-//! A comparison that none of the five papers made: their policies, `comity`, and the policies that came before them.
+//! A comparison that none of the five papers made: the policies of the papers, `comity`, ABP and the policy of stock
+//! rayon.
 //!
-//! All policies run on the same eight mixes of programs, on machines of three sizes, bare and under a hypervisor.
+//! All policies run the same eight mixes of programs, on machines of three sizes, without and with a hypervisor.
 //!
-//! All policies run on one kernel, which has the changes that each of the papers requires. Programs grow with the
-//! machine, so that each takes about a tenth of a second alone on any of them.
+//! The simulated kernel is the same for all policies, and has the changes that the papers require. Larger machines
+//! run larger programs, so that a program takes about a tenth of a second alone on every machine.
 
 pub mod mixes;
 mod report;
@@ -21,8 +22,8 @@ use comity_sim::threads::linux::{Groups, Linux, Version};
 pub use mixes::{Mix, Piece};
 pub use report::definition;
 
-/// The compared policies: those of five papers (WS-LAST only if tasks block), rayon-core's, the oldest one, and
-/// `comity`.
+/// The compared policies: `comity`, the policies of five papers, `abp` (the baseline of the papers) and `plain`
+/// (stock rayon). `ws-last` runs only if tasks block.
 pub const POLICIES: [&str; 8] = ["comity", "bws", "dws", "a-steal", "robinhood", "ws-last", "abp", "plain"];
 
 /// The number of cores of each machine, which is also the number of workers of each program.
@@ -34,7 +35,8 @@ pub const CORES: [u32; 3] = [8, 32, 128];
 pub enum Ground {
     /// A host.
     Bare,
-    /// A virtual machine with one virtual CPU per physical CPU. Another machine with the same weight always computes.
+    /// A virtual machine with one virtual CPU per physical CPU. A second virtual machine of the same weight computes
+    /// all the time, or runs the other program of [`Mix::Vms`].
     Virtual,
 }
 
@@ -47,13 +49,13 @@ pub struct Setting {
     pub runs: usize,
     /// The version of the kernel, for hosts and guests.
     pub kernel: Version,
-    /// The threads that form a task group of the kernel.
+    /// The division of the threads into task groups of the kernel: one group, or a group for each program.
     pub groups: Groups,
     /// The policy to run in place of `comity`.
     pub comity: String,
 }
 
-/// The number of cores of a socket: larger machines have several sockets and nodes.
+/// The number of cores of a socket. A machine with more cores has several sockets and NUMA nodes.
 const OF_A_SOCKET: u32 = 64;
 
 /// The minimum number of executions that are measured of each program.
@@ -95,8 +97,8 @@ impl Setting {
     }
 
     fn machine(&self, cores: u32) -> Machine {
-        // BWS requires a yield that gives the core to a peer, and Robinhood requires the Thread Accelerator. Both
-        // were implemented in kernels of this age.
+        // BWS requires a yield that gives the core to a peer, and Robinhood requires the Thread Accelerator. The
+        // authors implemented them in kernels of the age of 3.9.
         let is_changed = self.kernel == Version::V3_9 && self.groups == Groups::Same;
         let linux = Linux {
             groups: self.groups,
@@ -148,7 +150,7 @@ struct Alone {
     cores: u32,
 }
 
-/// A mix under a policy.
+/// A mix under a policy on a machine: a cell of the tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Cell {
     /// The mix.
@@ -162,7 +164,8 @@ pub struct Cell {
 }
 
 impl Cell {
-    /// False if the cell tests nothing: WS-LAST needs tasks that block, and the mix `vms` needs virtual machines.
+    /// True if the policy and the machine suit the mix. WS-LAST needs tasks that block, and the mix `vms` needs
+    /// virtual machines.
     fn tests_anything(&self) -> bool {
         (self.policy != "ws-last" || self.mix == Mix::Blocks)
             && (self.mix != Mix::Vms || self.ground == Ground::Virtual)
@@ -172,25 +175,25 @@ impl Cell {
 /// The measurements of a cell: medians over its runs.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Measured {
-    /// The largest slowdown minus the smallest (BWS §5.1), each relative to the program's time alone under the same
-    /// policy.
+    /// The largest slowdown minus the smallest (BWS §5.1). A slowdown is relative to the program's time alone under
+    /// the same policy.
     pub unfairness: f64,
-    /// The weighted speedup over its bound, as defined in `docs/guide/src/measures.md`. The baseline is the shortest
-    /// time alone under any of the policies.
+    /// The weighted speedup / its bound, as defined in `docs/guide/src/measures.md`. The baseline of a speedup is the
+    /// program's shortest time alone under any of the policies.
     pub efficiency: f64,
     /// The number of switches of a core from one thread to another, per second.
     pub switches: f64,
-    /// The fraction of the time on cores in which threads searched for tasks, or their tasks polled a flag.
+    /// The fraction of the programs' time on cores in which threads searched for tasks, or tasks polled a flag.
     pub waste: f64,
     /// The fraction of the time of all cores in which they were idle although there was work.
     pub idle: f64,
-    /// The median time from the start of a program that comes and goes until it had a core and a task, in
-    /// microseconds. NaN if the mix has no such program.
+    /// The median time from the start of a [`Piece::Late`] until it had a core and a task, in microseconds. NaN if
+    /// the mix does not contain this program.
     pub delay: f64,
-    /// The time of a server's burst over its time alone. NaN if the mix has no server.
+    /// The time of a server's burst / the time of the burst alone. NaN if the mix has no server.
     pub burst: f64,
-    /// True if a program has no measured execution, because none that began when all programs were present has ended.
-    /// Its time is then the total time for which it was present.
+    /// True if a program has no measured execution: no execution that began when all programs were present has ended.
+    /// The program's time is then the total time for which it was present.
     pub unfinished: bool,
 }
 
@@ -204,11 +207,12 @@ pub struct MeasuredCell {
     pub median: Measured,
     /// The measurements of each run.
     pub runs: Vec<Measured>,
-    /// The median over the runs of each program's mean execution time, relative to the shortest time alone.
+    /// The execution time of each program / its shortest time alone under any policy. It is the mean over executions,
+    /// and the median over runs.
     pub times: Vec<f64>,
 }
 
-/// Runs the mixes, on grounds and machines, under all policies.
+/// Runs the mixes under all policies, on each kind of machine in `grounds` with each number of `cores`.
 ///
 /// # Errors
 /// If not all of the runs are done.
@@ -240,7 +244,7 @@ pub fn run<R: Runner>(
         }
     }
     let runs = setting.runs;
-    // All cells use the same seeds, so that the random numbers are equal under all policies.
+    // All cells use the same seeds, so that all policies get the same random numbers.
     let seed = |nth: usize| setting.seed.wrapping_add((nth % runs) as u64);
     let solos = runner.run("alone", alone.len() * runs, |nth| setting.alone(alone[nth / runs], seed(nth)))?;
     let shared = runner.run("together", cells.len() * runs, |nth| setting.together(cells[nth / runs], seed(nth)))?;
@@ -274,15 +278,16 @@ pub fn run<R: Runner>(
     Ok(cells.iter().zip(shared.chunks(runs)).map(measured).collect())
 }
 
-/// Returns the mean time of a complete execution, or the time that the program was present if none was measured.
+/// Returns the mean time of an execution, or the time for which the program was present if no execution was measured.
 fn time_of(ran: &Ran) -> f64 {
     if ran.times.is_empty() { ran.there as f64 } else { ran.mean() }
 }
 
-/// Returns the least common slowdown with which `cores` cores are enough for all programs. `load` returns the number
-/// of cores that useful work needs at a given slowdown.
+/// Returns the smallest slowdown with which `cores` cores are enough for all programs, if all programs have the same
+/// slowdown. `load` returns the number of cores that useful work needs at a given slowdown.
 ///
-/// A program needs no core in the gap between two executions. Without gaps, the slowdown is Σ(W / T_b) / P.
+/// A program needs no core in the gap between two executions. Without gaps, the slowdown is Σ(W / T_b) / P, where W
+/// is the work of a program, T_b its time alone, and P the number of cores.
 fn slowed_alike(load: impl Fn(f64) -> f64, cores: f64) -> f64 {
     let (mut least, mut most) = (1.0, 1.0);
     while load(most) > cores {
@@ -295,7 +300,8 @@ fn slowed_alike(load: impl Fn(f64) -> f64, cores: f64) -> f64 {
     most
 }
 
-/// Computes the measurements of one run. `times` has each program's time alone: under its policy, and the shortest.
+/// Computes the measurements of one run. `times` has two times of each program alone: under the policy of the cell,
+/// and the shortest under any policy.
 fn measure(cell: Cell, times: &[(Piece, [f64; 2])], seed: u64, ran: &Shared) -> Measured {
     let cores = f64::from(cell.cores);
     let programs = || times.iter().zip(&ran.programs);
@@ -303,7 +309,8 @@ fn measure(cell: Cell, times: &[(Piece, [f64; 2])], seed: u64, ran: &Shared) -> 
     let most = slowdowns.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     let least = slowdowns.iter().copied().fold(f64::INFINITY, f64::min);
     let speedup: f64 = programs().map(|((_, [_, shortest]), ran)| shortest / time_of(ran)).sum();
-    // The program's machine gets half of the CPUs, because a machine of the same weight always computes.
+    // The virtual machine with the programs gets half of the CPUs, because a second virtual machine of the same
+    // weight computes all the time.
     let part = if cell.ground == Ground::Virtual && cell.mix != Mix::Vms { 0.5 } else { 1.0 };
     let load = |slowed: f64| -> f64 {
         let one = |(piece, [_, shortest]): &(Piece, [f64; 2])| {
@@ -341,7 +348,7 @@ mod tests {
 
     #[test]
     fn the_bound_is_that_of_programs_that_are_slowed_alike() {
-        // Two programs can use all of eight cores, and one can use half of them: 2.5 times the machine.
+        // Two programs can use eight cores each, and one can use four. Together they can use 2.5 times the machine.
         let always = |slowed: f64| (8.0 + 8.0 + 4.0) / slowed;
         assert!((slowed_alike(always, 8.0) - 2.5).abs() < 1e-9);
         assert_eq!(slowed_alike(|slowed| 3.0 / slowed, 8.0), 1.0, "there is room for all");

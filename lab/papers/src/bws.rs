@@ -1,7 +1,8 @@
 //! The experiments of BWS (§2.3.2, §5): eight programs, alone and in all 28 pairs, on 32 simulated cores.
 //!
 //! Ding, Wang, Gibbons and Zhang, *BWS: Balanced Work Stealing for Time-Sharing Multicores*, EuroSys 2012. Each pair
-//! is run once under each policy, and the experiments share these runs.
+//! is run once under each policy, and the experiments share these runs. The paper's original, unmodified work
+//! stealing is the policy `abp`.
 
 mod ablations;
 mod averages;
@@ -40,7 +41,7 @@ pub struct Bws {
     beyond: Vec<beyond::Point>,
 }
 
-/// A part of the runs.
+/// A part of the runs, which experiments can share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
     /// The programs alone under a policy.
@@ -223,12 +224,12 @@ impl Bws {
     /// Returns the values that the paper plots for all pairs under a policy.
     ///
     /// # Panics
-    /// If the pairs were not run, or if the programs were not run alone under the original.
+    /// If the pairs were not run under this policy, or if the programs were not run alone under ABP.
     fn co_runs(&self, policy: &'static str) -> Vec<CoRun> {
         pairs::co_runs(self.alone.of(ORIGINAL), self.pairs.of(policy))
     }
 
-    /// Returns the values that the paper plots for all pairs under the original and under BWS.
+    /// Returns the values that the paper plots for all pairs under ABP and under BWS.
     fn both(&self) -> [Vec<CoRun>; 2] {
         [ORIGINAL, BWS].map(|policy| self.co_runs(policy))
     }
@@ -242,7 +243,7 @@ pub struct Extra {
     beyond: Vec<beyond::Point>,
 }
 
-/// The outcome of a program alone under the original.
+/// The outcome of a program alone under ABP.
 #[derive(Serialize)]
 struct Alone {
     program: &'static str,

@@ -1,5 +1,5 @@
-//! The claims of a paper and the free parameters of the model. Each paper has a file `PAPER/claims.toml`, which is
-//! read at compile time. `lab/papers/README.md` describes its fields.
+//! The claims of a paper, and the free parameters of the model: values that the model needs and the paper omits. Each
+//! paper has a file `PAPER/claims.toml`, which is read at compile time. `lab/papers/README.md` describes its fields.
 
 mod verdict;
 
@@ -21,17 +21,17 @@ pub struct Source<'a> {
     pub file: &'static str,
     /// The experiments of the paper.
     pub experiments: Vec<&'static str>,
-    /// Returns an error sentence if the model does not accept this `key=value`.
+    /// Checks a `key=value`. Returns an error sentence if the model does not accept it.
     pub takes: &'a dyn Fn(&str) -> Result<(), String>,
 }
 
-/// The reason why a claim may hold.
+/// The strength of a claim as evidence for the model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
     /// The model was fitted to the claim.
     Calibrated,
-    /// Our number was known before the claim was stated, because it had been printed or drawn.
+    /// The simulated number had been printed or drawn before the claim was stated.
     Known,
     /// The experiment had never been run at the commit that states the claim.
     HeldOut,
@@ -62,7 +62,7 @@ impl Interval {
         (self.0..=self.1).contains(&value)
     }
 
-    /// True if the interval contains all of another.
+    /// True if the interval contains the whole interval `other`.
     fn covers(self, other: Interval) -> bool {
         self.0 <= other.0 && other.1 <= self.1
     }
@@ -88,47 +88,47 @@ pub struct Claim {
     pub section: String,
     /// The figure of the paper that shows the claim, if there is one.
     pub figure: Option<u32>,
-    /// The experiment that measures it.
+    /// The name of the experiment that measures the claim.
     pub experiment: String,
     /// The name of the measure.
     pub measure: String,
     /// The paper's words and number.
     pub paper: String,
-    /// The number alone, if the text has one.
+    /// The number alone, if the paper's text has a number.
     pub number: Option<f64>,
-    /// The reason why the claim may hold.
+    /// The strength of the claim as evidence for the model.
     pub kind: Kind,
     /// True if the claim is in the paper's abstract, its list of results in the introduction, or its conclusions.
     #[serde(default)]
     pub headline: bool,
     /// The values that agreed with the paper when the claim was first stated.
     pub stated: Interval,
-    /// The values that are accepted now, if they are others.
+    /// The values that are accepted now, if they differ from `stated`.
     pub accepted: Option<Interval>,
-    /// The reason for this interval.
+    /// The reason for the interval: the paper's words, or its own interval.
     pub tolerance: String,
     /// True if the claim held when it was last filed.
     #[serde(default)]
     pub holds: bool,
     /// The reason why the claim did not hold, if it did not.
     pub differs: Option<String>,
-    /// The values of the swept parameters with which it did not hold: `key=value`, or [`CHOSEN`].
+    /// The values of the swept parameters with which the claim did not hold: `key=value`, or [`CHOSEN`].
     #[serde(default)]
     pub differs_at: Vec<String>,
 }
 
 impl Claim {
-    /// Returns the values that agree with the paper now.
+    /// Returns the interval that counts as agreement with the paper: `accepted`, or else `stated`.
     pub fn accepted(&self) -> Interval {
         self.accepted.unwrap_or(self.stated)
     }
 
-    /// True if values are accepted now that were not in the stated interval.
+    /// True if the accepted interval has values outside the stated interval.
     pub fn is_widened(&self) -> bool {
         self.accepted.is_some_and(|accepted| !self.stated.covers(accepted))
     }
 
-    /// True if the file says that the claim differs at this value of a swept parameter.
+    /// True if the file records that the claim does not hold with this setting: `key=value`, or [`CHOSEN`].
     pub fn is_to_differ_at(&self, setting: &str) -> bool {
         self.differs.is_some() && self.differs_at.iter().any(|at| at == setting)
     }
@@ -138,11 +138,11 @@ impl Claim {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Parameter {
-    /// The name of the parameter, in the form that `--vary` takes.
+    /// The name of the parameter, which is also its key in `--vary`.
     pub name: String,
     /// The value that was chosen.
     pub chosen: String,
-    /// The calibrated claim with the number that fixes it.
+    /// The id of the calibrated claim whose number fixes the parameter.
     pub fixed_by: Option<String>,
     /// The other values to run, if no datum fixes the parameter.
     #[serde(default)]
@@ -169,7 +169,7 @@ impl Claims {
     /// Reads a file of claims.
     ///
     /// # Errors
-    /// A sentence that says which file and which claim is wrong, and how.
+    /// A sentence with the file, the invalid claim and the reason.
     pub fn read(source: &Source, text: &str) -> Result<Claims, String> {
         let at = |what: String| format!("{}: {what}", source.file);
         let document: DocumentMut = text.parse().map_err(|error: toml_edit::TomlError| {
@@ -196,7 +196,7 @@ impl Claims {
         Ok(claims)
     }
 
-    /// Checks the fields against each other, and against the names that the model knows.
+    /// Checks that the fields are consistent, and that the names of experiments and parameters exist.
     fn are_sound(&self, source: &Source) -> Result<(), String> {
         let is_experiment = |name: &String| source.experiments.iter().any(|experiment| experiment == name);
         let mut names = BTreeSet::new();
@@ -265,11 +265,11 @@ impl Claims {
         Ok(())
     }
 
-    /// Checks that an experiment measures everything that its claims refer to. An experiment without measures passes:
-    /// other shards or real threads do its runs.
+    /// Checks that an experiment has every measure that its claims refer to. An experiment without any measures
+    /// passes, because its runs are done by other shards or on real threads.
     ///
     /// # Errors
-    /// A sentence that says which claim has no measure.
+    /// A sentence with the claim and its missing measure.
     pub fn check_measures(&self, experiment: &str, measures: &[Measure]) -> Result<(), String> {
         if measures.is_empty() {
             return Ok(());
@@ -281,7 +281,8 @@ impl Claims {
         }
     }
 
-    /// Returns the values, as `key=value`, with which an experiment is run in addition to the chosen ones.
+    /// Returns the swept values on which an experiment depends, as `key=value`. `--full` runs the experiment with
+    /// each of them, in addition to the chosen values.
     pub fn sweep<'a>(&'a self, experiment: &'a str) -> impl Iterator<Item = String> + 'a {
         let moved = self.parameters.iter().filter(move |parameter| parameter.moves.iter().any(|to| to == experiment));
         moved.flat_map(|parameter| parameter.sweep.iter().map(move |value| format!("{}={value}", parameter.name)))

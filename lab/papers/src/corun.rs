@@ -1,8 +1,10 @@
-//! Programs that run together on a host and start again whenever they end, as the papers measure them.
+//! Simulation of programs that run together on a host and start again whenever they end, as in the papers'
+//! experiments.
 //!
-//! Each execution is a new process, with new threads that the kernel places. An execution is measured if it is
-//! complete and began when all programs had started. The programs repeat until the last of them has enough measured
-//! executions, so that each measured execution overlaps with those of the others.
+//! Each execution is a new process, with new threads that the kernel places, except with [`Again::InPlace`]. An
+//! execution is measured if it is complete and began when all programs had started. The programs repeat until the
+//! last of them has enough measured executions, so that each measured execution overlaps with executions of all other
+//! programs.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -23,13 +25,13 @@ use comity_sim::vms::Vms;
 /// The machine that programs run on.
 #[derive(Clone, Copy, Debug)]
 pub struct Machine {
-    /// The number of its processors.
+    /// The number of processors.
     pub cores: u32,
     /// The parameters of its kernel.
     pub linux: Linux,
-    /// The costs of operations on it.
+    /// The costs of operations, for example of an attempt to steal.
     pub costs: Costs,
-    /// True if a yield to a peer gives this core to the peer.
+    /// True if a thread that yields to a named thread gives this thread its core, as BWS's kernel does.
     pub directed_yield: bool,
 }
 
@@ -42,7 +44,7 @@ impl Machine {
     }
 }
 
-/// Physical CPUs, and virtual machines on them with the same configuration.
+/// A hypervisor with its physical CPUs and its virtual machines, which are equal except for their [`Share`].
 #[derive(Clone, Debug)]
 pub struct Virtual {
     /// The hypervisor.
@@ -51,7 +53,7 @@ pub struct Virtual {
     pub pcpus: u32,
     /// The machine that each guest sees. Its processors are virtual CPUs.
     pub guest: Machine,
-    /// The weight and the limit of each guest.
+    /// The number of virtual CPUs, the weight and the limit of each guest.
     pub shares: Vec<Share>,
 }
 
@@ -97,7 +99,7 @@ impl Ground {
 pub enum Does {
     /// A recorded graph.
     Graph(Arc<Graph>),
-    /// Serial and parallel phases in turn.
+    /// Serial and parallel phases alternately.
     Phases(ForkJoin),
     /// A network of tasks that wait for one another.
     Network(Box<Network>),
@@ -109,7 +111,7 @@ pub enum Does {
 }
 
 impl Does {
-    /// True if it never ends.
+    /// True if the program never ends.
     pub fn is_endless(&self) -> bool {
         matches!(self, Does::Loop | Does::Requests(..))
     }
@@ -120,26 +122,26 @@ impl Does {
 pub struct Entry {
     /// The work of the program.
     pub does: Does,
-    /// The cost of a join of a graph for the worker that forks, in nanoseconds.
+    /// The cost of a join for the worker that forks, in nanoseconds. Only recorded graphs use it.
     pub join_ns: f64,
     /// The fraction of its time alone in which the program waits for memory, in thousandths.
     pub memory: u32,
-    /// True if the program's memory lies at a socket of its own, under [`Linux::first_touch`], because its threads
-    /// are bound before its first task runs. Programs get the sockets in the order in which they start.
+    /// True if the program's threads are bound to a socket before its first task runs. With [`Linux::first_touch`],
+    /// its memory then lies at this socket. Programs get the sockets in the order in which they start.
     pub begins_at_home: bool,
     /// The policy that schedules its workers.
     pub policy: Policy,
     /// The number of its workers.
     pub workers: u32,
-    /// The guest in which it runs, under a hypervisor.
+    /// The index of the guest in which the program runs, under a hypervisor.
     pub vm: usize,
-    /// The range, in ns, from which the time between two executions is drawn, if each execution is a process.
+    /// The range, in ns, from which the time between two executions is drawn. Only [`Again::Process`] uses it.
     pub gap: Range<u64>,
 }
 
 impl Entry {
-    /// Returns a program that does not wait for memory, on a host or in the first guest, with the default costs and
-    /// gaps.
+    /// Returns a program that does not wait for memory, on a host or in the first guest, with the default cost of a
+    /// join and with gaps from [`GAP`].
     ///
     /// # Panics
     /// If the catalog has no policy of this name.
@@ -149,7 +151,7 @@ impl Entry {
     }
 }
 
-/// The conditions that end a co-run. It ends when the first of them is met.
+/// The conditions that end a co-run. The co-run ends when the first condition is met.
 #[derive(Clone, Copy, Debug)]
 pub struct Length {
     /// The number of complete executions that each program must have. Endless programs are exempt.
@@ -158,42 +160,47 @@ pub struct Length {
     pub most: u64,
 }
 
-/// The way in which an execution follows another.
+/// The way in which a program starts again after it has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Again {
     /// Each execution is a new process with new threads.
     Process,
-    /// The process and its threads stay, and begin again.
+    /// The process and its threads remain, and run the program again.
     InPlace,
 }
 
-/// The outcome of a program.
+/// The outcome of a program that ran together with others.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Ran {
-    /// The time of each complete execution, in nanoseconds, in the order of execution.
+    /// The time of each measured execution, in nanoseconds, in the order of execution. A measured execution is
+    /// complete, and began when all programs had started.
     pub times: Vec<u64>,
     /// The total time for which the program was present, in nanoseconds.
     pub there: u64,
-    /// The time from the start of each execution until it had a core and a task, in nanoseconds. Only executions that
-    /// are processes have one.
+    /// The time from the start of each execution until it had a core and a task, in nanoseconds. Empty with
+    /// [`Again::InPlace`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub delays: Vec<u64>,
-    /// The time for which its threads had a task and a core, in nanoseconds, summed over threads.
+    /// The time for which the program's threads had a task and a core, in nanoseconds, summed over threads.
     pub worked: u64,
-    /// The time for which its threads had a task, with or without a core, in nanoseconds, summed over threads.
+    /// The time for which the program's threads had a task, with or without a core, in nanoseconds, summed over
+    /// threads.
     pub busy: u64,
-    /// The time for which its threads searched for a task on a core, in nanoseconds, summed over threads.
+    /// The time for which the program's threads had a core and searched for a task, in nanoseconds, summed over
+    /// threads.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub searched: u64,
-    /// The time for which its tasks polled an unset flag on a core, in nanoseconds, summed over tasks.
+    /// The time for which the program's tasks had a core and polled a flag that was not set, in nanoseconds, summed
+    /// over tasks.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub looked: u64,
-    /// The number of accelerations: turns and slices of virtual CPUs that its thieves gave to its workers.
+    /// The number of time slices, of threads or of virtual CPUs, that the program's thieves gave to its workers.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub accelerations: u64,
-    /// The switches to its threads, those of them to thieves, and the switches to threads of another program.
+    /// The counts of context switches to the program's threads.
     pub switches: Switches,
-    /// The numbers of barriers on all its threads, of fences of one thread, and of calls that wake a thread.
+    /// The counts of three costly operations: barriers on all threads of the program, fences of one thread, and
+    /// system calls that wake a thread.
     pub heavy: [u64; 3],
 }
 
@@ -202,14 +209,14 @@ fn is_zero(number: &u64) -> bool {
 }
 
 impl Ran {
-    /// Returns the mean time of a complete execution, in nanoseconds. NaN if there are none.
+    /// Returns the mean time of a measured execution, in nanoseconds. NaN if no execution was measured.
     pub fn mean(&self) -> f64 {
         self.times.iter().sum::<u64>() as f64 / self.times.len() as f64
     }
 }
 
-/// The range, in ns, of the time between the end of a process and the start of the next. It is drawn at random, so
-/// that programs do not run in step.
+/// The range, in ns, of the time between the end of a process and the start of the next. The time is drawn at random,
+/// so that programs do not stay synchronized.
 pub const GAP: Range<u64> = 0..2_000_000;
 
 /// The assumed cost of a join for the worker that forks, in nanoseconds.
@@ -248,7 +255,7 @@ pub struct Shared {
     pub programs: Vec<Ran>,
     /// The counts of the hypervisor's actions.
     pub counts: hypervisor::Counts,
-    /// The time for which the virtual CPUs of each machine had physical ones, in nanoseconds, summed over virtual
+    /// The time for which the virtual CPUs of each guest had a physical CPU, in nanoseconds, summed over virtual
     /// CPUs.
     pub ran: Vec<u64>,
     /// The length of the simulation, in nanoseconds.
@@ -306,8 +313,9 @@ fn run(ground: &mut Ground, sockets: u32, entries: &[Entry], again: Again, lengt
     let starts = if entries.len() > 1 { STARTS } else { 1 };
     let draws: Vec<(u64, u64)> =
         entries.iter().map(|_| (1 + random.random_range(0..starts), random.random())).collect();
-    // A program that ends and starts again keeps its place. In a real core table, two restarting programs may swap
-    // their parts, which makes no difference because all sockets are equal.
+    // The place of a program in the order of starts decides its socket. A program that ends and starts again keeps
+    // its place. In a real core table, two programs that start again may swap their sockets. This has no effect,
+    // because all sockets are equal.
     let order = |nth: usize| (draws[nth].0, nth);
     let places: Vec<usize> =
         (0..draws.len()).map(|nth| (0..draws.len()).filter(|other| order(*other) < order(nth)).count()).collect();
@@ -322,7 +330,7 @@ fn run(ground: &mut Ground, sockets: u32, entries: &[Entry], again: Again, lengt
     };
     // The number of executions in place that have been counted, for each program.
     let mut counted = vec![0; entries.len()];
-    // Programs that repeat in place never end, so their executions are counted at intervals.
+    // In the simulator, programs that repeat in place never end, so their executions are counted at intervals.
     let step = if again == Again::InPlace { STEP } else { length.most };
     while !is_done(&ran) && ground.now() < length.most {
         let end = (ground.now() + step).min(length.most);
@@ -356,7 +364,7 @@ fn run(ground: &mut Ground, sockets: u32, entries: &[Entry], again: Again, lengt
     ran
 }
 
-/// Adds the counts and times of a process until now.
+/// Adds the counts and times of a process until now to the outcome of its program.
 fn note(host: &Host, number: u32, there: u64, ran: &mut Ran) {
     let fate = host.fate(number);
     ran.there += there;

@@ -21,9 +21,9 @@ pub struct Definition<R> {
     pub name: &'static str,
     /// The first line of the help.
     pub title: &'static str,
-    /// The paragraph below it.
+    /// The paragraph below the title in the help.
     pub about: &'static str,
-    /// The end of the help.
+    /// Examples and sources, at the end of the help.
     pub examples: &'static str,
     /// The schema of the JSON report.
     pub schema: &'static str,
@@ -53,7 +53,7 @@ impl<R: Runner + 'static> Definition<R> {
 
 /// A request for the runs of a paper.
 pub trait Asked<R> {
-    /// Returns the name of the runs, which lists the values that they depend on.
+    /// Returns the name of the runs, which lists all values that their outcomes depend on.
     fn setting(&self) -> &str;
 
     /// Does the runs. Returns `None` if another shard does some of the runs.
@@ -70,7 +70,7 @@ struct Options {
     /// Fail if a claim does not hold that lab/papers records as holding
     #[arg(long, conflicts_with = "shard")]
     check: bool,
-    /// Also run with each value of the parameters that no datum fixes. A claim holds only if it holds with all values
+    /// Run also with each value of the parameters that no datum fixes. A claim holds only if it holds with all values
     #[arg(long, conflicts_with = "vary")]
     full: bool,
     /// Run only the experiments that this figure of the paper shows; can be repeated
@@ -141,8 +141,8 @@ fn ask<P: Paper, R: Runner>(matches: &ArgMatches, seed: u64) -> Result<Box<dyn A
 }
 
 impl Options {
-    /// Returns the names of the experiments to run: those of the chosen figures, else those that are `named`, else
-    /// the paper's own. Removes the claims that do not belong to the chosen figures.
+    /// Returns the names of the experiments to run: the experiments of the chosen figures, else the `named`
+    /// experiments, else all experiments of the paper. Removes the claims that do not belong to the chosen figures.
     fn experiments<P: Paper>(&self, claims: &mut Claims, named: Vec<String>) -> Result<Vec<String>, Failure> {
         if self.figure.is_empty() {
             let all = P::experiments();
@@ -163,7 +163,7 @@ impl Options {
         Ok(claims.claims.iter().map(|claim| claim.experiment.clone()).collect())
     }
 
-    /// True if the figure in the file of this name is drawn.
+    /// True if the file of this name belongs to a figure that is drawn.
     fn draws(&self, name: &str) -> bool {
         let is_of = |figure: &u32| {
             name.strip_prefix(&format!("figure-{figure}")).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
@@ -191,7 +191,7 @@ impl<P: Paper> Reproduction<P> {
         P::experiments().into_iter().filter(|one| self.experiments.iter().any(|name| name == one.name))
     }
 
-    /// Does the runs that some experiments need with the setting of this name, and measures.
+    /// Runs the experiments for which `moves` is true, with one setting, and returns their measures.
     fn measure(
         &self,
         (name, setting): (&str, &P::Setting),
@@ -226,7 +226,7 @@ impl<P: Paper, R: Runner> Asked<R> for Reproduction<P> {
                 measured.push((name, measures));
             }
         }
-        // A part of the runs is not enough to judge a claim.
+        // The runs of one shard are not enough to judge a claim.
         if runner.is_part() {
             return Ok(None);
         }

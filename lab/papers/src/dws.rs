@@ -34,7 +34,7 @@ pub struct Dws {
     thresholds: Vec<Vec<Ran>>,
 }
 
-/// A part of the runs.
+/// A part of the runs, which experiments can share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
     /// The programs alone under a policy.
@@ -46,7 +46,8 @@ pub enum Part {
 }
 
 impl Part {
-    /// Returns the parts for a comparison of a set: the programs alone, and the set under the three policies.
+    /// Returns the parts for a comparison of the three policies on one set of mixes: the programs alone, and the set
+    /// under DWS, ABP and equipartition.
     fn compared(set: Set) -> [Part; 4] {
         [Part::Alone(ABP), Part::Mixes(set, DWS), Part::Mixes(set, ABP), Part::Mixes(set, EP)]
     }
@@ -194,10 +195,10 @@ impl Dws {
         each.map(|(mix, ran)| mixes::told(mix, ran, self.alone.of(ABP))).collect()
     }
 
-    /// Returns a set under each of the three policies that are compared.
+    /// Returns the mixes of a set under each of the three compared policies.
     ///
     /// # Panics
-    /// If the set was not run.
+    /// If the set was not run under these policies.
     fn compared(&self, set: Set) -> Compared {
         let [dws, abp, ep] = [DWS, ABP, EP].map(|policy| self.mixes(set, policy));
         Compared { dws, abp, ep }

@@ -11,7 +11,7 @@ pub struct Figure {
     pub x: Axis,
     /// The vertical axis.
     pub y: Axis,
-    /// The series, in drawing order: later series cover earlier ones.
+    /// The series, in drawing order: later series cover earlier series.
     pub series: Vec<Series>,
 }
 
@@ -21,7 +21,7 @@ pub struct Axis {
     pub label: String,
     /// True if the axis is logarithmic.
     pub log: bool,
-    /// True if a linear axis contains zero.
+    /// True if a linear axis must contain zero.
     pub has_zero: bool,
     /// Labels in place of the numbers 1, 2 and so on. Empty for an axis of numbers.
     pub names: Vec<String>,
@@ -33,12 +33,12 @@ impl Axis {
         Axis { label: label.into(), log: false, has_zero: true, names: Vec::new() }
     }
 
-    /// Returns a logarithmic axis. Values that are not above zero are not drawn.
+    /// Returns a logarithmic axis. Only values above zero are drawn.
     pub fn log(label: impl Into<String>) -> Axis {
         Axis { label: label.into(), log: true, has_zero: false, names: Vec::new() }
     }
 
-    /// Returns an axis of named things. The first name is at 1.
+    /// Returns an axis with names in place of numbers. The first name is at 1.
     pub fn named(label: impl Into<String>, names: impl IntoIterator<Item = impl Into<String>>) -> Axis {
         Axis { names: names.into_iter().map(Into::into).collect(), ..Axis::linear(label) }
     }
@@ -77,7 +77,7 @@ pub struct Series {
     pub marks: Marks,
     /// The points (x, y).
     pub points: Vec<(f64, f64)>,
-    /// Intervals (x, least, most) of points: the spread of the number, or its range of uncertainty.
+    /// Intervals (x, least, most), each for the point at x: the spread or the uncertainty of its number.
     pub intervals: Vec<(f64, f64, f64)>,
 }
 
@@ -87,7 +87,7 @@ impl Series {
         Series { name: name.into(), marks, points, intervals: Vec::new() }
     }
 
-    /// Returns a series whose numbers are at 1, 2 and so on, for an axis of named things.
+    /// Returns a series whose numbers are at x = 1, 2 and so on, for an [`Axis::named`].
     pub fn in_order(name: impl Into<String>, marks: Marks, numbers: impl IntoIterator<Item = f64>) -> Series {
         Series::new(name, marks, (1..).map(f64::from).zip(numbers).collect())
     }
@@ -97,12 +97,12 @@ impl Series {
         Series { intervals: intervals.into_iter().collect(), ..self }
     }
 
-    /// Returns numbers of a paper's text, to be drawn next to the series with index `of`.
+    /// Returns a series of numbers from a paper's text, to be drawn in the colour of the series with index `of`.
     pub fn of_paper(name: impl Into<String>, of: usize, points: Vec<(f64, f64)>) -> Series {
         Series::new(name, Marks::Paper { of }, points)
     }
 
-    /// Returns all points of the plane that the figure must have room for.
+    /// Returns all points that must fit into the figure: the points of the series, and the ends of its intervals.
     pub fn extent(&self) -> impl Iterator<Item = (f64, f64)> {
         let ends = self.intervals.iter().flat_map(|(x, least, most)| [(*x, *least), (*x, *most)]);
         self.points.iter().copied().chain(ends)
@@ -114,7 +114,7 @@ impl Series {
 pub enum Marks {
     /// Separate points.
     Points,
-    /// Joined points. Each has a mark, unless there are very many.
+    /// Joined points. Each point has a mark, unless the series has very many points.
     Line,
     /// A line without marks, for values that are computed instead of measured.
     Curve,
@@ -130,7 +130,7 @@ pub enum Marks {
     },
 }
 
-/// A table of numbers. The shade of each cell lies between those of the worst and the best value.
+/// A table of numbers in which the shade of a cell shows how good its number is.
 pub struct Heat {
     /// The title.
     pub title: String,
@@ -147,9 +147,9 @@ pub struct Heat {
 pub struct Cell {
     /// The text in the cell.
     pub text: String,
-    /// The shade, from 0 (worst) to 1 (best). Values outside are shown like the nearer end. NaN gives no shade, for a
-    /// cell that allows no judgement.
+    /// The shade, from 0 (worst) to 1 (best). A value below 0 is shown like 0, and a value above 1 like 1. NaN gives
+    /// no shade, for a cell that is neither good nor bad.
     pub good: f64,
-    /// True if the cell has a frame, for example because it is the best of its row.
+    /// True if the cell has a frame, for example because its value is the best of the row.
     pub framed: bool,
 }

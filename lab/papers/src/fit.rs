@@ -10,7 +10,7 @@ use statrs::statistics::Statistics;
 pub struct Estimate {
     /// The number.
     pub value: f64,
-    /// The half-width of the interval. Zero means that there is no interval.
+    /// The half-width of the interval, or zero if the number has no interval.
     pub half_width: f64,
 }
 
@@ -41,7 +41,7 @@ impl Fit {
 /// Returns the least-squares fit of (x₁, x∞, T) that minimises the relative error (A-STEAL §4, after Blumofe et al.'s
 /// Cilk paper): 1 is regressed on x₁/T and x∞/T, with no intercept.
 ///
-/// The coefficients are NaN if there are fewer than three points, or if the points do not determine them.
+/// The coefficients are NaN if there are fewer than three points, or if the points do not determine the coefficients.
 pub fn minimising_relative_error(points: &[(f64, f64, f64)]) -> Fit {
     let rows: Vec<f64> = points.iter().flat_map(|(x1, x_infinity, t)| [1.0, x1 / t, x_infinity / t]).collect();
     let Ok(model) = fit_low_level_regression_model(&rows, points.len(), 3) else {

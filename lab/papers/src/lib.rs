@@ -1,9 +1,10 @@
-//! The papers: the experiments of each, the measures that are computed here, and the claims of its authors.
+//! The papers that are reproduced: for each paper its experiments, their measures, and the claims of the paper's
+//! authors.
 //!
-//! A paper is a folder with its setting, a file for each experiment and its claims. Each paper has a row in the
-//! [`catalog`]. An experiment lists the parts of the runs that it needs, and computes measures and figures from their
-//! outcomes. The runs of a part are independent. The outcomes do not depend on the command that does the runs, on the
-//! number of threads or on the order.
+//! Each paper has an entry in the [`catalog`], and a folder with its setting, its claims and a file for each experiment.
+//! An experiment lists the parts that it needs, and computes measures and figures from their outcomes. A part is a
+//! set of independent runs, which several experiments can share. The outcomes do not depend on the command that does
+//! the runs, on the number of threads or on the order of the runs.
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), warn(clippy::disallowed_methods, clippy::print_stderr))]
 
@@ -31,14 +32,14 @@ use comity_console::Failure;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// Runs the runs of an experiment.
+/// A way to do the runs of an experiment, for example one after the other ([`Serial`]).
 pub trait Runner {
-    /// The reason why there may be no outcomes.
+    /// The error type: the reason why there are no outcomes.
     type Stop: Into<Stop>;
 
     /// Does `work` for each number below `runs`, in any order and possibly at the same time, and returns the outcomes
-    /// in the order of the numbers. `name` is the experiment's part. The runner shows progress and files outcomes
-    /// under it.
+    /// in the order of the numbers. `name` is the name of the part. The runner shows progress and files outcomes
+    /// under this name.
     ///
     /// # Errors
     /// If not all of the runs are done.
@@ -47,13 +48,13 @@ pub trait Runner {
         R: Serialize + DeserializeOwned + Send + Sync,
         W: Fn(usize) -> R + Sync;
 
-    /// True if the runner does only a part of the runs, so that no claim can be judged.
+    /// True if the runner does only the runs of one shard. Claims are then not judged, because outcomes are missing.
     fn is_part(&self) -> bool {
         false
     }
 }
 
-/// The reason why there are no outcomes.
+/// The reason why outcomes are missing.
 pub enum Stop {
     /// The runs of this shard are done and filed. Other shards do the other runs.
     Elsewhere,
@@ -73,7 +74,7 @@ impl From<Infallible> for Stop {
     }
 }
 
-/// Returns the outcomes, or `None` if other shards have some of them.
+/// Returns the outcomes, or `None` if other shards do some of the runs.
 fn here<T, S: Into<Stop>>(outcomes: Result<T, S>) -> Result<Option<T>, Failure> {
     match outcomes.map_err(Into::into) {
         Ok(outcomes) => Ok(Some(outcomes)),
@@ -82,10 +83,10 @@ fn here<T, S: Into<Stop>>(outcomes: Result<T, S>) -> Result<Option<T>, Failure> 
     }
 }
 
-/// A runner that files its runs under other names, to tell the runs of one setting from those of another.
+/// A runner that files the runs of a part under another name, so that the runs of several settings stay apart.
 struct Renamed<'a, R, F> {
     runner: &'a R,
-    /// Returns the name of a part with this setting.
+    /// Returns the name under which the runs of a part are filed.
     rename: F,
 }
 
@@ -101,7 +102,7 @@ impl<R: Runner, F: Fn(&str) -> String> Runner for Renamed<'_, R, F> {
     }
 }
 
-/// Does the runs one after the other.
+/// A runner that does the runs one after the other.
 pub struct Serial;
 
 impl Runner for Serial {

@@ -43,7 +43,7 @@ pub fn most(all: impl IntoIterator<Item = f64>) -> f64 {
     all.into_iter().fold(f64::NEG_INFINITY, f64::max)
 }
 
-/// Returns the median of the values that are not NaN. NaN if there are no such values.
+/// Returns the median of the values that are not NaN, or NaN if all values are NaN.
 pub fn median(all: impl IntoIterator<Item = f64>) -> f64 {
     Data::new(all.into_iter().filter(|one| !one.is_nan()).collect::<Vec<f64>>()).median()
 }

@@ -1,4 +1,4 @@
-//! A paper: its texts, its setting, its claims and its experiments. The driver uses them.
+//! The interface of a paper to the driver: its texts, its setting, its claims and its experiments.
 
 use clap::Args;
 use comity_console::Failure;
@@ -16,15 +16,16 @@ pub struct Text {
     pub name: &'static str,
     /// The first line of the help.
     pub title: &'static str,
-    /// The paragraph below it.
+    /// The paragraph below the title in the help.
     pub about: &'static str,
-    /// The end of the help.
+    /// Examples and sources, at the end of the help.
     pub examples: &'static str,
-    /// The experiments that are run if the user names none, in words.
+    /// The experiments that are run by default, in words, for the help.
     pub default: &'static str,
-    /// The form of the argument of `--vary`, and its help.
+    /// The form of the argument of `--vary`, and the help of this option.
     pub vary: (&'static str, &'static str),
-    /// The word for the runs that `--one-in` leaves out. Without a word, the paper has no such option.
+    /// The word for a run in the help of `--one-in`, for example "round". `None` if the paper does not have this
+    /// option.
     pub one_in: Option<&'static str>,
     /// The path of the file of claims.
     pub file: &'static str,
@@ -38,18 +39,18 @@ pub struct Experiment<P: Paper> {
     pub name: &'static str,
     /// The subject of the experiment, for the help.
     pub about: &'static str,
-    /// False if the paper has no such experiment. It is then run only if the user names it.
+    /// True if the paper contains the experiment. Other experiments are run only if the user names them.
     pub is_the_papers: bool,
-    /// The parts of the runs that the experiment needs, in the order in which they are done.
+    /// The parts that the experiment needs, in the order in which they are run. See [`Paper::Part`].
     pub needs: Vec<P::Part>,
-    /// Computes measures from the outcomes of these parts.
+    /// Computes the measures from the outcomes of the parts in `needs`.
     pub measures: fn(&P) -> Vec<Measure>,
-    /// Draws the outcomes of these parts, together with the numbers of these claims.
+    /// Draws the outcomes of the parts in `needs`, together with the paper's numbers, which the claims contain.
     pub figures: fn(&P, &[Claim]) -> Vec<Named>,
 }
 
 impl<P: Paper> Experiment<P> {
-    /// Returns one of the paper's experiments.
+    /// Returns an experiment that the paper contains.
     pub fn new(
         name: &'static str,
         about: &'static str,
@@ -60,7 +61,7 @@ impl<P: Paper> Experiment<P> {
         Experiment { name, about, is_the_papers: true, needs: needs.into(), measures, figures }
     }
 
-    /// Returns one of the paper's experiments, without figures.
+    /// Returns an experiment that the paper contains, without figures.
     pub fn undrawn(
         name: &'static str,
         about: &'static str,
@@ -81,12 +82,12 @@ impl<P: Paper> Experiment<P> {
     }
 }
 
-/// The options of a paper that has none of its own.
+/// The options of a paper that adds no options to the command line.
 #[derive(Args)]
 #[group(skip)]
 pub struct NoOptions {}
 
-/// A paper. A value holds the outcomes of the runs with one setting.
+/// A paper. A value of the type holds the outcomes of the runs with one setting.
 pub trait Paper: Sized + 'static {
     /// The paper's texts for the command line, and its file of claims.
     const TEXT: Text;
@@ -97,13 +98,14 @@ pub trait Paper: Sized + 'static {
     /// The parameters that all simulations of the paper share.
     type Setting: Vary;
 
-    /// A part of the runs. Experiments share parts, so each is done once.
+    /// A part: a set of independent runs. Experiments can share a part, so it is run only once.
     type Part: Clone + PartialEq;
 
-    /// The numbers behind the measures, which become fields of the report.
+    /// The numbers behind the measures, which become fields of the JSON report.
     type Extra: Serialize;
 
-    /// Returns the setting that the options choose, and the name of its runs. One of `one_in` runs is done.
+    /// Returns the setting that the options choose, and the name of the runs with this setting. Only one of every
+    /// `one_in` runs is done.
     ///
     /// # Errors
     /// If an option cannot be used.
@@ -112,7 +114,7 @@ pub trait Paper: Sized + 'static {
         Ok((setting, format!("{}, seed {seed}", Self::TEXT.name)))
     }
 
-    /// Returns a value with this setting, before any run.
+    /// Returns the paper with this setting, before any run.
     fn with(setting: &Self::Setting) -> Self;
 
     /// Returns the experiments, in the order in which they are run.
@@ -124,7 +126,7 @@ pub trait Paper: Sized + 'static {
     /// If not all of the runs are done.
     fn run<R: Runner<Stop = Stop>>(&mut self, part: &Self::Part, runner: &R) -> Result<(), Stop>;
 
-    /// Returns sentences about the numbers that a reader must know.
+    /// Returns what a reader must know about the numbers, in sentences.
     fn notes(&self) -> Vec<String> {
         Vec::new()
     }
@@ -132,13 +134,13 @@ pub trait Paper: Sized + 'static {
     /// Returns the numbers behind the measures.
     fn extra(self) -> Self::Extra;
 
-    /// Returns tables of the numbers that the paper shows only in figures.
+    /// Formats the numbers of [`Paper::extra`] as tables, to be printed below the claims.
     fn table(extra: &Self::Extra) -> String;
 
     /// Reads the claims of the paper.
     ///
     /// # Errors
-    /// A sentence that says which claim is wrong, and how.
+    /// A sentence with the name of the invalid claim and the reason.
     fn claims() -> Result<Claims, String> {
         let takes = |text: &str| Self::Setting::usual(1)?.vary(text);
         let Text { name, file, claims, .. } = Self::TEXT;
@@ -176,13 +178,13 @@ impl<K: Copy + PartialEq, V> Kept<K, V> {
     }
 }
 
-/// A paper with one setting, and the parts of its runs that have been begun.
+/// A paper with one setting, and the parts whose runs have been started.
 pub struct Repetition<'a, P: Paper> {
     /// The outcomes of the runs.
     pub paper: P,
     /// The name of the setting: `key=value` of a swept parameter, or [`CHOSEN`].
     name: &'a str,
-    /// The parts that have been begun. The boolean is true if all runs of the part are done here.
+    /// The parts whose runs have been started. The boolean is false if another shard does some runs of the part.
     parts: Vec<(P::Part, bool)>,
 }
 
@@ -192,9 +194,9 @@ impl<'a, P: Paper> Repetition<'a, P> {
         Repetition { paper: P::with(setting), name, parts: Vec::new() }
     }
 
-    /// Does the runs that the experiment needs and that have not been done, and measures. The runs are filed under
-    /// the name of the setting. Returns `None` if another shard does some of them; this shard's runs are done
-    /// nevertheless.
+    /// Runs the parts that the experiment needs, except those that have been run before, and returns the measures.
+    /// The runs are filed under the name of the setting. Returns `None` if another shard does some of the runs; the
+    /// runs of this shard are then done.
     ///
     /// # Errors
     /// If a run fails.

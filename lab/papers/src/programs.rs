@@ -1,11 +1,11 @@
-//! The programs of the BWS and DWS papers: kernels of this repository. Each was recorded once on one machine, so that
-//! a repetition uses the same bytes everywhere. `comity-lab record NAME --out FILE` makes such a file; its first line
-//! describes the recording.
+//! The programs of the BWS and DWS papers: kernels of this repository. Each program was recorded once, and the
+//! recording is part of the sources, so that all simulations use the same graph. `comity-lab record NAME --out FILE`
+//! makes such a file; its first line describes the recording.
 //!
-//! Two recordings are changed by more than a scale. For CG, the steps of conjugate gradients are repeated, because an
-//! execution of class B consists of thousands of similar phases. For CLIP, the pairs come in batches, with a serial
-//! stretch before each batch. The paper's CLIP has a speedup below 16, and one loop over all pairs would have the
-//! speedup of the machine.
+//! Two recordings are not only scaled. For CG, the steps of conjugate gradients are repeated, because an execution of
+//! class B consists of thousands of similar phases. For CLIP, the pairs come in batches, with a serial stretch before
+//! each batch. The paper's CLIP has a speedup below 16, but one loop over all pairs would use all cores of the
+//! machine.
 
 use std::sync::Arc;
 
@@ -40,7 +40,7 @@ const RECORDINGS: [(&str, &[u8]); 15] = [
 /// Returns the recording of a program, scaled.
 ///
 /// # Panics
-/// If there is no recording of that name, or if it cannot be scaled like this.
+/// If there is no recording of this name, or if the recording cannot be scaled by `scale`.
 pub fn recorded(name: &str, scale: Scale) -> Arc<Graph> {
     Arc::new(read(name).scaled(scale).unwrap_or_else(|why| panic!("{name}: {why}")))
 }
@@ -50,11 +50,11 @@ fn read(name: &str) -> Graph {
     Graph::read(&mut bytes).unwrap_or_else(|why| panic!("{name}: {why}"))
 }
 
-/// Returns `steps` steps of CG, each scaled by `scale`.
+/// Returns a program of `steps` steps of CG, each scaled by `scale`.
 pub fn conjugate_gradients(steps: u32, scale: Scale) -> Arc<Graph> {
     let graph = read("cg").scaled(scale).unwrap_or_else(|why| panic!("cg: {why}"));
-    // Returns the task that a task repeats. The root of CG repeats a step of the inverse iteration, which repeats a
-    // step.
+    // Returns the task that `task` repeats. The root of CG repeats a step of the inverse iteration, and this step
+    // repeats a step of conjugate gradients.
     let recurs = |task: TaskId| {
         graph.tasks()[task as usize].0.iter().find_map(|step| match step {
             Step::Repeat { task, .. } => Some(*task),
@@ -65,7 +65,7 @@ pub fn conjugate_gradients(steps: u32, scale: Scale) -> Arc<Graph> {
     again(&graph, graph.tasks()[..=step as usize].to_vec(), steps)
 }
 
-/// Returns `batches` batches of CLIP's pairs, each after a serial stretch of `serial` ns.
+/// Returns a program of `batches` batches of CLIP's pairs. Each batch begins with a serial stretch of `serial` ns.
 pub fn clip_in_batches(batches: u32, serial: u64, scale: Scale) -> Arc<Graph> {
     let graph = read("clip").scaled(scale).unwrap_or_else(|why| panic!("clip: {why}"));
     let mut tasks = graph.tasks().to_vec();
@@ -74,13 +74,13 @@ pub fn clip_in_batches(batches: u32, serial: u64, scale: Scale) -> Arc<Graph> {
     again(&graph, tasks, batches)
 }
 
-/// Returns a program that is executed `times` times in sequence.
+/// Returns a program that executes `graph` `times` times in sequence.
 pub fn repeated(graph: &Graph, times: u32) -> Arc<Graph> {
     again(graph, graph.tasks().to_vec(), times)
 }
 
-/// Returns the program after a serial stretch that takes `thousandths` thousandths of the new program's time alone.
-/// `parallel` is the rest of that time, in ns.
+/// Returns a program that begins with a serial stretch and then executes `graph`, which takes `parallel` ns alone.
+/// The stretch takes `thousandths` / 1000 of the whole time alone.
 pub fn set_up(graph: &Graph, parallel: f64, thousandths: u32) -> Arc<Graph> {
     let part = f64::from(thousandths) / 1e3;
     after((parallel * part / (1.0 - part)) as u64 + 1, graph, graph.tasks().to_vec(), 1)
@@ -91,20 +91,20 @@ pub fn slower(times: f64) -> Scale {
     Scale { length: times, serial: times, ..Scale::default() }
 }
 
-/// Returns the scale of class B of CG on a machine that is slower by the factor `times`. The number of tasks is
-/// multiplied by `more`. The recording has class A: 14,000 rows of 132.3 nonzeros. Class B has 75,000 rows of 182.6
-/// nonzeros.
+/// Returns the scale for class B of CG on a machine that is slower by the factor `times`. The factor `more` increases
+/// the number of tasks beyond class B. The recording has class A: 14,000 rows of 132.3 nonzeros. Class B has 75,000
+/// rows of 182.6 nonzeros.
 pub fn class_b(times: f64, more: f64) -> Scale {
     let (rows, nonzeros) = (75_000.0 / 14_000.0, 182.6 / 132.3);
     Scale { width: rows * more, length: times * nonzeros, serial: times * rows, ..Scale::default() }
 }
 
-/// Repeats the last of these tasks `times` times.
+/// Returns a program that repeats the last of these tasks `times` times.
 fn again(of: &Graph, tasks: Vec<Task>, times: u32) -> Arc<Graph> {
     after(1, of, tasks, times)
 }
 
-/// Repeats the last of these tasks `times` times, after a serial stretch of `serial` ns.
+/// Returns a program that repeats the last of these tasks `times` times, after a serial stretch of `serial` ns.
 fn after(serial: u64, of: &Graph, mut tasks: Vec<Task>, times: u32) -> Arc<Graph> {
     let task = tasks.len() as TaskId - 1;
     tasks.push(Task(vec![Step::Run(Stretch::of(serial, 0)), Step::Repeat { task, times }]));
@@ -129,7 +129,7 @@ mod tests {
         let steps = |steps| conjugate_gradients(steps, Scale::default()).measure(1);
         let (one, ten) = (steps(1), steps(10));
         let of_ten = (ten.work - 1) as f64 / (10 * (one.work - 1)) as f64;
-        // A single step takes about the mean time of a step.
+        // One step takes about as long as the mean of ten steps.
         assert!((0.8..1.25).contains(&of_ten), "{of_ten}");
         let batches = |batches| clip_in_batches(batches, 1_000, Scale::default()).measure(1);
         let (one, ten) = (batches(1), batches(10));

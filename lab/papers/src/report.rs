@@ -1,4 +1,5 @@
-//! The report on a paper's experiments: its claims next to the measured values, figures, and notes on both.
+//! The report on a paper's experiments: its claims next to the measured values, its figures, and notes on the claims
+//! and figures.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -19,7 +20,7 @@ pub struct Report {
     pub json: String,
     /// The pictures to draw.
     pub pictures: Pictures,
-    /// An error in the numbers, to be reported after everything else.
+    /// The error of a check that fails, to be reported after the other output.
     pub failure: Option<Failure>,
 }
 
@@ -35,13 +36,13 @@ pub enum Pictures {
 pub(crate) struct Findings<'a> {
     /// The name of the setting, which lists the values that the runs depend on.
     pub setting: &'a str,
-    /// The claims. Some of them may have no measured value.
+    /// The claims of the paper. A claim has no measured value if its experiment was not run.
     pub claims: &'a Claims,
     /// The measures of each setting of the swept parameters. The chosen setting is first.
     pub measured: Vec<(String, Vec<Measure>)>,
-    /// Sentences about the numbers that a reader must know.
+    /// Sentences that a reader must know about the numbers.
     pub notes: Vec<String>,
-    /// The experiments' own table, which is printed below the claims.
+    /// The tables of the paper, which are printed below the claims. See [`Paper::table`](crate::paper::Paper::table).
     pub table: String,
 }
 
@@ -53,7 +54,7 @@ struct Json<'a, E> {
     setting: &'a str,
     /// The paper's claims, each with the value measured here.
     claims: Vec<ClaimReport<'a>>,
-    /// The number of claims of each figure and of each kind, and how many of them hold.
+    /// The number of claims, and how many of them hold: for each figure, for each kind, and for the headlines.
     shares: Vec<Share>,
     notes: &'a [String],
     #[serde(flatten)]
@@ -68,7 +69,7 @@ struct ClaimReport<'a> {
     section: &'a str,
     figure: Option<u32>,
     measure: &'a str,
-    /// The paper's number alone, if its text has one.
+    /// The number in the paper's text, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     number: Option<f64>,
     kind: Kind,
@@ -100,7 +101,7 @@ pub(crate) fn table<const N: usize>(header: [&str; N], rows: impl IntoIterator<I
     if table.is_empty() { String::new() } else { format!("{table}\n") }
 }
 
-/// Formats a number and its interval, if it has one.
+/// Formats a number, with the half-width of its interval if there is one.
 pub(crate) fn estimate(value: f64, half_width: Option<f64>) -> String {
     match half_width {
         Some(half_width) => format!("{value:.3} ± {half_width:.3}"),
@@ -116,7 +117,8 @@ fn holds(judged: &&Judged) -> bool {
     judged.verdict == Verdict::Holds
 }
 
-/// Counts the claims and those that hold: for each figure, for the claims without a figure, and for each kind.
+/// Counts the claims, and how many of them hold: for each figure, for the claims without a figure, for each kind, and
+/// for the headlines.
 fn shares(judged: &[Judged]) -> Vec<Share> {
     let mut by_figure: BTreeMap<Option<u32>, Vec<&Judged>> = BTreeMap::new();
     for one in judged {
@@ -266,7 +268,7 @@ impl<'a> ClaimReport<'a> {
     }
 }
 
-/// Returns a sentence about what a run without `full` leaves out. Empty if no parameter is swept.
+/// Returns a sentence with the values that only `--full` runs. Empty if no parameter is swept.
 fn left_out(claims: &Claims) -> String {
     let swept = claims.parameters.iter().filter(|parameter| !parameter.sweep.is_empty());
     let each: Vec<String> = swept.map(|one| format!("{} ({})", one.name, one.sweep.join(", "))).collect();

@@ -1,4 +1,4 @@
-//! The experiments of Robinhood (§6): virtual machines of 16 virtual CPUs on 16 simulated physical ones, under Xen's
+//! The experiments of Robinhood (§6): virtual machines of 16 virtual CPUs on 16 simulated physical CPUs, under Xen's
 //! Credit scheduler.
 //!
 //! Peng, Wu and Jin, *Robinhood: Towards Efficient Work-stealing in Virtualized Environments*. Each program or mix is
@@ -35,28 +35,30 @@ pub struct Robinhood {
     programs: Programs,
     found: Outcomes,
     mixes: CoRuns,
-    /// The outcomes with LOOP under each of [`mixes::STRATEGIES`], followed by those with the server.
+    /// The outcomes of CG, CLIP and MI with LOOP under each of [`mixes::STRATEGIES`], followed by their outcomes with
+    /// the server.
     beside: Vec<Shared>,
     decisions: Vec<Shared>,
 }
 
-/// A part of the runs.
+/// A part of the runs, which experiments can share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Runs {
-    /// A program in VM0, at several online rates.
+    /// A program in VM0, at several online rates. An online rate is the fraction of time in which a virtual CPU has a
+    /// physical CPU.
     Rates(Part),
     /// Four machines with a program each.
     Mixes,
-    /// Programs that do not steal, together with three that do.
+    /// Programs that do not steal, together with three programs that steal.
     Others,
-    /// Up to eight machines, with long slices and with short ones.
+    /// Up to eight machines, with long and with short time slices.
     Decisions,
 }
 
-/// The parts that contain programs alone at 100 %, which all experiments with slowdowns and speedups need.
+/// The parts that contain each program alone at an online rate of 100 %: the baseline of all slowdowns and speedups.
 const ALONE: [Runs; 2] = [Runs::Rates(Part::Table2), Runs::Rates(Part::Programs)];
 
-/// Returns [`ALONE`] and another part.
+/// Returns the parts in [`ALONE`], followed by `runs`.
 const fn alone_and(runs: Runs) -> [Runs; 3] {
     let [table2, programs] = ALONE;
     [table2, programs, runs]
@@ -298,6 +300,6 @@ struct Mixed {
 struct Other {
     program: &'static str,
     strategy: Strategy,
-    /// The time over the time under the baseline.
+    /// The time / the time under the strategy `baseline`.
     time: f64,
 }

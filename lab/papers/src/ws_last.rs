@@ -1,4 +1,4 @@
-//! The four experiments of WS-LAST (§4): scatter-gather under two rules for the place of an unblocked task.
+//! The four experiments of WS-LAST (§4): scatter-gather under two rules for the worker that gets an unblocked task.
 //!
 //! Vrba, Halvorsen and Griwodz, *A Simple Improvement of the Work-stealing Scheduling Algorithm*, CISIS 2010. An
 //! experiment is a list of [`Point`]s and a function of the [`Outcome`]s, which may be simulated or measured.
@@ -31,7 +31,7 @@ pub trait Threads: 'static {
     /// Returns the number of threads.
     fn count() -> u16;
 
-    /// Runs the points on all threads and on one. One of `one_in` rounds is done.
+    /// Runs each point on all threads, and on one thread. Only one of every `one_in` rounds is done.
     ///
     /// # Errors
     /// If a run fails.
@@ -197,7 +197,8 @@ that the paper omits, the chosen values and the numbers that differ.",
 }
 
 impl<T: Threads> WsLast<T> {
-    /// Measures the points of an experiment if they are simulated, because the paper's numbers are those of 8 CPUs.
+    /// Computes the measures of an experiment. Returns no measures if the points were run on threads, because the
+    /// paper's numbers are for 8 CPUs.
     fn measure(&self, experiment: &'static str, measures: fn(&[Outcome]) -> Vec<Measure>) -> Vec<Measure> {
         if self.setting.real { Vec::new() } else { measures(self.outcomes.of(experiment)) }
     }

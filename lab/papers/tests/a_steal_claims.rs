@@ -1,5 +1,5 @@
-//! Checks that the headlines of the A-STEAL paper fail for algorithms that only resemble A-STEAL, so that the check
-//! of the headlines can fail. `headlines.rs` checks that they hold for A-STEAL.
+//! Checks that headline claims of the A-STEAL paper fail for algorithms that only resemble A-STEAL. This shows that
+//! the check of a headline can fail. `headlines.rs` checks that the headlines hold for A-STEAL.
 
 use std::collections::VecDeque;
 
@@ -12,12 +12,12 @@ use comity_policy::{Account, Coordinator, Orders, Policy};
 use comity_sim::quanta::job::Deques;
 use comity_sim::quanta::{Feedback, ThreadScheduler};
 
-/// Returns a setting that does one in `one_in` of the paper's runs.
+/// Returns a setting that does one of every `one_in` of the paper's runs.
 fn setting(one_in: usize, a_steal: fn(u32) -> ThreadScheduler) -> Setting {
     Setting { a_steal, one_in, ..Setting::new(1, Practical::synthetic(1, SECONDS_PER_QUANTUM).unwrap()) }
 }
 
-/// Returns the measured headlines. The boolean is true if the headline holds.
+/// Returns the ids of the measured headline claims. The boolean is true if the claim holds.
 fn headlines(measures: Vec<Measure>) -> Vec<(String, bool)> {
     let claims = ASteal::claims().unwrap();
     let judged = judge(&claims, &[(CHOSEN.to_owned(), measures)]);

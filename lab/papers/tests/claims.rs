@@ -1,4 +1,4 @@
-//! Tests that a file of claims is checked, and that a claim is judged by the measures with all values of its
+//! Tests that errors in a file of claims are found, and that a claim is judged with all values of the swept
 //! parameters.
 
 use std::fmt::Debug;
@@ -13,7 +13,7 @@ use comity_papers::robinhood::Robinhood;
 use comity_papers::vary::Vary;
 use comity_papers::ws_last::{NoThreads, WsLast};
 
-/// Reads a file of a paper with two experiments and a parameter `far` that takes numbers.
+/// Reads the file of claims of a paper that has two experiments and a parameter `far`, which takes numbers.
 fn read(text: &str) -> Result<Claims, String> {
     let takes = |text: &str| match text.strip_prefix("far=").map(str::parse::<u32>) {
         Some(Ok(_)) => Ok(()),
@@ -63,8 +63,8 @@ fn claims(from: &str, to: &str) -> Result<Claims, String> {
     read(&FILE.replacen(from, to, 1))
 }
 
-/// Returns the verdict on the first claim, its news and its reasons, if the measure `speed` has the value `chosen`
-/// with the chosen setting and `swept` with the swept one.
+/// Returns the verdict on the first claim, its news and its reasons. The measure `speed` has the value `chosen` with
+/// the chosen setting, and `swept` with the setting `far=2`.
 fn judged(claims: &Claims, chosen: f64, swept: Option<f64>) -> (Verdict, News, String) {
     let speed = |setting: &str, value: f64| (setting.to_owned(), vec![Measure::new("speed", value)]);
     let measured: Vec<_> =
@@ -138,7 +138,8 @@ fn a_difference_that_is_filed_is_no_failure_and_no_agreement() {
     assert_eq!(judged(&file, 4.0, Some(5.0)), (Verdict::Differs, News::None, why));
     let why = "at far=2 (not run here): too far".to_owned();
     assert_eq!(judged(&file, 4.0, None), (Verdict::Differs, News::None, why));
-    // The claim holds at a setting where the file says that it does not, which is reported. Elsewhere it fails.
+    // The claim holds with a setting with which the file records that it differs: this is news. With the other
+    // setting, the claim fails.
     assert_eq!(judged(&file, 4.0, Some(4.0)), (Verdict::Holds, News::Holds, String::new()));
     assert_eq!(judged(&file, 5.0, Some(5.0)).1, News::Fails);
     let new = claims("holds = true\n", "").unwrap();
@@ -171,8 +172,8 @@ fn an_experiment_measures_what_its_claims_speak_of() {
     assert_eq!(file.check_measures("one", &[]), Ok(()), "its runs are elsewhere");
 }
 
-/// Returns the claims of a paper as lines of `stated.txt`. Checks that each claim says what came out, and that the
-/// chosen values are those of the model.
+/// Returns the claims of a paper as lines of `stated.txt`. Checks that each claim has a recorded result, and that the
+/// chosen values of the parameters are the defaults of the model.
 fn stated<P: Paper>() -> Vec<String>
 where
     P::Setting: Debug,

@@ -1,4 +1,4 @@
-//! Tests that one seed gives the same bytes, in any order of the runs, with or without optimisation.
+//! Tests that a seed gives the same outcomes, byte for byte, in any order of the runs, with or without optimisation.
 
 use comity_papers::a_steal::{Practical, SECONDS_PER_QUANTUM, Setting, beyond, time, time_waste, utilization};
 use comity_papers::{Runner, Serial};
@@ -22,7 +22,7 @@ impl Runner for Backwards {
     }
 }
 
-/// Returns all outcomes of a hundredth of four experiments, one of which goes beyond the paper.
+/// Returns all outcomes of four experiments with one of every 100 runs. One of the experiments is not in the paper.
 fn outcomes(seed: u64, runner: &impl Runner<Stop = std::convert::Infallible>) -> String {
     let setting =
         Setting { one_in: 100, ..Setting::new(seed, Practical::synthetic(seed, SECONDS_PER_QUANTUM).unwrap()) };
@@ -43,7 +43,7 @@ fn one_seed_gives_one_outcome() {
     let outcome = outcomes(1, &Serial);
     assert_eq!(outcome, outcomes(1, &Backwards));
     assert_ne!(outcome, outcomes(2, &Serial));
-    // The digest is the same on all machines. If it differs, the simulator has changed (raise `REVISION`), or
-    // something depends on the machine.
+    // The digest is the same on all machines. If it differs, the simulator has changed (raise `REVISION`), or its
+    // outcome depends on the machine.
     assert_eq!(format!("{:016x}", digest(&outcome)), "00855f5e27f7850c");
 }

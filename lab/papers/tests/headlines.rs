@@ -1,7 +1,8 @@
 //! Tests that headlines of the papers hold for the policies that ship, with one test for each headline.
 //!
 //! For each test except `bws_switches_less`, `crates/policy/mutations/` has a policy that is broken on purpose.
-//! `checks/mutations.sh` expects the test to fail with it, and with `--reproduce` the command's own check.
+//! `checks/mutations.sh` expects the test to fail with the broken policy. `checks/mutations.sh --reproduce` expects
+//! `comity-lab reproduce --check` to fail with it.
 //!
 //! Each test computes the measures of its claims with fewer runs than the paper, and compares them with the intervals
 //! of the claims files.
@@ -43,7 +44,7 @@ fn measured<P: Paper>(setting: &P::Setting, experiments: &[&str]) -> Vec<Measure
     measures
 }
 
-/// Returns a setting that does one in `one_in` of the paper's runs.
+/// Returns a setting that does one of every `one_in` of the paper's runs.
 fn a_steal(one_in: usize) -> a_steal::Setting {
     let practical = Practical::synthetic(1, SECONDS_PER_QUANTUM).expect("it has room");
     a_steal::Setting { one_in, ..a_steal::Setting::new(1, practical) }
@@ -113,7 +114,7 @@ fn a_steal_overtakes_with_many_jobs() {
     hold::<ASteal>(&["overtaken-u-u", "overtaken-ht1-ht1"], utilization::measures(&sets));
 }
 
-/// Simulates the points with a sixth of the rounds, measured once.
+/// Simulates each point once, with a sixth of the rounds.
 fn ws_last(points: &[Point]) -> Vec<ws_last::Outcome> {
     let setting = ws_last::Setting { one_in: 6, measurements: 1, ..ws_last::Setting::new(1) };
     let Ok(outcomes) = setting.simulate("points", points, &Serial);
@@ -134,14 +135,14 @@ fn ws_last_keeps_speed_at_100_us() {
 }
 
 /// The speedups of the two algorithms at d = 10⁵ are two headlines that differ from the paper. The claim that WS-LAST
-/// is the faster one holds.
+/// is faster than WS-CUR holds.
 #[test]
 fn ws_cur_degrades_much_more_rapidly() {
     hold::<WsLast>(&["last-above-cur"], DIVISIONS.clone());
 }
 
-/// The ratio of both rates is a headline that differs from the paper. The claim on WS-CUR's rate alone holds, but is
-/// no headline.
+/// The ratio of the rates of WS-CUR and WS-LAST is a headline that differs from the paper. The claim on WS-CUR's rate
+/// alone holds, but is not a headline.
 #[test]
 fn ws_cur_attempts_as_many_steals() {
     hold::<WsLast>(&["cur-rate"], DIVISIONS.clone());

@@ -1,7 +1,6 @@
 //! Tests that each measure of a paper's experiments has a claim, and that each claim has a measure.
 //!
-//! The names of measures do not depend on the numbers, so one run of each part of the runs is enough to know the
-//! names.
+//! The names of measures do not depend on the outcomes, so the tests do only one run of each part.
 
 use std::collections::BTreeSet;
 use std::convert::Infallible;
@@ -18,7 +17,7 @@ use comity_papers::ws_last::{self, NoThreads, WsLast};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// A runner that does the first run of each part, and takes its outcome for the outcomes of all runs.
+/// A runner that does only the first run of each part, and returns its outcome for all runs of the part.
 struct First;
 
 impl Runner for First {

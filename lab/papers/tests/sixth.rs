@@ -1,4 +1,4 @@
-//! Tests that a sixth paper needs only a module and a definition, because the driver does the rest.
+//! Tests that a sixth paper needs only a module and a definition of the catalog, because the driver does the rest.
 
 use clap::Command;
 use comity_papers::Serial;
@@ -17,7 +17,7 @@ mod toy {
     use comity_papers::{Runner, Stop};
     use serde::Serialize;
 
-    /// The root.
+    /// The number whose powers are computed.
     #[derive(Clone, Debug)]
     pub struct Setting {
         root: u64,
@@ -132,7 +132,7 @@ mod toy {
             self.setting.root.pow(2) as f64
         }
 
-        /// Returns the measure: the last power over another number.
+        /// Returns the measure: the last power / `over`.
         fn measure(&self, name: &'static str, over: f64) -> Vec<Measure> {
             vec![Measure::new(name, self.powers[self.powers.len() - 1] as f64 / over)]
         }
@@ -147,7 +147,7 @@ mod toy {
     }
 }
 
-/// Returns the report of the paper of this name with these arguments, or an error sentence.
+/// Runs the catalog definition of this name with these arguments. Returns its report, or an error sentence.
 fn reproduce(name: &str, words: &[&str]) -> Result<Report, String> {
     let definitions: Vec<Definition<Serial>> =
         papers::<Serial, NoThreads>().into_iter().chain([Definition::of::<toy::Toy>()]).collect();

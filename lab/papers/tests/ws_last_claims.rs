@@ -1,5 +1,5 @@
-//! Checks that the claims of the WS-LAST paper fail for algorithms that only resemble its two, so that the check of
-//! the claims can fail. `headlines.rs` checks that headlines hold for the real ones.
+//! Checks that claims of the WS-LAST paper fail for algorithms that only resemble WS-CUR or WS-LAST. This shows that
+//! the check of a claim can fail. `headlines.rs` checks that headlines hold for WS-CUR and WS-LAST.
 
 use comity_papers::Serial;
 use comity_papers::claims::{CHOSEN, judge};

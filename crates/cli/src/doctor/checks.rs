@@ -1,4 +1,4 @@
-//! The checks, with a function for each.
+//! The checks of `comity doctor`, one function per check.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -18,7 +18,7 @@ use comity_table::{CORES, Life, Location, Snapshot, other_layouts};
 use super::{DoctorCheck, Verdict, measure};
 use crate::weight;
 
-/// The maximum number of workers of a pool, which is the same as in the runtime.
+/// The maximum number of workers of a pool, which equals the runtime's `MAX_THREADS`.
 const MOST_WORKERS: usize = 65_535;
 
 /// Runs all checks, in the order in which they are reported.
@@ -49,7 +49,7 @@ pub fn all() -> Vec<DoctorCheck> {
     checks
 }
 
-/// Checks that `/proc` shows the processes of this PID namespace. Otherwise `comity run` shares no cores.
+/// Checks that `/proc` shows the processes of this PID namespace, which `comity run` needs to share cores.
 fn processes() -> DoctorCheck {
     let without = "`comity run` runs commands without sharing cores; the other checks may be incomplete";
     match (census::is_mounted(), census::is_of_this_namespace()) {
@@ -105,7 +105,7 @@ fn limit() -> DoctorCheck {
     }
 }
 
-/// Checks the time that a host has taken from this process's cores, since the machine was started.
+/// Checks the steal time: the time that a host has taken from this process's cores since the machine was started.
 fn stolen() -> DoctorCheck {
     /// The warning threshold, in per cent of the requested time.
     const MUCH: f64 = 5.0;
@@ -172,14 +172,14 @@ fn table() -> DoctorCheck {
     }
 }
 
-/// True if the file begins like a trace. The runtime overwrites no other file.
+/// True if the file begins like a trace. The runtime overwrites an existing file only if it is a trace.
 fn begins_as_a_trace(path: &Path) -> bool {
     let mut beginning = Vec::new();
     let read = std::fs::File::open(path).and_then(|file| file.take(64).read_to_end(&mut beginning));
     read.is_ok() && beginning.starts_with(b"[\n{\"name\":\"comity_trace\"")
 }
 
-/// Checks Comity's variables for values that a program would refuse.
+/// Checks Comity's environment variables for values that a program would refuse.
 fn variables() -> DoctorCheck {
     let text = |name| environment::variable(name).map(|text| text.to_string_lossy().into_owned());
     let number = |name, least: f64, most: f64, what: &str| {
@@ -188,7 +188,7 @@ fn variables() -> DoctorCheck {
         (!fits).then(|| format!("{name}={text} is not {what}"))
     };
     let is_off = text("COMITY").is_some_and(environment::is_off);
-    // With Comity off, the policy is not read.
+    // If `COMITY` is off, programs do not read `COMITY_POLICY`.
     let policy = || {
         text("COMITY_POLICY")
             .filter(|_| !is_off)?
@@ -218,7 +218,7 @@ fn variables() -> DoctorCheck {
             Ok(found) if !found.is_file() => says("this is not a regular file"),
             Ok(found) if found.len() > 0 && !begins_as_a_trace(&path) => says("this file exists and is not a trace"),
             Ok(_) => None,
-            // The number of the process may be part of any folder's name.
+            // `%p` stands for the number of the process, so the folder of such a path cannot be checked in advance.
             Err(_) if path.to_string_lossy().contains("%p") => None,
             Err(_) if path.parent().is_some_and(|folder| !folder.as_os_str().is_empty() && !folder.is_dir()) => {
                 says("its folder does not exist")
@@ -255,10 +255,10 @@ fn variables() -> DoctorCheck {
 }
 
 /// Checks the processor time on this process's cores that programs outside of the table used. Returns `None` if the
-/// kernel does not provide it.
+/// kernel does not report processor time.
 fn outside_load() -> Option<DoctorCheck> {
     const WATCHED: Duration = Duration::from_secs(1);
-    /// Cores that other programs must use for a warning.
+    /// The warning threshold, in cores.
     const MUCH: f64 = 0.25;
     /// The maximum delay after which the table shows a member's use.
     const LATE: Duration = Duration::from_millis(250);
@@ -276,7 +276,7 @@ fn outside_load() -> Option<DoctorCheck> {
         Some(cpu.saturating_sub(*earlier))
     });
     let shared: Vec<f64> = since.map(|time| time.as_secs_f64()).collect();
-    // During the delay, members may have used each core without an entry in the table.
+    // During the delay, members may have used every core without having published it.
     let unknown = if shared.is_empty() { 0.0 } else { LATE.as_secs_f64() * cores::allowed().len() as f64 };
     let outside = ((busy - shared.iter().sum::<f64>() - unknown) / elapsed.as_secs_f64()).max(0.0);
     let found = format!("processor time of {outside:.1} cores, on the allowed cores");
@@ -313,7 +313,7 @@ fn task_group(autogroup: bool) -> DoctorCheck {
     }
 }
 
-/// Checks how `comity run` halts a command outside its turn.
+/// Checks how `comity run` halts a command that is out of turn, while programs take turns on the cores.
 fn turns() -> DoctorCheck {
     let ptrace_scope = std::fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope");
     let is_hidden = ptrace_scope.is_ok_and(|scope| scope.trim() != "0");
@@ -380,8 +380,8 @@ fn preemption() -> DoctorCheck {
     }
 }
 
-/// Checks what a thief can do for a worker that is off its core. `may_be_pulled` returns true if another thread can
-/// be moved to a core.
+/// Checks acceleration: how a thief (a worker without a task) can get a worker that is off its core onto a core.
+/// `may_be_pulled` returns true if another thread can be moved to a core.
 fn acceleration(allowed: &[cores::Core], may_be_pulled: impl FnOnce(usize) -> bool) -> DoctorCheck {
     let name = "acceleration";
     let [_, .., last] = allowed else {
@@ -413,8 +413,8 @@ fn acceleration(allowed: &[cores::Core], may_be_pulled: impl FnOnce(usize) -> bo
     }
 }
 
-/// Confines another thread to a core, as a thief would, and restores its affinity. The mask is read back, because a
-/// sandbox may let the call succeed without an effect.
+/// True if another thread can be confined to the core `to`, as a thief would do. Restores the thread's affinity. The
+/// mask is read back, because a sandbox may let the call succeed without an effect.
 fn may_be_pulled(to: usize) -> bool {
     thread::scope(|scope| {
         let (tells, told) = mpsc::channel();

@@ -1,5 +1,5 @@
-//! Measurements of the cost of a wake-up, and of the time for which a thread keeps its core when another one wants
-//! it. Both are medians. Measuring takes 0.3 s.
+//! Measurements of a wake-up's duration and of the kernel's time slice. The results are medians. Both take 0.3 s
+//! together.
 
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -10,7 +10,8 @@ use comity_os::clock::now_ns;
 use comity_os::cpu_clock::ThreadId;
 use comity_os::{CoreSet, affinity, cores, futex};
 
-/// Returns the time from the call that wakes a thread, asleep for 2 ms, until the thread runs. Median of 50.
+/// Returns the time from the call that wakes a thread until the thread runs: the median of 50 wake-ups, each after 2
+/// ms of sleep.
 pub fn wake_up() -> Duration {
     const TIMES: u32 = 50;
     let (word, sent) = (AtomicU32::new(0), AtomicU64::new(0));
@@ -36,10 +37,10 @@ pub fn wake_up() -> Duration {
     Duration::from_nanos(median(&mut taken))
 }
 
-/// Returns the time for which one of two computing threads has their common core until the other gets it. `None` if
-/// neither thread lost the core, or if they could not be put on one core.
+/// Returns the kernel's time slice: how long one of two computing threads on the same core runs until the other
+/// thread runs. `None` if neither thread lost the core, or if the threads could not be put on one core.
 pub fn slice() -> Option<Duration> {
-    /// The least time of another thread's turn. An interrupt takes less.
+    /// The least pause, in ns, that counts as a time slice of the other thread. An interrupt takes less.
     const TURN: u64 = 300_000;
     const LASTS: Duration = Duration::from_millis(200);
     let core = cores::allowed().first()?.id;

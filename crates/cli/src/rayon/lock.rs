@@ -1,4 +1,4 @@
-//! The content of a lock file, and the way in which a package in it goes back to an earlier version.
+//! Reads cargo's lock files, and lets cargo change the versions of single packages in them.
 
 use std::fmt;
 use std::fs;
@@ -44,8 +44,8 @@ impl FromStr for Locked {
 pub struct Lock {
     /// All packages from registries.
     pub packages: Vec<Locked>,
-    /// True if there is a rayon-core from a registry or a repository. Cargo drops a rayon-core from a folder as soon
-    /// as the manifest does not name the folder any more.
+    /// True if a package named rayon-core from a registry or a repository is in the lock file. Cargo drops a
+    /// rayon-core from a folder as soon as the manifest does not name the folder any more.
     pub has_core: bool,
 }
 
@@ -61,8 +61,8 @@ impl Lock {
         text.parse().map(Some).map_err(|error: TomlError| refuse(&error))
     }
 
-    /// Returns the lowest sufficient versions of packages that this lock file holds at older ones. Dependencies come
-    /// first.
+    /// Returns the packages that this lock file holds at versions too old for Comity, each with the lowest sufficient
+    /// version. Dependencies come first.
     pub fn too_old(&self) -> Vec<Locked> {
         let is_older = |floor: &Locked| {
             self.packages.iter().any(|held| takes_the_place_of(floor, held) && held.version < floor.version)
@@ -71,8 +71,8 @@ impl Lock {
     }
 
     /// Returns the packages that are newer in `now` than necessary, each with the version to go back to. Dependents
-    /// come first. Returns nothing if no package that this lock file held is newer than necessary. Then new packages
-    /// may be as new as they are.
+    /// come first. Returns an empty list if this lock file held none of these packages, because packages that are new
+    /// in `now` may have any version.
     pub fn too_far(&self, now: &Lock) -> Vec<Locked> {
         let mut has_moved = false;
         let mut too_far = Vec::new();
@@ -107,7 +107,7 @@ impl FromStr for Lock {
     }
 }
 
-/// Returns the lowest versions with which Comity's rayon-core is built and tested, which are those of its lock file.
+/// Returns the lowest versions with which Comity's rayon-core is built and tested: the packages in its lock file.
 /// Dependencies come first.
 fn floors() -> Vec<Locked> {
     let document: DocumentMut = include_str!("floors.lock").parse().expect("cargo writes lock files that can be read");
@@ -122,7 +122,7 @@ fn floors() -> Vec<Locked> {
             needed.into_iter().flatten().any(|needed| needed.as_str().is_some_and(names))
         };
         let is_ready = |(package, _): &(&Table, Locked)| !left.iter().any(|(_, other)| needs(package, other));
-        // In a cycle of packages, the first one is taken.
+        // If packages depend on each other in a cycle, the first package is taken.
         let ready = left.iter().position(is_ready).unwrap_or(0);
         floors.push(left.remove(ready).1);
     }
@@ -144,7 +144,8 @@ fn from_registry(package: &Table) -> Option<Locked> {
     Some(Locked { name: text("name")?.to_owned(), version: text("version")?.parse().ok()? })
 }
 
-/// Returns the packages that have moved from `before` to `now`, and those that are new, as text.
+/// Returns two lists as text: the packages whose version differs between `before` and `now`, and the packages that
+/// only `now` has.
 pub fn changes(before: &[Locked], now: &[Locked]) -> [Vec<String>; 2] {
     let new = missing(now, before);
     let old = missing(before, now);
@@ -154,7 +155,7 @@ pub fn changes(before: &[Locked], now: &[Locked]) -> [Vec<String>; 2] {
     [moved.into_iter().filter_map(arrow).collect(), added.into_iter().map(ToString::to_string).collect()]
 }
 
-/// True if only packages have moved that Comity's rayon-core and the stock one consist of.
+/// True if each package whose version has changed is rayon-core itself or a dependency of Comity's rayon-core.
 pub fn differ_by_comity_alone(before: &[Locked], now: &[Locked]) -> bool {
     let floors = floors();
     let is_part = |locked: &Locked| locked.name == "rayon-core" || floors.iter().any(|floor| floor.name == locked.name);
@@ -167,11 +168,12 @@ pub fn missing(before: &[Locked], now: &[Locked]) -> Vec<Locked> {
     before.iter().filter(|locked| !now.contains(locked)).cloned().collect()
 }
 
-/// Lets cargo take the packages in `wanted` into the lock file, in place of other versions. Returns the packages that
-/// cargo refuses, each with the version that stays and cargo's reason.
+/// Asks cargo to put the packages in `wanted` into the lock file, in place of other versions of these packages.
+/// Returns the packages that cargo refuses, each with the version that stays and cargo's reason.
 pub fn bring(project: &Project, wanted: &[Locked]) -> Result<Vec<(Locked, Locked, Failure)>, Failure> {
     let mut refused = Vec::new();
-    // A package may be possible only after another one. Each turn takes one package or is the last turn.
+    // Cargo may accept a package only after another one. Each pass changes one package. A pass without a change is
+    // the last.
     for _ in 0..=wanted.len() {
         let now = Lock::read(&project.lock())?.map_or_else(Vec::new, |lock| lock.packages);
         refused.clear();
@@ -191,7 +193,7 @@ pub fn bring(project: &Project, wanted: &[Locked]) -> Result<Vec<(Locked, Locked
     Ok(refused)
 }
 
-/// True if cargo keeps only one of the two: they are the same package with versions that one requirement accepts.
+/// True if both are the same package in semver-compatible versions. Cargo keeps only one of two such versions.
 fn takes_the_place_of(other: &Locked, locked: &Locked) -> bool {
     let leading = |version: &Version| match (version.major, version.minor, version.patch) {
         (0, 0, patch) => (0, 0, patch),

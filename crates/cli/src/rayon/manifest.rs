@@ -1,7 +1,8 @@
 //! The root manifest: its `[patch]` entry for rayon-core, and a note for `disable`.
 //!
-//! `enable` appends its own table as text, so that all other bytes stay. An entry that the user wrote, and an entry
-//! within an inline table, are edited in place. If the other bytes cannot be kept, nothing is written.
+//! `enable` appends its own table as text, so that no other byte of the file changes. An entry that the user wrote,
+//! and an entry within an inline table, are edited in place. If an edit would change other bytes too, nothing is
+//! written.
 
 use std::fmt::Display;
 use std::fs;
@@ -17,16 +18,17 @@ use super::source::{self, FolderContent, Source};
 const CRATES_IO: [&str; 3] =
     ["crates-io", "https://github.com/rust-lang/crates.io-index", "sparse+https://index.crates.io/"];
 
-/// The keys of an entry that say where the package is.
+/// The keys of an entry that define the source and the version of the package.
 const PLACES: [&str; 6] = ["path", "git", "rev", "branch", "tag", "version"];
 
 /// The first line of the appended text. An entry with this note is Comity's even if its folder is gone.
 const NOTE: &str = "# Written by `comity rayon enable`; `comity rayon disable` takes it out.";
 
-/// The second line. It is followed by the packages that the lock file held before `enable` and not after it.
+/// The beginning of the second line of the appended text. It is followed by the packages that the lock file held
+/// before `enable` and not after it.
 const LOCKED: &str = "# Cargo.lock had ";
 
-/// The third line.
+/// The third line of the appended text: the header of the entry.
 const HEADER: &str = "[patch.crates-io.rayon-core]";
 
 /// A manifest as it was read.
@@ -40,7 +42,7 @@ pub struct Manifest {
 /// The package that the patch of rayon-core names.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Entry {
-    /// No package: there is no such patch.
+    /// No package, because the manifest has no patch of rayon-core.
     None,
     /// The package of Comity, at a path.
     Folder,
@@ -103,7 +105,7 @@ impl Manifest {
         Manifest::of(path, text)
     }
 
-    /// Returns a manifest with the path of this one and another text.
+    /// Returns a manifest with the path of this manifest and another text.
     pub fn with_text(&self, text: &str) -> Result<Manifest, Failure> {
         Manifest::of(self.path.clone(), text.to_owned())
     }
@@ -128,7 +130,7 @@ impl Manifest {
         }
         match (text("path").map(|path| source::inspect(&self.folder().join(path))), text("git")) {
             (Some(FolderContent::Comity { .. }), _) => Entry::Folder,
-            // A folder that is gone and a repository have no sign of Comity, so the note decides.
+            // A package in a missing folder or in a repository cannot be inspected, so the note decides.
             (Some(FolderContent::Nothing), _) if self.locked().is_some() => Entry::Folder,
             (None, Some(_)) if self.locked().is_some() => Entry::Git,
             _ => foreign(),
@@ -140,20 +142,20 @@ impl Manifest {
         self.core_patch()?.2.get("git")?.as_str()
     }
 
-    /// Returns the folder that the patch of rayon-core names, if it names one that is no longer there.
+    /// Returns the folder that the patch of rayon-core names, if that folder no longer exists.
     pub fn lost_folder(&self) -> Option<&str> {
         let path = self.core_patch()?.2.get("path")?.as_str()?;
         (source::inspect(&self.folder().join(path)) == FolderContent::Nothing).then_some(path)
     }
 
-    /// Returns the packages in the note of an earlier `enable`: those that the lock file held before it and not after
-    /// it.
+    /// Returns the packages in the note of an earlier `enable`: the packages that the lock file held before `enable`
+    /// and not after it.
     pub fn locked(&self) -> Option<Vec<Locked>> {
         Parts::of(&self.text).locked
     }
 
-    /// Returns the text in which the entry points to `source` (or keeps its place), with `locked` in the note. An
-    /// entry that the user wrote gets a note only if one is necessary.
+    /// Returns the manifest's text with an entry that points to `source`, and with `locked` in the note. Without a
+    /// `source`, the entry keeps its own. An entry that the user wrote gets a note only if a note is necessary.
     pub fn with_entry(&self, source: Option<&Source>, locked: &[Locked]) -> Result<String, Failure> {
         let parts = Parts::of(&self.text);
         let rest = self.with_text(&[parts.before, parts.after].concat())?;
@@ -185,15 +187,15 @@ impl Manifest {
         Ok(text)
     }
 
-    /// Returns the text without the entry and the note.
+    /// Returns the manifest's text without the entry and the note.
     pub fn without_entry(&self) -> Result<String, Failure> {
         let parts = Parts::of(&self.text);
         let rest = self.with_text(&[parts.before, parts.after].concat())?;
         if rest.entry() == Entry::None { Ok(rest.text) } else { rest.edited(take_out) }
     }
 
-    /// Replaces the file if it still has this text, or the text that this command `wrote`. Fails if another program
-    /// has changed the file in the meantime.
+    /// Writes `text` to the file. Fails if another program has changed the file: it must still have the text that was
+    /// read, or the text that this command `wrote`.
     pub fn write(&self, wrote: Option<&str>, text: &str) -> Result<(), Failure> {
         if !fs::read_to_string(&self.path).is_ok_and(|now| now == wrote.unwrap_or(&self.text)) {
             return Err(Failure::Run(format!(
@@ -206,7 +208,7 @@ impl Manifest {
             .map_err(|error| Failure::Run(format!("cannot write '{}': {}", self.path.display(), error.kind())))
     }
 
-    /// Returns the text as it was read.
+    /// Returns the manifest's text as it was read.
     pub fn text(&self) -> &str {
         &self.text
     }
@@ -227,14 +229,15 @@ impl Manifest {
         })
     }
 
-    /// True if an inline table holds the patches, to which no header can add.
+    /// True if the patches are in an inline table. TOML does not allow a header to add an entry to such a table.
     fn has_inline_patches(&self) -> bool {
         let Some(patch) = self.document.get("patch") else { return false };
         let is_inline = |item: &Item| item.is_inline_table();
         is_inline(patch) || patch.get(CRATES_IO[0]).is_some_and(is_inline)
     }
 
-    /// Returns the text after `change`, in the file's original form. The parser itself does not keep line ends.
+    /// Returns the text after `change`. Restores the file's line ends and byte-order mark, which the parser does not
+    /// keep. Fails if `change` would not be the only difference.
     fn edited(&self, change: impl FnOnce(&mut DocumentMut)) -> Result<String, Failure> {
         let shaped = |document: &DocumentMut| {
             let mut text = document.to_string();

@@ -15,7 +15,7 @@ use comity_os::process::die_with_this_thread;
 
 use super::tree::Tree;
 
-/// The workspace that a path belongs to. A package without a workspace counts as one.
+/// The workspace that a path belongs to. A package outside of a workspace is a workspace of its own.
 #[derive(Debug)]
 pub struct Project {
     /// The folder in which cargo runs. It determines the toolchain and `.cargo/config.toml`.
@@ -60,7 +60,7 @@ impl Project {
         })
     }
 
-    /// Returns a sentence on the obstacle if cargo does not take packages from crates.io.
+    /// Returns a sentence about the obstacle, if cargo's configuration replaces crates.io by another source.
     pub fn elsewhere(&self) -> Option<String> {
         let config = self.replaced_sources()?;
         Some(format!(
@@ -98,19 +98,19 @@ impl Project {
         configurations.into_iter().find(replaces)
     }
 
-    /// Returns the packages that the project links. Cargo may write the lock file, as before any build.
+    /// Returns the packages that the project links. Cargo may write the lock file, as it does before a build.
     pub fn tree(&self) -> Result<Tree, Failure> {
         self.metadata(&[])
     }
 
-    /// Returns the packages that the project would link now, if its lock file is up to date. Then cargo writes
-    /// nothing.
+    /// Returns the packages that the project would link now. Fails if the lock file is not up to date, so cargo
+    /// writes no file.
     pub fn look_locked(&self) -> Result<Tree, Failure> {
         self.metadata(&["--locked"])
     }
 
-    /// Returns the packages with all features, because a lock file and a `[patch]` do not depend on features, and a
-    /// rayon may be behind one.
+    /// Returns the packages with all features, because a lock file and a `[patch]` do not depend on features, and
+    /// because a feature may enable the dependency on rayon.
     fn metadata(&self, extra: &[&str]) -> Result<Tree, Failure> {
         let words = [&["metadata", "--format-version", "1", "--all-features"], extra].concat();
         let printed = String::from_utf8_lossy(&self.cargo(&words)?).into_owned();
@@ -136,7 +136,7 @@ fn current_folder() -> Result<PathBuf, Failure> {
 fn folder_of(path: &Path) -> Result<PathBuf, Failure> {
     let is_manifest = path.file_name().is_some_and(|name| name == "Cargo.toml");
     let folder = if is_manifest && !path.is_dir() { path.parent().unwrap_or(path) } else { path };
-    // The parent of a plain name is empty.
+    // The parent of a path without a slash is the empty path.
     let folder = if folder == Path::new("") { Path::new(".") } else { folder };
     let why = match path.try_exists() {
         Err(error) => format!("cannot be read: {error}"),
@@ -174,7 +174,8 @@ fn cargo_in(folder: &Path, words: &[&str]) -> Result<Vec<u8>, Failure> {
     Err(Failure::Run(format!("`cargo {line}` failed in '{}':\n{}", folder.display(), complaint(&said))))
 }
 
-/// Returns the error in cargo's output, without the progress before it. Indents it to separate it from our words.
+/// Returns the error in cargo's output without the progress before it. The error is indented, to set it apart from
+/// the text around it.
 fn complaint(said: &str) -> String {
     let from = said.lines().position(|line| line.starts_with("error")).unwrap_or(0);
     said.trim_end().lines().skip(from).map(|line| format!("    {line}")).collect::<Vec<String>>().join("\n")

@@ -10,7 +10,7 @@ use toml_edit::DocumentMut;
 /// The path of the installed sources, relative to the folder of the executable.
 const INSTALLED: &str = "../share/comity/crates/rayon-core";
 
-/// The folder from which this command was built. It may no longer exist.
+/// The folder of rayon-core in the sources from which this command was built. The folder may no longer exist.
 const BUILT_FROM: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../rayon-core");
 
 /// The folder of the recording variant, relative to Comity's rayon-core.
@@ -24,7 +24,7 @@ pub enum Source {
         /// The path of the folder. It is absolute, because relative paths of a manifest break when the manifest
         /// moves.
         path: String,
-        /// True if programs built from it record task graphs.
+        /// True if programs that are built with this rayon-core record task graphs.
         records: bool,
     },
     /// A repository, in which cargo finds the package.
@@ -47,13 +47,13 @@ impl Source {
         }
     }
 
-    /// True if programs built from it record task graphs.
+    /// True if programs that are built with this rayon-core record task graphs.
     pub fn records(&self) -> bool {
         matches!(self, Source::Folder { records: true, .. })
     }
 
-    /// Returns the rayon-core that was installed with this command, or else the one next to the command's sources.
-    /// With `records`, returns the recording variant.
+    /// Returns the rayon-core that was installed with this command, else the rayon-core in the sources from which
+    /// this command was built. With `records`, returns the recording variant.
     pub fn built_in(records: bool) -> Result<Source, Failure> {
         let command = env::current_exe().ok();
         let installed = command.and_then(|command| Some(command.parent()?.join(INSTALLED)));
@@ -112,13 +112,14 @@ pub enum FolderContent {
         /// True if it is the recording variant.
         records: bool,
     },
-    /// Something else. The text continues a sentence that begins with the folder's name.
+    /// Something else. The text is the rest of a sentence that begins with the folder's name.
     Other(String),
     /// There is no folder with a manifest.
     Nothing,
 }
 
-/// Looks at a folder's manifest. The mark in it decides, not the folder's place, because checkouts are moved.
+/// Returns the content of a folder, according to its manifest. A mark in the manifest identifies Comity's rayon-core.
+/// The folder's path is not compared, because users move checkouts.
 pub fn inspect(folder: &Path) -> FolderContent {
     let Ok(text) = fs::read_to_string(folder.join("Cargo.toml")) else { return FolderContent::Nothing };
     let Ok(manifest) = text.parse::<DocumentMut>() else {

@@ -5,12 +5,12 @@ use std::fmt;
 use cargo_metadata::{Metadata, Package};
 use serde::Serialize;
 
-/// The packages rayon and rayon-core of a resolved tree.
+/// The packages named rayon and rayon-core in cargo's resolved dependency tree.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Tree {
-    /// The version of each rayon.
+    /// The version of each package named rayon.
     pub rayons: Vec<String>,
-    /// All packages rayon-core.
+    /// Each package named rayon-core.
     pub cores: Vec<Core>,
 }
 
@@ -44,8 +44,8 @@ pub enum Kind {
 pub enum Links {
     /// A single rayon-core.
     One(Kind),
-    /// Several packages rayon-core. Cargo refuses two that both claim to be the only one, but a fork may not make
-    /// this claim.
+    /// Several packages named rayon-core. Cargo refuses two packages with the same `links` key, but a fork may have
+    /// no such key.
     Several,
     /// No rayon-core.
     None,
@@ -86,7 +86,7 @@ impl Tree {
         self.cores.iter().find(is_folder).map(|core| core.from.as_str())
     }
 
-    /// Returns rayon with its versions for a sentence, for example `rayon 1.12.0`.
+    /// Returns rayon with its versions as part of a sentence, for example `rayon 1.12.0`.
     pub fn rayon(&self) -> String {
         if self.rayons.is_empty() {
             "rayon-core without rayon".to_owned()
@@ -95,7 +95,7 @@ impl Tree {
         }
     }
 
-    /// Returns all packages rayon-core for a sentence.
+    /// Returns the packages named rayon-core as part of a sentence.
     pub fn cores_in_words(&self) -> String {
         list(&self.cores)
     }

@@ -1,9 +1,10 @@
 //! The earlier content of a project's files, for the call that has to restore them.
 //!
 //! - The *journal* is a file in the project's root that exists only while a call changes the project. A call that
-//!   finds a journal knows that an earlier call was killed, and reverts what that call had begun. Calls take turns by
-//!   a lock on the root folder, which the kernel releases however a call ends. Therefore the journal of a living call
-//!   is never mistaken for that of a dead one. If the file system has no such locks, calls do not take turns.
+//!   finds a journal knows that an earlier call was killed, and reverts what that call had begun. A lock on the root
+//!   folder admits one call at a time, and the kernel releases it however a call ends. Therefore no call mistakes the
+//!   journal of a running call for that of a killed call. On a file system without such locks, calls may run at the
+//!   same time.
 //! - The *undo file*, in the user's own files, has the content before `enable` and after it. While the project's files
 //!   are as `enable` left them, `disable` restores every byte. Without an undo file, or after other changes, `disable`
 //!   removes only what `enable` has added.
@@ -37,7 +38,7 @@ const JOURNAL: &str = ".comity-rayon-journal.json";
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Files {
     pub manifest: Saved,
-    /// The lock file. `None` if there was none.
+    /// The lock file. `None` if the project had no lock file.
     lock: Option<Saved>,
 }
 
@@ -69,7 +70,8 @@ impl Files {
         Ok(Files { manifest: read(project.manifest())?, lock: lock.exists().then(|| read(&lock)).transpose()? })
     }
 
-    /// Restores both files. If one cannot be restored, the other one still is.
+    /// Restores the manifest and the lock file. An error with the manifest does not prevent the restoring of the lock
+    /// file.
     fn put_back(&self, project: &Project) -> Result<(), Failure> {
         put_back(project.manifest(), Some(&self.manifest)).and(self.put_back_lock(project))
     }
@@ -100,7 +102,7 @@ fn put_back(path: &Path, saved: Option<&Saved>) -> Result<(), Failure> {
     })
 }
 
-/// The right of one call at a time to change a project. It ends when the value is dropped.
+/// The right to change a project, which one call has at a time. Dropping the value releases the right.
 pub struct Turn<'a> {
     project: &'a Project,
     _root: File,
@@ -108,7 +110,7 @@ pub struct Turn<'a> {
 
 impl<'a> Turn<'a> {
     /// Waits until no other call works on the project, and reverts what an earlier, killed call had begun. Must be
-    /// called before the project is read.
+    /// called before the project's files are read, because it may change them.
     pub fn wait(project: &'a Project) -> Result<Turn<'a>, Failure> {
         let root = project.root();
         let refuse = |error: &dyn std::fmt::Display| {
@@ -167,18 +169,18 @@ impl<'a> Turn<'a> {
         Ok(now.without_entry()? == now.with_text(&before.manifest.text)?.without_entry()?)
     }
 
-    /// True if only locked packages have moved that `comity rayon` moves.
+    /// True if the lock file differs from `before` only in the versions of packages that `comity rayon` changes.
     fn has_only_our_packages(&self, before: &Files) -> bool {
         let before: Option<Lock> = before.lock.as_ref().and_then(|lock| lock.text.parse().ok());
-        // A lock file that cannot be read is one that cargo was writing.
+        // If the lock file cannot be read, cargo was writing it when the earlier call was killed.
         let now = Lock::read(&self.project.lock()).ok().flatten();
         let (Some(before), Some(now)) = (before, now) else { return true };
         lock::differ_by_comity_alone(&before.packages, &now.packages)
     }
 
-    /// Runs `work`. If it fails, or if a signal asks this command to end in the meantime, restores both files with
-    /// their times. But Cargo.toml, which people edit, stays if another program has changed it. If this command is
-    /// killed, the next call restores the files.
+    /// Runs `work`. If `work` fails, or if a signal asks this command to end in the meantime, restores Cargo.toml and
+    /// Cargo.lock with their times. If another program has changed Cargo.toml in the meantime, Cargo.toml keeps that
+    /// change, because it may be the user's. If this command is killed, the next call restores the files.
     pub fn all_or_nothing<T>(&self, work: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> {
         let before = Files::read(self.project)?;
         let interrupted = note_signals()?;
@@ -193,7 +195,7 @@ impl<'a> Turn<'a> {
         let is_ours = self.has_only_our_entry(&before).unwrap_or(false);
         let put_back = if is_ours { before.put_back(self.project) } else { before.put_back_lock(self.project) };
         let outcome = match put_back {
-            // The next call tries again.
+            // The journal stays, so the next call tries again to restore the files.
             Err(failure) => failure.into_sentence(),
             Ok(()) => {
                 self.remove_journal();
@@ -241,8 +243,8 @@ impl<'a> Turn<'a> {
     }
 }
 
-/// Makes signals that would end this command only set the flag. Cargo itself receives a terminal's signals and ends,
-/// so that no caller waits.
+/// Returns a flag that signals set. From now on, these signals do not end this command. The terminal also sends its
+/// signals to cargo, which ends, so this command does not wait for cargo's work.
 fn note_signals() -> Result<Arc<AtomicBool>, Failure> {
     let flag = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|signal| !process::ignores(*signal)) {
@@ -261,7 +263,7 @@ pub struct Undo {
 }
 
 impl Undo {
-    /// Returns the undo file of a project, if its files are still as `enable` left them.
+    /// Returns the undo file of a project, if the project's files are still as `enable` left them.
     pub fn of(project: &Project) -> Result<Option<Undo>, Failure> {
         let Some(text) = place(project).and_then(|path| fs::read_to_string(path).ok()) else { return Ok(None) };
         // An undo file that cannot be read is treated as missing.
@@ -270,8 +272,9 @@ impl Undo {
         Ok(undo.filter(|undo| undo.project == project.manifest() && undo.left == now))
     }
 
-    /// Saves the files as `enable` found them (`before`), this manifest, and the present lock file. If the user has no
-    /// place for an undo file, `disable` works without one.
+    /// Saves the undo file of an `enable`: the files `before` it, and the files after it (this manifest and the present
+    /// lock file). If the user has no folder for state files, nothing is saved, and `disable` works without an undo
+    /// file.
     pub fn keep(project: &Project, before: Files, manifest: String) -> Result<(), Failure> {
         let left = Files { manifest: Saved { text: manifest, changed: None }, ..Files::read(project)? };
         let undo = Undo { project: project.manifest().to_owned(), before, left };
@@ -282,7 +285,7 @@ impl Undo {
         Ok(())
     }
 
-    /// Deletes the undo file, because there is nothing to restore any more.
+    /// Deletes the undo file of a project. Called when the project has nothing left to restore.
     pub fn forget(project: &Project) {
         let _ = place(project).map(fs::remove_file);
     }
@@ -292,7 +295,8 @@ impl Undo {
 fn place(project: &Project) -> Option<PathBuf> {
     let absolute = |name| environment::variable(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let states = absolute("XDG_STATE_HOME").or_else(|| Some(env::home_dir()?.join(".local/state")))?;
-    // FNV-1a, for a name that is the same under every compiler; the undo file names its project.
+    // FNV-1a gives the same name with every compiler. The undo file also contains the project's path, so a collision is
+    // noticed.
     let mix = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
     let name = project.manifest().as_os_str().as_bytes().iter().fold(0xcbf2_9ce4_8422_2325, mix);
     Some(states.join("comity/rayon").join(format!("{name:016x}.json")))

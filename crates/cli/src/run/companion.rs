@@ -1,17 +1,19 @@
-//! A process that releases a command when its coordinator is killed or stopped, without the help of other programs.
+//! The companion of a coordinator: a process that releases the command when the coordinator is killed or stopped,
+//! without the help of other programs.
 //!
-//! The coordinator notes the time of its last look and the places of the command's threads, before it puts the
-//! threads there. Its companion is a copy of the coordinator that is not a member of the table. It sleeps until the
-//! coordinator has ended, and reads the note twice a second.
+//! Before the coordinator confines threads to a set of cores (a *place*), it notes the place and the time of its last
+//! look. The companion is a copy of the coordinator that is not a member of the core table. It waits for the end of
+//! the coordinator, and reads the note twice a second.
 //!
-//! The companion restores the affinity of every thread that is at a noted place. If the coordinator continues, its
-//! next look puts the threads back. A thread that had set its own affinity, and was limited to a part of it, stays on
-//! that part. If exactly this part is noted, the thread gets its affinity back. If both processes are killed at once,
-//! the threads stay where they are.
+//! The companion gives every thread whose mask is a noted place the affinity of the command. If a stopped coordinator
+//! continues, its next look confines the threads again. The companion does not know which affinity a thread had
+//! chosen. If the coordinator has confined such a thread to a part of its affinity, and this part is not a noted
+//! place, the thread stays confined. If coordinator and companion are killed together, all threads stay confined.
 //!
-//! Before the coordinator halts a command, it notes the end of the halt. The companion thaws and continues the
-//! command, and removes its control group, if the coordinator has ended, or if the coordinator itself is stopped at
-//! the noted end. The companion does not know which processes the user had stopped before.
+//! Before the coordinator halts a command (freezes or stops its processes), it notes the end of the halt. The
+//! companion continues the command, and removes its control group, if the coordinator has ended, or if the
+//! coordinator is itself stopped at the noted end. The companion does not know which processes the user had stopped
+//! before.
 
 use std::cell::Cell;
 use std::fs::File;
@@ -35,19 +37,19 @@ use super::tree::Tree;
 /// The interval at which the companion checks the coordinator's note.
 const PERIOD: Duration = Duration::from_millis(500);
 
-/// The number of sets of cores that may have threads at a time. Three sets are the earlier places of threads. The
-/// others are the new place, and the cores that are new in it.
+/// The maximum number of places at a time: three earlier places ([`Tree::places`]), the new place, and the cores that
+/// are new in it.
 const PLACES: usize = 5;
 
-/// The size of the note: the time, the end of the halt or 0, and for each set of cores a bit for each core. No bit is
-/// set for a missing set.
+/// The size of the note in bytes: the time of the last look, the end of the halt or 0, and for each place one bit per
+/// core. No bit is set for a missing place.
 const BYTES: usize = TIMES + PLACES * (CORES / 8);
 const TIMES: usize = 16;
 
 /// The coordinator's note, in memory that both processes share.
 pub struct Note {
     file: File,
-    /// The time until which the command is halted, or 0.
+    /// The time until which the command is halted. 0: it is not halted.
     rests_until: Cell<u64>,
     /// The companion process. It ends when the coordinator drops this note. `None` in the companion itself.
     companion: Option<Beside>,
@@ -60,13 +62,15 @@ impl Note {
         Ok(Note { file, rests_until: Cell::new(0), companion: None })
     }
 
-    /// Notes at once that the command is halted until this time. 0 means that the command is not halted.
+    /// Notes immediately, not only at the next look, that the command is halted until `until_ns`. 0: it is not
+    /// halted.
     pub fn rests_until(&self, until_ns: u64) {
         self.rests_until.set(until_ns);
         let _ = self.file.write_all_at(&until_ns.to_le_bytes(), 8);
     }
 
-    /// Notes the time of a look, and the sets of cores on which the coordinator may have put threads of the command.
+    /// Notes the present time as that of the last look, and the places to which the coordinator may have confined
+    /// threads.
     pub fn write(&self, places: [Option<CoreSet>; PLACES]) {
         let mut bytes = [0; BYTES];
         let (times, sets) = bytes.split_at_mut(TIMES);
@@ -77,7 +81,7 @@ impl Note {
                 cores[core / 8] |= 1 << (core % 8);
             }
         }
-        // The memory was allocated before, so that the write cannot fail.
+        // The file has its full size already, so the write cannot fail.
         let _ = self.file.write_all_at(&bytes, 0);
     }
 
@@ -110,7 +114,8 @@ pub fn start(terms: &Terms, roams: CoreSet) -> io::Result<Note> {
 
 fn watch(process: u32, coordinator: &Pidfd, note: &Note, terms: &Terms, roams: CoreSet) {
     let place = Place::of(terms.process, terms.start);
-    // A coordinator that only lacks a core soon continues, and knows the affinity of each thread.
+    // The companion acts only if the coordinator is stopped. A coordinator that only waits for a core soon continues,
+    // and it knows the affinity of each thread.
     let is_stopped = || Stat::of_process(process).is_some_and(|stat| matches!(stat.state, 'T' | 't'));
     loop {
         let has_ended = coordinator.has_ended_within(PERIOD);
@@ -124,7 +129,7 @@ fn watch(process: u32, coordinator: &Pidfd, note: &Note, terms: &Terms, roams: C
         }
         if !places.is_empty() && (has_ended || silent > STOPPED_AFTER && is_stopped()) {
             for place in places {
-                // When it is dropped, the tree restores the affinity of all threads that are on these cores.
+                // The tree restores the affinity of all threads that are confined to `place`, when it is dropped.
                 drop(Tree::confined(terms, roams, place));
             }
         }

@@ -1,10 +1,10 @@
 //! The coordinator of a command: a separate process that is the command's member of the core table.
 //!
-//! At each look, the coordinator sees what the command's threads do. [`command`] decides by the default policy, as
-//! for a pool. If the command could use its share, it holds cores; otherwise it shares time. This file is the driver
-//! of that module. A command that holds cores has exactly its own cores, as `Claims::Owned` does for a pool, and its
-//! threads are confined to them. A command that shares time has a desire of 0, holds no core and runs anywhere. The
-//! process ends with the command.
+//! At each look, the coordinator reads the activity of the command's threads. The module [`command`] decides by the
+//! default policy, as for a pool, and this file carries out its decisions. If the command can use its share, it holds
+//! cores. It then holds exactly the cores that it owns, as a pool with `Claims::Owned` does, and its threads are
+//! confined to them. Otherwise the command shares time: it has a desire of 0, holds no core, and runs on any core.
+//! The coordinator ends when the command ends.
 //!
 //! Requests by `comity set` have the effects that `comity_protocol::orders` describes. A paused command is stopped.
 
@@ -31,22 +31,23 @@ use super::terms::Terms;
 use super::tree::{Spared, Tree};
 use crate::weight;
 
-/// The interval at which the coordinator checks which cores the command may use, and whether all of a paused command
-/// is stopped. The command's threads may be bound to other cores, and its cpuset may change.
+/// The interval at which the coordinator checks which cores the command may use, and whether all processes of a
+/// paused command are stopped. The program or an administrator may change the affinity of threads, and the cpuset of
+/// the command may change.
 const SURVEY: Duration = Duration::from_secs(1);
 
-/// If the coordinator is stopped while the command is out of turn, the companion continues the command after this
-/// time.
+/// The time after which the companion continues a command that is out of turn, if the coordinator is stopped.
 const LOST_TURN: Duration = Duration::from_secs(2);
 
-/// The time after which a signal is noticed that comes just before the wait that it should end.
+/// The longest wait for the end of the command. A signal that arrives just before a wait does not interrupt it, and
+/// is noticed when the wait ends.
 const MISSED_SIGNAL: Duration = Duration::from_secs(1);
 
-/// The time within which a stopped process continues after a signal such as SIGTERM.
+/// The interval at which halted processes are checked for a signal such as SIGTERM, for which they must continue.
 const SIGNAL_DELAY: Duration = Duration::from_millis(100);
 
 /// Serves as the command's member of the table until the command has ended, or a signal asks this process to end.
-/// This process is a copy of the one that became the command.
+/// This process is a copy of the process that became the command.
 pub fn run(command: &Pidfd, location: &Location, terms: &Terms) {
     let ended = Arc::new(AtomicBool::new(false));
     let registered = [SIGTERM, SIGINT, SIGHUP]
@@ -66,7 +67,8 @@ pub fn run(command: &Pidfd, location: &Location, terms: &Terms) {
     }
 }
 
-/// The membership of a command in the core table, with the note that releases the command if this process dies.
+/// The membership of a command in the core table, with the note for the companion, which releases the command if this
+/// process dies.
 pub struct Account {
     member: Member,
     may_use: CoreSet,
@@ -81,8 +83,8 @@ impl Account {
             return None;
         }
         let profile = terms.profile();
-        // The companion is started while there is one thread. Without it, only a kill of this process has another
-        // effect.
+        // The companion is a copy of this process, so it is started while this process has one thread. Without a
+        // companion, the command stays confined or halted if this process is killed.
         let note = companion::start(terms, profile.may_use).ok();
         let joined = Member::join(location, &profile).map_err(|why| hint(super::goes_without(&why.to_string())));
         for other in other_layouts(location) {
@@ -93,8 +95,8 @@ impl Account {
         Some(Account { member, may_use: profile.may_use, note })
     }
 
-    /// Keeps the membership until the command has ended, or `ended` is set and a signal comes. Returns the history of
-    /// the command.
+    /// Keeps the membership until the command has ended, or a signal has set `ended`. Returns the history of the
+    /// command.
     pub fn keep(self, command: &Pidfd, location: &Location, terms: &Terms, ended: &AtomicBool) -> History {
         let Account { member, may_use, note } = self;
         let member = &member;
@@ -118,10 +120,10 @@ impl Account {
 struct Coordinator<'a> {
     coordination: Coordination,
     command: Command<'a>,
-    /// True if this process must end.
+    /// True if this process must end: the command has ended, or a signal asks for it.
     ended: &'a AtomicBool,
     throttle: Throttle,
-    /// The number of cores that the command may use and that a quota grants it.
+    /// The number of cores that the affinity and the cgroup quota allow the command.
     usable: u32,
     surveyed: Instant,
     /// The time of the last check that the table is still in its place.
@@ -129,9 +131,9 @@ struct Coordinator<'a> {
     /// The processor time that the command has used so far.
     used: Duration,
     history: History,
-    /// The values of the command line.
+    /// The weight and the core limit that apply if `comity set` has requested no others.
     own: Own,
-    /// The current weight of the command.
+    /// The weight that applies now.
     weight: u32,
     is_weight_chosen: bool,
     session: Option<Session>,
@@ -143,13 +145,14 @@ struct Coordinator<'a> {
     is_resting: bool,
 }
 
-/// The session of a command, if the command's first process began it and it is a task group. Its nice value gives the
-/// command its weight relative to all other sessions.
+/// The session of a command, if the command's first process began the session and the session is a task group. Its
+/// nice value gives the command its weight relative to all other sessions.
 struct Session {
     /// The nice value before the command began.
     start: i32,
     nice: i32,
-    /// The time when the kernel last refused a value because it came too soon after another.
+    /// The time when the kernel last refused a nice value. The kernel limits how often the value of a session
+    /// changes.
     refused: Option<Instant>,
 }
 
@@ -159,8 +162,9 @@ impl Session {
         Some(Session { start, nice: task_group::nice_of(terms.process)?, refused: None })
     }
 
-    /// Gives the session of `process` the nice value of this weight, if the user has set a weight. Returns true if
-    /// the nice value has changed.
+    /// Sets the nice value of the session of `process` to that of `weight`. `None` stands for a weight that the user
+    /// has not set; the session then gets its nice value from before the command. Returns true if the nice value has
+    /// changed.
     fn weigh(&mut self, process: u32, weight: Option<u32>) -> bool {
         let nice = weight.map_or(self.start, |weight| weight::nice_for(weight).max(self.start));
         if nice == self.nice || self.refused.is_some_and(|refused| refused.elapsed() < SURVEY) {
@@ -178,7 +182,7 @@ struct Command<'a> {
     member: &'a Member,
     tree: Tree,
     note: Option<Note>,
-    /// True if the command was stopped because it is out of turn or paused.
+    /// True if the command was halted because it is out of turn or paused.
     is_closed: bool,
 }
 
@@ -230,7 +234,8 @@ impl Coordinator<'_> {
             let now = now_ns();
             if self.followed.elapsed() >= SURVEY {
                 self.followed = Instant::now();
-                // The coordinator may not write to the command's standard error any more.
+                // The coordinator must not write to the command's standard error any more, so it gives no hint about
+                // a new table.
                 let _is_alone = self.command.member.follow();
             }
             let told = self.obey(now);
@@ -259,7 +264,7 @@ impl Coordinator<'_> {
         self.go_on(now_ns());
         command::Command::close(&mut self.command, false);
         command::Command::confine(&mut self.command, None);
-        // Requests are in effect only while the command is in the table.
+        // Requests end with the membership. The session gets the nice value that it would have without requests.
         let chosen = Some(self.own.weight).filter(|_| self.is_weight_chosen);
         self.session.as_mut().map(|session| session.weigh(self.process, chosen));
         self.history
@@ -280,7 +285,7 @@ impl Coordinator<'_> {
         told
     }
 
-    /// Stops the command for a pause. It is stopped again at each call, because other programs may have continued it.
+    /// Stops the command for a pause. Every call stops it again, because other programs may have continued it.
     fn pause(&mut self, told: InForce, now: u64) {
         self.command.rests_until(told.paused_until.unwrap_or(0));
         self.command.tree.stop(Spared::Traced);
@@ -327,7 +332,8 @@ impl Coordinator<'_> {
         let Command { member, tree, .. } = &mut self.command;
         let may_use = tree.survey();
         if let Some(stat) = tree.root().filter(|_| !self.is_weight_chosen) {
-            // The nice value of the command's own session follows the weight, so that the weight must not follow it.
+            // The nice value of the command's own session is computed from the weight, so the weight must not be
+            // computed from the session.
             if self.session.is_none() {
                 self.group_milli = weight::group_milli(self.process);
             }
@@ -351,7 +357,7 @@ impl command::Command for Command<'_> {
         self.member
     }
 
-    /// Halts the command's processes when its turn ends, and continues them when the next turn begins.
+    /// Halts the command's processes when its turn on the cores ends, and continues them when its next turn begins.
     fn close(&mut self, closed: bool) {
         if std::mem::replace(&mut self.is_closed, closed) == closed {
             return;
@@ -381,7 +387,8 @@ impl command::Command for Command<'_> {
         idle_clock::machine().map(|idle| idle.as_nanos() as u64)
     }
 
-    /// Writes the note before it moves threads. A place is removed from the note only after all threads have left it.
+    /// Confines the command to these cores, or restores its affinity. Notes the new places before threads are
+    /// confined to them, and removes an old place from the note only after all threads have left it.
     fn confine(&mut self, confined: Option<CoreSet>) {
         let [target, before, came_before] = self.tree.places();
         let came = Some(self.tree.coming(confined)).filter(|came| !came.is_empty());

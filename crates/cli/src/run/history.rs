@@ -6,30 +6,31 @@ use std::time::Duration;
 use comity_protocol::Look;
 use comity_table::Program;
 
-/// The maximum number of stretches. If there are more, each two neighbours are merged, so that the memory is bounded
-/// for any length of the run.
+/// The maximum number of stretches. If there are more, neighbours are merged in pairs, so that a long run needs no
+/// more memory.
 const STRETCHES: usize = 128;
 
-/// The values from one look to a later one. Times of several cores or threads are sums.
+/// The values from one look of the coordinator to a later look. Times are sums over cores or threads.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Stretch {
     /// The length of the stretch.
     pub elapsed: Duration,
     /// The processor time that the command used.
     pub used: Duration,
-    /// The time for which it held cores.
+    /// The time for which the command held cores.
     pub held: Duration,
-    /// The time for which it was entitled to cores.
+    /// The time for which the command was entitled to cores.
     pub owned: Duration,
-    /// The time for which its threads waited for a core, including cores that another of its threads used.
+    /// The time for which threads of the command waited for a core, also for a core that another of them used.
     pub waited: Duration,
-    /// The estimated time by which the command would have done the same work sooner alone.
+    /// The estimated time that the command would have saved if it had run alone.
     pub delayed: Duration,
 }
 
 impl Stretch {
     fn of(look: &Look, usable: u32, owned: u32, held: Duration) -> Stretch {
-        // Alone, its threads would have used at most the cores that it may use, and at most one core each.
+        // Alone, the command would have used the time for which its threads were able to run, but at most the time of
+        // all usable cores.
         let alone = look.able.min(look.elapsed * usable).as_secs_f64();
         let used = look.used.as_secs_f64();
         let lacking = if used < alone { 1.0 - used / alone } else { 0.0 };
@@ -52,7 +53,7 @@ impl Stretch {
         self.delayed += other.delayed;
     }
 
-    /// Returns the time of its own cores that it did not hold.
+    /// Returns the time of the command's own cores that the command did not hold.
     pub fn lent(&self) -> Duration {
         self.owned.saturating_sub(self.held)
     }
@@ -62,7 +63,7 @@ impl Stretch {
 #[derive(Debug, Default)]
 pub struct History {
     stretches: Vec<Stretch>,
-    /// The minimum length of a stretch.
+    /// The length that a stretch must have before the next look begins a new stretch.
     width: Duration,
     /// The processor time that the command was due.
     pub due: Duration,
@@ -71,8 +72,8 @@ pub struct History {
 }
 
 impl History {
-    /// Notes a look at a command that may use `usable` cores, is entitled to `owned`, and has held cores for `held`
-    /// since the look before.
+    /// Adds a look at a command that may use `usable` cores and is entitled to `owned` cores. `held` is the core time
+    /// that it has held since the previous look.
     pub fn note(&mut self, look: &Look, usable: u32, owned: u32, held: Duration) {
         let seen = Stretch::of(look, usable, owned, held);
         match self.stretches.last_mut() {
@@ -122,7 +123,7 @@ mod tests {
         assert_eq!(delayed(10, 160, 2), LOOK / 2);
         // The cases: all cores were used, a thread waited for something else, and nothing ran.
         assert_eq!([delayed(20, 160, 2), delayed(3, 3, 2), delayed(0, 0, 2)], [Duration::ZERO; 3]);
-        // Its threads waited for a core all the time.
+        // The case: the threads waited for a core all the time.
         assert_eq!(delayed(0, 10, 2), LOOK);
     }
 

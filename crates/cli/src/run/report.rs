@@ -1,9 +1,9 @@
 //! The option `comity run --report`: this process starts the command and is its coordinator, and reports at the end
-//! what sharing cost. `comity run` without `--report` works in this way too if the first process of the container
-//! does not wait for orphans. A coordinator that is an orphan would remain as a zombie there.
+//! what sharing cost. `comity run` without `--report` also works in this way in a container whose first process does
+//! not wait for orphans. In such a container, a coordinator that is an orphan would remain as a zombie.
 //!
-//! The report is known when the command has ended, but the process that became the command is then gone. Therefore
-//! the command is a child here, as under time(1). This process waits for the command anyway, so it is also the
+//! The report is written after the command has ended, so this process cannot become the command. Therefore the
+//! command is a child of this process, as with time(1). This process waits for the command anyway, so it is also the
 //! coordinator.
 
 use std::fmt::Write as _;
@@ -36,21 +36,22 @@ use super::terms::Terms;
 use crate::table::in_units;
 use crate::weight;
 
-/// The maximum length of a line of the report, including its first words.
+/// The maximum length of a line of the report, in letters.
 const LINE: usize = 80;
 
-/// The width of the first words of a line.
+/// The width of the name at the beginning of each line.
 const MARGIN: usize = 18;
 
-/// The signals that are passed on to the command. The terminal itself sends INT and QUIT to the command. They must
-/// only not end this process.
+/// The signals that are passed on to the command. SIGINT and SIGQUIT are not among them, because the terminal sends
+/// them to the command directly. This process catches and discards them.
 const HANDED_ON: [i32; 4] = [SIGTERM, SIGHUP, SIGUSR1, SIGUSR2];
 
 const LEVELS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
 /// The destination of a report.
 pub enum Place {
-    /// There is no report. The process stays only so that it leaves no zombie.
+    /// There is no report. This process stays as the command's parent only so that its coordinator does not become a
+    /// zombie.
     Nowhere,
     /// The report goes to standard error.
     Errors,
@@ -61,7 +62,8 @@ pub enum Place {
 }
 
 impl Place {
-    /// Checks that the destination can be written, before the command runs. Without a path, it is standard error.
+    /// Returns the destination for a path, after a check that it can be written. Without a path, returns standard
+    /// error.
     pub fn check(path: Option<&Path>) -> Result<Place, Failure> {
         let Some(path) = path else { return Ok(Place::Errors) };
         if path == Path::new("-") {
@@ -76,8 +78,8 @@ impl Place {
         Ok(if path.extension().is_some_and(|end| end == "json") { Place::Json(file) } else { Place::Text(file) })
     }
 
-    /// Writes the report. If the destination cannot be written, the report goes to standard error, because the
-    /// command cannot be run again for it.
+    /// Writes the report. If the destination cannot be written, the report goes to standard error, so that it is not
+    /// lost.
     fn write(&self, report: &RunReport) {
         let (file, text) = match self {
             Place::Nowhere => return,
@@ -93,8 +95,8 @@ impl Place {
 
 /// Runs the command, writes the report, and ends like the command.
 ///
-/// If the command `has_session`, a session of its own, the terminal sends it no signals, so this process passes on
-/// all.
+/// `has_session` is true if the command has its own session. The terminal then sends it no signals, so this process
+/// passes on the terminal's signals too.
 ///
 /// # Errors
 /// If the command cannot be started.
@@ -105,8 +107,9 @@ pub fn run(
     place: &Place,
     has_session: bool,
 ) -> io::Result<ExitCode> {
-    // Ignored signals stay ignored, also for the command. Signals with a handler here have the default action there.
-    // If only this process stopped at Ctrl-Z, the shell would show a running command as stopped.
+    // Signals that are ignored stay ignored, also for the command. Signals that this process handles have the default
+    // action in the command. With a session, SIGTSTP is handled too: if only this process stopped at Ctrl-Z, the
+    // shell would show a running command as stopped.
     let own = if has_session { &[SIGINT, SIGQUIT, SIGTSTP][..] } else { &[SIGINT, SIGQUIT] };
     let handled = own.iter().chain(&HANDED_ON).copied().filter(|signal| !process::ignores(*signal));
     let signals = Signals::new(handled)?;
@@ -134,16 +137,17 @@ fn attend(
     });
     let Ok(command) = command else { return None };
     let command = Arc::new(command);
-    // The account is opened while there is one thread, because its companion is a copy of this process.
+    // The account is opened before other threads start, because its companion is a copy of this process.
     let account = location.as_ref().and_then(|location| Account::open(&command, location, terms));
     let (to, leader) = (Arc::clone(&command), child.id());
     thread::spawn(move || {
         for signal in signals.forever() {
             let is_of_terminal = [SIGINT, SIGQUIT, SIGHUP].contains(&signal);
-            // If the command has ended, only the report is left to write, perhaps into a pipe without a reader. Then
-            // the signal has its default action.
+            // After the end of the command, the signal has its default action, because this process may block while
+            // it writes the report into a pipe.
             if has_session && is_of_terminal && !to.has_ended_within(Duration::ZERO) {
-                // The terminal would send the signal to all processes of the foreground.
+                // The signal goes to the whole process group, because a terminal sends it to all foreground
+                // processes.
                 process::send_to_group(leader, signal);
             } else if HANDED_ON.contains(&signal) && !to.send(signal) {
                 let _ = signal_hook::low_level::emulate_default_handler(signal);
@@ -158,10 +162,10 @@ fn attend(
     kept
 }
 
-/// Ends this process like the command.
+/// Ends this process with the exit code of the command, or by the signal that ended the command.
 fn end_as(status: ExitStatus) -> io::Result<ExitCode> {
     if let Some(signal) = status.signal() {
-        // The command has left a core file if one is wanted, so this process leaves none.
+        // Only the command writes a core file, not this process.
         let _ = setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) });
         signal_hook::low_level::emulate_default_handler(signal)?;
         // A signal that does not end a process by default cannot have ended the command.
@@ -172,7 +176,8 @@ fn end_as(status: ExitStatus) -> io::Result<ExitCode> {
 
 fn report(terms: &Terms, status: ExitStatus, wall: Duration, history: Option<&History>) -> RunReport {
     let usage = Usage::of_ended_children();
-    // The kernel counts a child only if its parent has waited for it. The coordinator has seen all processes.
+    // The kernel's usage lacks processes for which no parent has waited. The coordinator's value includes all
+    // processes, so the larger value is reported.
     let seen = history.map_or(Duration::ZERO, |history| history.whole().used);
     RunReport {
         schema: "comity-run/1",
@@ -259,7 +264,7 @@ fn in_words(report: &RunReport) -> String {
     text
 }
 
-/// Draws a letter for each part of the time. The full height stands for `most`.
+/// Draws the timeline as bars, one letter for each part of the time. A full bar stands for `most`.
 fn spark_line(timeline: &[RunStretch], of: fn(&RunStretch) -> f64, most: f64) -> String {
     let letters = timeline.len().min(LINE - MARGIN - "  to 1024.0".len());
     let whole: f64 = timeline.iter().map(|stretch| stretch.seconds).sum();
@@ -294,49 +299,50 @@ struct RunReport {
     exit_code: Option<i32>,
     /// The signal that ended the command. `null` if no signal did.
     signal: Option<i32>,
-    /// The time from its start to its end, in seconds.
+    /// The time from the start to the end of the command, in seconds.
     wall_s: f64,
-    /// The processor time of the command, and of the processes that it has waited for, directly or indirectly, in
-    /// seconds.
+    /// The processor time of the command and of its descendants that were waited for, in seconds.
     cpu_s: f64,
-    /// The context switches of these processes because a thread waited.
+    /// The context switches of the processes of `cpu_s` because a thread waited.
     voluntary_switches: u64,
-    /// The context switches of these processes because the kernel took the core away.
+    /// The context switches of the processes of `cpu_s` because the kernel took the core away.
     involuntary_switches: u64,
     /// The weight.
     weight: u32,
-    /// The number of cores that its affinity and the quota let it use when it began.
+    /// The number of cores that the affinity and the cgroup quota allowed the command when it began.
     usable: u32,
-    /// The record in the core table. `null` if it was not a member, or ended before its coordinator's first look.
+    /// The record in the core table. `null` if the command was not a member, or ended before its coordinator's first
+    /// look.
     shared: Option<RunShared>,
 }
 
 /// The record of a command in the core table.
 #[derive(Debug, Serialize)]
 struct RunShared {
-    /// The processor time that it was due, in seconds: its share while it held cores together with other programs,
-    /// and its use otherwise.
+    /// The processor time that the command was due, in seconds: its share while it held cores together with other
+    /// programs, and its use otherwise.
     due_s: f64,
-    /// The processor time that it was seen to use in this time, in seconds.
+    /// The processor time that the command used while it was a member, according to the coordinator's looks, in
+    /// seconds.
     used_s: f64,
-    /// The core time that it held, in core seconds.
+    /// The core time that the command held, in core seconds.
     held_core_s: f64,
-    /// The time of its own cores that it did not hold, in core seconds.
+    /// The time of the command's own cores that it did not hold, in core seconds.
     lent_core_s: f64,
-    /// The number of times that it began to use a core that no program used. `null` if its entry was gone.
+    /// The number of times that the command began to use a core that no program used. `null` if its entry was gone.
     claimed: Option<u64>,
-    /// The number of times that it took back one of its own cores. `null` if its entry was gone.
+    /// The number of times that the command took back one of its own cores. `null` if its entry was gone.
     taken_back: Option<u64>,
-    /// The number of times that it released a core. `null` if its entry was gone.
+    /// The number of times that the command released a core. `null` if its entry was gone.
     released: Option<u64>,
-    /// The number of times that it lost a core to the core's owner. `null` if its entry was gone.
+    /// The number of times that the command lost a core to the core's owner. `null` if its entry was gone.
     lost: Option<u64>,
-    /// The time, in seconds, that its threads waited for a core, including cores that another of its threads used.
-    /// Sum over threads.
+    /// The time, in seconds, that threads of the command waited for a core, also for a core that another of them
+    /// used. Sum over threads.
     waited_s: f64,
     /// The estimated time that the command would have taken alone, in seconds.
     alone_estimate_s: f64,
-    /// The stretches, in order. They are longer for a command that ran longer.
+    /// The stretches, in order. A command that ran longer has longer stretches, not more.
     timeline: Vec<RunStretch>,
 }
 
@@ -347,9 +353,9 @@ struct RunStretch {
     seconds: f64,
     /// The mean number of cores that the command used.
     used_cores: f64,
-    /// The mean number of cores that it held.
+    /// The mean number of cores that the command held.
     held_cores: f64,
-    /// The mean number of cores that it was entitled to.
+    /// The mean number of cores that the command was entitled to.
     owned_cores: f64,
 }
 

@@ -11,7 +11,7 @@ pub struct Terms {
     pub process: u32,
     /// The start time of that process, in the kernel's units.
     pub start: u64,
-    /// The value of [`MARK`](super::tree::MARK) in the environments of its processes.
+    /// The value of [`MARK`](super::tree::MARK) in the environments of the command's processes.
     pub mark: String,
     /// The command's name for other programs.
     pub name: String,
@@ -19,14 +19,14 @@ pub struct Terms {
     pub policy: Policy,
     /// The weight.
     pub weight: u32,
-    /// True if the user has set the weight. Then the nice value does not change it.
+    /// True if the user has set the weight. Otherwise a later change of the nice value changes the weight.
     pub is_weight_chosen: bool,
-    /// The nice value of the command's session before the command began, if the command begins the session and the
-    /// session is a task group.
+    /// The nice value of the command's session before the command began. `None` if the command does not begin the
+    /// session, or if the session is not a task group.
     pub session_nice: Option<i32>,
     /// The maximum number of cores that the user has set. `None` means no maximum.
     pub cores: Option<u32>,
-    /// The number of cores that it can use at most.
+    /// The number of cores that the affinity and the cgroup quota allow.
     pub most: u32,
 }
 

@@ -1,17 +1,20 @@
 //! All processes and threads of a command: their activity, and the cores on which they may run.
 //!
-//! A process belongs to the command if its parent does. It stays a member of the command when another process adopts
-//! it. A process that became an orphan before it was seen is found by its [`MARK`], if it has the same user.
+//! A process belongs to the command if its parent belongs to it, and stays a process of the command when another
+//! process adopts it. A process that became an orphan before a walk found it is recognized by its [`MARK`], if it has
+//! the same user.
 //!
 //! Threads are moved only within the affinity that their program or an administrator grants: see [`Mask`]. If a new
 //! thread has a mask that this module has set, the thread inherited the mask from the thread that started it. The
-//! sets of cores are written to the companion's note before any thread is put there.
+//! coordinator writes each set of cores to the companion's note before a thread is confined to it.
 //!
 //! The coordinator stops the processes of a paused command, and continues them at the end of the pause or when the
-//! coordinator ends. If a command is out of turn, the coordinator freezes its processes, if it can make a control
-//! group for them: no process can notice that. Otherwise it stops only the processes whose stop no other process can
-//! notice: see [`Spared::Watched`]. A process that the user stops in the meantime stays stopped. A process that
-//! receives a signal such as SIGTERM in the meantime continues, so that it can handle the signal.
+//! coordinator ends. If a command is out of turn, the coordinator halts it. If a control group can be made for the
+//! command, its processes are frozen, which no process can notice. Otherwise only the processes are stopped whose
+//! stop no other process can notice: see [`Spared::Watched`].
+//!
+//! During a halt, a process that the user stops stays stopped. A process that receives a signal such as SIGTERM
+//! continues, so that it can handle the signal.
 
 use std::cmp::Reverse;
 use std::collections::hash_map::Entry;
@@ -33,7 +36,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGSTOP, SIGTERM, SIGTSTP, SI
 
 use super::terms::Terms;
 
-/// The environment variable by which processes that a command started are found. Each command has a different value.
+/// The environment variable by which the processes of a command are found. Each command has a different value.
 pub const MARK: &str = "COMITY_RUN";
 
 /// Returns the value of [`MARK`] for the process `starter`, which began at `start`, and for its descendants.
@@ -51,28 +54,29 @@ pub fn outer_command_lives() -> bool {
     })
 }
 
-/// The maximum number of passes in which threads are moved. Threads that have not been moved yet may start others. A
-/// later walk finds the threads that are left after the last pass.
+/// The maximum number of passes over all threads or processes. One that a pass has not reached yet may start others.
+/// A later look finds what is left after the last pass.
 const PASSES: usize = 4;
 
-/// The time after which a control group that could not be made is tried again.
+/// The time between two attempts to make a control group for the command.
 const FREEZER_AGAIN: Duration = Duration::from_secs(10);
 
 /// The processes that [`Tree::stop`] does not stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Spared {
-    /// Processes that are traced, and processes that trace others. A tracer would report the stop.
+    /// Processes that are traced or trace others, because a tracer would report the stop.
     Traced,
-    /// The processes of [`Spared::Traced`], and processes whose parent may notice the stop. An interactive shell would
-    /// report the stop of a job and take the terminal back. `su` would stop itself and never continue.
+    /// The processes of [`Spared::Traced`], and processes whose parent may notice the stop. For example, an
+    /// interactive shell would report that a job was stopped and take the terminal back. `su` would stop itself and
+    /// never continue.
     Watched,
 }
 
-/// A process that has run for less than this is new, in ticks of [`Stat::start`], of which a second has a hundred.
+/// A process is new if it started less than this time ago, in ticks of 10 ms, as in [`Stat::start`].
 const YOUNG: u64 = 100;
 
-/// A process that has used less processor time than this may not have done its first actions yet, such as to wait for
-/// a child.
+/// A process with less processor time than this may still be about to begin its first actions, for example to wait
+/// for a child.
 const SETTLED: Duration = Duration::from_millis(100);
 
 /// The signals for which a stopped process continues.
@@ -83,25 +87,26 @@ const STOPS: [i32; 4] = [SIGSTOP, SIGTSTP, SIGTTIN, SIGTTOU];
 
 /// A command's processes.
 pub struct Tree {
-    /// The entry that the environments of its processes contain.
+    /// The entry in the environments of the command's processes, as `MARK=value`.
     mark: String,
     /// The first process of the command.
     root: u32,
-    /// The start time of the first process. No process of the command is older.
+    /// The start time of the first process. The command has no older process.
     start: u64,
     /// The mask that the command had when it began.
     roams: Thread,
     /// The cores that the system granted to the command when it began.
     granted: CoreSet,
-    /// The cores on which it may run. `None` means any core.
+    /// The cores to which the command is confined. `None`: it is not confined.
     target: Option<CoreSet>,
-    /// The cores on which it ran before. Set while threads that were started in the meantime may still be there.
+    /// The previous `target`. Set while new threads may still have this mask, because their starter had it.
     before: Option<CoreSet>,
-    /// The cores that were added last. Set while threads that were started in the meantime may be on these cores
-    /// alone.
+    /// The cores that the last change added to `target`. Set while new threads may have a mask of these cores alone
+    /// (see `fill`).
     came: Option<CoreSet>,
     processes: HashMap<u32, Process>,
-    /// The other processes at the last walk. Only processes that are not in this set are asked for their parents.
+    /// The processes of the machine that did not belong to the command at the last walk. A walk reads the parent of a
+    /// process only if the process is in neither set.
     strangers: HashSet<u32>,
     /// The processes that this tree has stopped, each with its start time.
     stopped: HashSet<(u32, u64)>,
@@ -110,11 +115,13 @@ pub struct Tree {
     freezer: Option<Freezer>,
     /// The time of the next attempt to make a control group.
     next_freezer: Instant,
-    /// True if the members of the control group may be frozen.
+    /// True if the control group was frozen and not thawed since.
     is_frozen: bool,
-    /// True if nice processes used most of the processor time at the last look at which any process used some.
+    /// True if nice processes had more than half of the time for which threads ran or waited for a core. Kept from
+    /// the last look at which this time was not 0.
     is_nice: bool,
-    /// The task group of the processes that worked before the last survey. `None`: it is unknown, or there are several.
+    /// The task group of all processes that worked before the last survey. `None`: it is unknown, or the processes
+    /// have several.
     group: Option<TaskGroup>,
 }
 
@@ -125,15 +132,15 @@ struct Process {
     works: bool,
     /// The process's place relative to the control group, at the last freeze. `None` if it is not known yet.
     membership: Option<Membership>,
-    /// The processor time of its parent when this process was found.
+    /// The processor time that the parent had used when this process was found.
     parent_had: Duration,
     /// The processor time of the process at the last look.
     cpu: Duration,
-    /// The activity of its threads at the last look.
+    /// The activity of the process's threads at the last look.
     activity: ThreadActivity,
     /// True if the process has a nice value above 0, or is of SCHED_IDLE.
     is_nice: bool,
-    /// The cores that the system grants it, as far as they are known.
+    /// The cores that the system grants the process, as far as they are known.
     granted: CoreSet,
     threads: HashMap<u32, Thread>,
 }
@@ -147,7 +154,7 @@ impl Process {
     }
 }
 
-/// The visible activity of a process's threads.
+/// The activity of a process's threads, as `/proc` shows it.
 #[derive(Clone, Copy, Default)]
 struct ThreadActivity {
     /// The number of threads that are on a core or wait for one.
@@ -169,7 +176,7 @@ impl ThreadActivity {
     }
 }
 
-/// A thread that was moved, or that was found while others were moved.
+/// The masks of a thread of the command.
 #[derive(Clone, Copy)]
 struct Thread {
     mask: Mask,
@@ -178,7 +185,7 @@ struct Thread {
 }
 
 impl Tree {
-    /// Returns the tree of a command's process, which runs on any core in `roams`.
+    /// Returns the tree of a command that runs on any core in `roams`.
     pub fn new(terms: &Terms, roams: CoreSet) -> Tree {
         Tree::of(terms.process, terms.start, format!("{MARK}={}", terms.mark), roams)
     }
@@ -207,7 +214,8 @@ impl Tree {
             group: task_group::of_process(root),
         };
         let cpu = cpu_clock::of_process(root).unwrap_or_default();
-        // If only descendants of the root are left, another process may have its number by now.
+        // The first process may have ended before its descendants, and its number may belong to another process by
+        // now.
         if let Some(stat) = tree.root() {
             let process = Process { cpu, ..Process::new(&stat, ThreadActivity::default(), granted) };
             tree.processes.insert(root, process);
@@ -223,15 +231,16 @@ impl Tree {
         tree
     }
 
-    /// Halts the command outside its turn. `may_freeze` is true if another process thaws the command when this one is
-    /// killed. A process that cannot be frozen is stopped, if no other process can notice that.
+    /// Halts the command, which is out of turn. `may_freeze` is true if another process thaws the command in case
+    /// this process is killed. A process that cannot be frozen is stopped, if no other process can notice the stop.
     pub fn halt(&mut self, may_freeze: bool) {
         self.is_frozen = may_freeze && self.freeze();
         self.stop(Spared::Watched);
     }
 
-    /// Freezes the processes that are in the control group in which the first one was. Returns false if no group can
-    /// be made for the command.
+    /// Moves the command's processes into a control group and freezes the group. Processes that are in another
+    /// control group than the command's first process stay there and are not frozen. Returns false if no group can be
+    /// made for the command.
     fn freeze(&mut self) -> bool {
         if self.freezer.is_none() && Instant::now() >= self.next_freezer {
             self.next_freezer = Instant::now() + FREEZER_AGAIN;
@@ -243,7 +252,7 @@ impl Tree {
             self.find();
             let mut has_new = false;
             for (id, process) in self.processes.iter_mut().filter(|(_, process)| process.membership.is_none()) {
-                // The descriptor prevents the reuse of the number.
+                // While the descriptor is open, the kernel does not give the number to another process.
                 let is_there = Pidfd::of_process(*id, process.start);
                 let found = freezer.place().membership(*id);
                 let is_taken = found == Membership::Beside && is_there.is_some() && freezer.take(*id);
@@ -256,12 +265,13 @@ impl Tree {
             }
         }
         let is_frozen = freezer.freeze();
-        // A failure means that the companion removed the group while this process was stopped.
+        // If the group cannot be frozen, the companion removed it while this process was stopped.
         self.freezer = Some(freezer).filter(|_| is_frozen);
         is_frozen
     }
 
-    /// True if all working processes of the command can be frozen, as far as that is known.
+    /// True if no working process of the command is known to be outside of the group that [`Tree::halt`] freezes, and
+    /// the group can be made.
     pub fn can_be_frozen(&self) -> bool {
         let is_out = |process: &Process| matches!(process.membership, Some(Membership::Beside | Membership::Elsewhere));
         let has_group = self.freezer.is_some() || (self.place.is_some() && Instant::now() >= self.next_freezer);
@@ -274,21 +284,20 @@ impl Tree {
         }
     }
 
-    /// Frees commands at the same place whose coordinators and companions were killed.
+    /// Continues commands at the same place whose coordinator and companion were both killed.
     pub fn free_abandoned(&self) {
         if let Some(place) = &self.place {
             place.free_abandoned();
         }
     }
 
-    /// Stops all processes that this one may signal, except processes that are stopped already and processes that are
-    /// `spared`.
+    /// Stops the processes of the command that this process may signal, except stopped and `spared` processes.
     pub fn stop(&mut self, spared: Spared) {
         let mut watching = HashMap::new();
         let mut is_watched = |stat: &Stat, parent_had: Duration, used: Duration| {
             let mut parent = || *watching.entry(stat.parent).or_insert_with(|| Watching::of_process(stat.parent));
             let is_young = || census::now().saturating_sub(stat.start) < YOUNG || used < SETTLED;
-            // The parent may be about to wait if it had little processor time since it started this process.
+            // A parent that has used little processor time since it started this process may be about to wait for it.
             let may_wait = || {
                 let state = Stat::of_process(stat.parent).map(|stat| stat.state);
                 let has = || cpu_clock::of_process(stat.parent).unwrap_or_default();
@@ -298,16 +307,18 @@ impl Tree {
                 && (stat.is_job()
                     || match parent() {
                         Watching::No => false,
-                        // A stopped parent has not begun to wait.
+                        // A stopped parent may begin to wait when it continues.
                         Watching::Later => is_young() || is_stopped(stat.parent) || may_wait(),
                         Watching::Yes => true,
                     })
         };
-        // A second SIGSTOP could stay pending, and would later be mistaken for the user's.
+        // `sent` has the processes that were already sent SIGSTOP. A second SIGSTOP could stay pending and would
+        // later look like one from the user.
         let mut sent = HashSet::new();
         for _ in 0..PASSES {
             self.find();
-            // A process that is new since the freeze was started by a member of the group, and is frozen too.
+            // A process without a known membership is new since the freeze. A member of the group started it, so it
+            // is frozen too.
             let may_be_frozen = |process: &Process| {
                 self.is_frozen && !matches!(process.membership, Some(Membership::Beside | Membership::Elsewhere))
             };
@@ -331,7 +342,7 @@ impl Tree {
             if stopped.is_empty() {
                 break;
             }
-            // The next pass finds the processes that these have started before they stopped.
+            // The next pass finds processes that a process started before it was stopped.
             sent.extend(stopped.iter().map(|(id, ..)| *id));
             self.stopped.extend(stopped.into_iter().map(|(id, stat, ..)| (id, stat.start)));
         }
@@ -342,8 +353,8 @@ impl Tree {
     }
 
     /// Continues the processes that [`Tree::halt`] or [`Tree::stop`] has halted. Children continue before their
-    /// parents, because a parent might notice a stopped child. A process that the user or a shell has also stopped
-    /// stays stopped.
+    /// parents, because a running parent might notice a stopped child. A process that the user or a shell has also
+    /// stopped stays stopped.
     pub fn go_on(&mut self) {
         self.thaw();
         let stopped = std::mem::take(&mut self.stopped);
@@ -357,8 +368,8 @@ impl Tree {
             if is_users_job(id) {
                 self.stopped.insert((id, start));
             } else if !(is_stopped(id) && is_sent(id, &STOPS)) {
-                // A process that got no core since may not have stopped yet. The pending SIGSTOP is then the one of
-                // this tree.
+                // If a process has had no core since, it has not stopped yet. Its pending SIGSTOP is then the one
+                // that this tree has sent.
                 Pidfd::of_process(id, start).map(|process| process.go_on());
             }
         }
@@ -398,12 +409,12 @@ impl Tree {
         Stat::of_process(self.root).filter(|stat| stat.start == self.start)
     }
 
-    /// Returns the sets of cores on which threads may have been put.
+    /// Returns the sets of cores to which threads may be confined now.
     pub fn places(&self) -> [Option<CoreSet>; 3] {
         [self.target, self.before, self.came]
     }
 
-    /// Returns what the command did since the last look.
+    /// Returns the activity of the command since the last look, and updates the tree.
     pub fn look(&mut self, elapsed: Duration) -> Look {
         let mut look = Look { elapsed, ..Look::default() };
         let mut nice = Duration::ZERO;
@@ -418,7 +429,7 @@ impl Tree {
             let used = cpu.saturating_sub(process.cpu);
             process.cpu = cpu;
             look.used += used;
-            // A process without processor time may be waiting for a core.
+            // A process that used no processor time may have a thread that waits for a core.
             process.works = used > Duration::ZERO || process.activity.runnable > 0;
             if process.works {
                 let stat = Stat::of_process(*id).filter(|stat| stat.start == process.start);
@@ -431,7 +442,8 @@ impl Tree {
             }
             true
         });
-        // A process that starts another uses time for it. If no time was used, there are no new processes.
+        // Starting a process takes processor time. If no known process used processor time, there are no new
+        // processes.
         if !active.is_empty() || self.processes.len() < known {
             for id in self.find() {
                 let Process { cpu, activity, is_nice, .. } = self.processes[&id];
@@ -440,7 +452,8 @@ impl Tree {
                 active.insert(id);
             }
         }
-        // If the command runs on any core and no place is left over, every thread has its own affinity already.
+        // If the command is not confined now and no earlier place is in use, every thread has its own affinity
+        // already.
         if self.places().into_iter().any(|place| place.is_some()) {
             let inherited = self.inherited();
             for id in active {
@@ -461,7 +474,8 @@ impl Tree {
     pub fn task_group(&mut self) -> Option<TaskGroup> {
         let mut groups = HashMap::new();
         for (id, process) in self.processes.iter().filter(|(_, process)| process.works) {
-            // Most processes are in the same groups, and a look at the group is slower than a look in this map.
+            // Most processes have the same control groups. To read a task group is slower than to find it in this
+            // map.
             let Some(membership) = census::control_groups(*id) else { continue };
             if let Entry::Vacant(place) = groups.entry((process.session, membership)) {
                 let group = task_group::of_process(*id);
@@ -470,7 +484,7 @@ impl Tree {
                 }
             }
         }
-        // If all of these processes have ended already, the old value is kept.
+        // If all of the processes have ended by now, the old value is kept.
         if let Some(group) = groups.values().next() {
             self.group = group.filter(|_| groups.values().all(|other| other == group));
         }
@@ -492,10 +506,11 @@ impl Tree {
         if all.is_empty() { self.roams.found } else { all }
     }
 
-    /// Adds the processes that the known ones have started, and removes the ended ones. Returns the new ones.
+    /// Walks over all processes of the machine. Adds new processes of the command and removes ended processes.
+    /// Returns the numbers of the new processes.
     fn find(&mut self) -> Vec<u32> {
-        // This process is left out: where the command adopts orphans, like the first process of a container, it would
-        // count as a child of the command.
+        // This process is left out. If the command adopts orphans, as the first process of a container does, this
+        // process is its child.
         let this = std::process::id();
         let all: HashSet<u32> = census::processes().into_iter().filter(|id| *id != this).collect();
         self.processes.retain(|id, _| all.contains(id));
@@ -504,8 +519,8 @@ impl Tree {
         let mut new: Vec<(u32, Stat)> = unknown.filter_map(|id| Some((*id, Stat::of_process(*id)?))).collect();
         let mut found = Vec::new();
         loop {
-            // Any user can start a process with the mark of this command, including a process of root by a
-            // set-user-id program, and root can read every environment.
+            // The mark alone is no proof: any user can start a process with it, even one that runs as root, by a
+            // set-user-id program. A coordinator that runs as root can read the environments of all these processes.
             let is_marked = |id: u32| {
                 census::has_in_environment(id, &self.mark)
                     && census::user(id) == Some(files::user())
@@ -531,9 +546,11 @@ impl Tree {
         found
     }
 
-    /// Confines the command to these cores. `None` restores the cores that it had at its start.
+    /// Confines the threads of the command to these cores, within their own affinities. `None` restores their
+    /// affinities.
     pub fn confine(&mut self, target: Option<CoreSet>) {
-        // Threads that are on the new cores now were not put there by this tree.
+        // The masks are collected before the target changes. A thread that already has the mask of the new target got
+        // it from another program, not from this tree.
         let mut inherited = self.inherited();
         let mut came = CoreSet::EMPTY;
         if target != self.target {
@@ -546,26 +563,28 @@ impl Tree {
         if !came.is_empty() {
             self.came = Some(came);
             self.fill(came);
-            // A thread may have started others in the meantime, which are on these cores.
+            // While `fill` moved a thread, the thread may have started other threads, whose mask then has only the
+            // new cores.
             inherited.extend(self.inherited());
             self.put(&mut inherited);
         }
     }
 
-    /// Returns the cores that are added if the command is confined to `target`.
+    /// Returns the cores of `target` to which the command is not confined yet. Empty if the command is not confined
+    /// now.
     pub fn coming(&self, target: Option<CoreSet>) -> CoreSet {
         let (Some(target), Some(before)) = (target, self.target) else { return CoreSet::EMPTY };
         target.iter().filter(|core| !before.contains(*core)).collect()
     }
 
-    /// Puts every thread on its current place.
+    /// Sets the masks of all threads for the current target, in several passes.
     fn put(&mut self, inherited: &mut Vec<Thread>) {
         for _ in 0..PASSES {
             self.find();
             let ids: Vec<u32> = self.processes.keys().copied().collect();
             let moved: usize = ids.into_iter().map(|id| self.place_threads(id, inherited, false)).sum();
             if moved == 0 {
-                // All threads are in place, and so are the threads that they start from now on.
+                // All threads have the right mask, and so will the threads that they start.
                 (self.before, self.came) = (None, None);
                 break;
             }
@@ -573,9 +592,9 @@ impl Tree {
         }
     }
 
-    /// Moves waiting threads to the cores that `came`, and restores their masks at once. The masks allow these cores
-    /// already, but each thread stays where it is until the kernel balances its queues, and the core would be idle
-    /// until then.
+    /// Moves waiting threads to the new cores, `came`, and restores their masks immediately. The masks allow these
+    /// cores already. But each thread would stay where it is until the kernel balances its queues, and a new core
+    /// would be idle until then.
     fn fill(&mut self, came: CoreSet) {
         // A process without runnable threads at the last look has no thread to move.
         let processes = self.processes.iter().filter(|(_, process)| process.activity.runnable > 0);
@@ -593,15 +612,15 @@ impl Tree {
             let (thread, Thread { found, .. }, _) = runnable[nth];
             let thread = ThreadId::from_raw(thread as i32);
             let there = found.intersection(came);
-            // The thread is skipped if its program has changed its mask in the meantime.
+            // A thread whose program has changed its mask in the meantime is skipped.
             if affinity::of(thread) == found && affinity::confine(thread, there) && affinity::of(thread) == there {
                 affinity::confine(thread, found);
             }
         }
     }
 
-    /// Returns the masks that a new thread may have inherited from its starter, with the affinity that belongs to
-    /// each.
+    /// Returns the masks that a new thread may have inherited from the thread that started it, each with that
+    /// thread's own affinity.
     fn inherited(&self) -> Vec<Thread> {
         let put = self.places().into_iter().flatten().map(|cores| {
             let mut mask = self.roams.mask;
@@ -617,8 +636,8 @@ impl Tree {
         all
     }
 
-    /// Puts every thread of a process on its current place. Returns the number of threads that had to move. With
-    /// `survey`, also updates the cores that the system grants the process.
+    /// Sets the mask of each thread of a process for the current target. Returns the number of threads whose mask was
+    /// changed. With `survey`, also updates the cores that the system grants the process.
     fn place_threads(&mut self, id: u32, inherited: &[Thread], survey: bool) -> usize {
         let Some(process) = self.processes.get_mut(&id) else { return 0 };
         if Stat::of_process(id).is_none_or(|stat| stat.start != process.start) {
@@ -634,15 +653,15 @@ impl Tree {
                 continue;
             }
             let known = process.threads.get(&number).copied();
-            // A known thread on a mask that other threads have did not choose this mask either: a pool that moves a
-            // thread gives it back the mask that it found.
+            // If other threads have the mask too, a known thread has not chosen it. For example, a pool moves a
+            // thread and then restores the mask that it found.
             let as_known = known
                 .filter(|known| known.found == found)
                 .or_else(|| inherited.iter().find(|other| other.found == found).copied());
             let mut mask = as_known.or(known).map_or(Mask::default(), |thread| thread.mask);
             let asks = as_known.is_none() || survey && number == id;
             if asks {
-                // The mask is put back below.
+                // The mask is restored below.
                 let granted = affinity::free(thread);
                 if granted.is_empty() {
                     // The thread has ended, or it belongs to another user by now.
@@ -656,7 +675,7 @@ impl Tree {
             let mut now = found;
             if mask.note(self.target).is_some() || asks {
                 if !affinity::confine(thread, mask.cores()) {
-                    // The system grants the thread none of these cores, or the thread has ended.
+                    // The system does not grant the thread any of these cores, or the thread has ended.
                     let granted = affinity::free(thread);
                     process.granted = if granted.is_empty() { process.granted } else { granted };
                 }
@@ -684,8 +703,8 @@ fn is_sent(id: u32, signals: &[i32]) -> bool {
     signals.iter().any(|signal| Signals::has(pending & !blocked & !ignored, *signal))
 }
 
-/// Returns the indices of the threads on these `places` that are to move to `came` new cores. If several threads are
-/// on one core, all but one of them move, if they `may_move`.
+/// Returns the indices of at most `came` threads that move to new cores. `places` has the core of each thread. A
+/// thread moves if it `may_move` and another thread stays on its core.
 fn to_move(places: &[usize], came: usize, may_move: impl Fn(usize) -> bool) -> Vec<usize> {
     let mut left: HashMap<usize, usize> = HashMap::new();
     for core in places {
@@ -713,8 +732,8 @@ mod tests {
 
     use super::*;
 
-    /// Tests a thread of a pool that a thief pulls: the first survey sees a narrow mask, and the next survey sees the
-    /// original mask again.
+    /// Tests a thread that a thief of its own pool pulls to another core: the first survey sees a narrow mask, and
+    /// the next survey sees the original mask again.
     #[test]
     fn a_mask_that_a_thread_is_given_back_is_no_wish_of_its_own() {
         let all = affinity::of(ThreadId::current());

@@ -90,7 +90,7 @@ const METRICS: [Metric; 12] = [
     },
 ];
 
-/// The only metric with several values per program: one for each reason.
+/// The only metric with several values per program: one for each reason of a refusal.
 const REFUSED: &str = "comity_program_refused_accelerations_total";
 
 /// Returns the text of the whole file.

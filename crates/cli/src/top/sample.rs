@@ -1,4 +1,4 @@
-//! The result of a look: the table as it is, and the changes since earlier looks.
+//! The result of a look at the core table: the table as it is, and the changes since earlier looks.
 
 use std::array;
 use std::collections::{HashMap, VecDeque};
@@ -22,14 +22,14 @@ pub struct ProgramRequest {
     pub request: Request,
 }
 
-/// The time over which rates are measured. It is long because a coordinator publishes its program's use only when it
-/// looks at the table, and some look rarely.
+/// The time over which rates are measured. A coordinator publishes its program's use only when it looks at the table,
+/// and some coordinators look rarely. Therefore the time is long.
 const WINDOW: Duration = Duration::from_secs(1);
 
 /// A watcher that looks at the table repeatedly.
 pub struct Watch {
     location: Option<Location>,
-    /// The counts of each program at earlier looks, by its slot and number.
+    /// The counts of each program at earlier looks. The key is the program's slot and the number of the program.
     counts: HashMap<(usize, u64), VecDeque<Counts>>,
 }
 
@@ -52,7 +52,7 @@ pub struct Sample {
     pub table: Option<String>,
     /// The reason why the table cannot be read.
     pub trouble: Option<String>,
-    /// The cores that a program of the table may use.
+    /// The cores that at least one program of the table may use.
     pub cores: Vec<Core>,
     /// The programs, by slot.
     pub programs: Vec<Row>,
@@ -63,22 +63,22 @@ pub struct Sample {
 pub struct Core {
     /// The kernel's number of the core.
     pub id: usize,
-    /// The slot of the program that is entitled to it.
+    /// The slot of the program that is entitled to the core.
     pub owner: Option<usize>,
-    /// The slot of the program that uses it.
+    /// The slot of the program that uses the core.
     pub holder: Option<usize>,
 }
 
 /// A program.
 #[derive(Clone, Debug, Serialize)]
 pub struct Row {
-    /// The number of its slot.
+    /// The number of the program's slot (its entry in the core table).
     pub slot: usize,
     /// The process's number in its own PID namespace.
     pub pid: u32,
-    /// The name that it gives itself.
+    /// The name that the program gives itself.
     pub name: String,
-    /// The policy by which it shares cores; `run` for a command of `comity run`.
+    /// The policy by which the program shares cores; `run` for a command of `comity run`.
     pub policy: String,
     /// The way in which a command is limited to its share, as in `comity table --json`.
     pub way: Option<&'static str>,
@@ -86,60 +86,64 @@ pub struct Row {
     pub weight: u32,
     /// The state: `living`, `stopped` or `dead`.
     pub life: &'static str,
-    /// The number of cores that it could use now. 0 without work, and while it shares time.
+    /// The desire: the number of cores that the program could use now. 0 without work, and while it shares time.
     pub desire: u32,
-    /// The number of cores that it holds.
+    /// The number of cores that the program holds.
     pub held: usize,
-    /// The number of cores that it is entitled to.
+    /// The number of cores that the program is entitled to.
     pub owned: usize,
-    /// The number of cores by which its desire exceeds the held ones.
+    /// The desire minus the number of held cores, at least 0.
     pub waits: u32,
-    /// The number of its own cores that other programs hold.
+    /// The number of the program's own cores that other programs hold.
     pub lends: usize,
     /// The number of workers, or of threads of a command, that are awake.
     pub awake: u32,
-    /// The processor time that it uses, in cores. `null` if the program does not publish it, and at the first look.
+    /// The processor time that the program uses, in cores. `null` if the program does not publish it, and at the
+    /// first look.
     pub cpu: Option<f64>,
-    /// The processor time that it is due, in cores: its share while it holds cores together with other programs, and
-    /// its use otherwise. `null` like `cpu`, and for an older build.
+    /// The processor time that the program is due, in cores: its share while it holds cores together with other
+    /// programs, and its use otherwise. `null` if `cpu` is `null`, and for an older build.
     pub due: Option<f64>,
-    /// The processor time that it is due minus the time that it uses, in cores. `null` like `cpu` and `due`.
+    /// The processor time that the program is due and does not get, in cores: `due - cpu`, at least 0. `null` if
+    /// `cpu` or `due` is `null`.
     pub owed: Option<f64>,
-    /// The reason why it used less than it held or was due, at its coordinator's last look: `tasks wait` (for each
-    /// other, for input or for a lock), `no core` (for workers that rest while tasks are queued) or `few tasks`.
-    /// `null` if it used all of it, for a command, and for an older build.
+    /// The reason why the program used less than it held or was due, at its coordinator's last look: `tasks wait`
+    /// (for each other, for input or for a lock), `no core` (for workers that rest while tasks are queued) or `few
+    /// tasks`. `null` if the program used all of it, for a command, and for an older build.
     pub shortfall: Option<&'static str>,
-    /// Context switches per second. `null` like `cpu`.
+    /// Context switches per second. `null` if `cpu` is `null`.
     pub switches_per_s: Option<f64>,
-    /// The number of cores that their owners took back from it, per second.
+    /// The number of cores that their owners took back from the program, per second.
     pub lost_per_s: f64,
-    /// The number of cores that their owners took back from it since it joined.
+    /// The number of cores that their owners took back from the program since it joined.
     pub lost: u64,
-    /// The number of tasks that its workers took from each other, per second. `null` at the first look, for a
-    /// command, and for an older build.
+    /// The number of tasks that workers of the program took from each other, per second. `null` at the first look,
+    /// for a command, and for an older build.
     pub steals_per_s: Option<f64>,
-    /// The number of times that a worker without a task gave the rest of its time slice to another, per second.
-    /// `null` like `steals_per_s`.
+    /// The number of times that a worker without a task gave the rest of its time slice to another worker, per
+    /// second. `null` if `steals_per_s` is `null`.
     pub accelerations_per_s: Option<f64>,
-    /// The number of times that such a worker kept its time slice, per second. `null` like `steals_per_s`.
+    /// The number of times that a worker without a task did not give its time slice away, per second. `null` if
+    /// `steals_per_s` is `null`.
     pub refused_per_s: Option<f64>,
-    /// The most frequent reason for these refusals. `null` if there were no refusals.
+    /// The most frequent reason for the refusals of `refused_per_s`. `null` if there were no refusals.
     #[serde(serialize_with = "as_key")]
     pub refused_for: Option<&'static str>,
-    /// The number of tasks that its workers took from each other since its first pool began. `null` for a command,
-    /// and for an older build.
+    /// The number of tasks that workers of the program took from each other since its first pool began. `null` for a
+    /// command, and for an older build.
     pub steals: Option<u64>,
-    /// The number of times that a thief gave its time slice away. `null` like `steals`.
+    /// The number of times that a worker without a task gave its time slice away. `null` if `steals` is `null`.
     pub accelerations: Option<u64>,
-    /// The number of times that a thief kept its time slice, by reason. `null` like `steals`.
+    /// The number of times that a worker without a task did not give its time slice away, by reason. `null` if
+    /// `steals` is `null`.
     pub refused: Option<Refused>,
-    /// The processor time since it began, in seconds. `null` if the program does not publish it.
+    /// The processor time since the program began, in seconds. `null` if the program does not publish it.
     pub cpu_s: Option<f64>,
-    /// The rest of the requested pause, in seconds. `null` if it is not paused.
+    /// The rest of the requested pause, in seconds. `null` if the program is not paused.
     pub paused_s: Option<f64>,
-    /// The requested weight. `null` if it uses its own weight.
+    /// The requested weight. `null` if the program uses its own weight.
     pub asked_weight: Option<u32>,
-    /// The requested maximum number of cores. `null` if it uses its own maximum.
+    /// The requested maximum number of cores. `null` if the program uses its own maximum.
     pub asked_cores: Option<u32>,
 }
 
@@ -149,7 +153,7 @@ impl Watch {
         Watch { location, counts: HashMap::new() }
     }
 
-    /// Looks once.
+    /// Looks at the table once.
     pub fn look(&mut self) -> Sample {
         let taken = self.location.as_ref().map(Snapshot::take).transpose();
         let (snapshot, trouble) = match taken {
@@ -164,7 +168,7 @@ impl Watch {
         sample
     }
 
-    /// Sends a request to a program. Returns what was requested, or the reason why it was not.
+    /// Sends a request to a program. Returns the request in words, or the reason why the program did not get it.
     pub fn ask(&self, asked: ProgramRequest) -> Result<String, String> {
         let location = self.location.as_ref().ok_or("COMITY_TABLE is off")?;
         let snapshot = Snapshot::take(location).map_err(|error| error.to_string())?;
@@ -204,7 +208,8 @@ impl Watch {
                     thieves: program.thieves,
                 };
                 let earlier = self.counts.entry(key(program)).or_default();
-                // The newest counts that are at least as old as the window are kept as the start of the measurement.
+                // The rates are measured from the newest counts that are at least as old as the window. Older counts
+                // are removed.
                 while earlier.get(1).is_some_and(|second| now - second.at >= WINDOW) {
                     earlier.pop_front();
                 }
@@ -270,7 +275,7 @@ fn row(program: &Program, lends: usize, then: Option<Counts>, now: Counts) -> Ro
     }
 }
 
-/// Returns the counts of thieves between two looks.
+/// Returns the difference between the counts of thieves at two looks.
 fn done_since(then: Thieves, now: Thieves) -> Thieves {
     Thieves {
         steals: now.steals.saturating_sub(then.steals),
@@ -334,7 +339,7 @@ mod tests {
         assert_eq!((row.due, row.owed), (Some(2.0), Some(1.0)));
         assert_eq!(seen(&mut watch, program(7, 1500, 6), at(1000)).cpu, Some(0.5));
         assert_eq!(seen(&mut watch, program(7, 3500, 6), at(1500)).cpu, Some(2.0));
-        // Another program in the same slot has no use yet, whatever it publishes.
+        // A new program in the same slot has no rate at its first look, whatever it publishes.
         assert_eq!(seen(&mut watch, program(8, 9000, 0), at(2000)).cpu, None);
         assert_eq!(watch.counts.len(), 1);
     }

@@ -1,4 +1,4 @@
-//! Formats a look as lines of text, for the screen or for printing.
+//! Formats a look at the core table as lines of text, for the screen or for printing.
 
 use std::cmp::Ordering;
 use std::io::{self, IsTerminal};
@@ -22,14 +22,14 @@ use crate::weight;
 /// The length of a pause that a key requests.
 const PAUSE: Duration = Duration::from_secs(600);
 
-/// The view of a look, which keys change.
+/// The settings of the screen that keys change: the order, the filter, the selected program and the visible lines.
 pub struct View {
     sort: Sort,
     reverse: bool,
     filter: String,
     /// The filter before the user began to type a new one. `None` if no filter is being typed.
     typing: Option<String>,
-    /// The program that keys act on: its slot and its process.
+    /// The slot and the process of the program to which keys send requests.
     selected: Option<(usize, u32)>,
     /// The outcome of the last key that sent a request to the program.
     said: Option<String>,
@@ -48,8 +48,8 @@ struct Column {
     cell: fn(&Row) -> String,
 }
 
-/// The columns. From the first, all columns are shown that fit. The name is between the slot and these columns, and
-/// takes the remaining width.
+/// The columns after the slot and the name. If not all columns fit, the last columns are not shown. The name takes
+/// the remaining width.
 const COLUMNS: [Column; 19] = [
     Column { title: "cpu", width: 7, cell: cpu },
     Column { title: "desire", width: 6, cell: |row| row.desire.to_string() },
@@ -121,7 +121,7 @@ impl View {
             KeyCode::Char('?') => (self.help, self.top) = (!self.help, 0),
             KeyCode::Esc if self.help => (self.help, self.top) = (false, 0),
             KeyCode::Char('q') | KeyCode::Esc => return ControlFlow::Break(()),
-            // The help hides what these keys would change.
+            // While the help is shown, these keys have no effect, because it hides what they change.
             KeyCode::Char(_) | KeyCode::Tab | KeyCode::BackTab if self.help => {}
             KeyCode::Char('s') => {
                 let orders = Sort::value_variants();
@@ -151,7 +151,7 @@ impl View {
         self.selected == Some((row.slot, row.pid))
     }
 
-    /// Selects the next program that is shown, or the one before.
+    /// Selects the next visible program, or the previous one if `forward` is false.
     fn select(&mut self, sample: &Sample, forward: bool) {
         let rows = self.rows(sample);
         let now = rows.iter().position(|row| self.is_selected(row));
@@ -233,7 +233,7 @@ fn summary(sample: &Sample) -> String {
     let held = sample.cores.iter().filter(|core| core.holder.is_some()).count();
     let lent = sample.cores.iter().filter(|core| is_lent(core)).count();
     let (programs, cores) = (count(sample.programs.len(), "program"), count(sample.cores.len(), "core"));
-    // The programs' use is known from the second look.
+    // The processor time is known from the second look on.
     let cpus: Vec<f64> = sample.programs.iter().filter_map(|row| row.cpu).collect();
     let used = if cpus.is_empty() { String::new() } else { format!(", {:.2} used", cpus.iter().sum::<f64>()) };
     format!("{programs}, {cores}: {held} held, {lent} lent{used}  {table}")
@@ -301,8 +301,8 @@ fn programs(rows: &[&Row], view: &View, width: usize) -> Vec<Line<'static>> {
     [head].into_iter().chain(programs).collect()
 }
 
-/// Returns the lines of the cores. The number of cores per line is a power of two, which is easy to count. A gap in
-/// the numbers begins a new line.
+/// Returns the lines of the cores. The number of cores per line is a power of two, so that users can find a core by
+/// its number. A gap in the numbers begins a new line.
 fn cores(cores: &[Core], width: usize) -> Vec<Line<'static>> {
     let label = cores.last().map_or(1, |core| core.id.to_string().len()) + "core ".len();
     let fit = width.saturating_sub(label) / CORE_WIDTH;
@@ -355,7 +355,7 @@ fn style(slot: Option<usize>) -> Style {
     slot.map_or(Style::new(), |slot| Style::new().fg(COLORS[slot % COLORS.len()]))
 }
 
-/// Returns at most `width` letters of the text. The last is `~` if letters are missing.
+/// Returns the text, cut to `width` letters. A cut text ends with `~`.
 fn cut(text: &str, width: usize) -> String {
     if text.chars().count() <= width {
         return text.to_owned();

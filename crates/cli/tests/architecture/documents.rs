@@ -5,8 +5,8 @@ use std::path::{Component, PathBuf};
 
 use super::tracked;
 
-/// Tests the table that leads a reader from a question to the code: each of its files exists, and has the functions
-/// that the table names.
+/// Tests the first table of docs/where.md, which leads from a question to the code: each file exists, and has the
+/// functions that the table names.
 #[test]
 fn what_is_said_to_be_decided_somewhere_is_there() {
     let text = tracked::text("docs/where.md");
@@ -51,7 +51,7 @@ fn every_feature_is_documented() {
     assert!(features > 3, "only {features} were found");
 }
 
-/// Tests that the files and folders of the other table exist too.
+/// Tests the second table of docs/where.md: its files and folders exist.
 #[test]
 fn what_is_to_be_looked_at_for_a_change_is_there() {
     let text = tracked::text("docs/where.md");
@@ -88,7 +88,7 @@ fn every_decision_has_a_status_and_stands_in_the_index() {
         let kind = kinds.into_iter().find(|kind| status.starts_with(kind));
         let kind = kind.unwrap_or_else(|| panic!("{name}: {status:?} is no status"));
         assert!(in_index.starts_with(kind), "{name}: {in_index:?} in the index, {status:?} in its file");
-        // If the index names later decisions, the file has links to them.
+        // If the index names later decisions that replace a decision, the decision's file has links to them.
         for later in in_index.split([' ', ',']).filter(|word| word.parse::<u32>().is_ok()) {
             assert!(text.contains(&format!("[{later}](")), "{name} has no link to {later}");
         }

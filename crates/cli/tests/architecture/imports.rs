@@ -1,10 +1,9 @@
-//! The imports between the modules of a crate, read from its sources like the compiler does: the tree of modules from
-//! `lib.rs`, without modules for tests.
+//! The imports between the modules of a crate, read from its sources. The tree of modules begins at `lib.rs`, as for
+//! the compiler. Modules for tests are left out.
 //!
 //! An import is a path that begins with `crate`, `super` or `self`, or with a name that such a path imported. It may
 //! be in a `use`, in code, in a type, or in the tokens of a macro. A name that `lib.rs` imports from a module stands
-//! for that path. A method is no path: a module may call a method that another module adds to a type, without an
-//! import.
+//! for the path in that module. Calls of methods are not imports, even if another module adds the method to a type.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,7 +22,7 @@ pub struct Imports {
 }
 
 impl Imports {
-    /// Reads a crate. `read` returns the text of a file, given by its path below `src`.
+    /// Reads a crate. `read` returns the text of the file with a path relative to `src`.
     pub fn read(read: &dyn Fn(&str) -> Option<String>) -> Imports {
         let mut modules = BTreeMap::new();
         let root = syn::parse_file(&read("lib.rs").expect("a crate has a lib.rs")).expect("lib.rs is Rust");
@@ -31,7 +30,7 @@ impl Imports {
         let root_names = modules[&Path::new()].names.clone();
         let mut imports = Imports::default();
         for (module, found) in &modules {
-            // The root declares modules, and exports the names for users.
+            // The imports of the root are left out: it declares modules, and exports names for users.
             if module.is_empty() {
                 continue;
             }
@@ -44,7 +43,7 @@ impl Imports {
                     }
                     _ => path.clone(),
                 };
-                // The owner is the longest prefix of the path that is a module.
+                // The imported module is the longest prefix of the path that is a module.
                 let owner = (1..=path.len()).rev().map(|len| &path[..len]).find(|part| modules.contains_key(*part));
                 of.extend(owner.filter(|owner| *owner != module.as_slice()).map(<[String]>::to_vec));
             }
@@ -52,7 +51,8 @@ impl Imports {
         imports
     }
 
-    /// Returns the imports for modules of at most this depth. A deeper module is part of the module that contains it.
+    /// Returns the imports between modules of at most this depth. A deeper module counts as part of its ancestor at
+    /// this depth.
     pub fn at_depth(&self, depth: usize) -> BTreeMap<String, BTreeSet<String>> {
         let name = |path: &Path| path[..path.len().min(depth)].join("::");
         let mut graph: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
@@ -65,7 +65,8 @@ impl Imports {
     }
 }
 
-/// Returns each import of a layer by a layer that is lower in `order`, which begins with the lowest layer.
+/// Returns the forbidden imports: each import by a layer from a layer after it in `order`, which begins with the
+/// lowest layer.
 ///
 /// # Panics
 /// If a layer is not in `order`.
@@ -81,7 +82,7 @@ pub fn upward(graph: &BTreeMap<String, BTreeSet<String>>, order: &[&str]) -> Vec
         .collect()
 }
 
-/// Returns a cycle, if there is one: modules that each import the next, and the last the first.
+/// Returns a cycle if the graph has one: modules of which each imports the next, and the last imports the first.
 pub fn cycle(graph: &BTreeMap<String, BTreeSet<String>>) -> Option<Vec<String>> {
     fn follow<'a>(
         graph: &'a BTreeMap<String, BTreeSet<String>>,
@@ -148,9 +149,9 @@ fn walk(
     }
 }
 
-/// True if only tests are compiled with this item.
+/// True if an item with these attributes is compiled only for tests.
 pub fn is_for_tests(attributes: &[Attribute]) -> bool {
-    // True for `cfg(test)` and `cfg(all(test, …))`, but not for code that only tests exclude.
+    // The result is true for `cfg(test)` and `cfg(all(test, …))`, and false for `cfg(not(test))`.
     attributes.iter().any(|attribute| {
         attribute.path().is_ident("cfg")
             && attribute.meta.require_list().is_ok_and(|list| {
@@ -259,7 +260,7 @@ impl<'ast> Visit<'ast> for Reader<'_> {
             Item::Struct(item) => &item.attrs,
             Item::Const(item) => &item.attrs,
             Item::Static(item) => &item.attrs,
-            // Each of these items is a module itself.
+            // A module is visited separately.
             Item::Mod(_) => return,
             _ => &[],
         };

@@ -1,45 +1,16 @@
 //! The rules of the project's prose that a program can check, for the comments of sources and for the user documents.
 
-use super::glossary::words;
+use super::glossary::{self, words};
 use super::tracked;
 
-/// The words with which no documentation of an item begins, because they continue another text or name nothing.
+/// The words with which the documentation of an item must not begin, because they continue another text or do not
+/// name a thing.
 const NO_BEGINNINGS: [&str; 30] = [
     "and", "as", "at", "but", "by", "for", "from", "how", "in", "it", "none", "nor", "not", "of", "on", "one", "or",
     "so", "such", "that", "they", "those", "to", "what", "where", "whether", "which", "who", "with", "without",
 ];
 
-/// Words and phrases for which a plainer one exists.
-pub const RETIRED: [&str; 26] = [
-    "at fault",
-    "came by",
-    "come by",
-    "comes by",
-    "coming by",
-    "comes round",
-    "foretell",
-    "foretold",
-    "go on",
-    "goes on",
-    "going on",
-    "went on",
-    "heed",
-    "heeded",
-    "heeding",
-    "heeds",
-    "is none",
-    "lest",
-    "let go",
-    "lets go",
-    "of its own accord",
-    "so many",
-    "takes no part",
-    "take no part",
-    "told to none",
-    "desires",
-];
-
-/// The most words of a sentence.
+/// The maximum number of words in a sentence.
 pub const MOST_WORDS: usize = 30;
 
 /// A paragraph of prose: the line at which it begins, and its text.
@@ -63,8 +34,8 @@ impl Collector {
         self.done.extend(self.open.take());
     }
 
-    /// Adds a line of prose without its comment mark. `begins_item` is true if a paragraph that begins here is the first
-    /// of an item.
+    /// Adds a line of prose without its comment mark. `begins_item` is true if a paragraph that begins here is the
+    /// first paragraph of an item's documentation.
     fn add(&mut self, line: usize, text: &str, begins_item: bool) {
         let text = text.trim();
         if text.starts_with("```") {
@@ -86,7 +57,7 @@ impl Collector {
     }
 }
 
-/// The paragraphs of a source's comments.
+/// Returns the paragraphs of a source's comments.
 fn comments(source: &str) -> Vec<Paragraph> {
     let mut collector = Collector::default();
     let mut mark_before = "";
@@ -106,7 +77,7 @@ fn comments(source: &str) -> Vec<Paragraph> {
     collector.done
 }
 
-/// The paragraphs of a Markdown document.
+/// Returns the paragraphs of a Markdown document.
 fn paragraphs(document: &str) -> Vec<Paragraph> {
     let mut collector = Collector::default();
     document.lines().enumerate().for_each(|(nth, line)| collector.add(nth + 1, line, false));
@@ -114,23 +85,23 @@ fn paragraphs(document: &str) -> Vec<Paragraph> {
     collector.done
 }
 
-/// Text without the code between backquotes, which counts as one word.
+/// Returns the text with one word in the place of each code between backquotes.
 fn without_code(text: &str) -> String {
     text.split('`').enumerate().map(|(nth, part)| if nth % 2 == 0 { part } else { "code" }).collect()
 }
 
-/// Describes each rule that a paragraph breaks.
-fn findings(paragraph: &Paragraph) -> Vec<String> {
+/// Describes each rule that a paragraph breaks. `retired` are the phrases that it must not have.
+fn findings(paragraph: &Paragraph, retired: &[Vec<String>]) -> Vec<String> {
     let text = without_code(&paragraph.text);
-    let all = format!(" {} ", words(&text).join(" "));
+    let all = words(&text);
     let mut found = Vec::new();
-    let first = all.split(' ').nth(1).unwrap_or_default();
+    let first = all.first().map_or("", String::as_str);
     let begins_with_code = paragraph.text.starts_with(['`', '[']);
     if paragraph.begins_item && !begins_with_code && (NO_BEGINNINGS.contains(&first) || text.starts_with("The same ")) {
         found.push(format!("begins with {first:?}"));
     }
-    let retired = RETIRED.iter().filter(|phrase| all.contains(&format!(" {phrase} ")));
-    found.extend(retired.map(|phrase| format!("has {phrase:?}")));
+    let retired = retired.iter().filter(|phrase| glossary::contain(&all, phrase));
+    found.extend(retired.map(|phrase| format!("has {:?}", phrase.join(" "))));
     let is_end = |word: &str| word.trim_end_matches([')', '"', '*']).ends_with(['.', '?', '!', ':', ';']);
     let (mut count, mut beginning) = (0, "");
     for word in text.split_whitespace() {
@@ -148,6 +119,7 @@ fn findings(paragraph: &Paragraph) -> Vec<String> {
 
 #[test]
 fn comments_and_user_documents_keep_the_rules_of_prose() {
+    let retired = glossary::retired(glossary::PROSE);
     let mut broken = Vec::new();
     let mut seen = 0;
     for file in tracked::files() {
@@ -160,7 +132,9 @@ fn comments_and_user_documents_keep_the_rules_of_prose() {
         };
         seen += paragraphs.len();
         for paragraph in &paragraphs {
-            broken.extend(findings(paragraph).into_iter().map(|what| format!("{file}:{}: {what}", paragraph.line)));
+            broken.extend(
+                findings(paragraph, &retired).into_iter().map(|what| format!("{file}:{}: {what}", paragraph.line)),
+            );
         }
     }
     assert!(seen > 10_000, "only {seen} paragraphs were found: the search is broken");
@@ -169,7 +143,10 @@ fn comments_and_user_documents_keep_the_rules_of_prose() {
 
 #[test]
 fn what_breaks_the_rules_of_prose_is_found() {
-    let found = |source: &str| -> Vec<String> { comments(source).iter().flat_map(findings).collect() };
+    let retired = glossary::retired(glossary::PROSE);
+    let found = |source: &str| -> Vec<String> {
+        comments(source).iter().flat_map(|paragraph| findings(paragraph, &retired)).collect()
+    };
     assert_eq!(found("/// What a worker does.\nfn f() {}"), ["begins with \"what\""]);
     assert_eq!(found("/// The same of a moment."), ["begins with \"the\""]);
     assert_eq!(found("// The program goes\n// on without it."), ["has \"goes on\""]);

@@ -5,10 +5,11 @@ use std::process::Command;
 
 use super::workspace;
 
-/// The files of another project, kept as they were published.
+/// The folder of another project's files, which are kept as they were published.
 const FOREIGN: &str = "crates/rayon-core/upstream/";
 
-/// Returns the paths from the workspace's root, in order, without another project's files.
+/// Returns the paths of the tracked files, relative to the workspace's root and sorted. Leaves out the folder
+/// `FOREIGN`.
 pub fn files() -> Vec<String> {
     let output =
         Command::new("git").args(["ls-files", "-z"]).current_dir(workspace()).output().expect("git is installed");

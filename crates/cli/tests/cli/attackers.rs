@@ -1,4 +1,4 @@
-//! Other users cannot affect a command of `comity run`, as docs/guide/src/security.md says.
+//! Tests that other users cannot affect a command of `comity run`, as docs/guide/src/security.md states.
 
 use std::fs::{self, File, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -15,7 +15,7 @@ use crate::{send, wait_until};
 /// The number of an unprivileged user.
 const OTHER: u32 = 54_321;
 
-/// True if this process is root's, so that it can start processes of another user.
+/// True if this process runs as root, so that it can start processes of another user.
 fn is_root() -> bool {
     let is_root = rustix::process::geteuid().is_root();
     if !is_root {
@@ -53,7 +53,8 @@ fn mark_of(command: u32) -> String {
     mark().unwrap()
 }
 
-/// If these checks were missing, root's coordinator would move and stop such a process, and wait for its end.
+/// Tests processes of another user with a command's mark. Without checks of the user, a coordinator of root would
+/// move and stop such processes, and wait for their end.
 #[test]
 fn a_mark_does_not_make_a_process_of_another_user_part_of_a_command() {
     if !is_root() || cores() != 2 {
@@ -65,14 +66,14 @@ fn a_mark_does_not_make_a_process_of_another_user_part_of_a_command() {
     let command = Running::start(&table, &["sh", "-c", BURN]);
     let _neighbour = Running::start(&table, &["sh", "-c", BURN]);
     let mark = mark_of(command.id());
-    // One of the attackers becomes root's by a set-user-id program, but has the environment of the other user.
+    // One of the attackers runs as root, by a set-user-id program, with an environment from the other user.
     let bin = tempfile::tempdir().unwrap();
     fs::set_permissions(bin.path(), Permissions::from_mode(0o755)).unwrap();
     let program = bin.path().join("sleep");
     assert!(Command::new("cp").arg("/bin/sleep").arg(&program).status().unwrap().success());
     fs::set_permissions(&program, Permissions::from_mode(0o4755)).unwrap();
-    // The coordinator looks once at a stranger, and a process that has just been forked still has the environment of
-    // this test. The children of each shell have the mark from the beginning.
+    // The coordinator reads the environment of a new process only once. A process that has just been forked still has
+    // the environment of this test. Therefore each shell starts a child, which has the mark from the beginning.
     let lines = ["while :; do :; done".to_owned(), "sleep 600".to_owned(), format!("{} 600", program.display())];
     let attackers =
         lines.map(|line| Attacker::start(&["sh", "-c", &format!("{line} & wait")], &[("COMITY_RUN", &mark)]));
@@ -82,7 +83,8 @@ fn a_mark_does_not_make_a_process_of_another_user_part_of_a_command() {
         (attacker, child)
     };
     let attackers = attackers.map(with_child);
-    // When children of this process, which are root's and have the mark too, are confined, the coordinator has looked.
+    // `marked` also has the mark, and runs as root. Once its children are confined, the coordinator has looked at all
+    // processes.
     let mut marked = Command::new("sh");
     marked.args(["-c", BURN]).env("COMITY_RUN", &mark).process_group(0);
     let marked = Running { child: marked.spawn().unwrap() };
@@ -101,7 +103,7 @@ fn a_mark_does_not_make_a_process_of_another_user_part_of_a_command() {
     assert!(attackers.iter().all(|(_, child)| Path::new(&format!("/proc/{child}")).exists()));
 }
 
-/// A user who may read a file can lock it.
+/// Tests locks of another user: a user who may read a file can lock it.
 #[test]
 fn a_lock_of_another_user_does_not_keep_a_command_from_being_frozen_and_freed() {
     if !is_root() || cores() != 2 || !can_freeze() {
@@ -126,7 +128,7 @@ fn a_lock_of_another_user_does_not_keep_a_command_from_being_frozen_and_freed() 
     // The coordinator locks `cgroup.procs` as long as it lives.
     let attempt = Command::new("sh").args(["-c", "exec 9<\"$0\""]).arg(&list).uid(OTHER).gid(OTHER).output().unwrap();
     assert!(!attempt.status.success(), "others can open {}", list.display());
-    // The coordinator and its companion are killed, so the coordinator of another command frees this one.
+    // The coordinator and its companion are killed, so only the coordinator of another command can thaw this command.
     let companion = |process: &u32| {
         fs::read_to_string(format!("/proc/{process}/comm"))
             .is_ok_and(|name| name.trim() == format!("comity+{}", command.id()))

@@ -1,5 +1,5 @@
 //! Tests of `comity cores`: it prints one number, according to the mask, the quota and the table. It refuses bad
-//! input, and only warns about a bad table.
+//! input. If the table cannot be used, it prints a number and a warning.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -30,7 +30,7 @@ fn alone_it_prints_all_usable_cores_and_beside_a_member_its_part() {
     let report = look();
     assert_eq!((&report["schema"], &report["programs"]), (&"comity-cores/1".into(), &1.into()));
     assert_eq!((&report["usable"], &report["weight"]), (&usable.into(), &250.into()));
-    // If its coordinator looks late, the member counts as stopped.
+    // While the member's coordinator looks late, the member counts as stopped, and the share is larger.
     let left = report["allowed_cores"].as_f64().unwrap() - 1.0;
     let share = if left > 0.0 { left.min(usable as f64) } else { 0.5 };
     wait_until("it gets what the member leaves", || {
@@ -47,7 +47,7 @@ fn watched_it_prints_each_new_number_as_long_as_it_has_a_reader() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("table");
     let mut watch = comity_at(&path).args(["cores", "--watch", "--json"]).stdout(Stdio::piped()).spawn().unwrap();
-    // A watch that prints nothing more is killed, and the test ends with it.
+    // If `--watch` prints too few lines, it is killed, so that the test fails instead of hanging.
     let pid = watch.id();
     let (_over, test) = mpsc::channel::<()>();
     thread::spawn(move || {
@@ -65,7 +65,7 @@ fn watched_it_prints_each_new_number_as_long_as_it_has_a_reader() {
     child.wait().unwrap();
     lines.find(|report| report["programs"] == 0).expect("it goes on until it is told");
     drop(lines);
-    // The next line finds no reader.
+    // A member joins, so that `--watch` writes its next line into a pipe without a reader.
     let mut child = member(&path);
     assert!(watch.wait().unwrap().success());
     child.kill().unwrap();

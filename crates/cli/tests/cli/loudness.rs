@@ -4,7 +4,8 @@ use std::fs;
 
 use crate::comity;
 
-/// Returns the standard output and the standard error of these words.
+/// Returns the standard output and the standard error of `comity` with these words. `variable` is the value of
+/// `COMITY_TABLE`.
 fn said(variable: &str, words: &[&str]) -> (String, String) {
     let output = comity().env("COMITY_TABLE", variable).args(words).output().unwrap();
     (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap())

@@ -20,15 +20,15 @@ use std::time::Duration;
 use assert_cmd::Command;
 use command::{json, send, wait_until};
 
-/// Returns the command, ready for arguments. It fails after ten minutes, which means that it hangs and is no bound on
-/// its speed.
+/// Returns the command `comity`, to which the caller adds arguments. It fails after ten minutes: a command that takes
+/// so long hangs.
 fn comity() -> Command {
     let mut command = assert_cmd::cargo::cargo_bin_cmd!("comity");
     command.timeout(Duration::from_secs(600));
     command
 }
 
-/// Returns the command with a core table of the test's own.
+/// Returns the command `comity` with `table` as its core table.
 fn comity_at(table: &Path) -> std::process::Command {
     let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_comity"));
     command.env("COMITY_TABLE", table);

@@ -31,7 +31,7 @@ impl Project {
         Project { folder: tempfile::tempdir().unwrap(), states: tempfile::tempdir().unwrap() }
     }
 
-    /// Returns a package with this line for its rayon, and without a lock file.
+    /// Returns a package with this line among its dependencies, and without a lock file.
     fn package(dependency: &str) -> Project {
         let project = Project::empty();
         project.write("Cargo.toml", &manifest("app", dependency));
@@ -97,14 +97,15 @@ impl Project {
         found
     }
 
-    /// Returns `comity rayon` with these words, in the project's folder.
+    /// Returns the command `comity rayon` with these words, which runs in the project's folder.
     fn comity(&self, words: &[&str]) -> assert_cmd::Command {
         let mut command = comity();
         command.arg("rayon").args(words).current_dir(self.folder.path()).env("XDG_STATE_HOME", self.states.path());
         command
     }
 
-    /// Starts `comity rayon` as a child, which the test can wait for or kill.
+    /// Starts `comity rayon` with these words. The test can wait for the child or kill it. `cargo` is the value of
+    /// `CARGO`.
     fn start(&self, words: &[&str], cargo: Option<&Path>) -> Child {
         let mut command = Command::new(env!("CARGO_BIN_EXE_comity"));
         command.arg("rayon").args(words).current_dir(self.folder.path()).env("XDG_STATE_HOME", self.states.path());
@@ -130,8 +131,8 @@ impl Project {
         String::from_utf8(output.stdout).unwrap()
     }
 
-    /// Enables with these words, passes the output to `between`, and disables. Both files must then be as before,
-    /// with the undo file of `enable` and without it.
+    /// Enables Comity with these words, passes the output to `between`, and disables Comity. Cargo.toml and
+    /// Cargo.lock must then be as before. Does this twice: with the undo file of `enable`, and after its removal.
     #[track_caller]
     fn there_and_back(&self, words: &[&str], between: impl Fn(&str)) {
         for forgets in [false, true] {
@@ -174,8 +175,8 @@ impl Project {
         let folder = tempfile::tempdir().unwrap();
         let [text, path] = ["script", "cargo"].map(|name| folder.path().join(name));
         fs::write(&text, format!("#!/bin/sh\n{script}\nexec '{}' \"$@\"\n", env!("CARGO"))).unwrap();
-        // Another process writes the file. Otherwise a child that another test forks meanwhile would have the file
-        // open, so that it could not be executed.
+        // Another process writes the file. If this process wrote it, a child that another test forks meanwhile could
+        // have it open for writing, and execve(2) would fail.
         assert!(Command::new("install").args(["-m", "755"]).args([&text, &path]).status().unwrap().success());
         (folder, path)
     }
@@ -225,7 +226,7 @@ fn an_older_locked_rayon_core_gives_way_and_comes_back() {
         {
             assert!(said.contains(part), "{part} is not in\n{said}");
         }
-        // The output also says what a team can do.
+        // The output also explains how other machines can build the project.
         assert!(said.contains("of this machine") && said.contains("enable --git URL"), "{said}");
         let status = project.status();
         assert_eq!((&status["links"], &status["enabled"]), (&"comity".into(), &true.into()));
@@ -244,7 +245,7 @@ fn an_older_locked_rayon_core_gives_way_and_comes_back() {
 #[test]
 fn what_only_the_stock_crate_needs_comes_back_at_its_old_version() {
     let project = Project::locked();
-    // A newer version of the first package needs newer versions of the others.
+    // A newer version of the first package needs newer versions of the two other packages.
     for (name, version) in [("crossbeam-deque", "0.8.5"), ("crossbeam-epoch", "0.9.17"), ("crossbeam-utils", "0.8.19")]
     {
         project.cargo(&["update", "--package", name, "--precise", version]);
@@ -275,8 +276,8 @@ fn what_is_too_old_for_comity_moves_to_the_lowest_version_that_serves() {
     });
 }
 
-/// Tests a small version of `halo2_proofs`. If only the stock rayon-core needs some packages, cargo would move them
-/// to their newest versions together with it.
+/// Tests a small version of `halo2_proofs`, in which only the stock rayon-core needs some packages. Cargo alone would
+/// update these packages to their newest versions together with rayon-core.
 #[test]
 fn what_only_the_stock_crate_needed_moves_no_further_either() {
     let floors = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../rayon-core/Cargo.lock")).unwrap();
@@ -389,7 +390,7 @@ fn calls_take_turns() {
     assert_eq!(project.both(), before);
 }
 
-/// Runs a task with a cargo that kills the command on the n-th call. Returns true if the command was killed.
+/// Runs a task with a cargo whose n-th call kills the command. Returns true if the command was killed.
 fn killed(project: &Project, task: &str, nth: u32) -> bool {
     let (folder, cargo) = project.cargo_that(&format!(
         "n=$(cat \"$0\"-n 2>&-); n=$((${{n:-0}} + 1)); echo $n >\"$0\"-n; [ $n != {nth} ] || kill -KILL $PPID"
@@ -409,7 +410,7 @@ fn a_call_that_is_killed_at_any_moment_is_taken_back_by_the_next() {
             let before = both();
             if task == "disable" {
                 project.says(&["enable"]);
-                // Without the undo file, cargo has something to do.
+                // Without the record, `disable` calls cargo.
                 project.forget();
             }
             if !killed(&project, task, nth) {
@@ -503,7 +504,7 @@ fn the_root_of_a_workspace_is_edited_whichever_member_is_named() {
     }
 }
 
-/// Neither property would hold for an entry in `.cargo/config.toml`.
+/// Tests two properties that an entry in `.cargo/config.toml` would not have.
 #[test]
 fn a_call_of_cargo_from_elsewhere_is_served_and_a_workspace_below_is_left_alone() {
     let project = Project::locked();
@@ -570,7 +571,7 @@ fn an_entry_of_ours_moves_to_another_folder() {
     let moved = project.read("Cargo.toml");
     let path = |core: &TempDir| core.path().canonicalize().unwrap().to_str().unwrap().to_owned();
     assert_eq!(moved, enabled.replace(&path(&first), &path(&second)));
-    // Cargo itself cannot read the project any more. Both `enable` and `disable` must still work.
+    // Cargo cannot read the project while its source is missing. `enable` and `disable` must still work.
     let gone = path(&second);
     drop(second);
     let why = project.fails(1, &["status"]);
@@ -645,7 +646,7 @@ fn without_a_lock_file_none_is_left_behind() {
     project.says(&["disable"]);
     assert!(!project.path("Cargo.lock").exists());
     assert_eq!(project.read("Cargo.toml"), manifest);
-    // A lock file that a build has written since then stays, without Comity.
+    // A build may write a lock file after `enable`. `disable` keeps this file and removes Comity from it.
     project.says(&["enable"]);
     project.cargo(&["generate-lockfile"]);
     assert!(project.read("Cargo.lock").contains("\"comity\""));
@@ -680,7 +681,7 @@ fn a_patch_in_cargos_configuration_is_seen_and_not_touched() {
     assert!(said.contains("already") && said.contains("The cause is not its own"), "{said}");
     assert!(project.fails(1, &["disable"]).contains(".cargo/config.toml"));
     assert!(project.files() == before);
-    // With two patches, the removal of one would not have the requested effect.
+    // `disable` fails if the project has a second patch, because Comity would stay linked.
     project.append("Cargo.toml", &format!("[patch.crates-io]\nrayon-core.path = \"{}\"\n", core.path().display()));
     assert!(project.fails(1, &["disable"]).contains("another [patch]"));
 }
@@ -723,9 +724,9 @@ fn a_repository_serves_as_the_source() {
     let enabled = project.read("Cargo.toml");
     assert!(enabled.contains(&format!("rayon-core]\ngit = \"{url}\"\nrev = \"{rev}\"\n")), "{enabled}");
     assert_eq!(project.status()["links"], "comity");
-    // Cargo takes the less deep of two packages with the same name.
+    // If a repository has two packages with the same name, cargo takes the one in the folder of lower depth.
     assert_eq!(project.status()["rayon_core"][0]["records"], false);
-    // With this manifest, another `enable` does not select the built-in folder.
+    // Another `enable` keeps the repository and does not select the built-in folder.
     let said = project.says(&["enable"]);
     assert!(
         said.contains(&format!("names the repository '{url}'")) && said.contains("`comity rayon disable`"),
@@ -783,10 +784,11 @@ fn a_failing_step_puts_both_files_back_and_passes_on_what_cargo_said() {
         assert!(why.contains(part), "{part} is not in\n{why}");
     }
     project.says(&["enable"]);
-    // Without the undo file, cargo has something to do.
+    // Without the record, `disable` calls cargo.
     project.forget();
     project.fails_with(1, project.comity(&["disable"]).env("CARGO", &cargo));
-    // The version is too old for this rayon, so cargo keeps the stock one. Only the resolved tree shows this.
+    // Comity's rayon-core has a version that is too old for this rayon, so cargo keeps the stock one. Only the
+    // resolved tree shows this.
     project.says(&["disable"]);
     let old = core("1.11.0");
     let why = project.fails(1, &["enable", "--source", text(old.path())]);

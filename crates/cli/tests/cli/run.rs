@@ -1,4 +1,5 @@
-//! Tests of `comity run`: the command behaves as without it, and its threads are where the core table says.
+//! Tests of `comity run`: the command behaves as without `comity run`, and its threads run on the cores that it holds
+//! in the core table.
 
 use std::collections::HashSet;
 use std::fs;
@@ -13,7 +14,7 @@ use tempfile::TempDir;
 
 use crate::{comity_at, send, table_at, wait_until};
 
-/// A command that can use two cores, in two processes below a third one.
+/// A command that can use two cores: a shell that starts two computing processes.
 pub const BURN: &str = "while :; do :; done & while :; do :; done & wait";
 
 pub fn place() -> (TempDir, PathBuf) {
@@ -30,7 +31,8 @@ pub fn is_empty(table: &Path) -> bool {
     table_at(table)["programs"].as_array().unwrap().is_empty()
 }
 
-/// A command of the table with all processes that it starts. All of them end when the value is dropped.
+/// A running `comity run` with its command and all processes of the command. They are killed when the value is
+/// dropped.
 pub struct Running {
     pub child: Child,
 }
@@ -38,7 +40,7 @@ pub struct Running {
 impl Running {
     pub fn start(table: &Path, words: &[&str]) -> Running {
         let mut command = comity_at(table);
-        // The command has its own process group, so that all of it can be killed.
+        // The command has its own process group, so that all its processes can be killed.
         command.arg("run").args(words).stdout(Stdio::null()).process_group(0);
         Running { child: command.spawn().unwrap() }
     }
@@ -111,7 +113,7 @@ fn exit_codes_signals_and_streams_are_the_commands_own() {
     for code in [0, 1, 7, 126, 255] {
         assert_eq!(run(&table, &["sh", "-c", &format!("exit {code}")]).status.code(), Some(code));
     }
-    // INT and HUP are ignored in processes that a shell started in the background.
+    // SIGINT and SIGHUP are not among the signals: a shell starts background processes that ignore them.
     for (name, number) in [("TERM", 15), ("KILL", 9), ("USR1", 10), ("ALRM", 14)] {
         let output = run(&table, &["sh", "-c", &format!("kill -{name} $$")]);
         assert_eq!(output.status.signal(), Some(number), "{name}");
@@ -223,7 +225,7 @@ fn a_command_inside_of_another_is_a_part_of_it_and_says_what_has_no_effect() {
 fn the_table_of_a_command_is_seen_from_inside_of_it() {
     let (_folder, table) = place();
     let comity = env!("CARGO_BIN_EXE_comity");
-    // The command may run before it has joined the table and accepts requests.
+    // The loop is necessary because the command may run before it is a member that accepts requests.
     let script = format!("until {comity} set $$ --weight 7; do sleep 0.01; done");
     let running = Running::start(&table, &["sh", "-c", &format!("{script}; exec sleep 600")]);
     wait_until("it has set its own weight", || running.entry(&table).is_some_and(|entry| entry["weight"] == 7));
@@ -270,7 +272,8 @@ fn without_a_table_the_command_runs_all_the_same() {
     }
     let output = run(Path::new("off"), &["sh", "-c", "echo ran"]);
     assert_eq!((output.stdout.as_slice(), output.stderr.as_slice()), (&b"ran\n"[..], &b""[..]));
-    // A write beyond the limit would end the process by a signal. With a report, a companion is started too.
+    // A write beyond the limit of `ulimit -f` would end the process by a signal. With a report, the companion is
+    // started too.
     for words in ["", "--report=/dev/null"] {
         let script = format!("ulimit -f 1; exec \"$0\" run {words} sh -c 'sleep 0.1; echo ran; exit 4'");
         let mut limited = Command::new("sh");
@@ -291,7 +294,7 @@ fn without_a_table_the_command_runs_all_the_same() {
 #[test]
 fn comity_run_changes_no_attribute_that_a_command_can_read() {
     let (_folder, table) = place();
-    // `cat`, `ls` and `env` start no program. A shell that starts a program would block signals meanwhile.
+    // The command is `cat`, `ls` or `env`. A shell that starts one of them would block signals while it does so.
     let of = |file: &str| format!("/proc/self/{file}");
     let files = ["status", "limits", "cgroup", "oom_score_adj", "timerslack_ns", "autogroup", "stat"].map(of);
     let looks = [format!("cat {}", files.join(" ")), "ls /proc/self/fd".to_owned(), "env".to_owned()];
@@ -363,13 +366,13 @@ fn a_command_whose_table_is_removed_is_in_the_next_one() {
     for _ in 0..2 {
         wait_until("both are in the table", are_there);
         fs::remove_file(&table).unwrap();
-        // A command that begins now makes another table.
+        // A command that starts after the removal makes another table.
         let next = Running::start(&table, &["sleep", "600"]);
         wait_until("all are in the next table", || are_there() && next.entry(&table).is_some());
     }
 }
 
-/// True if the command is in the table and has a desire of 0 and no cores, in a single look.
+/// True if one look at the table shows the command with a desire of 0 and no cores.
 fn asks_for_none(running: &Running, table: &Path) -> bool {
     running.entry(table).is_some_and(|entry| entry["desire"] == 0 && held(&entry) == 0)
 }
@@ -401,7 +404,7 @@ fn a_command_proposes_how_cores_are_divided_as_programs_that_use_comity_do() {
         wait_until("its proposal is there", || {
             running.entry(&table).is_some_and(|entry| held(&entry) > 0 && entry["proposal"] == proposal)
         });
-        // A command has no thieves.
+        // A command has no workers that steal, so these fields are `null`.
         wait_until("it has published", || running.entry(&table).is_some_and(|entry| entry["cpu_s"].is_f64()));
         let entry = running.entry(&table).unwrap();
         assert!(["steals", "accelerations", "refused"].iter().all(|field| entry[*field].is_null()), "{entry}");
@@ -452,7 +455,8 @@ fn a_coordinator_looks_rarely_while_no_other_member_wants_a_core() {
     wait_until("one has the machine", || busy.entry(&table).is_some_and(|entry| held(&entry) == cores()));
     for running in [&busy, &idle] {
         let coordinator = coordinator(running.id()).unwrap();
-        // On a busy machine it looks more rarely still. A look in each quantum would be a hundred waits per second.
+        // A coordinator that looks in each quantum of 10 ms would wait a hundred times per second. On a busy machine,
+        // looks are rarer.
         let (before, began) = (waits(coordinator), Instant::now());
         sleep(Duration::from_secs(2));
         let most = (20.0 * began.elapsed().as_secs_f64()) as u64;
@@ -469,8 +473,8 @@ fn a_command_that_comes_and_goes_leaves_its_neighbour_the_cores() {
     let has_all = || busy.entry(&table).is_some_and(|entry| held(&entry) == cores());
     wait_until("the neighbour has all cores", has_all);
     let waits_lightly = || often.entry(&table).is_some_and(|entry| entry["desire"] == 0 && held(&entry) == 0);
-    // If a third program computes too, the command that comes and goes waits for cores. Then it could use its share,
-    // and tries to hold some cores.
+    // If programs outside of the table compute too, `often` may wait for cores. It can then use its share and
+    // requests cores, so its waiting time is another way to pass.
     wait_until("the neighbour has all cores at nearly all looks", || {
         let (before, began) = (waited(often.id()), Instant::now());
         let good = (0..200).filter(|_| has_all() && waits_lightly()).count();
@@ -485,7 +489,7 @@ fn waited(process: u32) -> Duration {
 }
 
 /// A control group with a quota of a twentieth of a core, if this process may make one. The quota is so small that
-/// its processes are stopped on a busy machine too.
+/// the kernel stops its processes even on a busy machine.
 struct Limited {
     folder: PathBuf,
     lift: (&'static str, &'static str),
@@ -546,7 +550,8 @@ fn what_a_quota_keeps_a_command_from_using_its_neighbour_has() {
     });
 }
 
-/// Returns the number of cores that each held, summed over `looks` looks at which both had a desire of two.
+/// Returns the number of cores that each of two commands held, summed over `looks` looks at which both had a desire
+/// of 2.
 fn watch(table: &Path, running: [&Running; 2], looks: usize) -> [usize; 2] {
     let mut sums = [0; 2];
     let mut counted = 0;
@@ -697,8 +702,8 @@ fn a_mask_that_an_administrator_sets_wins_and_the_table_hears_of_it() {
     let one = Running::start(&table, &["sh", "-c", BURN]);
     let other = Running::start(&table, &["sh", "-c", BURN]);
     let masks = || -> HashSet<String> { children(one.id()).into_iter().map(mask).collect() };
-    // Each command holds one core, and neither changes any more. A mask with the core that the command is about to
-    // get could not be distinguished from the coordinator's own mask.
+    // The test waits until each command holds one core, so that nothing changes any more. The coordinator could not
+    // tell a mask of the core that the command gets next from a mask that it sets itself.
     let holds = |command: &Running| numbers(&command.entry(&table), "held");
     wait_until("each is confined to its core", || {
         let held = holds(&one);
@@ -723,7 +728,7 @@ fn a_mask_that_an_administrator_sets_wins_and_the_table_hears_of_it() {
     wait_until("it is confined again", || masks().len() == 1 && !masks().contains(&free));
 }
 
-/// Only the command is moved, as by an administrator, and not its coordinator.
+/// Moves the command into a cpuset, as an administrator would, but not its coordinator.
 #[test]
 fn a_cpuset_of_a_command_is_followed() {
     let cpusets = Path::new("/sys/fs/cgroup/cpuset");
@@ -769,7 +774,7 @@ fn what_was_orphaned_before_the_first_look_is_still_the_commands() {
     let (folder, table) = place();
     let free = mask(std::process::id());
     let note = folder.path().join("daemon");
-    // The subshell ends at once.
+    // The subshell ends at once, so that its children become orphans.
     let burn = "while :; do :; done";
     let script = format!("({burn} & sh -c '{burn}' & echo $! >{}); exec sleep 600", note.display());
     let one = Running::start(&table, &["sh", "-c", &script]);
@@ -800,13 +805,14 @@ fn to_end_the_coordinator_sets_the_command_free() {
         children().iter().all(|id| mask(*id) == free) && one.entry(&table).is_none()
     });
     assert_eq!(children().len(), 2);
-    // A command whose coordinator is killed leaves the table to the others.
+    // If a coordinator is killed, other members remove its command from the table.
     send("KILL", coordinator(other.id()).unwrap());
     let third = Running::start(&table, &["sh", "-c", BURN]);
     wait_until("the dead one is taken out", || other.entry(&table).is_none() && third.entry(&table).is_some());
 }
 
-/// The other program is no command, so no other coordinator releases this command's threads.
+/// Tests the companion. The only other program is not a command, so no other coordinator releases this command's
+/// threads.
 #[test]
 fn a_coordinator_that_is_stopped_or_killed_leaves_no_thread_confined() {
     if cores() != 2 {

@@ -1,4 +1,4 @@
-//! Tests of `comity run --report`: the command ends as without it, and the report is true and is written.
+//! Tests of `comity run --report`: the command ends as without `--report`, and the report is correct and is written.
 
 use std::fs;
 use std::os::unix::process::ExitStatusExt;
@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::run::{BURN, Running, children, cores, is_empty, mask, place, run};
 use crate::{comity_at, send, wait_until};
 
-/// A script that runs long enough for a look. The coordinator counts processor time, so this holds on a busy machine.
+/// A script that uses enough processor time for a look of the coordinator. This holds on a busy machine too.
 const WORK: &str = "i=0; while [ $i -lt 400000 ]; do i=$((i+1)); done";
 
 fn report(path: &Path) -> Value {
@@ -98,7 +98,7 @@ fn what_cannot_be_reported_is_said_before_anything_runs() {
         assert!(String::from_utf8_lossy(&output.stderr).starts_with("error: cannot run"));
         assert_eq!(fs::read_to_string(&existing).unwrap(), "the one before");
     }
-    // Without the equals sign, the file is taken for the command.
+    // Without the equals sign, `comity` takes the file's name for the command.
     let output = run(&table, &["--report", touch, "x"]);
     assert_eq!(output.status.code(), Some(127));
 }
@@ -138,7 +138,7 @@ fn signals_come_once_and_what_is_ignored_stays_so() {
     let traps: String =
         ["TERM", "USR1"].map(|name| format!("trap 'echo {name} >> {}' {name}; ", count.display())).concat();
     let script = format!("{traps}trap 'exit 5' USR2; : > {}; while :; do sleep 0.05; done", ready.display());
-    // A shell that ignores INT starts programs that ignore it too.
+    // A shell that ignores SIGINT starts programs that ignore it too.
     let ignoring = format!("trap '' INT; exec \"$0\" run --report sh -c \"{script}\"");
     let mut child = Command::new("sh")
         .args(["-c", &ignoring, env!("CARGO_BIN_EXE_comity")])
@@ -148,7 +148,7 @@ fn signals_come_once_and_what_is_ignored_stays_so() {
         .unwrap();
     wait_until("it is there", || ready.exists());
     let mut all = String::new();
-    // HUP is left out, because programs that nohup(1) starts ignore it.
+    // SIGHUP is left out, because the tests may run under nohup(1), and then programs ignore it.
     for name in ["TERM", "INT", "QUIT", "USR1"] {
         send(name, child.id());
         if !matches!(name, "INT" | "QUIT") {
@@ -198,7 +198,7 @@ fn beside_another_it_waits_and_the_estimate_is_below_its_time() {
     wait_until("the neighbour takes part", || {
         neighbour.entry(&table).is_some_and(|entry| entry["held"].as_array().unwrap().len() == cores())
     });
-    // There is a thread for each core, so that alone the command would use all cores.
+    // The work has one process per core, so that the command would use all cores if it ran alone.
     let work = "i=0; while [ $i -lt 3000000 ]; do i=$((i+1)); done & ".repeat(cores());
     let option = format!("--report={}", file.display());
     let output = run(&table, &[&option, "sh", "-c", &format!("{work} wait")]);

@@ -14,10 +14,10 @@ use crate::run::{Running, children, is_empty, place};
 use crate::table::member;
 use crate::{comity, comity_at, send, table_at, wait_until};
 
-/// The number of a user, which need not have a name.
+/// The number of an unprivileged user, who need not have a name.
 const OTHER: u32 = 54_321;
 
-/// Returns the exit code, standard output and standard error.
+/// Runs `comity set` with these words. Returns the exit code, standard output and standard error.
 fn set(table: &Path, words: &[&str]) -> (i32, String, String) {
     let output = comity_at(table).arg("set").args(words).output().unwrap();
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
@@ -165,7 +165,7 @@ fn the_program_that_is_meant_must_be_clear_and_must_obey() {
     assert!(code == 1 && errors.contains("COMITY_TABLE is off"), "{errors}");
 }
 
-/// The table belongs to a group, so another user may use it and write to it.
+/// Tests a table that another user may write to, because it belongs to a group: the user cannot set root's programs.
 #[test]
 fn another_user_is_refused_and_root_is_not() {
     if !rustix::process::geteuid().is_root() {
@@ -177,12 +177,12 @@ fn another_user_is_refused_and_root_is_not() {
     fs::set_permissions(folder.path(), Permissions::from_mode(0o2770)).unwrap();
     let table = folder.path().join("table");
     let of_root = party(&table, true);
-    // A copy that every user may run, in a folder that every user may enter.
+    // `bin` has a copy of `comity` that every user may run.
     let bin = tempfile::tempdir().unwrap();
     fs::set_permissions(bin.path(), Permissions::from_mode(0o755)).unwrap();
     let comity = bin.path().join("comity");
-    // Another process writes the file. Otherwise a process that a parallel test forks meanwhile would have the file
-    // open, so that it could not be run.
+    // Another process writes the file. If this process wrote it, a child that another test forks meanwhile could have
+    // it open for writing, and execve(2) would fail.
     assert!(
         Command::new("cp")
             .args([env!("CARGO_BIN_EXE_comity").as_ref(), comity.as_os_str()])
@@ -199,7 +199,7 @@ fn another_user_is_refused_and_root_is_not() {
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.code() == Some(1) && errors.contains("belongs to another user (0)"), "{errors}");
     assert_eq!(of_root.requests().weight, None);
-    // The case that the program's user cannot be known.
+    // The member stands for a process that does not exist, so its user is unknown.
     of_root.stand_for(4_000_000_000);
     let output = as_other(&["set", "#0", "--weight", "7"]).output().unwrap();
     let errors = String::from_utf8_lossy(&output.stderr);
@@ -223,7 +223,7 @@ fn root_sees_and_sets_the_programs_of_another_user() {
         println!("skipped: only root can play two users");
         return;
     }
-    // A user that no other test uses.
+    // The number of a user that no other test uses.
     let user = 3_000_000 + std::process::id();
     let folder = format!("/dev/shm/comity-{user}");
     let bin = tempfile::tempdir().unwrap();
@@ -238,7 +238,7 @@ fn root_sees_and_sets_the_programs_of_another_user() {
     let process = running.id().to_string();
     let table = Path::new(&folder).join("layout-2");
     wait_for(&table, running.id(), "it takes part", |entry| entry["obeys"] == true);
-    // If COMITY_TABLE is not set, the user of the process determines the table.
+    // Without COMITY_TABLE, `comity set` uses the table of the user who owns the process.
     let mut set = comity();
     let set = set.env_remove("COMITY_TABLE").args(["set", &process, "--weight", "9"]).output().unwrap();
     wait_for(&table, running.id(), "it obeys", |entry| entry["weight"] == 9);
@@ -248,7 +248,7 @@ fn root_sees_and_sets_the_programs_of_another_user() {
     assert!(set.status.success(), "{}", String::from_utf8_lossy(&set.stderr));
 }
 
-/// A setter is killed at any moment. Each request is then either the old one or the new one.
+/// Tests that a request is either the old one or the new one when `comity set` is killed at any moment.
 #[test]
 fn a_killed_setter_leaves_nothing() {
     let (_folder, table) = place();
@@ -266,7 +266,7 @@ fn a_killed_setter_leaves_nothing() {
         let hours = asked.paused_until.map(|until| until.saturating_sub(comity_os::clock::now_ns()) / 1_000_000);
         assert!(hours.is_none_or(|left| left <= 7_200_000), "{asked:?}");
         seen[usize::from(asked.weight.is_some()) + usize::from(asked.paused_until.is_some())] += 1;
-        // A request that was sent in part can be sent again or reset, as if nothing had been sent.
+        // After a kill, all requests can be reset, as if none had been sent.
         is_set(&table, &["#0", "--weight", "own", "--cores", "auto", "--resume"]);
         assert_eq!(member.requests(), comity_table::Requests::default());
     }

@@ -17,7 +17,7 @@ fn table(path: &Path, words: &[&str]) -> (i32, String, String) {
     (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
 }
 
-/// Starts a program of the table that has work until it is killed: this test program again.
+/// Starts a member of the table that has work until it is killed. The member is another process of this test program.
 pub fn member(path: &Path) -> Child {
     let mut command = Command::new(env::current_exe().unwrap());
     command.args(["--exact", "table::works_as_a_member", "--nocapture", "--test-threads", "1"]);
@@ -79,7 +79,7 @@ fn a_living_program_is_shown_and_not_cleaned_away_and_a_dead_one_is() {
     let path = folder.path().join("table");
     let mut child = member(&path);
 
-    // If other programs also want the cores, its coordinator may look late.
+    // On a busy machine the member's coordinator may look late, so that the member counts as stopped for a while.
     let lives = || table_at(&path)["programs"][0]["life"] == "living";
     wait_until("it counts as living", lives);
     let report = table_at(&path);
@@ -106,7 +106,7 @@ fn a_living_program_is_shown_and_not_cleaned_away_and_a_dead_one_is() {
     for word in ["owner", "holder", "since", &format!("0 {name}"), "250", "desire", path.to_str().unwrap()] {
         assert!(code == 0 && text.contains(word), "{word} is not in\n{text}");
     }
-    // The program has one worker, and so no victim to steal from.
+    // The program has one worker, which has no other worker to steal from.
     wait_until("it says what its thieves did", || table_at(&path)["programs"][0]["steals"].is_u64());
     let report = table_at(&path);
     let program = &report["programs"][0];
@@ -168,7 +168,7 @@ fn what_is_broken_is_named_and_cleaned_away_and_what_is_no_table_stays() {
         let (code, text, errors) = table(&path, &["clean", "--json"]);
         assert!(code == 0 && text.contains(r#""outcome": "removed""#) && !path.exists(), "{text}{errors}");
     }
-    // A table of another layout is left to its own programs while there are any.
+    // A table of another layout stays while programs use it.
     fs::write(&path, &version).unwrap();
     let (code, text, _) = table(&path, &[]);
     assert!(code == 0 && text.contains("There is no core table") && text.contains("table.layout-2"), "{text}");

@@ -76,8 +76,8 @@ fn a_look_is_told_in_words_as_json_and_for_prometheus() {
     assert!(look(&[]).contains(" dead "));
 }
 
-/// The command `comity top` in a terminal made by script(1). The output after it has its exit code and the state of
-/// the terminal.
+/// The command `comity top` in a terminal made by script(1). The terminal then shows the exit code of `comity top`
+/// and the settings of the terminal.
 struct InATerminal {
     script: Child,
     folder: tempfile::TempDir,
@@ -128,7 +128,7 @@ impl InATerminal {
         let seen = self.seen();
         let (screen, after) = seen.rsplit_once("code ").unwrap();
         assert!(after.starts_with('0'), "{after}");
-        // The other screen is left, the cursor is visible, and the terminal has lines with an echo.
+        // `comity top` must have left the alternate screen, shown the cursor, and restored lines with an echo.
         assert!(screen.contains("\x1b[?1049l") && screen.contains("\x1b[?25h"), "{screen:?}");
         let words: Vec<&str> = after.split([' ', ';', '\r', '\n']).collect();
         for setting in ["icanon", "echo", "isig", "opost"] {
@@ -151,7 +151,7 @@ impl Drop for InATerminal {
 #[test]
 fn keys_signals_and_narrow_terminals_leave_the_terminal_as_it_was() {
     for (columns, rows, seen_at_least) in [(120, 30, "enable"), (60, 12, "enable"), (10, 3, "0 program"), (1, 1, "")] {
-        // The command ignores the signals that the shell of the tests ignores.
+        // If the tests run with ignored signals, the command ignores them too, so they are left out.
         let is_handled =
             |end: &&str| !matches!(*end, "HUP" if process::ignores(1)) && !matches!(*end, "INT" if process::ignores(2));
         for end in ["q", "\x03", "TERM", "HUP", "INT"].into_iter().filter(is_handled) {
@@ -206,7 +206,7 @@ fn bad_input_is_refused() {
         assert!(is_said && output.stdout.is_empty(), "{words:?}: {errors}");
     }
     assert_eq!(fs::read_to_string(path("file")).unwrap(), "dear");
-    // Another file, and a folder, are in the table's place.
+    // The path of the table is a file that is no table, or a folder.
     for (place, words) in [("file", &["top", "--once"][..]), ("", &["top", "--once", "--json"])] {
         let output = comity().env("COMITY_TABLE", path(place)).args(words).assert().code(1).get_output().clone();
         assert!(output.stdout.is_empty() && output.stderr.starts_with(b"error: the core table '"));

@@ -57,7 +57,7 @@ fn the_doctor_says_what_was_found() {
     for service in ["membarrier", "thread_cpu_clock", "autogroup"] {
         assert!(report["capabilities"][service].is_boolean(), "{service}");
     }
-    // A slow check on a busy machine is no error.
+    // On a busy machine a check may be slow, so its verdict may be `costs`.
     let verdicts = ["ok", "costs"];
     assert_eq!(verdicts[usize::try_from(code).unwrap()], report["verdict"]);
     for check in report["checks"].as_array().unwrap() {
@@ -121,7 +121,8 @@ fn the_doctor_tells_what_costs_from_what_is_bad() {
     assert_eq!(std::fs::read_to_string(&not_a_table).unwrap(), "milk, bread");
 }
 
-/// Returns the doctor's check of acceleration. `change` first changes what the thread that starts the doctor may do.
+/// Returns the doctor's check of acceleration. `change` runs first, in the thread that starts the doctor, and limits
+/// what the doctor may do.
 fn acceleration(change: impl FnOnce() + Send) -> Value {
     std::thread::scope(|scope| {
         let examined = scope.spawn(|| {

@@ -1,4 +1,5 @@
-//! Tests of `comity run`: which commands it leaves to the operating system, and that no parent sees a stop.
+//! Tests of `comity run`: the commands that it leaves to the operating system, and that no parent sees a stop of its
+//! child.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -49,7 +50,7 @@ fn start(mut command: Command) -> Running {
     Running { child: command.stdout(Stdio::null()).spawn().unwrap() }
 }
 
-/// Returns the way of a command, as the table has it.
+/// Returns the way of a command (cores, turns, or left to the operating system), according to the table.
 fn way(running: &Running, table: &Path) -> String {
     running.entry(table).map_or(String::new(), |entry| entry["way"].as_str().unwrap_or_default().to_owned())
 }
@@ -58,7 +59,8 @@ fn way(running: &Running, table: &Path) -> String {
 fn threads_that_may_wait_for_each_other_keep_all_cores() {
     let (_folder, table) = place();
     let free = mask(std::process::id());
-    // Each of these programs can use one core, so that a core would be idle if the commands took turns.
+    // Each neighbour can use only one core. If the commands took turns, a core would be idle in the turns of the
+    // neighbours.
     let one = "while :; do :; done";
     let _neighbours = [Running::start(&table, &["sh", "-c", one]), Running::start(&table, &["sh", "-c", one])];
     let team = start(play(&table, "team", &[]));
@@ -171,7 +173,7 @@ fn sessions_are_groups() -> bool {
 
 /// Starts `comity run WORDS` as the first process of a session.
 fn start_apart(table: &Path, words: &[&str]) -> Running {
-    // A process that leads no group becomes the leader of the session itself.
+    // setsid(1) does not fork unless its process leads a group, so `comity run` itself begins the session.
     let mut command = Command::new("setsid");
     command.args([env!("CARGO_BIN_EXE_comity"), "run"]).args(words);
     command.env("COMITY_TABLE", table).env_remove("COMITY_WEIGHT");
@@ -227,7 +229,7 @@ fn a_command_can_have_a_session_of_its_own_and_all_of_it_gets_the_signals_of_the
         return;
     }
     let (_folder, table) = place();
-    // A shell that waits for another program ends at SIGINT only if that program does.
+    // A shell that waits for a program ends by SIGINT only if the program ends by SIGINT.
     let script = "cut -d' ' -f6 /proc/$$/stat; echo $$; sleep 600; sleep 600";
     let mut command = comity_at(&table);
     command.args(["run", "--session", "bash", "-c", script]).stdout(Stdio::piped());
@@ -284,7 +286,7 @@ pub fn crowd(table: &Path) -> [Running; 2] {
     [(); 2].map(|()| Running::start(table, &["--weight", "300", "sh", "-c", &crowd]))
 }
 
-/// A control group of version 2 in which no other group can be made, so that a command in it is not frozen.
+/// A control group of version 2 in which no group can be made, so that a command in it cannot be frozen.
 struct Childless(PathBuf);
 
 impl Childless {
@@ -296,7 +298,7 @@ impl Childless {
         fs::create_dir(&folder).ok()?;
         let group = Childless(folder);
         let forbids = fs::write(group.0.join("cgroup.max.descendants"), "0").is_ok();
-        // A group that may not contain processes is of no use.
+        // A group that cannot contain processes is of no use here.
         let takes = || fs::read_to_string(group.0.join("cgroup.type")).is_ok_and(|text| text.trim() == "domain");
         (forbids && takes()).then_some(group)
     }
@@ -360,7 +362,7 @@ fn out_of_turn_a_command_is_frozen_where_it_can_be() {
     let folder = group(plain.id()).unwrap();
     let is_frozen = || fs::read_to_string(folder.join("cgroup.events")).is_ok_and(|events| events.contains("frozen 1"));
     let all = || descendants(plain.id());
-    // On a busy machine the command may be frozen before it has started them.
+    // On a busy machine the command may be frozen before it has started its processes.
     wait_until("its processes have begun", || all().len() == 3);
     for _ in 0..3 {
         wait_until("it is frozen out of turn", is_frozen);
@@ -370,7 +372,7 @@ fn out_of_turn_a_command_is_frozen_where_it_can_be() {
         assert!(seen.len() == 3 && seen.iter().all(is_inside), "{seen:?}");
         wait_until("it goes on in its turn", || !is_frozen());
     }
-    // The companion thaws it if the coordinator is killed at any time.
+    // If the coordinator is killed, at any time, the companion thaws the command.
     send("KILL", coordinator(plain.id()).unwrap());
     wait_until("it is where it was", || group(plain.id()).is_some_and(|group| group == own) && !folder.exists());
     assert!(all().iter().all(|id| group(*id).as_ref() == Some(&own)));

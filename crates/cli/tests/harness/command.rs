@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use assert_cmd::Command;
 
-/// Waits until `holds` returns true. The bound is very long, because other tests need the cores too.
+/// Waits until `holds` returns true. Panics after a very long time, because other tests need the cores too.
 #[track_caller]
 pub fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
     let start = Instant::now();
@@ -16,7 +16,7 @@ pub fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// Sends a signal. It uses the shell, in which `kill` is always a command.
+/// Sends a signal with `kill` of the shell, because a program `kill` may not be installed.
 pub fn send(signal: &str, process: u32) {
     assert!(
         std::process::Command::new("sh").args(["-c", &format!("kill -{signal} {process}")]).status().unwrap().success()
@@ -30,8 +30,8 @@ pub fn json(command: &mut Command) -> serde_json::Value {
     serde_json::from_slice(&output.stdout).expect("standard output is JSON")
 }
 
-/// Checks the help of a command and of all its verbs, of which there are more than `least`: each verb has a
-/// description, and each line fits.
+/// Checks the help of a command and of its more than `least` verbs: each verb has a description, and no line has more
+/// than 80 columns.
 pub fn assert_every_help_says_what_verbs_do_in_80_columns(command: fn() -> Command, least: usize) {
     let mut left = vec![Vec::new()];
     let mut seen = 0;
@@ -43,7 +43,7 @@ pub fn assert_every_help_says_what_verbs_do_in_80_columns(command: fn() -> Comma
         }
         seen += 1;
         let verbs = text.split_once("\nCommands:\n").map_or("", |(_, after)| after.split("\n\n").next().unwrap());
-        // A verb's name is indented by two columns, and a continued description by more.
+        // The line of a verb is indented by two columns, and the continuation of a description by more columns.
         let names = verbs.lines().filter(|line| !line.starts_with("   ")).filter_map(|line| {
             let (name, what) = line.trim().split_once(' ').unwrap_or((line.trim(), ""));
             assert!(!what.is_empty(), "{words:?}: nothing is said of '{name}'");

@@ -16,7 +16,7 @@ struct Quoted {
     words: Vec<Option<String>>,
 }
 
-/// Parses each quoted command line of `parser`, of which there are more than `least`.
+/// Checks that `parser` accepts each quoted command line of its command, and that more than `least` are found.
 pub fn assert_every_quoted_command_parses(mut parser: clap::Command, least: usize) {
     parser.build();
     let mut refused = Vec::new();
@@ -37,7 +37,7 @@ fn root() -> &'static Path {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
 }
 
-/// Returns the documents and the scripts, without another project's.
+/// Returns the documents and the scripts, without those of another project (upstream).
 fn files() -> Vec<String> {
     let words = ["ls-files", "*.md", "lab/bench/*.sh", "lab/bench/*.py", ":!crates/rayon-core/upstream"];
     let output = Command::new("git").args(words).current_dir(root()).output().expect("git is installed");
@@ -64,7 +64,7 @@ fn commands(file: &str, text: &str, parser: &clap::Command) -> Vec<Quoted> {
         let parts = match (file.ends_with(".py"), is_code) {
             (true, _) => line.split('[').skip(1).map(|part| listed(part.split(']').next().unwrap())).collect(),
             (false, true) => vec![shlex::split(&line).unwrap_or_default()],
-            // A sentence may mention an option without its value.
+            // A sentence may mention an option without its value, so `…` is added as a value.
             (false, false) => {
                 line.split('`').skip(1).step_by(2).filter_map(|quoted| shlex::split(&format!("{quoted} …"))).collect()
             }
@@ -77,7 +77,8 @@ fn commands(file: &str, text: &str, parser: &clap::Command) -> Vec<Quoted> {
     found
 }
 
-/// Splits the inside of a list of Python. An element that is no string becomes a variable of the shell.
+/// Splits the inside of a Python list into its elements. An element that is not a string becomes a variable of the
+/// shell.
 fn listed(list: &str) -> Vec<String> {
     let words = list.split(',').map(str::trim);
     words
@@ -99,7 +100,7 @@ fn after_the_name<'a>(words: &'a [String], parser: &clap::Command) -> Option<&'a
     Some(&words[begin..begin + length])
 }
 
-/// Takes the value of a variable from a loop of the file, and leaves a hole for any other word that is not complete.
+/// Replaces variables by values from the loops of the file. A word with another variable becomes `None`.
 fn filled(words: &[String], text: &str) -> Vec<Option<String>> {
     let mut filled = Vec::new();
     for word in words {
@@ -127,7 +128,7 @@ fn refusal(parser: &clap::Command, quoted: &Quoted) -> Option<String> {
     for word in &quoted.words {
         match (word, words.last()) {
             (Some(word), _) => words.push(word.clone()),
-            // The option needs a value, which is unknown here.
+            // The value of the option is unknown here, so only the option is checked.
             (None, Some(option)) if option.starts_with("--") && option.len() > 2 => {
                 let option = words.pop()?;
                 if !has_option(parser, &option[2..]) {
@@ -141,7 +142,7 @@ fn refusal(parser: &clap::Command, quoted: &Quoted) -> Option<String> {
     let error = parser.clone().try_get_matches_from(&words).err()?;
     let is_fine = match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => true,
-        // A sentence may name a verb alone, and a list of Python may be only the beginning of a command line.
+        // A sentence may name only a verb, and a Python list may be only the beginning of a command line.
         ErrorKind::MissingRequiredArgument | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
             has_holes || !quoted.place.contains(".sh:")
         }

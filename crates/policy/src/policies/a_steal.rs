@@ -1,4 +1,4 @@
-//! `a-steal`: a program publishes how many cores it can use, and gets no more than these.
+//! `a-steal`: a program publishes how many cores it can use, and gets at most this number.
 
 use alloc::boxed::Box;
 
@@ -21,7 +21,8 @@ parameters! {
             101..=1_000,
             "responsiveness parameter ρ: the factor by which the desire grows and shrinks, in percent",
         ),
-        // A job grows to P cores in log P / log ρ quanta. With quanta of 10 ms most programs would end before.
+        // A job grows to P cores in log P / log ρ quanta. With quanta of 10 ms, most programs would end before they
+        // have all cores.
         quantum_us: u32 = dws::QUANTUM.or(2_000),
     }
 }

@@ -15,7 +15,8 @@ pub const DEFINITION: Definition = Definition {
     ..abp_eq::DEFINITION
 };
 
-/// Algorithm 1 of BWS with A-STEAL's mugging: yield, mug, and if there is nothing to mug, steal.
+/// Algorithm 1 of BWS with A-STEAL's mugging (taking over the queue of a worker without a core). A thief yields, then
+/// mugs, and if there is no queue to mug, steals.
 struct AbpMug {
     victims: Victims,
 }

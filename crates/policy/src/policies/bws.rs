@@ -26,7 +26,7 @@ parameters! {
 /// The meaning of "yield to" a peer for threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum YieldTo {
-    /// The peer is moved to the caller's core, and left there, as by BWS's system call (§4).
+    /// The peer is moved to the caller's core and stays there, as with BWS's system call (§4).
     Pull,
     /// The peer stays where it is.
     Plain,
@@ -68,7 +68,7 @@ pub(super) struct Bws {
     sleep_threshold: u32,
     /// `w.n`: unsuccessful steals since the last reset.
     steal_counter: u32,
-    /// `w.c`: wake-ups that this worker wants to see done. Unbounded in the paper; saturates here at 2³² − 1.
+    /// `w.c`: wake-ups that this worker still has to cause. Unbounded in the paper; saturates here at 2³² − 1.
     wakeup_counter: u32,
     watchdog: bool,
     /// True if a watchdog has found a task and wakes peers before it starts the task.
@@ -86,7 +86,8 @@ impl Thief for Bws {
                 self.missed = false;
                 self.random_steal()
             }
-            // Lines 11–15. A task from outside counts as stolen, because more tasks may follow it, as after a steal.
+            // Lines 11–15. A task from outside counts as stolen, because more tasks may follow it, as they may follow
+            // a stolen task.
             Event::StealSucceeded(_) | Event::Injected => {
                 self.wakeup_counter = self.wakeup_counter.saturating_add(2);
                 self.steal_counter = 0;
@@ -119,8 +120,8 @@ impl Thief for Bws {
                 self.steal_counter = 0;
                 self.random_steal()
             }
-            // A missed steal is no failure in the sense of line 32. But a victim that cannot answer may be preempted
-            // (lines 18–19).
+            // A missed steal is no failure in the sense of line 32. But the thief inspects the victim, because a
+            // victim that does not answer may be preempted (lines 18–19).
             Event::StealMissed(victim) => {
                 self.missed = true;
                 Action::Inspect(victim)
@@ -178,7 +179,7 @@ impl Bws {
             if self.wakeup_counter == 0 {
                 return Action::Sleep;
             }
-            // A sleep and a wake-up cancel each other.
+            // The thief does not sleep: its sleep and a wake-up that it owes cancel each other.
             self.wakeup_counter -= 1;
             self.steal_counter = 0;
         }
@@ -194,8 +195,8 @@ impl Bws {
         Action::Run { wakeups_owed: self.wakeup_counter }
     }
 
-    /// Handles the watchdog's own wake-ups: it wakes at least the worker that it appoints, and then one for each
-    /// wake-up that it owes. If no worker sleeps, the shell keeps the post vacant for the next would-be sleeper.
+    /// Handles the wake-ups of a watchdog that leaves: it wakes at least the worker that it appoints, and one worker
+    /// for each wake-up that it owes. If no worker sleeps, the next worker that asks to sleep becomes the watchdog.
     fn watchdog_woke(&mut self, woken: Option<WorkerId>) -> Action {
         self.wakeup_counter = self.wakeup_counter.saturating_sub(u32::from(woken.is_some()));
         if woken.is_some() && self.wakeup_counter > 0 {

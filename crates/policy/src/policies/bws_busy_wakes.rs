@@ -22,10 +22,10 @@ pub const DEFINITION: Definition = Definition {
     ..abp::DEFINITION
 };
 
-/// The policy that the paper describes so:
+/// The policy that the paper describes in one sentence, of which these are the two halves:
 ///
-/// > "When a busy worker generates a new task, it wakes up two sleeping workers if there are any, and a thief goes to
-/// > sleep when its number of unsuccessful steals exceeds a threshold."
+/// - "When a busy worker generates a new task, it wakes up two sleeping workers if there are any"
+/// - "a thief goes to sleep when its number of unsuccessful steals exceeds a threshold"
 ///
 /// A thief still yields to a preempted victim. The wake-up counters are not used.
 struct BusyWakes {

@@ -55,12 +55,12 @@ parameters! {
 
 const OFF_OR_ON: [&str; 2] = ["off", "on"];
 
-/// The share of a program, by its weight, if all programs propose the same division.
+/// The parts into which programs divide the processor time by weight, if all programs propose the same division.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Divides {
     /// An equal part of the cores.
     Equal,
-    /// The part by which the program is slowed down as much as the others.
+    /// The part with which all programs are slowed down equally.
     Slowdown,
     /// All cores, for an equal part of the time.
     Time,
@@ -76,7 +76,7 @@ impl Field for Divides {
     }
 }
 
-/// The action of a thief before it would sleep while a poor worker is off its core.
+/// The action of a thief that would sleep, if a poor worker (one with a task but no task to steal) is off its core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Accelerate {
     /// The thief sleeps.
@@ -152,26 +152,26 @@ pub const DEFINITION: Definition = Definition {
 ///
 /// 1. A thief yields the core only while no worker of its pool has a task. The next task then comes from a thread
 ///    outside the pool, such as the thread that waited for the last task. That thread may be queued behind this
-///    spinning thief. Otherwise the thief does not yield. A thread that yields to another thread loses its place in
-///    the kernel's queue, and its next wake-up then costs up to 3 ms.
-/// 2. No worker has to stay awake as a watchdog while another runs a long serial task, because a sleeper costs a push
-///    only one load.
+///    spinning thief. While a worker has a task, the thief does not yield: a thread that yields loses its place in the
+///    kernel's queue, and its next wake-up may take up to 3 ms.
+/// 2. No worker stays awake as a watchdog while another worker runs a long serial task. Instead, each push checks with
+///    one load whether there is a sleeper to wake.
 ///
-/// The pauses grow. A program of many short phases has its next task within microseconds. A thief in a long pause
-/// would be late for each of them. With the default values a spell lasts some 60 to 130 µs. That is about the cost of
-/// a wake-up under a hypervisor that halts idle cores. So spinning followed by sleep costs at most twice as much as
-/// the better of the two.
+/// The pauses grow. A program of many short phases has its next task within microseconds, and a thief in a long pause
+/// would take each of these tasks late. With the default values a thief spins for some 60 to 130 µs. A wake-up costs
+/// about the same under a hypervisor that halts idle cores. So spinning followed by sleep costs at most twice as much
+/// as the better of spinning alone and sleep alone.
 ///
 /// While another program waits for a core, a thief of a pool without any work sleeps at once: the other program may
-/// use the core. A thief of a pool with a busy worker continues to search, because a core that is left for a short
+/// use the core. A thief of a pool with a busy worker continues to search, because a core that is free for a short
 /// time is not lent.
 ///
-/// If spinning was in vain several times in a row, the gaps between tasks are longer than a spell. A thief then tries
-/// only half the rounds, which takes a quarter of the time. After the same number of failures it halves the rounds
-/// again, and so on. From time to time it tries all rounds, so that it notices when the gaps have become short. A
-/// thief that never had a task tries the smallest number of rounds, because its program may never use this pool.
-/// Until it is first woken, it also tries only a few peers in each round: when a pool of thousands begins, all its
-/// thieves look at the same time.
+/// If a thief spun in vain several times in succession, the gaps between tasks are longer than its spinning. It then
+/// tries only half the rounds, which takes a quarter of the time. After the same number of failures it halves the
+/// rounds again, and so on. From time to time it tries all rounds, so that it notices when the gaps have become short.
+/// A thief that never had a task tries the smallest number of rounds, because its program may never use this pool.
+/// Until it is first woken, it also tries only a few peers in each round: when a pool of thousands of workers begins,
+/// all its thieves search at the same time.
 struct Comity {
     victims: Victims,
     peers: u32,
@@ -180,7 +180,7 @@ struct Comity {
     accelerate: Accelerate,
     /// Steals that this round has tried.
     tried: u32,
-    /// Rounds that found nothing since the spell began, or since the worker was woken.
+    /// Rounds without a task since the spell began, or since the worker was woken.
     round: u32,
     /// The number of times in a row that the thief spun and then slept.
     in_vain: u32,
@@ -190,7 +190,8 @@ struct Comity {
     begins: bool,
     /// The number of peers that the thief has inspected, to accelerate one before it sleeps.
     looks: u32,
-    /// The peer whose acceleration was refused once. The thief asks again, because a clock has to be read twice.
+    /// The peer whose acceleration was refused once. The thief asks again after a pause, because the shell must read
+    /// the peer's clock twice to see that it is off its core.
     refused: Option<WorkerId>,
     /// True if an inspected peer had a task.
     has_seen_busy: bool,
@@ -198,8 +199,8 @@ struct Comity {
     doze_us: u32,
 }
 
-/// Length of the first doze and of the longest doze, in microseconds. Each doze is twice as long as the one before,
-/// because each costs a switch.
+/// The length of the first doze, in microseconds. Each doze is twice as long as the previous doze, up to the longest,
+/// because each costs a context switch.
 const DOZE_US: u32 = 1_000;
 const LONGEST_DOZE_US: u32 = 32_000;
 
@@ -207,17 +208,17 @@ const LONGEST_DOZE_US: u32 = 32_000;
 /// two readings of a clock.
 const READS_AGAIN: u32 = 2_500;
 
-/// The number of times that spinning may be in vain before a thief spins less.
+/// The number of successive spells without a task after which a thief halves its rounds.
 const GIVES_UP_AFTER: u32 = 4;
 
-/// The most times that the rounds are halved.
+/// The maximum number of times that the rounds are halved.
 const HALVINGS: u32 = 4;
 
-/// A thief spins in full again each time that this many spells were in vain.
+/// The number of spells in vain after which a thief spins for all rounds once.
 const TRIES_AGAIN: u32 = 32;
 
-/// The most peers per round of a thief that never had a task and was never woken. Also the most peers that a thief
-/// inspects before it sleeps.
+/// The maximum number of peers per round of a thief that never had a task and was never woken. Also the maximum number
+/// of peers that a thief inspects before it sleeps.
 const FEW_PEERS: u32 = 16;
 
 impl Comity {
@@ -244,7 +245,8 @@ impl Comity {
         self.search()
     }
 
-    /// Inspects a random peer first, and then each peer after `last`. In a large pool it inspects only some peers.
+    /// Inspects the peer after `last`, or a random peer if `last` is `None`. Rests after all peers, or in a large pool
+    /// some, were inspected.
     fn look(&mut self, last: Option<WorkerId>) -> Action {
         if self.looks == self.peers.min(FEW_PEERS) {
             return self.rest();
@@ -256,8 +258,8 @@ impl Comity {
         })
     }
 
-    /// Rests. If a peer was busy, the thief dozes: that peer may be preempted while it is poor, and no push wakes
-    /// this thief then.
+    /// Rests. If a peer was busy, the thief dozes: if that peer is preempted while it is poor, no push wakes this
+    /// thief.
     fn rest(&mut self) -> Action {
         match mem::take(&mut self.has_seen_busy) && self.accelerate == Accelerate::Pull {
             true => Action::Doze { us: self.doze_us },
@@ -283,19 +285,20 @@ impl Thief for Comity {
         match event {
             Event::StealSucceeded(_) | Event::Injected | Event::Resumed => {
                 (self.had_task, self.begins, self.looks) = (true, false, 0);
-                // The thief found the task while spinning, and not when it was woken.
+                // The thief found the task while spinning, and not immediately after it was woken.
                 if self.round > 0 {
                     self.in_vain = 0;
                 }
                 if event == Event::Injected && self.accelerate == Accelerate::Pull {
-                    // Thieves that fell asleep while no worker had a task do not doze.
+                    // Thieves that fell asleep while no worker had a task sleep without a timeout. One of them is
+                    // woken, so that it dozes.
                     return Action::Wake { sleeper: None, appoint: false };
                 }
                 Action::Run { wakeups_owed: 0 }
             }
             Event::PeerWoken(_) => Action::Run { wakeups_owed: 0 },
-            // A victim with no tasks at all and a missed steal both count as an attempt. The thief pauses after the
-            // same number.
+            // A missed steal counts as an attempt like a failed one, so a thief pauses after the same number of
+            // either.
             Event::StealFailed(_) | Event::StealMissed(_) if self.tried < self.peers_to_try() => self.search(),
             Event::StealFailed(_) | Event::StealMissed(_) => {
                 self.tried = 0;
@@ -315,8 +318,8 @@ impl Thief for Comity {
                 None => Action::Pause { hints: READS_AGAIN },
                 Some(_) => self.rest(),
             },
-            // The thief has been off its core, so it tries all peers once more. It does not spin again, because the
-            // worker that it left is off its own core by now.
+            // The thief has been off its core, so it tries all peers once more. It does not spin again, because its
+            // peer may be off its core again by now.
             Event::Accelerated(_) | Event::Yielded if self.looks > 0 => {
                 let action = self.begin();
                 self.round = self.rounds;
@@ -328,7 +331,7 @@ impl Thief for Comity {
             },
             Event::Paused { any_busy: false, core_is_wanted: true } => Action::Sleep,
             Event::Paused { any_busy: false, core_is_wanted: false } => Action::YieldCore,
-            // The look at all queues that no sleeper may skip comes before the next doze.
+            // The thief does not steal here: before the next doze, the shell looks at all queues.
             Event::Woken(WakeReason::Timeout) => {
                 self.doze_us = (2 * self.doze_us).min(LONGEST_DOZE_US);
                 (self.looks, self.refused) = (0, None);
@@ -351,7 +354,7 @@ mod tests {
 
     const BUSY: Event = Event::Paused { any_busy: true, core_is_wanted: false };
 
-    /// A thief that has had a task: it waited for the task, and the task is done.
+    /// A thief that has had a task: it waited for an event, which has occurred.
     fn thief(policy: &str, workers: u32) -> Box<dyn Thief> {
         let mut thief = policy.parse::<Policy>().unwrap().thief(WorkerId(0), workers, 1);
         assert_eq!(thief.next(Event::Resumed), Action::Run { wakeups_owed: 0 });
@@ -523,7 +526,7 @@ mod tests {
             _ => None,
         });
         assert_eq!(dozes.collect::<Vec<_>>(), [1, 2, 4, 8, 16, 32, 32]);
-        // Without a busy peer the thief sleeps. After a wake-up its dozes start again with the shortest.
+        // Without a busy peer the thief sleeps. After a wake-up its first doze is the shortest again.
         let asleep =
             Event::Seen(Victim { id: WorkerId(1), role: Role::Thief, run_status: RunStatus::Unknown, wakeups_owed: 0 });
         let woken = Event::Woken(WakeReason::Peer);

@@ -29,8 +29,9 @@ pub const DEFINITION: Definition = Definition {
     ..abp::DEFINITION
 };
 
-/// "A worker does not yield its core until the number of failed steals exceeds a threshold, which is two times the
-/// number of workers. When the threshold is reached, the worker yields its core on each unsuccessful steal."
+/// The policy of the paper: "A worker does not yield its core until the number of failed steals exceeds a threshold,
+/// which is two times the number of workers. When the threshold is reached, the worker yields its core on each
+/// unsuccessful steal."
 struct DelayYield {
     victims: Victims,
     threshold: u32,

@@ -7,8 +7,8 @@ use crate::definition::{Definition, Placement, Share, Sharing, Sleeper, Waking};
 use crate::parameters::{Parameter, Values, parameters};
 use crate::{Account, Action, Claims, Coordinator, Event, Orders, SleepRefusal, Thief, Victims};
 
-/// T of DWS §3.4: the time between two looks of a coordinator. With looks rarer than twice a second, a coordinator
-/// would count as stopped.
+/// T of DWS §3.4: the time between two looks of a coordinator. With fewer than two looks per second, other programs
+/// would take this program for stopped.
 pub(super) const QUANTUM: Parameter = Parameter::number(
     10_000,
     100..=200_000,
@@ -84,7 +84,8 @@ impl Thief for Dws {
                     return Action::Sleep;
                 }
             }
-            // §3.5: a program alone on the machine steals as it would without DWS. In Cilk that is ABP's way.
+            // §3.5: a program alone on the machine steals as it would without DWS. In Cilk that is ABP, so the thief
+            // yields.
             Event::SleepRefused(SleepRefusal::Alone) => return Action::YieldCore,
             _ => {}
         }
@@ -93,7 +94,7 @@ impl Thief for Dws {
     }
 }
 
-/// The coordinator of Algorithm 2.
+/// The coordinator of `dws` and `dws-nc`: Algorithm 2.
 pub(super) struct Demand {
     /// True for `dws-nc`: free cores of other programs count as used.
     pub(super) own_only: bool,
@@ -104,7 +105,7 @@ impl Coordinator for Demand {
         let Account { usable, awake, queued, lent, .. } = *account;
         let orders = |cores| Orders::hold(usable, cores);
         if account.first {
-            // §3.1: at the beginning each program has its share.
+            // §3.1: a program begins with its share of the cores.
             return orders(Claims::Owned);
         }
         // Line 3. A program with at most one queued task per awake worker wakes no worker.
@@ -115,7 +116,7 @@ impl Coordinator for Demand {
         // per task.
         let wanted = queued / awake.max(1);
         let usable_free = if self.own_only { account.own_free } else { account.free };
-        // Lines 5–12. Equal numbers are treated as in the text of §3.3, because the algorithm omits them.
+        // Lines 5–12. If numbers are equal, the text of §3.3 decides, because the algorithm omits this case.
         let free = wanted.min(usable_free);
         let back = (wanted - free).min(lent);
         orders(Claims::More { free, own_only: self.own_only, back })

@@ -36,7 +36,8 @@ pub(super) const SHARING: Sharing = Sharing {
     coordinator: |_| Box::new(EqualShare),
 };
 
-/// EQ: the coordinator of a program that publishes no measured desire. It claims the program's equal share.
+/// EQ: the coordinator of a program that does not measure how many cores it can use. It claims the program's equal
+/// share.
 struct EqualShare;
 
 impl Coordinator for EqualShare {

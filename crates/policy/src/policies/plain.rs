@@ -29,19 +29,20 @@ pub const DEFINITION: Definition = Definition {
     ..abp::DEFINITION
 };
 
-/// A thief that tries to steal once per peer, yields, and starts over. In rayon, after 32 such rounds a thief
-/// announces that it is about to sleep and looks once more. It then sleeps until a push or an injection wakes it.
+/// A thief that tries to steal once per peer, yields, and starts the next round. This follows rayon, in which a thief
+/// announces after 32 such rounds that it is about to sleep, and looks for tasks once more. It then sleeps until a
+/// push or an injection wakes it.
 ///
-/// There are two differences from rayon. A thief draws the victims of a round one by one, as under all policies here.
-/// In rayon it visits all peers in a circle from a random one. And a thief need not announce its sleep before the
-/// last round, because the shell's protocol (`Waking::Hungry`) looks for tasks itself.
+/// There are two differences from rayon. First, this thief draws each victim of a round at random, as under all
+/// policies here; in rayon it visits all peers in a circle from a random one. Second, it does not announce its sleep
+/// before the last round, because the shell's protocol (`Waking::Hungry`) looks for tasks itself.
 struct Plain {
     victims: Victims,
     peers: u32,
     rounds: u32,
     /// Steals that this round has tried.
     tried: u32,
-    /// Rounds that found nothing since the spell began, or since the worker was woken.
+    /// Rounds without a task since the worker last ran out of tasks, or since it was woken.
     round: u32,
 }
 
@@ -56,7 +57,7 @@ impl Thief for Plain {
     fn next(&mut self, event: Event) -> Action {
         match event {
             Event::StealSucceeded(_) | Event::Injected | Event::Resumed => Action::Run { wakeups_owed: 0 },
-            // A round with a missed steal is not a failed round and starts anew, as in rayon.
+            // As in rayon, a round with a missed steal does not count as failed, and is repeated.
             Event::StealMissed(_) => {
                 self.tried = 0;
                 self.search()

@@ -1,5 +1,5 @@
-//! `robinhood`: as `bws`, but a thief gives its time slice to a poor worker from which it could steal nothing.
-//! `robinhood-u`, `robinhood-s`: two variants of the paper's evaluation.
+//! `robinhood`: like `bws`, but a thief gives its time slice to a poor worker: a worker that has a task and no more
+//! tasks to steal. `robinhood-u`, `robinhood-s`: two variants of the paper's evaluation.
 
 use alloc::boxed::Box;
 
@@ -7,8 +7,8 @@ use super::bws::{self, Bws};
 use crate::definition::{Accelerates, Definition, Pull};
 use crate::{Action, Event, Level, Role, RunStatus, Thief, Values, Victim, Victims};
 
-/// The pull of `runtime/src/workers/acceleration.rs`: the candidate is not pushed back, and the thief moves to the
-/// candidate's old core.
+/// The pull that `runtime/src/workers/acceleration.rs` implements: the accelerated thread keeps the thief's core, and
+/// the thief moves to that thread's old core.
 pub(super) const CHANGES_PLACES: Pull = Pull { across_nodes: false, changes_places: true };
 
 /// The definition of the policy.
@@ -16,14 +16,14 @@ pub const DEFINITION: Definition = Definition {
     name: "robinhood",
     summary: "As bws, but a thief gives the rest of its time slice to a poor worker that is off its core.",
     source: "Robinhood §3.2, §4.2, Algorithm 1",
-    // A thief yields to a victim with tasks as under BWS, but only within its NUMA node.
+    // A thief yields to a rich victim as under BWS, but only within its NUMA node.
     yield_to: |values| (bws::DEFINITION.yield_to)(values).map(|pull| Pull { across_nodes: false, ..pull }),
     accelerates: |_| Some(Accelerates { threads: Some(CHANGES_PLACES), vcpus: true }),
     rest: |victims, values| thief(victims, values, true),
     ..bws::DEFINITION
 };
 
-/// The definition of the variant without the rule of NUMA nodes.
+/// The definition of the variant that accelerates threads across NUMA nodes.
 pub const DEFINITION_U: Definition = Definition {
     name: "robinhood-u",
     summary: "As robinhood, but also across NUMA nodes. Shows the value of staying within a node.",
@@ -49,15 +49,15 @@ fn thief(victims: Victims, values: &Values, threads: bool) -> Box<dyn Thief> {
     Box::new(Robinhood { bws, threads, failed: false, running: None })
 }
 
-/// Algorithm 1 between BWS's thief and its shell. BWS's thief gets every event that does not concern a poor worker,
-/// and the events that acceleration leaves to it.
+/// Robinhood's Algorithm 1, as a layer between BWS's thief and the shell. It handles events of acceleration, and
+/// passes all other events to BWS's thief.
 struct Robinhood {
     bws: Bws,
-    /// True if a preempted thread is accelerated. Otherwise BWS yields to it.
+    /// True if preempted threads are accelerated. If false, BWS's thief yields to them.
     threads: bool,
     /// True if the last steal failed because there was nothing to take.
     failed: bool,
-    /// The victim whose virtual CPU is to be accelerated.
+    /// The victim whose virtual CPU the shell was asked to accelerate.
     running: Option<Victim>,
 }
 
@@ -67,7 +67,7 @@ impl Thief for Robinhood {
         match event {
             // Line 1.
             Event::StealFailed(_) => self.failed = true,
-            // "w fails to get the lock of v" (§4.2) is not a failure of this kind.
+            // A failure to get the lock of the victim (§4.2) does not count as "nothing to take".
             Event::StealMissed(_) => self.failed = false,
             // Line 3: the victim "works on an unfinished task", and still has no task to take.
             Event::Seen(victim) if self.failed && victim.role == Role::Poor => match victim.run_status {
@@ -83,7 +83,8 @@ impl Thief for Robinhood {
                 _ => {}
             },
             Event::Accelerated(_) | Event::AccelerationRefused(_) => {
-                // A refused virtual CPU leads to BWS's lines 21–31. Otherwise the call replaced BWS's yield (§5).
+                // If acceleration was refused for a virtual CPU, BWS's lines 21–31 follow. Otherwise the acceleration
+                // replaces BWS's yield (§5).
                 let as_it_was = running.filter(|_| matches!(event, Event::AccelerationRefused(_)));
                 return self.bws.next(as_it_was.map_or(Event::Yielded, Event::Seen));
             }

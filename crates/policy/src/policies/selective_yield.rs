@@ -27,7 +27,8 @@ pub const DEFINITION: Definition = Definition {
     ..abp::DEFINITION
 };
 
-/// "A worker yields its core once every time it has conducted a number (e.g., 64 …) of failed steals."
+/// The policy of the paper: "A worker yields its core once every time it has conducted a number (e.g., 64 …) of failed
+/// steals."
 struct SelectiveYield {
     victims: Victims,
     every: u32,

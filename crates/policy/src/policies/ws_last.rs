@@ -16,8 +16,9 @@ pub const DEFINITION: Definition = Definition {
     ..abp::DEFINITION
 };
 
-/// §2: "chooses a random thread and tries to steal". If that fails, and the program is not finished, `sched_yield`
-/// "before starting the next loop iteration". So a thief tries once before its first yield, unlike in ABP.
+/// The loop of §2: a thief "chooses a random thread and tries to steal". If that fails, and the program is not
+/// finished, it calls `sched_yield` "before starting the next loop iteration". So it tries once before its first
+/// yield; an ABP thief yields first.
 struct WsLast {
     victims: Victims,
 }

@@ -29,14 +29,14 @@ pub const DEFINITION: Definition = Definition {
     ..abp::DEFINITION
 };
 
-/// The policy that the paper describes so:
+/// The policy that the paper describes in this sentence:
 ///
 /// > "By dynamically putting thieves into sleep or waking up sleeping thieves, WSGI tries to keep a fixed ratio between
 /// > the number of busy workers and the number of non-sleeping thieves."
 struct Wsgi {
     victims: Victims,
     ratio: u32,
-    /// True if the thief holds a task. The next count decides about waking, then the task starts.
+    /// True if the thief holds a task. After the next count it may wake a sleeper, and then it starts the task.
     found: bool,
 }
 
@@ -58,7 +58,7 @@ impl Thief for Wsgi {
             }
             Event::StealFailed(_) => Action::Count,
             Event::Counted { busy, thieves, sleepers } => {
-                // At least one thief looks for tasks while any worker could create some.
+                // At least one thief looks for tasks, because a busy worker may create some.
                 let wanted = busy.div_ceil(self.ratio).max(1);
                 if thieves < wanted && sleepers > 0 {
                     return Action::Wake { sleeper: None, appoint: false };

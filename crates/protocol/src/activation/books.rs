@@ -29,8 +29,8 @@ pub enum State {
     Awake,
     /// The worker sleeps, and a task wakes it.
     Asleep,
-    /// The worker rests because it has no core, or because its policy leaves cores. Only the coordinator or business
-    /// of its own wakes it.
+    /// The worker rests because it has no core, or because its policy gives up the cores of sleepers. Only the
+    /// coordinator or [business](crate::sleep::Work::has_business) wakes it.
     Retired,
 }
 
@@ -38,11 +38,12 @@ pub enum State {
 #[derive(Clone)]
 pub(super) struct Entry {
     pub(super) state: State,
-    /// The core that the worker was given. It is only a name, unless the policy binds workers to cores.
+    /// The core that the worker was given. Its thread may run on another core, unless the policy binds workers to
+    /// cores.
     pub(super) core: Option<usize>,
     /// The cores to which its thread is confined. `None`: its thread may run wherever its program wants.
     pub(super) confined: Option<CoreSet>,
-    /// The core to which its thread was moved since the worker is awake.
+    /// The core to which its thread was moved since the worker has been awake.
     pub(super) led_to: Option<usize>,
     /// True if its thread was moved while the worker slept. The confinement ends when the worker is up.
     pub(super) led: bool,
@@ -54,17 +55,17 @@ pub(super) struct Entry {
     pub(super) adopted: bool,
 }
 
-/// The states and cores of all workers, under the lock of [`Activation`](super::Activation).
+/// The states and cores of all workers, under the lock of the pool's [`Activation`](super::Activation).
 pub struct Books {
     pub(super) entries: Box<[Entry]>,
     awake: u32,
     retired: u32,
-    /// The cores that this pool holds, as far as the books know: their owners may have taken some back.
+    /// The cores that this pool holds, by its books. Their owners may have taken some back since.
     pub(super) held: CoreSet,
     /// The number of awake workers that need no core, because they are in system calls or stuck. The coordinator sets
     /// it.
     pub off_core: u32,
-    /// The cores that the pool's program wants to use, out of those that the system allows. The driver sets it.
+    /// The cores that the pool's program wants its threads to use, and that the system allows. The driver sets it.
     pub may_use: CoreSet,
 }
 
@@ -180,12 +181,12 @@ impl Books {
         self.entries[worker.index()].midway
     }
 
-    /// Returns the number of cores that the pool holds, as far as the books know.
+    /// Returns the number of cores that the pool holds, by its books. Owners may have taken some back since.
     pub fn held(&self) -> u32 {
         self.held.len() as u32
     }
 
-    /// Returns the cores that the pool holds, as far as the books know.
+    /// Returns the cores that the pool holds, by its books. Owners may have taken some back since.
     pub fn cores(&self) -> CoreSet {
         self.held
     }
@@ -206,7 +207,7 @@ impl Books {
         entry.state == state && !entry.adopted
     }
 
-    /// Returns the workers without adopted threads.
+    /// Returns the workers, except adopted threads.
     pub fn workers(&self) -> impl Iterator<Item = WorkerId> {
         self.all().filter(|worker| !self.entries[worker.index()].adopted)
     }

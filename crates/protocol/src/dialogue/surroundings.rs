@@ -5,11 +5,11 @@ use comity_policy::{Sharing, SleepRefusal, WorkerId};
 use crate::activation::{Activation, Pool, Retirement, Up};
 use crate::sleep::{Admission, Parking, Roles, Woken};
 
-/// The pool around one worker, `me`.
+/// The pool around one worker, `me`, as its [dialogue](super::Dialogue) sees it.
 ///
 /// A [`Pool`] implements it with its sleep protocol and its activation. The default methods are for a machine on which
-/// no worker ever rests, for example that of the A-STEAL paper. There, sleep is refused, so the methods for the steps
-/// after it are never called.
+/// no worker ever rests, for example the machine of the A-STEAL paper. There, sleep is refused, so the methods for
+/// later steps of sleep are never called.
 pub trait Surroundings {
     /// Returns the number of workers of the pool.
     fn workers(&self) -> u32;
@@ -22,15 +22,18 @@ pub trait Surroundings {
         Roles::default()
     }
 
-    /// Returns the next worker without a core, after `last`, with a queue that `me` may take over.
+    /// Returns the next worker after `last` that has no core and whose queue `me` may take over. `last` is `None` at
+    /// first.
     fn next_without_core(&self, me: WorkerId, last: Option<WorkerId>) -> Option<WorkerId>;
 
-    /// True if tasks come from outside. A thief that found none in a deque looks for these too.
+    /// True if threads outside of the pool hand in tasks. A thief that found no task in a deque looks for these tasks
+    /// too.
     fn takes_from_outside(&self) -> bool {
         false
     }
 
-    /// True if something waits that only `me` can act on.
+    /// True if `me` has business: an event that only `me` can act on, see
+    /// [`Work::has_business`](crate::sleep::Work::has_business).
     fn has_business(&self, _me: WorkerId) -> bool {
         false
     }
@@ -52,7 +55,8 @@ pub trait Surroundings {
         false
     }
 
-    /// Returns the terms on which the pool shares cores, if the worker is counted there.
+    /// Returns the policy's rules for sharing cores. `None`: the pool shares no cores, or its books do not count the
+    /// worker.
     fn sharing(&self, _me: WorkerId) -> Option<Sharing> {
         None
     }
@@ -67,12 +71,12 @@ pub trait Surroundings {
         false
     }
 
-    /// True if more workers are awake than there is room for, and this one is counted.
+    /// True if more workers are awake than there is room for, and the books count this worker.
     fn has_excess(&self, _me: WorkerId) -> bool {
         false
     }
 
-    /// Retires the worker. Returns false if it is needed.
+    /// Retires the worker. Returns false if the worker is needed.
     fn retire(&self, _me: WorkerId, _why: Retirement) -> bool {
         false
     }
@@ -107,7 +111,7 @@ pub trait Surroundings {
         false
     }
 
-    /// Notes that the worker waits from now on, and needs no core. Returns true if its pool keeps a core anyway. The
+    /// Notes that the worker sleeps from now on, and needs no core. Returns true if its pool keeps a core anyway. The
     /// worker must then [look at the core](Surroundings::look_at_kept_core) once.
     fn fell_asleep(&self, _me: WorkerId) -> bool {
         false
@@ -186,8 +190,7 @@ impl<P: Pool> Surroundings for P {
         counted(self, me).is_some_and(Activation::has_excess)
     }
 
-    /// Retires the worker within the lock of the books. A worker that the books do not count has no lock to retire
-    /// under.
+    /// Retires the worker under the lock of the books. A worker that the books do not count retires without this lock.
     fn retire(&self, me: WorkerId, why: Retirement) -> bool {
         match counted(self, me) {
             Some(activation) => activation.retire(self, me, why),

@@ -8,14 +8,14 @@
 //! # Invariants
 //!
 //! - The tenure only increases. Only the holder of the slot's lock increments it, while no program has the slot.
-//! - *A setter replaces no request of a later tenure than the one it targets.* It reads the word, the tenure, and
-//!   whether a program has the slot, in this order. Then it replaces the value that it read in the word. Suppose that
-//!   it targets tenure t, and that a request of a later tenure u came before its exchange. That request was written
-//!   with release, after its setter saw u. If the late setter had read the request, it would have seen u and given up.
-//!   So it read another value, and its exchange fails.
-//! - *[`Words::begin`] removes no request to the program that begins.* A setter reads the tenure before it reads that
-//!   the slot is taken. While the tenure is u and [`Words::begin`] has not ended, the slot is free. So each setter
-//!   that targets u comes after it.
+//! - *A setter never replaces a request to a later tenure than its own target.* It reads the word, then the tenure,
+//!   then whether a program has the slot. Then it exchanges the value that it read in the word. Suppose that its
+//!   target is tenure t, and that another setter wrote a request to a later tenure u before the exchange. That request
+//!   was written with release, after its setter read u. If the setter for t had read that request, it would then have
+//!   read u, and given up. So it read an older value, and its exchange fails.
+//! - *[`Words::begin`] never removes a request to the program that begins.* A setter reads the tenure before it reads
+//!   that the slot is taken. While the tenure is u and [`Words::begin`] has not ended, the slot is free. So each
+//!   setter that targets u writes after [`Words::begin`] has ended.
 //!
 //! A setter of an older build stores its request without a comparison, so it may replace a later request. A program of
 //! a build without tenures follows no request.
@@ -38,7 +38,8 @@ pub struct Words<'a, W> {
 }
 
 impl<W: Word<u64>> Words<'_, W> {
-    /// Takes the slot for a program: requests to earlier programs are no longer valid. Returns the program's tenure.
+    /// Takes the slot for a program: requests to earlier programs in the slot become invalid. Returns the program's
+    /// tenure.
     pub fn begin(&self) -> u64 {
         let tenure = replace(self.tenure, |before| before.wrapping_add(1));
         // A setter that reads one of these zeros reads this tenure or a later one.
@@ -74,7 +75,7 @@ impl<W: Word<u64>> Words<'_, W> {
         self.word(request).load(Ordering::Acquire)
     }
 
-    /// Takes a setter's last step, as [`Words::ask`] does.
+    /// Takes a setter's last step, as [`Words::ask`] does: replaces the word's value `before` by the request.
     ///
     /// # Errors
     /// Returns the present value of the word if it is not `before`.

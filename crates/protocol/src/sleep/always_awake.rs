@@ -3,13 +3,14 @@
 //!
 //! # States
 //!
-//! Only the states of the workers: the pool has a busy worker, or all of its workers may sleep.
+//! There are only the states of the workers. Either a worker of the pool is busy, or all of its workers may sleep.
 //!
 //! # Invariants
 //!
-//! - No worker parks that has seen a busy worker after its own ASLEEP (Lemma 4).
-//! - A worker that turns busy wakes all that it sees ASLEEP, after its own busy (Lemma 4).
-//! - So a push has no sleeper to wake; an injection wakes one, which turns busy and wakes the rest (Lemmas 2, 4).
+//! - After a worker has written ASLEEP, it looks for busy workers, and parks only if it sees none (Lemma 4).
+//! - After a worker has published that it is busy, it wakes all workers that it sees ASLEEP (Lemma 4).
+//! - So a push finds no sleeper to wake. A task from outside wakes one sleeper, which turns busy and wakes the others
+//!   (Lemmas 2, 4).
 //!
 //! The crate's `README.md` has the lemmas.
 
@@ -19,7 +20,7 @@ use super::way::Way;
 use super::{Admission, Sleep, Work, word};
 use crate::platform::{Platform, Waker};
 
-/// The way of waking without words of its own.
+/// The way of waking that needs no words besides those of the workers.
 pub(super) struct AlwaysAwake;
 
 impl<P: Platform> Way<P> for AlwaysAwake {

@@ -3,13 +3,15 @@
 //!
 //! # States
 //!
-//! Only the states of the workers.
+//! There are only the states of the workers.
 //!
 //! # Invariants
 //!
 //! - The bells never stop, so every push calls `push_met_bell`.
-//! - No worker parks that has seen a task in a deque or from outside after its own ASLEEP (Lemma 2).
-//! - A push, a spawn and an injection look for sleepers after the task is visible and a full fence (Lemma 2).
+//! - After a worker has written ASLEEP, it looks for tasks in deques and from outside, and parks only if it sees none
+//!   (Lemma 2).
+//! - A push, a spawn and an injection make their task visible, execute a full fence, and then look for sleepers (Lemma
+//!   2).
 //!
 //! The crate's `README.md` has the lemmas.
 
@@ -21,7 +23,7 @@ use super::way::Way;
 use super::{Admission, Sleep, Work, word};
 use crate::platform::{Platform, Waker};
 
-/// The way of waking without words of its own.
+/// The way of waking that needs no words besides those of the workers.
 pub(super) struct EveryPush {
     /// The number of sleepers that each push wakes.
     pub(super) sleepers: u8,

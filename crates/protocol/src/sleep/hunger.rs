@@ -1,20 +1,20 @@
 //! The counter of [`Hungry`](super::hungry::Hungry): it packs the number of sleepers, whether a worker is searching,
-//! and whether a thread answers for all.
+//! and whether a thread answers for all workers that rest.
 //!
-//! The head of `hungry.rs` has the states. Each state also has a number of sleepers.
+//! The head of `hungry.rs` has the states, and explains *searching* and *answering*. Each state also has a number of
+//! sleepers.
 //!
 //! # Invariants
 //!
-//! - One sleeper more or less, and the end of a search, are each one summand: one atomic addition, in any order with
-//!   others.
+//! - One more sleeper, one sleeper less, and the end of a search are each one atomic addition, in any order.
 //! - The counter is above zero if and only if it is hungry: no worker is searching, and there is a sleeper or was one
 //!   when a thread answered.
-//! - The number of sleepers is always too small to hide a search.
+//! - The number of sleepers is far below [`Hunger::SEARCH`], so it cannot hide a search.
 
-/// The counter's value: the number of sleepers, plus [`Hunger::ANSWERED`] if a thread answers, minus
+/// The counter's value: the number of sleepers, plus [`Hunger::ANSWERED`] after a thread has answered, minus
 /// [`Hunger::SEARCH`] while a worker is searching.
 ///
-/// So one addition counts a sleeper or ends the search, and a push only checks the sign.
+/// A push only checks whether the value is above zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Hunger(i32);
 

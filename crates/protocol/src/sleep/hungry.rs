@@ -1,10 +1,10 @@
-//! [`Waking::Hungry`](comity_policy::Waking::Hungry): a push that meets its bell wakes one sleeper, the searching
-//! worker, which wakes the next.
+//! [`Waking::Hungry`](comity_policy::Waking::Hungry): a push that meets its bell wakes one sleeper. This *searching
+//! worker* looks for tasks, and wakes the next sleeper when it has found one.
 //!
 //! # States
 //!
-//! One packed word, [`Hunger`], counts the sleepers. It also says whether a worker is searching, and whether a thread
-//! answers for all workers that rest:
+//! One packed word, [`Hunger`], counts the sleepers. It also records whether a worker is searching, and whether a
+//! thread *answers* for all workers that rest: after they fell asleep, it looks at all queues in their place.
 //!
 //! ```text
 //!       raised, lowered                raised, lowered                  raised, lowered
@@ -16,23 +16,23 @@
 //!             └───────────────────── search_ended ────────────────────────────┘
 //! ```
 //!
-//! The word is **hungry** if a push begins a search: ANSWERED, or with a sleeper and no search. The mark of a wake-up
-//! says that the woken worker is the searching one.
+//! The word is **hungry** if the next push begins a search: in the state ANSWERED, or UNANSWERED with a sleeper. A
+//! mark on a wake-up makes the woken worker the searching worker.
 //!
 //! # Invariants
 //!
-//! - The word counts at least the workers that are ASLEEP: it is raised before ASLEEP and lowered afterwards (Lemma
-//!   1).
-//! - At most one search runs. The searching worker ends it or passes it on. If the waker that began it found no
-//!   sleeper, that waker ends it (Lemma 7).
-//! - A thread that made a word ASLEEP or ended a search tries to answer afterwards (Lemma 12).
-//! - The thread that moved the word to ANSWERED rings the bells and calls a heavy barrier. Then it looks at all
-//!   queues, and finds a worker for a task that it sees there (Lemmas 1, 7, 10, 12).
-//! - All other threads fence and look at all queues. They need neither bells nor a barrier, as during a search (Lemma
-//!   12).
+//! - The word counts all workers that are ASLEEP, or more: it is raised before a rest word becomes ASLEEP, and lowered
+//!   after it has changed again (Lemma 1).
+//! - At most one search runs. The searching worker ends it or passes it on. If the waker that began the search finds
+//!   no sleeper, this waker ends it (Lemma 7).
+//! - A thread that made a rest word ASLEEP or ended a search tries to answer afterwards (Lemma 12).
+//! - The thread that moved the word to ANSWERED rings the bells and executes a heavy barrier. Then it looks at all
+//!   queues, and if it sees a task, takes it or wakes a worker for it (Lemmas 1, 7, 10, 12).
+//! - If a thread tried to answer and failed, because another thread answers or a worker is searching, it only fences
+//!   and looks at all queues (Lemma 12).
 //! - A searching worker that retires ends the search or passes it on (Lemma 8).
-//! - Once a barrier was refused, each sleeper looks again after a timeout, or a step is under way that wakes it
-//!   (Lemma 13).
+//! - After the system has refused a barrier, each sleeper looks again after a timeout, or a step is under way that
+//!   wakes it (Lemma 13).
 //!
 //! The crate's `README.md` has the lemmas.
 
@@ -47,21 +47,21 @@ use super::way::Way;
 use super::{Admission, Rest, Sleep, Work, word};
 use crate::platform::{Counter, Platform, Waker, Word};
 
-/// The time that a sleeper rests before it looks again, if `membarrier` is refused and a worker is busy. A push may
-/// go unseen then.
+/// The time that a sleeper rests before it looks again, if `membarrier` is refused and a worker is busy. A push of
+/// that worker may have missed the sleeper.
 const LOOK_AGAIN: Duration = Duration::from_millis(1);
 
-/// The time that a sleeper rests before it looks again, if `membarrier` is refused and no worker is busy. A fence is
-/// then likely to announce the next task.
+/// The time that a sleeper rests before it looks again, if `membarrier` is refused and no worker is busy. The next
+/// task then usually comes from outside, and its submitter fences, so it sees the sleeper.
 const LOOK_AGAIN_BESIDE_NONE: Duration = Duration::from_millis(50);
 
-/// The sleepers that a push may wake.
+/// The words of this way of waking.
 pub(super) struct Hungry<P: Platform> {
     /// The packed [`Hunger`]. Workers that fall asleep, their wakers and searching workers write it; a push that
     /// meets its bell reads it.
     hunger: CachePadded<P::Counter>,
-    /// True if no [`Platform::heavy`] has been refused yet, so that a sleeper may rely on another thread's. The
-    /// thread that was refused writes it, once.
+    /// True if the system has refused no [`Platform::heavy`] yet, so that a sleeper may rely on the barrier of another
+    /// thread. The thread whose barrier is refused writes it, once.
     barriers_work: P::Bool,
 }
 
@@ -92,7 +92,7 @@ impl<P: Platform> Hungry<P> {
         self.hunger.fetch_update(Ordering::AcqRel, Ordering::Relaxed, next).is_ok()
     }
 
-    /// Wakes exactly one sleeper, unless one that was woken before is still searching.
+    /// Wakes exactly one sleeper as the searching worker, unless another worker is searching.
     fn wake_to_search(&self, sleep: &Sleep<P>, me: WorkerId, woken: u32, waker: Waker, work: &impl Work) {
         loop {
             if !self.try_change(Hunger::search_begins) {
@@ -111,8 +111,8 @@ impl<P: Platform> Hungry<P> {
         }
     }
 
-    /// Passes the duties of a worker that stops looking for tasks on. If it is the searching worker, another worker
-    /// takes over the tasks that pushes left to the search.
+    /// Passes on the duties of a worker that stops looking for tasks. If it is the searching worker, another worker
+    /// looks for the tasks for which pushes woke no worker during the search.
     fn stop_searching(&self, sleep: &Sleep<P>, me: WorkerId, work: &impl Work) {
         if sleep.rest(me).marked.load(Ordering::Relaxed) {
             self.pass_search_on(sleep, me, work);
@@ -135,28 +135,28 @@ impl<P: Platform> Hungry<P> {
         }
     }
 
-    /// Claims a sleeper as the searching worker, while a search is on. The caller wakes its thread.
+    /// Claims a sleeper as the searching worker of the current search. The caller wakes its thread.
     fn claim_to_search(&self, sleep: &Sleep<P>, me: WorkerId, woken: u32) -> Option<WorkerId> {
         sleep.sleepers(me).find(|worker| sleep.claim(*worker, woken | word::MARK))
     }
 
-    /// Returns true if a task waits that may have been left to the search that ended, and a sleeper can take it
-    /// (Lemma 7).
+    /// Returns true if a task waits and a sleeper can take it. During the search that ended, a push may have woken no
+    /// worker for this task (Lemma 7).
     fn must_search(&self, sleep: &Sleep<P>, work: &impl Work) -> bool {
         self.answer(sleep, work);
         sleep.any_asleep() && (work.deques_have_task() || work.injector_has_task())
     }
 
-    /// Answers for all workers that rest, after a word became ASLEEP or a search ended (Lemma 12). True: the caller
-    /// answers, and must find a worker for each task that it sees from now on. False: another thread answers, or a
-    /// worker is searching, or no worker sleeps.
+    /// Answers for all workers that rest, after a rest word became ASLEEP or a search ended (Lemma 12). Returns true
+    /// if the caller answers: it must then look at all queues, and find a worker for each task that it sees. Returns
+    /// false if another thread answers, a worker is searching, or no worker sleeps.
     fn answer(&self, sleep: &Sleep<P>, work: &impl Work) -> bool {
         let barriers_work = self.barriers_work.load(Ordering::Relaxed);
-        // If barriers do not work, each worker answers for itself, and looks again.
+        // If barriers are refused, each worker answers for itself, and looks again after a timeout.
         let answers = self.try_change(Hunger::answered) || !barriers_work;
         if answers {
             work.ring_bells();
-            // Lemma 1: a pusher that reads its bell before the barrier has made its task visible before it too.
+            // Lemma 1: if a pusher reads its bell before the barrier, its task is visible before the barrier too.
             if !sleep.platform.heavy() && barriers_work {
                 self.note_refusal(sleep);
             }
@@ -166,8 +166,8 @@ impl<P: Platform> Hungry<P> {
         answers
     }
 
-    /// Notes that the first barrier was refused, and wakes each sleeper that may have relied on it, so that it looks
-    /// itself.
+    /// Notes that a barrier was refused for the first time. Wakes all sleepers, which may have relied on a barrier, so
+    /// that each looks at the queues itself.
     #[cold]
     fn note_refusal(&self, sleep: &Sleep<P>) {
         self.barriers_work.store(false, Ordering::Relaxed);
@@ -177,12 +177,12 @@ impl<P: Platform> Hungry<P> {
         sleep.wake_up_to(sleep.rests.len(), sleep.last_worker(), word::WOKEN_BY_PEER);
     }
 
-    /// Makes the worker the searching one, unless another is searching.
+    /// Makes the worker the searching worker, unless another worker is searching.
     fn resume_search(&self, rest: &Rest<P>) {
         rest.marked.store(self.try_change(Hunger::search_resumes), Ordering::Relaxed);
     }
 
-    /// Ends the search if this worker is the searching one. The caller must call [`Hungry::answer`] afterwards.
+    /// Ends the search if this worker is the searching worker. The caller must call [`Hungry::answer`] afterwards.
     fn end_search(&self, rest: &Rest<P>) -> bool {
         let was_searching = rest.marked.load(Ordering::Relaxed);
         if was_searching {
@@ -209,7 +209,7 @@ impl<P: Platform> Way<P> for Hungry<P> {
         self.wake_to_search(sleep, me, word::WOKEN_BY_PEER, Waker::GoesOn, work);
     }
 
-    /// Needs no bell, because it reads `hunger` itself, by the argument of Lemma 1.
+    /// Checks no bell, because it reads `hunger` itself, by the argument of Lemma 1.
     #[inline]
     fn after_spawn(&self, sleep: &Sleep<P>, me: WorkerId, work: &impl Work) {
         if self.look().is_hungry() {
@@ -222,8 +222,8 @@ impl<P: Platform> Way<P> for Hungry<P> {
         self.wake_to_search(sleep, sleep.last_worker(), word::WOKEN_BY_INJECTION, submitter, work);
     }
 
-    /// Executes only a light barrier for a worker. If `membarrier` is refused, the worker may miss a sleeper, but
-    /// that sleeper looks again.
+    /// Executes only a light barrier if a worker placed the task. If `membarrier` is refused, that worker may miss a
+    /// sleeper, but the sleeper looks again after a timeout.
     fn order_placing(&self, sleep: &Sleep<P>, placer: Option<WorkerId>) {
         if placer.is_some() {
             sleep.platform.light();
@@ -246,15 +246,15 @@ impl<P: Platform> Way<P> for Hungry<P> {
         let answers = self.answer(sleep, work);
         let task_waits = work.injector_has_task() || work.deques_have_task();
         if task_waits && answers {
-            // The worker stays awake for a task, and there may be more tasks, which all resting workers have left to
-            // it.
+            // The worker stays awake for a task, as the searching worker: there may be more tasks, and other resting
+            // workers rely on the thread that answers.
             self.resume_search(sleep.rest(me));
         }
         if task_waits || work.has_business(me) {
             return Admission::Refused(SleepRefusal::WorkArrived);
         }
-        // Lemma 13: if the barrier is refused, a push may have missed this sleeper, or a later search may leave a
-        // task.
+        // Lemma 13: if the barrier is refused, a push may have missed this sleeper, or a later search may end and miss
+        // a task.
         let may_miss = !self.barriers_work.load(Ordering::Relaxed);
         Admission::Park(may_miss.then(|| if sleep.any_busy() { LOOK_AGAIN } else { LOOK_AGAIN_BESIDE_NONE }))
     }
@@ -267,8 +267,8 @@ impl<P: Platform> Way<P> for Hungry<P> {
         self.lower();
     }
 
-    /// Steers the woken worker away from a waker that continues to run. No paper describes this way of waking, so no
-    /// measured placement needs to be kept.
+    /// Returns `waker` itself, so that the kernel places the woken worker away from a waker that continues to run. The
+    /// papers do not describe this way of waking, so there is no measured placement to reproduce.
     fn placed_beside(&self, _: &Sleep<P>, waker: Waker) -> Waker {
         waker
     }
@@ -291,7 +291,7 @@ impl<P: Platform> Way<P> for Hungry<P> {
             }
         }
         if restored > 0 {
-            // Lemma 10: this thread looks in the sleepers' place.
+            // Lemma 10: this thread looks at the queues in the sleepers' place.
             self.answer(sleep, work);
             if work.deques_have_task() || work.injector_has_task() {
                 self.wake_to_search(sleep, sleep.last_worker(), word::WOKEN_BY_PEER, Waker::MakesRoom, work);

@@ -3,7 +3,7 @@
 //!
 //! # States
 //!
-//! The post is one word:
+//! The *post* is one word, which names the watchdog:
 //!
 //! ```text
 //!            a would-be sleeper takes it; a worker that turns busy gives it to a sleeper
@@ -14,12 +14,13 @@
 //!
 //! # Invariants
 //!
-//! - All changes of the post are compare-and-swaps, so it has one holder at most.
+//! - All changes of the post are compare-and-swaps, so at most one worker holds it.
 //! - A worker parks only after it saw that another worker holds the post, or that the post is vacant in a pool
 //!   without a busy worker (Lemmas 5, 6).
-//! - The holder turns busy only after a woken sleeper has the post, or the post is vacant and no sleeper is left
-//!   unseen (Lemma 5).
-//! - The post reaches a sleeper before the claim does, so the sleeper knows of it when it turns busy (Lemma 5).
+//! - The holder turns busy only after it gave the post to a sleeper and woke it, or made the post vacant and then saw
+//!   no sleeper (Lemma 5).
+//! - A sleeper gets the post before its wake-up is claimed, so it knows that it holds the post when it turns busy
+//!   (Lemma 5).
 //!
 //! The crate's `README.md` has the lemmas.
 
@@ -51,11 +52,11 @@ impl<P: Platform> Watchdog<P> {
         self.post.compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
 
-    /// Gives the post to a sleeper and claims that sleeper's wake-up. Before, the post is vacant or this worker's, as
-    /// `holder` says. Returns `None` if no worker sleeps, or another worker has got the post.
+    /// Gives the post to a sleeper and claims that sleeper's wake-up. `holder` is the present value of the post:
+    /// [`VACANT`] or this worker. Returns `None` if no worker sleeps, or if the post has another value.
     ///
-    /// The post changes hands before the claim. If the sleeper were claimed first, it could turn busy before it knows
-    /// that it is the watchdog.
+    /// The post changes hands before the claim. If the sleeper were claimed first, it could turn busy before it holds
+    /// the post, and would not pass the post on.
     fn appoint(&self, sleep: &Sleep<P>, me: WorkerId, holder: u32) -> Option<WorkerId> {
         loop {
             let candidate = sleep.others(me).find(|peer| sleep.is_asleep(*peer))?;
@@ -66,8 +67,8 @@ impl<P: Platform> Watchdog<P> {
             if sleep.claim(candidate, word::WOKEN_AS_WATCHDOG) {
                 return Some(candidate);
             }
-            // The candidate woke for another reason. This worker takes the post back, unless the candidate has noticed
-            // and dealt with it. Then it looks again from the start, because a sleeper may have parked trusting the
+            // Another waker has claimed the candidate. This worker takes the post back, unless the candidate has
+            // passed it on already. Then it looks for a sleeper again, because a worker may have parked relying on the
             // candidate.
             if !self.move_post(post, holder) {
                 return None;
@@ -92,7 +93,8 @@ impl<P: Platform> Way<P> for Watchdog<P> {
         sleep.pass_injection_on(me, work);
     }
 
-    /// Passes the post on. Afterwards a thief holds the post, or each sleeper will still look at it (Lemma 5).
+    /// Passes the post on. Afterwards a thief holds the post, or each worker that is about to sleep has yet to look at
+    /// the post (Lemma 5).
     fn hand_over(&self, sleep: &Sleep<P>, me: WorkerId, _: &impl Work) {
         let own = me.0;
         loop {
@@ -107,8 +109,8 @@ impl<P: Platform> Way<P> for Watchdog<P> {
             if holder == VACANT {
                 return;
             }
-            // There is no sleeper to appoint, so the post becomes vacant. A worker that has fallen asleep since may
-            // have relied on this one, so this one looks once more.
+            // There is no sleeper to appoint, so the post becomes vacant. A worker that fell asleep in the meantime
+            // may have relied on this worker as the watchdog, so this worker looks for sleepers again.
             self.move_post(own, VACANT);
             sleep.platform.fence(Ordering::SeqCst);
         }
@@ -123,8 +125,8 @@ impl<P: Platform> Way<P> for Watchdog<P> {
         sleep.wake_one(me, sleeper)
     }
 
-    /// Admits a worker to sleep if another is the watchdog. The watchdog sleeps only in a pool without work, and
-    /// leaves the post first.
+    /// Admits a worker to sleep if another worker is the watchdog. The watchdog sleeps only in a pool without work,
+    /// and makes the post vacant first.
     fn admit(&self, sleep: &Sleep<P>, me: WorkerId, work: &impl Work) -> Admission {
         if sleep.work_arrived(me, work) {
             return Admission::Refused(SleepRefusal::WorkArrived);
@@ -141,8 +143,8 @@ impl<P: Platform> Way<P> for Watchdog<P> {
             if sleep.any_busy() {
                 return Admission::Refused(SleepRefusal::YouAreWatchdog);
             }
-            // Lemma 6: a worker with a task in hand that this look misses has yet to hand over, and will find the post
-            // vacant.
+            // Lemma 6: if this look misses a worker that has just got a task, that worker calls `hand_over` later, and
+            // finds the post vacant.
             self.move_post(own, VACANT);
             sleep.platform.fence(Ordering::SeqCst);
             if !sleep.any_busy() {

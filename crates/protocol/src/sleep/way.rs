@@ -1,6 +1,6 @@
-//! The interface of a way of waking: the parts of steps that each way defines for itself.
+//! The interface of a way of waking: the parts of the steps of [`Sleep`] that each way defines for itself.
 //!
-//! There are no states here: each way has its own.
+//! This file has no states: each way has its own.
 
 use core::sync::atomic::Ordering;
 
@@ -9,8 +9,8 @@ use comity_policy::WorkerId;
 use super::{Admission, Sleep, Work};
 use crate::platform::{Platform, Waker};
 
-/// The parts of steps that the ways of waking define differently. Each method is a part of one step of [`Sleep`],
-/// whose doc says what precedes it.
+/// The parts of steps that the ways of waking define differently. Each method is a part of one step of [`Sleep`]. The
+/// doc of that step describes the parts before it.
 pub(super) trait Way<P: Platform> {
     /// True if a bell may stop, see [`Sleep::bell_may_stop`].
     fn bell_may_stop(&self, _: &Sleep<P>) -> bool {
@@ -26,7 +26,7 @@ pub(super) trait Way<P: Platform> {
     /// Continues [`Sleep::after_injection`], after its fence.
     fn after_injection(&self, sleep: &Sleep<P>, submitter: Waker, work: &impl Work);
 
-    /// Executes the barrier of [`Sleep::after_placing`], between the task and the look at a word.
+    /// Executes the barrier of [`Sleep::after_placing`], after the task was queued and before a rest word is read.
     fn order_placing(&self, sleep: &Sleep<P>, _placer: Option<WorkerId>) {
         sleep.platform.fence(Ordering::SeqCst);
     }
@@ -45,14 +45,14 @@ pub(super) trait Way<P: Platform> {
     /// Takes the look of [`Sleep::admit`], with its barrier.
     fn admit(&self, sleep: &Sleep<P>, me: WorkerId, work: &impl Work) -> Admission;
 
-    /// Called before a word becomes ASLEEP.
+    /// Called before a rest word becomes ASLEEP.
     fn sleeper_added(&self, _: &Sleep<P>) {}
 
-    /// Called after a word was ASLEEP.
+    /// Called after a rest word changed from ASLEEP to another value.
     fn sleeper_removed(&self, _: &Sleep<P>) {}
 
-    /// Returns how the kernel should place a worker that such a waker wakes. The papers' policies are measured with
-    /// the kernel's own placement.
+    /// Returns the `waker` value with which the worker's thread is woken, which tells the kernel where to place it.
+    /// The default leaves the placement to the kernel, as the measurements of the papers did.
     fn placed_beside(&self, _: &Sleep<P>, _waker: Waker) -> Waker {
         Waker::MakesRoom
     }

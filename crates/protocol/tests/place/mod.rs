@@ -22,7 +22,7 @@ pub struct Table {
     pub barred: RefCell<Vec<(usize, usize)>>,
     /// The core that another program changes just before the first exchange.
     pub contended: Cell<Option<usize>>,
-    /// The time in ns for which each core has not changed. The default is 0.
+    /// The time in ns since each core last changed. The default is 0.
     pub lasts: RefCell<Vec<u64>>,
     /// The time in ns for which a core of another owner must have been free before it is claimed.
     pub lend_after: Cell<u64>,
@@ -76,16 +76,16 @@ pub enum Effect {
     Reopen(usize),
 }
 
-/// A program's place, which it does not lose.
+/// A program's place in the table, which it never loses.
 pub struct Place {
     pub table: Rc<Table>,
     pub slot: SlotId,
     pub log: RefCell<Vec<Effect>>,
     pub steps: RefCell<Vec<Step>>,
-    /// True if the program waits for a core. Below: true if it watches one.
+    /// True if the program waits for a core. The field below it is true if the program watches a core.
     pub waits: Cell<bool>,
     watches: Cell<bool>,
-    /// The number of programs that the program sees.
+    /// The number of programs in the table, as the program sees it.
     pub population: Cell<usize>,
 }
 

@@ -1,8 +1,8 @@
 //! `COMITY_WATCH`: a report of which threads wait where, when a pool stands still.
 //!
 //! Users of rayon know this deadlock. A worker holds a lock, and waits for the other half of a join. Meanwhile it
-//! runs another task, which locks the same lock. No scheduler can undo that, but it can be seen: all workers that
-//! have a task are off their cores for long, and there is something to do.
+//! runs another task, which locks the same lock. No scheduler can resolve this deadlock, but a watch can detect it:
+//! all workers that have a task are off their cores for long, although there is something to do.
 
 use std::fmt::Write as _;
 use std::sync::Weak;
@@ -23,7 +23,7 @@ const PATIENCE: Duration = Duration::from_secs(1);
 pub(crate) trait Watched: Send + Sync + 'static {
     fn has_ended(&self) -> bool;
 
-    /// True if the pool's program rests.
+    /// True if the pool may begin no task, because its program is paused or out of turn.
     fn is_closed(&self) -> bool;
 
     /// The number of tasks that no worker has begun.
@@ -45,7 +45,7 @@ pub(crate) struct WatchedWorker {
     pub(crate) steals: u64,
 }
 
-/// Starts a thread that watches a pool until the pool ends. The pool already has its threads.
+/// Starts a thread that watches a pool until the pool ends. Called after the pool's threads were started.
 pub(crate) fn start(pool: Weak<impl Watched>, period: Duration) {
     let watch = fork::spawn(thread::Builder::new().name("comity-watch".to_owned()), move || watch(&pool, period));
     if let Err(error) = watch {
@@ -66,7 +66,8 @@ fn watch(pool: &Weak<impl Watched>, period: Duration) {
             (last, since, said) = (Some(now), Instant::now(), false);
         } else if !said && since.elapsed() >= period && has_something_to_do(&*pool) {
             to_stderr(&report(&*pool, since.elapsed()));
-            // The threads that reported their stacks used processor time for that.
+            // The state is read again, because the threads used processor time to report their stacks, which is no
+            // progress.
             (last, said) = (Some(look()), true);
         }
     }
@@ -90,8 +91,8 @@ impl Snapshot {
     }
 }
 
-/// True if a task is queued, or if a blocked task lies on top of a frame that waits. Any other blocked task is the
-/// program's own affair. A pool that was asked to rest has nothing to do.
+/// True if a task is queued, or if a blocked task is on the stack above a frame that waits. Any other task may block
+/// for as long as its program wants. A closed pool has nothing to do.
 fn has_something_to_do(pool: &impl Watched) -> bool {
     if pool.is_closed() {
         return false;

@@ -44,7 +44,7 @@ const MOST_EDGES: usize = 400_000_000;
 /// The distance of a node that no path reaches.
 const UNREACHED: u32 = u32::MAX;
 
-/// The number of elements below which copying a frontier is cheaper than forking.
+/// The maximum number of elements of a frontier that are copied without a fork, because a fork would cost more.
 const COPY_GRAIN: usize = 16 * 1024;
 
 fn prepare(parameters: &Parameters) -> Result<Bfs, ParameterError> {
@@ -150,7 +150,7 @@ impl Bfs {
     }
 }
 
-/// Copies the concatenation of `parts` to `out`, whose length is the sum of theirs.
+/// Copies the concatenation of `parts` to `out`, whose length is the sum of the lengths of `parts`.
 fn copy_parts<J: ForkJoin>(fork_join: J, parts: &[Vec<u32>], out: &mut [u32]) {
     if out.len() <= COPY_GRAIN || parts.len() == 1 {
         let mut rest = out;
@@ -199,7 +199,7 @@ impl Graph {
         &self.targets[self.starts[node] as usize..self.starts[node + 1] as usize]
     }
 
-    /// Does the textbook search with one queue, which shares only the graph with the timed search.
+    /// Does the textbook search with one queue. It shares only the graph with the timed search.
     fn distances_by_queue(&self) -> Vec<u32> {
         let mut distances = vec![UNREACHED; self.nodes()];
         distances[0] = 0;

@@ -1,9 +1,9 @@
 //! NPB CG: the smallest eigenvalue of a sparse symmetric matrix by inverse iteration.
 //!
 //! Source: D. Bailey et al., *The NAS Parallel Benchmarks*, RNR-94-007, section 2.2.3, and the loops of the NPB 3
-//! OpenMP code. One timed step of the inverse iteration runs 25 steps of conjugate gradients. Each of these consists
-//! of four short parallel phases with only scalar arithmetic between them. In class S a phase takes microseconds,
-//! which makes the program hard for a scheduler.
+//! OpenMP code. One timed step of the inverse iteration runs 25 steps of conjugate gradients. Each step of conjugate
+//! gradients consists of four short parallel phases, with only scalar arithmetic between them. In class S a phase
+//! takes microseconds, which makes the program hard for a scheduler.
 //!
 //! Deviation: the reference code runs one step before the clock starts and then resets its vector, which changes no
 //! result. This program leaves the warm-up to the caller that repeats the run.
@@ -45,7 +45,8 @@ pub const DEFINITION: Definition = Definition {
     }),
 };
 
-/// The length of a vector leaf over that of a matrix leaf. A matrix row costs as much as dozens of vector elements.
+/// The length of a vector leaf / the length of a matrix leaf. A matrix row costs as much as dozens of vector
+/// elements.
 const VECTOR_ELEMENTS_PER_ROW: usize = 16;
 
 /// The number of steps of conjugate gradients in a step of the inverse iteration: `cgitmax` in the reference codes.
@@ -267,7 +268,8 @@ fn add_scaled(target: &mut [f64], factor: f64, source: &[f64]) {
     }
 }
 
-/// Sums `term` over both slices, in eight independent sums. With a single sum, each addition would wait for the last.
+/// Sums `term` over both slices, in eight independent sums. With a single sum, each addition would wait for the
+/// previous addition.
 fn sum_of(a: &[f64], b: &[f64], term: impl Fn(f64, f64) -> f64) -> f64 {
     let (a_lanes, a_rest) = a.as_chunks::<8>();
     let (b_lanes, b_rest) = b.as_chunks::<8>();

@@ -5,8 +5,8 @@
 //! fills in. Quarters of zeros are not in the tree. A dense recursion would be shorter, but [`lu`](super::lu) has one
 //! already. With the tree, the amount of work of a task is not known beforehand, and all tasks allocate memory.
 //!
-//! The matrix is split into quarters. The upper left quarter is decomposed, and the lower left one is solved for. The
-//! product of the lower left quarter and its transpose is subtracted from the lower right quarter, which is then
+//! The matrix is split into quarters. The upper left quarter is decomposed, and the lower left quarter is solved for.
+//! The product of the lower left quarter and its transpose is subtracted from the lower right quarter, which is then
 //! decomposed. Deviation: the smallest blocks have 8 x 8 entries, where Cilk's have 4 x 4. The recursion does not
 //! fork below 64 rows, because a block takes only a fraction of a microsecond. A leaf takes up to 100 µs, or almost
 //! no time if little is filled in.
@@ -60,8 +60,8 @@ const MOST_ROWS: usize = 8_192;
 /// The number of random vectors in the check.
 const CHECK_VECTORS: usize = 3;
 
-/// The largest accepted entry of L (Lᵀ x) - A x, over the largest entry of A. Rounding causes less than a hundredth
-/// of it.
+/// The largest accepted value of (largest entry of L (Lᵀ x) - A x) / (largest entry of A). Rounding causes less than
+/// a hundredth of it.
 const TOLERANCE: f64 = 1e-12;
 
 fn prepare(parameters: &Parameters) -> Result<Cholesky, ParameterError> {
@@ -81,7 +81,7 @@ fn size(parameters: &Parameters) -> Result<(usize, usize, usize), ParameterError
 fn extents(parameters: &Parameters) -> Result<Scale, ParameterError> {
     let (n, _, grain) = size(parameters)?;
     let side = n.div_ceil(grain);
-    // The parts that are solved for, and the products of pairs of them.
+    // The parts that are solved for, and the products of pairs of these parts.
     let parts = side * (side - 1) / 2 + side * (side * side - 1) / 6;
     let phases = quarters_on_path(side as f64);
     Ok(Scale { phases, width: (parts as f64 / phases).max(1.0), ..Scale::default() })
@@ -159,7 +159,7 @@ impl Kernel for Cholesky {
             return Verdict::new(false, format!("an entry in row {} and column {}", entry.row, entry.column));
         }
         let positive = factor.iter().filter(|entry| entry.row == entry.column && entry.value > 0.0).count();
-        // The seed differs from the one that made the matrix.
+        // The seed differs from the seed of the matrix.
         let mut random = SplitMix::new(!self.seed);
         let residual = largest((0..CHECK_VECTORS).map(|_| self.residual(&factor, &mut random)));
         Verdict::new(
@@ -176,7 +176,7 @@ impl Kernel for Cholesky {
 }
 
 impl Cholesky {
-    /// Returns the largest entry of L (Lᵀ x) - A x for a random x, over the largest entry of A.
+    /// Returns (largest entry of L (Lᵀ x) - A x for a random x) / (largest entry of A).
     fn residual(&self, factor: &[Entry], random: &mut SplitMix) -> f64 {
         let mut x = vec![0.0; self.n];
         x.fill_with(|| if random.next() & 1 == 0 { 1.0 } else { -1.0 });

@@ -2,9 +2,10 @@
 //!
 //! CLIP of the BWS paper (section 5.1). It takes the operation from a database of pathology images (Wang et al., "A
 //! data model and database for high-resolution pathology analytical image informatics", J. Pathol. Inform. 2:32,
-//! 2011). There, two methods find outlines in one image, which are compared by the areas of their intersection and
-//! union. Those images are not public, so these polygons are seeded stars of irregular size. The overlay itself is
-//! that of the crate `i_overlay`, the engine of `geo`, on whole coordinates and without the engine's own threads.
+//! 2011). There, two methods find outlines in one image, and the outlines are compared by the areas of their
+//! intersection and union. The images are not public, so the polygons here are seeded stars of irregular size. The
+//! overlay is computed by the crate `i_overlay`, the engine of `geo`, on whole coordinates and without the engine's
+//! own threads.
 
 mod polygon;
 mod slabs;
@@ -107,7 +108,7 @@ impl Pair {
         Pair { a, b, truth }
     }
 
-    /// Returns a pair whose areas follow from its construction. There are four kinds, which take turns.
+    /// Returns a pair whose areas follow from its construction. `kind` modulo 4 selects one of four constructions.
     fn known(kind: usize, random: &mut SplitMix) -> Pair {
         let a = Polygon::star(random);
         let area = a.twice_area();
@@ -129,8 +130,8 @@ impl Pair {
         Pair { a, b, truth: Truth::Exact(Areas { intersection, union }) }
     }
 
-    /// Returns twice the maximum distance of an area from the exact area. Crossings are rounded to whole coordinates,
-    /// which moves the outlines by at most one unit along their length.
+    /// Returns twice the maximum accepted error of an area. Crossings are rounded to whole coordinates, which moves
+    /// the outlines by at most one unit along their length.
     fn tolerance(&self) -> f64 {
         2.0 * (self.a.perimeter() + self.b.perimeter())
     }
@@ -176,8 +177,8 @@ impl Kernel for Clip {
     }
 
     /// Checks every pair in every run. Intersection and union must add up to the two polygons. The intersection must
-    /// agree with the other method that ran when the input was built (see [`slabs`]). For one pair in [`KNOWN_EVERY`]
-    /// (rectangles, disjoint, equal and nested polygons), both areas must be exact.
+    /// agree with the result of another method, which ran when the input was built (see [`slabs`]). For one pair in
+    /// [`KNOWN_EVERY`] (rectangles, disjoint, equal and nested polygons), both areas must be exact.
     fn verify(&self, output: &Overlays) -> Verdict {
         if output.pairs.len() != self.pairs.len() {
             return Verdict::new(false, format!("{} results for {} pairs", output.pairs.len(), self.pairs.len()));
@@ -278,7 +279,7 @@ mod tests {
             |overlays| overlays.pairs[0].union += 1,
             |overlays| overlays.pairs[3] = Areas::default(),
             |overlays| overlays.pairs[3].intersection = -1,
-            // A shift from one area to the other keeps the sum, so that only the slab method can notice it.
+            // A shift from the intersection to the union keeps their sum, so that only the slab method can notice it.
             |overlays| {
                 overlays.pairs[3].intersection -= 1 << 34;
                 overlays.pairs[3].union += 1 << 34;

@@ -1,9 +1,9 @@
 //! NPB EP: Gaussian pairs by the polar method, counted in square annuli.
 //!
 //! Source: D. Bailey et al., *The NAS Parallel Benchmarks*, RNR-94-007, section 2.2.1; constants and reference sums
-//! as in the NPB 3 codes. Batches of 2¹⁶ pairs each find their own seed, so they are independent and the only shared
-//! step is the addition of their tallies. Deviation: the numbers of a batch are stored in blocks that fit into a
-//! cache, instead of all of them first.
+//! as in the NPB 3 codes. Each batch of 2¹⁶ pairs computes its own seed, so batches are independent until their
+//! tallies are added. Deviation: the numbers of a batch are drawn and used in blocks that fit into a cache, whereas
+//! the reference codes first draw all numbers of a batch.
 
 use comity_graph::Scale;
 
@@ -168,15 +168,15 @@ fn close(value: f64, expected: f64) -> bool {
     ((value - expected) / expected).abs() <= TOLERANCE
 }
 
-/// The number of pairs that are tried before the accepted ones are scaled and tallied: they fit the first-level
-/// cache.
+/// The number of pairs in a block. The pairs of a block fit into the first-level cache while they are tried, scaled
+/// and tallied.
 const BLOCK: usize = 256;
 
 /// Tries the 2¹⁶ pairs of one batch.
 ///
-/// The work is split into blocks so that no sum waits in memory for a logarithm. With a single loop, one run in ten
-/// took a third longer on a Sapphire Rapids: one thread ran the same instructions at half speed, and at full speed
-/// while it was sampled.
+/// The work is split into blocks so that no addition to a sum waits for a logarithm. With a single loop, one run in
+/// ten took a third longer on a Sapphire Rapids: one thread ran the same instructions at half speed, and ran at full
+/// speed while a profiler sampled it.
 fn batch(index: usize) -> Tally {
     let mut numbers = Randlc::new(SEED).skip((index as u64) << (BATCH_BITS + 1));
     let mut tally = Tally::EMPTY;

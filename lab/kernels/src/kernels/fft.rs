@@ -4,8 +4,8 @@
 //! that of J. Cooley and J. Tukey, "An algorithm for the machine calculation of complex Fourier series" (Math. Comp.
 //! 19, 1965), decimated in time. The points of even and of odd index are dealt into two halves, which are transformed
 //! separately and combined by butterflies. Deviation: Cilk's program splits into up to 32 parts at a time, with
-//! generated code for each number. Two parts at a time give the same tree with more levels, and need only a page of
-//! code.
+//! generated code for each number. This program splits into two parts at a time, which gives the same tree with more
+//! levels and needs only a page of code.
 //!
 //! A leaf transforms 2048 points in about 20 µs, and a leaf of the linear passes takes 10 to 20 µs.
 
@@ -43,8 +43,8 @@ const POINTS: [usize; 3] = [1 << 17, 1 << 20, 1 << 22];
 
 const MOST_POINTS: usize = 1 << 24;
 
-/// The points in a leaf of a linear pass over those in a leaf of the transform. A point costs one butterfly in a
-/// linear pass, and one per level in the transform.
+/// The number of points in a leaf of a linear pass / the number of points in a leaf of the transform. A point costs
+/// one butterfly in a linear pass, and one per level in the transform.
 const LINEAR_POINTS_PER_POINT: usize = 4;
 
 /// The number of bins of the spectrum that the check computes by definition.
@@ -53,12 +53,12 @@ const BINS: usize = 4;
 /// The number of values between the bins that the check compares.
 const BETWEEN: usize = 3;
 
-/// The largest accepted error of a bin, over the square root of the number of points, which is about its size. In a
-/// spectrum of 2²² points, rounding causes less than a tenth of it.
+/// The largest accepted error of a bin / √n, where n is the number of points and √n is about the size of a bin. For
+/// 2²² points, rounding causes less than a tenth of it.
 const BIN_TOLERANCE: f64 = 1e-12;
 
-/// The largest accepted error of a value between the bins, over the number of points, which is about its size.
-/// Rounding causes less than a tenth of it.
+/// The largest accepted error of a value between the bins / n, where n is the number of points and about the size of
+/// the value. Rounding causes less than a tenth of it.
 const BETWEEN_TOLERANCE: f64 = 1e-12;
 
 /// The real and the imaginary part. The type is an array because arrays of zeros are allocated without being touched.
@@ -84,7 +84,7 @@ fn linear_leaf(grain: usize) -> usize {
     grain * LINEAR_POINTS_PER_POINT / 2
 }
 
-/// Returns the number of leaves, of the transform and of the linear passes.
+/// Returns the number of leaves of the transform and of the linear passes together.
 fn leaves(n: usize, grain: usize) -> usize {
     if n <= grain { 1 } else { 2 * leaves(n / 2, grain) + 2 * forked(n / 2, linear_leaf(grain)) }
 }
@@ -100,9 +100,9 @@ struct Fft {
     roots: Vec<Vec<Complex>>,
     /// The number of points per leaf.
     grain: usize,
-    /// Places in the spectrum, with the values there.
+    /// The indices of the checked bins, with their expected values.
     bins: Vec<(usize, Complex)>,
-    /// Places j, with the values of the spectrum at j + 1/2: see [`between_by_points`].
+    /// Indices j, with the expected values of the spectrum at j + 1/2: see [`between_by_points`].
     between: Vec<(usize, Complex)>,
 }
 
@@ -141,7 +141,8 @@ impl Fft {
     fn transform_serially(&self, input: &[Complex], output: &mut [Complex]) {
         let bits = output.len().trailing_zeros();
         for (index, point) in output.iter_mut().enumerate() {
-            // The order that dealing at every level gives. A single point has no bits to reverse.
+            // Dealing at every level would bring the point with the reversed index to this place. A single point has
+            // no bits to reverse.
             let reversed = index.reverse_bits().checked_shr(usize::BITS - bits).unwrap_or(0);
             *point = input[reversed];
         }

@@ -19,7 +19,7 @@ fn n(parameters: &Parameters) -> Result<u32, ParameterError> {
     Ok(parameters.number("n", 0..=50)? as u32)
 }
 
-/// The factor of the number of calls for each increment of n, because a call for n makes calls for n - 1 and n - 2.
+/// The factor by which the number of calls grows if n grows by one: a call for n makes calls for n - 1 and n - 2.
 const GOLDEN_RATIO: f64 = 1.618_033_988_749_895;
 
 fn extents(parameters: &Parameters) -> Result<Scale, ParameterError> {

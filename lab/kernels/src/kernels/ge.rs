@@ -1,4 +1,5 @@
-//! Gaussian elimination: a parallel phase per pivot over all rows below it, each phase a bit shorter than the last.
+//! Gaussian elimination: a parallel phase per pivot over all rows below the pivot. Each phase is a bit shorter than
+//! the phase before it.
 //!
 //! GE of the DWS paper (Table III, p-5, data-intensive), which the authors adapted from an OpenMP program that they
 //! do not name. This is row-wise elimination as in Golub and Van Loan, "Matrix computations", chapter 3. For each
@@ -7,7 +8,7 @@
 //! stable (Higham, "Accuracy and stability of numerical algorithms", chapter 9). [`mi`](super::mi) is the program
 //! that searches for pivots. The remaining triangular system is solved serially, in a hundredth of the time.
 //!
-//! A leaf updates 32768 entries in 10 to 20 µs. It has more rows when the rows are shorter. In small systems and in
+//! A leaf updates 32768 entries in 10 to 20 µs. A leaf has more rows if the rows are shorter. In small systems and in
 //! the last phases, a phase is a single leaf.
 
 use comity_graph::Scale;
@@ -45,8 +46,8 @@ const UNKNOWNS: [usize; 3] = [512, 1024, 2048];
 
 const MOST_UNKNOWNS: usize = 4096;
 
-/// The largest accepted entry of A x - b, over the number of unknowns, which is the size of an entry of b. Rounding
-/// causes less than a hundredth of it.
+/// The largest accepted entry of (A x - b) / n, where n is the number of unknowns and about the size of an entry of
+/// b. Rounding causes less than a hundredth of it.
 const TOLERANCE: f64 = 1e-13;
 
 fn prepare(parameters: &Parameters) -> Result<Ge, ParameterError> {

@@ -2,9 +2,9 @@
 //!
 //! Heat of the DWS paper (Table III, p-6, data-intensive), which takes it from MIT Cilk's examples. It is the
 //! explicit five-point scheme of Jacobi's kind, with two grids that swap after each step. The rows are halved until a
-//! band of them is a leaf. The border is always zero. Deviation: Cilk's program checks its result only against the
+//! band of rows is a leaf. The border is always zero. Deviation: Cilk's program checks its result only against the
 //! differential equation, so that the discretisation error limits the check. This program starts from a sum of sines.
-//! For these the result of the scheme itself is known, so that every cell is checked to the last digits.
+//! For a sum of sines, the exact result of the scheme is known, so that every cell is checked to the last digits.
 //!
 //! A leaf updates 16384 cells in 15 to 35 µs.
 
@@ -50,8 +50,8 @@ pub const DEFINITION: Definition = Definition {
 /// sizes of the standard and the long benchmark of Cilk 5.4.6's example.
 const SIZES: [(usize, usize, usize); 3] = [(512, 512, 40), (4096, 512, 40), (4096, 1024, 100)];
 
-/// The fraction of a temperature difference that moves to each neighbour in a step: the conductivity times the time
-/// step, over the square of the distance. The scheme is stable up to a quarter.
+/// The fraction of a temperature difference that moves to each neighbour in a step: conductivity · time step /
+/// distance². The scheme is stable up to a quarter.
 const FLOW: f64 = 0.2;
 
 fn prepare(parameters: &Parameters) -> Result<Heat, ParameterError> {
@@ -94,8 +94,8 @@ impl Plate {
 }
 
 impl Wave {
-    /// Returns the factor of the wave's amplitude in a step. The wave is an eigenvector of the scheme with this
-    /// eigenvalue.
+    /// Returns the factor by which a step changes the wave's amplitude. The wave is an eigenvector of the scheme with
+    /// this eigenvalue.
     fn decay(self, plate: Plate) -> f64 {
         let square = |half_waves: usize, cells: usize| {
             let sine = (PI * half_waves as f64 / (2 * (cells + 1)) as f64).sin();
@@ -123,7 +123,7 @@ impl Heat {
         Heat { plate, steps, waves, start, band: plate.band(grain) }
     }
 
-    /// Fills `new` with the temperatures that follow those in `old`.
+    /// Fills `new` with the temperatures one time step after `old`.
     fn step<J: ForkJoin>(&self, fork_join: J, old: &[f64], new: &mut [f64]) {
         let width = self.plate.width();
         let inner = &mut new[width..(self.plate.rows + 1) * width];

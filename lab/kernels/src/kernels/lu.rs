@@ -3,10 +3,10 @@
 //! LU of the DWS paper (Table III, p-4, compute-intensive), which takes it from MIT Cilk's examples. The matrix is
 //! split into quarters. The upper left quarter is decomposed, and the upper right and the lower left quarters are
 //! solved for in parallel. Their product is subtracted from the lower right quarter, which is then decomposed. Like
-//! Cilk's program, it does not pivot. The matrix is diagonally dominant, for which this is stable (Higham, "Accuracy
-//! and stability of numerical algorithms", chapter 9). Each quarter is contiguous in memory, down to square tiles, so
-//! that no two tasks share memory. Deviation: quarters need not be equal, so that the number of tiles need not be a
-//! power of two.
+//! Cilk's program, it does not pivot. The matrix is diagonally dominant, for which elimination without pivoting is
+//! stable (Higham, "Accuracy and stability of numerical algorithms", chapter 9). Each quarter is contiguous in
+//! memory, down to square tiles, so that no two tasks share memory. Deviation: quarters need not be equal, so that
+//! the number of tiles need not be a power of two.
 //!
 //! A leaf is one operation on tiles of 64 x 64 entries: 20 to 50 µs.
 
@@ -48,8 +48,8 @@ const ROWS: [usize; 3] = [512, 1024, 2048];
 /// The number of random vectors in the check.
 const CHECK_VECTORS: usize = 3;
 
-/// The largest accepted entry of L (U x) - A x, over the number of rows, which is the size of an entry of A x.
-/// Rounding causes less than a hundredth of it.
+/// The largest accepted entry of (L (U x) - A x) / n, where n is the number of rows and about the size of an entry of
+/// A x. Rounding causes less than a hundredth of it.
 const TOLERANCE: f64 = 1e-12;
 
 fn prepare(parameters: &Parameters) -> Result<Lu, ParameterError> {
@@ -73,7 +73,7 @@ fn extents(parameters: &Parameters) -> Result<Scale, ParameterError> {
              requested size"
         )));
     }
-    // The operations are solutions, products of 1 to `tiles` - 1 tiles along each side, and copies.
+    // The operations are solutions, products of squares with 1 to `tiles` - 1 tiles along each side, and copies.
     let squares = tiles * (tiles - 1) * (2 * tiles - 1) / 6;
     let operations = tiles * (tiles - 1) + squares + (tiles * side).pow(2).div_ceil(COPY_GRAIN);
     let phases = quarters_on_path(tiles as f64);
@@ -81,7 +81,8 @@ fn extents(parameters: &Parameters) -> Result<Scale, ParameterError> {
 }
 
 struct Lu {
-    /// The number of rows and columns of the matrix. Additional entries of the last tiles are those of a unit matrix.
+    /// The number of rows and columns of the matrix. Additional entries of the last tiles are the entries of a unit
+    /// matrix.
     n: usize,
     tiles: Tiles,
     /// The tiles in the order of [`Shape::visit`].
@@ -381,7 +382,7 @@ impl Kernel for Lu {
         if output.len() != self.matrix.len() {
             return Verdict::new(false, format!("{} entries, expected {}", output.len(), self.matrix.len()));
         }
-        // The seed differs from the one that filled the matrix.
+        // The seed differs from the seed of the matrix.
         let mut random = SplitMix::new(!self.seed);
         let residual = crate::difference::largest((0..CHECK_VECTORS).map(|_| self.residual(output, &mut random)));
         Verdict::new(
@@ -395,7 +396,7 @@ impl Kernel for Lu {
 }
 
 impl Lu {
-    /// Returns the largest entry of L (U x) - A x for a random x, over the number of rows.
+    /// Returns the largest entry of (L (U x) - A x) / n for a random x, where n is the number of rows.
     fn residual(&self, output: &[f64], random: &mut SplitMix) -> f64 {
         let mut x = vec![0.0; self.shape().rows * self.tiles.side];
         x.fill_with(|| if random.next() & 1 == 0 { 1.0 } else { -1.0 });
@@ -406,7 +407,8 @@ impl Lu {
         largest_difference(&l_u_x, &a_x) / self.n as f64
     }
 
-    /// Returns the product of a matrix and a vector. It uses only the entries whose row and column `counts` accepts.
+    /// Returns the product of a matrix and a vector. It uses only the entries for whose row and column `counts` is
+    /// true.
     fn times(&self, matrix: &[f64], x: &[f64], counts: impl Fn(usize, usize) -> bool) -> Vec<f64> {
         let side = self.tiles.side;
         let mut y = vec![0.0; x.len()];

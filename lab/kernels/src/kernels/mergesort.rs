@@ -40,7 +40,7 @@ pub const DEFINITION: Definition = Definition {
     scaling: Ok(Scaling { keys: &["class", "n"], rule: "n: width by the leaves of all levels, serial by n", extents }),
 };
 
-/// The number of keys by class. The largest class is the default, because `docs/results` has results for it.
+/// The number of keys by class. The class large is the default, because `docs/results` has results for it.
 const CLASSES: [usize; 4] = [100_000, 1_000_000, 4_000_000, 10_000_000];
 
 /// Returns the number of keys, and of keys in a leaf.
@@ -113,9 +113,8 @@ fn sort<J: ForkJoin>(fork_join: J, keys: &[u64], target: &mut [u64], scratch: &m
     merge(fork_join, left, right, target, grain);
 }
 
-/// Merges two sorted slices into `target`, whose length is the sum of theirs. The middle key of the longer slice is
-/// put in its place directly, so that each half is strictly shorter for any keys.
-/// its place, so that each half is strictly shorter whatever the keys are.
+/// Merges two sorted slices into `target`, whose length is the sum of their lengths. The middle key of the longer
+/// slice is put directly in its place, so that each half is strictly shorter for any keys.
 fn merge<J: ForkJoin>(fork_join: J, a: &[u64], b: &[u64], target: &mut [u64], grain: usize) {
     if target.len() <= grain {
         merge_serially(a, b, target);
@@ -138,7 +137,8 @@ fn merge<J: ForkJoin>(fork_join: J, a: &[u64], b: &[u64], target: &mut [u64], gr
 fn merge_serially(a: &[u64], b: &[u64], target: &mut [u64]) {
     let (mut i, mut j) = (0, 0);
     while i < a.len() && j < b.len() {
-        // The comparison is unpredictable, so that a selection of values is cheaper than a mispredicted branch.
+        // The outcome of the comparison is unpredictable, so that selecting a value without a branch is cheaper than
+        // mispredicted branches.
         let (from_a, from_b) = (a[i], b[j]);
         let takes_a = from_a <= from_b;
         target[i + j] = if takes_a { from_a } else { from_b };
@@ -150,7 +150,8 @@ fn merge_serially(a: &[u64], b: &[u64], target: &mut [u64]) {
     rest_b.copy_from_slice(&b[j..]);
 }
 
-/// A fingerprint of the keys of a slice in any order. Slices with different keys hardly ever have the same one.
+/// A fingerprint of the keys of a slice in any order. Slices with different keys hardly ever have the same
+/// fingerprint.
 #[derive(PartialEq)]
 struct Fingerprint {
     length: usize,

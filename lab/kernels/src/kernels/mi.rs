@@ -55,7 +55,7 @@ struct Mi {
     grain: usize,
 }
 
-/// An error: the matrix has no inverse, because this column has no pivot.
+/// An error: the matrix has no inverse, because column `column` has no pivot.
 #[derive(Debug, PartialEq, Eq)]
 struct Singular {
     column: usize,
@@ -106,7 +106,7 @@ impl Kernel for Mi {
     }
 }
 
-/// Returns the row, from row `column` down, whose entry in that column is largest.
+/// Returns the row, from row `column` down, whose entry in column `column` has the largest magnitude.
 fn largest_below(matrix: &[f64], n: usize, column: usize) -> Result<usize, Singular> {
     let mut best = column;
     for row in column + 1..n {
@@ -148,7 +148,8 @@ fn reduce_row(row: &mut [f64], pivot_row: &[f64], column: usize) {
     }
 }
 
-/// Swaps the columns of the inverse that correspond to swapped rows of the matrix, from the last swap to the first.
+/// Swaps the columns of the inverse that correspond to swapped rows of the matrix, from the last swap to the first
+/// swap.
 fn undo_swaps<J: ForkJoin>(fork_join: J, matrix: &mut [f64], n: usize, grain: usize, swaps: &[usize]) {
     fork_join.for_chunks_mut(matrix, grain * n, &|_, rows| {
         for row in rows.chunks_exact_mut(n) {

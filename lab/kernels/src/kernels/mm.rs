@@ -62,7 +62,7 @@ fn extents(parameters: &Parameters) -> Result<Scale, ParameterError> {
 }
 
 struct Mm {
-    /// The number of rows and columns that hold entries. The rest of the last tiles is zero.
+    /// The number of rows and columns of the matrices. The other entries of the last tiles are zero.
     n: usize,
     /// The number of rows and columns of a tile.
     tile: usize,
@@ -128,8 +128,9 @@ impl Mm {
     }
 }
 
-/// Adds the product of the tiles `a` and `b` to `product`. The order i, k, j makes the inner loop run along rows.
-/// Four k at a time load and store a row of the product once for eight operations. Both make the loop vectorise well.
+/// Adds the product of the tiles `a` and `b` to `product`. In the order i, k, j, the inner loop runs along rows. With
+/// four k at a time, a row of the product is loaded and stored once for eight operations. Both measures make the loop
+/// vectorise well.
 fn add_product(a: &[f64], b: &[f64], product: &mut [f64], tile: usize) {
     for (a_row, product_row) in a.chunks_exact(tile).zip(product.chunks_exact_mut(tile)) {
         let a_fours = a_row.chunks_exact(4);
@@ -228,7 +229,7 @@ impl Mm {
         let b_places: Vec<_> = a_places.iter().map(|(row, column)| (*column, *row)).collect();
         let mut product_places = Vec::new();
         self.whole().visit(&mut |row, column| product_places.push((row, column)));
-        // The seed differs from the one that filled the matrices.
+        // The seed differs from the seed of the matrices.
         let mut random = SplitMix::new(!self.seed);
         let mut wrong = 0;
         for _ in 0..CHECK_VECTORS {

@@ -1,8 +1,8 @@
-//! N-Queens: the number of ways to place n queens on an n × n board so that no two can reach each other.
+//! N-Queens: the number of ways to place n queens on an n × n board so that no two queens attack each other.
 //!
 //! Source: the bitmask search known from the Cilk and BOTS suites. Every solution is counted without the use of
 //! symmetry, because the program is meant to have an irregular search tree. Joins halve the candidate squares of a
-//! row. Below `cutoff` rows the search is serial.
+//! row. After the first `cutoff` rows, the search is serial.
 
 use comity_graph::Scale;
 
@@ -100,7 +100,8 @@ impl Board {
         Board { open: (1 << n) - 1, left: 0, right: 0 }
     }
 
-    /// Returns the number of placements of `parallel_rows` rows, or of fewer if no square is left, that are leaves.
+    /// Returns the number of leaves of the parallel search: placements of `parallel_rows` rows, or of fewer rows if
+    /// the next row has no free square.
     fn leaves(self, parallel_rows: usize) -> u64 {
         let mut columns = self.candidates();
         if parallel_rows == 0 || columns == 0 {

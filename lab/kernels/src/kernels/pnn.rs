@@ -9,8 +9,8 @@
 //! parallel, and between the layers the best neurons are chosen serially.
 //!
 //! Deviations: the number of layers is fixed, so that every run does the same work, whereas Ivakhnenko stops as soon
-//! as a layer is no better than the last. The normal equations are regularised, because the variables of late layers
-//! hardly differ.
+//! as a layer is no better than the layer before it. The normal equations are regularised, because the variables of
+//! late layers hardly differ.
 //!
 //! A leaf fits one pair, in 15 to 40 µs for the numbers of samples in the classes.
 
@@ -56,8 +56,8 @@ pub const DEFINITION: Definition = Definition {
     }),
 };
 
-/// The number of variables, samples and layers by class. The paper gives no size: the class paper takes about a
-/// second on one core.
+/// The number of variables, samples and layers by class. The paper gives no size: a run of the class
+/// `paper` takes about a second on one core.
 const SIZES: [(usize, usize, usize); 3] = [(16, 1_500, 4), (40, 6_000, 5), (80, 6_000, 6)];
 
 const MOST_VARIABLES: usize = 256;
@@ -65,15 +65,17 @@ const MOST_VARIABLES: usize = 256;
 /// The number of terms of the function to learn. Each term is a polynomial of two variables.
 const TERMS: usize = 4;
 
-/// The magnitude of the coefficient of the product in a term, and the maximum of the other coefficients. The product
-/// then has a variance of one and dominates the term, and no other pair of variables predicts it. No term is so much
-/// weaker than the others that all of its neurons are dropped.
+/// The magnitude of the coefficient of the product of the two variables of a term. With it, the product has a variance
+/// of one and dominates the term, and no other pair of variables predicts it. No term is so much weaker than the others
+/// that all of its neurons are dropped.
 const PRODUCT_COEFFICIENT: f64 = 3.0;
+
+/// The maximum magnitude of the other coefficients of a term.
 const OTHER_COEFFICIENTS: f64 = 0.3;
 
 /// The maximum error of the best neuron, as a fraction of the target's variance on the validation samples. A neuron
-/// that misses one of the terms has an error of a quarter. The error is due to the number of samples, and is below
-/// 0.03 for the smallest number.
+/// that misses one of the terms has an error of a quarter. The error of a network with all terms is due to the number
+/// of samples, and is below 0.03 for the smallest number.
 const ALLOWED_ERROR: f64 = 0.05;
 
 fn prepare(parameters: &Parameters) -> Result<Pnn, ParameterError> {
@@ -154,7 +156,7 @@ impl Samples {
     }
 }
 
-/// A neuron: a polynomial of two variables of the layer before.
+/// A neuron: a polynomial of two variables of the previous layer.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Neuron {
     inputs: [usize; 2],
@@ -163,7 +165,7 @@ struct Neuron {
     error: f64,
 }
 
-/// The neurons that each layer keeps, the best first.
+/// The neurons that each layer keeps, in the order of their errors.
 #[derive(Clone, Debug, PartialEq)]
 struct Network {
     layers: Vec<Vec<Neuron>>,
@@ -209,7 +211,7 @@ impl Growth {
         Network { layers }
     }
 
-    /// Fits a neuron to every pair of `variables`, and returns one neuron per variable, the best ones first.
+    /// Fits a neuron to every pair of `variables`. Returns the best neurons, as many as there are variables, by error.
     fn grow<J: ForkJoin>(&self, fork_join: J, variables: &[Vec<f64>]) -> Vec<Neuron> {
         let mut neurons = vec![Neuron { inputs: [0; 2], polynomial: [0.0; 6], error: f64::INFINITY }; self.pairs.len()];
         fork_join.for_chunks_mut(&mut neurons, self.grain, &|chunk, neurons| {
@@ -263,9 +265,9 @@ impl Kernel for Pnn {
         self.growth.network(fork_join)
     }
 
-    /// Checks two things. The network must have the same bits as that of the serial run: no pair was lost or swapped
-    /// with another. The network must have learned: its best neuron must have a small error on the validation
-    /// samples, and the error must be the one that the neuron reports. The samples are evaluated one by one, without
+    /// Checks two things. The network must have the same bits as the network of the serial run: no pair was lost or
+    /// swapped with another pair. The network must have learned: its best neuron must have a small error on the
+    /// validation samples, and the neuron must report the same error. The samples are evaluated one by one, without
     /// the arrays of the fit.
     fn verify(&self, output: &Network) -> Verdict {
         let same = *output == self.expected;

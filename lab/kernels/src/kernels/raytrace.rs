@@ -1,5 +1,5 @@
-//! A recursive ray tracer. Pixels cost from one ray to hundreds, so that equal shares of the picture are not equal
-//! work.
+//! A recursive ray tracer. A pixel costs one ray to hundreds of rays, so that equal parts of the picture are not
+//! equal work.
 //!
 //! RayTracer of the BWS paper (section 5.1: 800 x 600 pixels, 4 rays each). As in Whitted's "An improved illumination
 //! model for shaded display" (CACM 1980), reflection, refraction and shadow rays start from every hit. The picture
@@ -38,12 +38,13 @@ pub const DEFINITION: Definition = Definition {
     }),
 };
 
-/// Width, height, samples and hash of pictures that were inspected and found correct: the default one, and the
-/// paper's.
+/// Width, height, samples and hash of two pictures that were inspected and found correct: the default picture, and
+/// the picture at the paper's size.
 const KNOWN: [(usize, usize, usize, u64); 2] =
     [(640, 480, 4, 0xc3ef_f9a7_df45_80b6), (800, 600, 4, 0x95c6_69cc_92f2_efc7)];
 
-/// The interval of pixels that the check renders again. It is a prime, so that they do not line up in columns.
+/// The check renders one of every `CHECKED_EVERY` pixels again. The interval is a prime, so that the checked pixels
+/// do not line up in columns.
 const CHECKED_EVERY: usize = 101;
 
 type Pixel = [u8; 3];
@@ -90,8 +91,8 @@ impl Kernel for Raytrace {
     }
 
     /// Renders one pixel in [`CHECKED_EVERY`] again and compares the bits: no pixel is lost, misplaced or overwritten
-    /// by another task. At the sizes in [`KNOWN`], the hash of the whole picture must also be the recorded one, so
-    /// that an error that is the same in both renderings is noticed.
+    /// by another task. At the sizes in [`KNOWN`], the hash of the whole picture must also equal the recorded hash,
+    /// so that an error that both renderings have is noticed.
     fn verify(&self, output: &Vec<Pixel>) -> Verdict {
         let Tracer { width, height, samples, .. } = self.tracer;
         let checked = || (0..output.len()).step_by(CHECKED_EVERY);

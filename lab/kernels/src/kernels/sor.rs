@@ -3,9 +3,9 @@
 //! SOR of the DWS paper (Table III, p-7, data-intensive), which the authors adapted from an OpenMP program that they
 //! do not name. The method is that of D. Young, "Iterative methods for solving partial difference equations of
 //! elliptic type" (Trans. AMS 76, 1954), for Laplace's equation, with the cells coloured like a chessboard. All red
-//! cells are relaxed in parallel, then all black ones, so that the result does not depend on the order. The cells of
-//! a colour have only neighbours of the other colour, and each colour has its own array. A phase writes one array and
-//! reads the other.
+//! cells are relaxed in parallel, then all black cells, so that the result does not depend on the order of the tasks.
+//! The cells of a colour have only neighbours of the other colour, and each colour has its own array. A phase writes
+//! one array and reads the other.
 //!
 //! The start is the solution plus some waves. Young's theory gives the amplitude of the waves after every sweep.
 //!
@@ -111,7 +111,7 @@ impl Plate {
         x * x - y * y + x * y
     }
 
-    /// Returns the over-relaxation for which the slowest wave decays the fastest (Young).
+    /// Returns the relaxation factor ω for which the slowest wave decays the fastest (Young).
     fn best_omega(self) -> f64 {
         let slowest = Wave { down: 1, across: 1, amplitude: 1.0 }.mean_of_neighbours(self);
         2.0 / (1.0 + (1.0 - slowest * slowest).sqrt())
@@ -119,14 +119,15 @@ impl Plate {
 }
 
 impl Wave {
-    /// Returns the mean of a cell's four neighbours over the value of the cell, which is the same in every cell.
+    /// Returns (mean of a cell's four neighbours) / (value of the cell) for this wave, which is the same in every
+    /// cell.
     fn mean_of_neighbours(self, grid: Plate) -> f64 {
         let cosine = |half_waves: usize, cells: usize| (PI * half_waves as f64 / (cells + 1) as f64).cos();
         (cosine(self.down, grid.rows) + cosine(self.across, grid.columns)) / 2.0
     }
 
     /// Returns the amplitudes of the wave in the red and in the black cells after `sweeps`. Relaxing one colour mixes
-    /// its amplitude with the other's, and adds no other wave.
+    /// its amplitude with the amplitude of the other colour, and adds no other wave.
     fn after(self, grid: Plate, omega: f64, sweeps: usize) -> (f64, f64) {
         let mean = self.mean_of_neighbours(grid);
         let (mut red, mut black) = (self.amplitude, self.amplitude);
@@ -191,7 +192,7 @@ impl Sor {
         Sor { start: theory.after(0), theory, sweeps, band: grid.half_band(grain) }
     }
 
-    /// Relaxes all cells of a colour, given the cells of the other.
+    /// Relaxes all cells of a colour, given the cells of the other colour.
     fn relax<J: ForkJoin>(&self, fork_join: J, colour: Colour, cells: &mut [f64], other: &[f64]) {
         let Theory { grid, omega, .. } = self.theory;
         let width = grid.half_width();
@@ -208,9 +209,9 @@ impl Sor {
     }
 }
 
-/// Relaxes the cells of a row between the borders. The first of them has the index `start` in the row. `around` has
-/// the other colour's cells of three rows. The neighbours above and below have the index of the cell. The neighbours
-/// beside the cells have the indices 0 and 1, 1 and 2, and so on.
+/// Relaxes the cells of a row between the borders. The first of these cells has the index `start` in the row.
+/// `around` has the other colour's cells of three rows. The neighbours above and below have the index of the cell.
+/// The neighbours beside the cells have the indices 0 and 1, 1 and 2, and so on.
 fn relax_row(cells: &mut [f64], around: &[f64], width: usize, start: usize, omega: f64) {
     let (above, rest) = around.split_at(width);
     let (here, below) = rest.split_at(width);

@@ -6,7 +6,7 @@
 //!
 //! Deviation: all children of a node are created before any of them is visited. Leaves are counted immediately, and
 //! joins halve only the other children. A single remaining child is visited in a loop. The binomial trees are long
-//! and thin, and a join for each child of each level would nest several thousand deep.
+//! and thin: a join for each child at each level would nest several thousand joins.
 
 use sha1::block_api::compress;
 
@@ -240,7 +240,7 @@ fn walk_from<J: ForkJoin>(fork_join: J, tree: &Tree, mut node: Node) -> Tally {
     }
 }
 
-/// Counts the children of `node` that are leaves, and returns the others.
+/// Counts the children of `node` that are leaves, and returns the other children.
 #[inline(never)] // See `sha1_of`.
 fn split_children(tree: &Tree, node: &Node, tally: &mut Tally) -> Vec<Node> {
     let mut parents = Vec::new();

@@ -1,16 +1,16 @@
 //! A wavefront: tasks that wait for each other while they occupy their workers.
 //!
-//! The shape is that of the pipelined sweeps in NAS's LU (D. Bailey et al., *The NAS Parallel Benchmarks*,
+//! The program has the shape of the pipelined sweeps in NAS's LU (D. Bailey et al., *The NAS Parallel Benchmarks*,
 //! RNR-94-007, section 3.7). Each task has a band of columns, and may relax a strip of rows after the task on its
 //! left has relaxed it. Deviation: LU's SSOR of a system in three dimensions is here a Gauss-Seidel sweep of
 //! Laplace's equation in two, in the natural order. It has the same dependences, and a known result.
 //!
 //! **Termination**: the program ends on any number of workers and in any schedule. A task waits inside its worker,
 //! which runs nothing else meanwhile. Therefore a task must not wait for a task that has not begun. The leaves of the
-//! tree of joins are all equal, and each takes the next band from the left when it begins. Hence the task of band i
-//! knows that all bands left of it are taken, each by a leaf that runs on a thread of its own. Of the unfinished
-//! bands, the leftmost waits for no other. Its thread continues if the kernel lets every thread run, and then the
-//! next band is the leftmost.
+//! tree of joins are all equal, and each leaf takes the next band from the left when the leaf begins. Hence the task
+//! of band i knows that all bands left of it are taken, each by a leaf that runs on a thread of its own. The leftmost
+//! unfinished band waits for no other band, and its thread continues if the kernel lets every thread run. When this
+//! band is finished, the next band is the leftmost.
 
 use std::f64::consts::PI;
 use std::ops::Range;
@@ -53,7 +53,7 @@ const LONGEST_SIDE: usize = 8_192;
 /// waves are so long that every cell changes in every sweep by more than the tolerance.
 const WAVES: [(usize, usize, f64); 3] = [(1, 1, 1.0), (2, 1, 0.5), (3, 2, 0.75)];
 
-/// The largest accepted error of a cell, where the solution and the waves are about 1.
+/// The largest accepted error of a cell. The values of the solution and of the waves are about 1.
 const TOLERANCE: f64 = 1e-11;
 
 fn prepare(parameters: &Parameters) -> Result<Wavefront, ParameterError> {
@@ -81,8 +81,8 @@ impl Grid {
 
     /// Returns all cells after this many sweeps, border included, row by row: the solution plus the decayed waves.
     ///
-    /// Let μ be the mean of a wave's neighbours over the wave. A sweep in the natural order multiplies the product of
-    /// that wave and μ^(row + column) by μ² in every cell.
+    /// Let μ = (mean of a cell's four neighbours) / (value of the cell) for a wave. A sweep in the natural order
+    /// multiplies the wave · μ^(row + column) by μ² in every cell.
     fn after(self, sweeps: usize) -> Vec<f64> {
         let angle = |half_waves: usize, cells: usize| PI * half_waves as f64 / (cells + 1) as f64;
         let cell = |row: usize, column: usize| {
@@ -93,7 +93,7 @@ impl Grid {
                 let decay = mean.powi((row + column + 2 * sweeps) as i32);
                 amplitude * decay * (down * row as f64).sin() * (across * column as f64).sin()
             };
-            // The border is exactly the solution. The rounded sine of a multiple of π would change it.
+            // The border is exactly the solution. The rounded sine of a multiple of π would change the border.
             let waves = if is_border { 0.0 } else { WAVES.into_iter().map(wave).sum() };
             self.solution(row, column) + waves
         };
@@ -183,8 +183,8 @@ impl Wavefront {
     }
 
     /// Relaxes some cells of a row from left to right, each from its new neighbours above and on the left, and from
-    /// its old neighbours below and on the right. The cell right of the band still has its old value, because its
-    /// task waits for this one.
+    /// its old neighbours below and on the right. The cell right of the band still has its old value, because the
+    /// task of that cell waits for this task.
     fn relax_row(&self, row: usize, columns: Range<usize>, cells: &[AtomicU64]) {
         let width = self.grid.width();
         let [above, here, below] = [row - 1, row, row + 1].map(|row| &cells[row * width..][..width]);

@@ -16,8 +16,8 @@ fn comity(policy: Policy, workers: usize) -> Backend {
     Backend::Comity(builder.build().expect("a pool starts"))
 }
 
-/// Returns each backend with its name, with pools of several sizes. A pool without work uses no processor time, so
-/// that all pools may exist at once.
+/// Returns all backends with their names, with pools of several sizes. A pool without work uses no processor time, so
+/// that all pools may exist at the same time.
 fn every_backend() -> Vec<(String, Backend)> {
     let mut backends = vec![("serial".to_owned(), Backend::Serial)];
     for workers in [1, 2, 8] {
@@ -28,8 +28,8 @@ fn every_backend() -> Vec<(String, Backend)> {
     backends
 }
 
-/// Runs each program on each backend `times` times. The runs are consecutive, because a run must not change its
-/// input.
+/// Runs each program on each backend `times` times. The runs of a program are consecutive, to test that a run does
+/// not change its input.
 pub fn assert_verified(programs: &[impl AsRef<str>], times: usize) {
     let watchdog = Watchdog::start(module_path!());
     let backends = every_backend();

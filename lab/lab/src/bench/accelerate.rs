@@ -1,4 +1,5 @@
-//! `comity-lab bench accelerate`: measures how much of their time thieves pass to the only worker that has a task.
+//! `comity-lab bench accelerate`: measures how much of their time thieves (workers without a task) pass to the only
+//! worker that has a task.
 
 use std::fmt::Display;
 use std::path::Path;
@@ -83,7 +84,7 @@ impl Role {
     }
 }
 
-/// The time that both programs run before anything is counted.
+/// The time for which both programs run before the measurement begins.
 const SETTLES: Duration = Duration::from_millis(300);
 
 /// The longest time to wait for one answer.
@@ -104,7 +105,7 @@ struct Counted {
     all: f64,
     /// Accelerations per second.
     accelerations: f64,
-    /// Refused accelerations per second, except those refused because there is no hypervisor.
+    /// Refused accelerations per second, without the refusals because there is no hypervisor.
     refused: f64,
 }
 
@@ -147,7 +148,7 @@ struct Report {
 struct Row {
     contestant: String,
     grouping: &'static str,
-    /// The processor time of the worker with the task; it can use 1 core at most.
+    /// The processor time of the worker with the task, at most 1 core.
     busy: Quartiles,
     /// The processor time of the other workers.
     thieves: Quartiles,
@@ -202,7 +203,7 @@ pub fn run(arguments: &Arguments, out: Option<&Path>) -> Result<(), Failure> {
     harness.run(measure, report)
 }
 
-/// Runs the contestant and the neighbour together, for one turn of the contestant.
+/// Measures the contestant once while the neighbour runs.
 fn beside(contestant: Contestant, workers: u16, count_ms: u64) -> Result<Measured, Failure> {
     let folder: TempDir = tempfile::tempdir().map_err(|error| Failure::Run(format!("no temporary folder: {error}")))?;
     let mut children = Children::new(TIMEOUT);
@@ -300,15 +301,14 @@ fn spin(ends: &AtomicBool) {
     }
 }
 
-/// Reads orders, each a number of milliseconds, counts for that time, and answers; returns when there are no more
-/// orders.
+/// Reads orders until the end of the input. An order is a number of milliseconds: counts for this time, and answers.
 fn count(busy: impl Fn() -> Duration, pool: Option<&ThreadPool>) -> Result<(), Failure> {
     tell(&Answer::Ready)?;
     let all = || of_process(std::process::id()).unwrap_or_default();
     let counters = || pool.map(|pool| WorkerCounters::total(&pool.counters())).unwrap_or_default();
     while let Some(millis) = order().and_then(|order| order.parse::<u64>().ok()) {
-        // The clocks are read within the time that is counted. A preemption between two of these calls thus cannot
-        // make a program appear to have more cores than the machine.
+        // The processor clocks are read after the wall clock starts and before it stops. Therefore a preemption
+        // between two calls cannot make a program appear to have more cores than the machine.
         let (began, before) = (Instant::now(), (busy(), all(), counters()));
         thread::sleep(Duration::from_millis(millis));
         let (after, lasted) = ((busy(), all()), began.elapsed().as_secs_f64());

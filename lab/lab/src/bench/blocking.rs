@@ -94,7 +94,7 @@ struct Row {
     w_us: u32,
     workers: u16,
     backend: String,
-    /// The number of counted rounds; smaller than the number requested if the run was interrupted.
+    /// The number of counted rounds. If the run was interrupted, it is smaller than the requested number.
     rounds: usize,
     /// True if this row is the second run of a backend, as a control.
     is_control: bool,
@@ -177,7 +177,7 @@ fn figures(arguments: &Arguments, directory: &Path) -> Result<Vec<(Workload, u16
 }
 
 impl Report {
-    /// Draws the time over the ideal against the work per message, for the smallest and the largest number of tasks.
+    /// Draws `time / ideal time` over the work per message, for the smallest and the largest number of tasks.
     fn figure(&self, workload: Workload, workers: u16) -> Figure {
         let all = self.rows.iter().map(|row| row.n);
         let ends = [all.clone().min(), all.max()];
@@ -207,9 +207,9 @@ impl Report {
 /// The measurements of one round at one point.
 #[derive(Serialize, Deserialize)]
 struct Round {
-    /// Time in seconds of the arithmetic alone; in a first round, the shorter of two measurements.
+    /// The ideal time, in seconds: the arithmetic alone. In a first round, the shorter of two measurements.
     ideal: f64,
-    /// Steps of arithmetic per message. Each process measures for itself how many steps take the requested time.
+    /// Steps of arithmetic per message. Each process of this command measures how many steps take the requested time.
     steps: u64,
     /// The run of each backend.
     runs: Vec<Run>,
@@ -232,7 +232,7 @@ impl Point {
         format!("{}, {w_us} µs, n = {n}, {workers} workers", workload.name())
     }
 
-    /// Returns what every backend runs, and the number of threads on which the ideal is measured.
+    /// Returns the plan that every backend runs, and the number of threads on which the ideal time is measured.
     fn plan(&self) -> (Plan, usize) {
         let mut plan = Plan { workload: self.workload, n: self.n, steps: self.steps, rounds: 1 };
         let threads =
@@ -253,7 +253,7 @@ impl Point {
         let ideal = ideal(self.messages(), threads, self.steps);
         let mut runs: Vec<Option<Run>> = names.iter().map(|_| None).collect();
         for nth in 0..names.len() {
-            // The backends rotate their order, so that no backend always follows the same other one.
+            // The order of the backends rotates, so that no backend always follows the same other backend.
             let turn = (nth + round) % names.len();
             let executor = names[turn].start(self.workers)?;
             let before = executor.steal_attempts();
@@ -267,7 +267,7 @@ impl Point {
     fn compare(&self, names: &[Name], rounds: &[Round]) -> Vec<Row> {
         let messages = self.messages();
         let seconds = |nth: usize| rounds.iter().map(|round| round.runs[nth].seconds).collect::<Vec<f64>>();
-        // The fastest ideal: no other program interfered with it.
+        // The smallest ideal time is used, because other programs disturbed that measurement least.
         let ideal = rounds.iter().map(|round| round.ideal / round.steps as f64).fold(f64::INFINITY, f64::min);
         let over_ideal = |nth: usize| {
             let over = |round: &Round| round.runs[nth].seconds / round.steps as f64 / ideal;
@@ -300,7 +300,7 @@ impl Point {
 struct Run {
     seconds: f64,
     switches: u64,
-    /// Attempts to steal, including those of the warm-up rounds.
+    /// Attempts to steal, including attempts in the warm-up rounds.
     attempts: Option<u64>,
 }
 

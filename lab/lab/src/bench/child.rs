@@ -1,5 +1,5 @@
-//! The side of a bench's child process that answers [`Children`](crate::children::Children). The child reads one
-//! order per line and answers in JSON.
+//! The child process of a bench, which answers [`Children`](crate::children::Children). The child reads one order per
+//! line and answers in JSON.
 
 use std::io::{self, BufRead, Write};
 

@@ -70,7 +70,7 @@ pub struct Arguments {
     json: bool,
 }
 
-/// The order that each backend gets after the work: measure the processor time of one second without work.
+/// The order to measure the processor time of one second without work. Each backend gets it after all programs.
 const IDLE: &str = "idle 1";
 
 const CONTROL: &str = "stock again (control)";
@@ -83,14 +83,14 @@ struct Report {
     rounds: u32,
     programs: Vec<ProgramReport>,
     geometric_means: Vec<Means>,
-    /// The idle measurements of all backends, the stock one first.
+    /// The idle measurements of all backends. The stock backend is first.
     idle: Vec<Idle>,
 }
 
 #[derive(Serialize)]
 struct ProgramReport {
     name: String,
-    /// The number of counted rounds; smaller than the number requested if the run was interrupted.
+    /// The number of counted rounds. If the run was interrupted, it is smaller than the requested number.
     rounds: usize,
     /// Wall-clock seconds of the stock backend.
     stock_s: Quartiles,
@@ -138,7 +138,7 @@ struct Took {
     cpu: f64,
 }
 
-/// The processes of all backends: the stock one first, the control last.
+/// The processes of all backends. The stock backend is first, the control is last.
 struct Contest {
     names: Vec<String>,
     processes: Children<Answer>,
@@ -198,7 +198,8 @@ pub fn run(arguments: &Arguments, out: Option<&Path>) -> Result<(), Failure> {
     contest.processes.close()
 }
 
-/// Returns the absolute path of an executable file. With a bare name, the command would be searched for in `PATH`.
+/// Returns the absolute path of an executable file. Without a slash in the path, `PATH` would be searched for the
+/// command.
 fn binary(flag: &str, path: &Path) -> Result<PathBuf, Failure> {
     let refuse = |why: &dyn std::fmt::Display| {
         let path = path.display();
@@ -223,7 +224,7 @@ impl Contest {
         if let Some(policy) = policy {
             command.env("COMITY_POLICY", policy.to_string());
         }
-        // The process gets a process group of its own. Ctrl-C then ends only this command, which ends the process.
+        // The process gets its own process group, so that Ctrl-C does not reach it. This command then ends it.
         process::die_with_this_thread(command.process_group(0));
         self.processes.start(format!("'{}' as {name}", binary.display()), &mut command)?;
         self.names.push(name);
@@ -277,7 +278,7 @@ impl Contest {
     /// Measures each backend with a program, or without work if `program` is `None`.
     fn round(&mut self, program: Option<&String>, turn: harness::Turn) -> Result<Vec<Took>, Failure> {
         let Some(program) = program else {
-            // One backend after the other: a backend that burns processor time would disturb the others.
+            // The backends are measured one after the other, because a backend that spins would disturb the others.
             return (0..self.names.len()).map(|index| self.measure(index, IDLE)).collect();
         };
         // The first round warms up and is not counted.
@@ -291,7 +292,7 @@ impl Contest {
         let number = self.names.len();
         let mut all = vec![Took { wall: 0.0, cpu: 0.0 }; number];
         for nth in 0..number {
-            // The backends rotate their order, so that no backend always follows the same other one.
+            // The order of the backends rotates, so that no backend always follows the same other backend.
             let turn = (nth + round) % number;
             let took = self.measure(turn, program)?;
             if took.cpu == 0.0 {

@@ -1,4 +1,5 @@
-//! Measures how long the machine takes to wake a thread on another core: two threads and a futex, without a runtime.
+//! A sleeping thread and a futex, without a runtime: with it, benches measure how long the machine takes to wake a
+//! thread on another core.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

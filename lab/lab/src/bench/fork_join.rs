@@ -106,7 +106,7 @@ struct Row {
     workload: String,
     backend: &'static str,
     workers: u16,
-    /// The number of counted rounds; smaller than the number requested if the run was interrupted.
+    /// The number of counted rounds. If the run was interrupted, it is smaller than the requested number.
     rounds: usize,
     /// True if the result of every run was right. The bench fails at a wrong result.
     verified: bool,
@@ -119,7 +119,8 @@ struct Row {
     ns_per_join: Option<f64>,
 }
 
-/// A function that runs a program, with a buffer for what it sorts. It returns `None` if the backend cannot run it.
+/// A function that runs a program on a backend. The buffer is for the numbers to sort. Returns `None` if the backend
+/// cannot run the program.
 type Runner = Box<dyn Fn(&Input, &mut Vec<u32>) -> Option<Run>>;
 
 /// A backend that can run the programs.
@@ -140,7 +141,8 @@ pub fn run(arguments: &Arguments, out: Option<&Path>) -> Result<(), Failure> {
     if let Some((_, twice)) = workloads.iter().enumerate().find(|(nth, one)| workloads[..*nth].contains(one)) {
         return Err(Failure::Usage(format!("{} is listed twice. List each workload once", twice.name())));
     }
-    // All pools exist at the same time. Idle pools use no processor time, and the bare pool exists for one run.
+    // All pools exist at the same time, because idle pools use no processor time. The minimal pool never sleeps, so
+    // it exists for one run only.
     let teams = [(1, teams(1)?), (arguments.workers, teams(arguments.workers)?)];
     let point = |workload: &Workload, place: usize| Point {
         workload: workload.name(),
@@ -187,7 +189,7 @@ pub fn run(arguments: &Arguments, out: Option<&Path>) -> Result<(), Failure> {
     harness.run(measure, report)
 }
 
-/// Starts all backends, the serial one first.
+/// Starts all backends. The serial backend is first.
 fn teams(workers: u16) -> Result<Vec<Team>, Failure> {
     let comity = || match Backend::new(BackendName::Comity, None)?.start(workers)? {
         Started::Comity(pool) => Ok(pool),
@@ -249,8 +251,8 @@ impl Point {
     fn run_all(&self, teams: &[Team], round: usize, buffer: &mut Vec<u32>) -> Result<Vec<Option<f64>>, Failure> {
         let mut all = vec![None; teams.len()];
         for nth in 0..teams.len() {
-            // The backends rotate their order, so that no backend always finds the caches as the same other one left
-            // them.
+            // The order of the backends rotates, so that no backend always finds the caches that the same other
+            // backend left.
             let turn = (nth + round) % teams.len();
             match (teams[turn].run)(&self.input, buffer) {
                 Some(Run { correct: false, .. }) => {
@@ -314,8 +316,8 @@ impl harness::Report for Report {
     }
 }
 
-/// Makes a table with a row per program and a column per backend. With one worker, `fib` has one more row: ns per
-/// join.
+/// Makes a table with a row per program and a column per backend. With one worker, there is one more row for `fib`:
+/// ns per join.
 fn table(report: &Report, workers: u16, cell: impl Fn(&Row) -> String) -> Table {
     let mut table = harness::table();
     let rows: Vec<&Row> = report.rows.iter().filter(|row| row.workers == workers).collect();

@@ -1,7 +1,9 @@
-//! The measuring loop of every bench: blocks one after the other, each with a number of rounds.
+//! The measuring loop of every bench. It runs the blocks of a bench one after the other. A block has a number of
+//! rounds.
 //!
-//! A bench can report after every round, and it does so when a signal ends the command. With `--out`, the harness
-//! files each round at once, and the same command continues after the last filed round.
+//! A bench can report after any round, and it does so when a signal ends the command. With `--out`, the harness
+//! writes each round to a file at once. When the same command runs again, it continues after the last round in the
+//! file.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, OnceLock};
@@ -21,15 +23,15 @@ use crate::{choices, descendants};
 pub struct Harness<'a> {
     /// The name of the bench, as on the command line.
     pub name: &'static str,
-    /// The settings that the rounds depend on, except the block, the machine and the versions.
+    /// The settings that the rounds depend on, without the block, the machine and the versions.
     pub setting: String,
-    /// True if the bench gives its programs a core table of their own.
+    /// True if the bench gives its programs their own core table.
     pub has_own_table: bool,
     /// The blocks, in the order in which they run.
     pub blocks: Vec<Block>,
     /// True if the report is printed as JSON, not in words.
     pub json: bool,
-    /// A folder for results, in which each round is filed at once.
+    /// A folder for results. Each round is written to a file there at once.
     pub out: Option<&'a Path>,
 }
 
@@ -42,7 +44,7 @@ pub struct Block {
 }
 
 impl Block {
-    /// Makes a block for each round, so that each round of some seconds has its own line of progress.
+    /// Makes one block per round, so that each round has its own line of progress. For rounds that take seconds.
     pub fn each_round(rounds: u32) -> Vec<Block> {
         (1..=rounds).map(|nth| Block { name: format!("round {nth}"), rounds: 1 }).collect()
     }
@@ -55,13 +57,13 @@ pub struct Turn {
     pub block: usize,
     /// The index of the round within the block, from 0.
     pub round: usize,
-    /// True if this process has not yet run a round of the block, so that caches and pools are cold.
+    /// True for the first round of the block in this process, in which caches and pools are cold.
     pub is_first: bool,
 }
 
 impl Turn {
-    /// Measures each element of `all` once and returns the results in the order of `all`. The first element measured
-    /// changes from block to block, in turn.
+    /// Measures each element of `all` once and returns the results in the order of `all`. Each block begins with the
+    /// next element.
     pub fn in_turn<T, S>(
         self,
         all: &[T],
@@ -84,7 +86,7 @@ pub fn table() -> Table {
     table
 }
 
-/// The report of a bench on its rounds.
+/// The report of a bench about its rounds.
 pub trait Report: Serialize {
     /// The version of the JSON schema. Increase it when a field changes its meaning or is removed.
     const SCHEMA: u32 = 1;
@@ -141,7 +143,7 @@ impl Harness<'_> {
         descendants::at_a_signal(move || {
             let outcomes = comity_os::lock(&interrupted);
             told.interrupted(&outcomes, all);
-            // The lock is never released: no block may be reported after a partial report that lacks it.
+            // The lock is never released, so that the command prints no further report after this partial one.
             std::mem::forget(outcomes);
         });
         let what = format!("bench {}, {}", self.name, self.setting);
@@ -183,7 +185,7 @@ impl Harness<'_> {
         self.blocks.iter().map(|block| block.rounds).sum()
     }
 
-    /// Opens the file of rounds, reads the rounds that it contains, and checks the result file.
+    /// Opens the file of rounds, reads the rounds in it, and checks that the result file can be written.
     #[expect(clippy::type_complexity, reason = "three things of one folder")]
     fn filed<S: DeserializeOwned>(&self) -> Result<(Option<Filing>, Vec<Vec<S>>, Option<ResultFile>), Failure> {
         let Some(out) = self.out else { return Ok((None, self.blocks.iter().map(|_| Vec::new()).collect(), None)) };
@@ -202,7 +204,7 @@ impl Harness<'_> {
         )?;
         let result = ResultFile::check(&out.join(format!("bench-{}.json", self.name)), "--out")?;
         let mut outcomes = outcomes.into_iter().map(OnceLock::into_inner);
-        // Rounds are filed in their order, so the filed rounds of a block are its first ones.
+        // Rounds are written in their order, so the file has the first rounds of each block.
         let mut found = Vec::new();
         for block in &self.blocks {
             let own: Vec<Option<S>> = outcomes.by_ref().take(block.rounds).collect();

@@ -132,7 +132,7 @@ fn work(pool: &Started, threads: u16) {
     });
 }
 
-/// Measures the pool for `time` while no worker has a task. The calling thread is not in the pool.
+/// Measures the pool for `time` while no worker has a task. The calling thread is not a worker.
 fn idle(time: Duration) -> Burnt {
     let used = Usage::of_this_process();
     std::thread::sleep(time);

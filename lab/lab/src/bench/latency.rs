@@ -1,4 +1,5 @@
-//! `comity-lab bench latency`: measures the time of a small parallel request while another program always computes.
+//! `comity-lab bench latency`: measures the time of a small parallel request while another program computes all the
+//! time.
 
 use std::hint::black_box;
 use std::path::Path;
@@ -98,11 +99,11 @@ impl Role {
 /// The number of tasks of a request.
 const PIECES: u32 = 16;
 
-/// The number of tasks that the batch runs before it checks again if it must stop. They are as long as the tasks of a
-/// request.
+/// The number of tasks that the batch runs before it checks again if it must stop. A task of the batch is as long as
+/// a task of a request.
 const BATCH: usize = 64;
 
-/// The time that both programs compute before anything is measured.
+/// The time for which both programs compute before the measurement begins.
 const SETTLES: Duration = Duration::from_millis(300);
 
 /// The longest time to wait for one answer.
@@ -143,14 +144,14 @@ struct Report {
 #[derive(Serialize)]
 struct Row {
     backend: String,
-    /// The weight of the server; `None` for a backend without weights.
+    /// The weight of the server. `None` for a backend without weights.
     weight: Option<u32>,
     alone_p50_ms: f64,
     alone_p99_ms: f64,
     p50_ms: f64,
     p99_ms: f64,
     max_ms: f64,
-    /// The fraction of its tasks per second that the batch lost to the server.
+    /// The batch's loss: 1 − (tasks per second together with the server) / (tasks per second alone).
     batch_loss: Quartiles,
 }
 
@@ -221,7 +222,8 @@ impl std::fmt::Debug for Contestant {
 /// The processes of the server and the batch.
 struct Programs {
     children: Children<Answer>,
-    /// The folder of their core table. Its field is last, so that it is deleted after both processes have ended.
+    /// The folder with the core table of both programs. This field is last, so that the folder is deleted after both
+    /// processes have ended.
     _folder: TempDir,
 }
 
@@ -364,7 +366,7 @@ fn server(arguments: &Arguments) -> Result<(), Failure> {
         let mut micros = Vec::new();
         let mut next = Instant::now();
         for _ in 0..samples {
-            // A late request delays the next one, as with a client that waits.
+            // A request that takes too long delays the next one, because the client waits for the answer.
             next = (next + every).max(Instant::now());
             thread::sleep(next - Instant::now());
             let began = Instant::now();
@@ -388,7 +390,8 @@ fn batch(arguments: &Arguments) -> Result<(), Failure> {
                     tasks.fetch_add(BATCH as u64, Ordering::Relaxed);
                 }
             });
-            // Counts until the order to stop. Tasks before an order to count are discarded.
+            // After the order `count`, the tasks are counted until the next order. Tasks before the order are not
+            // counted.
             while order().is_some_and(|order| order == "count") {
                 tasks.store(0, Ordering::Relaxed);
                 began = Instant::now();

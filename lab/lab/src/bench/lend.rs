@@ -76,7 +76,7 @@ struct Report {
 #[derive(Serialize)]
 struct Row {
     policy: String,
-    /// The number of samples; smaller than the number requested if the run was interrupted.
+    /// The number of samples. If the run was interrupted, it is smaller than the requested number.
     samples: usize,
     /// `None` if no core was lent.
     p50_us: Option<f64>,
@@ -88,7 +88,7 @@ struct Row {
     shared: usize,
 }
 
-/// A core that the lender left idle, from the end of its task until its next one.
+/// A core that the lender left idle, from the end of a task until the start of its next task.
 #[derive(Clone, Copy, Serialize, Deserialize)]
 struct Lent {
     core: usize,
@@ -97,10 +97,10 @@ struct Lent {
     until: u64,
 }
 
-/// The use that the borrower made of a lent core.
+/// The borrower's use of a lent core.
 #[derive(Clone, Copy, Serialize, Deserialize)]
 struct Borrowed {
-    /// The time at which its first task began there, if one did.
+    /// The time at which the borrower's first task began on the core, if one began.
     began: Option<u64>,
     shared: bool,
 }
@@ -121,7 +121,7 @@ const TIMEOUT: Duration = Duration::from_secs(600);
 const BATCH: u32 = 25;
 const TASK: Duration = Duration::from_micros(20);
 const LENT_FOR: Duration = Duration::from_millis(40);
-/// A task of the borrower that began on the core at most this long before it was lent means that the core was shared.
+/// The core counts as shared if a task of the borrower began on it within this time before it was lent.
 const SHORTLY: Duration = Duration::from_millis(1);
 
 /// Runs the bench.
@@ -158,7 +158,7 @@ pub fn run(arguments: &Arguments, out: Option<&Path>) -> Result<(), Failure> {
     let measure = |turn: harness::Turn| {
         let policy = arguments.policy.0[turn.block];
         if turn.is_first {
-            // The programs of the previous policy end first.
+            // The programs of the previous policy must end before the next ones start.
             drop(programs.take());
             programs = Some(Programs::start(policy)?);
         }
@@ -175,7 +175,8 @@ pub fn run(arguments: &Arguments, out: Option<&Path>) -> Result<(), Failure> {
 /// The processes of the lender and the borrower.
 struct Programs {
     children: Children<Answer>,
-    /// The folder of their core table. Its field is last, so that it is deleted after both processes have ended.
+    /// The folder with the core table of both programs. This field is last, so that the folder is deleted after both
+    /// processes have ended.
     _folder: TempDir,
 }
 
@@ -278,7 +279,8 @@ fn lender(arguments: &Arguments) -> Result<(), Failure> {
     while let Some(samples) = order().and_then(|order| order.parse::<u64>().ok()) {
         let mut lent = Vec::new();
         for _ in 0..samples {
-            // The length varies, so that it does not stay in step with the quantum of either program.
+            // The length varies, so that it does not stay in step with the quantum (the interval of the coordinators'
+            // looks at the table).
             let busy_for = Duration::from_micros(20_000 + nth * 7_919 % 20_000);
             nth += 1;
             let ended = pool.install(|| {
@@ -331,7 +333,7 @@ fn hear_of_lent() -> Vec<Lent> {
 
 fn borrowed(began: &[Vec<u64>], lent: &Lent) -> Borrowed {
     let began = began.get(lent.core).map_or(&[][..], |began| began);
-    // Two threads that interrupt each other can record their times a little out of order.
+    // The times are not sorted: two threads that interrupt each other can record their times in the wrong order.
     let first = began.iter().filter(|began| (lent.from..lent.until).contains(began)).min();
     let before = lent.from.saturating_sub(SHORTLY.as_nanos() as u64)..lent.from;
     Borrowed { began: first.copied(), shared: began.iter().any(|began| before.contains(began)) }

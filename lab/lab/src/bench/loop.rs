@@ -73,13 +73,14 @@ struct Report {
 struct Row {
     gap_us: u64,
     backend: String,
-    /// The number of counted rounds; smaller than the number requested if the run was interrupted.
+    /// The number of counted rounds. If the run was interrupted, it is smaller than the requested number.
     rounds: usize,
     /// True if every sum was right. The bench fails at a wrong sum.
     verified: bool,
     /// Wall-clock microseconds of a phase and its gap.
     phase_us: Quartiles,
-    /// The time of a phase and its gap, divided by the round's ideal: serial phase time / workers + gap.
+    /// The time of a phase and its gap, divided by the ideal time of the same round, `serial phase time / workers +
+    /// gap`.
     over_ideal: Quartiles,
     /// Processor seconds of the process per second.
     cpu_per_s: Quartiles,
@@ -117,8 +118,8 @@ struct Measured {
 pub fn run(arguments: &Arguments, out: Option<&Path>) -> Result<(), Failure> {
     let rounds = arguments.rounds.unwrap_or(if arguments.quick { 3 } else { 7 });
     let phases = arguments.phases.unwrap_or(if arguments.quick { 20 } else { 300 });
-    // The serial run is first, since it gives the ideal; the control is last. All pools exist at the same time: idle
-    // pools use no processor time.
+    // The serial run is first, because it gives the ideal time. The control is last. All pools exist at the same
+    // time, because idle pools use no processor time.
     let mut teams = vec![("serial".to_owned(), Team::Pool(Started::Serial))];
     for backend in backends(std::slice::from_ref(&arguments.policy), &[BackendName::Rayon])? {
         teams.push((backend.to_string(), Team::Pool(backend.start(arguments.workers)?)));
@@ -167,7 +168,7 @@ fn run_all(teams: &[(String, Team)], plan: Plan, round: usize) -> Result<Vec<Mea
     let expected = plan.expected();
     let mut all: Vec<Option<Measured>> = teams.iter().map(|_| None).collect();
     for nth in 0..teams.len() {
-        // The backends rotate their order, so that no backend always follows the same other one.
+        // The order of the backends rotates, so that no backend always follows the same other backend.
         let turn = (nth + round) % teams.len();
         let (backend, team) = &teams[turn];
         let measured = team.run(plan);
@@ -182,7 +183,7 @@ fn run_all(teams: &[(String, Team)], plan: Plan, round: usize) -> Result<Vec<Mea
 
 fn compare(gap_us: u64, names: &[String], workers: u16, rounds: &[Vec<Measured>]) -> Vec<Row> {
     let gap_s = Duration::from_micros(gap_us).as_secs_f64();
-    // The ideal of a round comes from its serial run; each backend is compared with the ideal of the same round.
+    // The ideal time of a round is computed from the serial run of the round.
     let ideal = |round: &[Measured]| (round[0].phase_s - gap_s) / f64::from(workers) + gap_s;
     let rows = names.iter().enumerate().map(|(nth, backend)| {
         let quartiles = |of: &dyn Fn(&Measured) -> f64| {
@@ -215,7 +216,7 @@ impl Team {
 }
 
 impl Plan {
-    /// Runs the loop; the caller is inside the pool.
+    /// Runs the loop. The caller must be a worker of the pool.
     fn run(self, fork_join: impl ForkJoin) -> Measured {
         let used = Usage::of_this_process();
         let start = Instant::now();
@@ -243,8 +244,8 @@ impl Plan {
     }
 }
 
-/// Returns the number of steps that take `time`. It uses the fastest of some tries, in which no other thread had the
-/// core.
+/// Returns the number of steps of arithmetic that take `time`. Uses the fastest of some tries, because other threads
+/// did not interrupt it.
 pub fn steps_in(time: Duration) -> u64 {
     const STEPS: u64 = 100_000;
     let tries = (0..50).map(|nth| {
@@ -256,7 +257,7 @@ pub fn steps_in(time: Duration) -> u64 {
     ((time.as_secs_f64() / fastest.as_secs_f64() * STEPS as f64) as u64).max(1)
 }
 
-/// Keeps the core busy, as a serial part of a program does.
+/// Computes for `time`, as a serial part of a program does.
 fn busy_for(time: Duration) {
     let start = Instant::now();
     while start.elapsed() < time {

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use statrs::statistics::{Data, OrderStatistics};
 
-/// The median of a sample, and the lower and upper quartile as its spread.
+/// The median of a sample, with the lower and the upper quartile as a measure of spread.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Quartiles {
     /// A quarter of the sample lies below this value.
@@ -29,13 +29,13 @@ impl Quartiles {
         format!("{median:.digits$} ({lower:.digits$}–{upper:.digits$})")
     }
 
-    /// Returns `x` and the quartiles, as an interval of a figure.
+    /// Returns `(x, lower, upper)`, an interval of a figure at `x`.
     pub fn interval(self, x: f64) -> (f64, f64, f64) {
         (x, self.lower, self.upper)
     }
 }
 
-/// Returns the value that `percent` of `sample` lie below. `sample` must not be empty.
+/// Returns the percentile of `sample` for `percent`. `sample` must not be empty.
 pub fn percentile(sample: &[f64], percent: usize) -> f64 {
     Data::new(sample.to_vec()).percentile(percent)
 }

@@ -1,4 +1,4 @@
-//! The ratio of a backend's figures to another backend's figures in the same rounds.
+//! The ratio of a backend's numbers to the numbers of another backend, the base, in the same rounds.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::quartiles::Quartiles;
 
-/// The ratio of a backend's figures to the figures of a base.
+/// The ratio of a backend's numbers to those of a base.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Ratio {
     /// The quartiles of the ratios, round by round.
@@ -17,7 +17,7 @@ pub struct Ratio {
 }
 
 impl Ratio {
-    /// Compares `own` with `base`. Both have one figure per round, in the same order.
+    /// Returns the ratio `own / base`. Both slices have one number per round, in the same order.
     pub fn of(own: &[f64], base: &[f64]) -> Ratio {
         let pairs: Vec<f64> = own.iter().zip(base).map(|(own, base)| own / base).collect();
         Ratio { quartiles: Quartiles::of(&pairs), of_medians: Quartiles::of(own).median / Quartiles::of(base).median }

@@ -84,7 +84,7 @@ struct Report {
     rounds: usize,
     /// The parameters of the simulated kernel.
     linux: Linux,
-    /// True if the kernel states its ticks per second; otherwise 250 are assumed.
+    /// True if the kernel's configuration states its ticks per second. Otherwise the bench assumes 250.
     hz_is_known: bool,
     simulated_s: u64,
     rows: Vec<Row>,
@@ -96,7 +96,7 @@ struct Row {
     grouping: &'static str,
     figure: &'static str,
     unit: &'static str,
-    /// The figure as measured on threads.
+    /// The number that was measured on threads.
     measured: Quartiles,
     simulated: f64,
     /// The percentage of the core that other programs used.
@@ -120,7 +120,8 @@ pub fn run(arguments: &Arguments, out: Option<&Path>) -> Result<(), Failure> {
     descendants::look_after()?;
     let Arguments { count_ms, tries, others, simulate_s, json, .. } = *arguments;
     let (known, nice) = (ticks(), task_group::nice());
-    // The kernel scales its constants by all processors that are online, even those that this command may not use.
+    // The kernel scales its constants by the number of online processors, including processors that this command may
+    // not use.
     let processors = std::fs::read_to_string("/proc/stat").unwrap_or_default().matches("\ncpu").count().max(1) as u32;
     let linux = Linux { scaled_for: Some(processors), hz: known.unwrap_or(250), ..Linux::new(Version::V6_18) };
     let simulated: Vec<Vec<f64>> =
@@ -167,7 +168,7 @@ fn rows(done: &[&Vec<Measured>], simulated: &[Vec<f64>]) -> Vec<Row> {
     let row = |nth: usize, figure: usize| {
         let Probe { name, figures, .. } = Probe::ALL[nth];
         let (name_of_figure, unit) = figures.names()[figure];
-        // The lateness of a sleeper that shares the core is the excess over the median lateness of a sleeper alone.
+        // The lateness of a sleeper that shares the core is reported minus the median lateness of a sleeper alone.
         let base = alone.filter(|alone| figures == Figures::Lateness && *alone != nth);
         let over = |of: &dyn Fn(usize, usize) -> f64| of(nth, figure) - base.map_or(0.0, |alone| of(alone, 0));
         let measured: Vec<f64> = done.iter().map(|round| over(&|nth, figure| round[nth].figures[figure])).collect();

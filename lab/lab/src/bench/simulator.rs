@@ -1,5 +1,5 @@
-//! `comity-lab bench simulator`: measures the cost of a simulator event for machines of different numbers of
-//! processors.
+//! `comity-lab bench simulator`: measures the cost of an event of the simulator, for machines with different numbers
+//! of processors.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -51,7 +51,7 @@ pub struct Arguments {
 enum Subject {
     /// A job on the machine of A-STEAL.
     ASteal,
-    /// A program on a host of its own, under comity.
+    /// A program alone on a host, under the policy `comity`.
     Host,
     /// Two programs on a host, under this policy.
     Pair(&'static str),
@@ -98,7 +98,7 @@ struct Report {
 struct Sample {
     events: u64,
     nanoseconds_per_event: f64,
-    /// Bytes of resident memory, beyond what the process had before.
+    /// Bytes of resident memory that the job added to the process.
     bytes: u64,
 }
 
@@ -108,14 +108,15 @@ struct Size {
     machine: &'static str,
     policy: &'static str,
     processors: u32,
-    /// The number of rounds; smaller than the number requested if the run was interrupted.
+    /// The number of rounds. If the run was interrupted, it is smaller than the requested number.
     rounds: usize,
     /// Events in one round.
     events: u64,
     nanoseconds_per_event: Quartiles,
-    /// Bytes of resident memory that the job took, per processor; `null` if it took too little to be measured.
+    /// Bytes of resident memory that the job added, per simulated processor. `null` if the job added too little to be
+    /// measured.
     bytes_per_processor: Option<f64>,
-    /// Seconds that the simulation of one second takes, for a pair.
+    /// Seconds that the simulation of one second takes. `null` if the machine is not a pair.
     seconds_per_second: Option<f64>,
 }
 
@@ -148,8 +149,8 @@ pub fn run(arguments: &Arguments, out: Option<&Path>) -> Result<(), Failure> {
     harness.run(measure, report)
 }
 
-/// Returns the index of the size that has turn `turn`, and inversely. The largest size is first, so that the memory
-/// that it takes is new.
+/// Converts between the index of a size and its turn, in both directions. The largest size has the first turn, so
+/// that its memory is new to the process and can be measured.
 fn size(turn: usize) -> usize {
     SIZES.len() - 1 - turn
 }
@@ -158,7 +159,7 @@ fn size(turn: usize) -> usize {
 fn described((subject, processors): (Subject, u32), samples: &[&Sample]) -> Option<Size> {
     let first = samples.first()?;
     let times: Vec<f64> = samples.iter().map(|sample| sample.nanoseconds_per_event).collect();
-    // Resident memory grows by whole pages, so a small difference means nothing.
+    // A difference below 4 MiB is not reported, because resident memory grows by whole pages.
     let bytes = (first.bytes > 4 << 20).then(|| first.bytes as f64 / f64::from(processors));
     let seconds = samples.iter().map(|sample| sample.nanoseconds_per_event * sample.events as f64 / PAIR as f64);
     let seconds_per_second =
@@ -235,8 +236,8 @@ impl harness::Report for Report {
     }
 }
 
-/// Runs jobs on a machine with `processors` processors. Returns the number of events, and the largest resident memory
-/// at the end of a job.
+/// Runs jobs on a simulated machine with `processors` processors. Returns the number of events, and the largest
+/// resident memory at the end of a job.
 fn one_round(subject: Subject, processors: u32, seed: u64) -> (u64, u64) {
     let (mut events, mut most) = (0, 0);
     for nth in 0.. {
@@ -260,7 +261,8 @@ fn one_round(subject: Subject, processors: u32, seed: u64) -> (u64, u64) {
                 let mut host = Host::new(processors as usize, Costs::default(), seed);
                 host.use_linux(Linux { compat_yield: true, hz: 1_000, sockets: 4, ..Linux::new(Version::V2_6_36) });
                 let policy: Policy = policy.parse().expect("it is in the catalog");
-                // CG and MM of BWS §2.3.2, with the parameters of `sim/examples/kernel_mechanisms.rs`.
+                // The programs CG and MM of the BWS paper, §2.3.2, with the parameters of
+                // `sim/examples/kernel_mechanisms.rs`.
                 let programs = [
                     ForkJoin::new(3_560_000, 177_000, 275, u32::MAX, Fork::Tree),
                     ForkJoin::new(63_000, 215_000, 1_302, u32::MAX, Fork::Tree),

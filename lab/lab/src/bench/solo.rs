@@ -50,14 +50,14 @@ struct Report {
 #[derive(Serialize)]
 struct KernelReport {
     name: String,
-    /// The number of counted rounds; smaller than the number requested if the run was interrupted.
+    /// The number of counted rounds. If the run was interrupted, it is smaller than the requested number.
     rounds: usize,
     /// Seconds of stock rayon.
     rayon_s: Quartiles,
     ratios: Vec<BackendRatio>,
 }
 
-/// The time of a backend divided by rayon's.
+/// The time of a backend divided by the time of stock rayon.
 #[derive(Serialize)]
 struct BackendRatio {
     backend: String,
@@ -65,8 +65,8 @@ struct BackendRatio {
     over_rayon: Ratio,
 }
 
-/// The pause between two runs, during which the coordinator of the previous pool looks for the last time: five quanta
-/// of 10 ms under `comity`, and a margin.
+/// The pause between two runs. During the pause, the coordinator of the previous pool looks at the core table for the
+/// last time. That takes up to five quanta of 10 ms under `comity`; the rest is a margin.
 const SETTLE: Duration = Duration::from_millis(70);
 
 /// Runs the bench.
@@ -80,7 +80,8 @@ pub fn run(arguments: &Arguments, out: Option<&Path>) -> Result<(), Failure> {
             Err(error) => Err(Failure::Usage(error.to_string())),
         })
         .collect::<Result<_, Failure>>()?;
-    // Rayon is first and the control is last. All pools exist at the same time; idle pools use no processor time.
+    // Stock rayon is first, and the control is last. All pools exist at the same time, because idle pools use no
+    // processor time.
     let mut started = vec![("rayon".to_owned(), Backend::Rayon.start(workers)?)];
     for backend in backends(std::slice::from_ref(&arguments.policy), &[BackendName::Comity])? {
         started.push((backend.to_string(), backend.start(workers)?));
@@ -113,19 +114,19 @@ pub fn run(arguments: &Arguments, out: Option<&Path>) -> Result<(), Failure> {
     harness.run(measure, report)
 }
 
-/// Returns the names of all kernels except `loop`, which has threads of its own.
+/// Returns the names of all kernels except `loop`, which has its own threads and does not use the pool.
 fn all_stealing() -> Vec<String> {
     catalog::DEFINITIONS.iter().map(|definition| definition.name.to_owned()).filter(|name| name != "loop").collect()
 }
 
 /// Runs one round and returns the seconds of each backend.
 fn run_all(name: &str, program: &dyn Program, started: &[(String, Started)], round: u64) -> Result<Vec<f64>, Failure> {
-    // The order is random, so that no backend always finds the caches as the same other one left them.
+    // The order is random. In a fixed order, each backend would always find the caches as the same backend left them.
     let mut turns: Vec<usize> = (0..started.len()).collect();
     fastrand::Rng::with_seed(round).shuffle(&mut turns);
     let mut seconds = vec![0.0; started.len()];
     for turn in turns {
-        // A pool under a policy that shares cores no longer affects other pools once it has been idle for this time.
+        // A pool under a policy that shares cores affects other pools until it has been idle for this time.
         thread::sleep(SETTLE);
         let run = program.run(&started[turn].1, false);
         if !run.verdict.verified {

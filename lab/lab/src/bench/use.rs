@@ -106,15 +106,15 @@ struct ScenarioReport {
 
 #[derive(Serialize)]
 struct Measured {
-    /// The number of rounds; smaller than the number requested if the run was interrupted.
+    /// The number of rounds. If the run was interrupted, it is smaller than the requested number.
     rounds: usize,
     table: Side,
     off: Side,
-    /// The processor time with a table divided by the processor time without one, round by round.
+    /// The processor time with a core table divided by the processor time without a table, per round.
     used_of_what_could_be: Ratio,
 }
 
-/// The results with a table or without one, in cores.
+/// The results with a core table or without a table, in cores.
 #[derive(Serialize)]
 struct Side {
     members: Vec<MemberReport>,
@@ -128,7 +128,7 @@ struct MemberReport {
     used: Quartiles,
 }
 
-/// The time before each measurement, in which all members start and find each other.
+/// The time before each measurement, in which all members start and join the core table.
 const BEGIN: Duration = Duration::from_millis(500);
 
 /// Runs the bench.
@@ -208,7 +208,7 @@ fn why_skipped(scenario: &Scenario) -> Option<String> {
     Some(why)
 }
 
-/// Compares the rounds with a table and without one.
+/// Compares the rounds with a core table and without a table.
 fn measured(scenario: &Scenario, rounds: &[[Used; 2]]) -> Measured {
     let sums = |nth: usize| rounds.iter().map(|used| used[nth].by.iter().sum()).collect::<Vec<f64>>();
     let used_of_what_could_be = Ratio::of(&sums(0), &sums(1));

@@ -51,17 +51,17 @@ pub struct Arguments {
 /// The number of submissions per backend in one turn.
 const TURN: u32 = 25;
 
-/// The largest number of parts that the turns are divided into, to show progress.
+/// The maximum number of blocks into which the turns are divided, to show progress.
 const BLOCKS: usize = 10;
 
-/// A task that has not started after this time is lost.
+/// The time after which a task that has not started counts as lost.
 const LOST: Duration = Duration::from_secs(10);
 
 #[derive(Serialize)]
 struct Report {
     workers: u16,
     idle_ms: u64,
-    /// Samples per row; fewer than requested if the run was interrupted.
+    /// Samples per row. If the run was interrupted, there are fewer than requested.
     samples: usize,
     rows: Vec<Row>,
 }
@@ -74,7 +74,8 @@ struct Samples {
     by: Vec<[Vec<f64>; 2]>,
 }
 
-/// The result of a backend and way. Times are microseconds from the submission to the start.
+/// The result of a backend for one way of submission. Times are microseconds from the submission to the start of the
+/// task.
 #[derive(Serialize)]
 struct Row {
     backend: String,
@@ -179,14 +180,15 @@ fn row(backend: impl Display, way: &'static str, samples: &[f64]) -> Row {
     }
 }
 
-/// Idles, submits a task, and waits for its start without giving up the core. Returns microseconds, or `None` if the
-/// task never started.
+/// Waits until the pool has been idle for `idle`, submits a task, and spins until the task starts. Returns
+/// microseconds, or `None` if the task did not start.
 fn once(started: &Started, way: Way, idle: Duration) -> Option<f64> {
     match way {
         Way::Join => inside(started, || {
             std::thread::sleep(idle);
             let clock = Clock::start();
-            // The other half starts on another worker, because this half does not return before it has started.
+            // The second half starts on another worker, because the first half returns only after the second has
+            // started.
             let (waited, ()) = join(started, || clock.wait(), || clock.stop());
             waited
         }),
@@ -200,7 +202,7 @@ fn once(started: &Started, way: Way, idle: Duration) -> Option<f64> {
     }
 }
 
-/// The machine's own part of the time: a sleeping thread, woken on another core by a futex, without a runtime.
+/// A lower bound of the time on this machine: a futex wakes a sleeping thread on another core, without a runtime.
 struct Floor {
     sleeper: Sleeper,
     clock: Arc<Mutex<Option<Arc<Clock>>>>,
@@ -230,7 +232,7 @@ impl Floor {
 /// A clock that measures from its start to [`Clock::stop`], which any thread can call.
 struct Clock {
     start: Instant,
-    /// Nanoseconds, or 0 while the clock runs.
+    /// The elapsed time in nanoseconds. 0 while the clock runs.
     elapsed: AtomicU64,
 }
 
@@ -244,7 +246,7 @@ impl Clock {
         self.elapsed.store(nanos.max(1), Ordering::Release);
     }
 
-    /// Spins until the clock is stopped. The submitter thus keeps its core busy, as a program at work does.
+    /// Spins until the clock is stopped, so that the submitter keeps its core busy like a working program.
     fn wait(&self) -> Option<f64> {
         loop {
             match self.elapsed.load(Ordering::Acquire) {

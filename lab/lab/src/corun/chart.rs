@@ -1,5 +1,5 @@
-//! Draws co-runs: for each program, its time together divided by its time alone. The closer the points of a row, the
-//! more equally the programs were slowed down.
+//! Draws co-runs: for each program, its time together divided by its time alone. If the points of a row are close
+//! together, the programs were slowed down almost equally.
 
 use std::collections::BTreeMap;
 
@@ -12,13 +12,13 @@ use crate::figure::{CANNOT_FAIL, COLOURS, Sign, above_a_legend, legend_height, n
 const WIDTH: u32 = 960;
 /// The height of a row on the axis.
 const ROW: i32 = 100;
-/// The heights in pixels: of a row (minimum), of a backend within it, and of everything except rows and legend.
+/// Heights in pixels: the minimum of a row, a backend within a row, and the picture without rows and legend.
 const HEIGHTS: [u32; 3] = [34, 12, 118];
 /// The length at which names are cut, in characters.
 const LETTERS: usize = 30;
 
-/// Draws a row for each co-run, with a line for each backend. The line connects the program that was slowed down
-/// least with the one that was slowed down most.
+/// Draws a row for each co-run, with a line for each backend. The line connects the program with the smallest
+/// slowdown and the program with the largest slowdown.
 pub fn svg(report: &CorunReport) -> String {
     let rows = rows(&report.coruns);
     let backends: Vec<&str> = backends(&report.coruns);
@@ -77,7 +77,8 @@ pub fn svg(report: &CorunReport) -> String {
     text
 }
 
-/// Returns the position of a row, from above. It is an integer: plotters formats only integers at chosen points.
+/// Returns the position of a row, from above. It is an integer, because plotters formats labels at chosen points only
+/// for integers.
 fn place(row: usize) -> i32 {
     row as i32 * ROW
 }
@@ -104,7 +105,8 @@ pub fn backends(coruns: &[Corun]) -> Vec<&str> {
     names
 }
 
-/// Groups the co-runs of the same programs, by the place in the report and the programs' names.
+/// Groups the co-runs of the same programs. The keys have the order in which the groups first appear in the report,
+/// followed by the label of the row.
 pub fn rows(coruns: &[Corun]) -> BTreeMap<(usize, String), Vec<&Corun>> {
     let mut rows: BTreeMap<(usize, String), Vec<&Corun>> = BTreeMap::new();
     let mut places: Vec<String> = Vec::new();

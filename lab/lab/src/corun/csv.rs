@@ -35,7 +35,7 @@ struct Row<'a> {
     partial: bool,
 }
 
-/// Returns a header and all rows.
+/// Returns the CSV text: a header and all rows.
 pub fn rows(report: &CorunReport) -> String {
     const CANNOT_FAIL: &str = "memory takes any row";
     let mut writer = Writer::from_writer(Vec::new());

@@ -7,20 +7,20 @@
 
 use statrs::statistics::Statistics;
 
-/// The means of one program, per round. Times are in seconds.
+/// The means of one program over its rounds. Times are in seconds.
 #[derive(Clone, Copy, Debug)]
 pub struct Means {
     /// T_s, the time alone.
     pub solo_s: f64,
     /// T_1, the time alone with one worker on one core.
     pub one_core_s: f64,
-    /// W, the processor time alone with one worker on one core: T_1 without the time that the program waited.
+    /// W, the processor time alone with one worker on one core: T_1 without the time for which the program waited.
     pub work_s: f64,
     /// T_b, the time alone under the baseline.
     pub baseline_s: f64,
-    /// T_c, the time together, over the counted rounds.
+    /// T_c, the mean time together, over the counted rounds.
     pub corun_s: f64,
-    /// T, the time together, over all rounds: the response time, equation 2 of DWS.
+    /// T, the response time (equation 2 of DWS): the mean time together, over all rounds.
     pub overlapped_s: f64,
     /// C_s, the processor time of a round alone.
     pub solo_cpu_s: f64,
@@ -31,17 +31,19 @@ pub struct Means {
 }
 
 impl Means {
-    /// Returns (T_c − T_s) / T_s. 0 means undisturbed; 1 means that the program takes twice as long.
+    /// Returns the slowdown, (T_c − T_s) / T_s. 0: other programs do not slow the program down. 1: it takes twice as
+    /// long.
     pub fn slowdown(&self) -> f64 {
         (self.corun_s - self.solo_s) / self.solo_s
     }
 
-    /// Returns T/B, where B is T_b. 1 means undisturbed; 2 means that the program takes twice as long.
+    /// Returns the slow-down ratio T/B, where B is T_b. 1: other programs do not slow the program down. 2: it takes
+    /// twice as long.
     pub fn slowdown_ratio(&self) -> f64 {
         self.overlapped_s / self.baseline_s
     }
 
-    /// Returns C_c / T_c: the cores that the program used together with the others.
+    /// Returns C_c / T_c: the number of cores that the program used while it ran together with the others.
     pub fn cores_used(&self) -> f64 {
         self.corun_cpu_s / self.corun_s
     }
@@ -57,7 +59,8 @@ pub fn variation(times: &[f64]) -> Option<f64> {
     (times.len() > 1).then(|| times.std_dev() / times.mean())
 }
 
-/// Returns the largest slowdown minus the smallest. For two programs it is their difference, as in the paper.
+/// Returns the unfairness, the largest slowdown minus the smallest. For two programs it is the difference of their
+/// slowdowns, as in the BWS paper.
 pub fn unfairness(programs: &[Means]) -> f64 {
     span(programs, Means::slowdown)
 }
@@ -77,23 +80,23 @@ pub fn range(values: &[f64]) -> f64 {
     Statistics::max(values) - Statistics::min(values)
 }
 
-/// Returns ΣT_b/T_c. 1 is the result of running the programs one after the other.
+/// Returns the weighted speedup ΣT_b/T_c. It is 1 if the programs run one after the other.
 pub fn weighted_speedup(programs: &[Means]) -> f64 {
     programs.iter().map(|program| program.baseline_s / program.corun_s).sum()
 }
 
-/// Returns the weighted speedup of n programs if P cores did nothing but the programs' work W and all programs were
-/// slowed down equally.
+/// Returns the upper bound of the weighted speedup of n programs on P cores. It assumes that the cores do only the
+/// programs' work W, and that all programs are slowed down equally.
 ///
-/// If ΣW/T_c = P, and T_c = s·T_b for all programs, then s = Σ(W/T_b) / P. Programs that cannot use all cores, even
-/// together, are not slowed down at all: s is 1.
+/// The bound is n / s. If ΣW/T_c = P, and T_c = s·T_b for all programs, then s = Σ(W/T_b) / P. If the programs
+/// together cannot use all cores, no program is slowed down, and s is 1.
 pub fn bound(programs: &[Means], cores: usize) -> f64 {
     let shares: f64 = programs.iter().map(|program| program.work_s / program.baseline_s).sum();
     programs.len() as f64 / (shares / cores as f64).max(1.0)
 }
 
-/// Returns the cores due to each program: an equal share, but no more than it uses alone, C_s / T_s. The rest of its
-/// share is divided among the other programs in the same way (max-min fairness).
+/// Returns the cores due to each program (max-min fairness): an equal share, but no more than the program uses alone,
+/// C_s / T_s. The rest of its share is divided among the other programs in the same way.
 pub fn cores_due(programs: &[Means], cores: usize) -> Vec<f64> {
     let wanted: Vec<f64> = programs.iter().map(|program| program.solo_cpu_s / program.solo_s).collect();
     let mut modest: Vec<usize> = (0..programs.len()).collect();
@@ -106,16 +109,17 @@ pub fn cores_due(programs: &[Means], cores: usize) -> Vec<f64> {
     due
 }
 
-/// Returns the largest `cores_used / cores_due` minus the smallest. It is 0 if all programs used the same fraction of
-/// what is due to them. A program that is due nothing is left out.
+/// Returns the largest `cores_used / cores_due` minus the smallest. The result is 0 if `cores_used / cores_due` is
+/// the same for all programs. A program with 0 cores due is left out.
 pub fn cpu_unfairness(programs: &[Means], cores: usize) -> f64 {
     let due = cores_due(programs, cores);
     let parts = programs.iter().zip(due).filter(|(_, due)| *due > 0.0).map(|(program, due)| program.cores_used() / due);
     range(&parts.collect::<Vec<f64>>())
 }
 
-/// Returns the context switches of all programs per second of the co-run. The switches of each program are divided by
-/// the wall-clock seconds of the same rounds. The rates are added, because the programs run at the same time.
+/// Returns the context switches of all programs per second of the co-run. The rate of a program is its switches
+/// divided by the wall-clock seconds of the same rounds. The rates are added, because the programs run at the same
+/// time.
 pub fn switches_per_s(programs: &[Means]) -> f64 {
     programs.iter().map(|program| program.switches / program.corun_s).sum()
 }
@@ -149,13 +153,13 @@ mod tests {
         assert_close(programs[0].slowdown(), 1.0);
         assert_close(unfairness(&programs), 0.0);
         assert_close(weighted_speedup(&programs), 1.0);
-        // Both programs scale perfectly on two cores, so no schedule is better than one after the other.
+        // Both programs scale perfectly on two cores, so no schedule is better than to run them one after the other.
         assert_close(bound(&programs, 2), 1.0);
     }
 
     #[test]
     fn a_program_that_does_not_scale_leaves_room_for_another() {
-        // Serial work together with work that scales: 1 + 2 core seconds per second of baseline, on two cores.
+        // A serial program and a program that scales: Σ(W/T_b) is 1 + 2, on two cores.
         let programs = [means(1.0, 1.0, 1.5), means(2.0, 1.0, 1.5)];
         assert_close(bound(&programs, 2), 4.0 / 3.0);
         assert_close(weighted_speedup(&programs), 4.0 / 3.0);
@@ -171,13 +175,13 @@ mod tests {
 
     #[test]
     fn programs_that_leave_cores_to_spare_are_not_slowed() {
-        // Each program works for half of the time.
+        // The sleeper works for half of the time.
         let sleeper = Means { work_s: 0.5, ..means(1.0, 1.0, 1.0) };
         assert_close(bound(&[sleeper, sleeper], 2), 2.0);
         assert_close(bound(&[sleeper, means(2.0, 1.0, 1.25)], 2), 2.0 / 1.25);
     }
 
-    /// Makes a program that uses these numbers of cores alone and together.
+    /// Makes a program that uses `alone` cores alone and `together` cores together with others.
     fn user(alone: f64, together: f64) -> Means {
         Means { solo_cpu_s: alone, corun_cpu_s: 2.0 * together, ..means(alone, 1.0, 2.0) }
     }
@@ -203,7 +207,7 @@ mod tests {
         assert_close(cpu_unfairness(&[user(2.0, 1.0), user(2.0, 1.0)], 2), 0.0);
         assert_close(cpu_unfairness(&[user(2.0, 1.5), user(2.0, 0.5)], 2), 1.0);
         assert_close(cpu_unfairness(&[user(2.0, 1.75), user(0.25, 0.25)], 2), 0.0);
-        // One core is partly idle: the first program lacks processor time, although no other program has it.
+        // A core is partly idle: the first program lacks processor time, although no other program uses that time.
         assert_close(cpu_unfairness(&[user(2.0, 0.875), user(0.25, 0.25)], 2), 0.5);
         assert_close(cpu_unfairness(&[user(2.0, 0.5), user(0.0, 0.0)], 2), 0.0);
     }
@@ -216,7 +220,7 @@ mod tests {
 
     #[test]
     fn the_ratios_of_mix_1_5_are_those_of_the_dws_paper() {
-        // Section 4.1: 1.92 and 1.38 under ABP, a difference of 0.54.
+        // Section 4.1 of the paper: the ratios are 1.92 and 1.38 under ABP, and their difference is 0.54.
         let programs = [means(1.0, 2.0, 3.84), means(1.0, 5.0, 6.9)];
         assert_close(programs[0].slowdown_ratio(), 1.92);
         assert_close(programs[1].slowdown_ratio(), 1.38);

@@ -17,7 +17,7 @@ pub enum Pairs {
 }
 
 impl Pairs {
-    /// Returns the pairs of these programs, in their order.
+    /// Returns the pairs of these programs, in the order of the programs.
     pub fn of(self, programs: &[Program]) -> Vec<Vec<Program>> {
         let first_partner = match self {
             Pairs::Distinct => 1,
@@ -124,7 +124,7 @@ pub mod tests {
         }
     }
 
-    /// Makes a pair with these slow-down ratios, and figures that grow with `nth`.
+    /// Makes the co-run of a pair with these slow-down ratios, and with other numbers that grow with `nth`.
     pub fn corun(policy: &str, nth: f64, ratios: [f64; 2], cv: Option<f64>) -> Corun {
         Corun {
             policy: policy.to_owned(),

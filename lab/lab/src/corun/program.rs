@@ -10,7 +10,7 @@ use crate::kernel;
 /// A program of a co-run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Program {
-    /// A program of the kernels' catalog with its parameters, which have been checked.
+    /// A kernel of the catalog, with valid parameters.
     Kernel(String),
     /// A command for `/bin/sh`.
     Command(String),
@@ -18,11 +18,11 @@ pub enum Program {
 
 impl Program {
     /// Parses a program from its text alone. The text is a kernel if the part before the first `:` is the name of a
-    /// kernel. Otherwise it is a command if it contains a space or a slash, and an error if it contains neither.
+    /// kernel. Another text is a command if it contains a space or a slash. A text with neither is an error.
     pub fn parse(text: &str) -> Result<Program, Failure> {
         let (name, parameters) = text.split_once(':').unwrap_or((text, ""));
         if catalog::DEFINITIONS.iter().any(|definition| definition.name == name) {
-            // Only building the input shows if the values are valid. The default values are.
+            // Only building the input shows if the values are valid. The default values are valid.
             if !parameters.is_empty() {
                 catalog::prepare(text).map_err(|error| Failure::Usage(error.to_string()))?;
             }

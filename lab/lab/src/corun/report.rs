@@ -20,15 +20,15 @@ pub struct CorunReport {
     pub versions: Versions,
     /// The command line, word by word.
     pub command: Vec<String>,
-    /// The backend that gives, by its time alone, T_b of the weighted speedup and its bound, and B of the slow-down
-    /// ratio. `own` means that each backend gives its own.
+    /// The baseline: the backend whose time alone is T_b of the weighted speedup and its bound, and B of the
+    /// slow-down ratio. `own` means that each backend is its own baseline.
     pub baseline: String,
     /// Counted executions per program, alone and together.
     pub rounds: usize,
     /// Uncounted rounds that each program ran alone before the programs ran together.
     #[serde(default)]
     pub lead_in: usize,
-    /// The number of blocks that the rounds were divided into, each with all backends.
+    /// The number of blocks into which the rounds were divided. In each block, all backends ran.
     pub blocks: usize,
     /// True if a signal ended the command before all rounds were done. Some programs then have fewer rounds, and some
     /// co-runs are missing.
@@ -57,18 +57,18 @@ pub struct Corun {
     pub cpu_unfairness: f64,
     /// The weighted speedup ΣT_b/T_c.
     pub weighted_speedup: f64,
-    /// The weighted speedup if no work were wasted and all programs were slowed down equally: n / max(1, Σ(W/T_b) /
-    /// cores).
+    /// The upper bound of the weighted speedup, n / max(1, Σ(W/T_b) / cores): no processor time is wasted, and all
+    /// programs are slowed down equally.
     pub bound: f64,
     /// The efficiency, `weighted_speedup / bound`.
     pub efficiency: f64,
-    /// Σ(`voluntary_switches` + `involuntary_switches`) / T_c: the context switches of all programs per second.
+    /// The context switches of all programs per second: Σ (`voluntary_switches` + `involuntary_switches`) / T_c.
     pub switches_per_s: f64,
     /// The programs, in the order of the command line.
     pub programs: Vec<CorunProgram>,
 }
 
-/// All pairs of programs under one backend. Means are arithmetic unless their name says otherwise.
+/// All pairs of programs under one backend. A mean is arithmetic if its name does not contain `geometric`.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct OverPairs {
     /// The policy, as in a [`Corun`].
@@ -83,13 +83,13 @@ pub struct OverPairs {
     pub slowdown_ratio_difference: MeanAndWorst,
     /// The unfairness in processor time of the pairs; the worst is the largest.
     pub cpu_unfairness: MeanAndWorst,
-    /// The geometric mean of the slow-down ratios of both programs of all pairs.
+    /// The geometric mean of the slow-down ratios. Each pair has two ratios, one per program.
     pub slowdown_ratio_geometric_mean: f64,
     /// The mean weighted speedup of the pairs.
     pub weighted_speedup_mean: f64,
     /// The efficiency of the pairs; the worst is the smallest.
     pub efficiency: MeanAndWorst,
-    /// The coefficients of variation of both programs of all pairs; the worst is the largest.
+    /// The coefficients of variation. Each pair has two, one per program. The worst is the largest.
     pub cv: Option<MeanAndWorst>,
     /// The mean of the pairs' switches per second.
     pub switches_per_s_mean: f64,
@@ -123,8 +123,9 @@ pub struct CorunProgram {
     pub baseline_s: f64,
     /// T_c: the mean time together, over the counted rounds.
     pub corun_s: f64,
-    /// T, the response time: the mean time together over all rounds, counted or not. All these rounds overlapped
-    /// fully. A short program that runs together with a long one has more uncounted rounds than counted ones.
+    /// T, the response time: the mean time together over all rounds, counted or not. In all these rounds, the other
+    /// programs ran all the time. A short program that runs together with a long program has more uncounted rounds
+    /// than counted rounds.
     pub overlapped_s: f64,
     /// The slowdown (T_c − T_s) / T_s.
     pub slowdown: f64,
@@ -134,19 +135,21 @@ pub struct CorunProgram {
     pub cv: Option<f64>,
     /// Counted rounds together.
     pub rounds: usize,
-    /// Uncounted rounds that the program ran while other programs were not done.
+    /// Uncounted rounds of the program: it ran them after its counted rounds, until the other programs had run
+    /// theirs.
     pub uncounted_rounds: usize,
-    /// True if every result was right, including those of uncounted rounds. A command counts as right if it always
-    /// ended with 0; a command that did not is not reported.
+    /// True if every result was right, including those of uncounted rounds. The result of a command is right if it
+    /// always ended with 0. Otherwise the co-run fails and there is no report.
     pub verified: bool,
-    /// Processor time of all threads together with the other programs, without the check of a kernel's result.
+    /// Processor time of all threads in a counted round together with the other programs, without the check of a
+    /// kernel's result.
     pub cpu_s: f64,
-    /// Processor time of all threads alone.
+    /// Processor time of all threads in a round alone.
     pub solo_cpu_s: f64,
-    /// Processor time divided by wall-clock time, together.
+    /// The number of cores that the program used together with the other programs: processor time / wall-clock time.
     pub cores_used: f64,
-    /// The cores due to the program: an equal share, but no more than it uses alone. The rest of its share is divided
-    /// among the others.
+    /// The cores due to the program: an equal share, but no more than the program uses alone. The rest of its share
+    /// is divided among the other programs.
     pub cores_due: f64,
     /// Context switches because a thread waited.
     pub voluntary_switches: f64,
@@ -160,9 +163,9 @@ pub struct CorunProgram {
     pub yields: Option<f64>,
     /// The number of times that a worker went to sleep.
     pub sleeps: Option<f64>,
-    /// The number of workers that others woke.
+    /// The number of times that a worker woke another worker.
     pub wakeups: Option<f64>,
-    /// The number of times that a worker got the rest of a thief's time slice.
+    /// The number of times that a thief (a worker without a task) gave the rest of its time slice to a worker.
     pub accelerations: Option<f64>,
     /// The number of refused accelerations, by the reason for the refusal.
     pub refused: Option<Refused<f64>>,
@@ -187,22 +190,22 @@ pub struct Times {
     pub corun_s: Vec<f64>,
 }
 
-/// The backend that gives T_b by its time alone.
+/// The baseline: the backend whose time alone is T_b.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Baseline {
-    /// Each backend gives its own T_b.
+    /// Each backend is its own baseline.
     Own,
-    /// The backend with this index gives T_b of all backends.
+    /// The backend with this index is the baseline of all backends.
     Of(usize),
 }
 
 impl Baseline {
-    /// Finds the backend called `name`.
+    /// Returns the baseline that `--baseline` names: `own`, or the name of one of `backends`.
     pub fn choose(name: &str, backends: &[Backend]) -> Result<Baseline, Failure> {
         if name == "own" {
             return Ok(Baseline::Own);
         }
-        // The name of a policy may contain parameters with their default values.
+        // The name of a policy is parsed, because it may contain parameters with their default values.
         let policy = name.parse().ok().map(Backend::Comity);
         let found = backends
             .iter()
@@ -226,8 +229,8 @@ impl Baseline {
     }
 }
 
-/// Returns one entry per backend that has run each program alone and together. All backends have, unless the command
-/// was interrupted.
+/// Returns one entry per backend that has run each program alone and together. If the command was interrupted, a
+/// backend may be missing.
 pub fn coruns(plan: &Plan, samples: &[Vec<Samples>], baseline: Baseline, cores: usize) -> Vec<Corun> {
     let is_measured = |backend: &usize| {
         let base = match baseline {
@@ -416,7 +419,7 @@ mod tests {
         };
         let [corun] = coruns(&plan, &[vec![short, long]], Baseline::Own, 2).try_into().unwrap();
         let [short, long] = corun.programs.as_slice() else { panic!("two programs") };
-        // The counted two of the short program's four rounds are the faster ones.
+        // The short program has four rounds. The two counted rounds are faster than the two others.
         assert_close(short.corun_s, 2.0);
         assert_close(short.overlapped_s, 3.0);
         assert_close(short.slowdown, 1.0);
@@ -425,11 +428,11 @@ mod tests {
         assert_close(long.slowdown_ratio, 1.5);
         assert_close(corun.unfairness, 0.5);
         assert_close(corun.slowdown_ratio_difference, 1.5);
-        // Both programs compute all the time, each on one core of its own, which is what is due to them.
+        // Both programs compute all the time, each on one core, and each is due one core.
         assert_close(short.cores_used, 1.0);
         assert_close(short.cores_due, 1.0);
         assert_close(corun.cpu_unfairness, 0.0);
-        // 3 switches in rounds of 2 s, and 12 in rounds of 6 s. Switches of rounds alone do not count.
+        // The programs have 3 switches in rounds of 2 s, and 12 switches in rounds of 6 s. Rounds alone do not count.
         assert_close(corun.switches_per_s, 3.5);
     }
 }

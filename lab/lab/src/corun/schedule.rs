@@ -14,12 +14,12 @@ use crate::filing::Filing;
 use crate::progress::Progress;
 use crate::trial::Round;
 
-/// The largest number of blocks that the rounds are divided into. More blocks would follow a drift of the machine
-/// more closely, but each block prepares every program anew.
+/// The largest number of blocks into which the rounds are divided. With more blocks, a drift of the machine would
+/// affect the backends more equally, but each block prepares every program again.
 const MAX_BLOCKS: usize = 3;
 
-/// The largest number of rounds of a block that a program runs on one core. These rounds take the longest, vary the
-/// least, and only scale the bound.
+/// The largest number of one-core rounds of a program in a block. Few are enough: they take the longest, vary the
+/// least, and only the bound depends on them.
 const MAX_ONE_CORE_ROUNDS: usize = 2;
 
 /// The parameters of a co-run.
@@ -34,7 +34,7 @@ pub struct Plan {
     pub rounds: usize,
     /// Uncounted rounds that each program runs alone before all run together.
     pub lead_in: usize,
-    /// The programs' task groups, also when they run alone.
+    /// The task groups of the programs. They also apply when a program runs alone.
     pub grouping: Grouping,
     /// The longest time of one round, or of preparing a program.
     pub timeout: Duration,
@@ -57,25 +57,26 @@ pub struct Samples {
     pub wrong: Option<String>,
 }
 
-/// Returns the sizes of the blocks that `rounds` are divided into.
+/// Returns the sizes of the blocks into which `rounds` are divided.
 pub fn blocks(rounds: usize) -> Vec<usize> {
     let blocks = rounds.clamp(1, MAX_BLOCKS);
     (0..blocks).map(|nth| rounds * (nth + 1) / blocks - rounds * nth / blocks).collect()
 }
 
-/// The measurements of a plan so far, by backend, then by block. A signal can cause them to be reported at any time.
+/// The measurements of a plan so far, by backend, then by block. The lock is necessary because they are reported when
+/// a signal ends the command.
 pub struct Measurements(Mutex<Vec<Vec<Block>>>);
 
 /// The rounds of one backend in one block.
 struct Block {
     /// The measurements, by program.
     samples: Vec<Samples>,
-    /// True if the whole block comes from a file.
+    /// True if the whole block was read from a file.
     is_filed: bool,
 }
 
 impl Measurements {
-    /// Makes the measurements of a plan of which nothing has been run.
+    /// Makes the measurements of a plan of which no round has been run.
     pub fn empty(plan: &Plan) -> Measurements {
         let block = |_| Block { samples: plan.programs.iter().map(|_| Samples::default()).collect(), is_filed: false };
         let backend = |_| (0..blocks(plan.rounds).len()).map(block).collect();
@@ -100,7 +101,7 @@ impl Measurements {
         self.samples().iter().flatten().map(|own| own.solo.len() + own.one_core.len() + own.corun.len()).sum()
     }
 
-    /// Adds the measurements of a block that an earlier command filed.
+    /// Adds the measurements of a block that an earlier command wrote to a file.
     pub fn take(&self, place: Place, samples: Vec<Samples>) -> Result<(), &'static str> {
         let block = &mut comity_os::lock(&self.0)[place.backend][place.block];
         if samples.len() != block.samples.len() {
@@ -155,13 +156,13 @@ pub fn rounds(plan: &Plan) -> usize {
     per_program * plan.programs.len() * plan.backends.len()
 }
 
-/// Measures every program under every backend, except the blocks that are filed. Each measured block is filed too,
-/// under its number plus `filed.1`.
+/// Measures every program under every backend. Skips the blocks that were read from the file. Writes each measured
+/// block to the file, with its number plus `filed.1`.
 pub fn measure(plan: &Plan, measurements: &Measurements, filed: Option<(&Filing, usize)>) -> Result<(), Failure> {
     let blocks = blocks(plan.rounds);
     let progress = Progress::new(rounds(plan), measurements.rounds(), "rounds");
     for (nth, rounds) in blocks.iter().copied().enumerate() {
-        // Each block begins with another backend, so that no backend is always first.
+        // The first backend changes from block to block, so that no backend is always first.
         for turn in 0..plan.backends.len() {
             let place = Place { backend: (turn + nth) % plan.backends.len(), block: nth };
             if measurements.is_filed(place) {
@@ -236,8 +237,8 @@ fn solo(launch: Launch<'_>, rounds: usize, timeout: Duration, mut note: impl FnM
     stage.close()
 }
 
-/// Runs the rounds together. All programs start their first round together, and none stops before all have run their
-/// counted rounds, so counted rounds overlap fully.
+/// Runs the rounds together. All programs start their first round together, and all continue until each has run its
+/// counted rounds. Therefore all programs run during each counted round.
 fn together(
     mut stage: Stage,
     programs: usize,

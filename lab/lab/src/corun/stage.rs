@@ -1,4 +1,4 @@
-//! The processes that run at one time: one program alone, or all programs together.
+//! A stage: the processes that run at the same time, either one program alone or all programs together.
 
 use std::process::Command;
 use std::time::Duration;
@@ -16,11 +16,11 @@ use comity_console::Failure;
 pub struct Launch<'a> {
     /// The program.
     pub program: &'a Program,
-    /// The backend that it runs under.
+    /// The backend under which the program runs.
     pub backend: &'a Backend,
     /// The number of workers.
     pub workers: u16,
-    /// The only core on which it may run, if set.
+    /// The only core on which the program may run. `None`: any core.
     pub core: Option<usize>,
     /// The task group of the program.
     pub grouping: Grouping,
@@ -50,13 +50,14 @@ impl Stage {
         Ok(stage)
     }
 
-    /// Lets every program run `rounds` rounds, or rounds until the stage ends if `rounds` is `None`.
+    /// Orders every program to run `rounds` rounds. `None`: rounds until the stage ends.
     pub fn go(&mut self, rounds: Option<usize>) -> Result<(), Failure> {
         let order = go_order(rounds);
         (0..self.number).try_for_each(|index| self.processes.tell(index, &order))
     }
 
-    /// Lets one program run `rounds` rounds, and waits for them. The other programs must have no round to run.
+    /// Orders one program to run `rounds` rounds, and waits for their end. The other programs must not have rounds
+    /// left to run.
     pub fn rounds_of(&mut self, program: usize, rounds: usize, mut note: impl FnMut(Round)) -> Result<(), Failure> {
         (0..self.number).for_each(|index| self.processes.excuse(index));
         if rounds > 0 {
@@ -65,7 +66,7 @@ impl Stage {
         (0..rounds).try_for_each(|_| self.next_round().map(|(_, round)| note(round)))
     }
 
-    /// Waits for the next round that any program ends.
+    /// Waits until any program ends a round. Returns the program and the round.
     pub fn next_round(&mut self) -> Result<(usize, Round), Failure> {
         match self.next()? {
             (from, Event::Round(round)) => Ok((from, round)),
@@ -82,7 +83,7 @@ impl Stage {
         match self.processes.hear()? {
             (from, Event::Failed(sentence)) => Err(self.processes.fail(from, sentence)),
             (from, event) => {
-                // The next round of this program gets the full timeout, from now on.
+                // The timeout for the next round of this program begins now.
                 self.processes.expect(from);
                 Ok((from, event))
             }
@@ -94,7 +95,8 @@ fn go_order(rounds: Option<usize>) -> String {
     rounds.map_or_else(|| "go".to_owned(), |rounds| format!("go {rounds}"))
 }
 
-/// Makes the command that starts a program. It runs this same executable, even if its file has been replaced since.
+/// Makes the command that starts a program. The command is this executable, even if its file has been replaced since
+/// this process started.
 fn command(launch: &Launch<'_>) -> Command {
     let mut command = Command::new("/proc/self/exe");
     command.arg("serve").args(["--parent", &std::process::id().to_string()]);

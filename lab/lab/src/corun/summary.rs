@@ -1,12 +1,12 @@
-//! A summary for readers who do not know the measures: which program was slowed down by how much, under which
-//! backend, and how much was lost.
+//! A summary for readers who do not know the measures: the slowdown of each program under each backend, and the
+//! processor time that was lost.
 
 use std::fmt::Write;
 
 use super::report::{Corun, CorunProgram, CorunReport};
 use super::table::shorten;
 
-/// Returns a line on what ran, a line for each backend, and a line on how to read them.
+/// Returns a line about the programs, a line for each backend, and a line that explains the numbers.
 pub fn lines(report: &CorunReport) -> String {
     let Some(first) = report.coruns.first() else { return String::new() };
     let cores = report.machine.cores;
@@ -62,8 +62,8 @@ fn all_of(corun: &Corun) -> String {
     }
 }
 
-/// Formats, per program, the time together divided by the time alone. With more than three programs, only those that
-/// were slowed down least and most.
+/// Formats `time together / time alone` of each program. With more than three programs, formats only the smallest and
+/// the largest ratio.
 fn slowed(corun: &Corun) -> String {
     let times = |program: &CorunProgram| format!("{} {:.2}", shorten(&program.name), 1.0 + program.slowdown);
     let mut programs: Vec<_> = corun.programs.iter().collect();
@@ -74,8 +74,8 @@ fn slowed(corun: &Corun) -> String {
     programs.into_iter().map(times).collect::<Vec<_>>().join(", ")
 }
 
-/// Formats the part of the cores' time that was lost. It is `nothing` if two programs use each other's gaps, so that
-/// the efficiency is 1 or more.
+/// Formats the part of the cores' time that was lost, `1 - efficiency`. The text is `nothing` if the efficiency is 1
+/// or more, because programs use the gaps of each other.
 fn lost(efficiency: f64) -> String {
     match (100.0 * (1.0 - efficiency)).round() {
         part if part >= 1.0 => format!("{part:.0} %"),

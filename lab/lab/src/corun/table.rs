@@ -1,4 +1,4 @@
-//! The report for people.
+//! The report of a co-run as tables for people.
 
 use std::fmt::Write;
 
@@ -6,20 +6,20 @@ use comfy_table::{Cell, CellAlignment, ColumnConstraint, ContentArrangement, Tab
 
 use super::report::{Corun, CorunProgram, CorunReport, MeanAndWorst, OverPairs};
 
-/// The largest number of letters of a name in the table. Longer names (of commands) are cut; the JSON has them in
-/// full.
+/// The largest number of letters of a name in the table. Longer names, of commands, are cut. The JSON has the full
+/// names.
 const NAME_LETTERS: usize = 40;
 
-/// The number of letters of a line of the tables. Names of programs are wrapped to fit; numbers are not.
+/// The number of letters of a line of the tables. Only names of programs are wrapped, not numbers.
 const WIDTH: u16 = 120;
 
 /// The terminal width below which a table of eight columns does not fit.
 const NARROW: u16 = 100;
 
-/// The smallest number of letters that text is wrapped into, even if its table is then too wide.
+/// The minimum width of wrapped text, in letters. It applies even if the table is then too wide.
 const LEAST_WRAPPED: u16 = 20;
 
-/// Formats the tables and how they were measured; `full` includes all tables.
+/// Formats the tables, and the settings of the measurement. With `full`, includes all tables.
 pub fn render(report: &CorunReport, full: bool) -> String {
     if !full {
         let machine = &report.machine;
@@ -69,7 +69,7 @@ pub fn render(report: &CorunReport, full: bool) -> String {
     text
 }
 
-/// Formats the number of workers: one number for all backends except `serial`.
+/// Formats the number of workers, which is the same for all backends except `serial`.
 pub fn workers(coruns: &[Corun]) -> String {
     let of = |corun: &Corun| corun.workers;
     let (least, most) = (coruns.iter().map(of).min().unwrap_or(1), coruns.iter().map(of).max().unwrap_or(1));
@@ -111,7 +111,7 @@ fn width() -> u16 {
     Table::new().width().filter(|terminal| *terminal > 0).map_or(WIDTH, |terminal| terminal.min(WIDTH))
 }
 
-/// Makes the table with the columns that most readers need; in a narrow terminal, with four of them.
+/// Makes the table with the columns that most readers need. In a narrow terminal, the table has only four columns.
 fn few(coruns: &[Corun]) -> Table {
     if width() < NARROW {
         let rows = coruns.iter().flat_map(|corun| corun.programs.iter().map(move |program| (corun, program)));
@@ -194,7 +194,7 @@ fn summary(coruns: &[Corun]) -> Table {
     table(header, cells, &[1, 2])
 }
 
-/// Makes the table over all pairs, with one row per backend.
+/// Makes the table of the summaries over all pairs, with one row per backend.
 fn overall(backends: &[OverPairs]) -> Table {
     let header = [
         "backend",
@@ -229,8 +229,8 @@ fn together(corun: &Corun) -> String {
     names.join(" + ")
 }
 
-/// Makes a table: backends in the first column, text that may be wrapped in the columns `wrapped`, and numbers in the
-/// others.
+/// Makes a table. The first column has backends, the columns `wrapped` have text that may be wrapped, and the other
+/// columns have numbers.
 fn table<const N: usize>(header: [&str; N], cells: impl Iterator<Item = [String; N]>, wrapped: &[usize]) -> Table {
     let mut table = Table::new();
     table.load_style(presets::UTF8_FULL_CONDENSED).set_content_arrangement(ContentArrangement::Dynamic);

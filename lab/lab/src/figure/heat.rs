@@ -1,4 +1,4 @@
-//! Draws tables of numbers: the shade of a cell says how good its number is.
+//! Draws tables of numbers in which the shade of a cell shows how good its number is.
 
 use std::fmt::Write;
 
@@ -12,7 +12,7 @@ const CELL: (i32, i32) = (92, 34);
 /// The width of the rows' names, and the height of everything above the first row.
 const MARGIN: (i32, i32) = (150, 96);
 
-/// The shades range from orange over white to blue, which colour-blind readers can also tell apart.
+/// The shades range from orange over white to blue. Colour-blind readers can also distinguish them.
 const WORST: RGBColor = RGBColor(230, 120, 30);
 const BEST: RGBColor = RGBColor(40, 120, 190);
 
@@ -52,7 +52,7 @@ pub fn svg(heat: &Heat) -> String {
     text
 }
 
-/// Returns the shade of a value from 0 to 1; the middle is white.
+/// Returns the shade of a value from 0 (worst) to 1 (best). 0.5 is white.
 fn shade(good: f64) -> RGBColor {
     if good.is_nan() {
         return RGBColor(245, 245, 245);
@@ -85,7 +85,7 @@ mod tests {
         for text in ["A &amp; B", "more is better", "left", "right", "one", "two", "0.1", "0.9", "0.5", "none"] {
             assert!(svg.contains(text), "{text} is missing in {svg}");
         }
-        // The background, four cells and a frame.
+        // The picture has a background, four cells and a frame.
         assert_eq!(svg.matches("<rect").count(), 6);
         let shades = [0.0, 0.5, 1.0, f64::NAN].map(shade);
         assert_eq!(shades[1], WHITE);

@@ -10,14 +10,14 @@ pub struct Costs {
     /// The costs of operations on the host.
     #[serde(flatten)]
     pub host: threads::Costs,
-    /// A join that is not stolen, for the worker that forks.
+    /// The cost of a join whose right half is not stolen, for the worker that forks.
     pub join: f64,
 }
 
-/// The measured cost of a join that is not stolen (`docs/results/fork-join.md`).
+/// The measured cost of a join whose right half is not stolen (`docs/results/fork-join.md`).
 const JOIN_NS: f64 = 3.0;
 
-/// The largest cost. More than a second is a typing error.
+/// The largest accepted cost, one second. A larger number is a typing error.
 const MOST_NS: u64 = 1_000_000_000;
 
 impl Default for Costs {
@@ -27,10 +27,10 @@ impl Default for Costs {
 }
 
 impl Costs {
-    /// Returns the default costs, except those that `NAME=NS,…` sets.
+    /// Returns the default costs, changed by the text `NAME=NS,…`.
     ///
     /// # Errors
-    /// If a piece of the text is invalid; the error is a sentence that says how.
+    /// If a piece of the text is invalid. The error is a sentence about the fault.
     pub fn parse(text: &str) -> Result<Costs, String> {
         let mut costs = Costs::default();
         let mut host = Map::new();

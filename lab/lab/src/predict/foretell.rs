@@ -1,4 +1,4 @@
-//! Simulates rounds, alone and together.
+//! Simulates rounds of programs, alone and together.
 
 use std::sync::Arc;
 
@@ -28,7 +28,7 @@ pub struct Run<'a> {
     pub rounds: usize,
     /// The number of simulated runs.
     pub starts: u32,
-    /// The seed of the first run; each following run adds 1.
+    /// The seed of the first run. The seed of each further run is larger by 1.
     pub seed: u64,
 }
 
@@ -46,14 +46,15 @@ pub struct Foretold {
 /// The number of events between two checks of the simulator's invariants.
 const CHECK_EVERY: u64 = 100_000;
 
-/// The longest run, as a multiple of the time that its work takes on one core. A longer run would never end.
+/// The maximum length of a run, as a multiple of the time that its work takes on one core. A longer run is assumed
+/// not to end.
 const MOST_TIMES: u64 = 1_000;
 
 impl Run<'_> {
-    /// Simulates all starts, each alone and together.
+    /// Simulates all starts. In each start, every program runs alone, then all programs run together.
     ///
     /// # Errors
-    /// If a run does not end, or an invariant does not hold in it; the error names the run.
+    /// If a run does not end, or an invariant of the simulator does not hold in it. The error names the run.
     pub fn foretell(&self) -> Result<Foretold, String> {
         let none = || self.programs.iter().map(|_| Vec::new()).collect();
         let mut foretold = Foretold { starts: self.starts as usize, alone: none(), together: none() };
@@ -71,8 +72,8 @@ impl Run<'_> {
         Ok(foretold)
     }
 
-    /// Returns the counted rounds of programs that run together. Each program continues until all have run their
-    /// counted rounds.
+    /// Returns the times of the counted rounds of programs that run together. Each program continues until all
+    /// programs have run their counted rounds.
     fn simulate(&self, programs: &[&Recorded], seed: u64) -> Result<Vec<Vec<u64>>, String> {
         let mut host = Host::new(self.twin.cores, self.costs.host, seed);
         host.use_linux(self.twin.linux);
@@ -82,7 +83,8 @@ impl Run<'_> {
         let mut running: Vec<Running> = Vec::new();
         for (nth, Recorded { graph, .. }) in (0..).zip(programs) {
             let mut random = stream(seed, nth);
-            // The orders to begin arrive one after the other, at any time between two ticks.
+            // The programs begin at different, random times within one tick, because real orders arrive one after the
+            // other.
             let came = random.random_range(0..tick);
             let own = random.random();
             let program = Unfolding::with_joins(Arc::clone(graph), self.costs.join, own);
@@ -91,7 +93,8 @@ impl Run<'_> {
             let check = graph.about.check_ns.filter(|check| *check > 0).map(|check| {
                 work += check;
                 let check = ForkJoin::new(check, 1, 1, 1, Fork::AtOnce);
-                // The check runs on one thread: the thread that has submitted the round.
+                // The check of a round runs on one thread, because in a real co-run the thread that submits the round
+                // checks it.
                 host.submit(came, Box::new(check), plain, 1, own)
             });
             match check {

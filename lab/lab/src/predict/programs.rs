@@ -11,7 +11,8 @@ use comity_kernels::record::MERGE_NS;
 use crate::corun::program::Program as Run;
 use crate::record;
 
-/// The number of runs of a kernel with recording, and without; the same as the default of `comity-lab record`.
+/// The number of runs of a kernel with recording, and of runs without. The default of `comity-lab record` is the
+/// same.
 const ROUNDS: u32 = 5;
 
 /// The end of the name of a recording's file.
@@ -19,9 +20,9 @@ const RECORDING: &str = ".graph";
 
 /// A program of a predicted co-run.
 pub enum Program {
-    /// A kernel, which is recorded when it is needed.
+    /// A kernel, which [`Program::recorded`] records.
     Kernel(Run),
-    /// A recording that exists, and its path.
+    /// An existing recording, with its path.
     Recording(PathBuf, Arc<Graph>),
 }
 
@@ -34,8 +35,8 @@ pub struct Recorded {
 }
 
 impl Program {
-    /// Parses a program from its text alone, as a co-run does. A text that ends with `.graph` is a recording, which
-    /// is read.
+    /// Parses a program, as a co-run does. A text that ends with `.graph` is the path of a recording, which is read
+    /// now.
     pub fn parse(text: &str) -> Result<Program, Failure> {
         if text.ends_with(RECORDING) {
             let read = record::read(Path::new(text));
@@ -67,7 +68,8 @@ impl Program {
         match self {
             Program::Kernel(kernel) => {
                 let name = kernel.text();
-                // The number of workers does not matter, because no kernel divides its work by it.
+                // The recording has one worker. Other numbers give the same graph, because no kernel divides its work
+                // by this number.
                 let (graph, _) = record::kernel::record(name, 1, MERGE_NS, ROUNDS)?;
                 Ok(Recorded { name: name.to_owned(), graph: Arc::new(graph) })
             }

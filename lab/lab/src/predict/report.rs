@@ -1,4 +1,4 @@
-//! The predictions, together with the measurements.
+//! The report: the predictions, together with measurements if there are any.
 
 use comity_console::machine::{Machine, Versions};
 use comity_policy::Policy;
@@ -52,7 +52,7 @@ pub struct OneProgram {
     pub work_s: f64,
     /// T∞, the span in seconds.
     pub span_s: f64,
-    /// Seconds of the check after a round; `null` if they are unknown, and the check is not simulated.
+    /// Seconds of the check after a round. `null` if they are unknown. The check is then not simulated.
     pub check_s: Option<f64>,
 }
 
@@ -80,7 +80,7 @@ pub struct Slowed {
     pub corun_s: Beside,
     /// The slowdown (T_c − T_s) / T_s.
     pub slowdown: Beside,
-    /// The smallest and the largest slowdown of a start.
+    /// The smallest and the largest slowdown of all starts.
     pub range: [f64; 2],
 }
 
@@ -91,7 +91,7 @@ pub struct Beside {
     pub foretold: f64,
     /// The number that a real co-run gave; `null` without `--measure`.
     pub measured: Option<f64>,
-    /// The error `foretold / measured` − 1; `null` if the number was not measured, or if its measurement is 0.
+    /// The error, `foretold / measured - 1`. `null` if the number was not measured, or if its measurement is 0.
     pub error: Option<f64>,
 }
 
@@ -114,7 +114,7 @@ pub fn program(recorded: &Recorded) -> OneProgram {
     }
 }
 
-/// Returns one entry per policy. `measured`, if given, has an entry for each policy too.
+/// Returns one entry per policy. `measured` also has one entry per policy, if the co-runs were measured.
 pub fn coruns(
     policies: &[Policy],
     programs: &[Recorded],

@@ -1,4 +1,4 @@
-//! The report for people.
+//! The report of a prediction as a table for people.
 
 use std::fmt::Write;
 

@@ -1,4 +1,4 @@
-//! The machine as the simulator models it.
+//! The twin: a simulated host with the properties of this machine.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -23,10 +23,11 @@ pub struct Twin {
     pub differs: Vec<String>,
 }
 
-/// The properties of the machine that were read.
+/// The properties of the machine, as the kernel reports them.
 struct MachineProperties {
     cores: Vec<Core>,
-    /// The processors that share each core, by number; each set contains the core's own number.
+    /// The processors of each core's physical core, by number, in the order of `cores`. A set includes the core's own
+    /// number.
     siblings: Vec<BTreeSet<usize>>,
     online: usize,
     release: String,
@@ -35,7 +36,7 @@ struct MachineProperties {
 }
 
 impl Twin {
-    /// Makes the host for this machine, from the properties that the kernel reports to this command.
+    /// Makes the twin of this machine, from the properties that the kernel reports.
     ///
     /// # Errors
     /// If the simulator cannot model this machine.
@@ -77,8 +78,8 @@ impl MachineProperties {
         let mut differs = Vec::new();
         let version = version(&self.release, &mut differs);
         let mut linux = Linux { hz: self.hz, ..Linux::new(version) };
-        // The kernel scales its constants by all processors that are online, even those that this command may not
-        // use.
+        // The kernel scales its constants by the number of online processors, including processors that this command
+        // may not use.
         linux.scaled_for = Some(self.online.max(cores) as u32);
         let packages: BTreeSet<usize> = self.cores.iter().map(|core| core.package).collect();
         let allowed: BTreeSet<usize> = self.cores.iter().map(|core| core.id).collect();
@@ -106,7 +107,8 @@ impl MachineProperties {
     }
 }
 
-/// Returns the simulated kernel version whose rules are the closest to those of a release.
+/// Returns the version of the simulated kernel whose rules are closest to the rules of a Linux release. Adds to
+/// `differs` if the versions differ.
 fn version(release: &str, differs: &mut Vec<String>) -> Version {
     let mut numbers = release.split(|letter: char| !letter.is_ascii_digit()).map(|number| number.parse().ok());
     let mut next = || numbers.next().flatten().unwrap_or(0);
@@ -125,7 +127,7 @@ fn version(release: &str, differs: &mut Vec<String>) -> Version {
     version
 }
 
-/// Returns the processors on a core, by number; only the core itself if the kernel does not list them.
+/// Returns the numbers of the processors of a physical core. Returns only `core` if the kernel does not list them.
 fn siblings(core: usize) -> BTreeSet<usize> {
     let path = format!("/sys/devices/system/cpu/cpu{core}/topology/thread_siblings_list");
     let text = fs::read_to_string(path).unwrap_or_default();

@@ -17,8 +17,8 @@ use super::{Arguments, Rounds, choose};
 use crate::choices;
 use crate::progress::Progress;
 
-/// Runs a program with and without recording, in turns. The first run does not count: it shows what the program
-/// prints, and that the program records itself.
+/// Runs a program with and without recording, in turns. The first run is not counted. It shows the program's output,
+/// and tests that the program records itself.
 pub fn record(command: &[OsString], arguments: &Arguments) -> Result<(Graph, Rounds), Failure> {
     let name = command.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ");
     choices::tell(&format!("record {name}, {} rounds", arguments.rounds));
@@ -51,7 +51,7 @@ struct Program<'a> {
     progress: &'a Progress,
 }
 
-/// The output that a run must write. Each process that has begun to fork writes its own file.
+/// The kind of file that a run must write. Each process in which a task has forked writes its own file.
 #[derive(Clone, Copy)]
 enum Wanted {
     Graph,
@@ -114,7 +114,8 @@ impl Program<'_> {
         let status = self.wait(child.id())?;
         let outcome = self.outcome(program, status, folder.path());
         if let Some(said) = said {
-            // Standard error may be closed together with the terminal. The recording is valid even so.
+            // An error is ignored: standard error may be closed together with the terminal, and the recording is
+            // still valid.
             let _ = self.progress.aside(|| pass_on(said, outcome.is_err()));
         }
         outcome
@@ -138,7 +139,7 @@ impl Program<'_> {
         }
     }
 
-    /// Waits until a run ends, however long it takes, and says once if the run seems to stand still.
+    /// Waits until a run ends, however long it takes. Prints a hint once if the run seems to stand still.
     fn wait(&self, child: u32) -> Result<ExitStatus, Failure> {
         let (mut used, mut since, mut is_said) = (cpu_clock::of_process(child), Instant::now(), false);
         loop {
@@ -168,7 +169,7 @@ impl Program<'_> {
 /// The time between two looks at a run.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// The time without computation after which a program may stand still.
+/// The time without use of processor time after which a hint says that the program may stand still.
 const STILL: Duration = Duration::from_secs(10);
 
 /// Prints what a run has written to standard error: the lines of the recorder, or with `all` all lines.
@@ -196,7 +197,7 @@ fn written(folder: &Path) -> io::Result<Vec<Vec<u8>>> {
     Ok(found)
 }
 
-/// Explains why a process that has begun to record has written no recording.
+/// Returns the reason why a process that had begun to record wrote no recording.
 fn why_not_all(status: ExitStatus) -> String {
     format!(
         "ended ({status}) without writing its recording. A program writes it when it returns from main or calls exit, \
@@ -204,7 +205,7 @@ fn why_not_all(status: ExitStatus) -> String {
     )
 }
 
-/// Explains why no process has begun to record.
+/// Returns the reason why no process began to record.
 fn why_nothing(program: &OsString, status: ExitStatus) -> String {
     let Some(path) = find(program) else { return format!("ended ({status}) and recorded nothing") };
     let bytes = fs::read(&path).unwrap_or_default();

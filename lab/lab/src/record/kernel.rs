@@ -10,7 +10,7 @@ use comity_os::cpu_clock::ThreadId;
 use super::{Rounds, choose, median};
 use crate::progress::Progress;
 
-/// Checks that a kernel can be recorded. The name must be a valid one.
+/// Checks that `name` is a kernel with valid parameters, and that the kernel can be recorded.
 pub fn check(name: &str) -> Result<(), Failure> {
     let (definition, _) = catalog::parse(name).map_err(|error| Failure::Usage(error.to_string()))?;
     if definition.scaling.err() == Some(FORKS_NOTHING) {
@@ -33,7 +33,7 @@ pub fn record(name: &str, workers: u16, merge_ns: u64, rounds: u32) -> Result<(G
     let costs = Costs::calibrated();
     let progress = Progress::new(2 * rounds as usize + 1, 0, "runs");
     progress.doing(|| format!("{name}, first run"));
-    // The first run is not counted, because it allocates and maps memory for all later ones.
+    // The first run is not counted, because it allocates and maps memory that later runs use.
     right(program.run_plain().1)?;
     progress.inc();
     let about = About { program: name.to_owned(), workers: workers.into(), ..About::default() };

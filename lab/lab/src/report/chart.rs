@@ -1,5 +1,5 @@
-//! The page's charts: SVG for the drawing, and text of the page for names and numbers. The text thus keeps its size
-//! at any width of the page, and its contrast on a dark page. `figure.rs` draws pictures for files.
+//! The page's charts. The drawing is SVG, and names and numbers are text of the page. Therefore the text keeps its
+//! size at any width of the page, and its contrast on a dark page. Charts for SVG files are drawn by `figure.rs`.
 
 use std::fmt::Write;
 
@@ -16,7 +16,7 @@ pub struct Scale {
     label: String,
 }
 
-/// The approximate maximum of an axis's labels.
+/// The approximate maximum number of labels on an axis.
 const TICKS: f64 = 6.0;
 
 impl Scale {
@@ -26,8 +26,7 @@ impl Scale {
         Scale { low, high, log: false, label: label.into() }
     }
 
-    /// Makes a linear axis from zero, or from the smallest value if that is negative, to a little more than the
-    /// largest value.
+    /// Makes a linear axis from `min(0, smallest value)` to a little more than the largest value.
     pub fn from_zero(values: impl Iterator<Item = f64>, label: impl Into<String>) -> Scale {
         let (low, high) = extremes(values.chain([0.0]));
         let room = (high - low) * 0.04;
@@ -55,7 +54,7 @@ impl Scale {
             let every = ((self.high / self.low).log2() / (TICKS + 2.0)).ceil().max(1.0) as i32;
             let powers = (-1_000 / every..=1_000 / every).map(|nth| 2.0_f64.powi(nth * every));
             let powers: Vec<f64> = powers.filter(|power| (self.low..=self.high).contains(power)).collect();
-            // If the powers are few, the numbers between them are labelled too.
+            // With fewer than four powers, the numbers at 1.5 times a power are labelled too.
             let between =
                 powers.iter().map(|power| power * 1.5).filter(|place| powers.len() < 4 && *place <= self.high);
             return powers.iter().copied().chain(between).map(|at| (at, number(&at))).collect();
@@ -68,7 +67,7 @@ impl Scale {
         let places = (0..=2 * TICKS as u32).map(|nth| (first + f64::from(nth)) * step);
         let places: Vec<f64> = places.take_while(|place| *place <= self.high + step * 1e-6).collect();
         let largest = places.iter().fold(step, |largest, place| largest.max(place.abs()));
-        // The digits suffice to give neighbours different labels.
+        // This number of digits gives neighbours different labels.
         let exact = (largest.log10().floor() - step.log10().floor()).clamp(0.0, 15.0) as usize;
         let words = |place: f64| match largest {
             ..1e6 => format!("{place:.digits$}"),
@@ -109,12 +108,12 @@ fn extremes(values: impl Iterator<Item = f64>) -> (f64, f64) {
     finite.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| (low.min(value), high.max(value)))
 }
 
-/// Formats a percentage as an attribute, exact to less than a pixel.
+/// Formats a percentage as an SVG attribute, with an error of less than a pixel.
 pub fn percent(percent: f64) -> String {
     format!("{percent:.2}%")
 }
 
-/// Returns the CSS class of the colours of the entry with index `nth` in a legend.
+/// Returns the CSS class with the colours of the `nth` entry of a legend.
 pub fn colour(nth: usize) -> String {
     format!("c{}", nth % COLOURS.len())
 }
@@ -131,7 +130,7 @@ pub fn keys<'a>(names: impl IntoIterator<Item = &'a str>) -> Vec<Key> {
 pub struct Row {
     /// The name at the left of the picture.
     pub name: String,
-    /// True if a line separates the row from the one above.
+    /// True if a line separates the row from the row above it.
     pub begins_group: bool,
     /// The picture, an `svg` element.
     pub picture: Markup,
@@ -149,7 +148,7 @@ pub struct Chart {
     pub scale: Scale,
     /// The sentence below the chart: what is shown, and in which units.
     pub caption: Markup,
-    /// True if the rows are many and low.
+    /// True if the rows have a small height, because there are many.
     pub dense: bool,
 }
 
@@ -182,7 +181,7 @@ fn legend(keys: &[Key]) -> Markup {
     }
 }
 
-/// Draws `what` and the lines of the axis, at a height in pixels.
+/// Draws `what` in front of the axis's lines, as an SVG element with a height in pixels.
 pub fn picture(height: usize, scale: &Scale, what: &Markup) -> Markup {
     html! { svg width="100%" height=(height) { (scale.grid()) (what) } }
 }
@@ -262,8 +261,8 @@ pub struct Steps {
     pub class: String,
     /// The style in which it is drawn.
     pub stroke: Stroke,
-    /// The times and heights of the steps. Each height lasts until the time of the next one; the last one is not
-    /// drawn.
+    /// The steps, as pairs of a time and a height. A height lasts until the time of the next step. The last step is
+    /// not drawn.
     pub values: Vec<(f64, f64)>,
 }
 

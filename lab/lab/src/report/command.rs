@@ -7,7 +7,7 @@ use super::chart::{Scale, Steps, Stroke, colour, steps};
 use super::page::{Entry, Section, clean, duration as seconds, facts, heading, table};
 use crate::corun::table::{percent, shorten};
 
-/// The fields of `comity-run/1` that the page shows; the command `comity` documents the schema.
+/// The fields of `comity-run/1` that the page shows. The crate of the command `comity` documents the schema.
 #[derive(Debug, Deserialize)]
 pub struct CommandReport {
     name: String,
@@ -47,7 +47,7 @@ impl CommandReport {
     /// Checks that the numbers are possible.
     ///
     /// # Errors
-    /// If a number is negative or too large; the error names it.
+    /// If a number is negative or too large. The error names the number.
     pub fn check(&self) -> Result<(), String> {
         let whole = [("wall_s", self.wall_s), ("cpu_s", self.cpu_s)];
         let shared = self.shared.iter().flat_map(|shared| {

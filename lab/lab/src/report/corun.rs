@@ -1,5 +1,4 @@
-//! The section of a file that `comity-lab corun --json` wrote: what sharing a machine cost each program, under each
-//! backend.
+//! The section of a file that `comity-lab corun --json` wrote: the slowdown of each program under each backend.
 
 use comity_console::machine::Versions;
 use fastrand::Rng;
@@ -12,7 +11,7 @@ use crate::corun::report::{Corun, CorunProgram, CorunReport};
 use crate::corun::summary;
 use crate::corun::table::{percent, results, seconds, shorten};
 
-/// The heights of a backend's lane within a row, and of the space above and below all lanes, in pixels.
+/// Heights in pixels: the lane of a backend within a row, and the space above and below all lanes.
 const LANE: usize = 14;
 const ROOM: usize = 5;
 
@@ -70,7 +69,7 @@ pub fn section(id: &str, file: &str, report: &CorunReport) -> Section {
     Section { entries: vec![Entry { id: id.to_owned(), title: file.to_owned(), gist, is_part: false }], body }
 }
 
-/// Returns the line of the contents: by how much the slowdowns differ under the first three backends.
+/// Returns the line in the table of contents: the unfairness under the first three backends.
 fn gist(report: &CorunReport, programs: usize) -> String {
     let unfairness: Vec<(&str, f64)> = match report.over_pairs.is_empty() {
         true => report.coruns.iter().map(|corun| (corun.policy.as_str(), corun.unfairness)).collect(),
@@ -112,7 +111,7 @@ fn rounds(program: &CorunProgram) -> [usize; 2] {
     [program.times.solo_s.len(), program.times.corun_s.len()]
 }
 
-/// The interval in which a number lies according to its rounds; `None` if there are too few rounds.
+/// The interval in which a number lies according to its rounds. `None` if there are too few rounds.
 type Interval = Option<(f64, f64)>;
 
 /// The 95 % intervals of a co-run's measures.
@@ -125,8 +124,8 @@ struct Intervals {
 }
 
 impl Intervals {
-    /// Computes the intervals by a bootstrap: the measures of rounds that are drawn repeatedly from the measured
-    /// ones.
+    /// Computes the intervals by a bootstrap: computes the measures from rounds that are drawn at random from the
+    /// measured rounds, `resamples` times.
     fn of(corun: &Corun, baseline: Option<&Corun>, resamples: usize, random: &mut Rng) -> Intervals {
         let programs = &corun.programs;
         let none = || Intervals { times: vec![None; programs.len()], ..Intervals::default() };
@@ -228,7 +227,7 @@ fn slowdowns(groups: &[Group], names: &[&str]) -> Markup {
     }
 }
 
-/// Makes a row for each group. `drawn` draws each of its co-runs, at the place of the backend in the legend.
+/// Makes a row for each group. `drawn` draws a co-run in the lane and the colours of its backend.
 fn row_of_each(
     groups: &[Group],
     names: &[&str],

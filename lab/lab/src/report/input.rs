@@ -1,4 +1,4 @@
-//! Recognises a file by its content.
+//! Reads the files to be shown. The kind of a file is recognised by its content.
 
 use std::fs::File;
 use std::io::Read;
@@ -28,12 +28,12 @@ pub enum Input {
     Reproduction(String, ReproduceReport),
     /// A file of `comity run --report`.
     Command(String, CommandReport),
-    /// A timeline of `COMITY_TRACE`, which contains the name of its file.
+    /// A timeline of `COMITY_TRACE`. The value includes the file's name.
     Trace(Trace),
 }
 
 impl Input {
-    /// Returns the timeline, if the file is one.
+    /// Returns the timeline, if the file is a timeline.
     pub fn as_trace(&self) -> Option<&Trace> {
         match self {
             Input::Trace(trace) => Some(trace),
@@ -42,8 +42,8 @@ impl Input {
     }
 }
 
-/// The longest file that is read, so that a device without an end is refused. A program's timeline is not much longer
-/// than two thirds of it.
+/// The largest size of a file. A larger file is refused, because a device may be endless. A program's timeline has at
+/// most about two thirds of this size.
 const MOST_BYTES: u64 = 3 << 29;
 
 /// The number of bytes that are searched for a zero byte, to recognise a file that is not text.
@@ -56,7 +56,7 @@ const KINDS: &str = "Give a file that `comity-lab corun --json`, `simulate --jso
 /// The advice for a damaged file of a known kind.
 const ANEW: &str = "Create it again, or leave it out";
 
-/// Reads a file of any kind. The error names the place and the fault.
+/// Reads a file of any kind. The error names the place in the file and the fault.
 pub fn read(path: &Path) -> Result<Input, Failure> {
     let refuse = |Refusal { why, what }| Failure::Usage(format!("cannot read '{}': {why}. {what}", path.display()));
     recognise(path).map_err(refuse)
@@ -140,7 +140,8 @@ fn bytes(path: &Path) -> Result<Vec<u8>, Refusal> {
     let mut file = file.take(MOST_BYTES + 1);
     let mut bytes = Vec::new();
     file.by_ref().take(START_BYTES).read_to_end(&mut bytes).map_err(no_kind)?;
-    // The rest of a file that is not text, such as a device or a program, is not read.
+    // A zero byte means that the file is not text, for example a device or a program. The rest of the file is not
+    // read.
     if let Some(place) = bytes.iter().position(|byte| *byte == 0) {
         return Err(no_text(place));
     }

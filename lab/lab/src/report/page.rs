@@ -28,7 +28,7 @@ pub struct Entry {
 
 const STYLE: &str = include_str!("page.css");
 
-/// The beginning of every HTML page, also of those that this command writes.
+/// The beginning of an HTML page. Pages of this command begin with it, too.
 const BEGINNING: &[u8] = b"<!doctype html";
 
 /// True if a file with this beginning is an HTML page.
@@ -48,7 +48,8 @@ pub fn html(title: &str, sections: &[Section]) -> String {
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 meta name="color-scheme" content="light dark";
                 meta name="generator" content={ "comity-lab report " (env!("CARGO_PKG_VERSION")) };
-                // If some text of a file is not escaped, this policy keeps the browser from running or loading it.
+                // This policy keeps the browser from running or loading content of a file, should a text not be
+                // escaped.
                 meta http-equiv="Content-Security-Policy" content="default-src 'none'; img-src data:; style-src 'unsafe-inline'";
                 link rel="icon" href="data:,";
                 title { (clean(title)) }
@@ -106,14 +107,14 @@ pub fn heading(id: &str, kind: &str, title: &str) -> Markup {
     html! { h2 id=(id) { span.kind { (kind) } " " (clean(title)) } }
 }
 
-/// Lists facts on the origin of a file, each with its name.
+/// Lists facts about the origin of a file, each with a name.
 pub fn facts(facts: &[(&str, Markup)]) -> Markup {
     html! {
         dl.facts { @for (name, what) in facts { div { dt { (name) } dd { (what) } } } }
     }
 }
 
-/// Returns a note that a reader must not overlook.
+/// Returns a highlighted note.
 pub fn warning(text: &str) -> Markup {
     html! { p.warning { strong { "Note: " } (clean(text)) } }
 }
@@ -128,7 +129,7 @@ pub struct Cell {
     is_long: bool,
 }
 
-/// The length above which a text may take several lines, in letters.
+/// The number of letters above which a text may take several lines.
 const LINE_LETTERS: usize = 24;
 
 impl Cell {

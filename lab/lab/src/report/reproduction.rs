@@ -1,4 +1,4 @@
-//! The section of a file that `comity-lab reproduce … --json` printed: a paper's numbers and ours.
+//! The section of a file that `comity-lab reproduce … --json` printed: a paper's numbers, compared with Comity's.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +20,7 @@ pub struct ReproduceReport {
     extra: BTreeMap<String, Value>,
 }
 
-/// A number of the paper, compared with ours. A number that is `null` does not exist.
+/// A number of the paper, compared with Comity's number. A number that is `null` does not exist.
 #[derive(Debug, Deserialize)]
 struct Claim {
     what: String,
@@ -39,7 +39,7 @@ struct Claim {
 }
 
 impl Claim {
-    /// True if the claim holds: `holds` and `result` both say so, or only one of them exists and says so.
+    /// True if the claim holds: at least one of `holds` and `result` exists, and each that exists is positive.
     fn is_ok(&self) -> bool {
         let result =
             self.result.as_deref().map(|result| ["ok", "holds"].iter().any(|word| result.eq_ignore_ascii_case(word)));
@@ -60,7 +60,7 @@ impl Claim {
         Some(Measured { value, interval: self.half_width.map(|half| (value - half, value + half)) })
     }
 
-    /// Draws our number and the accepted range. Each claim has a scale of its own.
+    /// Draws Comity's number and the accepted range. Each claim has its own scale.
     fn strip(&self) -> Markup {
         let (Some(here), (Some(least), Some(most))) = (self.here(), self.accepted) else { return html! { "-" } };
         let ends = || here.ends().chain([least, most]).filter(|end| end.is_finite());
@@ -149,7 +149,7 @@ fn beside(claims: &[Claim]) -> Markup {
     }
 }
 
-/// Shows another result of the experiments: a list of points becomes a table of their fields.
+/// Shows another result of the experiments. A list of points becomes a table with a column for each field.
 fn more(name: &str, value: &Value) -> Markup {
     let points: Vec<_> = value.as_array().into_iter().flatten().filter_map(Value::as_object).collect();
     let mut header: Vec<&str> = Vec::new();

@@ -42,14 +42,14 @@ struct Submission {
 /// The largest number of programs that are drawn one by one.
 const MOST_PROGRAMS: usize = 40;
 
-/// The largest number that is accepted. Sums of such numbers, for all programs of a file, fit into a word.
+/// The largest accepted number. The sum of such numbers over all programs of a file fits into 64 bits.
 const MOST: u64 = 1 << 50;
 
 impl SimulateReport {
     /// Checks that the times are possible.
     ///
     /// # Errors
-    /// If there is no run with a program, or a time is too large or before the program's beginning.
+    /// If no run has a program, or if a time is too large or before the start of the program.
     pub fn check(&self) -> Result<(), String> {
         if self.runs.iter().all(|run| run.programs.is_empty()) {
             return Err("it has no run with a program".to_owned());
@@ -72,7 +72,7 @@ impl SimulateReport {
         Ok(())
     }
 
-    /// Returns the unit of time in the charts, and the value of a step of the machine in that unit.
+    /// Returns the unit of time in the charts, and the length of a step of the machine in that unit.
     fn unit(&self) -> (&'static str, f64) {
         match self.scenario.machine.model.as_str() {
             "host" => ("milliseconds", 1e-6),
@@ -120,7 +120,7 @@ pub fn section(id: &str, file: &str, report: &SimulateReport) -> Section {
     Section { entries: vec![Entry { id: id.to_owned(), title: file.to_owned(), gist, is_part: false }], body }
 }
 
-/// Makes a table of percentiles: the programs of which more than one ended, for each setting of these keys.
+/// Makes a table of percentiles for each setting of `keys`, with the programs of which more than one ended.
 fn percentiles(keys: &[String], points: &[(Vec<String>, &SimulateReport)]) -> Markup {
     let each: Vec<_> = points.iter().map(|(values, report)| (values, statistics::percentiles(&report.runs))).collect();
     let columns = each.iter().map(|(_, (header, _))| header.clone()).max_by_key(Vec::len).unwrap_or_default();
@@ -176,7 +176,7 @@ fn times(report: &SimulateReport) -> Markup {
     Chart { label, legend: Vec::new(), rows: rows.collect(), scale: axis, caption, dense: false }.html()
 }
 
-/// Draws how the programs spent their processor time.
+/// Draws the parts of the programs' processor time by use.
 fn spent(report: &SimulateReport) -> Markup {
     let axis = Scale::between(0.0, 100.0, "percent of the processor time spent");
     let names = statistics::names(&report.runs);
@@ -210,7 +210,7 @@ fn spent(report: &SimulateReport) -> Markup {
     Chart { label, legend: legend.clone(), rows, scale: axis, caption, dense: false }.html()
 }
 
-/// Draws when each program of the first run began and ended.
+/// Draws the time from the beginning to the end of each program of the first run.
 fn presence(report: &SimulateReport) -> Markup {
     let run = &report.runs[0];
     if run.programs.len() < 2 || run.programs.len() > MOST_PROGRAMS {

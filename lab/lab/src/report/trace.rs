@@ -1,9 +1,9 @@
-//! Sums over timelines: the cores that each program held, and how its workers spent their time. Perfetto draws
-//! timelines, but has no such tables.
+//! Sums over timelines: the cores that each program held, and the time of its workers in each state. Perfetto draws
+//! timelines, but does not make these tables.
 //!
 //! A program writes a timeline under `COMITY_TRACE=FILE`, and `comity-lab simulate --timeline` writes one for a
-//! simulated host: one event per line, in the Trace Event Format. A killed program does not write the end of its
-//! timeline, and its last line may be incomplete. The complete lines are read.
+//! simulated host: one event per line, in the Trace Event Format. If a program was killed, the end of its timeline is
+//! missing, and its last line may be incomplete. All complete lines are used.
 
 use std::array::from_fn;
 use std::collections::BTreeMap;
@@ -32,7 +32,7 @@ const PREEMPTED: usize = 2;
 /// The modes of a program in the core table, as in the file.
 const MODES: [&str; 3] = ["alone", "holds cores", "shares time"];
 
-/// Nanoseconds of the machine's monotonic clock.
+/// A time of the machine's monotonic clock, in nanoseconds.
 type Nanos = i64;
 
 /// The begin and the end.
@@ -44,7 +44,7 @@ pub struct Trace {
     file: String,
     /// The programs, by process.
     programs: BTreeMap<u64, Program>,
-    /// True if the end is missing.
+    /// True if the end of the file is missing.
     is_cut: bool,
     /// The number of events of unknown kinds.
     unknown: u64,
@@ -56,19 +56,20 @@ struct Program {
     name: Option<String>,
     /// The workers, by thread.
     workers: BTreeMap<u64, Worker>,
-    /// The ends of the intervals in which the program held a core, by core.
+    /// The begins and ends of the intervals in which the program held a core, by core.
     cores: BTreeMap<u64, Vec<End>>,
-    /// The time that the program's threads ran on simulated cores. The file has no other events of simulated cores.
+    /// The time for which the program's threads ran on simulated cores. In a simulated timeline it replaces `cores`,
+    /// which is then empty.
     ran: Nanos,
-    /// The ends of the intervals of a mode, by the policy and the index in [`MODES`].
+    /// The begins and ends of the intervals of a mode. The key is the policy and the index in [`MODES`].
     modes: BTreeMap<(String, usize), Vec<End>>,
     /// The number of times that the program got a core, by cause.
     came_by: BTreeMap<String, u64>,
     /// The number of times that the program lost a core, by cause.
     parted_by: BTreeMap<String, u64>,
-    /// The number of dropped events.
+    /// The number of events that the program dropped.
     lost: u64,
-    /// The first and the last time.
+    /// The first and the last time of the program's events.
     span: Option<Interval>,
 }
 
@@ -77,7 +78,8 @@ struct Program {
 struct Worker {
     name: Option<String>,
     slices: Vec<(usize, Interval)>,
-    /// The ends of the intervals in which the thread waited for a core. They take precedence over its slices.
+    /// The begins and ends of the intervals in which the thread waited for a core. In them, the state in `slices`
+    /// does not count.
     preempted: Vec<End>,
     preemptions: u64,
     steals: u64,
@@ -87,7 +89,7 @@ struct Worker {
     refusals: BTreeMap<String, u64>,
 }
 
-/// An end of an interval.
+/// The begin or the end of an interval.
 #[derive(Clone, Copy, Debug)]
 struct End {
     at: Nanos,
@@ -116,7 +118,7 @@ struct Details {
     name: Option<String>,
     how: Option<String>,
     events: Option<u64>,
-    /// The program whose thread runs there, for an event of a simulated core.
+    /// The program whose thread runs on a simulated core, for an event of such a core.
     program: Option<u64>,
     #[serde(default)]
     reasons: BTreeMap<String, u64>,
@@ -129,7 +131,7 @@ pub fn is_trace(bytes: &[u8]) -> bool {
         && lines.next().is_some_and(|line| {
             line.starts_with(b"{\"name\":\"comity_trace\"")
                 || event(line).is_ok_and(|event| event.name == FIRST)
-                // The file may have been cut short before the first event was complete.
+                // The program may have been killed while it wrote the first event.
                 || b"{\"name\":\"comity_trace\"".starts_with(line)
         })
 }
@@ -137,7 +139,7 @@ pub fn is_trace(bytes: &[u8]) -> bool {
 /// Reads a timeline.
 ///
 /// # Errors
-/// If a line is invalid; the error has its number and the reason.
+/// If a line is invalid. The error has the number of the line and the reason.
 pub fn parse(file: String, bytes: &[u8]) -> Result<Trace, String> {
     let mut trace = Trace { file, programs: BTreeMap::new(), is_cut: true, unknown: 0 };
     let lines: Vec<&[u8]> = bytes.split(|byte| *byte == b'\n').collect();
@@ -155,7 +157,7 @@ pub fn parse(file: String, bytes: &[u8]) -> Result<Trace, String> {
         }
         let event = match event(line) {
             Ok(event) => event,
-            // The program ended while it wrote.
+            // An incomplete last line is left out: the program ended while it wrote.
             Err(_) if nth + 1 == lines.len() => break,
             Err(error) => return Err(format!("line {number}: it is not an event of a trace ({error})")),
         };
@@ -168,7 +170,7 @@ pub fn parse(file: String, bytes: &[u8]) -> Result<Trace, String> {
             }
             seen = true;
         }
-        // The name of a simulated core, for example, belongs to no program.
+        // Events of the simulated machine, for example the name of a core, belong to no program.
         if event.cat == MACHINE {
             continue;
         }
@@ -201,8 +203,8 @@ impl Program {
             ("M", _, "process_name") => self.name = args.name,
             ("M", _, "thread_name") => self.worker(tid).name = args.name,
             ("X", "worker", name) => {
-                // A simulated thread has more states: a thread that is blocked in a system call has its task, and a
-                // throttled one is preempted.
+                // A simulated thread has two more states. A thread that is blocked in a system call has a task. A
+                // throttled thread counts as preempted.
                 let name = match name {
                     "blocked" => "task",
                     "throttled" => "preempted",
@@ -266,8 +268,8 @@ impl Program {
         Ok((from, to))
     }
 
-    /// Returns the sum of the intervals between these ends. An interval without an end lasts until the next one
-    /// begins, or until the last event of the program.
+    /// Returns the total length of the intervals with these begins and ends. An interval without an end lasts until
+    /// the next interval begins, or until the last event of the program.
     fn sum<'a>(&self, ends: impl Iterator<Item = &'a Vec<End>>) -> Nanos {
         ends.flat_map(|ends| intervals(ends, self.latest())).map(|(from, to)| to - from).sum()
     }
@@ -283,7 +285,7 @@ impl Program {
 }
 
 impl Worker {
-    /// Returns the time in each of the [`STATES`]. While a worker is preempted, it is in no other state.
+    /// Returns the time in each of the [`STATES`]. The time in which a worker is preempted counts only as preempted.
     fn times(&self, latest: Nanos) -> [Nanos; STATES.len()] {
         let mut times = [0; STATES.len()];
         let preempted = intervals(&self.preempted, latest);
@@ -414,13 +416,14 @@ fn held(traces: &[&Trace]) -> Markup {
     table("Programs: cores that each held, and its time in each mode", &header, 1, &rows)
 }
 
-/// Makes tables of the fraction of time in each state, and of event counts: for all workers together, and for each.
+/// Makes the tables of a program's workers: the fraction of time in each state, and the counts of events. The rows
+/// are all workers together, and each worker.
 fn workers(name: &str, program: &Program) -> Markup {
     let workers: Vec<(&u64, &Worker)> = program.working().collect();
     let mut header = vec!["worker", "traced for"];
     header.extend(STATES);
     header.extend(["times preempted", "steals", "mugs"]);
-    // The columns exist only if needed, because few policies accelerate.
+    // The columns about acceleration are left out if their values are 0, because few policies accelerate.
     let accelerate = workers.iter().any(|(_, worker)| worker.accelerations > 0 || !worker.refusals.is_empty());
     if accelerate {
         header.extend(["accelerations", "refused"]);

@@ -10,10 +10,10 @@ use crate::bench::blocking::executor::Name;
 use crate::bench::blocking::workloads::{Plan, Workload};
 use crate::bench::r#loop::steps_in;
 
-/// The number of running times from which the median is taken; §4 has 9.
+/// The number of running times of which the median is taken. Section 4 of the paper takes 9.
 const MEASUREMENTS: usize = 5;
 
-/// The approximate work of a measurement, in nanoseconds.
+/// The approximate work of one running time, in nanoseconds.
 const WORK: u64 = 40_000_000;
 
 /// The threads of this machine.
@@ -29,8 +29,8 @@ impl Threads for ThisMachine {
     }
 }
 
-/// Measures the points, each with `workers` workers and with one. The points take turns, so that a drift of the
-/// machine affects them all alike.
+/// Measures the points, each with `workers` workers and with one worker. The points take turns, so that a drift of
+/// the machine affects all of them equally.
 fn measure(points: &[Point], workers: u16, one_in: u32) -> Result<Vec<Outcome>, Failure> {
     let mut runs: Vec<Vec<Measured>> = vec![Vec::new(); points.len()];
     let plans: Vec<Plan> = points.iter().map(|point| plan(*point, one_in)).collect();

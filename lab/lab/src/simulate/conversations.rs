@@ -1,4 +1,4 @@
-//! Records the conversations of thieves, and repeats recorded conversations.
+//! Records the conversations of thieves with their policies, and replays recorded conversations.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
@@ -20,7 +20,7 @@ pub fn recorder(file: &Lines) -> Recorder {
     })
 }
 
-/// Repeats the conversations of a record, and fails if a policy answers differently.
+/// Replays the conversations of a record, and fails if a policy gives another answer than the recorded one.
 pub fn hold_again(path: &Path) -> Result<(), Failure> {
     let refuse = |why: &dyn std::fmt::Display| Failure::Usage(format!("record '{}': {why}", path.display()));
     let file = BufReader::new(File::open(path).map_err(|error| refuse(&error))?);

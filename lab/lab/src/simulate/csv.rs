@@ -7,8 +7,8 @@ use comity_sim::threads::{Counts, Switches};
 use super::points::{Point, Points};
 use super::statistics::waste;
 
-/// The columns, in their order; a column for each `--set` follows. Times and cycles are in steps of the machine,
-/// which are nanoseconds on a host. A cell is empty if a run or a machine does not have its value.
+/// The columns, in their order. A column for each `--set` follows. Times and cycles are in steps of the machine. On a
+/// host, a step is a nanosecond. A cell is empty if a run or a machine does not have the value.
 /// `lab/scenarios/README.md` documents the columns.
 const HEADER: [&str; 37] = [
     "point",
@@ -50,7 +50,7 @@ const HEADER: [&str; 37] = [
     "run_switches_between_programs",
 ];
 
-/// Returns a header and all rows, for the runs of each point.
+/// Returns the CSV text: a header and all rows, for the runs of each point.
 pub fn rows(points: &Points, runs: &[Vec<Outcome>]) -> String {
     const CANNOT_FAIL: &str = "memory takes any row";
     let mut writer = Writer::from_writer(Vec::new());

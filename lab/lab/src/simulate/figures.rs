@@ -1,4 +1,4 @@
-//! Draws a sweep: for each program its time over a varied number, with a line for each policy.
+//! Draws a sweep: one picture per program, with the program's time over a varied number, and a line for each policy.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -13,10 +13,10 @@ use super::points::Points;
 use super::statistics::{mean_of, names, time};
 use crate::figure;
 
-/// The ratio of the largest to the smallest number from which an axis is logarithmic.
+/// The least ratio `largest number / smallest number` for which an axis is logarithmic.
 const FAR: f64 = 100.0;
 
-/// The folder of the pictures, which exists, and the index of the horizontal axis.
+/// A plot of a sweep: the folder for the pictures, which exists, and the index of the horizontal axis.
 pub struct Plot {
     folder: PathBuf,
     across: usize,
@@ -70,7 +70,7 @@ impl Plot {
                 series.push(Series::new(line, Marks::Line, Vec::new()));
                 series.len() - 1
             });
-            // There is no point if no program ended.
+            // The value is not finite if no program ended. The point is left out.
             if value.is_finite() {
                 series[nth].points.push((x, value));
                 series[nth].intervals.extend((half_width > 0.0).then_some((x, value - half_width, value + half_width)));
@@ -99,8 +99,8 @@ impl Plot {
     }
 }
 
-/// Returns the name of a program's picture: each character that is not a letter or digit becomes a dash, and all
-/// names differ.
+/// Returns a file name for a program's picture that is not in `taken`. Each character that is not a letter or digit
+/// becomes a dash.
 fn file_name(program: &str, taken: &mut BTreeSet<String>) -> String {
     let plain: String = program.chars().map(|letter| if letter.is_alphanumeric() { letter } else { '-' }).collect();
     let plain: String = plain.chars().take(80).collect();

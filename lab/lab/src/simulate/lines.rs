@@ -1,4 +1,4 @@
-//! A file that observers write during a run. The first error is reported when the run is over.
+//! A file that observers write during a run. The first error is kept and reported after the run.
 
 use std::cell::RefCell;
 use std::fs::File;
@@ -9,7 +9,8 @@ use std::rc::Rc;
 use comity_console::Failure;
 use comity_os::writes::without_signals;
 
-/// A file to which a write beyond `ulimit -f` returns an error and does not end the process.
+/// A file in which a write beyond the limit of `ulimit -f` returns an error, instead of ending the process by a
+/// signal.
 pub struct Quiet(File);
 
 impl Write for Quiet {
@@ -22,7 +23,7 @@ impl Write for Quiet {
     }
 }
 
-/// A file and the first error in it. A clone refers to the same file.
+/// A file and the first error of a write to it. A clone refers to the same file.
 #[derive(Clone)]
 pub struct Lines {
     path: PathBuf,

@@ -1,5 +1,5 @@
-//! The points of a sweep: the scenarios that `--set` and `--policy` make of one file. Each point is a separate
-//! scenario, checked like a file.
+//! The points of a sweep: the scenarios that result from one file by `--set` and `--policy`. Each point is checked
+//! like a scenario from a separate file.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 
 use crate::backend::PolicyList;
 
-/// The largest number of runs; the same as for one scenario.
+/// The largest number of runs of a sweep, which is the same as for one scenario.
 const MOST_RUNS: u64 = 1_000_000;
 
 /// The key that `--policy` varies for all programs.
@@ -37,7 +37,7 @@ impl Axis {
     }
 }
 
-/// A value of a key.
+/// A value of a varied key.
 #[derive(Clone, PartialEq)]
 pub struct Scalar(Value);
 
@@ -47,7 +47,7 @@ impl Scalar {
         self.0.as_f64()
     }
 
-    /// Parses a value as in a scenario file, except that a string of one word needs no quotes.
+    /// Parses a value as in a scenario file. A string of one word needs no quotes here.
     fn read(text: &str) -> Result<Scalar, String> {
         use toml_edit::Value as Toml;
         let text = text.trim();
@@ -89,11 +89,12 @@ pub struct Point {
     pub scenario: Scenario,
 }
 
-/// All scenarios of a command: the product of the varied values. The last axis changes first.
+/// All scenarios of a command: all combinations of the varied values. From point to point, the value of the last axis
+/// changes first.
 pub struct Points {
     /// The varied keys. `--policy` for all programs is the last.
     pub axes: Vec<Axis>,
-    /// The points; a single point if no key is varied.
+    /// The points. If no key is varied, there is one point.
     pub all: Vec<Point>,
     /// The number of runs up to and including each point.
     ends: Vec<u64>,
@@ -103,7 +104,7 @@ impl Points {
     /// Makes the points. `recording` reads recordings.
     ///
     /// # Errors
-    /// If an option or a point is invalid; the error is a sentence that names it.
+    /// If an option or a point is invalid. The error is a sentence that names the option or the point.
     pub fn new(
         written: &Written,
         sets: &[String],
@@ -148,8 +149,8 @@ impl Points {
         (&self.all[nth], run - before)
     }
 
-    /// Describes the varied keys, for the header of a file of runs. Together with the scenario it determines each
-    /// run. Empty if no key is varied.
+    /// Describes the varied keys and their values, for the header of a file of runs. The scenario and this text
+    /// determine each run. Empty if no key is varied.
     pub fn told(&self) -> String {
         let axis = |Axis { key, values, .. }: &Axis| {
             let values: Vec<String> = values.iter().map(Scalar::to_string).collect();
@@ -180,7 +181,7 @@ fn label(axes: &[Axis], values: &[Scalar]) -> String {
     each.collect::<Vec<_>>().join(", ")
 }
 
-/// Returns the values of the n-th point.
+/// Returns the values of the `nth` point.
 fn place(axes: &[Axis], nth: usize) -> Vec<Scalar> {
     let mut left = nth;
     let mut values: Vec<Scalar> = Vec::new();
@@ -199,7 +200,8 @@ fn point(
     recording: &mut dyn FnMut(&str) -> Result<Arc<Graph>, String>,
 ) -> Result<Scenario, String> {
     let mut written = base.clone();
-    // The policy of all programs is set first, because the policy of a single program takes precedence.
+    // The axes are applied in reverse order, so that the policy of all programs is set first. The policy of a single
+    // program then replaces it.
     for (axis, Scalar(value)) in axes.iter().zip(values).rev() {
         match &axis.path {
             Some(path) => set(&mut written, path, value)?,
@@ -213,7 +215,7 @@ fn point(
     Scenario::with_recordings(written, recording)
 }
 
-/// Sets the value of a key. A key that does not exist is detected when the whole scenario is read.
+/// Sets the value of a key. If the scenario has no such key, reading the whole scenario fails later.
 fn set(at: &mut Value, path: &[String], value: &Value) -> Result<(), String> {
     let Some((key, rest)) = path.split_first() else {
         *at = value.clone();
@@ -310,8 +312,8 @@ fn of_set(base: &Value, names: &[&str], text: &str) -> Result<Axis, String> {
     Ok(Axis { key, path: Some(path), values })
 }
 
-/// Parses a value of the type that its key needs: a string of digits, such as a kernel's version, needs no quotes
-/// either.
+/// Parses a value as the type that its key needs. For example, the version of a kernel is a string of digits, which
+/// needs no quotes.
 fn fitting(base: &Value, path: &[String], text: &str) -> Result<Scalar, String> {
     let fits = |Scalar(value): &Scalar| {
         let mut written = base.clone();
@@ -334,7 +336,8 @@ fn of_program<'a>(names: &[&'a str], text: &'a str) -> Result<Option<(&'a str, &
     }
 }
 
-/// Returns the program with whose name, followed by `separator`, `text` begins, and the rest of `text`.
+/// Splits `text` into the name of a program, `separator`, and the rest. Returns the name and the rest, or `None` if
+/// no name fits.
 fn named<'a>(names: &[&'a str], text: &'a str, separator: char) -> Option<(&'a str, &'a str)> {
     let found = names.iter().filter_map(|name| Some((*name, text.strip_prefix(name)?.strip_prefix(separator)?)));
     found.max_by_key(|(name, _)| name.len())

@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use comity_graph::Graph;
 
-/// A reader that keeps the text that was read. The text stays small even for a file without an end, such as a device,
-/// because a graph is refused at its first line.
+/// A reader that keeps the text that it has read. For an endless file, such as a device, the text stays small,
+/// because a file that is not a graph is refused at its first line.
 struct Kept<R> {
     from: R,
     text: Vec<u8>,
@@ -26,22 +26,22 @@ impl<R: Read> Read for Kept<R> {
 
 /// The recordings of a scenario, each read once.
 pub struct Recordings<'a> {
-    /// The folder in which the names are looked up.
+    /// The folder that contains the recordings.
     folder: &'a Path,
     found: BTreeMap<String, (u64, Arc<Graph>)>,
 }
 
 impl<'a> Recordings<'a> {
-    /// Makes the set of recordings of a scenario. They are in the folder of the scenario's file.
+    /// Makes an empty set of recordings for a scenario. The recordings are in the folder of the scenario's file.
     pub fn beside(scenario: &'a Path) -> Recordings<'a> {
         let folder = scenario.parent().unwrap_or(Path::new(""));
         Recordings { folder, found: BTreeMap::new() }
     }
 
-    /// Returns the recording of a name, which is read if it has not been.
+    /// Returns the recording with a name. The first call for a name reads the file.
     ///
     /// # Errors
-    /// If the file cannot be read or contains no recording; the error is a sentence that says why.
+    /// If the file cannot be read or contains no recording. The error is a sentence with the reason.
     pub fn read(&mut self, name: &str) -> Result<Arc<Graph>, String> {
         if let Some((_, graph)) = self.found.get(name) {
             return Ok(Arc::clone(graph));
@@ -57,8 +57,8 @@ impl<'a> Recordings<'a> {
         Ok(graph)
     }
 
-    /// Describes the recordings for the header of a file of runs. The description changes if a recording of the same
-    /// name changes. Empty if there are no recordings.
+    /// Describes the recordings by name and hash, for the header of a file of runs. If the content of a recording
+    /// changes, the description changes. Empty if there are no recordings.
     pub fn told(&self) -> String {
         self.found.iter().map(|(name, (hash, _))| format!(", {name} is {hash:x}")).collect()
     }

@@ -1,4 +1,5 @@
-//! Statistics of runs: numbers of the programs of one name, their means and their percentiles.
+//! Statistics of runs: the means and percentiles of programs' numbers. Programs of different runs with the same name
+//! are taken together.
 
 use comity_papers::fit::{Estimate, mean};
 use comity_sim::scenario::{Outcome, ProgramOutcome};
@@ -17,7 +18,7 @@ pub struct Statistics {
     pub sentences: Vec<String>,
 }
 
-/// A number of each program that ended.
+/// A number that each ended program has, with its name and unit.
 struct Quantity {
     name: &'static str,
     unit: Unit,
@@ -37,10 +38,10 @@ enum Unit {
 
 const TIME: Quantity = Quantity { name: "time", unit: Unit::Steps, of: time };
 const WASTE: Quantity = Quantity { name: "waste / T₁", unit: Unit::Ratio, of: waste };
-/// The number of executions that a repeated program has ended.
+/// The number of ended executions of a repeated program.
 const EXECUTIONS: Quantity =
     Quantity { name: "executions", unit: Unit::Times, of: |program| program.executions.len() as f64 };
-/// The numbers that exist on a host only.
+/// The numbers that only programs on a host have.
 const OF_HOST: [Quantity; 4] = [
     Quantity { name: "waited", unit: Unit::Steps, of: |program| program.waited.unwrap_or(0) as f64 },
     Quantity { name: "sleeps", unit: Unit::Times, of: |program| counts(program).sleeps as f64 },
@@ -52,20 +53,21 @@ fn counts(program: &ProgramOutcome) -> Counts {
     program.counts.unwrap_or_default()
 }
 
-/// Returns the time from the beginning of a program to its end. For a repeated program it is the mean time of an
-/// execution.
+/// Returns the time from the beginning of a program to its end. Returns the mean time of an execution for a repeated
+/// program.
 pub fn time(program: &ProgramOutcome) -> f64 {
     program.time().unwrap_or(0.0)
 }
 
-/// Returns the cycles that did not bring the program further, divided by its work.
+/// Returns the waste of a program (cycles of stealing and mugging) divided by its work.
 pub fn waste(program: &ProgramOutcome) -> f64 {
-    // A repeated program has done its work several times, and the last time perhaps in part.
+    // A repeated program has done its work several times, and the last time perhaps only in part, so its work is
+    // counted in cycles.
     let work = if program.executions.is_empty() { program.work } else { program.cycles.work };
     program.cycles.waste() as f64 / work as f64
 }
 
-/// Returns the programs' names, in the order in which the programs come.
+/// Returns the names of the programs, in the order in which they first appear.
 pub fn names(runs: &[Outcome]) -> Vec<&str> {
     let mut names: Vec<&str> = Vec::new();
     for program in runs.iter().flat_map(|run| &run.programs) {
@@ -76,13 +78,13 @@ pub fn names(runs: &[Outcome]) -> Vec<&str> {
     names
 }
 
-/// Returns the programs of a name that ended, at least once.
+/// Returns the programs with a name that ended at least once.
 fn ended<'a>(run: &'a Outcome, name: &'a str) -> impl Iterator<Item = &'a ProgramOutcome> {
     run.programs.iter().filter(move |program| program.name == name && program.time().is_some())
 }
 
-/// Returns the mean over the programs of a name that ended. A run's programs share a machine, so only runs are
-/// independent.
+/// Returns the mean of a number over the ended programs with a name. Its confidence interval is over the runs:
+/// programs of one run share a machine, so only runs are independent.
 pub fn mean_of(runs: &[Outcome], name: &str, number: impl Fn(&ProgramOutcome) -> f64) -> Estimate {
     let of_run = |run: &Outcome| {
         let numbers: Vec<f64> = ended(run, name).map(&number).collect();
@@ -91,7 +93,7 @@ pub fn mean_of(runs: &[Outcome], name: &str, number: impl Fn(&ProgramOutcome) ->
     mean(&runs.iter().filter_map(of_run).collect::<Vec<_>>())
 }
 
-/// Returns the number of cores that all programs of a name used together, on average over a run.
+/// Returns the mean number of cores that all programs with a name used together in a run.
 fn cores_used(run: &Outcome, name: &str) -> f64 {
     let used = run.programs.iter().filter(|program| program.name == name).map(|program| program.cycles.total());
     used.sum::<u64>() as f64 / run.steps.max(1) as f64
@@ -101,7 +103,7 @@ fn is_on_a_host(runs: &[Outcome]) -> bool {
     runs.iter().flat_map(|run| &run.programs).any(|program| program.counts.is_some())
 }
 
-/// Returns the statistics of the programs of each name, over all runs.
+/// Returns the statistics of the programs with the same name, over all runs.
 pub fn of(runs: &[Outcome]) -> Statistics {
     let all = || runs.iter().flat_map(|run| &run.programs);
     let is_on_a_host = is_on_a_host(runs);
@@ -166,7 +168,7 @@ pub fn of(runs: &[Outcome]) -> Statistics {
     Statistics { header, rows, sentences }
 }
 
-/// Returns the statistics of whole runs: the columns, and the numbers.
+/// Returns the statistics of the runs as a whole: the columns, and the numbers.
 pub fn told_of_runs(runs: &[Outcome]) -> (Vec<&'static str>, Vec<String>) {
     let clock = Clock::of(runs);
     let mut header = vec!["runs", "length", "utilization"];
@@ -195,8 +197,8 @@ fn idle_beside_work(run: &Outcome) -> f64 {
     run.idle_beside_work.unwrap_or(0) as f64
 }
 
-/// The number of times that cores switched threads: all switches, those to a thread without a task, and those between
-/// programs.
+/// The numbers of switches of threads on cores: all switches, switches to a thread without a task, and switches
+/// between programs.
 const SWITCHES: [fn(&Outcome) -> f64; 3] = [
     |run| run.switches.unwrap_or_default().all as f64,
     |run| run.switches.unwrap_or_default().to_thieves as f64,
@@ -206,15 +208,14 @@ const SWITCHES: [fn(&Outcome) -> f64; 3] = [
 /// The percentiles that are reported.
 const PERCENTS: [usize; 3] = [50, 90, 99];
 
-/// The distribution of numbers of one kind.
+/// The distribution of a number over programs or runs.
 #[derive(Clone, Copy, Serialize)]
 pub struct Distribution {
     /// The number of values.
     pub of: usize,
-    /// The mean of the runs' means. The half-width of its 95 % confidence interval is taken over the runs, because
-    /// only runs are independent.
+    /// The mean of the runs' means. Its confidence interval is over the runs, because only runs are independent.
     pub mean: f64,
-    /// The half-width of the 95 % confidence interval of `mean`; 0 if fewer than two runs have a value.
+    /// The half-width of the 95 % confidence interval of `mean`. 0 if fewer than two runs have a value.
     pub half_width: f64,
     /// The median. Percentiles are interpolated between two values (Hyndman and Fan's definition 8).
     pub p50: f64,
@@ -225,7 +226,7 @@ pub struct Distribution {
 }
 
 impl Distribution {
-    /// Returns the distribution of `numbers`; `None` if there are no numbers.
+    /// Returns the distribution of `numbers`. `None` if there are no numbers.
     fn new(numbers: &[f64], Estimate { value, half_width }: Estimate) -> Option<Distribution> {
         if numbers.is_empty() {
             return None;
@@ -245,25 +246,25 @@ impl Distribution {
     }
 }
 
-/// The statistics of the runs of a point. Times are in steps; on a host these are nanoseconds.
+/// The statistics of the runs of a point. Times are in steps of the machine. On a host, a step is a nanosecond.
 #[derive(Serialize)]
 pub struct Summary {
     length: Option<Distribution>,
     utilization: Option<Distribution>,
     #[serde(skip_serializing_if = "Option::is_none")]
     idle_beside_work: Option<Distribution>,
-    /// The number of all switches of a run.
+    /// The number of switches of threads in a run.
     #[serde(skip_serializing_if = "Option::is_none")]
     switches: Option<Distribution>,
     programs: Vec<ProgramSummary>,
 }
 
-/// The statistics of the programs of a name that ended, in all runs.
+/// The statistics of the ended programs with a name, over all runs.
 #[derive(Serialize)]
 struct ProgramSummary {
     name: String,
     time: Option<Distribution>,
-    /// The waste divided by the work.
+    /// The waste (cycles of stealing and mugging) divided by the work.
     waste: Option<Distribution>,
     #[serde(flatten)]
     on_a_host: Option<OnAHost>,
@@ -275,7 +276,7 @@ struct OnAHost {
     sleeps: Option<Distribution>,
     preemptions: Option<Distribution>,
     lost: Option<Distribution>,
-    /// The cores that all programs of the name used together, per run.
+    /// The number of cores that all programs with the name used together, per run.
     cores_used: Option<Distribution>,
 }
 
@@ -304,7 +305,7 @@ impl Summary {
     }
 }
 
-/// Returns the columns, and a row for each name with more than one program that ended. A single program has no
+/// Returns the columns, and a row for each name with more than one ended program. A single program has no
 /// distribution.
 pub fn percentiles(runs: &[Outcome]) -> (Vec<&'static str>, Vec<Vec<String>>) {
     let clock = Clock::of(runs);
@@ -325,7 +326,7 @@ pub fn percentiles(runs: &[Outcome]) -> (Vec<&'static str>, Vec<Vec<String>>) {
 /// The unit in which a machine counts time.
 #[derive(Clone, Copy)]
 enum Clock {
-    /// The steps of the A-STEAL paper's machine, which have no length.
+    /// The steps of the machine of the A-STEAL paper. A step has no length in seconds.
     Steps,
     /// The nanoseconds of a host.
     Nanoseconds,
@@ -337,7 +338,7 @@ impl Clock {
         if is_on_a_host(runs) { Clock::Nanoseconds } else { Clock::Steps }
     }
 
-    /// Returns the unit that fits, its number of steps, and the number of decimals.
+    /// Returns a suitable unit for a value, the number of steps in this unit, and the number of decimals.
     fn unit(self, value: f64) -> (&'static str, f64, usize) {
         match self {
             Clock::Steps => ("steps", 1.0, 0),
@@ -367,7 +368,7 @@ impl Clock {
         }
     }
 
-    /// Formats ascending numbers in one unit.
+    /// Formats ascending numbers, all in the same unit.
     fn tell_all(self, unit: Unit, numbers: [f64; 3]) -> String {
         let (name, scale, digits) = match unit {
             Unit::Steps => self.unit(numbers[2]),

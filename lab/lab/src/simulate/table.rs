@@ -1,4 +1,4 @@
-//! Tables of the outcomes of all points. Points that differ only in their policy are in successive rows.
+//! Formats tables of the outcomes of all points. Points that differ only in their policy are in successive rows.
 
 use std::fmt::Write;
 
@@ -11,11 +11,11 @@ use super::statistics::{self, Statistics};
 /// A header, and the rows of each point.
 type Parts = (Vec<&'static str>, Vec<Vec<Vec<String>>>);
 
-/// Formats the tables, and further sentences.
+/// Formats the tables, followed by sentences about all programs together.
 pub fn tables(points: &Points, runs: &[Vec<Outcome>]) -> String {
     let mut text = String::new();
     let each: Vec<Statistics> = runs.iter().map(|runs| statistics::of(runs)).collect();
-    // Some machines have more columns than others.
+    // Machines have different numbers of columns. The longest header is used.
     let header = each.iter().map(|table| table.header.clone()).max_by_key(Vec::len).unwrap_or_default();
     let (rows, sentences): (Vec<_>, Vec<_>) = each.into_iter().map(|table| (table.rows, table.sentences)).unzip();
     write(&mut text, points, (header, rows));
@@ -41,7 +41,7 @@ fn write(text: &mut String, points: &Points, (header, rows): Parts) {
     let keys = points.axes.iter().map(|axis| axis.key.as_str());
     let mut table = Table::new();
     table.load_style(presets::UTF8_FULL_CONDENSED).set_header(keys.chain(header));
-    // The policy of all programs is the axis that changes first.
+    // The policy of all programs is the last axis, so it changes from each point to the next.
     let policies = points.axes.last().filter(|axis| axis.is_policy()).map_or(1, |Axis { values, .. }| values.len());
     let each: Vec<_> = points.all.iter().zip(&rows).collect();
     for alike in each.chunks(policies) {

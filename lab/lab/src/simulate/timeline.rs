@@ -18,13 +18,13 @@ use serde_json::json;
 
 use super::lines::Lines;
 
-/// The process of the cores. The processes of programs follow.
+/// The number of the process whose threads are the cores. The processes of programs have the next numbers.
 const CORES: u32 = 1;
 
-/// The largest size of a timeline; the same as for one of real threads.
+/// The largest size of a timeline, which is the same as for a timeline of real threads.
 const MOST_BYTES: usize = 1 << 30;
 
-/// A timeline's file during the run. A clone refers to the same file.
+/// The file of a timeline that is being written. A clone refers to the same file.
 #[derive(Clone)]
 pub struct Timeline(Rc<RefCell<Draft>>);
 
@@ -33,11 +33,13 @@ struct Draft {
     written: usize,
     /// The time of the first event that was left out because the file was full.
     full_at: Option<u64>,
-    /// The thread on each core: one stretch for as long as the same thread runs without a pause.
+    /// The present stretch of each core, which is not written yet. It lasts as long as the same thread runs without a
+    /// pause.
     running: BTreeMap<u32, Stretch>,
-    /// The program and worker of each thread.
+    /// The threads that had events, each as its program and worker.
     threads: BTreeSet<(u32, u32)>,
-    /// The number of cores. Their threads have the numbers from 1 on, because thread 0 is the idle thread everywhere.
+    /// The number of cores. Their threads have the numbers from 1 on, because thread 0 is the idle thread on every
+    /// machine.
     cores: u32,
     /// The largest number of workers of a program.
     workers: u32,
@@ -58,13 +60,13 @@ impl Timeline {
         Timeline(Rc::new(RefCell::new(draft)))
     }
 
-    /// Returns the observer, which gets the run's stretches.
+    /// Returns the observer that writes the stretches of the run.
     pub fn observer(&self) -> Box<dyn FnMut(Stretch)> {
         let timeline = self.clone();
         Box::new(move |stretch| timeline.0.borrow_mut().take(stretch))
     }
 
-    /// Writes the names of all processes and threads, and ends the file. Called when the run is over.
+    /// Writes the names of all processes and threads, and ends the file. Must be called after the run.
     pub fn end(self, scenario: &Scenario, outcome: &Outcome) -> Result<(), Failure> {
         let mut draft = self.0.borrow_mut();
         for (_, stretch) in std::mem::take(&mut draft.running) {
@@ -104,7 +106,7 @@ impl Draft {
         }
     }
 
-    /// Writes a stretch to the track of its core.
+    /// Adds a stretch in which a thread runs to the track of its core.
     fn runs(&mut self, stretch: &Stretch) {
         let Stretch { program, worker, core, .. } = *stretch;
         let (core, pid) = (core.expect("it has one"), CORES + 1 + program);
@@ -165,7 +167,7 @@ impl Draft {
 /// The category of the events that the report leaves out.
 pub const MACHINE: &str = "machine";
 
-/// Returns the name of an activity. Activities of real threads have the same names as in their timelines.
+/// Returns the name of an activity, which is the same as in a timeline of real threads.
 fn name(activity: Activity) -> &'static str {
     match activity {
         Activity::Task => "task",
@@ -178,7 +180,7 @@ fn name(activity: Activity) -> &'static str {
     }
 }
 
-/// A time in nanoseconds that is formatted in microseconds, with three decimals.
+/// A time in nanoseconds. It is formatted in microseconds, with three decimals.
 struct Micros(u64);
 
 impl fmt::Display for Micros {

@@ -37,7 +37,7 @@ pub struct Array<'a> {
     name: String,
     /// The command of a shard, without the option for the shard.
     command: Vec<OsString>,
-    /// The current folder of each task.
+    /// The current folder of all tasks.
     folder: PathBuf,
     /// The folder in which each task writes its output, as `I.log`.
     logs: PathBuf,
@@ -48,7 +48,8 @@ pub struct Array<'a> {
 }
 
 impl Engine {
-    /// Lets the engine run the shards, and waits until it has ended. The shards' notes show which of them succeeded.
+    /// Runs the shards by the engine, and waits until the engine has ended. The exit status does not show which
+    /// shards succeeded: see their notes ([`Part::is_done`](super::part::Part::is_done)).
     ///
     /// # Errors
     /// If the engine is not installed or cannot be run.
@@ -63,20 +64,21 @@ impl Engine {
         };
         let program = command.get_program().to_string_lossy().into_owned();
         detail(|| {
-            // A word with a line break is a program, which is too long to print.
+            // A word with a line break is a script, which is too long to print.
             let words = command.get_args().map(|word| word.to_string_lossy()).filter(|word| !word.contains('\n'));
             format!("{program} {}", words.collect::<Vec<_>>().join(" "))
         });
         let count = array.shards.len();
         let (of, logs) = (array.of, array.logs.display());
         hint(format!("{count} of {of} shards are submitted to {name}; their output is in '{logs}'"));
-        // The engine writes to standard error, because standard output is for results.
+        // The engine's output goes to standard error, because standard output is for results.
         let stdin = if input.is_some() { Stdio::piped() } else { Stdio::null() };
         #[expect(clippy::disallowed_methods, reason = "the engine writes there")]
         let child = command.stdin(stdin).stdout(io::stderr()).spawn();
         let mut child = child.map_err(|error| Failure::Run(format!("cannot run '{program}': {error}")))?;
         if let Some((mut pipe, text)) = child.stdin.take().zip(input) {
-            // An engine that reads nothing has refused the array, and says why.
+            // A write error is ignored: an engine that does not read its input has refused the array, and prints the
+            // reason.
             let _ = io::Write::write_all(&mut pipe, text.as_bytes());
         }
         child.wait().map_err(|error| Failure::Run(format!("cannot wait for {name}: {error}")))
@@ -91,7 +93,7 @@ fn answers(program: &str, words: &[&str]) -> bool {
 }
 
 impl<'a> Array<'a> {
-    /// Makes the array of these shards of a file's sweep.
+    /// Makes the array that runs `shards` of the sweep in `file`.
     pub fn new(file: &Path, campaign: &'a Campaign, shards: Vec<usize>) -> Result<Array<'a>, Failure> {
         let here = |error: io::Error| Failure::Run(format!("cannot find the current folder or this program: {error}"));
         let (program, folder) = (env::current_exe().map_err(here)?, env::current_dir().map_err(here)?);
@@ -108,7 +110,7 @@ impl<'a> Array<'a> {
         Ok(Array { shards, of, name, command, folder, logs, cpus, restarts, hyperqueue, slurm })
     }
 
-    /// Returns the shards in the notation of both engines: `1-3,5`.
+    /// Returns the shards in the notation that both engines use, for example `1-3,5`.
     fn ids(&self) -> String {
         let mut ranges: Vec<(usize, usize)> = Vec::new();
         for shard in &self.shards {
@@ -124,7 +126,7 @@ impl<'a> Array<'a> {
         each.collect::<Vec<_>>().join(",")
     }
 
-    /// Returns the message for an array of which some shards are not done.
+    /// Returns the error message for an array with shards that are not done.
     pub fn not_done(&self, left: &[usize], ended: &ExitStatus) -> String {
         let of = self.of;
         let which: Vec<String> = left.iter().take(5).map(usize::to_string).collect();

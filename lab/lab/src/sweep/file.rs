@@ -13,13 +13,13 @@ const MOST_SHARDS: usize = 100_000;
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Campaign {
-    /// The folder for results. In the file it is relative to the file's folder; here it is relative to the current
-    /// folder.
+    /// The folder for results. In the file, the path is relative to the file's folder. [`Campaign::read`] makes it
+    /// relative to the current folder.
     pub out: PathBuf,
     /// The number of tasks of the array.
     #[serde(default = "eight")]
     pub shards: usize,
-    /// The number of threads of a shard, and of CPUs that the engine is asked for.
+    /// The number of threads of a shard, which is also the number of CPUs that the engine gives to a task.
     #[serde(default = "one")]
     pub cpus: u16,
     /// The number of times that the engine restarts a shard that was killed.
@@ -39,11 +39,12 @@ pub struct Campaign {
     pub slurm: Slurm,
 }
 
-/// Scenarios, each with all of the settings.
+/// A list of scenarios. All settings apply to each scenario.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Simulate {
-    /// The folder of the results within `out`. With several scenarios, each has a folder in it.
+    /// The folder for the results of these scenarios, within `out`. If there are several scenarios, it has a folder
+    /// for each.
     pub name: Option<String>,
     /// The files of the scenarios, relative to the folder of the sweep's file.
     pub scenarios: Vec<PathBuf>,
@@ -65,7 +66,7 @@ pub struct Simulate {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Reproduce {
-    /// The folder of the results within `out`.
+    /// The folder for the results of this paper, within `out`.
     pub name: Option<String>,
     /// The paper, as after `comity-lab reproduce`.
     pub paper: String,
@@ -87,7 +88,7 @@ pub struct Reproduce {
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Hyperqueue {
-    /// The folder of the server's access file, if it is not where HyperQueue looks by default.
+    /// The folder of the server's access file. `None` means HyperQueue's default.
     pub server_dir: Option<PathBuf>,
     /// Further options of `hq submit`.
     #[serde(default)]
@@ -120,7 +121,7 @@ impl Campaign {
     pub fn read(path: &Path) -> Result<Campaign, Failure> {
         let refuse = |why: &str| Failure::Usage(format!("sweep '{}': {why}", path.display()));
         let text = fs::read_to_string(path).map_err(|error| refuse(&error.to_string()))?;
-        // The parser's message shows the line.
+        // The message of the parser shows the line of the error.
         let mut campaign: Campaign =
             toml_edit::de::from_str(&text).map_err(|error| refuse(error.to_string().trim_end()))?;
         campaign.refused().map_or(Ok(()), |why| Err(refuse(&why)))?;

@@ -1,4 +1,4 @@
-//! A part of a sweep: one command of this program, with a folder of its own.
+//! A part of a sweep: one command of `comity-lab`, with its own folder for results.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -20,25 +20,25 @@ pub struct Part {
     pub name: String,
     /// The path of the folder.
     pub out: PathBuf,
-    /// The command, without the options that select runs.
+    /// The command, without the options for the folder and for the selection of runs.
     words: Vec<OsString>,
-    /// The options that do not apply to a shard.
+    /// The options about results, which do not apply to a shard.
     told: Vec<OsString>,
 }
 
 /// The runs of a part that a command does.
 pub enum Role {
-    /// All runs that are not filed.
+    /// All runs that are not in the file yet.
     Whole,
-    /// The runs of a shard that are not filed.
+    /// The runs of a shard that are not in its file yet.
     Shard(Shard),
-    /// No runs: all are filed in these folders.
+    /// No runs, because the files in these folders have all of them.
     Merge(Vec<PathBuf>),
 }
 
 impl Role {
-    /// Returns the role of a part. `folders` are copies of the results' folder, from which the part's runs are
-    /// merged; if the list is empty, all runs are done.
+    /// Returns the role that merges the part's runs from `folders`, which are copies of the folder for results. If
+    /// the list is empty, returns the role that does all runs.
     pub fn of_merge(folders: &[PathBuf], part: &Part) -> Role {
         match folders {
             [] => Role::Whole,
@@ -121,7 +121,7 @@ fn of_paper(out: &Path, reproduce: &Reproduce) -> Part {
 }
 
 impl Part {
-    /// Checks that the part can run: its words, and the scenario with all varied settings.
+    /// Checks that the part can run: its command line, and for a scenario all varied settings.
     pub fn check(&self) -> Result<(), Failure> {
         match self.parsed(&self.words(&Role::Whole, None))? {
             Command::Simulate(arguments) => simulate::check(&arguments).map_err(|failure| self.named(failure)),
@@ -129,7 +129,7 @@ impl Part {
         }
     }
 
-    /// Does the part's runs. A shard is noted as done.
+    /// Does the part's runs. After a shard, also writes its note, which shows that the shard is done.
     pub fn run(&self, role: &Role, workers: Option<u16>) -> Result<(), Failure> {
         fs::create_dir_all(&self.out).map_err(|error| {
             Failure::Usage(format!("cannot create the folder '{}': {error}. Choose another out", self.out.display()))
@@ -148,20 +148,20 @@ impl Part {
             .map_err(|error| Failure::Run(format!("cannot write '{}': {error}", note.display())))
     }
 
-    /// True if all runs of a shard that this same command requests are filed, and their files have the same lengths
-    /// as then.
+    /// True if the same command has already done all runs of the shard, and the files of the runs still have the
+    /// lengths that they had then.
     pub fn is_done(&self, shard: Shard) -> bool {
         fs::read(self.note(shard)).is_ok_and(|told| told == self.told_of(shard).as_bytes())
     }
 
-    /// Returns the path of the shard's note. It is in the folder of the runs, so that a copy of that folder contains
-    /// it.
+    /// Returns the path of the shard's note. The note is in the folder of the runs, so that a copy of this folder
+    /// contains it.
     fn note(&self, shard: Shard) -> PathBuf {
         self.out.join(RUNS).join(format!("shard-{}.done", shard.name()))
     }
 
-    /// Returns the text of a shard's note: the command, and the length of each file of the shard's runs. A file from
-    /// which a line was removed has another length.
+    /// Returns the text of a shard's note: the command, and the length of each file of the shard's runs. If a line
+    /// was removed from a file, its length differs from the note.
     fn told_of(&self, shard: Shard) -> String {
         let words: Vec<_> = self.words.iter().map(|word| word.to_string_lossy()).collect();
         let entries = fs::read_dir(self.out.join(RUNS)).into_iter().flatten().flatten();
@@ -193,7 +193,8 @@ impl Part {
         let all = [OsString::from("comity-lab")].into_iter().chain(words.iter().cloned());
         Command::try_parse_from(all).map_err(|error| {
             let text = error.to_string();
-            // The rest of the message is the usage of the command, which the author of the file has not typed.
+            // The rest of the message, the usage of the command, is left out, because the author of the file has not
+            // typed the command.
             let first = text.split("\n\n").next().unwrap_or_default().trim_start_matches("error: ");
             self.named(Failure::Usage(first.to_owned()))
         })

@@ -1,5 +1,5 @@
-//! Tests that the benches run, check what they measure, and report every backend. Figures are not checked, except
-//! those of a fake binary.
+//! Tests that the benches run, check the results of the programs, and report every backend. Measured numbers are not
+//! checked, except those of a fake binary.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -9,7 +9,7 @@ use tempfile::TempDir;
 
 use crate::{FAKE_LIST, executable, json, lab};
 
-/// Returns the different values of `key` in the rows, in the order of their first occurrence.
+/// Returns the distinct values of `key` in the rows, in the order of their first occurrence.
 fn values<'a>(rows: &'a [Value], key: &str) -> Vec<&'a str> {
     let mut found = Vec::new();
     for row in rows {
@@ -33,7 +33,8 @@ fn fork_join_has_every_backend_on_every_program() {
         values(rows, "workload"),
         ["fib", "tree", "nqueens", "loop", "natural", "quicksort", "cg", "coarse", "spine"]
     );
-    // Two backends cannot run a kernel of the catalog.
+    // Eight programs run on seven backends, and the kernel of the catalog on five, because two backends cannot run
+    // it.
     assert_eq!(rows.len(), 2 * (8 * 7 + 5));
     for row in rows {
         assert_eq!(row["verified"], true);
@@ -91,7 +92,8 @@ fn idle_has_every_backend_without_work_and_beside_a_task() {
     assert!(String::from_utf8(output.stdout).unwrap().contains("| abp "));
 }
 
-/// A script that answers as `rayon-programs serve`. It is twice as fast under `bws` and half as fast under `comity`.
+/// A script that answers like `rayon-programs serve`. It reports twice the time under `comity`, and half the time
+/// under `bws`.
 const FAKE: &str = r#"
 [ -z "$COMITY$COMITY_WATCH" ] || exit 3
 case "$COMITY_POLICY" in comity) took=0.02;; bws) took=0.005;; *) took=0.01;; esac
@@ -136,7 +138,8 @@ fn the_drop_in_is_compared_under_each_policy_with_the_stock_one() {
     for program in programs {
         let ratios = program["ratios"].as_array().unwrap();
         assert_eq!(values(ratios, "backend"), backends);
-        // The variables have reached the processes: the policy in the drop-ins, and the number of threads in all.
+        // The ratios show that the variables have reached the processes: the policy in the drop-ins, and the number
+        // of threads in all processes.
         for (ratio, expected) in ratios.iter().zip([2.0, 0.5, 1.0]) {
             assert_eq!((&ratio["time"]["of_medians"], &ratio["cpu"]["median"]), (&expected.into(), &1.0.into()));
         }
@@ -278,8 +281,8 @@ fn programs_side_by_side_are_measured_with_and_without_a_table() {
     assert!(String::from_utf8(output.stdout).unwrap().contains("\nquota-changes\n    fib with a quota"));
 }
 
-/// Checks which policies take part, in which groups, and that no program has more cores than there are. It does not
-/// judge the policies.
+/// Checks that all policies are measured in both groupings, and that no program has more cores than the machine. Does
+/// not compare the policies.
 #[test]
 fn accelerate_has_every_policy_between_its_bounds_in_both_groupings() {
     let words = [
@@ -301,7 +304,8 @@ fn accelerate_has_every_policy_between_its_bounds_in_both_groupings() {
     let of = |row: &Value, what: &str| row[what]["median"].as_f64().unwrap();
     for row in rows {
         let (busy, thieves, neighbour) = (of(row, "busy"), of(row, "thieves"), of(row, "neighbour"));
-        // Each program is measured by its own clock, so the two are not counted at exactly the same time.
+        // Each program is measured by its own clock, so the measurements of the two programs do not cover exactly the
+        // same time.
         let cores = 1.01 * report["cores"].as_f64().unwrap();
         assert!(busy <= 1.01 && busy + thieves <= cores && neighbour <= cores, "{row}");
         assert!(busy + thieves + neighbour > 0.0, "{row}");
@@ -310,8 +314,8 @@ fn accelerate_has_every_policy_between_its_bounds_in_both_groupings() {
     }
 }
 
-/// Figures are not compared with each other, because they change on a busy machine. The simulated ones are the same
-/// everywhere, except for ticks and processors.
+/// Measured numbers are not compared, because they change on a busy machine. Simulated numbers depend only on the
+/// machine's ticks and number of processors.
 #[test]
 fn a_run_queue_is_probed_on_threads_and_simulated() {
     let words = ["bench", "run-queue", "--rounds", "1", "--count-ms", "100", "--tries", "1", "--simulate-s", "2"];

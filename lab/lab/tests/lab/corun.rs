@@ -1,4 +1,4 @@
-//! Tests co-runs of real programs: the report is complete and its numbers are consistent.
+//! Tests co-runs of real programs: reports are complete and their numbers are consistent.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
@@ -27,7 +27,7 @@ fn mean(times: &Value) -> f64 {
     mean_of(&times)
 }
 
-/// Recomputes every measure from the fields that define it.
+/// Checks every measure against its formula over other fields of the report.
 #[track_caller]
 fn assert_consistent(report: &Value) {
     assert_eq!(report["schema"], "comity-corun/1");
@@ -74,7 +74,7 @@ fn assert_consistent(report: &Value) {
     }
 }
 
-/// Recomputes the summary of all pairs from the pairs.
+/// Checks the summary over all pairs against the reports of the pairs.
 #[track_caller]
 fn assert_over_pairs(over: &Value, coruns: &[Value]) {
     let own: Vec<&Value> = coruns.iter().filter(|corun| corun["policy"] == over["policy"]).collect();
@@ -187,7 +187,7 @@ fn pairs_are_distinct_unless_all_are_asked_for() {
         assert_eq!(together(&report), distinct.map(|pair| ("comity", pair.to_owned())), "{flag}");
         assert_eq!(report["over_pairs"].as_array().unwrap().len(), 1, "{flag}");
     }
-    // A program may follow the flag.
+    // A program may follow `--pairs`, which takes a value only after an equals sign.
     let report = json(lab().args(["corun", "--pairs", "fib:n=15", "fib:n=16", "--rounds", "2", "--json", "-"]));
     assert_eq!(together(&report).len(), 1);
 }
@@ -220,7 +220,8 @@ fn one_program_is_enough_where_it_runs_beside_itself() {
 fn what_runs_on_uncounted_is_in_the_response_time() {
     let folder = tempfile::tempdir().unwrap();
     let file = |name: &str| folder.path().join(name).display().to_string();
-    // After one round alone and one on one core, the second program waits until the first has run more rounds.
+    // In its third execution, the first one together, the second program waits until the first program has run more
+    // rounds. The two executions before are alone and on one core.
     let first = format!("echo >> {}", file("a"));
     let second = format!(
         "echo >> {b}; test $(wc -l < {b}) -lt 3 || until test $(wc -l < {a}) -gt 9; do sleep 0.01; done",
@@ -245,7 +246,8 @@ fn in_its_lead_in_each_program_runs_alone() {
     let report = json(lab().arg("corun").args([program("a"), program("b")]).args(run));
     assert_eq!(report["lead_in"], 3);
     let lines = |file| std::fs::read_to_string(file).unwrap().lines().map(str::to_owned).collect::<Vec<_>>();
-    // Each program runs one round alone and one on one core; then come the lead-ins, then both together.
+    // Each program runs one round alone and one round on one core. Then each program runs its lead-in (uncounted
+    // rounds alone), and then both run together.
     let alone = ["a", "a", "b", "b", "a", "a", "a", "b", "b", "b"];
     assert_eq!([&lines(begun)[..10], &lines(ended)[..10]], [alone; 2]);
 }
@@ -408,7 +410,7 @@ fn csv_and_picture_say_the_same_as_json() {
     for words in ["comity", "rayon", "fib + ", "2 workers each"] {
         assert!(picture.contains(words), "{words} is not in\n{picture}");
     }
-    // Two programs under two backends, and a sign in the legend for each backend.
+    // The picture has four points, for two programs under two backends, and the legend has a point for each backend.
     assert_eq!(picture.matches("<circle").count(), 6);
     lab().arg("plot").arg(&json).arg("--out").arg(&again).assert().success();
     assert_eq!(fs::read_to_string(again).unwrap(), picture);

@@ -1,4 +1,5 @@
-//! Tests the report of a measurement that a signal ended, and that the same command continues with what it filed.
+//! Tests the report of a measurement that a signal ended, and that the same command continues after the rounds in its
+//! file.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -53,7 +54,7 @@ fn a_kernel_in_words_is_a_part_too() {
     );
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.signal(), Some(15));
-    // Rounds are reported on standard output, so standard error has one line.
+    // Without JSON, rounds are printed on standard output, so standard error has only one line.
     let errors = String::from_utf8(output.stderr).unwrap();
     assert!(errors.starts_with("interrupted after ") && errors.lines().count() == 1, "{errors}");
 }
@@ -61,7 +62,7 @@ fn a_kernel_in_words_is_a_part_too() {
 #[test]
 fn every_bench_tells_its_rounds_as_a_part() {
     let folder = tempfile::tempdir().unwrap();
-    // The script answers at once, except to the second program.
+    // The script answers at once, but not for the second program.
     let fake = executable(
         &folder,
         "fake",
@@ -72,7 +73,7 @@ fn every_bench_tells_its_rounds_as_a_part() {
         ),
     );
     let fake = fake.to_str().unwrap();
-    // The first block is short, and the following ones are long.
+    // In each bench, the first block is short, and the later blocks are long.
     for (words, rows) in [
         (&["wake", "--idle-ms", "5", "--samples", "500"][..], "rows"),
         (&["solo", "fib:n=5", "fib:n=42", "--policy", "plain", "--rounds", "3"], "kernels"),
@@ -90,7 +91,7 @@ fn every_bench_tells_its_rounds_as_a_part() {
         (&["simulator", "--rounds", "3"], "sizes"),
         (&["blocking", "--quick", "--alone", "--n", "50", "--workers", "1", "--w-us", "1,100000"], "rows"),
     ] {
-        // Two programs cannot share a single core by cores.
+        // `bench lend` needs two cores, because two programs cannot divide a single core into cores.
         if words[0] == "lend" && available_parallelism().unwrap().get() < 2 {
             continue;
         }
@@ -103,7 +104,7 @@ fn every_bench_tells_its_rounds_as_a_part() {
         let filed: Value = serde_json::from_slice(&bytes(&out.join(format!("bench-{}.json", words[1])))).unwrap();
         assert_eq!(filed, report, "{words:?}");
     }
-    // The same in words, and for a bench without any measurement.
+    // The next two cases are a report in words, and a bench that is interrupted before its first measurement.
     let ended = interrupted(&["bench", "loop", "--gap-us", "0,1000000", "--phases", "20", "--rounds", "1"]);
     let part = "PARTIAL: the command was interrupted after 1 of 2 rounds. 20 phases ";
     assert!(ended.printed.starts_with(part), "{}", ended.printed);
@@ -136,13 +137,14 @@ fn a_bench_goes_on_where_it_was() {
         let text = fs::read_to_string(folder.path().join("ran")).unwrap();
         text.lines().filter(|line| *line == what).count()
     };
-    // Four rounds, with the uncounted first one, each by the stock backend, the drop-in and the control.
+    // There are four rounds, including an uncounted first round. In each, the stock backend, the drop-in and the
+    // control run.
     assert_eq!(ran("sort"), 12);
     let report = json(lab().args(&three));
     assert_eq!((ran("sort"), &report["partial"]), (12, &false.into()));
     let programs = report["programs"].as_array().unwrap();
     assert!(programs.iter().all(|program| program["rounds"] == 3) && programs.len() == 2, "{report}");
-    // The same command again reports the same.
+    // The same command again does no round, and reports the same numbers.
     let before = ran("slow");
     assert_eq!(json(lab().args(&three))["programs"], report["programs"]);
     assert_eq!(ran("slow"), before);
@@ -153,7 +155,7 @@ fn a_bench_goes_on_where_it_was() {
     let errors = String::from_utf8(refused.stderr).unwrap();
     assert!(errors.contains("it has runs of another setting") && errors.contains("Choose another folder"), "{errors}");
     assert_eq!(bytes(&filed), content);
-    // If a round is missing, the later ones would be taken for others.
+    // If a line is missing in the file, later rounds would get wrong numbers, so the file is refused.
     let lines = String::from_utf8(content).unwrap();
     let without: String =
         lines.split_inclusive('\n').enumerate().filter(|(nth, _)| *nth != 2).map(|(_, line)| line).collect();
@@ -197,7 +199,7 @@ fn a_corun_goes_on_where_it_was() {
         }
     }
 
-    // An incomplete line is reported, and its block runs again.
+    // If the last line is incomplete, a hint reports it, and its block runs again.
     let filed = folder.path().join("out/runs/corun.jsonl");
     let content = bytes(&filed);
     fs::write(&filed, &content[..content.len() - 9]).unwrap();

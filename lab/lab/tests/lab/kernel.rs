@@ -30,7 +30,8 @@ fn a_kernel_in_words() {
     assert!(text.contains("verified: fib(20) = 6765") && text.contains("steals "), "{text}");
 }
 
-/// A policy says in one line what it cannot accelerate here, and its counters agree.
+/// Tests that `-v` prints one line about what a policy cannot accelerate on this machine, and that the counters
+/// agree.
 #[test]
 fn a_policy_says_what_it_cannot_accelerate_here() {
     for (policy, part) in [
@@ -48,8 +49,8 @@ fn a_policy_says_what_it_cannot_accelerate_here() {
         assert!(line.contains(part), "{line}");
         assert_eq!(told(&["-q"]), "");
     }
-    // A thief of bws pulls a preempted peer that it yields to. So on a busy machine, only the plain yield moves no
-    // thread.
+    // A thief of `bws` yields to a preempted peer by pulling its thread. With `yield_to=plain`, it moves no thread,
+    // even on a busy machine.
     let report = json(lab().args(["kernel", "fib:n=15", "--policy", "robinhood-s:yield_to=plain", "--json"]));
     let counters = &report["rounds"][0]["counters"];
     assert_eq!(counters["accelerations"], 0);

@@ -2,7 +2,7 @@
 
 use crate::lab;
 
-/// Returns standard error of these words, which must succeed.
+/// Runs the command with these words, which must succeed. Returns its standard error.
 #[track_caller]
 fn errors(words: &[&str]) -> String {
     let mut command = lab();

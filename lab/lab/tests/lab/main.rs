@@ -27,8 +27,8 @@ use assert_cmd::Command;
 use command::{json, send, wait_until};
 use tempfile::TempDir;
 
-/// Returns the command, ready for arguments. After ten minutes it is assumed to hang; this is not a bound on its
-/// speed.
+/// Returns the command `comity-lab`, to which the caller adds arguments. It fails after ten minutes: a command that
+/// takes so long hangs.
 fn lab() -> Command {
     let mut command = assert_cmd::cargo::cargo_bin_cmd!("comity-lab");
     command.timeout(Duration::from_secs(600));
@@ -42,8 +42,8 @@ const FAKE_LIST: &str = r#"read -r line; echo '{"programs":["sort"]}'; "#;
 fn executable(folder: &TempDir, name: &str, script: &str) -> PathBuf {
     let [text, path] = [format!("{name}.text"), name.to_owned()].map(|name| folder.path().join(name));
     std::fs::write(&text, format!("#!/bin/sh\n{script}\n")).unwrap();
-    // Another process writes the file. If this process wrote it, a child that another test forks at the same time
-    // would have it open, and it could not be executed.
+    // Another process writes the file. If this process wrote it, a child that another test forks meanwhile could have
+    // it open for writing, and execve(2) would fail.
     let installed = std::process::Command::new("install").args(["-m", "755"]).args([&text, &path]).status();
     assert!(installed.unwrap().success());
     path

@@ -1,5 +1,4 @@
-//! Tests `comity-lab predict`: its predictions, that the same recordings give the same predictions, and what it
-//! refuses.
+//! Tests `comity-lab predict`: its predictions, that the same recordings give the same predictions, and its errors.
 
 use std::path::PathBuf;
 

@@ -1,5 +1,5 @@
-//! Tests that no process of a co-run is left, whichever way the co-run ends. Each test runs commands with a number
-//! that no other test uses.
+//! Tests that no process of a co-run is left, whichever way the co-run ends. Each test recognizes its processes by a
+//! number that no other test uses.
 
 use std::fs;
 use std::os::unix::process::ExitStatusExt;
@@ -60,7 +60,8 @@ fn a_command_that_hangs_is_ended_with_all_it_started() {
 fn a_failure_ends_the_programs_that_run_beside_it() {
     let marker = marker(2);
     let folder = tempfile::tempdir().unwrap();
-    // The third execution is the first one together with the other program, which then sleeps.
+    // The third execution of a program is its first one together with the other program. In it, `fails` fails while
+    // `lasts` sleeps.
     let count = |name: &str| format!("echo >> {0}/{name}; [ $(wc -l < {0}/{name}) -lt 3 ]", folder.path().display());
     let fails = format!("{} || {{ sleep 0.3; exit 9; }}", count("fails"));
     let lasts = format!("{} || {{ sleep {marker}; true; }}", count("lasts"));
@@ -80,7 +81,8 @@ fn what_a_command_leaves_running_is_ended() {
 #[test]
 fn a_signal_ends_the_command_and_all_it_started() {
     let marker = marker(4);
-    // The caller of the tests can make them, and so the command, ignore the other signals.
+    // If the caller of the tests ignores a signal, the tests and the command ignore it too, so the signal is left
+    // out.
     let status = fs::read_to_string("/proc/self/status").unwrap();
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).unwrap().trim();
     let ignored = u64::from_str_radix(ignored, 16).unwrap();
@@ -102,7 +104,7 @@ fn a_signal_ends_the_command_and_all_it_started() {
 #[test]
 fn a_signal_ends_kernels_together() {
     let marker = marker(5);
-    // The shell command distinguishes the kernels from those of other tests.
+    // The shell command has the marker, by which this co-run is distinguished from those of other tests.
     let mark = format!("true {marker}");
     let mut child = Command::new(env!("CARGO_BIN_EXE_comity-lab"))
         .args(["corun", "fib:n=30", "fib:n=31", &mark, "--rounds", "10000"])
@@ -176,7 +178,7 @@ fn a_signal_or_a_failure_ends_the_backends_of_a_bench() {
     assert!(output.status.code() == Some(1) && errors.contains("as stock took longer than 2 s"), "{errors}");
     assert_eq!(alive(&marker), [""; 0]);
 
-    // No process is left to end the children of a backend, so this backend has none.
+    // After SIGKILL, no process is left that could end the children of a backend, so this backend starts no child.
     executable(&folder, "hangs", &format!("{FAKE_LIST}exec sleep {marker}"));
     let mut child = bench(&[]);
     wait_until("every program sleeps", || sleeps() == 3);
@@ -196,7 +198,7 @@ fn alive_with(text: &str) -> Vec<String> {
     lines.collect()
 }
 
-/// Sends a signal to a process if the test panics. A process that has been waited for no longer exists.
+/// The process with this number, which gets SIGTERM if the test panics.
 struct EndOf(u32);
 
 impl Drop for EndOf {
@@ -218,7 +220,7 @@ fn a_signal_ends_the_members_of_a_bench() {
             .stdout(Stdio::null())
             .spawn()
             .unwrap();
-        // The bench must end also if an assertion fails; otherwise it would run for minutes.
+        // If an assertion fails, this value ends the bench, which would run for minutes.
         let _end = EndOf(child.id());
         wait_until("all members start", || {
             let members = alive_with(&variable);

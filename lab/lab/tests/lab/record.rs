@@ -20,7 +20,7 @@ fn a_kernel_is_recorded_and_shown() {
     assert_eq!((&report["name"], &report["workers"]), (&"cg".into(), &8.into()));
     let number = |report: &serde_json::Value, key: &str| report[key].as_f64().unwrap();
     assert!(number(&report, "work_s") > number(&report, "span_s") && number(&report, "span_s") > 0.0);
-    // The 25 equal steps of each of its 15 iterations are kept once.
+    // Each of the 15 iterations has 25 equal steps, which the recording keeps once.
     assert!(number(&report, "tasks") > 10.0 * number(&report, "kept_tasks"), "{report}");
     let shown = json(lab().args(["record", "--show", file, "--json"]));
     for key in ["work_s", "span_s", "tasks", "leaf_ns", "plain_s"] {
@@ -134,7 +134,7 @@ fn a_temporary_folder_whose_name_a_recorder_would_change_is_refused() {
     assert!(said.contains("a%pb/") && said.contains("set TMPDIR to another folder"), "{said}");
 }
 
-/// A user's program. Its argument says how it ends.
+/// A user's program. Its argument is the way in which it ends.
 const PROGRAM: &str = r#"
 use rayon::prelude::*;
 
@@ -217,7 +217,7 @@ impl Project {
         );
     }
 
-    /// Returns `comity-lab record` of the program, which ends in the way `end`.
+    /// Returns the command `comity-lab record` for the program with the argument `end`, the way in which it ends.
     fn record(&self, options: &[&str], end: &str) -> assert_cmd::Command {
         let mut command = lab();
         command.args(["record", "--out"]).arg(self.path("mine.graph")).args(options).arg("--");
@@ -244,7 +244,7 @@ fn a_users_program_is_recorded_shown_and_simulated() {
     assert_eq!((&report["workers"], &report["merge_ns"]), (&16.into(), &500.into()));
     assert!(report["name"].as_str().unwrap().ends_with("mine well"), "{report}");
     let number = |key: &str| report[key].as_f64().unwrap();
-    // The sort has 64 leaves; the other loops add to them.
+    // The sort has 64 leaves. The other loops add further leaves.
     assert!(number("leaves") > 64.0 && number("span_s") > 0.0 && number("work_s") > number("span_s"), "{report}");
     assert!(number("plain_s") > 0.0 && report["slowdown"].is_number() && number("clock_ns") > 0.0, "{report}");
     let shown = json(lab().args(["record", "--json", "--show"]).arg(project.path("mine.graph")));
@@ -257,7 +257,7 @@ fn a_users_program_is_recorded_shown_and_simulated() {
     let steps = simulated["summary"]["programs"][0]["time"]["mean"].as_f64().unwrap();
     assert!(steps >= 1e9 * number("span_s") && steps < 1e9 * number("work_s"), "{steps} of {report}");
 
-    // A program may also end inside a join.
+    // The process of a program may also end inside a join.
     project.record(&["--rounds", "1"], "within").assert().success();
     for (end, part) in [
         ("none", "before it called a function of rayon that forks"),
@@ -267,7 +267,7 @@ fn a_users_program_is_recorded_shown_and_simulated() {
         let said = project.fails(end);
         assert!(said.contains(part), "{said}");
     }
-    // The output of the first run is shown, once.
+    // The output is shown once, in the first run.
     let output = project.record(&["--rounds", "2"], "well").assert().success().get_output().clone();
     let errors = String::from_utf8(output.stderr).unwrap();
     assert_eq!(errors.matches(" on ").count(), 1, "{errors}");
@@ -280,7 +280,8 @@ fn of_later_runs_the_recorders_lines_are_passed_on_and_of_one_that_fails_all() {
     let folder = TempDir::new().unwrap();
     let kept = folder.path().join("kept.graph");
     lab().args(["record", "fib:n=12", "--rounds", "1", "--out"]).arg(&kept).assert().success();
-    // The script writes what a recorded program writes. Its argument is the number of the first run that fails.
+    // The script writes the files of a program that records itself. Its argument is the number of the first run that
+    // fails.
     let script = "cd \"$(dirname \"$0\")\"\n\
                   echo run >> runs\n\
                   echo 'its own' >&2\n\
@@ -312,7 +313,7 @@ fn a_command_that_records_nothing_gets_a_sentence() {
     };
     assert!(answer(&["--", script.to_str().unwrap()], 1).contains("is a script"));
     assert!(answer(&["--", "true"], 1).contains("links no rayon"));
-    // This program has the runtime, and no recorder.
+    // `comity-lab` itself links the runtime, but no recorder.
     let comity = Path::new(env!("CARGO_BIN_EXE_comity-lab")).with_file_name("comity");
     assert!(answer(&["--", comity.to_str().unwrap(), "policies"], 1).contains("was enabled without --record"));
     assert!(answer(&["--", "/nowhere/mine"], 2).contains("cannot run '/nowhere/mine'"));

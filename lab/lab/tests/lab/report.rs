@@ -1,5 +1,5 @@
-//! Tests `comity-lab report`: a page of every kind of file, its content, and what it refuses. checks/report.sh tests
-//! pages in a browser.
+//! Tests `comity-lab report`: pages of every kind of file, their content, and the files that are refused.
+//! checks/report.sh tests pages in a browser.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -13,7 +13,7 @@ use crate::lab;
 
 const SCRIPT: &str = "<script>alert('x')</script>&\"";
 
-/// A folder with files, and the page that is made of them.
+/// A folder with files, and with the page about them.
 struct Desk(TempDir);
 
 impl Desk {
@@ -57,7 +57,8 @@ impl Desk {
     }
 }
 
-/// Checks that every element ends, that nothing is loaded or run, and that each chart has a label and a caption.
+/// Checks that every element ends, that the page loads and runs no other content, and that each chart has a label and
+/// a caption.
 #[track_caller]
 fn assert_whole(page: &str) {
     let mut open: Vec<&str> = Vec::new();
@@ -166,7 +167,7 @@ fn a_page_has_every_kind_of_file_with_its_name_and_charts() {
     ] {
         assert!(page.contains(part), "{part}");
     }
-    // Three charts of the co-run, three of the simulation, one of each claim, one of the run.
+    // The page has three charts of the co-run, three of the simulation, one of each claim, and one of the run.
     assert!(page.matches("role=\"img\"").count() > 3 + 3 + 5, "{page}");
     // The same files give the same page.
     assert_eq!(desk.page(&files), page);
@@ -250,7 +251,7 @@ fn what_programs_held_and_what_workers_did_is_summed_up() {
         event(lost),
     ];
     desk.write("a.trace", whole(&first.concat()));
-    // The program was killed while it wrote.
+    // The second timeline ends like that of a program that was killed while it wrote.
     let second = beginning(20, SCRIPT)
         + &slice(20, 1, "asleep", 1_500, 100)
         + &core(20, 0, "b", 1_500, "claimed")
@@ -302,7 +303,7 @@ fn the_page_goes_where_it_was_to_go_and_replaces_nothing_but_pages() {
     let said = here(&["run.json"]).assert().success().get_output().stdout.clone();
     assert!(String::from_utf8(said).unwrap().starts_with("report.html: 1 file, "));
     assert_eq!(desk.names(), ["report.html", "run.json"]);
-    // A page is replaced, and so is an empty file.
+    // An existing page or an empty file is replaced.
     here(&["run.json", "--title", SCRIPT]).assert().success();
     let page = fs::read_to_string(desk.path("report.html")).unwrap();
     assert!(page.contains("<h1>&lt;script&gt;alert('x')&lt;/script&gt;&amp;") && !page.contains("<script"), "{page}");
@@ -310,7 +311,7 @@ fn the_page_goes_where_it_was_to_go_and_replaces_nothing_but_pages() {
     here(&["run.json", "--out", "empty.html"]).assert().success();
     let printed = here(&["run.json", "--out", "-"]).assert().success().get_output().stdout.clone();
     assert_eq!(String::from_utf8(printed).unwrap(), fs::read_to_string(desk.path("empty.html")).unwrap());
-    // A file that is not a page, above all an input, stays unchanged, and no temporary file is left behind.
+    // A file that is not a page, for example an input, stays unchanged. No temporary file remains.
     symlink("run.json", desk.path("link")).unwrap();
     fs::hard_link(desk.path("run.json"), desk.path("hard")).unwrap();
     desk.write("dear", "dear");
@@ -385,7 +386,7 @@ fn a_file_that_cannot_be_shown_is_answered_with_where_and_what_to_do() {
     refused(&["report", "--out", &out], "required");
     let closed = desk.write("closed.json", RUN);
     fs::set_permissions(&closed, PermissionsExt::from_mode(0o000)).unwrap();
-    // Root can read the file even so.
+    // Root can read the file in spite of its mode, so the test of the error is skipped.
     if fs::File::open(&closed).is_err() {
         refused(&["report", "--out", &out, &closed], "Permission denied");
     }

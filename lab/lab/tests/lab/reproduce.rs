@@ -1,5 +1,5 @@
-//! Tests `comity-lab reproduce`: results do not depend on which shard does which runs, an interrupted command finds
-//! its files again, and the check can fail.
+//! Tests `comity-lab reproduce`: the results do not depend on the division of runs into shards, an interrupted
+//! command continues after the runs in its files, and `--check` can fail.
 
 use std::fs;
 use std::path::Path;
@@ -41,7 +41,7 @@ fn the_threads_and_the_shards_do_not_show() {
     for other in [1, 4] {
         assert!(files(folders[other].path()) == expected, "{:?} differs", folders[other].path());
     }
-    // A merge does not do runs that are not filed.
+    // With `--merge`, the command does no runs. If runs are missing in the files, it fails.
     let refused = lab().args(QUICK).args(["time", "--merge", first]).assert().code(1);
     let errors = String::from_utf8_lossy(&refused.get_output().stderr).into_owned();
     assert!(errors.contains("are missing in the --merge folders"), "{errors}");
@@ -69,7 +69,7 @@ fn numbers_stand_beside_the_papers() {
 fn the_check_can_fail() {
     let folder = TempDir::new().unwrap();
     let log = folder.path().join("idle.swf");
-    // On 17 processors of 512, ABP is slower than on the paper's 30 and 60.
+    // On 17 of 512 processors, ABP is slower than on the 30 and 60 of the paper, so the claim does not hold.
     fs::write(&log, "1 0 0 1 1\n2 10000 0 1 1\n").unwrap();
     let words = ["time-waste", "--log", log.to_str().unwrap(), "--log-processors", "17"];
     lab().args(QUICK).args(words).assert().success();
@@ -123,13 +123,14 @@ fn ws_last_is_checked_too() {
     assert!(claims.len() == 9 && points.len() == 14 + 33, "{report}");
     let names: Vec<String> = files(folder.path()).into_iter().map(|(name, _)| name).collect();
     assert_eq!(names, ["figure-4-speedup.svg", "figure-4-steals.svg", "figure-6.svg", "result.json"]);
-    // The paper has a number for one end of each line: a ring and its centre there, and two more in the legend.
+    // The paper has a number for one end of each of the two lines. The picture has a ring with its centre there, and
+    // the legend has two more.
     let drawn = fs::read_to_string(folder.path().join("figure-4-speedup.svg")).unwrap();
     assert!(["WS-CUR: the paper", "WS-LAST: the paper"].iter().all(|name| drawn.contains(name)), "{drawn}");
     assert_eq!(drawn.matches("<polygon").count(), 8);
-    // Each line has seven points, and one in the legend.
+    // Each of the two lines has seven points, and one point in the legend.
     assert_eq!(drawn.matches("<circle").count(), 16);
-    // With almost free yields, thieves find the tasks soon.
+    // If a yield costs almost nothing, thieves find the tasks so soon that claims of the paper do not hold.
     let failed = lab().args(quick).args(["--vary", "yield=1", "--vary", "steal=1", "--check"]).assert().code(1);
     let errors = String::from_utf8_lossy(&failed.get_output().stderr).into_owned();
     assert!(errors.contains("of 9 claims are recorded as holding and do not hold"), "{errors}");
@@ -173,8 +174,8 @@ fn a_figure_is_asked_for_by_its_number_and_drawn_where_it_is_wanted() {
     );
 }
 
-/// An interrupted reproduction of BWS or DWS continues. Its results do not depend on interruptions, threads or
-/// shards.
+/// Tests that an interrupted reproduction of BWS or DWS continues, and that the results do not depend on
+/// interruptions, threads or shards.
 #[test]
 fn pairs_of_programs_come_out_the_same_in_shards_and_after_an_interruption() {
     // Tasks that are shorter than the paper's take less time to simulate.
@@ -194,7 +195,8 @@ fn pairs_of_programs_come_out_the_same_in_shards_and_after_an_interruption() {
         assert!(files(folders[1].path()) == expected, "{paper}: two threads differ from one");
         run(&["--out", first, "--shard", "1/3"]);
         run(&["--out", second, "--shard", "2/3"]);
-        // The remaining runs are done here. As after an interruption, filed runs are not done again.
+        // The remaining runs are done with this folder. The runs in its files are not done again, as after an
+        // interruption.
         let third = TempDir::new().unwrap();
         fs::create_dir_all(third.path().join("runs")).unwrap();
         for from in [&folders[2], &folders[3]] {

@@ -1,4 +1,4 @@
-//! Tests `comity-lab simulate`: the examples, the errors for wrong files, and that results do not depend on threads
+//! Tests `comity-lab simulate`: the examples, the errors for invalid files, and that results do not depend on threads
 //! and shards.
 
 use std::fs;
@@ -28,7 +28,7 @@ fn every_example_runs() {
     }
 }
 
-/// A recording is found in the folder of its scenario, whatever the current folder.
+/// Tests a recorded program. Its recording is found in the folder of the scenario, whatever the current folder.
 #[test]
 fn a_recorded_program_runs_again_and_again_beside_a_loop() {
     let report = json(lab().args(["simulate", &scenario("recorded.toml"), "--json"]));
@@ -46,7 +46,7 @@ fn a_recording_without_end_takes_little_memory() {
     let path = folder.path().join("endless.toml");
     let text = fs::read_to_string(scenario("recorded.toml")).unwrap();
     fs::write(&path, text.replace("cg.graph", "/dev/zero")).unwrap();
-    // The limit is in KiB. It includes the stacks of threads, most of which take no memory.
+    // The limit is in KiB of virtual memory. It includes the stacks of threads, which use little real memory.
     let limited = "ulimit -v 2000000; exec \"$0\" simulate \"$1\"";
     let mut command = std::process::Command::new("sh");
     let output = command.args(["-c", limited, env!("CARGO_BIN_EXE_comity-lab")]).arg(&path).output().unwrap();
@@ -80,7 +80,7 @@ fn a_scenario_with_a_bad_recording_is_refused_with_a_sentence() {
     assert!(refused().contains("scale of program 'cg': width = 0.2; a graph can only be widened"), "{}", refused());
 }
 
-/// Runs that are filed with one recording are not used for another recording of the same name.
+/// Tests that a file of runs with one recording is refused for another recording of the same name.
 #[test]
 fn a_filed_run_is_of_its_recording() {
     let folder = TempDir::new().unwrap();
@@ -149,7 +149,7 @@ fn cores_that_idle_beside_work_are_told() {
         assert!((told - idle as f64).abs() <= 0.01 * idle as f64, "{table}");
         idle
     };
-    // Under `dws`, which counts workers awake, half of the machine idles.
+    // Under `dws`, whose shares depend on the number of awake workers, half of the machine is idle.
     assert!(said("\"comity\"") * 5 < said("\"dws\""));
 }
 

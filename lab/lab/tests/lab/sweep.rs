@@ -1,5 +1,5 @@
-//! Tests `comity-lab sweep`: a file's runs on this machine, in shards, and as the array of an engine that is a
-//! script.
+//! Tests `comity-lab sweep`: the runs of a file on this machine, in shards, and as the array of a fake engine, which
+//! is a script.
 //!
 //! checks/sweep.sh tests the engines themselves.
 
@@ -55,8 +55,8 @@ impl Desk {
         self.0.path().join(name).to_str().unwrap().to_owned()
     }
 
-    /// Returns the command, in another folder than the file's. The PATH contains only what a script needs, and these
-    /// scripts.
+    /// Returns the command, with another current folder than that of the file. The PATH contains only the scripts of
+    /// this folder, and the programs that they need.
     fn command(&self, words: &[&str]) -> assert_cmd::Command {
         let mut command = lab();
         command.current_dir("/").args(["sweep", &self.path("sweep.toml")]).args(words);
@@ -117,7 +117,7 @@ fn shards_of_several_machines_together_are_the_whole() {
     let desk = Desk::new(SWEEP);
     for shard in ["1/3", "2/3", "3/3"] {
         desk.done(&["--shard", shard]);
-        // Each machine has a folder of its own.
+        // The folder is renamed, as if each shard had run on another machine.
         fs::rename(desk.path("out"), desk.path(&shard.replace('/', "-"))).unwrap();
     }
     let [first, second, third] = ["1-3", "2-3", "3-3"].map(|name| desk.path(name));
@@ -128,7 +128,8 @@ fn shards_of_several_machines_together_are_the_whole() {
     assert!(results(&desk.0.path().join("out")) == whole);
 }
 
-/// A script that does the tasks of an array one after the other, as an engine would, except those in the file `lost`.
+/// A script that does the tasks of an array one after the other, like an engine. It leaves out the tasks in the file
+/// `lost`.
 const HQ: &str = r#"
 here=$(dirname "$0")
 [ "$1" = --version ] && exit
@@ -167,7 +168,7 @@ fn an_engine_is_given_what_is_missing_and_the_results_are_those_of_a_run_here() 
     assert!(errors.contains("2 of 4 shards are submitted to HyperQueue"), "{errors}");
     assert_eq!(arrays(), ["1-4", "2,4"]);
     assert!(results(&desk.0.path().join("out")) == whole);
-    // No shard is left for the engine. Runs that are removed are done again.
+    // All shards are done, so the engine gets none. If runs are removed from the folder, the engine does them again.
     assert!(!desk.done(&["--engine", "hyperqueue"]).contains("given"));
     fs::remove_dir_all(desk.path("out/varied/one/runs")).unwrap();
     desk.done(&["--engine", "hyperqueue"]);
@@ -243,7 +244,7 @@ fn a_limit_of_file_sizes_is_named() {
 fn a_folder_that_takes_no_files_is_named_and_not_an_option() {
     let desk = Desk::new(SWEEP);
     fs::create_dir_all(desk.path("out/varied")).unwrap();
-    // No user can make a file there.
+    // No user can create a file in the folder to which this link leads.
     std::os::unix::fs::symlink("/proc", desk.path("out/varied/one")).unwrap();
     let output = desk.command(&[]).assert().code(2).get_output().clone();
     let errors = String::from_utf8(output.stderr).unwrap();
@@ -267,7 +268,8 @@ fn a_shard_that_is_started_again_waits_for_the_one_before() {
     wait_until("a run is filed", || lines() > 1);
     send("STOP", first.id());
     let again = shard("1/2");
-    // The second shard must not file at the same time as the first one, even if it does not wait yet.
+    // The second process of the shard must not write while the first process lives, even if it does not wait for the
+    // lock yet.
     send("KILL", first.id());
     first.wait().unwrap();
     let output = again.wait_with_output().unwrap();
@@ -343,7 +345,7 @@ fn an_engine_that_is_not_there_is_named_with_what_to_do() {
         let errors = String::from_utf8(output.stderr).unwrap();
         assert!(errors.contains(part), "{errors}");
     }
-    // The package takes the array, but no options.
+    // The Python package accepts the array, but no options.
     executable(&desk.0, "python3", "[ \"$2\" = 'import hyperqueue' ]");
     fs::write(desk.path("sweep.toml"), format!("{SWEEP}[hyperqueue]\noptions = ['--time-limit=1h']\n")).unwrap();
     let mut command = desk.command(&["--engine", "hyperqueue"]);

@@ -79,7 +79,7 @@ fn each_setting_is_as_if_the_file_said_so() {
             assert_eq!(point[key], one[key], "{cores} {policy}");
         }
     }
-    // The policy of a single program takes precedence over the policy of all.
+    // The policy of a single program takes precedence over the policy of all programs.
     let report = json(&mut desk.command(&["--policy", "dws,comity", "--policy", "narrow=abp", "--json"]));
     for (point, policy) in report["points"].as_array().unwrap().iter().zip(["dws", "comity"]) {
         let programs = point["scenario"]["programs"].as_array().unwrap();
@@ -121,7 +121,7 @@ fn threads_shards_and_interruptions_of_a_sweep_do_not_show() {
     }
     assert_eq!(said(&["--json", "--merge", &desk.name("shards")]), report);
     assert_eq!(said(&["--csv", "-", "--merge", &desk.name("shards")]), csv);
-    // One line is incomplete, and the lines after it are missing.
+    // The file is cut within a line, so this line is incomplete and the lines after it are missing.
     said(&["--out", &desk.name("whole")]);
     let runs = Path::new(&desk.name("whole")).join("runs/simulate.jsonl");
     let lines = fs::read_to_string(&runs).unwrap();
@@ -180,7 +180,7 @@ fn a_row_of_the_csv_is_a_program_of_a_run() {
             }
         }
     }
-    // Without a sweep there is no further column, and on the other machine some cells are empty.
+    // Without varied settings, there are no further columns. On a machine that is no host, some cells are empty.
     let scenario = format!("{}/../scenarios/two-programs.toml", env!("CARGO_MANIFEST_DIR"));
     let rows = lab().args(["simulate", &scenario, "--csv", "-"]).assert().success().get_output().stdout.clone();
     let mut reader = csv::Reader::from_reader(rows.as_slice());
@@ -214,7 +214,7 @@ fn percentiles_are_of_all_programs_that_ended() {
         let mean = numbers.iter().sum::<f64>() / 27.0;
         assert!((told("mean") - mean).abs() < 1e-6 * mean, "{key}");
     }
-    // There are no numbers if no program ended.
+    // If no program ended, the numbers are `null`.
     let report = json(&mut desk.command(&["--set", "machine.steps=10", "--json"]));
     assert!(report["points"][0]["summary"]["programs"][0]["time"].is_null());
 }
@@ -249,7 +249,7 @@ fn a_timeline_has_a_track_for_each_core_and_each_worker() {
         let is_core = names[thread].starts_with("core ");
         assert_eq!(is_core, (1..=4).contains(thread), "{names:?}");
         if !is_core {
-            // The states follow each other without a gap, from the beginning of the program to its end.
+            // The states of a worker follow each other without a gap, from the beginning of the program to its end.
             assert!(slices.windows(2).all(|two| two[0].1 == two[1].0) && slices[0].0 == 0, "thread {thread} has a gap");
         }
         for (from, until, slice) in slices {
@@ -265,7 +265,7 @@ fn a_timeline_has_a_track_for_each_core_and_each_worker() {
             *sum = if is_core { *sum + (*until - *from) } else { sum.checked_sub(*until - *from).unwrap() };
         }
     }
-    // The time on the cores equals the workers' time with a core.
+    // The time on the tracks of cores equals the time of the workers in states with a core.
     assert!(ran.len() == 8 && ran.values().all(|left| *left == 0), "{ran:?}");
     for state in ["task", "thief", "preempted", "asleep"] {
         assert!(events.iter().any(|event| event["ph"] == "X" && event["name"] == state), "{state}");
@@ -306,7 +306,7 @@ fn a_picture_has_a_line_for_each_policy() {
         ] {
             assert!(svg.contains(part), "{part} is missing in {file}");
         }
-        // Two points on each of four lines, and one for each line in the legend.
+        // Each of the four lines has two points, and one point in the legend.
         assert_eq!(svg.matches("<circle").count(), 12, "{file}");
     }
 }

@@ -1,7 +1,7 @@
 //! Experiments that the authors of A-STEAL could not run, or left open.
 //!
-//! These are long quanta with long jobs (§3), usage that is sampled instead of counted (§9), and larger machines. ABP
-//! with mugging, also of §9, runs in addition to ABP in the time-waste and utilization experiments.
+//! The experiments here are long quanta with long jobs (§3), usage that is sampled instead of counted (§9), and
+//! larger machines. §9 also leaves ABP with mugging open: it is part of the time-waste and utilization experiments.
 
 use comity_sim::program::Fork;
 use comity_sim::quanta::{Feedback, ThreadScheduler};
@@ -15,7 +15,7 @@ use crate::claims::Claim;
 use crate::figure::{Axis, Figure, Named};
 use crate::fit::{Estimate, mean};
 
-/// A point of a figure.
+/// The outcomes with one value of the varied parameter.
 #[derive(Clone, Debug)]
 pub struct Point {
     /// The varied value: L, the number of sampled cycles, or P.
@@ -25,7 +25,7 @@ pub struct Point {
 }
 
 impl Point {
-    /// Returns the mean of T/(T₁/P̄ + T∞).
+    /// Returns the mean of T/(T₁/P̄ + T∞) over the jobs.
     pub fn time(&self) -> Estimate {
         let ratio = |outcome: &Outcome| {
             outcome.time() / (outcome.work as f64 / outcome.mean_availability + outcome.critical_path as f64)
@@ -33,7 +33,7 @@ impl Point {
         mean(&self.outcomes.iter().map(ratio).collect::<Vec<_>>())
     }
 
-    /// Returns the mean of waste over work.
+    /// Returns the mean of waste / T₁ over the jobs.
     pub fn waste(&self) -> Estimate {
         mean(&self.outcomes.iter().map(Outcome::waste).collect::<Vec<_>>())
     }
@@ -84,7 +84,7 @@ pub(super) fn figures(paper: &ASteal, _: &[Claim]) -> Vec<Named> {
     paper.beyond.iter().map(|varied| (varied.name, varied.figure())).collect()
 }
 
-/// The values of L, in steps: the paper's 200, and 10³ to 10⁵ as in conventional systems.
+/// The lengths L of a quantum, in steps: the paper's 200, and 10³ to 10⁵ as in conventional systems.
 pub const QUANTA: [u64; 5] = [200, 1_000, 5_000, 20_000, 100_000];
 
 /// Runs jobs with a critical path of 10·L·lg P on 128 processors.
@@ -94,7 +94,7 @@ pub fn long_quanta<R: Runner>(setting: &Setting, runner: &R) -> Result<Varied, R
         points(setting, runner, ("beyond-quantum", Draws::LongQuanta), &QUANTA, 30, |length, family, random| {
             let setting = Setting { quantum: length, ..setting.clone() };
             let critical_path = 10.0 * length as f64 * libm::log2(f64::from(PROCESSORS));
-            // More parallelism would take hours, and would give no more information on quanta.
+            // Jobs with more parallelism would take hours, and would give no more information on quanta.
             let jobs = Jobs { critical_path: (critical_path, critical_path), parallelism: (0.3, 5.0), ..setting.jobs };
             let single = Single::draw(&setting, &jobs, PROCESSORS, family, random);
             (setting, (single, ThreadScheduler::a_steal(DELTA, RHO)))
@@ -102,7 +102,7 @@ pub fn long_quanta<R: Runner>(setting: &Setting, runner: &R) -> Result<Varied, R
     Ok(Varied { name: "quanta", what: "steps in a quantum, L", points })
 }
 
-/// The numbers of cycles of a quantum that are sampled. The last value stands for all cycles.
+/// The numbers of cycles of a quantum that are sampled. The last value, `u64::MAX`, stands for all cycles.
 pub const SAMPLES: [u64; 7] = [1, 4, 16, 64, 256, 1_024, u64::MAX];
 
 /// Runs the jobs of the time experiments with a sampled usage, on 128 processors. A quantum has 25,600 cycles in
@@ -117,13 +117,13 @@ pub fn sampling<R: Runner>(setting: &Setting, runner: &R) -> Result<Varied, R::S
     Ok(Varied { name: "sampling", what: "cycles sampled in a quantum", points })
 }
 
-/// The values of P.
+/// The numbers P of processors of the machines.
 pub const PROCESSORS: [u64; 4] = [100, 1_000, 10_000, 100_000];
 
 /// Runs jobs whose parallelism is three times the available processors, on uniform and smooth profiles.
 ///
-/// A tree of forks creates their strands. If all strands were ready at once in one deque, random thieves would take
-/// about one strand per step, which is too few for machines of this size.
+/// A tree of forks creates the strands of these jobs. If all strands were ready at once in one deque, random thieves
+/// would take about one strand per step, which is too few for machines of this size.
 pub fn machines<R: Runner>(setting: &Setting, runner: &R) -> Result<Varied, R::Stop> {
     let points = points(
         setting,
@@ -142,7 +142,8 @@ pub fn machines<R: Runner>(setting: &Setting, runner: &R) -> Result<Varied, R::S
     Ok(Varied { name: "processors", what: "processors, P", points })
 }
 
-/// Runs `jobs` jobs for each value. The jobs are the same for all values, unless they depend on the value.
+/// Runs `jobs` jobs for each value. All values use the same random numbers, so that the jobs differ only where they
+/// depend on the value.
 fn points<R, W>(
     setting: &Setting,
     runner: &R,

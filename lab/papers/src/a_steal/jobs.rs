@@ -14,29 +14,30 @@ pub struct Shape {
     pub parallel: u64,
     /// The number h of strands of a parallel phase.
     pub width: u32,
-    /// The number of times that a serial and a parallel phase follow each other.
+    /// The number of repetitions of the serial and the parallel phase.
     pub iterations: u32,
 }
 
 /// A range, from least to most.
 pub type Range = (f64, f64);
 
-/// The distribution of the jobs, which the paper varies without giving it.
+/// The distribution of the jobs' parameters. The paper varies the jobs, but does not give the distribution.
 #[derive(Clone, Debug)]
 pub struct Jobs {
     /// The critical path T∞, log-uniform: "on the order of only a few thousand time steps" (§3).
     pub critical_path: Range,
-    /// The parallelism T₁/T∞ over the mean of the profile, log-uniform.
+    /// The parallelism T₁/T∞ / the mean availability of the profile, log-uniform.
     pub parallelism: Range,
     /// The serial part of the critical path, w₁/(w₁ + w₂).
     pub serial: Range,
-    /// The number of times that the two phases follow each other.
+    /// The number of repetitions of the serial and the parallel phase.
     pub iterations: (u32, u32),
 }
 
 impl Jobs {
-    /// Jobs with few phases. Desire needs some quanta to follow each change of phase, and T grows by these quanta.
-    /// With many phases, T does not fit a bound that has no term for them.
+    /// Jobs with few phases. After each change of phase, the number of processors that A-STEAL requests needs some
+    /// quanta to adapt, and the time T grows by these quanta. The paper's bounds have no term for these quanta, so T
+    /// would not fit the bounds with many phases.
     pub const FEW_PHASES: Jobs =
         Jobs { critical_path: (4_000.0, 10_000.0), parallelism: (0.3, 50.0), serial: (0.0, 0.1), iterations: (1, 2) };
 

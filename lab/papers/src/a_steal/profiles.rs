@@ -1,4 +1,4 @@
-//! The availability profiles of A-STEAL §3, with the length that the experiments need.
+//! The availability profiles of A-STEAL §3: the number of processors that a job may have in each quantum.
 
 use std::iter;
 
@@ -9,18 +9,18 @@ use comity_sim::availability::Profile;
 use comity_sim::random::stream;
 use comity_sim::workload::{Rigid, availability, first_come_first_served, lublin};
 
-/// The processors of the machine of the time and the waste experiments, which the paper does not give, and of the
-/// smaller machine of §6.
+/// The number of processors of the machine of the time and waste experiments, which the paper does not give. It is
+/// also the number of processors of the smaller machine of §6.
 pub(super) const PROCESSORS: u32 = 128;
 
 /// The three families of profiles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Family {
-    /// The availability of each quantum is independent of the one before.
+    /// The availability of each quantum is independent of the previous quantum.
     Uniform,
-    /// The availability changes by steps of a standard normal distribution.
+    /// The availability changes from quantum to quantum by a step of a standard normal distribution.
     Smooth,
-    /// The availability is left over by the jobs that ran on a machine.
+    /// The availability is the number of processors that the jobs of a log or a workload model left free.
     Practical,
 }
 
@@ -53,30 +53,30 @@ impl Family {
     }
 }
 
-/// About the number of quanta that a job takes. A job is drawn by the mean availability over this many quanta.
+/// The approximate number of quanta that a job takes. A job is drawn by the mean availability over this many quanta.
 pub(super) const TYPICAL_QUANTA: u64 = 50;
 
 /// The number of quanta of a drawn profile. The few jobs that take longer see the profile again from its start.
 const QUANTA: usize = 2_000;
 
-/// The availability that the jobs on a machine left over.
+/// The processors that the jobs on a machine left free in each quantum.
 #[derive(Clone, Debug)]
 pub struct Practical {
     profile: Profile,
 }
 
-/// The number of seconds of a log that count as one quantum, which the paper does not give. With 1 s, the finest
-/// resolution of a log, availability changes a few times while a job runs.
+/// The number of seconds of a log in one quantum, which the paper does not give. With 1 s, the finest resolution of a
+/// log, availability changes a few times while a job runs.
 pub const SECONDS_PER_QUANTUM: u64 = 1;
 
 /// The number of quanta over which profiles of the time-waste experiments must have the required mean.
 const WINDOW: u64 = 500;
 
-/// The maximum number of quanta of a log, because they are kept in memory.
+/// The maximum number of quanta of a log. It is limited because the quanta are kept in memory.
 const LONGEST: u64 = 1 << 26;
 
-/// The least mean number of available processors over the first [`TYPICAL_QUANTA`], because users do not start a
-/// parallel job on a full machine.
+/// The least mean availability over the first [`TYPICAL_QUANTA`]. Profiles with less are not drawn, because users do
+/// not start a parallel job on a full machine.
 const ROOM: u64 = 16;
 
 impl Practical {
@@ -103,7 +103,7 @@ impl Practical {
             ));
         }
         let starts = quanta - TYPICAL_QUANTA;
-        // This is the profile on the smallest of the simulated machines.
+        // Drawn profiles must have room on the smallest of the simulated machines.
         let chopped = Practical { profile: practical.profile.chopped(PROCESSORS) };
         let with_room = chopped.sums(TYPICAL_QUANTA).filter(|sum| *sum >= ROOM * TYPICAL_QUANTA).count() as u64;
         if with_room * 100 < starts {
@@ -114,7 +114,7 @@ impl Practical {
         Ok(practical)
     }
 
-    /// Returns, for each quantum, the sum of the availabilities of it and its successors, `quanta` in total.
+    /// Returns the sum of the availabilities over each sequence of `quanta` consecutive quanta, by its first quantum.
     fn sums(&self, quanta: u64) -> impl Iterator<Item = u64> {
         let available = |quantum| u64::from(self.profile.in_quantum(quantum));
         let mut sum: u64 = (0..quanta).map(available).sum();
@@ -126,7 +126,7 @@ impl Practical {
     }
 
     /// Simulates a machine of 256 processors with 10,000 jobs of the workload of Lublin and Feitelson. Each job
-    /// starts as soon as all jobs that came before it have started and enough processors are free.
+    /// starts as soon as all earlier jobs have started and enough processors are free.
     ///
     /// # Errors
     /// See [`Practical::new`]: fails if `seconds_per_quantum` is too large.
@@ -140,11 +140,11 @@ impl Practical {
         Practical::new(&jobs, MACHINE, seconds_per_quantum)
     }
 
-    /// Returns the parts of the profile whose mean availability is within a tenth of `mean`. Without such a part,
-    /// returns the part whose mean is nearest.
+    /// Returns the parts of the profile whose mean availability over the first [`WINDOW`] is within 10 % of `mean`.
+    /// If no part is that close, returns the closest part.
     pub(super) fn around(&self, mean: f64) -> Vec<Profile> {
         let distance = |sum: u64| (sum as f64 / WINDOW as f64 - mean).abs();
-        // Not each quantum is a start, because neighbouring parts are similar.
+        // Parts start only at every 50th quantum, because neighbouring parts are similar.
         let starts = || self.sums(WINDOW).zip(0..).step_by(TYPICAL_QUANTA as usize);
         let mut found: Vec<u64> =
             starts().filter(|(sum, _)| distance(*sum) <= mean / 10.0).map(|start| start.1).collect();

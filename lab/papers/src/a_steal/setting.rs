@@ -1,5 +1,5 @@
 //! The parameters of A-STEAL's experiments. Values that the paper does not give (for example its jobs, and the size
-//! of its machines) are chosen here. `docs/papers/a-steal.md` says how the outcomes depend on them.
+//! of its machines) are chosen here. `docs/papers/a-steal.md` describes how the outcomes depend on these values.
 
 use comity_sim::program::Fork;
 use comity_sim::quanta::ThreadScheduler;
@@ -15,26 +15,30 @@ pub struct Setting {
     pub seed: u64,
     /// The length L of a quantum, in steps.
     pub quantum: u64,
-    /// The thread scheduler under test, made from a δ in hundredths: A-STEAL, unless a test breaks it.
+    /// Returns the thread scheduler under test for a δ in hundredths. It is A-STEAL, except in tests that replace it
+    /// by a broken scheduler.
     pub a_steal: fn(u32) -> ThreadScheduler,
-    /// The jobs of all experiments except the time-waste ones.
+    /// The jobs of all experiments except the time-waste experiments.
     pub jobs: Jobs,
     /// The jobs of the time-waste experiments.
     pub alternating: Jobs,
     /// The way in which the strands of a parallel phase are created.
     pub fork: Fork,
-    /// The number R of the R-high-trimmed availability, over T∞ + L·lg P. The paper gives O(T∞ + L·lg P).
+    /// The factor C in R = C·(T∞ + L·lg P). R is the number of steps that the trimmed availability P̃ leaves out. The
+    /// paper only gives R = O(T∞ + L·lg P).
     pub trimmed: f64,
-    /// Only every `one_in`-th run is done. Tests use more than 1.
+    /// Only one of every `one_in` runs is done. Tests use values above 1.
     pub one_in: usize,
     /// The source of practical profiles.
     pub practical: Practical,
 }
 
-/// The value of δ for all experiments except those on waste, in hundredths.
+/// The value of A-STEAL's parameter δ in all experiments except the waste experiments, in hundredths. A quantum is
+/// efficient if the job used at least a fraction δ of its processors' time.
 pub const DELTA: u32 = 80;
 
-/// The value of ρ, in hundredths.
+/// The value of A-STEAL's parameter ρ, in hundredths: the factor by which the desire (the number of processors that a
+/// job requests) grows and shrinks.
 pub(super) const RHO: u32 = 150;
 
 impl Setting {
@@ -59,7 +63,7 @@ impl Setting {
         set(&mut self.alternating, range);
     }
 
-    /// Returns the number of runs to do of `of` runs.
+    /// Returns the number of runs to do, if the paper's experiment has `of` runs.
     pub(super) fn runs(&self, of: usize) -> usize {
         of.div_ceil(self.one_in)
     }
@@ -113,7 +117,7 @@ impl Vary for Setting {
     }
 }
 
-/// The random streams. The numbers drawn for one part of an experiment do not depend on the other parts.
+/// The random streams, one for each part of the runs, so that the numbers of a part do not depend on the other parts.
 #[derive(Clone, Copy)]
 pub(super) enum Draws {
     Time,

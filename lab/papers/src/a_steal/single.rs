@@ -1,4 +1,4 @@
-//! One job alone on a machine, with the processors that a profile gives it.
+//! Runs one job alone on a machine, with the processors that an availability profile gives to the job.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,7 +12,7 @@ use comity_sim::quanta::{ThreadScheduler, run_alone};
 /// The outcome of one job.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Outcome {
-    /// The family of its availability profile.
+    /// The family of the job's availability profile.
     pub family: Family,
     /// The number P of processors of the machine.
     pub processors: u32,
@@ -20,13 +20,13 @@ pub struct Outcome {
     pub work: u64,
     /// The critical path T∞.
     pub critical_path: u64,
-    /// The time T. `None` if the job had not ended after 2·T₁ + 100·T∞ steps, in whole quanta.
+    /// The time T, in steps. `None` if the job did not end within 2·T₁ + 100·T∞ steps, rounded up to whole quanta.
     pub time: Option<u64>,
     /// The mean availability P̄ over the time of the job.
     pub mean_availability: f64,
-    /// The trimmed availability P̃, with R = `trimmed`·(T∞ + L·lg P).
+    /// The trimmed availability P̃ over the time of the job, with R = C·(T∞ + L·lg P). [`Setting::trimmed`] is C.
     pub trimmed_availability: f64,
-    /// The cycles of its processors, by use.
+    /// The cycles of the job's processors, by use.
     pub cycles: Cycles,
 }
 
@@ -36,7 +36,7 @@ impl Outcome {
         self.work as f64 / self.critical_path as f64
     }
 
-    /// Returns the cycles wasted, over those that the job needs.
+    /// Returns waste / T₁: the wasted cycles, divided by the cycles of the job's own work.
     pub fn waste(&self) -> f64 {
         self.cycles.waste() as f64 / self.work as f64
     }
@@ -74,7 +74,7 @@ impl Single {
         let Single { family, processors, profile, shape } = self;
         let program = shape.program(setting.fork);
         let (work, critical_path) = (program.work(), program.critical_path());
-        // ABP needs less than this to run with one processor for 512 deques.
+        // ABP needs fewer steps, even with one processor for 512 deques.
         let at_most = 2 * work + 100 * critical_path;
         let mut client = scheduler.submit(Box::new(program), *processors, random);
         let mut cycles = Cycles::default();

@@ -1,4 +1,4 @@
-//! The time experiments (§4): 2331 jobs, and the constants that the bounds have in practice.
+//! The time experiments (§4): 2331 jobs, and the measured constants of the paper's bounds on time.
 
 use super::profiles::PROCESSORS;
 use super::setting::{DELTA, Draws};
@@ -10,7 +10,7 @@ use crate::figure::{Axis, Figure, Marks, Named, Series};
 use crate::fit::{Fit, mean, minimising_relative_error};
 use crate::measure::Measure;
 
-/// The number of jobs, which is the paper's.
+/// The number of jobs in the paper.
 const RUNS: usize = 2_331;
 
 /// Runs all jobs.
@@ -18,7 +18,7 @@ pub fn run<R: Runner>(setting: &Setting, runner: &R) -> Result<Vec<Outcome>, R::
     let scheduler = (setting.a_steal)(DELTA);
     runner.run("time", setting.runs(RUNS), |nth| {
         let mut random = setting.draws(Draws::Time, nth);
-        // The three families of profiles take turns.
+        // The jobs use the three families of profiles alternately.
         let single = Single::draw(setting, &setting.jobs, PROCESSORS, Family::ALL[nth % 3], &mut random);
         single.run(setting, &scheduler, random)
     })
@@ -71,7 +71,8 @@ pub fn measures(outcomes: &[Outcome]) -> Vec<Measure> {
     ]
 }
 
-/// Returns, for each family of profiles, the mean of P̃/P̄ over the jobs that pass `is_so`. P̃ is never above P̄.
+/// Returns, for each family of profiles, the mean of P̃/P̄ over the jobs for which `is_so` is true. P̃ is never above
+/// P̄.
 fn trimmed_over_mean(outcomes: &[Outcome], is_so: impl Fn(&Outcome) -> bool) -> Vec<f64> {
     let of = |family: Family| {
         let own = outcomes.iter().filter(|outcome| outcome.family == family && is_so(outcome));
@@ -80,7 +81,7 @@ fn trimmed_over_mean(outcomes: &[Outcome], is_so: impl Fn(&Outcome) -> bool) -> 
     Family::ALL.map(of).into()
 }
 
-/// Draws both availabilities of the jobs, and the fit.
+/// Draws the trimmed availability over the mean availability, and the measured time over the fit.
 pub(super) fn figures(paper: &ASteal, _: &[Claim]) -> Vec<Named> {
     let outcomes = &paper.time;
     let mut figures = Vec::new();

@@ -40,7 +40,7 @@ pub struct HeadToHead {
 }
 
 impl HeadToHead {
-    /// Returns P̄ over the parallelism, the horizontal axis of the figures.
+    /// Returns P̄ / (T₁/T∞), the horizontal axis of the figures.
     pub fn normalized_availability(&self) -> f64 {
         self.a_steal.mean_availability / self.a_steal.parallelism()
     }
@@ -61,12 +61,12 @@ pub fn run<R: Runner>(setting: &Setting, machine: Machine, runner: &R) -> Result
     })
 }
 
-/// Returns the geometric mean of ABP's time over A-STEAL's.
+/// Returns the geometric mean of ABP's time / A-STEAL's time.
 pub fn time_ratio(runs: &[HeadToHead]) -> f64 {
     geometric_mean(runs.iter().map(|run| run.abp.time() / run.a_steal.time()))
 }
 
-/// Returns the cycles that ABP wastes in all runs, over those that A-STEAL wastes.
+/// Returns ABP's waste / A-STEAL's waste, each summed over all runs.
 pub fn waste_ratio(runs: &[HeadToHead]) -> f64 {
     let sum = |of: fn(&HeadToHead) -> &Outcome| runs.iter().map(|run| of(run).cycles.waste() as f64).sum::<f64>();
     sum(|run| &run.abp) / sum(|run| &run.a_steal)
@@ -77,14 +77,15 @@ fn geometric_mean(ratios: impl ExactSizeIterator<Item = f64>) -> f64 {
     libm::exp(ratios.map(libm::log).sum::<f64>() / count)
 }
 
-/// Returns the median of ABP's time over A-STEAL's.
+/// Returns the median of ABP's time / A-STEAL's time.
 fn median_time_ratio(runs: &[HeadToHead]) -> f64 {
     let mut ratios: Vec<f64> = runs.iter().map(|run| run.abp.time() / run.a_steal.time()).collect();
     ratios.sort_by(f64::total_cmp);
     ratios[ratios.len() / 2]
 }
 
-/// Computes the measures of both machines. The regimes of §6 are those of the large machine.
+/// Computes the measures of both machines. The regimes of §6, which are ranges of parallelism, are measured on the
+/// large machine.
 pub fn measures(large: &[HeadToHead], small: &[HeadToHead]) -> Vec<Measure> {
     let processors = f64::from(MACHINES[0].processors);
     let regime = |least: &dyn Fn(&HeadToHead) -> f64, most: &dyn Fn(&HeadToHead) -> f64| -> Vec<&HeadToHead> {
@@ -115,7 +116,7 @@ pub fn measures(large: &[HeadToHead], small: &[HeadToHead]) -> Vec<Measure> {
     ]
 }
 
-/// Draws time and waste under ABP over those under A-STEAL, on both machines.
+/// Draws ABP's time / A-STEAL's time, and ABP's waste / A-STEAL's waste, on both machines.
 pub(super) fn figures(paper: &ASteal, _: &[Claim]) -> Vec<Named> {
     let [large, small] = &paper.head_to_head;
     let mut all = Vec::new();
@@ -126,8 +127,7 @@ pub(super) fn figures(paper: &ASteal, _: &[Claim]) -> Vec<Named> {
             let points = runs.iter().map(|run| (run.normalized_availability(), ratio(run)));
             Series::new(name, Marks::Points, points.collect())
         };
-        // The paper's text has one number for all runs of the larger machine, and none for the points of its
-        // drawings.
+        // The paper's text has one number for all runs on the larger machine. It has no numbers for single runs.
         let ends = runs.iter().map(HeadToHead::normalized_availability);
         let ends = [ends.clone().fold(f64::INFINITY, f64::min), ends.fold(0.0, f64::max)];
         let level = |said: f64| {

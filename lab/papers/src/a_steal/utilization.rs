@@ -1,5 +1,5 @@
-//! The utilization experiments (§7): jobs arrive at a large machine and leave it. A-STEAL with dynamic
-//! equipartitioning is compared with ABP with equipartitioning.
+//! The utilization experiments (§7): jobs arrive at a large machine and leave it. The experiments compare A-STEAL
+//! under dynamic equipartitioning (DEQ) with ABP under equipartitioning (EQ).
 
 use comity_sim::quanta::{Server, ThreadScheduler};
 use rand::{Rng, RngExt};
@@ -25,7 +25,7 @@ const BETWEEN_ARRIVALS: f64 = 1_000.0;
 /// The number of steps over which each utilization is measured.
 const INTERVAL: u64 = 2_000;
 
-/// The distributions of a job's parallelism and of its critical path.
+/// A distribution of a job's parallelism or critical path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Distribution {
     /// Uniform.
@@ -37,7 +37,7 @@ pub enum Distribution {
 }
 
 impl Distribution {
-    /// Draws a parallelism of at least 1, with the paper's mean: 40 for U, about 36 for the others.
+    /// Draws a parallelism of at least 1, with the paper's mean: 40 for U, about 36 for HT1 and HT2.
     fn parallelism(self, random: &mut impl Rng) -> f64 {
         match self {
             Distribution::U => self.draw(1.0, 80.0, random),
@@ -68,7 +68,8 @@ impl Distribution {
     }
 }
 
-/// The distributions of the parallelism and of the critical path: the six combinations that the paper ran, of nine.
+/// The pairs of a distribution of the parallelism and a distribution of the critical path. The paper ran these six of
+/// nine pairs.
 pub const SETS: [(Distribution, Distribution); 6] = {
     use Distribution::{HT1, HT2, U};
     [(U, U), (U, HT1), (HT1, U), (HT1, HT1), (HT2, U), (HT2, HT2)]
@@ -79,7 +80,7 @@ pub const SETS: [(Distribution, Distribution); 6] = {
 pub struct Outcome {
     /// The fraction of the processors' cycles that were spent working, for each interval.
     pub utilization: Vec<f64>,
-    /// The time from arrival to end of each job, in steps, in the order of arrival. `None` if it did not end.
+    /// The time from arrival to end of each job, in steps, in the order of arrival. `None` if the job did not end.
     pub completions: Vec<Option<u64>>,
     /// The time, in steps, that each job had been on the machine when it ended or when the simulation ended.
     pub waited: Vec<u64>,
@@ -157,7 +158,7 @@ fn simulate(setting: &Setting, set: usize, scheduler: &ThreadScheduler, steps: u
     outcome
 }
 
-/// The number of intervals, a hundredth of the time, over which utilizations are averaged for a comparison.
+/// The number of intervals over which utilizations are averaged before they are compared: 1 % of the simulation.
 const WINDOW: usize = (STEPS / INTERVAL / 100) as usize;
 
 impl Set {
@@ -169,7 +170,8 @@ impl Set {
         is_shown.then(|| format!("{}: of {all} jobs {a_steal} ended under A-STEAL+DEQ, {abp} under ABP+EQ.", self.name))
     }
 
-    /// Returns the fraction of the time after which A-STEAL's utilization stays above ABP's.
+    /// Returns the time after which A-STEAL's utilization stays above ABP's utilization, as a fraction of the
+    /// simulation.
     pub fn overtaken_at(&self) -> f64 {
         let (a_steal, abp) = (&self.a_steal.utilization, &self.abp.utilization);
         let window = WINDOW.min(a_steal.len());
@@ -178,13 +180,14 @@ impl Set {
         behind.map_or(0.0, |at| (at + window) as f64 / a_steal.len() as f64)
     }
 
-    /// Returns ABP's utilization over A-STEAL's, in the first interval in which A-STEAL's is above zero.
+    /// Returns ABP's utilization / A-STEAL's utilization in the first interval in which A-STEAL's utilization is
+    /// above zero.
     pub fn starts_higher_by(&self) -> f64 {
         let pairs = self.abp.utilization.iter().zip(&self.a_steal.utilization);
         pairs.map(|(abp, a_steal)| abp / a_steal).find(|ratio| ratio.is_finite()).unwrap_or(f64::NAN)
     }
 
-    /// Returns the mean completion time under ABP over that under A-STEAL, for the jobs that `counted` selects.
+    /// Returns the mean completion time under ABP / the mean under A-STEAL, for the jobs that `counted` selects.
     pub fn completion_ratio(&self, counted: Counted) -> f64 {
         let mean = |own: &Outcome, other: &Outcome| {
             let both = own.completions.iter().zip(&own.waited).zip(&other.completions);
@@ -200,8 +203,8 @@ impl Set {
     }
 }
 
-/// The jobs over which a mean completion time is taken. The paper does not say which, and many jobs have not ended
-/// when the simulation ends.
+/// The jobs over which a mean completion time is taken. The paper does not give this choice, and many jobs have not
+/// ended when the simulation ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Counted {
     /// The jobs that ended, separately for each scheduler.
@@ -212,7 +215,7 @@ pub enum Counted {
     All,
 }
 
-/// Computes the measures of the sets of figure 8, and the latest overtaking among the other sets.
+/// Computes the measures of the sets of figure 8, and the latest [`Set::overtaken_at`] of the other sets.
 pub fn measures(sets: &[Set]) -> Vec<Measure> {
     let (shown, others): (Vec<&Set>, Vec<&Set>) = sets.iter().partition(|set| FIGURE_8.contains(&set.name.as_str()));
     let of_set = |set: &Set| {

@@ -12,7 +12,7 @@ use crate::figure::{Axis, Figure, Marks, Named, Series};
 use crate::fit::{Estimate, mean};
 use crate::measure::{Measure, most};
 
-/// The number of jobs for each δ, which is the paper's.
+/// The number of jobs for each δ in the paper.
 const JOBS: usize = 300;
 
 /// The values of δ, in hundredths.
@@ -31,8 +31,8 @@ pub fn run<R: Runner>(setting: &Setting, runner: &R) -> Result<Vec<(u32, Vec<Out
     Ok(DELTAS.iter().map(|delta| (*delta, outcomes.by_ref().take(jobs).collect())).collect())
 }
 
-/// Draws a job. "Most of which had parallelism T₁/T∞ > 5P̄", on profiles "drawn equally from the three kinds" (§5):
-/// here nine in ten jobs have such a parallelism.
+/// Draws a job. §5 describes jobs "most of which had parallelism T₁/T∞ > 5P̄", on profiles "drawn equally from the
+/// three kinds". Here, nine of ten jobs have a parallelism above 5P̄.
 fn draw(setting: &Setting, nth: usize, random: &mut ChaCha8Rng) -> Single {
     let (least, most) = setting.jobs.parallelism;
     let five = 5.0f64.clamp(least, most);
@@ -41,24 +41,24 @@ fn draw(setting: &Setting, nth: usize, random: &mut ChaCha8Rng) -> Single {
     Single::draw(setting, &jobs, PROCESSORS, Family::ALL[nth % 3], random)
 }
 
-/// Returns the mean of waste over work.
+/// Returns the mean of waste / T₁ over the jobs.
 pub fn mean_waste(outcomes: &[Outcome]) -> Estimate {
     mean(&outcomes.iter().map(Outcome::waste).collect::<Vec<_>>())
 }
 
-/// Returns the bound of inequality 3 on the waste over work, for quanta of `length` steps.
+/// Returns the upper bound of inequality 3 on waste / T₁, for quanta of `length` steps.
 pub fn bound(delta: f64, length: f64) -> f64 {
     let rho = f64::from(RHO) / 100.0;
     (1.0 + rho - delta) / delta + (1.0 + rho) * (1.0 + rho) / (delta * (length * delta - 1.0 - rho))
 }
 
-/// Returns the bound on the waste over work in efficient quanta.
+/// Returns the upper bound on waste / T₁ in efficient quanta.
 pub fn efficient_bound(delta: f64) -> f64 {
     (1.0 - delta) / delta
 }
 
-/// Computes the measures of both experiments. `time` has the outcomes of the time experiments, with quanta of
-/// `length` steps.
+/// Computes the measures of waste by δ from `by_delta`, and of waste by parallelism from `time`, the outcomes of the
+/// time experiments. A quantum has `length` steps.
 pub fn measures(by_delta: &[(u32, Vec<Outcome>)], time: &[Outcome], length: u64) -> Vec<Measure> {
     let wastes: Vec<f64> = by_delta.iter().map(|(_, outcomes)| mean_waste(outcomes).value).collect();
     let highest = most(wastes.iter().copied());

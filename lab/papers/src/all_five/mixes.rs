@@ -1,5 +1,5 @@
-//! The eight mixes and their programs. Some programs are recorded kernels. Others have just the shape on which a
-//! paper's argument is based.
+//! The eight mixes and their programs. Some programs are recorded kernels. Other programs are synthetic, with the
+//! shape on which a paper's argument is based.
 
 use std::ops::Range;
 
@@ -17,20 +17,24 @@ use comity_sim::program::{Fork, ForkJoin, Program};
 pub enum Mix {
     /// Both programs compute on all cores all the time.
     Stationary,
-    /// Both programs have phases of a fraction of a millisecond. After each phase all tasks wait for the last (BWS
-    /// §2, Robinhood §2).
+    /// Both programs have phases of a fraction of a millisecond. After each phase, all tasks wait for the slowest
+    /// task (BWS §2, Robinhood §2).
     Phases,
-    /// A program that is serial for half of its time, in stretches of 20 ms (A-STEAL §7, DWS §2), and another one.
+    /// A program that is serial for half of its time, in stretches of 20 ms (A-STEAL §7, DWS §2), and a program that
+    /// can always use all cores.
     HalfSerial,
-    /// The tasks of one program poll flags that others set, and occupy their workers meanwhile, as in NAS's LU.
+    /// The tasks of one program poll flags that other tasks set, as in NAS's LU. A task that polls occupies its
+    /// worker.
     Spins,
     /// The tasks of one program block: scatter and gather (WS-LAST §4).
     Blocks,
-    /// A server, which waits for 20 ms and then has 4 ms of work for all cores, and another program.
+    /// A server that waits for 20 ms and then has 4 ms of work for all cores, and a program that can always use all
+    /// cores.
     Bursts,
-    /// Two programs run for some tens of milliseconds and come again. A third program stays.
+    /// Two programs run for some tens of milliseconds, pause and start again. A third program runs all the time.
     ComeAndGo,
-    /// A program with short phases in one virtual machine, and one that always computes in another (Robinhood §6.4).
+    /// A program with short phases in one virtual machine, and a program that can always use all cores in another
+    /// (Robinhood §6.4).
     Vms,
 }
 
@@ -82,7 +86,7 @@ impl Mix {
     }
 }
 
-/// A program. Each takes about a tenth of a second alone on all cores, except `Late` and `Loop`.
+/// A program. All programs except `Late` and `Loop` take about a tenth of a second alone on all cores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Piece {
@@ -94,15 +98,16 @@ pub enum Piece {
     Cg,
     /// A heat equation: sweeps.
     Heat,
-    /// Serial stretches of 20 ms and parallel phases of 20 ms in turn.
+    /// Serial stretches of 20 ms and parallel phases of 20 ms alternately.
     HalfSerial,
-    /// A row of tasks, one per core. Each waits for the one before it, in strip after strip.
+    /// A row of tasks, one per core. A task works on a strip of data after its predecessor has finished that strip,
+    /// and polls a flag until then.
     Wavefront,
     /// A task that sends work to two other tasks per core, and waits for all replies.
     ScatterGather,
     /// The server of [`Mix::Bursts`].
     Server,
-    /// A program that takes 20 ms on all cores, and comes again after 20 to 80 ms.
+    /// A program that takes 20 ms on all cores, and starts again after 20 to 80 ms.
     Late,
     /// A program that computes on all cores and never ends.
     Loop,
@@ -115,7 +120,7 @@ const MS: u64 = 1_000 * US;
 const IDLE: (u64, u32) = (20 * MS, 5);
 
 impl Piece {
-    /// Returns the program's work on this many cores.
+    /// Returns what the program does on a machine with this many cores.
     pub fn does(self, cores: u32) -> Does {
         let wide = |width: f64| Scale { width: width * f64::from(cores), ..Scale::default() };
         let tree = |serial: u64, width: u32, iterations: u32| {

@@ -248,10 +248,10 @@ fn told(ground: Ground) -> &'static str {
     }
 }
 
-/// A mix with its results under each policy. `None` if the cell tests nothing.
+/// A mix with its results under each policy. A result is `None` if the mix was not run under this policy.
 type Row<'a> = (Mix, Vec<Option<&'a MeasuredCell>>);
 
-/// Returns the mixes that were run on this machine, each with its results under all policies.
+/// Returns the mixes that were run on this kind and size of machine, each with its results under all policies.
 fn rows(found: &[MeasuredCell], (ground, cores): (Ground, u32)) -> Vec<Row<'_>> {
     let of = |mix: Mix, policy: &str| {
         found.iter().find(|MeasuredCell { cell, .. }| {
@@ -297,7 +297,7 @@ fn spread(found: &MeasuredCell, quantity: Quantity) -> String {
     if least == most { format!("{median}{mark}") } else { format!("{median}{mark} ({least}–{most})") }
 }
 
-/// Returns a table for each quantity and kind of machine, by the name of its file.
+/// Returns a table for each quantity and kind of machine, with the name of its file.
 fn heats(found: &[MeasuredCell]) -> Vec<(String, Heat)> {
     let mut heats = Vec::new();
     for ground in [Ground::Bare, Ground::Virtual] {
@@ -313,7 +313,7 @@ fn heats(found: &[MeasuredCell]) -> Vec<(String, Heat)> {
     heats
 }
 
-/// Returns the table of a quantity: for each mix and policy, the median over the sizes.
+/// Returns the table of a quantity: for each mix and policy, the median over the sizes of machines.
 fn heat(found: &[MeasuredCell], places: &[(Ground, u32)], quantity: Quantity) -> Heat {
     let each: Vec<Vec<Row<'_>>> = places.iter().map(|place| rows(found, *place)).collect();
     let mut table = Vec::new();
@@ -343,7 +343,7 @@ fn heat(found: &[MeasuredCell], places: &[(Ground, u32)], quantity: Quantity) ->
         let cell = |(nth, value): (usize, &f64)| Cell {
             text: quantity.told(*value) + if is_unfinished(nth) { "*" } else { "" },
             good: quantity.good(*value),
-            // A value is framed if it is printed like the best one.
+            // A frame marks each value that is printed like the best value.
             framed: quantity.told(*value) == quantity.told(best),
         };
         some_is_unfinished |= (0..values.len()).any(is_unfinished);

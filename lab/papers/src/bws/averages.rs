@@ -1,13 +1,13 @@
-//! The average unfairness and throughput of all pairs, which figures 5 and 6 draw.
+//! Draws the average unfairness and throughput of all pairs, for figures 5 and 6.
 
 use super::Bws;
 use super::pairs::{throughput, unfairness};
 use crate::claims::{Claim, number};
 use crate::figure::{Axis, Figure, Marks, Named, Series};
 
-/// Draws the average unfairness and the average throughput of all pairs under four policies, in a figure each, over
-/// `x` on this axis. Returns no figures if one of the policies was not run. `ids` name the claims with the paper's
-/// numbers.
+/// Draws two figures over four policies: the average unfairness of all pairs, and their average throughput. `x` has
+/// the places of the policies on the axis. `ids` has the claims with the paper's numbers, by figure and policy.
+/// Returns no figures if one of the policies was not run.
 pub(super) fn averages(
     paper: &Bws,
     policies: [&'static str; 4],

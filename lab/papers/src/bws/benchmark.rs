@@ -50,8 +50,8 @@ impl Benchmark {
         }
     }
 
-    /// Returns the speedup on all cores here, without the serial stretch at the start. It was measured under the
-    /// original, with the values of `lab/papers/src/bws/claims.toml`.
+    /// Returns the simulated speedup of the program on all cores, without its serial stretch at the start. It was
+    /// measured under ABP, with the values of `lab/papers/src/bws/claims.toml`.
     pub(super) fn parallel_speedup(self) -> f64 {
         match self {
             Benchmark::Bfs => 26.0,
@@ -62,7 +62,7 @@ impl Benchmark {
         }
     }
 
-    /// True if its speedup alone is above 20 (group 1 of table 1). The other programs are group 2.
+    /// True if the program's speedup alone is above 20 (group 1 of table 1). The other programs form group 2.
     pub fn is_scalable(self) -> bool {
         self < Benchmark::Cg
     }

@@ -1,4 +1,4 @@
-//! Experiments that the authors had no machine for: the same pairs on 64 and 128 cores under EEVDF, and more
+//! Experiments for which the authors had no machine: the paper's pairs on 64 and 128 cores under EEVDF, and more
 //! policies.
 
 use comity_console::Failure;
@@ -12,7 +12,7 @@ use crate::measure::average;
 use crate::report;
 use crate::{Renamed, Runner, Stop, here};
 
-/// The machines: the number of cores, and the threads that form a task group.
+/// The machines: the number of cores, and the division of threads into task groups of the kernel.
 const MACHINES: [(u32, Groups); 3] = [(64, Groups::Same), (128, Groups::Same), (64, Groups::Separate)];
 
 /// The policies.
@@ -23,12 +23,12 @@ const POLICIES: [&str; 4] = ["abp", "bws", "dws", "comity"];
 pub struct Point {
     /// The number of cores of the machine.
     pub cores: u32,
-    /// The threads that form a task group.
+    /// The division of threads into task groups of the kernel.
     pub groups: Groups,
     /// The policy of both programs.
     pub policy: &'static str,
-    /// The mean of the larger slowdown minus the smaller, relative to the programs alone under ABP, in percentage
-    /// points.
+    /// The mean over all pairs of (larger slowdown − smaller slowdown), in percentage points. A slowdown is relative
+    /// to the program alone under ABP.
     pub unfairness: f64,
     /// The largest unfairness of a pair, in percentage points.
     pub most_unfair: f64,
@@ -36,15 +36,15 @@ pub struct Point {
     pub throughput: f64,
     /// The least weighted speedup of a pair.
     pub least_throughput: f64,
-    /// The mean ratio of the times alone under the policy and under ABP.
+    /// The mean over all programs of (time alone under the policy / time alone under ABP).
     pub alone: f64,
-    /// The barriers on all threads of a program, per second and core, in pairs.
+    /// The number of barriers on all threads of a program, per second and core, while pairs run.
     pub barriers: f64,
-    /// The fences of a single thread, per second and core, in pairs.
+    /// The number of fences of a single thread, per second and core, while pairs run.
     pub fences: f64,
-    /// The system calls that wake a thread, per second and core, in pairs.
+    /// The number of system calls that wake a thread, per second and core, while pairs run.
     pub wakeups: f64,
-    /// The switches between threads, per second and core, in pairs.
+    /// The number of switches between threads, per second and core, while pairs run.
     pub switches: f64,
 }
 
@@ -83,7 +83,7 @@ fn point(
     let times = Benchmark::ALL.into_iter().zip(alone.iter().zip(original));
     let ratios =
         times.filter(|(benchmark, _)| *benchmark != Benchmark::Loop).map(|(_, (own, abp))| own.mean() / abp.mean());
-    // The count of both programs of a pair, over the longer of their times.
+    // The counts of both programs of a pair, divided by the longer of their two times.
     let rate = |what: fn(&Ran) -> u64| {
         average(found.iter().map(|(_, pair)| {
             let there = pair.iter().map(|ran| ran.there).max().unwrap_or(0);

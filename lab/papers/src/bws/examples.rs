@@ -1,4 +1,4 @@
-//! The examples of §2.3.2, all under the original.
+//! The examples of §2.3.2: three pairs under ABP, and one pair without yields.
 
 use super::{Benchmark, Bws, CORES, ORIGINAL, Programs};
 use crate::Runner;
@@ -11,13 +11,14 @@ pub(super) const BFS_EP: [&str; 2] = ["bfs-ep-bfs", "bfs-ep-ep"];
 /// The measures of the slowdowns in the second example.
 pub(super) const CG_MM: [&str; 2] = ["cg-mm-cg", "cg-mm-mm"];
 
-/// A scheduler without yields: its thieves yield after 4096 failures for each worker, which are several slices.
+/// A scheduler with hardly any yields: a thief yields only after 4096 failed steals for each worker, which take
+/// several time slices.
 const NO_YIELDS: &str = "delay-yield:failures_per_worker=4096";
 
 /// The number of CG's workers in the third example.
 const HALF: u32 = CORES / 2;
 
-/// The examples: the programs with their workers, and the policy.
+/// The examples: two programs, each with its number of workers, and the policy.
 const RUNS: [([(Benchmark, u32); 2], &str); 4] = [
     ([(Benchmark::Bfs, CORES), (Benchmark::Ep, CORES)], ORIGINAL),
     ([(Benchmark::Cg, CORES), (Benchmark::Mm, CORES)], ORIGINAL),
@@ -45,7 +46,7 @@ pub(super) fn measures(paper: &Bws) -> Vec<Measure> {
     vec![
         Measure::new(BFS_EP[0], slowdown(0, 0)),
         Measure::new(BFS_EP[1], slowdown(0, 1)),
-        // Active workers have a task. They may or may not have a core.
+        // The paper's active workers are the workers with a task, with or without a core.
         Measure::new("bfs-ep-active", bfs.busy as f64 / bfs.there as f64),
         Measure::new(CG_MM[0], slowdown(1, 0)),
         Measure::new(CG_MM[1], slowdown(1, 1)),

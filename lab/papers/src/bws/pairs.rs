@@ -36,7 +36,7 @@ pub fn run<R: Runner>(programs: &Programs, policy: &str, runner: &R) -> Result<C
     Ok(pairs.into_iter().zip(ran).collect())
 }
 
-/// A pair under a policy, compared with both programs alone under the original.
+/// A pair under a policy, compared with both programs alone under ABP.
 #[derive(Clone, Debug, Serialize)]
 pub struct CoRun {
     /// The pair.
@@ -45,7 +45,8 @@ pub struct CoRun {
     pub slowdowns: [f64; 2],
     /// The weighted speedup.
     pub throughput: f64,
-    /// The standard deviation of the execution times of each program over their mean, in per cent. `None` for LOOP.
+    /// The standard deviation / the mean of the execution times of each program, in per cent. `None` for LOOP, which
+    /// never ends.
     pub variations: [Option<f64>; 2],
 }
 
@@ -64,7 +65,7 @@ impl CoRun {
 /// The three kinds of pairs of figures 2 and 3.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PairKind {
-    /// Both programs are of group 1.
+    /// Both programs are of group 1: see [`Benchmark::is_scalable`].
     Scalable,
     /// Both programs are of group 2.
     Fair,
@@ -83,7 +84,8 @@ impl PairKind {
     }
 }
 
-/// Computes the values that the paper plots for all pairs. `original` has the programs alone under the original.
+/// Computes the values that the paper plots for all pairs. `original` has the outcomes of the programs alone under
+/// ABP.
 pub fn co_runs(original: &[Ran], of: &CoRuns) -> Vec<CoRun> {
     let one = |(pair, ran): &(Pair, Vec<Ran>)| {
         let pair = *pair;
@@ -135,7 +137,7 @@ pub(super) fn at(of: &CoRuns, pair: Pair) -> &[Ran] {
 pub(super) const KINDS: [Option<PairKind>; 4] =
     [Some(PairKind::Scalable), Some(PairKind::Fair), Some(PairKind::Mixed), None];
 
-/// Draws a number for each kind of pairs and for all pairs, under the original and under BWS.
+/// Draws a number for each of [`KINDS`], under ABP and under BWS. `ids` has the claims with the paper's numbers.
 pub(super) fn by_kind(
     title: &str,
     y: &str,

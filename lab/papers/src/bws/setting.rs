@@ -1,5 +1,6 @@
 //! The machine of BWS (§5.1) and its programs. Values that the paper does not give are chosen here, once for all
-//! experiments. `claims.toml` says which datum fixes each of them, and which values are swept.
+//! experiments. For each of these values, `claims.toml` names the datum that fixes it, or lists the values that are
+//! swept.
 
 use std::sync::Arc;
 
@@ -30,10 +31,10 @@ pub struct Setting {
     pub slow: f64,
     /// The factor for CG, in place of `slow`: the paper does not describe CG's code and memory.
     pub cg: f64,
-    /// The fraction of its time alone in which each process is serial, in thousandths. In this time the process
-    /// starts, reads, makes its input, and writes.
+    /// The serial fraction of each process's time alone, in thousandths. In this time, the process starts, reads,
+    /// makes its input, and writes.
     pub setup: u32,
-    /// The number of cores that the memory of a socket can supply, in thousandths.
+    /// The number of cores that the memory bandwidth of a socket can supply, in thousandths of a core.
     pub bandwidth: u32,
     /// The fraction of its time alone in which CG waits for memory, in thousandths.
     pub cg_memory: u32,
@@ -45,18 +46,18 @@ pub struct Setting {
     pub costs: Costs,
     /// The clock ticks of the kernel per second.
     pub hz: u32,
-    /// The way in which an execution follows another: in a new process, or in the same one.
+    /// The way in which a program starts again: in a new process, or in the same process.
     pub again: Again,
     /// The minimum number of executions that are measured of each program in a pair.
     pub executions: usize,
-    /// The number of cores, and of workers of each program. Programs have more tasks in proportion to the cores
-    /// beyond 32.
+    /// The number of cores, and of workers of each program. The number of tasks of a program is the paper's number
+    /// times `cores` / 32.
     pub cores: u32,
     /// The number of sockets.
     pub sockets: u32,
     /// The version of the kernel.
     pub kernel: Version,
-    /// The threads that form a task group of the kernel.
+    /// The division of threads into task groups of the kernel.
     pub groups: Groups,
 }
 
@@ -83,13 +84,13 @@ impl Setting {
         }
     }
 
-    /// Returns the same programs on a current machine: the machine on which they were recorded, but with `cores`
-    /// cores. It has EEVDF, costs that were fitted to no machine, and a socket for each 64 cores.
+    /// Returns the paper's programs on a current machine: the machine on which they were recorded, but with `cores`
+    /// cores. The machine has EEVDF, the default costs of the simulator, and a socket for each 64 cores.
     pub fn today(seed: u64, cores: u32, groups: Groups) -> Setting {
         let sockets = cores.div_ceil(64);
         Setting {
             slow: 1.0,
-            // The time of class B here, over the time that its scaled recording predicts.
+            // The measured time of class B / the time that the scaled recording predicts.
             cg: 1.5,
             // Memory can supply half of the cores, as on the machine of §5.1.
             bandwidth: 500 * cores / sockets,
@@ -217,7 +218,7 @@ impl Programs {
         Entry { memory, ..Entry::new(does, policy, workers) }
     }
 
-    /// Runs these programs together. `nth` distinguishes the runs of one experiment.
+    /// Runs these programs together. `nth` is the number of the run in its experiment, and changes the seed.
     pub(super) fn run(&self, of: &[(Benchmark, u32)], policy: &str, nth: usize) -> Vec<Ran> {
         let Setting { again, executions, seed, .. } = self.setting;
         let entries: Vec<Entry> =
@@ -247,7 +248,7 @@ impl Programs {
 /// The simulated time of LOOP alone, in nanoseconds.
 const LOOP: u64 = 200_000_000;
 
-/// Returns the policy as part of a file name.
+/// Returns the name of a policy in the form for file names.
 pub(super) fn named(policy: &str) -> String {
     policy.replace([':', '='], "-")
 }

@@ -1,5 +1,4 @@
-//! Figure 2 and the numbers of context switches (§5.2): slowdowns and unfairness of all pairs, under the original and
-//! BWS.
+//! Figure 2 and the numbers of context switches (§5.2): slowdowns and unfairness of all pairs, under ABP and BWS.
 
 use super::pairs::{CoRun, CoRuns, KINDS, Pair, PairKind, all, at, by_kind, co_runs, unfairness};
 use super::{BWS, Benchmark, Bws, ORIGINAL, examples, solo};
@@ -8,7 +7,7 @@ use crate::corun::Ran;
 use crate::figure::{Axis, Figure, Marks, Named, Series};
 use crate::measure::{Measure, part};
 
-/// The measures of the average unfairness under the original and under BWS, for each of [`KINDS`].
+/// The measures of the average unfairness under ABP and under BWS, for each of [`KINDS`].
 pub(super) const UNFAIRNESS: [[&str; 4]; 2] = [
     ["unfair-1-abp", "unfair-2-abp", "unfair-mixed-abp", "unfair-all-abp"],
     ["unfair-1-bws", "unfair-2-bws", "unfair-mixed-bws", "unfair-all-bws"],
@@ -20,8 +19,7 @@ const CLIP_MM: Pair = [Benchmark::Mm, Benchmark::Clip];
 /// The second example of §5.2.
 const MI_EP: Pair = [Benchmark::Ep, Benchmark::Mi];
 
-/// Returns the names of the slowdown measures of an example of §5.2, under the original and under BWS. The second
-/// program of the pair is of group 2.
+/// Returns the names of the slowdown measures of an example of §5.2, under ABP and under BWS.
 fn slowdown_names(example: &str, pair: Pair) -> [[String; 2]; 2] {
     ["abp", "bws"].map(|policy| pair.map(|program| format!("{example}-{policy}-{}", program.name().to_lowercase())))
 }
@@ -48,7 +46,7 @@ fn slowdowns_of(original: &[Ran], of: &CoRuns, pair: Pair) -> [f64; 2] {
     co_runs(original, of).iter().find(|one| one.pair == pair).expect("the pair was run").slowdowns
 }
 
-/// Returns the slowdowns of both programs of an example of §5.2, under the original and under BWS.
+/// Returns the slowdowns of both programs of an example of §5.2, under ABP and under BWS.
 fn example(original: &[Ran], of: [&CoRuns; 2], name: &str, pair: Pair) -> Vec<Measure> {
     let slowdowns = of.map(|of| slowdowns_of(original, of, pair)).into_iter().flatten();
     let names = slowdown_names(name, pair).into_iter().flatten();
@@ -80,7 +78,7 @@ fn mi_ep(original: &[Ran], abp: &CoRuns, bws: &CoRuns) -> Vec<Measure> {
     measures
 }
 
-/// Returns how many executions of a program a run contains, including the fraction of the last one.
+/// Returns the number of executions of a program in a run, including the fraction of the last execution.
 fn executions(alone: &Ran, ran: &Ran) -> f64 {
     match ran.times.is_empty() {
         // LOOP has no executions. One execution stands for the work that it does alone in a second.
@@ -89,7 +87,7 @@ fn executions(alone: &Ran, ran: &Ran) -> f64 {
     }
 }
 
-/// Returns the percentage by which BWS reduces the switches of both programs of a pair, per execution.
+/// Returns the percentage by which BWS reduces the switches per execution, summed over both programs of a pair.
 fn fewer_switches(original: &[Ran], abp: &CoRuns, bws: &CoRuns, pair: Pair) -> f64 {
     let in_all = |of: &CoRuns| -> f64 {
         let each = at(of, pair).iter().zip(pair);
@@ -98,7 +96,8 @@ fn fewer_switches(original: &[Ran], abp: &CoRuns, bws: &CoRuns, pair: Pair) -> f
     100.0 * (1.0 - in_all(bws) / in_all(abp))
 }
 
-/// Returns the percentage by which BWS reduces the switches from one program of a pair to the other, per execution.
+/// Returns the percentage by which BWS reduces the switches per execution from the other program of the pair to
+/// program `nth`.
 fn fewer_external(original: &[Ran], abp: &CoRuns, bws: &CoRuns, (pair, nth): (Pair, usize)) -> f64 {
     let external = |of: &CoRuns| {
         let ran = &at(of, pair)[nth];
@@ -114,7 +113,7 @@ fn switches(original: &[Ran], abp: &CoRuns, bws: &CoRuns) -> Vec<Measure> {
         let sum = |what: fn(&Ran) -> u64| -> u64 { mixed.iter().flat_map(|pair| at(of, *pair)).map(what).sum() };
         100.0 * sum(|ran| ran.switches.to_thieves) as f64 / sum(|ran| ran.switches.all) as f64
     };
-    // The programs are BFS and those of group 2.
+    // The paper's numbers are for BFS and the programs of group 2.
     let external: Vec<f64> = mixed
         .iter()
         .flat_map(|pair| [(*pair, 0), (*pair, 1)])
@@ -148,7 +147,7 @@ fn slowdowns([abp, bws]: &[Vec<CoRun>; 2], claims: &[Claim]) -> Figure {
     };
     let mut series = vec![series("ABP", abp, 0), series("ABP", abp, 1), series("BWS", bws, 0), series("BWS", bws, 1)];
     let x = |pair: Pair| all().iter().position(|one| *one == pair).map_or(0.0, |nth| nth as f64 + 1.0);
-    // The numbers of claims, by policy, pair and program. Some pairs have none.
+    // The paper's numbers, by policy, pair and program. The paper gives no number for most pairs.
     let [clip_mm, mi_ep] = [("clip-mm", CLIP_MM), ("mi-ep", MI_EP)].map(|(name, pair)| slowdown_names(name, pair));
     let numbers = |names: [&str; 2]| names.map(|name| number(claims, name));
     let of = |names: &[String; 2]| numbers([&names[0], &names[1]]);

@@ -1,15 +1,15 @@
-//! Programs alone: the calibration of the model (§5.1), and BWS compared with the original (§5.2, footnote 4).
+//! Programs alone: the calibration of the model (§5.1), and BWS compared with ABP (§5.2, footnote 4).
 
 use super::{BWS, Benchmark, Bws, ORIGINAL, Programs};
 use crate::corun::Ran;
 use crate::measure::{Measure, average};
 
-/// Returns each program with its outcome alone, except LOOP.
+/// Returns all programs except LOOP, each with its outcome alone.
 pub(super) fn programs(all: &[Ran]) -> impl Iterator<Item = (Benchmark, &Ran)> {
     Benchmark::ALL.into_iter().zip(all).filter(|(benchmark, _)| *benchmark != Benchmark::Loop)
 }
 
-/// Returns by how many per cent a program takes longer in `here` than in `there`.
+/// Returns the percentage by which a program takes longer in `here` than in `there`.
 pub(super) fn longer(here: &Ran, there: &Ran) -> f64 {
     100.0 * (here.mean() / there.mean() - 1.0)
 }
@@ -18,8 +18,8 @@ pub(super) fn of(all: &[Ran], benchmark: Benchmark) -> &Ran {
     &all[benchmark as usize]
 }
 
-/// Returns the speedup of each program under the original, over one core, in the order of table 1. For LOOP, this is
-/// the number of cores that it uses.
+/// Returns the speedup of each program alone under ABP relative to one core, in the order of table 1. The value for
+/// LOOP is the number of cores that it uses.
 pub(super) fn speedups(programs: &Programs, original: &[Ran]) -> Vec<f64> {
     let each = Benchmark::ALL.into_iter().zip(original);
     each.map(|(benchmark, ran)| match programs.serial(benchmark) {
@@ -53,7 +53,7 @@ pub(super) fn measures(paper: &Bws) -> Vec<Measure> {
 }
 
 impl Programs {
-    /// Returns the time of a program on one core, in ns. `None` if it never ends.
+    /// Returns the time of a program on one core, in ns. `None` if the program never ends.
     fn serial(&self, benchmark: Benchmark) -> Option<u64> {
         self.graphs[benchmark as usize].as_ref().map(|graph| graph.measure(self.setting.seed).work)
     }

@@ -10,14 +10,14 @@ use crate::measure::{Measure, part};
 /// The values of SleepThreshold.
 const THRESHOLDS: [u32; 4] = [32, 64, 256, 4096];
 
-/// The value of BWS.
+/// The default value of SleepThreshold in BWS.
 const USUAL: u32 = 64;
 
 /// The policies: BWS with each of [`THRESHOLDS`].
 pub(super) const POLICIES: [&str; 4] =
     ["bws:sleep_threshold=32", BWS, "bws:sleep_threshold=256", "bws:sleep_threshold=4096"];
 
-/// Returns the names of the measures (average unfairness and throughput) with a value other than that of BWS.
+/// Returns the names of the measures (average unfairness and throughput) with a value other than [`USUAL`].
 fn names(threshold: u32) -> [String; 2] {
     ["unfair", "throughput"].map(|what| format!("threshold-{threshold}-{what}"))
 }

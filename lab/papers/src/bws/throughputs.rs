@@ -1,4 +1,4 @@
-//! Figure 3 (§5.3): the throughput of all pairs under the original and BWS.
+//! Figure 3 (§5.3): the throughput of all pairs under ABP and BWS.
 
 use super::Bws;
 use super::pairs::{PairKind, by_kind, throughput};
@@ -6,7 +6,7 @@ use crate::claims::Claim;
 use crate::figure::Named;
 use crate::measure::Measure;
 
-/// The measures of the average throughput of all pairs under the original and under BWS.
+/// The measures of the average throughput of all pairs under ABP and under BWS.
 pub(super) const ALL: [&str; 2] = ["throughput-all-abp", "throughput-all-bws"];
 
 /// Computes the measures.
@@ -26,7 +26,7 @@ pub(super) fn measures(paper: &Bws) -> Vec<Measure> {
 /// Draws the average throughput.
 pub(super) fn figures(paper: &Bws, claims: &[Claim]) -> Vec<Named> {
     let title = "BWS figure 3: average throughput";
-    // The paper's text only has the number for all pairs.
+    // The paper's text has only the averages over all pairs.
     let ids = ALL.map(|all| ["", "", "", all]);
     vec![("figure-3", by_kind(title, "weighted speedup", throughput, &paper.both(), ids, claims))]
 }

@@ -6,10 +6,10 @@ use crate::claims::{Claim, number};
 use crate::figure::{Axis, Figure, Marks, Named, Series};
 use crate::measure::{Measure, average, part};
 
-/// The measures of the variation of type 2 under the original and under BWS.
+/// The measures of the variation of type 2 (see [`by_type`]) under ABP and under BWS.
 const TYPE_2: [&str; 2] = ["cv-type-2-abp", "cv-type-2-bws"];
 
-/// Returns the mean variation of each program over all pairs that it is in. LOOP is left out.
+/// Returns the mean variation of each program except LOOP, over all pairs that contain the program.
 fn by_benchmark(of: &[CoRun]) -> Vec<(Benchmark, f64)> {
     let own = |benchmark: Benchmark| {
         of.iter().flat_map(move |one| {
@@ -20,8 +20,8 @@ fn by_benchmark(of: &[CoRun]) -> Vec<(Benchmark, f64)> {
     measured.map(|benchmark| (benchmark, average(own(benchmark)))).collect()
 }
 
-/// Returns the mean variation by the types of figure 4(b), as (group of the program, group of the other program): (2,
-/// 2), (2, 1), (1, 2), (1, 1).
+/// Returns the mean variation of types 1 to 4 of figure 4(b). A type is (group of the program, group of the other
+/// program): (2, 2), (2, 1), (1, 2), (1, 1).
 fn by_type(of: &[CoRun]) -> [f64; 4] {
     let types = [(false, false), (false, true), (true, false), (true, true)];
     types.map(|(own, other)| {
@@ -57,7 +57,7 @@ pub(super) fn measures(paper: &Bws) -> Vec<Measure> {
     ]
 }
 
-/// Draws the variations by program, followed by those by type.
+/// Draws the variation of each program, followed by the variation of each type.
 pub(super) fn figures(paper: &Bws, claims: &[Claim]) -> Vec<Named> {
     let [abp, bws] = &paper.both();
     let series = |name: &str, of: &[CoRun]| {

@@ -25,7 +25,7 @@ pub(super) fn measures(paper: &Bws) -> Vec<Measure> {
     ]
 }
 
-/// Draws the averages under the original, both other policies and BWS.
+/// Draws the averages under ABP, both of [`OTHERS`] and BWS.
 pub(super) fn figures(paper: &Bws, claims: &[Claim]) -> Vec<Named> {
     let [selective, delay] = OTHERS;
     let policies = [ORIGINAL, delay, selective, BWS];

@@ -1,4 +1,4 @@
-//! Decides whether a claim holds, and whether this differs from the file of claims.
+//! Decides whether a claim holds, and whether this result differs from the result in the file of claims.
 
 use serde::Serialize;
 
@@ -6,7 +6,8 @@ use super::{Claim, Claims};
 use crate::fit::Estimate;
 use crate::measure::Measure;
 
-/// The name of the setting with the chosen values, in place of a `key=value`.
+/// The name of the setting in which all parameters have their chosen values. The other settings are named
+/// `key=value`.
 pub const CHOSEN: &str = "chosen";
 
 /// The measured value with one setting.
@@ -24,24 +25,25 @@ pub struct At {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
-    /// The claim holds with every value that was run, and the file lists no other value with which it does not hold.
+    /// All measured values are accepted, and the file of claims lists no other setting with which the claim does not
+    /// hold. The interval was not widened.
     Holds,
-    /// The claim fails with a value that was run, or the file lists a value that was not run, or its interval was
-    /// widened.
+    /// A measured value is not accepted, the interval was widened, or the file of claims lists a setting that was not
+    /// run.
     Differs,
 }
 
-/// The difference between the outcome and the file of claims.
+/// The difference between the verdict and the result in the file of claims.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum News {
-    /// No difference: the outcome is the filed one.
+    /// No difference: the result is the same as in the file.
     None,
-    /// The claim is run for the first time.
+    /// The file has no result for the claim.
     First,
-    /// The claim was filed as holding with a value with which it does not hold now. This fails a check.
+    /// The claim does not hold with a setting with which the file records that it holds. This fails a check.
     Fails,
-    /// The claim was filed as differing with a value with which it holds now.
+    /// The claim holds with a setting with which the file records that it differs.
     Holds,
 }
 
@@ -70,7 +72,7 @@ impl Judged<'_> {
         values.fold((f64::INFINITY, f64::NEG_INFINITY), |(least, most), value| (least.min(value), most.max(value)))
     }
 
-    /// Returns the reasons why the claim differs, in words. Empty if it holds.
+    /// Returns the reasons why the claim differs, in words. Empty if the claim holds.
     pub fn why(&self) -> String {
         if self.verdict == Verdict::Holds {
             return String::new();

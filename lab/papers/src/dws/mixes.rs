@@ -51,7 +51,7 @@ impl Set {
 /// The outcome of a mix under a policy.
 #[derive(Clone, Debug, Serialize)]
 pub struct Mix {
-    /// The numbers of its programs.
+    /// The numbers of the mix's programs: p-1 is the first of [`PROGRAMS`].
     pub of: [usize; 2],
     /// The response time T of each program, in seconds.
     pub times: [f64; 2],
@@ -89,7 +89,7 @@ pub(super) fn told(of: [usize; 2], ran: &[Ran], alone: &[Ran]) -> Mix {
 /// The outcomes of a set under each policy.
 #[derive(Clone, Debug)]
 pub struct Compared {
-    /// The mixes under DWS, or under the policy that replaces it.
+    /// The mixes under DWS.
     pub dws: Vec<Mix>,
     /// The mixes under ABP.
     pub abp: Vec<Mix>,
@@ -113,7 +113,7 @@ impl Compared {
         measures
     }
 
-    /// Returns the largest percentage by which DWS reduces a response time.
+    /// Returns the largest percentage by which DWS reduces a response time, compared with `other`.
     pub(super) fn reduction(&self, other: &[Mix]) -> f64 {
         let each =
             self.dws.iter().zip(other).flat_map(|(dws, other)| [0, 1].map(|nth| dws.times[nth] / other.times[nth]));
@@ -126,7 +126,7 @@ impl Compared {
         100.0 * (1.0 - time(&self.dws) / time(&self.abp))
     }
 
-    /// Returns the fraction of the comparisons in which D is smaller under DWS.
+    /// Returns the fraction of the comparisons with ABP and with equipartition in which D is smaller under DWS.
     pub(super) fn fairer(&self) -> f64 {
         let against = |other: &[Mix]| -> Vec<bool> {
             self.dws.iter().zip(other).map(|(dws, other)| dws.difference() < other.difference()).collect()
@@ -135,7 +135,7 @@ impl Compared {
     }
 }
 
-/// Returns the mean ratio of times in `here` over times in `there`, for the programs that `counts` accepts.
+/// Returns the mean of (time in `here` / time in `there`) over the programs for whose number `counts` is true.
 pub(super) fn over(here: &[Mix], there: &[Mix], counts: impl Fn(usize) -> bool) -> f64 {
     average(here.iter().zip(there).flat_map(|(here, there)| {
         let own = [0, 1].map(|nth| counts(here.of[nth]).then(|| here.times[nth] / there.times[nth]));
@@ -165,8 +165,9 @@ impl Compared {
     }
 }
 
-/// Draws the ratios of both programs of each mix. The point of the first program is a little to the left of the mix's
-/// place, that of the second to the right. `of_paper` lists mix, policy and program (0 or 1) of the paper's numbers.
+/// Draws the ratios of both programs of each mix. The point of the first program is to the left of the mix's place on
+/// the axis, and the point of the second program is to the right. `of_paper` lists mix, policy and program (0 or 1)
+/// of the paper's numbers.
 pub(super) fn ratios(
     title: &str,
     policies: &[(&str, &Vec<Mix>)],

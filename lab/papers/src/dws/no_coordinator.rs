@@ -25,8 +25,8 @@ pub(super) fn measures(paper: &Dws) -> Vec<Measure> {
     ]
 }
 
-/// Draws the slow-down ratios of mixes of both kinds. Also returns the figures of all sets, because their runs are
-/// done.
+/// Draws the slow-down ratios of mixes of both kinds. Returns also the figures of all sets under the compared
+/// policies, because this experiment includes their runs.
 pub(super) fn figures(paper: &Dws, claims: &[Claim]) -> Vec<Named> {
     let of_sets = [mixed::figures, compute::figures, data::figures].map(|figures| figures(paper, claims));
     let mut figures: Vec<Named> = of_sets.into_iter().flatten().collect();

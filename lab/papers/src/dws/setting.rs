@@ -1,5 +1,5 @@
 //! The machine of DWS (§4) and its programs. The paper gives no time alone and only one size, so most of the values
-//! here are assumed. `claims.toml` says which other values are swept, and which datum fixes the rest.
+//! here are assumed. `claims.toml` lists the values that are swept, and names the data that fix the other values.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::{Runner, programs};
 /// The number k of processors of the paper's machine, and of workers of each program (§4).
 pub const PROCESSORS: u32 = 16;
 
-/// Cilk's thieves, which yield. The paper calls this policy ABP. It is also the policy of programs alone.
+/// The policy of Cilk, whose thieves yield. The paper calls it ABP, and measures programs alone under it.
 pub const ABP: &str = "abp";
 
 /// The policy of the paper.
@@ -24,18 +24,18 @@ pub const DWS: &str = "dws";
 /// DWS without a coordinator.
 pub const NO_COORDINATOR: &str = "dws-nc";
 
-/// Equipartition.
+/// Equipartition: each program gets an equal part of the cores.
 pub const EP: &str = "equipartition";
 
 /// The programs of table III: p-1 to p-4 are compute-intensive, p-5 to p-8 data-intensive.
 pub const PROGRAMS: [&str; 8] = ["fft", "pnn", "cholesky", "lu", "ge", "heat", "sor", "mergesort"];
 
-/// The programs that begin on a socket of their own, in a mix of two.
+/// The programs of a mix whose threads are bound to a socket of their own before the first task runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AtHome {
-    /// No program: each begins where its first thread is placed.
+    /// No program: the kernel places the first thread of each program.
     None,
-    /// The programs that are members of the core table. Their threads are bound first.
+    /// The programs that are members of the core table, which binds their threads before the first task.
     InTheTable,
     /// All programs.
     All,
@@ -48,17 +48,17 @@ pub struct Setting {
     pub seed: u64,
     /// The factor by which the paper's machine is slower than the machine on which the programs were recorded.
     pub slow: f64,
-    /// The number of cores that the memory of a socket can supply, in thousandths.
+    /// The number of cores that the memory bandwidth of a socket can supply, in thousandths of a core.
     pub bandwidth: u32,
     /// The fraction of its time alone in which a data-intensive program waits for memory, in thousandths.
     pub memory: u32,
-    /// True if a program's memory lies at the socket on which the program began.
+    /// True if a program's memory lies at the socket on which its first task ran.
     pub first_touch: bool,
     /// The programs that begin on a socket of their own, if `first_touch` is true.
     pub at_home: AtHome,
-    /// The speed of a hardware thread whose sibling is busy, in thousandths.
+    /// The speed of a hardware thread whose sibling is busy, in thousandths of its speed alone.
     pub smt: u32,
-    /// True if a thread that yields is queued behind all others.
+    /// True if the kernel queues a thread that yields behind all other threads of the core.
     pub compat_yield: bool,
     /// The costs of operations on the paper's machine.
     pub costs: Costs,
@@ -137,7 +137,7 @@ impl Setting {
     }
 
     /// Returns the graph of p-`number`. The phases of data-intensive programs are longer than the coordinator's
-    /// quantum T. There are probably fewer phases than in the paper.
+    /// quantum T. The paper's programs probably have more phases.
     fn graph(&self, number: usize) -> Arc<Graph> {
         let plain = programs::slower(self.slow);
         let larger = |width: f64, length: f64| Scale { width, length: length * self.slow, ..plain };
@@ -174,7 +174,8 @@ pub struct Programs {
 }
 
 impl Programs {
-    /// Runs the programs with these numbers together. `nth` distinguishes the runs of one experiment.
+    /// Runs the programs with these numbers together. `nth` is the number of the run in its experiment, and changes
+    /// the seed.
     pub(super) fn run(&self, of: &[usize], policy: &str, nth: usize) -> Vec<Ran> {
         let Setting { executions, seed, memory, slow, at_home, .. } = self.setting;
         let entry = |number: &usize| {

@@ -32,7 +32,7 @@ fn mixes(paper: &Dws) -> Vec<Mix> {
 /// Computes the measures.
 pub(super) fn measures(paper: &Dws) -> Vec<Measure> {
     let of = mixes(paper);
-    // The values k and 2k.
+    // The paper's best values are k and 2k, where k is the number of processors.
     let good = |threshold: u32| threshold == 16 || threshold == 32;
     let time = |nth: usize, program: usize| of[nth].times[program];
     let best = |program: usize, counts: &dyn Fn(u32) -> bool| {

@@ -1,4 +1,4 @@
-//! Figure 11 (§6.5): programs that do not steal, together with three that do.
+//! Figure 11 (§6.5): programs that do not steal, together with three programs that steal.
 
 use super::mixes::{BASELINE, BWS, By, CS, ROBINHOOD, STRATEGIES, is_above, is_worst};
 use super::{Benchmark, Programs, Robinhood};

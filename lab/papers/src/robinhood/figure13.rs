@@ -1,4 +1,4 @@
-//! Figure 13 (§6.7): Robinhood_u, which crosses NUMA nodes.
+//! Figure 13 (§6.7): Robinhood_u, which also accelerates across NUMA nodes.
 
 use super::rates::{alone, by_rate};
 use super::{Benchmark, RATES, Robinhood, Strategy};

@@ -1,4 +1,4 @@
-//! Figure 14 (§6.7): Robinhood_s, together with loops in the same machine.
+//! Figure 14 (§6.7): Robinhood_s, together with LOOP programs in the same machine.
 
 use super::rates::{LOOPS, Point, WITH_LOOPS, alone, by_program, saved};
 use super::{Benchmark, Robinhood, Strategy};

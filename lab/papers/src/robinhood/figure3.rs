@@ -1,11 +1,11 @@
-//! The scenario of figures 2 and 3 (§2.2.1, §3.1), which the text describes: CPUs take turns in equal slices, without
-//! any overhead.
+//! The scenario of figures 2 and 3 (§2.2.1, §3.1), which the paper's text describes: virtual CPUs run alternately in
+//! equal slices, without any overhead.
 
 use comity_sim::turns::{SLICE, Turns, Vcpu};
 
 use crate::measure::Measure;
 
-/// The two virtual CPUs of VM0. Those of the other VMs are (1, _) and (2, _).
+/// The two virtual CPUs of VM0. The virtual CPUs of the other VMs are (1, _) and (2, _).
 const V0: Vcpu = (0, 0);
 const V1: Vcpu = (0, 1);
 
@@ -23,9 +23,10 @@ struct Outcome {
     machine: Turns,
     /// The number of slices that the thief has wasted.
     wasted: u64,
-    /// The time T at which the poor worker had run for two slices, and the time at which the thief found tasks.
+    /// The time T, in slices, at which the poor worker had run for two slices.
     #[cfg_attr(not(test), expect(dead_code, reason = "the measures look at the slices"))]
     rich: Option<usize>,
+    /// The time T, in slices, at which the thief found tasks.
     stole: Option<usize>,
 }
 
@@ -50,7 +51,7 @@ fn play(method: Method) -> Outcome {
                 }
             } else {
                 wasted += 1;
-                // BWS's thief has failed often enough, and sleeps from the end of its slice.
+                // BWS's thief has failed often enough to sleep, from the end of its slice.
                 machine.set_blocked(V0, method == Method::Bws);
             }
         }
@@ -131,7 +132,7 @@ mod tests {
             assert_eq!(others(&outcome.machine, cpu), others(&fair.machine, cpu));
         }
         assert_eq!(outcome.machine.history[1], fair.machine.history[1]);
-        // v0 has paid for the slice that v1 got from it.
+        // v0 has paid for the slice that v0 gave to v1.
         let [v0, v1] = [V0, V1].map(|vcpu| (outcome.machine.paid(vcpu), outcome.machine.ran(vcpu)));
         assert_eq!([v0, v1], [(2 * SLICE, SLICE), (2 * SLICE, 3 * SLICE)]);
     }

@@ -14,7 +14,7 @@ pub(super) fn measures(paper: &Robinhood) -> Vec<Measure> {
     let [cg, clip, ep, mi, mm, rt] = Benchmark::STEALING.map(program);
     let mut pairs = Vec::new();
     [&cg, &clip, &ep, &mi, &mm, &rt].into_iter().for_each(|own| pairs.extend_from_slice(own));
-    // The time T_c is proportional to 1 over the speedup.
+    // The time T_c is T_s / speedup.
     let saved = |all: &[By], other: usize| most(all.iter().map(|by| 100.0 * (1.0 - by[other] / by[ROBINHOOD])));
     let fair: Vec<By> = [&cg, &clip, &mi].into_iter().flatten().copied().collect();
     vec![
@@ -41,7 +41,7 @@ pub(super) fn measures(paper: &Robinhood) -> Vec<Measure> {
         Measure::new("fig9-clip-cs-below", percent(&clip, cs_is_below)),
         Measure::new("fig9-mi-cs-below", percent(&mi, cs_is_below)),
         Measure::new("fig9-cs-much-below", ratio(&fair, CS, ROBINHOOD)),
-        // A quarter of the solo speed, plus or minus a quarter of that.
+        // The range is 0.25 ± 25 %, because a quarter of the machine gives a quarter of the solo speed.
         Measure::new("fig9-cs-at-rate", percent(&pairs, |by| (0.1875..=0.3125).contains(&by[CS]))),
         Measure::new("fig9-baseline-worst", percent(&pairs, is_worst(BASELINE))),
         Measure::new("fig9-bws-above-baseline", percent(&pairs, is_above(BWS, BASELINE))),
@@ -62,7 +62,7 @@ pub(super) fn figures(paper: &Robinhood, _: &[Claim]) -> Vec<Named> {
     .into()
 }
 
-/// Returns the names of the other three programs of a mix.
+/// Returns the names of the programs of a mix other than `benchmark`.
 fn beside(one: &CoRun, benchmark: Benchmark) -> String {
     let others = one.mix.iter().filter(|other| **other != benchmark).map(|other| other.name());
     others.collect::<Vec<_>>().join(", ")

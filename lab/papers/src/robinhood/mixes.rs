@@ -8,13 +8,13 @@ use crate::Runner;
 use crate::corun::Shared;
 use crate::measure::average;
 
-/// The strategies.
+/// The compared strategies, in the order of a [`By`].
 pub const STRATEGIES: [Strategy; 4] = [Strategy::Baseline, Strategy::CoScheduling, Strategy::Bws, Strategy::Robinhood];
 
 /// The program of each machine.
 pub type Mix = [Benchmark; 4];
 
-/// Returns all choices of four of the six programs, because the text does not say which ones the paper took.
+/// Returns all choices of four of the six programs, because the paper's text does not list its mixes.
 pub fn all() -> Vec<Mix> {
     let programs = Benchmark::STEALING;
     let is_mix = |mask: &u32| mask.count_ones() == 4;
@@ -44,7 +44,7 @@ pub fn run<R: Runner>(programs: &Programs, runner: &R) -> Result<CoRuns, R::Stop
 pub struct CoRun {
     /// The mix.
     pub mix: Mix,
-    /// The strategy that it runs under.
+    /// The strategy under which the mix ran.
     pub strategy: Strategy,
     /// The speedup T_s/T_c of each program (equation 2).
     pub speedups: [f64; 4],

@@ -1,5 +1,5 @@
-//! One program in VM0, at several online rates of its virtual CPUs (§6.3, §6.7): the runs of table 2 and of figures
-//! 7, 8, 13 and 14.
+//! One program in VM0, at several online rates (§6.3, §6.7): the runs of table 2 and of figures 7, 8, 13 and 14. An
+//! online rate is the fraction of time in which a virtual CPU has a physical CPU.
 
 use serde::{Deserialize, Serialize};
 
@@ -17,7 +17,7 @@ pub const WITH_LOOPS: [Strategy; 4] = [Strategy::Baseline, Strategy::Bws, Strate
 /// The numbers of CG's threads in table 2.
 pub const THREADS: [u32; 3] = [16, 32, 64];
 
-/// The numbers of loops in VM0 in figure 14. Each loop has 16 threads.
+/// The numbers of LOOP programs in VM0 in figure 14. Each LOOP has 16 threads.
 pub const LOOPS: [u32; 3] = [1, 2, 4];
 
 /// The programs that have only fair scalability (§6.3).
@@ -26,18 +26,19 @@ pub const FAIR: [Benchmark; 3] = [Benchmark::Cg, Benchmark::Clip, Benchmark::Mi]
 /// The programs that scale well.
 pub const GOOD: [Benchmark; 3] = [Benchmark::Ep, Benchmark::Mm, Benchmark::Rt];
 
-/// A run.
+/// The parameters of a run of one program in VM0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Point {
     /// The program.
     pub benchmark: Benchmark,
-    /// The number of its threads.
+    /// The number of the program's threads.
     pub threads: u32,
-    /// The number of equal machines that would share the physical CPUs. The program's machine gets one part.
+    /// The number n of equal machines that would share the physical CPUs. The online rate of the program's machine is
+    /// 1/n.
     pub machines: u32,
-    /// The number of loops in the same machine.
+    /// The number of LOOP programs in the same machine.
     pub loops: u32,
-    /// The strategy that it runs under.
+    /// The strategy of the run.
     pub strategy: Strategy,
 }
 
@@ -48,9 +49,9 @@ pub enum Part {
     Table2,
     /// The other programs with 16 threads.
     Programs,
-    /// All programs across nodes.
+    /// All programs under Robinhood_u, across NUMA nodes.
     Across,
-    /// All programs together with loops.
+    /// All programs together with LOOP programs.
     Loops,
 }
 
@@ -108,12 +109,12 @@ impl Outcomes {
         &self.0.iter().find(|(known, _)| *known == point).expect("it was run").1
     }
 
-    /// Returns the mean time of a complete execution, in nanoseconds.
+    /// Returns the mean time of an execution, in nanoseconds.
     pub fn time(&self, point: Point) -> f64 {
         self.ran(point).mean()
     }
 
-    /// Returns the slowdown T / T_b (equation 1).
+    /// Returns the slowdown T / T_b (equation 1), where T_b is the program's time alone at an online rate of 100 %.
     pub fn slowdown(&self, point: Point) -> f64 {
         let base = Point { threads: CPUS, machines: 1, loops: 0, strategy: Strategy::Baseline, ..point };
         self.time(point) / self.time(base)
@@ -131,12 +132,12 @@ pub fn alone(benchmark: Benchmark, machines: u32, strategy: Strategy) -> Point {
     Point { benchmark, threads: CPUS, machines, loops: 0, strategy }
 }
 
-/// Returns by how many per cent the first number is less than the second.
+/// Returns the percentage by which the first number is less than the second.
 pub(super) fn saved(first: f64, second: f64) -> f64 {
     100.0 * (1.0 - first / second)
 }
 
-/// Adds the paper's points of each of the three strategies, if there are any.
+/// Adds the paper's points of each of [`STRATEGIES`] to the figure.
 pub(super) fn add_paper(figure: &mut Figure, points: impl Fn(Strategy) -> Vec<(f64, f64)>) {
     for (of, strategy) in STRATEGIES.into_iter().enumerate() {
         let series = Series::of_paper(format!("{}: the paper's", figure.series[of].name), of, points(strategy));
@@ -144,7 +145,7 @@ pub(super) fn add_paper(figure: &mut Figure, points: impl Fn(Strategy) -> Vec<(f
     }
 }
 
-/// Draws a number of each strategy over the online rate.
+/// Draws a value for each strategy over the online rate.
 pub(super) fn by_rate(title: &str, y: &str, strategies: &[Strategy], value: &dyn Fn(u32, Strategy) -> f64) -> Figure {
     let series = |strategy: &Strategy| {
         let points = RATES.iter().zip(1..).map(|(machines, x)| (f64::from(x), value(*machines, *strategy)));
@@ -158,7 +159,7 @@ pub(super) fn by_rate(title: &str, y: &str, strategies: &[Strategy], value: &dyn
     }
 }
 
-/// Draws a number of each strategy and program.
+/// Draws a value for each strategy and program.
 pub(super) fn by_program(
     title: &str,
     y: &str,

@@ -1,5 +1,6 @@
 //! The machine of Robinhood (§6), its programs and strategies. Values that the paper does not give are chosen here,
-//! once for all experiments. `claims.toml` says which datum fixes each of them, and which values are swept.
+//! once for all experiments. For each of these values, `claims.toml` names the datum that fixes it, or lists the
+//! values that are swept.
 
 use std::sync::Arc;
 
@@ -58,7 +59,7 @@ impl Benchmark {
     }
 }
 
-/// A strategy to schedule virtual CPUs and thieves (§6.2, §6.7).
+/// A scheduler of virtual CPUs, together with a policy for thieves (§6.2, §6.7).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Strategy {
     /// Cilk++ under Credit.
@@ -67,11 +68,11 @@ pub enum Strategy {
     CoScheduling,
     /// BWS under balance scheduling.
     Bws,
-    /// Robinhood, which also spreads siblings over queues.
+    /// Robinhood under balance scheduling.
     Robinhood,
-    /// Robinhood across NUMA nodes.
+    /// Robinhood under balance scheduling, with accelerations across NUMA nodes.
     RobinhoodU,
-    /// Robinhood with BWS's yields in the guest.
+    /// Robinhood under balance scheduling, with BWS's yields in the guest.
     RobinhoodS,
 }
 
@@ -107,14 +108,15 @@ impl Strategy {
     }
 }
 
-/// The way in which virtual CPUs of a machine are limited to a part of the time on physical CPUs.
+/// The way in which the virtual CPUs of a machine are limited to an online rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Imposed {
     /// The cap of the Credit scheduler.
     Cap,
     /// Other machines of the same weight, with threads that always compute.
     Neighbours,
-    /// A single other machine with threads that always compute. Its weight is the sum of the weights of `Neighbours`.
+    /// A single other machine with threads that always compute. Its weight is the sum of the weights of the machines
+    /// of `Neighbours`.
     Weight,
 }
 
@@ -135,9 +137,10 @@ pub struct Setting {
     pub slow: f64,
     /// The factor for CG, in place of `slow`.
     pub cg: f64,
-    /// The fraction of its time alone in which each process is serial, in thousandths.
+    /// The serial fraction of each process's time alone, in thousandths.
     pub setup: u32,
-    /// The target time of an execution alone, in milliseconds. Programs are repeated a whole number of times.
+    /// The target time of an execution alone, in milliseconds. An execution repeats the program's work a whole number
+    /// of times.
     pub length: u32,
     /// The costs of operations in a guest.
     pub costs: Costs,
@@ -224,7 +227,8 @@ impl Setting {
         Machine { cores: CPUS, linux, costs: self.costs, directed_yield: is_bws }
     }
 
-    /// Returns the program at the paper's size, but with another number of repetitions. `None` if it never ends.
+    /// Returns the program at the paper's size, but with another number of repetitions. `None` if the program never
+    /// ends.
     fn graph(&self, benchmark: Benchmark) -> Option<Arc<Graph>> {
         let plain = programs::slower(self.slow);
         let often = |usually: u32| (f64::from(usually * self.length) / 1e3).ceil() as u32;
@@ -275,7 +279,7 @@ impl Programs {
         Entry { vm, ..Entry::new(does, policy, workers) }
     }
 
-    /// Returns these programs with slices of this many nanoseconds.
+    /// Returns these programs under a hypervisor with slices of this many nanoseconds.
     pub(super) fn with_interval(&self, slice: u64) -> Programs {
         let mut programs = self.clone();
         programs.setting.vmm.slice = slice;
@@ -317,7 +321,7 @@ impl Programs {
     }
 }
 
-/// The share of a machine, which is equal for all machines.
+/// The share of each machine, except for the second machine of [`Imposed::Weight`].
 const SHARE: Share = Share { vcpus: CPUS as usize, weight: 256, cap: None };
 
 /// The policy of programs that do not steal.

@@ -21,7 +21,7 @@ pub(super) fn cell(claims: &[Claim], rate: &str, strategy: Strategy) -> Option<f
     number(claims, &name_of(rate, CPUS, strategy))
 }
 
-/// Returns the percentage of the pairs that are in ascending order.
+/// Returns the percentage of the three pairs of times that are in ascending order.
 fn order(times: [f64; 3]) -> f64 {
     percent([(0, 1), (0, 2), (1, 2)], |(first, second)| times[first] < times[second])
 }

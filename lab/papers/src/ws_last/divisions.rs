@@ -15,7 +15,7 @@ pub const WORKERS: [u32; 5] = [50, 250, 500, 750, 1000];
 pub const DIVISIONS: [u64; 12] =
     [100, 1_000, 10_000, 20_000, 30_000, 40_000, 50_000, 60_000, 70_000, 80_000, 90_000, 100_000];
 
-/// Returns the paper's points.
+/// Returns the data points of the experiment.
 pub fn points() -> Vec<Point> {
     grid(&WORKERS, &DIVISIONS.map(|division| T / division))
 }
@@ -37,7 +37,7 @@ pub fn measures(outcomes: &[Outcome]) -> Vec<Measure> {
     use Variant::{Cur, Last};
     let of = |variant, workers, division| at(outcomes, variant, workers, T / division);
     let speedup = |variant, workers, division| of(variant, workers, division).speedup();
-    // The unit is 10⁵ attempts per second. The paper does not give n.
+    // The unit is 10⁵ attempts per second. The paper does not give n for its rates, so n is 50 here.
     let rate = |variant| of(variant, 50, 10_000).steal_rate() / 1e5;
     let fits = |variant| {
         let points: Vec<(f64, f64)> =
@@ -86,8 +86,8 @@ struct Decay {
     exponential: f64,
 }
 
-/// Returns R² of the values of y that a least-squares line predicts. The line is fitted to `bent` y, and `unbent` is
-/// the inverse of `bent`.
+/// Fits a least-squares line to the points (x, bent(y)), and returns R² of the predictions of y. `unbent` is the
+/// inverse of `bent`.
 fn line_r2(points: &[(f64, f64)], bent: fn(f64) -> f64, unbent: fn(f64) -> f64) -> f64 {
     let count = points.len() as f64;
     let average = |of: &dyn Fn(&(f64, f64)) -> f64| points.iter().map(of).sum::<f64>() / count;
@@ -111,7 +111,7 @@ fn correlation(pairs: &[(f64, f64)]) -> f64 {
 
 /// Draws speedup and attempts to steal.
 pub(super) fn figures(outcomes: &[Outcome], claims: &[Claim], cpus: u32) -> Vec<Named> {
-    // The axis is logarithmic because the divisions are 1000, 2000, 5000, 10000 and so on.
+    // The axis is logarithmic, because the divisions range from 100 to 100,000.
     let x = || Axis::log("work division, d");
     let series = |y: fn(&Outcome) -> f64| lines(outcomes, &[50, 250], division, y);
     let mut speedups = series(Outcome::speedup);

@@ -1,10 +1,11 @@
-//! The parts from which the figures of all experiments are made.
+//! Functions with which all experiments draw their figures.
 
 use super::{Outcome, T, Variant};
 use crate::claims::{Claim, number};
 use crate::figure::{Axis, Figure, Marks, Series};
 
-/// Returns a line for each algorithm and each of these numbers of workers. An empty list stands for all numbers.
+/// Returns a line for each algorithm and each of these numbers of workers. If `workers` is empty, returns a line for
+/// each algorithm, with the points of all numbers of workers.
 pub(super) fn lines(
     outcomes: &[Outcome],
     workers: &[u32],
@@ -44,8 +45,8 @@ pub(super) fn figure(title: &str, x: Axis, y: Axis, series: Vec<Series>) -> Figu
     Figure { title: format!("WS-LAST {title}"), x, y, series }
 }
 
-/// Adds the paper's points to our series of these names. `points` gives, for each series, the claims with their
-/// numbers and their x. The numbers are in this `unit`.
+/// Adds the paper's numbers to our series. `points` lists names of series, each with the ids of claims and the x of
+/// their numbers. The numbers are multiplied by `unit`.
 pub(super) fn beside(
     series: &mut Vec<Series>,
     claims: &[Claim],

@@ -16,7 +16,7 @@ pub const WORKS: [u64; 6] = [25_000, 50_000, 100_000, 200_000, 400_000, 800_000]
 /// The number m of rounds for which running times are given.
 pub const ROUNDS: u32 = 12_500;
 
-/// Returns the paper's points.
+/// Returns the data points of the experiment.
 pub fn points() -> Vec<Point> {
     grid(&WORKERS, &WORKS)
 }
@@ -25,7 +25,7 @@ pub fn points() -> Vec<Point> {
 pub fn measures(outcomes: &[Outcome]) -> Vec<Measure> {
     use Variant::{Cur, Last};
     let of = |variant, workers, work| at(outcomes, variant, workers, work);
-    // The power of two by which the running time grows when w doubles.
+    // log₂ of the factor by which the running time grows when w doubles: 1 if the growth is linear.
     let growth = |variant, workers, work: u64| {
         libm::log2(of(variant, workers, 2 * work).round() / of(variant, workers, work).round())
     };

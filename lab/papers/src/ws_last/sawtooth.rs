@@ -13,7 +13,7 @@ pub const WORK: u64 = 800_000;
 /// The first and the last number n of workers.
 pub const WORKERS: (u32, u32) = (16, 48);
 
-/// Returns the paper's points.
+/// Returns the data points of the experiment.
 pub fn points() -> Vec<Point> {
     (WORKERS.0..=WORKERS.1).map(|workers| Point { workers, work: WORK, variant: Variant::Last }).collect()
 }

@@ -1,7 +1,8 @@
-//! The machine of WS-LAST (§4) and its runs: scatter-gather under two rules for the place of an unblocked task.
+//! The machine of WS-LAST (§4) and its runs: scatter-gather under two rules for the worker that gets an unblocked
+//! task.
 //!
 //! The costs on the paper's machine, which the paper does not give, are chosen here once for all experiments.
-//! `docs/papers/ws-last.md` gives the reasons, and says how the outcomes depend on them.
+//! `docs/papers/ws-last.md` gives the reasons, and describes how the outcomes depend on the costs.
 
 use comity_policy::Policy;
 use comity_sim::network::Network;
@@ -58,7 +59,7 @@ pub struct Point {
     pub variant: Variant,
 }
 
-/// The measurement of a point. Of several, it is the one with the median time on all CPUs.
+/// The measurement of a point: of several measurements, the one with the median time on all CPUs.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Measured {
     /// The number m of rounds.
@@ -83,7 +84,7 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// Returns the running time on one CPU over the running time on all CPUs.
+    /// Returns the running time on one CPU / the running time on all CPUs.
     pub fn speedup(&self) -> f64 {
         self.measured.on_one as f64 / self.measured.on_all as f64
     }
@@ -115,9 +116,9 @@ pub struct Setting {
     pub costs: Costs,
     /// The cost to send or receive a message, in nanoseconds.
     pub message: u64,
-    /// Only every `one_in`-th round is done, for a quick look.
+    /// Only one of every `one_in` rounds is done, for a quick look.
     pub one_in: u32,
-    /// The number of running times, of which the median is taken.
+    /// The number of times that a point is measured. The median is used.
     pub measurements: u64,
     /// True if the experiments run on this machine's threads.
     pub real: bool,
@@ -139,9 +140,9 @@ impl Setting {
         Setting { seed, policy: Variant::policy, costs, message: 50, one_in: 1, measurements: 9, real: false }
     }
 
-    /// Returns the number m of rounds. The paper runs rounds for seconds. Here there are enough for two seconds of
-    /// work, but 50 to 500: all rounds except the first few are alike, and the times on one and on all CPUs have the
-    /// same rounds.
+    /// Returns the number m of rounds: enough for two seconds of work, but 50 to 500. The paper runs rounds for
+    /// longer. Fewer rounds are enough here, because all rounds except the first few are alike, and the runs on one
+    /// CPU and on all CPUs have the same rounds.
     fn rounds(&self, point: Point) -> u32 {
         let rounds = 2 * T / (u64::from(point.workers) * point.work);
         (rounds.clamp(50, 500) as u32 / self.one_in).max(5)
@@ -207,7 +208,7 @@ impl Vary for Setting {
     }
 }
 
-/// Returns a point for every combination, under both algorithms.
+/// Returns a point for every combination of a number of workers, a work per message and an algorithm.
 pub(super) fn grid(workers: &[u32], works: &[u64]) -> Vec<Point> {
     let of = |variant: Variant| {
         workers

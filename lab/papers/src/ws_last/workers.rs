@@ -13,7 +13,7 @@ pub const WORKERS: [u32; 7] = [8, 16, 32, 64, 128, 192, 256];
 /// The division d of the work.
 pub const DIVISION: u64 = 10_000;
 
-/// Returns the paper's points.
+/// Returns the data points of the experiment.
 pub fn points() -> Vec<Point> {
     grid(&WORKERS, &[T / DIVISION])
 }

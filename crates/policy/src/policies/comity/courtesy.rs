@@ -1,4 +1,4 @@
-//! The coordinator of `comity`: it decides when a program holds cores, and when it shares time.
+//! The coordinator of `comity`: decides when a program holds cores, and when it shares time with other programs.
 
 use core::mem;
 
@@ -8,47 +8,49 @@ use super::fold::Fold;
 use crate::allotment::{CROWD, Division, Proposal};
 use crate::{Account, CORRECTIONS, Claims, Coordinator, Mode, Orders, OutOfTurn, Room, UNCORRECTED};
 
-/// The coordinator of `comity`. Each program is entitled to an equal share of the processor time, by weight. The time
-/// that the program uses is charged, not the number of its awake workers.
+/// The coordinator of `comity`. Each program is entitled to a share of the processor time in proportion to its weight.
+/// The program is charged for the time that it uses, and not for its awake workers.
 ///
 /// A program that could use its share holds cores, and has one worker awake on each ([`Mode::Cores`]). Its workers
-/// lend their cores when they sleep, and take them back when a push needs them. A program that could not use its
-/// share holds no core ([`Mode::Time`]): its tasks block, it is throttled, or it works only from time to time. Its
-/// workers run when they can, on the cores of other programs. Neither side waits for a core that is idle.
+/// lend their cores when they sleep, and take them back when a push needs them. A program that could not use its share
+/// holds no core ([`Mode::Time`]): its tasks block, a quota throttles it, or it works only from time to time. Its
+/// workers run on any core, together with the workers of other programs. So no thread waits while a core is idle.
 ///
-/// A program that begins holds cores, although it takes some quanta until the coordinator knows what it can use. If
-/// the program shared time with others, each worker that it wakes would have to wait for one of their time slices,
-/// one after the other. A program that begins again continues in its last mode. A command (its account never has
-/// [`Account::first`]) shares time first, because under [`Mode::Cores`] its threads would have to move at once.
+/// A program that begins holds cores, although it takes some quanta until the coordinator knows what it can use. If it
+/// began with sharing time, each worker that it wakes would have to wait for a time slice of another program's worker.
+/// A program that begins again continues in its last mode. A command, for which [`Account::first`] is never set,
+/// shares time first, because under [`Mode::Cores`] its threads would have to move at once.
 ///
-/// A program could use the time that its threads would have had without waits for cores. So a program does not count
-/// as blocking because others are on its cores. If threads wait for each other, a thread that waits for a core delays
-/// others. So the time that threads wait is a sign as well, but a weak one.
+/// The time that a program could use is the time that its threads would have used if they had never waited for a core
+/// ([`Account::able_ns`]). So a program does not count as blocking because other programs are on its cores. If threads
+/// wait for each other, a thread that waits for a core delays other threads. So the waits for cores
+/// ([`Account::wanted_ns`]) are a second, weaker sign that a program could use its share.
 ///
-/// On a machine of many cores a program of parallel phases uses less than its share, and waits at each phase if it
-/// has no cores of its own. So a program that could use a core holds cores, unless its tasks block. Cores that it
-/// leaves for longer than a moment are lent.
+/// On a machine of many cores a program of short parallel phases uses less than its share, and without cores of its
+/// own it waits in each phase. So a program that could use one core holds cores, unless its tasks block. Cores that it
+/// does not use for longer than a moment are lent.
 ///
-/// These times do not show whether other programs used a core that the program left. Threads that all wake at once
-/// wait for each other on a core that is idle most of the time. In this case the machine's idle time decides.
+/// These times do not show whether other programs used a core that the program left. For example, if all threads of
+/// the program wake at once, they wait for each other, although their core is idle most of the time. So if most of the
+/// unused time was idle, the program no longer holds cores.
 ///
-/// If there are many more programs than cores, each is entitled to a small part of a core. Cores that change hands
-/// all the time then cost more than they gain. So each program shares time, with one worker awake. The operating
-/// system's queues then have one thread per program, and give each the same time. Programs of different weight
-/// continue to hold cores.
+/// In a crowd (many more programs than cores) each program is entitled to a small part of a core. Passing cores on all
+/// the time would cost more than it gains. So each program shares time, with one worker awake. The operating system's
+/// queues then have one thread per program, and give each program the same time. Programs of different weight continue
+/// to hold cores.
 ///
-/// A program that holds cores rests while it is out of turn, and the time that it is owed corrects its share. Under
-/// `share=slowdown` it also publishes how much it gains from all cores. Under `share=time` it publishes that it wants
-/// all cores in turn.
+/// A program that holds cores rests while it is [out of turn](OutOfTurn). Its weight is corrected by the time that it
+/// is owed. Under `share=slowdown` it also publishes how much faster it is with all cores. Under `share=time` it
+/// publishes that it wants all cores in turn.
 ///
-/// When other programs first want cores, at most one worker per held core may be awake, because more workers of a
-/// program that computes only cost switches. But tasks may wait for each other. A look is a sign of this if a task is
-/// blocked or has not moved for some looks, while the queues hold tasks that no worker has begun. After this sign all
-/// workers may be awake. They are confined to the cores that the program holds, and the kernel switches between them.
-/// A blocked task then does not hold up a task that can run. After some looks without a task that blocks or does not
-/// move, the limit of one worker per core returns. See [`Breadth`].
+/// When other programs begin to want cores, at most one worker per held core may be awake, because more workers would
+/// only cost context switches. But tasks may wait for each other. The sign of this is a look at which a task is
+/// blocked, or has made no progress for some looks, while tasks are queued. After such a look all workers may be
+/// awake. They are confined to the cores that the program holds, and the kernel switches between them, so that a
+/// blocked task does not delay a task that can run. After some looks without this sign, the limit of one worker per
+/// core returns. See [`Breadth`].
 ///
-/// In a guest whose host takes time away, a program uses no more cores than are [worth it](Fold).
+/// In a virtual machine whose host takes time away, a [fold](Fold) limits the number of cores.
 #[derive(Debug)]
 pub(super) struct Courtesy {
     divides: Divides,
@@ -57,23 +59,23 @@ pub(super) struct Courtesy {
     mode: Mode,
     /// True if the program has begun.
     has_begun: bool,
-    /// Looks in this mode.
+    /// The number of looks in this mode.
     looks: u32,
-    /// Signs in succession that the program could use its share.
+    /// The number of successive signs that the program could use its share. See [`SURE`].
     able: u32,
-    /// Looks in succession at which the program could not use its share.
+    /// The number of successive looks at which the program could not use its share.
     unable: u32,
-    /// The number of signs that the program needs before it holds cores. It grows each time that it held cores in
-    /// vain.
+    /// The number of signs that the program needs before it holds cores. It doubles each time that the program held
+    /// cores in vain.
     patience: u32,
-    /// The part of the held cores that the program did not use, and the machine's idle time meanwhile.
+    /// The time of held cores that the program did not use, and the machine's idle time in the same looks.
     unused: Unused,
-    /// True if there are many more programs than cores.
+    /// True if there are many more programs than cores, and their weights are similar.
     in_crowd: bool,
     owed: Owed,
     /// True if all programs had cores in turn at the last look.
     was_gang: bool,
-    /// True if part of the quantum belonged to a probe.
+    /// True if part of the quantum belonged to a probe, in which each program had all cores in turn.
     is_probed: bool,
     /// The number of workers that may be awake while the program is alone or shares time.
     free: Breadth,
@@ -83,47 +85,48 @@ pub(super) struct Courtesy {
     due: u16,
 }
 
-/// The most quanta between two looks.
+/// The maximum number of quanta between two looks.
 const CALM: u16 = 4;
 
-/// The most quanta between two looks of a program that is alone and whose workers may all be awake.
+/// The maximum number of quanta between two looks of a program that is alone and whose workers may all be awake.
 const CALM_ALONE: u16 = 16;
 
-/// Looks in succession at which the program could not use its share, after which it holds cores no longer. A single
-/// such look proves little: the thread that hands in the tasks may have waited for a core.
+/// The number of successive looks at which the program could not use its share, after which it no longer holds cores.
+/// A single such look is unreliable: the thread that hands in the tasks may have waited for a core.
 const UNABLE: u32 = 2;
 
-/// A program that held cores for fewer looks than this held them in vain.
+/// The number of looks for which a program must hold cores. A program that holds them for fewer looks has held them in
+/// vain.
 const IN_VAIN: u32 = 10;
 
-/// The number of signs of a look at which the program could have used its share. A look at which the program's time
-/// plus its waits made up its share is a single sign.
+/// The number of signs that a look counts for if the program could have used its share. A look at which only the
+/// program's time plus its waits for cores reached its share counts for one sign.
 const SURE: u32 = 16;
 
-/// The most signs that a program waits for before it holds cores again.
+/// The maximum number of signs that a program needs before it holds cores again.
 const MOST_PATIENCE: u32 = 16 * SURE;
 
-/// Looks in succession that must show no need for more workers, before fewer may be awake.
+/// The number of successive looks without a need for more workers, after which fewer workers may be awake.
 const CAUTION: u32 = 2;
 
-/// The largest number of such looks. It grows to this value each time that there were too few workers.
+/// The maximum of [`Breadth::caution`], which grows each time that too few workers were awake.
 const MOST_CAUTION: u32 = 128;
 
-/// Blocked time in hundredths of a quantum from which tasks count as waiting for each other. Short waits for locks
-/// and pages stay below it.
+/// The blocked time, in hundredths of a quantum, from which tasks count as waiting for each other. Short waits for
+/// locks and pages stay below it.
 const BLOCKS: u64 = 5;
 
-/// Programs per core at which programs are no longer a [crowd](CROWD).
+/// The number of programs per core at which programs are no longer a [crowd](CROWD).
 const NO_CROWD: u32 = 2;
 
-/// Looks in succession with unused cores, before the machine's idle time shows whether others used them.
+/// The number of looks with unused cores after which the machine's idle time shows whether other programs used them.
 const UNUSED_LOOKS: u32 = 4;
 
-/// The smallest idle time that counts. The kernel reports idle time in steps of 10 ms. Among a few looks that leave
-/// little unused, a step or two may occur by chance.
+/// The smallest idle time that counts. The kernel reports idle time in steps of 10 ms. A step or two may fall by
+/// chance into a few looks that leave little time unused.
 const LEAST_IDLE_NS: u64 = 30_000_000;
 
-/// The held cores that a program did not use, since it last used them all.
+/// The sums over the looks since the program last used all cores that it held.
 #[derive(Clone, Copy, Debug, Default)]
 struct Unused {
     looks: u32,
@@ -135,7 +138,8 @@ struct Unused {
 impl Unused {
     fn note(&mut self, account: &Account) {
         if is_at_least(account.used_ns, 90, account.held_ns) {
-            // An early look, after a part of a millisecond, proves little about what the program can use.
+            // A look after a fraction of a millisecond does not show that the program can use its cores, so it resets
+            // nothing.
             if u64::from(self.looks).saturating_mul(2 * account.held_ns) >= self.held_ns {
                 *self = Unused::default();
             }
@@ -154,10 +158,10 @@ impl Unused {
     }
 }
 
-/// Processor time that a program is owed: it was entitled to the time and could use it, but has not had it. Turns
-/// begin late, because a thread runs on to its next fork, or the kernel does not run the coordinator. Lent cores come
-/// back late. Threads that are not workers run together with other programs' workers. So each program corrects its
-/// share by the time that it is owed.
+/// Processor time that a program is owed: it was entitled to the time and could have used it, but did not get it.
+/// There are several reasons. Turns begin late, because the other program's thread runs until its next fork, or the
+/// kernel does not run the coordinator. Lent cores come back late. Threads that are not workers run together with
+/// other programs' workers. So each program corrects its weight by the time that it is owed.
 #[derive(Clone, Copy, Debug, Default)]
 struct Owed {
     ns: i64,
@@ -166,15 +170,15 @@ struct Owed {
     since_ns: u64,
 }
 
-/// The time within which a program's debt is repaid, or this many frames if they last longer. A program is owed, or
-/// owes, at most half of its share in that time. It cannot save unused share for longer.
+/// The time within which the owed time is repaid: the maximum of one second and three frames. A program is owed, or
+/// owes, at most half of its share in that time, so it cannot save up unused time.
 const PAID_WITHIN_NS: u64 = 1_000_000_000;
 const PAID_WITHIN_FRAMES: u64 = 3;
 
 /// The time between two corrections. Each correction moves the turns of all programs a little.
 const CORRECTS_EVERY_NS: u64 = 100_000_000;
 
-/// The smallest correction that is made, in thousandths. Lasting cores would change hands for less.
+/// The largest correction that is ignored, in thousandths. Cores would change owners for a small gain.
 const TOO_LITTLE: u32 = 50;
 
 impl Owed {
@@ -183,7 +187,8 @@ impl Owed {
         let part = |time: u64| i128::from(time) * share_milli / 1000;
         let within = PAID_WITHIN_NS.max(PAID_WITHIN_FRAMES * account.frame_ns);
         let most = (part(within) / 2).max(1);
-        // The program is not owed the time that it left unused of the cores that it held, or of one core.
+        // The program is not owed the time that it left unused on the cores that it held, or on one core if it held
+        // fewer.
         let had = account.held_ns.max(account.elapsed_ns.min(part(account.elapsed_ns) as u64)).max(1);
         let wanted = account.wanted_ns.max(account.used_ns).min(had);
         let due = if account.elapsed_ns > 0 {
@@ -256,18 +261,18 @@ impl Courtesy {
     }
 
     fn choose_mode(&mut self, account: &Account) {
-        // If no other program has work, no program loses anything. So this program holds cores as it would together
-        // with another, unless it is idle.
+        // If no other program has work, no program loses anything by held cores. So this program holds cores, unless
+        // it is idle, as if there were another program.
         let is_only = account.programs <= 1;
         let share_milli = if is_only { account.share_milli / 2 } else { account.share_milli };
-        // A program with few workers could not use more.
+        // A program cannot use more cores than it has workers.
         let share_milli = share_milli.min(account.workers.saturating_mul(1000));
         let share_ns = account.elapsed_ns.saturating_mul(share_milli.into()) / 1000;
-        // While the program shares time, its account does not show how much phases could use beyond a core: one
-        // worker does most of each phase before the others get a core. A program with tasks that block would only
-        // hold the rest of its share.
+        // While the program shares time, its account does not show that its phases could use more than one core: one
+        // worker does most of each phase before the other workers get a core. So using one core is enough. Exception:
+        // a program with tasks that block would hold the rest of its share in vain.
         let blocks = !is_at_least(account.wanted_ns, 80, account.usage_ns);
-        // The time for which a command has tasks is not known.
+        // For a command, the time with tasks is unknown.
         let part_ns = if blocks || account.usage_ns == 0 { share_ns } else { share_ns.min(account.elapsed_ns) };
         self.looks = self.looks.saturating_add(1);
         match self.mode {
@@ -277,21 +282,22 @@ impl Courtesy {
                     () if is_at_least(account.wanted_ns, 95, part_ns) => self.able + 1,
                     () => 0,
                 };
-                // A program that has more than its share needs no patience.
+                // A program that uses its whole share while it shares time can certainly use it, so it holds cores at
+                // once.
                 if self.able >= self.patience || (self.able > 0 && is_at_least(account.used_ns, 95, share_ns)) {
                     self.enter(Mode::Cores);
                 }
             }
             Mode::Cores => {
-                // A probe gives a program more cores than its share, which it may not be able to use.
+                // In a probe, a program has more cores than its share, which it may be unable to use.
                 if !self.is_probed {
                     self.unused.note(account);
                 }
-                // While the program's threads wait for cores, other programs use its cores, unless the cores are
-                // idle.
+                // If the program's threads wait for cores, other programs use its cores, or these are idle. This is no
+                // waste by the program.
                 let wastes = !self.is_probed && !is_at_least(account.wanted_ns, 90, account.held_ns);
-                // A program that holds no core for the moment has one worker awake, so it can do no more than this
-                // worker.
+                // A program that holds no core at the moment has only one worker awake, so it is compared with one
+                // core.
                 let is_due_more = account.held_ns < share_ns / 2;
                 let is_part = share_milli > 1000 && blocks && !is_at_least(account.wanted_ns, 90, share_ns);
                 let is_light = is_due_more && !is_at_least(account.wanted_ns, 80, share_ns.min(account.elapsed_ns));
@@ -312,7 +318,7 @@ impl Courtesy {
         (self.mode, self.looks, self.able, self.unable, self.unused) = (mode, 0, 0, 0, Unused::default());
     }
 
-    /// The breadth that is in force.
+    /// Returns the breadth that limits the program in its present mode.
     fn breadth(&mut self, account: &Account) -> &mut Breadth {
         if account.alone || self.mode == Mode::Time { &mut self.free } else { &mut self.beside }
     }
@@ -322,7 +328,8 @@ impl Courtesy {
         let is_free = account.alone || self.mode == Mode::Time;
         let machine_ns = account.elapsed_ns.saturating_mul(account.usable.into());
         let computes = is_at_least(account.used_ns, 90, machine_ns) && account.awake > account.usable;
-        // While other programs want cores, the workers wait for the cores of these programs.
+        // Waits for cores show that there are too many workers only while the program is alone. Otherwise the workers
+        // also wait for other programs.
         let may_be_too_many = account.alone && account.workers > account.usable;
         let waits = may_be_too_many && is_at_least(account.wanted_ns, 125, account.used_ns.max(1));
         let speaks_for_fewer = if is_free { computes || waits || in_crowd } else { !is_blocking(account) };
@@ -330,14 +337,15 @@ impl Courtesy {
     }
 }
 
-/// The number of workers of a program that may be awake, and the result of the last looks.
+/// The number of workers of a program that may be awake, and the looks that support a change of it.
 #[derive(Clone, Copy, Debug)]
 struct Breadth {
     room: Room,
-    /// Looks in succession that showed no need for more workers. In a narrow room: looks since the room became
-    /// narrow.
+    /// If `room` is [`Room::Workers`]: the number of successive looks without a need for so much room. Otherwise: the
+    /// number of looks since the room was reduced.
     looks: u32,
-    /// The number of looks in succession that are needed. It grows each time that there were too few workers.
+    /// The number of successive looks that are needed to reduce the room. It grows each time that too few workers were
+    /// awake.
     caution: u32,
 }
 
@@ -346,8 +354,8 @@ impl Breadth {
         Breadth { room, looks: 0, caution: CAUTION }
     }
 
-    /// Notes one look. `speaks_for_fewer`: the look shows no need for more workers than `fewer` has room for. After
-    /// enough such looks the room is `fewer`.
+    /// Notes one look. `speaks_for_fewer`: the room `fewer` would have been enough at this look. After enough such
+    /// looks the room is `fewer`.
     fn look(&mut self, account: &Account, speaks_for_fewer: bool, fewer: Room) {
         match self.room {
             Room::Workers => {
@@ -359,7 +367,7 @@ impl Breadth {
             Room::Cores | Room::One => {
                 self.looks = self.looks.saturating_add(1);
                 if account.queued > 0 && account.retired > 0 && account.blocked > 0 {
-                    // The longer the narrow room was enough, the fewer looks are needed to try it again.
+                    // If the smaller room was enough for a long time, few looks are needed to try it again.
                     let went_well = self.looks >= self.caution.saturating_mul(4);
                     self.caution = if went_well { CAUTION } else { (4 * self.caution).min(MOST_CAUTION) };
                     (self.room, self.looks) = (Room::Workers, 0);
@@ -368,7 +376,7 @@ impl Breadth {
         }
     }
 
-    /// True if the last looks showed no need for more workers, but not enough looks yet.
+    /// True if the last looks showed no need for so much room, but these looks are not enough yet.
     fn gathers(&self) -> bool {
         self.room == Room::Workers && self.looks > 0
     }
@@ -377,14 +385,14 @@ impl Breadth {
 impl Coordinator for Courtesy {
     fn quantum(&mut self, account: &Account) -> Orders {
         let worth = self.fold.look(account);
-        // The program's share does not include the time that the host takes away.
+        // A fold limits the program's share, because the host takes the rest of the time away.
         let account = &Account { share_milli: account.share_milli.min(worth.saturating_mul(1000)), ..*account };
         let before = (self.mode, self.breadth(account).room);
         if account.first && !mem::replace(&mut self.has_begun, true) {
             self.enter(Mode::Cores);
         }
         let is_gang = account.division == Division::Time;
-        // A look at the end of a probe belongs to the probe, too.
+        // The quantum that ends just after a probe belongs to the probe too.
         let was_gang = mem::replace(&mut self.was_gang, is_gang);
         self.is_probed = self.divides == Divides::Slowdown && (is_gang || was_gang);
         self.look_for_crowd(account);
@@ -397,7 +405,8 @@ impl Coordinator for Courtesy {
             }
             self.choose_room(account);
         }
-        // A gang under `share=time` is entitled to the time of its turns, and not to what it does in them.
+        // Under `share=time`, a program is entitled to the time of its turns, whether it uses this time or not. So it
+        // is owed nothing.
         if self.mode == Mode::Time || account.alone || (is_gang && self.divides == Divides::Time) {
             self.owed = Owed::default();
         } else if !is_gang && !was_gang {
@@ -414,8 +423,8 @@ impl Coordinator for Courtesy {
         let is_calm = !account.first && is_settled && free == 0 && back == 0 && !blocks && !may_be_stuck;
         let most = if account.alone && breadth.room == Room::Workers { CALM_ALONE } else { CALM };
         self.due = if is_calm { (2 * self.due).min(most) } else { 1 };
-        // While many programs take turns, all looks together must cost no more than with few programs. In a crowd
-        // less depends on the looks.
+        // With many programs, each program looks less often, so that the looks of all programs together cost no more
+        // than with few programs. In a crowd it looks half as often, because less depends on the looks.
         let looks = if self.in_crowd { 1 } else { 2 };
         let crowd = account.programs / (looks * account.usable.max(1));
         Orders {
@@ -444,8 +453,8 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// A quantum together with another program, on two cores. In milliseconds: processor time, time able to use, time
-    /// wanted, and time of held cores.
+    /// The account of a quantum together with another program, on two cores. The arguments are in milliseconds:
+    /// processor time, time that the program could have used, time plus waits for cores, and time of held cores.
     fn beside(used: u64, able: u64, wanted: u64, held: u64) -> Account {
         Account {
             workers: 16,
@@ -479,9 +488,9 @@ mod tests {
         assert_eq!(courtesy.quantum(&beside(3, 3, 3, 0)).mode, Mode::Time);
         let computes = courtesy.quantum(&beside(10, 20, 20, 0));
         assert_eq!((computes.mode, computes.desire), (Mode::Cores, 2));
-        // It holds cores even if others are on its core, so that its threads wait.
+        // The program holds cores even if its threads wait, because other programs are on its core.
         assert_eq!(courtesy.quantum(&beside(4, 5, 10, 10)).mode, Mode::Cores);
-        // It begins again in its last mode.
+        // The program begins again in its last mode.
         assert_eq!(courtesy.quantum(&Account { first: true, elapsed_ns: 0, ..beside(0, 0, 0, 0) }).mode, Mode::Cores);
     }
 
@@ -503,8 +512,8 @@ mod tests {
         assert_eq!((orders.mode, orders.desire, orders.cores), (Mode::Time, 0, nothing));
     }
 
-    /// A quantum like `beside`, but on 16 cores with a share of eight. In milliseconds: processor time, time wanted,
-    /// and time for which workers had a task.
+    /// The account of a quantum as in `beside`, but on 16 cores with a share of eight. The arguments are in
+    /// milliseconds: processor time, time plus waits for cores, and time for which workers had a task.
     fn of_sixteen(used: u64, wanted: u64, usage: u64) -> Account {
         let account = beside(used, used, wanted, 0);
         Account { usable: 16, share_milli: 8000, usage_ns: usage * MS, ..account }
@@ -512,10 +521,10 @@ mod tests {
 
     #[test]
     fn a_program_that_could_use_a_core_and_waits_for_nothing_else_holds_cores_on_a_large_machine() {
-        // Its phases would use more, but its workers wait for cores.
+        // The program's phases would use more cores, but its workers wait for cores.
         assert_eq!(Courtesy::new(Divides::Equal).quantum(&of_sixteen(22, 33, 35)).mode, Mode::Cores);
         assert_eq!(Courtesy::new(Divides::Equal).quantum(&of_sixteen(5, 6, 6)).mode, Mode::Time, "less than a core");
-        // A program with tasks that block would only hold the cores.
+        // A program with tasks that block would hold the cores without using them.
         assert_eq!(modes(&mut Courtesy::new(Divides::Equal), &[of_sixteen(22, 33, 90); 40]), [Mode::Time; 40]);
         let mut courtesy = Courtesy::new(Divides::Equal);
         courtesy.enter(Mode::Cores);
@@ -588,8 +597,8 @@ mod tests {
         assert_eq!(modes(&mut courtesy, &[idle; 2]), [Mode::Cores, Mode::Time]);
     }
 
-    /// A look at a program that holds cores together with another program. Each is entitled to one core of two.
-    /// `used`: its processor time; `lasted`: the length of the quantum; both in milliseconds.
+    /// The account of a program that holds cores together with another program. Each is entitled to one core of two.
+    /// `used` is its processor time, and `lasted` the length of the quantum, both in milliseconds.
     fn turn(used: u64, lasted: u64) -> Account {
         let active = used.min(lasted);
         let account = beside(used, used, used, used);
@@ -672,7 +681,7 @@ mod tests {
         assert_eq!([(); 2].map(|()| room(alone)), [Room::Workers, Room::Cores]);
         let waits = Account { awake: 2, retired: 14, queued: 6, blocked: 2, ..alone };
         assert_eq!(room(waits), Room::Workers);
-        // The next time more looks are needed.
+        // The next time, more looks are needed before fewer workers may be awake.
         let until_narrow = (1..).find(|_| room(alone) == Room::Cores);
         assert_eq!(until_narrow, Some(8));
     }
@@ -693,7 +702,7 @@ mod tests {
         for account in waits {
             assert_eq!([(); 40].map(|()| room(account)), [Room::Workers; 40]);
         }
-        // Short waits for a lock do not count. The program narrowed too early, so four times the number of looks is
+        // Short waits for a lock do not count. The room was reduced too early, so four times the number of looks is
         // needed.
         let until_narrow = (1..).find(|_| room(Account { blocked_ns: MS / 3, ..computes }) == Room::Cores);
         assert_eq!(until_narrow, Some(8));
@@ -719,7 +728,7 @@ mod tests {
         // A crowd ends at fewer programs per core than it begins at.
         assert_eq!(look(Account { programs: 6, share_milli: 333, ..crowd }).0, Mode::Time);
         assert_eq!(look(Account { programs: 4, share_milli: 500, ..beside(5, 9, 9, 0) }).0, Mode::Cores);
-        // These programs do not all have the same weight.
+        // These programs have different weights, so they are no crowd.
         assert_eq!(look(Account { programs: 16, share_milli: 1200, ..beside(9, 19, 19, 10) }).0, Mode::Cores);
     }
 

@@ -1,36 +1,38 @@
-//! Efficiency of a program: its gain from all cores, relative to its use of the cores of its share.
+//! The efficiency of a program: its speed on all cores, compared with its speed per core in its share.
 
 use crate::allotment::{Division, EFFICIENCIES, LINEAR};
 use crate::{Account, Mode};
 
-/// Measures the efficiency of a program. A program with `x` of `N` cores does useful work at the rate `u(x)`, and is
-/// slowed down by `u(N) / u(x)`. Let `a = u(x) / x` be its rate per core of its share. All programs are slowed down
-/// equally if shares are in proportion to `u(N) / a`. A program publishes `u(N) / (a · N)`. This is its efficiency
-/// (Eager, Zahorjan and Lazowska, IEEE TC 1989) if `a` is the rate of one core.
+/// Measures the efficiency of a program. Let `u(x)` be the rate of useful work of a program with `x` of `N` cores. Its
+/// slowdown with a share of `x` cores is `u(N) / u(x)`, and its rate per core is `a = u(x) / x`. All programs have the
+/// same slowdown if their shares are in proportion to `u(N) / a`. A program publishes `u(N) / (a · N)`. If `a` is the
+/// rate of one core alone, this is the efficiency of Eager, Zahorjan and Lazowska (IEEE TC 1989).
 ///
-/// The coordinator measures both rates. It measures `u(N)` while the program is alone, or has all cores in turn as a
-/// gang, and `a` while it holds cores together with other programs. So equal slowdown is the fixed point for any `u`.
+/// The coordinator measures both rates. It measures `u(N)` while the program is alone, or is a *gang*: a program that
+/// has all cores in its turn. It measures `a` while the program holds its share together with other programs. So equal
+/// slowdown is the fixed point for any `u`.
 ///
 /// Useful work is the time for which workers had a task, as in A-STEAL, but at most the processor time that the
-/// program had. In a gang's turn, the time that its workers waited for cores on which other programs ran on is added.
-/// The effect of caches and memory on that time is not visible. It would need the processor's own counters.
+/// program had. In a gang's turn, the coordinator adds the time for which the gang's workers waited because other
+/// programs' threads still ran on their cores. The effect of caches and memory on the work per time is not measured.
+/// To measure it, the coordinator would need the processor's own counters.
 ///
-/// A program that has never had all cores has the efficiency of linear speedup.
+/// A program that has never had all cores publishes [`LINEAR`].
 #[derive(Debug, Default)]
 pub(super) struct Efficiency {
     alone: Rate,
     beside: Rate,
-    /// The company at the last look.
+    /// The value of [`Company::of`] at the last look.
     company: Option<Company>,
     published: Option<u32>,
 }
 
-/// The other programs that want cores, and the program's way of using cores.
+/// The situation of a program: whether other programs want cores, and which cores it has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Company {
     /// No other program wants any core.
     Alone,
-    /// The program has all cores in its turn.
+    /// The program is in its turn, in which it has all cores.
     Gang,
     /// The program has its share, and holds cores.
     Beside,
@@ -40,11 +42,11 @@ enum Company {
 
 impl Company {
     fn of(account: &Account, mode: Mode) -> Company {
-        // The number of owned cores counts, not the number of held cores, because the program lends some in a gap.
+        // The test uses owned cores instead of held cores, because the program may lend some between two tasks.
         let is_its_turn = account.owned >= account.usable;
         match (account.division, mode) {
             _ if account.programs <= 1 => Company::Alone,
-            // The other programs share time, on cores that this program holds.
+            // The other programs share time, and run on cores that this program holds.
             _ if account.alone => Company::Neither,
             (Division::Time, Mode::Cores) if is_its_turn => Company::Gang,
             (Division::Equal | Division::Slowdown, Mode::Cores) => Company::Beside,
@@ -53,28 +55,29 @@ impl Company {
     }
 }
 
-/// The work of a core over time, summed over several looks.
+/// The useful work per core and the time, summed over several looks.
 #[derive(Clone, Copy, Debug, Default)]
 struct Rate {
     work_ns: u64,
     time_ns: u64,
 }
 
-/// The shortest time that counts: a program begins with fewer tasks than it has later. The turn of one probe is
-/// enough.
+/// The minimum time of a measurement. It is not shorter, because a program begins with fewer tasks than it has later.
+/// It is not longer, so that the turn of one probe is enough.
 const LEAST_NS: u64 = 50_000_000;
 
 /// The time after which an old measurement has about half of its weight.
 const HALF_NS: u64 = 2_000_000_000;
 
-/// The longest look that counts. During a longer look the program was stopped.
+/// The longest look that is used. In a longer look the program was stopped.
 const LONGEST_NS: u64 = 500_000_000;
 
-/// The smallest change that is published, in thousandths. Lasting cores would change hands for smaller changes.
+/// The smallest change that is published, in thousandths. Smaller changes would change the owners of cores for a small
+/// gain.
 const STEP: u32 = 25;
 
 impl Rate {
-    /// Adds the work of `milli` thousandths of a core.
+    /// Adds the work that `milli` thousandths of a core did in the time `time_ns`.
     fn note(&mut self, work_ns: u64, milli: u32, time_ns: u64) {
         self.work_ns += work_ns * 1000 / u64::from(milli.max(1));
         self.time_ns += time_ns;
@@ -83,27 +86,27 @@ impl Rate {
         }
     }
 
-    /// The work per core and time, in thousandths. `None`: too little was seen.
+    /// Returns the work per core and time, in thousandths. `None`: the measured time is too short.
     fn milli(&self) -> Option<u64> {
         (self.time_ns >= LEAST_NS).then(|| self.work_ns * 1000 / self.time_ns)
     }
 }
 
 impl Efficiency {
-    /// Notes a look at the program, which was in this mode.
+    /// Notes a look. `mode` is the mode of the program in the past quantum.
     pub(super) fn note(&mut self, account: &Account, mode: Mode) {
         let now = Company::of(account, mode);
         let before = self.company.replace(now);
-        // Other programs may have come or gone at any time of the look. A program that was stopped for long did
-        // nothing in that time.
+        // If the situation changed, it is unknown when in the quantum it did. A program that was stopped for long did
+        // no work in that time.
         if before != Some(now) || account.lasted_ns > LONGEST_NS {
             return;
         }
-        // The time for which a command has tasks is not known.
+        // For a command, the time with tasks is unknown.
         let tasks_ns = if account.usage_ns > 0 { account.usage_ns } else { account.used_ns };
         let (lasted_ns, all) = (account.lasted_ns, account.usable.saturating_mul(1000));
-        // The rate uses the share, not the held cores, because a core that the program leaves in a gap is still its
-        // own.
+        // The rate is per core of the share instead of per held core, because the program still owns a core that it
+        // lends between two tasks.
         match now {
             Company::Alone => self.alone.note(tasks_ns.min(account.used_ns), all, lasted_ns),
             Company::Gang => {
@@ -115,7 +118,7 @@ impl Efficiency {
         }
     }
 
-    /// The efficiency to publish, in thousandths.
+    /// Returns the efficiency to publish, in thousandths.
     pub(super) fn published(&mut self) -> u32 {
         let Some(alone) = self.alone.milli() else { return LINEAR };
         let measured = alone * u64::from(LINEAR) / self.beside.milli().unwrap_or(1000).max(1);
@@ -133,7 +136,8 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// A look of ten milliseconds on 16 cores. `working`: cores that worked; `share`: cores of the program's share.
+    /// The account of a quantum of 10 ms on 16 cores. `working`: the number of cores that worked. `share`: the number
+    /// of cores of the program's share.
     fn look(programs: u32, working: u64, share: u32) -> Account {
         let (elapsed_ns, usage_ns) = (10 * MS, working * 10 * MS);
         let account = Account { programs, usable: 16, elapsed_ns, usage_ns, used_ns: usage_ns, ..Account::default() };

@@ -1,115 +1,120 @@
-//! Folding: how many cores are worth using in a guest that loses time to its host.
+//! Folding: computes how many cores are worth using in a virtual machine whose host takes time away from it.
 
 use crate::{Account, StealTime};
 
-/// Folds a program to fewer workers while steal time is high and fewer workers lose nothing. Unfolds it while there
-/// is hardly any steal time.
+/// Reduces the cores that a program uses (*folds* it) while steal time is high and the program loses nothing by using
+/// fewer. Increases them again (*unfolds* it) while there is hardly any steal time.
 ///
-/// A virtual CPU that could run either runs or is stolen. So over some windows the host grants `G = run / time`
-/// cores, the part `g = run / (run + steal)` of the time that the guest asks for. A program that used `n` cores folds
-/// to
+/// A virtual CPU with work either runs or has its time stolen. So over some windows, the host grants `G = run / time`
+/// cores. The part of the requested time that it grants is `g = run / (run + steal)`. A program that used `n` cores
+/// folds to
 ///
 /// ```text
 ///   ⌈G⌉                              if it is alone in the guest,
 ///   max(⌈n · g⌉, ⌈G / programs⌉)     if it is not;        of n at the most, and one at least
 /// ```
 ///
-/// Some windows later it is known whether the fold was right. After each second fold that was undone, a program that
-/// is alone uses the second line. `⌈G⌉` is right if the program's virtual CPUs halt because a task is on a stolen
-/// CPU. It is too small if they halt because there are no tasks.
+/// Some windows later it is known whether the fold was right. If not, it is undone, and a program that is alone uses
+/// the other of the two lines for its next fold. `⌈G⌉` is right if virtual CPUs halt because they wait for a task on a
+/// stolen CPU. It is too small if they halt because there are no tasks.
 ///
-/// Some hosts grant a machine a part of the time by its weight, for any number of virtual CPUs that ask for it: then
-/// `G` stays, and steal time disappears. Other hosts grant each virtual CPU a part: a guest that asks with fewer gets
-/// less. Linux does so if a machine has no control group of its own. So a fold stands if `G` is as before, and steal
-/// time is gone or less. Any other fold is undone.
+/// Some hosts grant a machine a part of the time by its weight, for any number of virtual CPUs with work. After a
+/// fold, `G` then stays the same, and steal time disappears. Other hosts grant a part to each virtual CPU, so a guest
+/// that uses fewer virtual CPUs gets less. Linux does so if a machine has no control group of its own. So a fold
+/// stands if `G` stays the same and steal time disappears or falls. Any other fold is undone.
 ///
 /// The algorithm has these properties:
-/// - *It comes to rest.* If `G` stays, `m = ⌈G⌉` is a fixed point: with `m` workers awake `g = G / m`, and so
+/// - *It converges.* If `G` stays the same, `m = ⌈G⌉` is a fixed point: with `m` workers awake, `g = G / m`, and so
 ///   `⌈m · g⌉ = ⌈G⌉ = m`.
-/// - *It does not ratchet down.* If steal time falls because the program asks for less, the program folds no further.
-///   If the host then grants less, all folds are undone: the reference is `G` before the first of several folds. If
-///   other programs in the guest ask for the time that the program leaves, steal time does not fall, and the fold is
-///   undone. No fold goes below an equal part of `G`.
-/// - *It unfolds.* Without steal time nothing shows how much more the host would grant. So the program tries one core
-///   more. While steal time stays away, it adds twice the number in each window, until it has all.
-/// - *It does not oscillate.* A probe that meets steal time is taken back, by one core at least. The next probe waits
-///   for twice the number of windows, up to 8 s. The first fold waits for 16 s. After a fold that was undone, the
-///   next fold waits for twice the time, up to about two minutes.
+/// - *Folds do not add up to a loss.* If steal time falls because the program uses fewer cores, the program folds no
+///   further. If the host then grants less, all folds are undone: the reference is `G` before the first of several
+///   folds. If other programs in the guest use the time that the program leaves, steal time does not fall, and the
+///   fold is undone. No fold goes below an equal part of `G`.
+/// - *It unfolds.* Without steal time, it is unknown how much more the host would grant. So the program tries one more
+///   core (a probe). While there is no steal time, it adds twice the previous number in each window, until it uses all
+///   cores.
+/// - *It does not oscillate.* If steal time rises after a probe, the program folds again, by at least one core. The
+///   next probe waits for twice the number of windows, up to 8 s. The first fold waits for 16 s. After a fold that was
+///   undone, the next fold waits for twice that time, up to about two minutes.
 ///
-/// No task loses its worker. Besides workers that wait in system calls, or do not move, other workers may wake, as in
-/// any pool that has fewer cores than workers.
+/// Folding delays no task for ever. As in any pool with fewer cores than workers, other workers may wake in addition
+/// to workers that wait in system calls or make no progress.
 ///
-/// The time is Linux's steal time (`proc_stat(5)`, "steal"). VCPU-Bal (Song, Shi, Chen and Zang, "Schedule processes,
-/// not VCPUs", APSys 2013) and vScale (Cheng, Rao and Lau, EuroSys 2016) also run no more virtual CPUs than the host
-/// grants. In these systems the number comes from the host; in vScale the hypervisor computes how many virtual CPUs a
-/// machine can use. Here the guest infers the number.
+/// Steal time is the value "steal" of `proc_stat(5)`: the time for which a virtual CPU had work while the host ran
+/// something else. VCPU-Bal (Song, Shi, Chen and Zang, "Schedule processes, not VCPUs", APSys 2013) and vScale (Cheng,
+/// Rao and Lau, EuroSys 2016) also run no more virtual CPUs than the host grants. In these systems the host provides
+/// the number: in vScale, the hypervisor computes how many virtual CPUs a machine can use. Here the guest infers the
+/// number.
 #[derive(Debug)]
 pub(super) struct Fold {
-    /// The most cores that are worth using. `u32::MAX`: all cores.
+    /// The maximum number of cores that are worth using. `u32::MAX`: all cores.
     most: u32,
-    /// The windows seen since `most` last changed. Outside a trial, only windows with much steal time.
+    /// The sum of the windows since `most` last changed. Outside a trial, only windows with much steal time are added.
     seen: WindowSum,
     trial: Option<Trial>,
-    /// Windows until the program may fold, and windows that it waits for if the next fold is undone.
+    /// The number of windows until the program may fold. The field below it is half the number to wait for if the next
+    /// fold is undone.
     pause: u32,
     caution: u32,
-    /// True if a program that is alone folds by the rule for a program that is not.
+    /// True if a program that is alone folds by the rule for a program that is not alone.
     by_part: bool,
     /// The number of cores that the last window added by unfolding. 0: the last window added none.
     step: u32,
-    /// Windows in succession with hardly any steal time, since the program folded or unfolded.
+    /// The number of successive windows with hardly any steal time, since the program last folded or unfolded.
     calm: u32,
     /// The number of windows to wait for before a probe.
     patience: u32,
 }
 
-/// Several windows together.
+/// The sum of several windows.
 #[derive(Clone, Copy, Debug, Default)]
 struct WindowSum {
     windows: u32,
     time: StealTime,
 }
 
-/// A fold that is on trial: it is not known yet whether it loses nothing.
+/// A fold on trial: it is not known yet whether the program loses time by it.
 #[derive(Clone, Copy, Debug)]
 struct Trial {
-    /// True while the window in which workers go to rest is not over. It shows both states, and counts only if the
-    /// host grants far less.
+    /// True in the first window after the fold. Workers retire during this window, so its values are used only to undo
+    /// a fold after which the host grants far less.
     begins: bool,
-    /// The time that the host granted before the first of several folds, and the time that it took before the last,
-    /// in thousandths of a core.
+    /// The time that the host granted before the first of several folds, in thousandths of a core. The field below it
+    /// is the time that the host took before the last fold.
     granted: u64,
     stolen: u64,
 }
 
-/// The number of windows that decide on a fold, and that decide whether it stands. A host's turns last up to a tenth
-/// of a window.
+/// The number of windows that decide whether the program folds, and later whether the fold stands. A host's time
+/// slices last up to a tenth of a window.
 const WINDOWS: u32 = 4;
 
-/// The part of the requested time, in thousandths, from which steal time folds a program. Linux reports steal time in
-/// steps of 10 ms for each CPU, a fiftieth of the shortest window.
+/// The part of the requested time, in thousandths, that must be stolen before a program folds. Linux reports steal
+/// time in steps of 10 ms for each CPU, a fiftieth of the shortest window.
 const HIGH: u64 = 100;
 
-/// The part below which a program unfolds, in thousandths.
+/// The part of the requested time, in thousandths, below which a program unfolds.
 const LOW: u64 = 50;
 
 /// The part of the earlier grant, in thousandths, that the host must still grant for a fold to stand.
 const AS_MUCH: u64 = 995;
 
-/// The ratio of the steal time before a fold to the steal time after it, in thousandths, from which the fold stands.
+/// The minimum ratio of the steal time before a fold to the steal time after it, in thousandths, for the fold to
+/// stand.
 const LESS: u64 = 1100;
 
-/// The tolerance, in thousandths, by which the host may grant less before the trial's windows are over. It is divided
-/// by the number of windows that are over, because few windows prove less.
+/// The tolerance, in thousandths, by which the host may grant less before the trial is over. It is divided by the
+/// number of windows so far, because the mean over few windows is less reliable.
 const SLACK: u64 = 140;
 
-/// Windows before the first probe, and the most windows before a probe, after probes in vain.
+/// The number of windows before the first probe. The constant below it is the maximum number, which is reached after
+/// several probes in vain.
 const PATIENCE: u32 = 2;
 const MOST_PATIENCE: u32 = 16;
 
-/// Windows before the first fold, and the most windows before a fold, after folds that were undone. On a host that
-/// grants each virtual CPU half of its time, a fold that is undone costs a sixth of a second. At this distance it is
-/// one hundredth.
+/// The number of windows before the first fold. The constant below it is the maximum number, which is reached after
+/// several folds that were undone. On a host that grants each virtual CPU half of its time, an undone fold costs a
+/// sixth of a second. At the first distance, that is one hundredth of the time.
 const CAUTION: u32 = 32;
 const MOST_CAUTION: u32 = 256;
 
@@ -143,14 +148,14 @@ impl WindowSum {
         has_at_least(self.time, HIGH)
     }
 
-    /// The time that the host granted and the time that it took, in thousandths of a core.
+    /// Returns the time that the host granted and the time that it took, in thousandths of a core.
     fn milli(&self) -> [u64; 2] {
         [self.time.run_ns, self.time.steal_ns].map(|time| part(1000, time, self.time.lasted_ns))
     }
 }
 
 impl Fold {
-    /// Returns the most cores that are worth using from now on. `u32::MAX`: all cores.
+    /// Returns the maximum number of cores that are worth using from now on. `u32::MAX`: all cores.
     pub(super) fn look(&mut self, account: &Account) -> u32 {
         if let Some(steal) = account.steal {
             self.note(steal, account);
@@ -165,7 +170,7 @@ impl Fold {
             None if has_at_least(steal, HIGH) => {
                 self.seen.add(steal);
                 self.calm = 0;
-                // A single window shows what a probe met.
+                // After a probe, a single window is enough.
                 let is_known = self.step > 0 || (self.seen.windows >= WINDOWS && self.pause == 0);
                 if is_known {
                     self.fold(account);
@@ -201,7 +206,7 @@ impl Fold {
         }
     }
 
-    /// Folds the program: there was much steal time.
+    /// Folds the program, because there was much steal time.
     fn fold(&mut self, account: &Account) {
         let used = self.most.min(usable(account));
         let is_probed = core::mem::take(&mut self.step) > 0;
@@ -216,12 +221,12 @@ impl Fold {
         if worth < used {
             self.most = worth;
             self.patience = if is_probed { (2 * self.patience).min(MOST_PATIENCE) } else { PATIENCE };
-            // The grant without the cores of a probe is known, so a fold after a probe needs no trial.
+            // The grant before the probe is known, so a fold after a probe needs no trial.
             self.trial = (!is_probed).then_some(Trial { begins: true, granted: before, stolen });
         }
     }
 
-    /// Unfolds the program: the last window had hardly any steal time.
+    /// Unfolds the program, because the last window had hardly any steal time.
     fn unfold(&mut self, usable: u32) {
         let used = self.most.min(usable);
         let was_probed = self.step > 0;
@@ -240,7 +245,8 @@ impl Fold {
     }
 }
 
-/// The number of cores that the program can use without steal time. If other programs want cores, it is the share.
+/// The number of cores that the program can use without steal time. If other programs want cores, its share limits
+/// this number.
 fn usable(account: &Account) -> u32 {
     let share = account.share_milli.div_ceil(1000).max(1);
     if account.alone { account.usable } else { account.usable.min(share) }
@@ -275,10 +281,10 @@ mod tests {
     /// The rule by which a host grants its time.
     #[derive(Clone, Copy)]
     enum Grants {
-        /// Grants the machine this many thousandths of a CPU, for any number of CPUs that ask.
+        /// Grants the machine this number of thousandths of a CPU, for any number of virtual CPUs with work.
         Machine(u64),
-        /// Grants each CPU that asks an equal part. The field is the number of CPUs of other machines that compete
-        /// with it for the `usable` physical CPUs.
+        /// Grants each virtual CPU with work an equal part. The field is the number of virtual CPUs of other machines
+        /// that compete for the `usable` physical CPUs.
         Each(u64),
     }
 
@@ -288,7 +294,7 @@ mod tests {
         grants: Grants,
         share_milli: u32,
         programs: u32,
-        /// Threads that ask for CPUs besides the program's threads, and never fold.
+        /// The number of other threads in the guest that use CPUs. They never fold.
         others: u32,
         /// True if the program has only one task in half of the time.
         is_half_serial: bool,
@@ -321,8 +327,8 @@ mod tests {
             granted_milli.min(asked_milli)
         }
 
-        /// Simulates a window in which the program uses all cores that it may. Returns the cores that it uses from
-        /// then on.
+        /// Simulates a window in which the program uses all cores that it may use. Returns the number of cores that it
+        /// uses from then on.
         fn window(&mut self) -> u32 {
             self.window_where(self.used() + self.others)
         }

@@ -1,4 +1,4 @@
-//! Counts the primes below a bound: a serial iterator whose items are tested in parallel.
+//! Counts the primes below a bound: the numbers of a serial iterator are tested in parallel.
 
 use rayon::prelude::*;
 

@@ -1,4 +1,4 @@
-//! Heat that spreads over a square plate: some sweeps of a stencil, with the rows of the plate in parallel.
+//! Simulates heat that spreads over a square plate: sweeps of a stencil, each over all rows of the plate in parallel.
 
 use rayon::prelude::*;
 

@@ -1,4 +1,4 @@
-//! A vector made from a range.
+//! Collects the square roots of a range of numbers into a vector.
 
 use rayon::prelude::*;
 

@@ -1,4 +1,5 @@
-//! Counts pairs of points that are close to each other. Points run in parallel, and so do the earlier points of each.
+//! Counts pairs of points that are close to each other. A parallel iterator over all points contains a parallel
+//! iterator over the preceding points.
 
 use rayon::prelude::*;
 

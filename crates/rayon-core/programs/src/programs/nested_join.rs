@@ -1,4 +1,4 @@
-//! Quicksort as in the documentation of `rayon::join`: down to single keys, without a serial cut-off.
+//! Quicksort as in the documentation of `rayon::join`: it joins down to single keys, without a serial cut-off.
 
 use super::random_keys;
 use crate::catalog::Definition;

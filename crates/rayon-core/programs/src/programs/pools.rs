@@ -1,4 +1,4 @@
-//! Builds and drops a pool for each job, which measures the cost of both.
+//! Builds and drops a pool for each job, to measure the cost of building and dropping.
 
 use rayon::ThreadPoolBuilder;
 use rayon::prelude::*;

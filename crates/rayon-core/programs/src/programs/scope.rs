@@ -26,7 +26,7 @@ fn prepare(size: usize) -> Box<dyn Program> {
     )
 }
 
-/// Computes the result of a task. Each step depends on the one before.
+/// Computes the result of a task. Each step depends on the previous step.
 fn task(nth: usize) -> u32 {
     (0..STEPS).fold(nth as u32 | 1, |x, _| x.wrapping_mul(747_796_405).rotate_left(7))
 }

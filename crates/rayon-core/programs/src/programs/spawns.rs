@@ -1,5 +1,5 @@
-//! Empty tasks, each after a pause, like rayon-demo's `noop`. They measure the cost of waking a pool for almost no
-//! work.
+//! Empty tasks, each after a pause, like rayon-demo's `noop`. The program measures the cost of waking a pool for almost
+//! no work.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

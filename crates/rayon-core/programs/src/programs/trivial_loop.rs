@@ -17,7 +17,7 @@ const PASSES: u32 = 3;
 
 fn prepare(size: usize) -> Box<dyn Program> {
     steps(
-        // Ones, not zeros: the system would provide zeroed pages only at the first access, inside the measured loop.
+        // Fill with ones: for zeros, the system would provide the pages at the first access, inside the measured loop.
         move || vec![1_u32; size],
         |mut numbers| {
             for _ in 0..PASSES {

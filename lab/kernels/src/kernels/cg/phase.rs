@@ -41,8 +41,8 @@ impl<A: Rows, B: Rows> Rows for (A, B) {
     }
 }
 
-/// Calls `leaf` on parts of at most `grain` rows, and adds the results pairwise. It halves in the same way as
-/// [`ForkJoin::reduce_range`], which cannot split several mutable slices. Therefore sums have the same bits.
+/// Calls `leaf` on parts of at most `grain` rows, and adds the results pairwise. [`ForkJoin::reduce_range`] cannot
+/// split several mutable slices. This function halves in the same way, so that its sums have the same bits.
 pub(super) fn sum_rows<J, R, F>(fork_join: J, rows: R, grain: usize, leaf: &F) -> f64
 where
     J: ForkJoin,

@@ -8,7 +8,7 @@ use crate::ForkJoin;
 pub struct Tree {
     /// The number of rows of the matrix.
     rows: usize,
-    /// The number of rows with the additional ones: a power of two times [`SIDE`].
+    /// The number of rows including the additional rows: a power of two times [`SIDE`].
     size: usize,
     root: Part,
 }
@@ -21,7 +21,8 @@ enum Part {
     Zero,
     /// A block of [`SIDE`] rows.
     Block(Box<Block>),
-    /// The quarters: upper left, upper right, lower left, lower right. On the diagonal, the upper right one is zero.
+    /// The quarters: upper left, upper right, lower left, lower right. On the diagonal, the upper right quarter is
+    /// zero.
     Quarters(Box<[Part; 4]>),
 }
 
@@ -88,7 +89,7 @@ impl Tree {
         self.root.set(self.size, row, column, value);
     }
 
-    /// Returns all entries that are not zero, without those of the additional rows.
+    /// Returns all entries that are not zero, without the additional rows.
     pub(super) fn entries(&self) -> Vec<Entry> {
         let mut entries = Vec::new();
         self.root.visit(self.size, 0, 0, &mut |row, column, block| {
@@ -209,7 +210,7 @@ impl<J: ForkJoin> Recursion<J> {
                     self.both(size, left, right)
                 };
                 self.both(size, upper, lower);
-                // If no entry of a meets one of b, nothing was filled in.
+                // If no entry of `a` was multiplied with an entry of `b`, nothing was filled in.
                 if quarters.iter().all(|quarter| matches!(quarter, Part::Zero)) {
                     *c = Part::Zero;
                 }

@@ -35,15 +35,15 @@ impl Bounds {
 
 impl Polygon {
     /// Returns a polygon that is star-shaped around its centre: the angles of its vertices increase, and their
-    /// distances vary up to threefold. Small numbers of vertices and small radii are more frequent than large ones.
+    /// distances vary up to threefold. Small numbers of vertices are more frequent than large numbers.
     pub(super) fn star(random: &mut SplitMix) -> Polygon {
         let centre = random_point(random);
         let skewed = random.unit() * random.unit();
         let vertices = FEWEST_VERTICES + (skewed * (MOST_VERTICES - FEWEST_VERTICES + 1) as f64) as u64;
         let radius = REACH * (0.25 + 0.75 * random.unit());
         let vertex = |index: u64| {
-            // Neighbouring angles differ by at least a fifth of their share, so that rounding cannot make the outline
-            // cross itself.
+            // Neighbouring angles differ by at least a fifth of their mean distance, so that rounding cannot make the
+            // outline cross itself.
             let turn = (index as f64 + 0.8 * random.unit()) / vertices as f64;
             let distance = radius * (0.3 + 0.7 * random.unit());
             let (x, y) = direction(turn);

@@ -1,10 +1,9 @@
-//! The area that two polygons share, by a method that is independent of the timed one.
+//! The area that two polygons share, by a method that is independent of the timed method.
 //!
 //! Horizontal lines through every vertex and every crossing of two edges cut the plane into slabs. Within a slab no
 //! edges cross, so the length of a horizontal line inside both polygons is a linear function of its height. The
 //! length in the middle of a slab times the slab's thickness is the shared area in the slab. The method is slow,
 //! simple, and exact except for floating-point rounding.
-//! floating-point rounding.
 
 use i_overlay::i_float::int::point::IntPoint;
 

@@ -1,4 +1,4 @@
-//! Polynomials of second order in two variables, and the least-squares fit of one to samples.
+//! Polynomials of second order in two variables, and their least-squares fit to samples.
 
 /// The coefficients of 1, a, b, ab, a² and b².
 pub(super) type Polynomial = [f64; TERMS];
@@ -30,7 +30,7 @@ pub(super) fn mean_square_error(polynomial: &Polynomial, a: &[f64], b: &[f64], t
     a.iter().zip(b).zip(targets).map(square).sum::<f64>() / targets.len() as f64
 }
 
-/// Returns the polynomial with the least sum of squares, by the normal equations.
+/// Returns the polynomial with the least sum of squared errors, by the normal equations.
 pub(super) fn fit(a: &[f64], b: &[f64], targets: &[f64]) -> Polynomial {
     let mut matrix = [[0.0; TERMS]; TERMS];
     let mut right = [0.0; TERMS];

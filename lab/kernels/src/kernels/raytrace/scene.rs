@@ -19,7 +19,8 @@ impl Ray {
 /// A material: the way in which a surface reflects light.
 #[derive(Clone, Copy)]
 pub(super) enum Material {
-    /// A coloured body under a clear coat. The coat reflects this share of light at perpendicular incidence.
+    /// A coloured body under a clear coat. The coat reflects the share `coat` of the light at perpendicular
+    /// incidence.
     Coated { colour: Vector, coat: f64 },
     /// A metal of this colour.
     Metal { colour: Vector },
@@ -80,7 +81,7 @@ pub(super) fn sky(direction: Vector) -> Vector {
     gradient + vector(1.0, 0.78, 0.5) * (0.3 * glow) + WHITE * (5.0 * lamp)
 }
 
-/// Returns `base` to the power of 2 to the `squarings`. The library's powers are rounded differently on each machine.
+/// Returns `base` raised to 2^`squarings`, by squaring. The library's powers are rounded differently on each machine.
 pub(super) fn power(base: f64, squarings: u32) -> f64 {
     (0..squarings).fold(base, |value, _| value * value)
 }
@@ -195,7 +196,7 @@ impl Scene {
         share
     }
 
-    /// Returns the share of the sky that `point` sees. Without it, balls seem to hover above the floor.
+    /// Returns the share of the sky that `point` sees. Without this shading, balls seem to hover above the floor.
     pub(super) fn open_sky(&self, point: Vector, normal: Vector) -> f64 {
         let mut open = 1.0;
         for sphere in &self.spheres {

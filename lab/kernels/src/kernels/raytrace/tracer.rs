@@ -13,14 +13,14 @@ const HALF_HEIGHT: f64 = 0.36;
 /// The maximum number of surfaces at which a ray is followed.
 const DEEPEST: u32 = 8;
 
-/// The weight of a ray in the pixel below which it is not followed.
+/// The minimum weight of a ray in its pixel. A ray with less weight is not followed.
 const FAINTEST: f64 = 0.01;
 
 const LIGHT_COLOUR: Vector = vector(1.0, 0.92, 0.80);
 const LIGHT_STRENGTH: f64 = 1.5;
 const SKY_STRENGTH: f64 = 0.4;
 
-/// A rendering of the one scene.
+/// A renderer of the scene for one size of the picture.
 pub(super) struct Tracer {
     pub(super) width: usize,
     pub(super) height: usize,
@@ -85,7 +85,7 @@ impl Tracer {
         Ray { from: EYE, direction: (self.forward + self.right * across + self.up * up).unit() }
     }
 
-    /// Returns the light that arrives along a ray, which has the share `weight` of the pixel.
+    /// Returns the light that arrives along a ray. The ray has the share `weight` in the colour of the pixel.
     fn trace(&self, ray: Ray, depth: u32, weight: f64, on_light: &mut Points) -> Vector {
         if depth > DEEPEST || weight < FAINTEST {
             return BLACK;

@@ -1,17 +1,17 @@
-//! Replaces `peers.rs` if the feature `peers` is off. It has no peers.
+//! The replacement of `peers.rs` without the feature `peers`: the comparison has no executors of other libraries.
 
 use std::fmt;
 use std::future::Future;
 use std::io;
 
-/// An executor that is not Comity's: an empty type here.
+/// An executor of another library. This type is empty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Peer {}
 
-/// A started peer: an empty type here.
+/// A started executor of another library. This type is empty.
 pub enum Started {}
 
-/// The peers in the comparison: an empty list here.
+/// The executors of other libraries in the comparison. This list is empty.
 pub const PEERS: &[Peer] = &[];
 
 impl fmt::Display for Peer {

@@ -7,7 +7,7 @@ use std::thread::{self, JoinHandle};
 
 use smol::channel;
 
-/// An executor that is not Comity's.
+/// An executor of another library.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Peer {
     /// tokio's multi-threaded scheduler.
@@ -34,7 +34,7 @@ pub enum Started {
     Smol(Smol),
 }
 
-/// smol's executor and its threads, which smol leaves to its user.
+/// smol's executor, with the threads that run it. smol leaves it to its user to start threads.
 pub struct Smol {
     executor: &'static smol::Executor<'static>,
     /// The sender that ends the threads when it is dropped.
@@ -50,8 +50,8 @@ impl Peer {
                 tokio::runtime::Builder::new_multi_thread().worker_threads(workers.into()).build().map(Started::Tokio)
             }
             Peer::Smol => {
-                // This follows the documentation of smol's executor. It is leaked, because smol's global executor is
-                // static too.
+                // The threads are started as in the documentation of smol's executor. The executor is leaked, because
+                // smol's global executor is static too.
                 let executor: &'static smol::Executor<'static> = Box::leak(Box::new(smol::Executor::new()));
                 let (stop, stopped) = channel::bounded::<()>(1);
                 let start = |_| {

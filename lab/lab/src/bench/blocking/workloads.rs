@@ -68,7 +68,7 @@ impl Plan {
             Workload::Pipeline => n * u64::from(STAGES),
             Workload::FanIn => leaves(self.n) * 2 - 1,
             Workload::Ring => n,
-            // Each pair exchanges a request with work and an answer without work.
+            // Each pair exchanges a request, which has work, and an answer, which has no work.
             Workload::RequestReply => n / 2,
         }
     }
@@ -78,7 +78,7 @@ impl Plan {
         self.workload == Workload::Ring
     }
 
-    /// Runs the workload; some warm-up rounds before the others are not measured.
+    /// Runs the workload. The first rounds warm up and are not measured.
     pub fn run(self, executor: &Executor) -> Measured {
         match self.workload {
             Workload::ScatterGather => self.scatter_gather(executor),
@@ -135,8 +135,7 @@ impl Plan {
                 }
             });
         }
-        // The source is a separate task. If the main task sent the messages, it could not read the results at the
-        // same time.
+        // A separate task, the source, sends the messages, because the main task reads the results at the same time.
         let (go, mut rounds) = mpsc::channel::<u32>(1);
         executor.spawn(async move {
             while let Some(round) = rounds.recv().await {
@@ -225,7 +224,7 @@ impl Plan {
         })
     }
 
-    /// Runs the pairs of clients and servers. A round is one request of each pair, and pairs do not wait for each
+    /// Runs the pairs of clients and servers. In a round, each pair has one request. Pairs do not wait for each
     /// other.
     fn request_reply(self, executor: &Executor) -> Measured {
         let (report, mut reports) = mpsc::channel::<()>(self.n as usize);
@@ -253,7 +252,7 @@ impl Plan {
                 }
             });
         }
-        // For the main task, all rounds of a phase are one round. The phases are the warm-up and the measured rounds.
+        // The main task starts each pair only twice: for all warm-up rounds, then for all measured rounds.
         executor.run(async move {
             let mut phases = Rounds::new(1, 1);
             while let Some(phase) = phases.next() {

@@ -1,11 +1,11 @@
-//! The probes: programs that share one core, and the figures that are counted for them.
+//! The probes. A probe is a set of programs that share one core, and the numbers that are measured.
 
 use comity_sim::threads::linux::Groups;
 
 /// The threads of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
-    /// This number of threads, which all compute.
+    /// The given number of threads. All of them compute.
     Computes(u32),
     /// Two threads: one computes, the other yields all the time.
     Yields,
@@ -21,20 +21,20 @@ pub const WORK_US: u64 = 50;
 /// The percentiles of a sleeper's lateness that are reported.
 pub const PERCENTS: [usize; 3] = [50, 90, 99];
 
-/// The figures that a probe reports.
+/// The numbers that a probe reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Figures {
-    /// Milliseconds on the core from one wait for it to the next.
+    /// Time slices: milliseconds on the core between two waits for the core.
     Slices,
-    /// Percentages of the core of three threads: the one that yields, the other one of its program, and the other
-    /// program's.
+    /// Percentages of the core for three threads: the thread that yields, the other thread of its program, and the
+    /// thread of the other program.
     Shares,
-    /// Microseconds from the time that a sleeper was due until it ran, at [`PERCENTS`].
+    /// Microseconds from the time at which a sleeper should wake until it ran, at the percentiles [`PERCENTS`].
     Lateness,
 }
 
 impl Figures {
-    /// Returns the names and units of the figures.
+    /// Returns the names and units of the numbers.
     pub fn names(self) -> &'static [(&'static str, &'static str)] {
         match self {
             Figures::Slices => &[("slice", "ms")],
@@ -53,7 +53,7 @@ pub struct Probe {
     pub groups: Groups,
     /// The threads of each program.
     pub parts: &'static [Part],
-    /// The figures that are counted.
+    /// The numbers that are measured.
     pub figures: Figures,
 }
 

@@ -41,11 +41,11 @@ impl Role {
     }
 }
 
-/// The shortest pause that is a wait for the core: shorter than a slice of another thread, longer than the time that
-/// the kernel's own threads take.
+/// The shortest pause that counts as a wait for the core. A time slice of another thread is longer. The kernel's own
+/// threads take less.
 const WAIT: Duration = Duration::from_micros(500);
 
-/// The time that all programs run before anything is counted.
+/// The time for which all programs run before the measurement begins.
 const SETTLES: Duration = Duration::from_millis(100);
 
 /// The longest time to wait for one answer.
@@ -57,7 +57,7 @@ enum Answer {
     Counted(Counted),
 }
 
-/// The times of a program's threads while it was counted.
+/// The times of a program's threads during one measurement.
 #[derive(Serialize, Deserialize)]
 struct Counted {
     threads: Vec<Used>,
@@ -65,7 +65,7 @@ struct Counted {
     lateness: Vec<f64>,
 }
 
-/// The time that a thread had on the core.
+/// A thread's use of the core.
 #[derive(Clone, Copy, Serialize, Deserialize)]
 struct Used {
     /// The fraction of the core that the thread used.
@@ -76,17 +76,17 @@ struct Used {
     waits: u64,
 }
 
-/// The figures of a probe.
+/// The numbers of a probe.
 #[derive(Serialize, Deserialize)]
 pub struct Measured {
-    /// The figures, in the order of [`Figures::names`].
+    /// The numbers, in the order of [`Figures::names`].
     pub figures: Vec<f64>,
     /// The percentage of the core that other programs used.
     pub others: f64,
 }
 
-/// Measures a probe on core `core`, and keeps the try in which other programs used the least of the core. It tries
-/// again, up to `tries` times in all, until they used at most `most` percent.
+/// Measures a probe on core `core`, up to `tries` times, until other programs used at most `most` percent of the
+/// core. Returns the try in which they used least.
 pub fn measure(probe: &Probe, core: usize, count_ms: u64, tries: u32, most: f64) -> Result<Measured, Failure> {
     let mut children = Children::new(TIMEOUT);
     for (index, part) in probe.parts.iter().enumerate() {
@@ -117,7 +117,7 @@ pub fn measure(probe: &Probe, core: usize, count_ms: u64, tries: u32, most: f64)
         if best.as_ref().is_none_or(|best| measured.others < best.others) {
             best = Some(measured);
         }
-        // A sleeper alone is not disturbed by programs that run while it sleeps, so one try suffices.
+        // One try is enough for a sleeper alone, because programs that run while it sleeps do not disturb it.
         if best.as_ref().is_some_and(|best| best.others <= most || probe.parts == [Part::Sleeps]) {
             break;
         }
@@ -154,12 +154,13 @@ fn once(probe: &Probe, children: &mut Children<Answer>, core: usize, count_ms: u
     Ok(Measured { figures, others: 100.0 * (1.0 - used - idle).max(0.0) })
 }
 
-/// Returns the time that a core has idled since the machine started.
+/// Returns the time for which a core has been idle since the machine started.
 fn idle(core: usize) -> Result<Duration, Failure> {
     let name = format!("cpu{core}");
     let text = std::fs::read_to_string("/proc/stat").unwrap_or_default();
     let line = text.lines().map(|line| line.split_ascii_whitespace()).find(|line| line.clone().next() == Some(&name));
-    // /proc/stat counts 100 ticks per second on every machine. A core that waits for a disk is idle too.
+    // /proc/stat counts 100 ticks per second on every machine. The time of a core that waits for a disk counts as
+    // idle.
     let ticks = line.map(|line| line.skip(4).take(2).filter_map(|ticks| ticks.parse::<u64>().ok()).sum::<u64>());
     let missing = || Failure::Run(format!("/proc/stat does not say how long core {core} has idled"));
     ticks.map(|ticks| Duration::from_millis(10 * ticks)).ok_or_else(missing)
@@ -218,8 +219,8 @@ fn compute(ends: &AtomicBool, waits: &AtomicU64) {
 }
 
 fn sleep(ends: &AtomicBool, lateness: &Mutex<Vec<f64>>) {
-    // With the default timer slack the kernel may add 50 µs. If it refuses this setting, the slack is part of the
-    // lateness.
+    // With the default timer slack, the kernel may add 50 µs to a sleep. If the kernel refuses a smaller slack, it is
+    // part of the lateness.
     let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
     let (rest, work) = (Duration::from_micros(SLEEP_US), Duration::from_micros(WORK_US));
     while !ends.load(Ordering::Relaxed) {
@@ -234,8 +235,7 @@ fn sleep(ends: &AtomicBool, lateness: &Mutex<Vec<f64>>) {
     }
 }
 
-/// Reads orders, each a number of milliseconds, counts for that time, and answers; returns when there are no more
-/// orders.
+/// Reads orders until the end of the input. An order is a number of milliseconds: counts for this time, and answers.
 fn count(threads: &[(ThreadId, &AtomicU64)], lateness: &Mutex<Vec<f64>>) -> Result<(), Failure> {
     tell(&Answer::Ready)?;
     let used = || -> Vec<(Duration, u64)> {

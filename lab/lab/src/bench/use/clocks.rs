@@ -1,4 +1,4 @@
-//! Reads the processor time of sessions and the idle time of cores, both in seconds since they began.
+//! Reads the processor time of sessions, and the idle time of cores since the machine started. Both are in seconds.
 
 use std::fs;
 
@@ -6,8 +6,8 @@ use comity_console::Failure;
 use comity_os::{census, cores};
 use rustix::param::clock_ticks_per_second;
 
-/// Returns the processor seconds of all processes in the session that `leader` leads, and of the children that these
-/// have waited for.
+/// Returns the processor seconds of all processes in the session of `leader`, and of the children for which these
+/// processes have waited.
 pub fn used_in_session(leader: u32) -> f64 {
     let ticks = census::processes().into_iter().filter_map(|process| {
         let line = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
@@ -26,7 +26,7 @@ fn ticks_in_session(line: &str, leader: u32) -> Option<u64> {
     is_in.then(|| fields.get(11..15)?.iter().map(|field| field.parse::<u64>().ok()).sum())?
 }
 
-/// Returns the idle seconds of all cores that this process may use, added up.
+/// Returns the sum of the idle seconds of all cores that this process may use.
 pub fn idle() -> Result<f64, Failure> {
     let text = fs::read_to_string("/proc/stat").unwrap_or_default();
     let ticks = cores::allowed().iter().map(|core| idle_ticks(&text, core.id)).sum::<Option<u64>>();
@@ -34,8 +34,8 @@ pub fn idle() -> Result<f64, Failure> {
     Ok(ticks as f64 / clock_ticks_per_second() as f64)
 }
 
-/// Returns the idle ticks of a core, from `cpu7 user nice system idle iowait …`. A core is also idle while an
-/// operation that it started waits for a disk.
+/// Returns the idle ticks of a core, from `cpu7 user nice system idle iowait …`. The time `iowait`, in which an
+/// operation of the core waits for a disk, counts as idle.
 fn idle_ticks(text: &str, core: usize) -> Option<u64> {
     let name = format!("cpu{core}");
     let mut fields = text.lines().map(str::split_ascii_whitespace);

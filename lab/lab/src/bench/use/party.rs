@@ -1,4 +1,5 @@
-//! Runs the members of a scenario as processes. Each has a session of its own, as if from its own terminal.
+//! Runs the members of a scenario as processes. Each process has its own session, as if started from its own
+//! terminal.
 
 use std::fs::{self, File};
 use std::io::{self, PipeReader, PipeWriter};
@@ -27,13 +28,13 @@ const LAST_LINES: usize = 5;
 /// The core table of a party.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Sharing {
-    /// A table of the scenario's own.
+    /// A core table for the members of the scenario only.
     Table,
     /// No table: `COMITY_TABLE=off`.
     Off,
 }
 
-/// Programs that run together. Dropping the party ends them.
+/// The members of a scenario, which run together. Dropping the party ends them.
 pub struct Party {
     members: Vec<Started>,
     /// The folder of the table, and of the files with the members' standard error.
@@ -139,7 +140,7 @@ impl Party {
         done.map_err(|error| Failure::Run(format!("cannot stop, continue or limit {name}: {error}")))
     }
 
-    /// Ends all members. It is an error if a member has ended before.
+    /// Ends all members. Returns an error if a member has ended earlier.
     pub fn end(mut self) -> Result<(), Failure> {
         for member in &mut self.members {
             if let Ok(Some(status)) = member.child.try_wait() {
@@ -158,8 +159,8 @@ impl Party {
     fn end_members(&mut self) -> Result<(), Failure> {
         self.ended = true;
         for member in &self.members {
-            // All processes that a member has started are in its session, unless they started another session. A
-            // stopped process must continue before it can end.
+            // The signals reach all processes of the member that have not changed their process group. SIGCONT
+            // follows, because a stopped process must continue before it can end.
             for signal in [Signal::TERM, Signal::CONT] {
                 let _gone = signal_session(&member.child, signal);
             }
@@ -171,14 +172,14 @@ impl Party {
 impl Drop for Party {
     fn drop(&mut self) {
         if !self.ended {
-            // The caller already returns an error, so a second error has no receiver.
+            // The caller already returns an error, so an error here is ignored.
             let _best = self.end_members();
         }
     }
 }
 
 impl Look {
-    /// Returns the cores that were used between an earlier look and this one.
+    /// Returns the cores that were used between the look `earlier` and this look.
     pub fn since(&self, earlier: &Look) -> Used {
         let seconds = (self.at - earlier.at).as_secs_f64();
         let by = self.used_s.iter().zip(&earlier.used_s).map(|(now, then)| (now - then) / seconds).collect();
@@ -186,8 +187,8 @@ impl Look {
     }
 }
 
-/// Sends a signal to a member's process group. The member leads both its session and the process group of what it
-/// starts.
+/// Sends a signal to a member's process group. The member leads this group, to which the processes that it starts
+/// belong.
 fn signal_session(child: &Child, signal: Signal) -> io::Result<()> {
     Ok(kill_process_group(Pid::from_child(child), signal)?)
 }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use comity_os::census::Stat;
 
-/// The period in which the quota is granted anew, in microseconds.
+/// The period of the quota, in microseconds.
 const PERIOD_US: u32 = 100_000;
 
 /// The prefix of the names of this bench's groups. The id of the bench's process follows it.
@@ -17,8 +17,8 @@ const PREFIX: &str = "comity-bench-use-";
 /// The time after the end of its processes within which a group can be removed.
 const FREE_WITHIN: Duration = Duration::from_secs(2);
 
-/// The version of control groups: it decides the folder of groups with the cpu controller, and the files of the
-/// quota.
+/// The version of control groups. It determines the folder of the cpu controller's groups, and the names of the files
+/// for the quota.
 #[derive(Clone, Copy)]
 enum Version {
     One,
@@ -34,17 +34,18 @@ impl Version {
     }
 }
 
-/// A control group of the bench. It is removed when the value is dropped; its processes must have ended before.
+/// A control group of the bench. Dropping the value removes the group, whose processes must have ended.
 pub struct Quota {
     folder: PathBuf,
     version: Version,
 }
 
 impl Quota {
-    /// Makes a group that grants its processes `cores` cores together; `nth` tells the groups of this process apart.
+    /// Makes a group that grants its processes the time of `cores` cores together. `nth` distinguishes the groups of
+    /// this process.
     ///
     /// # Errors
-    /// If this process can make a group under neither version.
+    /// If this process cannot make a group, under either version.
     pub fn new(nth: usize, cores: f64) -> io::Result<Quota> {
         [Version::One, Version::Two].into_iter().for_each(remove_left_over);
         Quota::of_version(Version::One, nth, cores).or_else(|_| Quota::of_version(Version::Two, nth, cores))
@@ -64,7 +65,7 @@ impl Quota {
     /// If the group has no quota of processor time.
     pub fn grant(&self, cores: f64) -> io::Result<()> {
         let quota_us = (cores * f64::from(PERIOD_US)) as u32;
-        // The file is opened without creating it: a file system that is not one of control groups would accept any
+        // The file must exist, because another file system than that of control groups would create a file of any
         // name.
         let write = |file: &str, text: String| {
             OpenOptions::new().write(true).open(self.folder.join(file))?.write_all(text.as_bytes())
@@ -87,14 +88,14 @@ impl Quota {
 impl Drop for Quota {
     fn drop(&mut self) {
         let start = Instant::now();
-        // A process that has just been waited for can still be in the group for a moment.
+        // A process can be in the group for a moment after its parent has waited for it.
         while fs::remove_dir(&self.folder).is_err() && start.elapsed() < FREE_WITHIN {
             sleep(Duration::from_millis(10));
         }
     }
 }
 
-/// Removes the groups that earlier processes left because a signal ended them.
+/// Removes the groups of earlier processes of this bench that a signal ended.
 fn remove_left_over(version: Version) {
     for entry in fs::read_dir(version.root()).into_iter().flatten().flatten() {
         let name = entry.file_name();

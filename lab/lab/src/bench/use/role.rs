@@ -38,15 +38,16 @@ const IDLE: Duration = Duration::from_millis(30);
 /// The server's bursts, each of about 17 to 45 ms of processor time.
 const BURSTS: [&str; 3] = ["fib:n=33", "fib:n=35", "fib:n=34"];
 
-/// Steps of about 2 ns per byte. The writer works twice as long per byte as the reader, so the pipe does not stay
-/// full.
+/// Steps of arithmetic per byte, each about 2 ns. The writer works twice as long per byte as the reader, so the pipe
+/// does not stay full.
 const READER_STEPS: u64 = 20_000;
 const WRITER_STEPS: u64 = 40_000;
 
 /// Rows of work, each followed by a barrier, that a task of [`Role::Steps`] does in one step.
 const ROWS: usize = 32;
 
-/// Steps of about 2 ns: of a row of [`Role::Steps`], of a parallel piece of [`Role::Phases`], and of its serial part.
+/// Numbers of steps of about 2 ns each: in a row of [`Role::Steps`], in a parallel piece of [`Role::Phases`], and in
+/// its serial part.
 const ROW_STEPS: u64 = 10_000;
 const PIECE_STEPS: u64 = 25_000;
 const SERIAL_STEPS: u64 = 1_000_000;
@@ -66,7 +67,7 @@ impl Role {
         }
     }
 
-    /// Works until another process ends this one, or, as a reader or writer, until the pipe is closed.
+    /// Works until another process ends this one. A reader or writer also returns when the pipe is closed.
     pub fn run(self) -> Result<(), Failure> {
         let workers = 2 * cores::usable().get();
         let build = || {

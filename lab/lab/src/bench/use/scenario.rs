@@ -1,7 +1,8 @@
-//! The scenarios: which programs run together, and the events during the run. To add a scenario, add an entry to
+//! The scenarios: the programs that run together, and the events during the run. To add a scenario, add an entry to
 //! [`SCENARIOS`].
 //!
-//! In every scenario some program can use all cores all the time, so that it could have used every idle core.
+//! In every scenario, at least one program can use all cores all the time. Therefore the idle time of cores is time
+//! that the program could have used.
 
 use std::path::PathBuf;
 
@@ -26,7 +27,7 @@ pub struct Scenario {
 pub struct Member {
     /// The program that the member runs.
     pub program: Program,
-    /// The number of cores that its control group grants, if it is in one.
+    /// The number of cores that the member's control group grants. `None` for a member without a control group.
     pub quota: Option<f64>,
 }
 
@@ -53,7 +54,7 @@ pub enum Program {
 pub struct Event {
     /// The time of the event, as a fraction of the measured time.
     pub after: f64,
-    /// The index of the member that it changes.
+    /// The index of the member that the event changes.
     pub to: usize,
     /// The action on the member.
     pub act: Act,
@@ -66,7 +67,7 @@ pub enum Act {
     Stop,
     /// Continues the member (SIGCONT).
     GoOn,
-    /// Changes the number of cores that its control group grants.
+    /// Changes the number of cores that the member's control group grants.
     Grant(f64),
 }
 

@@ -41,7 +41,7 @@ pub struct Sweep {
 }
 
 impl SweepReport {
-    /// Checks that the points have the same keys and possible times.
+    /// Checks that all points have the same keys, and that their times are possible.
     ///
     /// # Errors
     /// If there are no points, their keys differ, or a time is impossible.

@@ -1,7 +1,7 @@
 //! HyperQueue: a task array of a running server, submitted with the command `hq` or with the Python package.
 //!
 //! HyperQueue restarts a task that loses its worker, as often as the task's crash limit allows. A task gets SIGTERM
-//! when its worker dies, and the task that replaces it waits until it has ended.
+//! when its worker dies. The task that replaces it waits until the old task has ended.
 
 use std::process::Command;
 
@@ -9,10 +9,10 @@ use comity_console::Failure;
 
 use super::{Array, answers};
 
-/// A program that provides the needed part of `hq submit`, if only the package of PyPI is installed.
+/// A Python program that replaces `hq submit` if only HyperQueue's package from PyPI is installed.
 const PACKAGE: &str = include_str!("hyperqueue.py");
 
-/// Returns the command that submits the array to the server and waits.
+/// Returns the command that submits the array to the server and waits for its end.
 pub fn submission(array: &Array<'_>) -> Result<Command, Failure> {
     if answers("hq", &["--version"]) {
         return Ok(submit(Command::new("hq"), array));
@@ -36,7 +36,7 @@ pub fn submission(array: &Array<'_>) -> Result<Command, Failure> {
     Ok(submit(command, array))
 }
 
-/// Adds the words of the command, which are the same for `hq` and for the Python program.
+/// Adds the options and the command of a shard, which are the same for `hq` and for the Python program.
 fn submit(mut command: Command, array: &Array<'_>) -> Command {
     if let Some(folder) = &array.hyperqueue.server_dir {
         command.arg("--server-dir").arg(folder);
@@ -45,12 +45,12 @@ fn submit(mut command: Command, array: &Array<'_>) -> Command {
     command.arg(format!("--name={}", array.name));
     command.arg(format!("--array={}", array.ids()));
     command.arg(format!("--cpus={}", array.cpus));
-    // A task fails at the crash that reaches this limit.
+    // A task fails when its number of crashes reaches this limit.
     command.arg(format!("--crash-limit={}", array.restarts.saturating_add(1)));
     command.arg("--cwd").arg(&array.folder);
     command.arg("--stdout").arg(array.logs.join("%{TASK_ID}.log"));
     command.args(&array.hyperqueue.options);
-    // The shell is replaced by the shard, so that the shard gets the signal for a dead worker.
+    // `exec` replaces the shell by the shard, so that the shard gets SIGTERM when its worker dies.
     let script = format!("exec \"$@\" --shard \"$HQ_TASK_ID/{}\" 2>&1", array.of);
     command.arg("--").args(["sh", "-c", &script, "sh"]).args(&array.command);
     command

@@ -1,7 +1,7 @@
 //! Slurm: a job array.
 //!
-//! A task that loses its node returns to the queue. If a signal killed its shard, the task requests this itself,
-//! because Slurm counts a script that ends as done, whatever its exit code.
+//! Slurm requeues a task that loses its node. If a signal kills the shard of a task, the task requests the requeue
+//! itself, because for Slurm a task whose script ends is done, with any exit code.
 
 use std::process::Command;
 
@@ -9,7 +9,7 @@ use comity_console::Failure;
 
 use super::{Array, answers};
 
-/// Returns the command that submits the array to the controller and waits.
+/// Returns the command that submits the array to the controller and waits for its end.
 pub fn submission(array: &Array<'_>) -> Result<Command, Failure> {
     if !answers("sbatch", &["--version"]) {
         return Err(Failure::Usage(
@@ -89,7 +89,7 @@ mod tests {
     fn run(restart: &str, shard: &str) -> (Option<i32>, String) {
         let (hyperqueue, slurm) = Default::default();
         let folder = tempfile::tempdir().unwrap();
-        // Functions replace commands.
+        // A shell function replaces the command `scontrol`.
         let script = format!(
             "scontrol() {{ echo \"$@\" >'{0}/told'; false; }}\n{1}",
             folder.path().display(),
