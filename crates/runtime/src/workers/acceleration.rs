@@ -155,8 +155,8 @@ impl Worker {
 impl Registry {
     /// Moves the candidate's thread to `core`. `time` is the last reading of the thread's clock.
     fn pull(&self, candidate: WorkerId, thread: ThreadId, core: usize, time: Duration) -> Result<(), Refusal> {
-        // The mender starts before the first pull, because it takes the masks of all threads that exist at its start
-        // as chosen by the program, also a mask that was inherited from a pulled thread.
+        // The mender starts before the first pull. It never changes the masks of threads that exist at its start, so it
+        // would not mend a mask that such a thread has inherited from a pulled thread.
         if self.activation.is_none() && !self.mending.begin(|| self.me().and_then(mends)) {
             return Err(Refusal::Taken);
         }

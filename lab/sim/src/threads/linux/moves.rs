@@ -20,7 +20,7 @@ const TRIES: u32 = 1;
 pub(in super::super) struct Balance {
     /// The number of ticks until now.
     ticks: u64,
-    /// For each core, the number of pulls in a row that failed because all threads found had just run.
+    /// The number of pulls in a row that failed, for each core, because all threads found had just run.
     failed: Vec<u32>,
 }
 
