@@ -232,7 +232,9 @@ fn rest() {
                     ask_to_rest();
                     let before = turns.load(SeqCst);
                     std::thread::sleep(Duration::from_millis(30));
-                    assert_eq!(turns.load(SeqCst), before, "{policy}: it goes on");
+                    // A task rests where it forks next. If it was preempted after its last fork, it ends its turn first.
+                    let further = turns.load(SeqCst) - before;
+                    assert!(further <= 1, "{policy}: {further} more turns while it rests");
                     let held = own().unwrap().held;
                     assert!(held.is_empty(), "{policy}: it holds {held:?}");
                     ask(&[Request::Resume]);
