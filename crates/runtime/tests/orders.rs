@@ -232,7 +232,8 @@ fn rest() {
                     ask_to_rest();
                     let before = turns.load(SeqCst);
                     std::thread::sleep(Duration::from_millis(30));
-                    // A task rests where it forks next. If it was preempted after its last fork, it ends its turn first.
+                    // The published number of awake workers may be a look old. A worker that woke since then rests where
+                    // its task forks next. If the task was after its last fork, it ends its turn first.
                     let further = turns.load(SeqCst) - before;
                     assert!(further <= 1, "{policy}: {further} more turns while it rests");
                     let held = own().unwrap().held;
