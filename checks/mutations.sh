@@ -8,9 +8,9 @@
 # notice. A mutation that no longer applies, no longer compiles, or survives, fails this check.
 #
 # With --simulator: breaks the books and the ways of waking in those of the ways that touch them. Looks whether one
-# of 500 random hosts of the simulator notices, which runs the same code. A mutation that none notices says why
-# under "Escapes the simulator:". One that escapes without a reason, or is noticed though it has one, fails this
-# check.
+# of 500 random hosts of the simulator notices, which runs the same code. A patch that needs more hosts says how many
+# under "Simulated hosts:". A mutation that none notices says why under "Escapes the simulator:". One that escapes
+# without a reason, or is noticed though it has one, fails this check.
 #
 # With --reproduce: breaks each policy and runs `comity-lab reproduce PAPER EXPERIMENT --check`, as each patch says
 # under "Fails:". The command must exit with 1 and name the claims that stand there. It takes an hour on two cores.
@@ -63,14 +63,14 @@ fi
 # Compiling is what takes the time here; and random cases must not miss what they found yesterday.
 export CARGO_PROFILE_TEST_DEBUG=0 PROPTEST_CASES=20000
 unoptimised=(--config 'profile.test.package.comity.opt-level=0' --config 'profile.test.package.comity-flow.opt-level=0')
-# Whether random hosts notice the mutation: the first test of them that fails, with its host.
+# True if one of $2 random hosts notices the mutation. Prints the first test that fails, with its host.
 noticed_by_hosts() {
-    local log=$1 test program
+    local log=$1 hosts=$2 test program
     program=$(CARGO_TARGET_DIR=$PWD/../simulator cargo test --release -p comity-sim --test threads --no-run \
         --message-format json 2>"$log" | sed -n 's/.*"executable":"\([^"]*threads-[^"]*\)".*/\1/p')
     [ -n "$program" ] || return 2
     for test in under_every_row of_threads_that_wait of_tasks_that_block; do
-        if ! COMITY_HOSTS=500 timeout 300 "$program" "$test" >"$log" 2>&1; then
+        if ! COMITY_HOSTS=$hosts timeout $((hosts * 6 / 10)) "$program" "$test" >"$log" 2>&1; then
             grep -A1 "panicked at" "$log" | sed -n '2p' | cut -c1-160 | grep . || echo "a step that does not end"
             return 0
         fi
@@ -83,9 +83,10 @@ if [ "${1:-}" = --simulator ]; then
         grep -qE '^\+\+\+ b/crates/protocol/src/(sleep|activation)' "$mutation" || continue
         name=$(basename "$mutation" .patch)
         reason=$(sed -n 's/^Escapes the simulator: //p' "$mutation")
+        hosts=$(sed -n 's/^Simulated hosts: //p' "$mutation")
         git apply "$mutation"
         code=0
-        noticed=$(noticed_by_hosts "$work/$name.log") || code=$?
+        noticed=$(noticed_by_hosts "$work/$name.log" "${hosts:-500}") || code=$?
         git apply --reverse "$mutation"
         case $code,${reason:+reason} in
         0,) caught=$((caught + 1)); echo "caught: $name: $noticed" ;;

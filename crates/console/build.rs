@@ -1,4 +1,5 @@
-//! Passes the versions that a result records to the code: the compiler's, and rayon's from the lock file.
+//! Build script that passes two versions to the code, for the records of results: that of the compiler, and that of
+//! rayon from `Cargo.lock`.
 
 use std::env;
 use std::fs;

@@ -4,8 +4,8 @@ use std::fmt::Write;
 
 use clap::Args;
 use comity_console::{Failure, output};
-use comity_policy::catalog::ROWS;
-use comity_policy::row::Row;
+use comity_policy::catalog::DEFINITIONS;
+use comity_policy::definition::Definition;
 use comity_policy::{Domain, Parameter};
 use serde::Serialize;
 
@@ -21,14 +21,18 @@ pub struct Arguments {
 /// Runs the verb.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     if arguments.json {
-        let policies = ROWS.iter().map(row).collect();
+        let policies = DEFINITIONS.iter().map(row).collect();
         return output::print(&output::to_json(&PolicyCatalog { schema: "comity-policies/1", policies }));
     }
     let mut text = String::new();
-    for (nth, row) in ROWS.iter().enumerate() {
+    for (nth, definition) in DEFINITIONS.iter().enumerate() {
         let default = if nth == 0 { " (default)" } else { "" };
-        let _ = writeln!(text, "{}{default}\n    {}\n    source: {}", row.name, row.summary, row.source);
-        for parameter in row.all_parameters() {
+        let _ = writeln!(
+            text,
+            "{}{default}\n    {}\n    source: {}",
+            definition.name, definition.summary, definition.source
+        );
+        for parameter in definition.all_parameters() {
             let Parameter { key, default, domain, help } = parameter;
             let _ = writeln!(text, "    {key}={}: {help} ({domain})", parameter.shown(default));
         }
@@ -36,13 +40,13 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     output::print(&text)
 }
 
-fn row(row: &Row) -> PolicyRow {
+fn row(definition: &Definition) -> PolicyRow {
     PolicyRow {
-        name: row.name,
-        summary: row.summary,
-        source: row.source,
-        place: row.place.name(),
-        parameters: row.parameters.iter().map(PolicyParameter::from).collect(),
+        name: definition.name,
+        summary: definition.summary,
+        source: definition.source,
+        place: definition.place.name(),
+        parameters: definition.parameters.iter().map(PolicyParameter::from).collect(),
     }
 }
 

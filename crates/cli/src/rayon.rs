@@ -7,9 +7,9 @@
 mod lock;
 mod manifest;
 mod project;
-mod record;
 mod source;
 mod tree;
+mod undo;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -21,9 +21,9 @@ use serde::Serialize;
 use lock::{Lock, Locked};
 use manifest::{Entry, Manifest};
 use project::Project;
-use record::{Files, Record, Turn};
 use source::Source;
 use tree::{Core, Kind, Links, Tree};
+use undo::{Files, Turn, Undo};
 
 const EXAMPLES: &str = "Examples:
   comity rayon enable
@@ -131,8 +131,8 @@ fn enable(arguments: &Enable) -> Result<(), Failure> {
             Some(source)
         }
     };
-    let before = match Record::of(&project)? {
-        Some(record) => Some(record.before),
+    let before = match Undo::of(&project)? {
+        Some(undo) => Some(undo.before),
         // An entry that the user wrote is the user's to remove.
         None if manifest.entry() != Entry::None => None,
         None => Some(Files::read(&project)?),
@@ -259,7 +259,7 @@ fn put_in(
             manifest.write(Some(&first), &complete)?;
         }
         if let Some(found) = found {
-            Record::keep(project, found, complete.clone())?;
+            Undo::keep(project, found, complete.clone())?;
         }
         Ok((tree, complete != manifest.text() || fs::read(&path).ok() != bytes_before))
     })
@@ -329,11 +329,11 @@ fn disable(path: Option<&Path>) -> Result<(), Failure> {
         Entry::None if manifest.locked().is_none() => return was_not_enabled(&turn, &project),
         _ => {}
     }
-    let (tree, refused) = match Record::of(&project)? {
-        Some(record) => (put_back(&turn, &project, &manifest, &record.before)?, Vec::new()),
+    let (tree, refused) = match Undo::of(&project)? {
+        Some(undo) => (put_back(&turn, &project, &manifest, &undo.before)?, Vec::new()),
         None => take_out(&turn, &project, &manifest)?,
     };
-    Record::forget(&project);
+    Undo::forget(&project);
     let mut text = format!("'{place}' does not use Comity any more: ");
     text += &match tree.links() {
         Links::None => "it links no package rayon-core.\n".to_owned(),

@@ -9,7 +9,7 @@
 
 mod companion;
 mod coordinate;
-mod record;
+mod history;
 mod report;
 mod terms;
 mod tree;

@@ -63,10 +63,10 @@ pub struct Arguments {
     target: Target,
     /// Weight relative to other programs, 1 to 10000. `own` restores the weight that the program has chosen
     #[arg(long, value_name = "W", group = "what", value_parser = parse_weight, allow_negative_numbers = true)]
-    weight: Option<Wish>,
+    weight: Option<RequestedNumber>,
     /// Maximum number of cores, 1 to 1024. `auto` restores the maximum that the program has chosen
     #[arg(long, value_name = "N", group = "what", value_parser = parse_cores, allow_negative_numbers = true)]
-    cores: Option<Wish>,
+    cores: Option<RequestedNumber>,
     /// Pause the program for this long, at most 24h: 90s, 10m, 1h30m
     // The parser of times refuses a time such as -5m, and its error says what a time is.
     #[arg(long, value_name = "TIME", group = "what", value_parser = parse_time, allow_hyphen_values = true)]
@@ -87,13 +87,17 @@ enum Target {
 
 /// A requested number. `None` stands for the program's own value.
 #[derive(Clone, Copy)]
-struct Wish(Option<u32>);
+struct RequestedNumber(Option<u32>);
 
-impl Wish {
-    fn parse(text: &str, own: &str, most: u32) -> Result<Wish, String> {
+impl RequestedNumber {
+    fn parse(text: &str, own: &str, most: u32) -> Result<RequestedNumber, String> {
         let number = || text.parse().ok().filter(|number| (1..=most).contains(number));
-        let wish = if text == own { Some(Wish(None)) } else { number().map(|number| Wish(Some(number))) };
-        wish.ok_or_else(|| format!("give a whole number from 1 to {most}, or {own}"))
+        let requested = if text == own {
+            Some(RequestedNumber(None))
+        } else {
+            number().map(|number| RequestedNumber(Some(number)))
+        };
+        requested.ok_or_else(|| format!("give a whole number from 1 to {most}, or {own}"))
     }
 
     fn text(self, own: &str) -> String {
@@ -101,12 +105,12 @@ impl Wish {
     }
 }
 
-fn parse_weight(text: &str) -> Result<Wish, String> {
-    Wish::parse(text, "own", weight::MOST)
+fn parse_weight(text: &str) -> Result<RequestedNumber, String> {
+    RequestedNumber::parse(text, "own", weight::MOST)
 }
 
-fn parse_cores(text: &str) -> Result<Wish, String> {
-    Wish::parse(text, "auto", CORES as u32)
+fn parse_cores(text: &str) -> Result<RequestedNumber, String> {
+    RequestedNumber::parse(text, "auto", CORES as u32)
 }
 
 fn parse_target(text: &str) -> Result<Target, String> {
@@ -160,8 +164,8 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
     let program = find(&programs, arguments.target).map_err(Failure::Run)?;
     let Arguments { weight, cores, pause, resume, .. } = arguments;
-    let weighs = weight.map(|wish| Request::Weight(wish.0));
-    let uses = cores.map(|wish| Request::Cores(wish.0));
+    let weighs = weight.map(|requested| Request::Weight(requested.0));
+    let uses = cores.map(|requested| Request::Cores(requested.0));
     let rests = pause.map(Request::Pause).or(resume.then_some(Request::Resume));
     let requests: Vec<Request> = [weighs, uses, rests].into_iter().flatten().collect();
     ask(&location, program, &requests).map_err(Failure::Run)?;
@@ -171,8 +175,8 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
             slot: program.slot.index(),
             pid: program.pid,
             name: program.name.clone(),
-            weight: weight.map(|wish| wish.text("own")),
-            cores: cores.map(|wish| wish.text("auto")),
+            weight: weight.map(|requested| requested.text("own")),
+            cores: cores.map(|requested| requested.text("auto")),
             pause_s: pause.map(|pause| pause.as_secs_f64()).or(resume.then_some(0.0)),
         }));
     }

@@ -230,8 +230,8 @@ fn watch_and_draw(
             Ok(TerminalEvent::Key(key)) => match view.press(key, &sample) {
                 ControlFlow::Break(()) => return Ok(()),
                 ControlFlow::Continue(None) => {}
-                ControlFlow::Continue(Some(wish)) => {
-                    view.say(watch.ask(wish).unwrap_or_else(|why| why));
+                ControlFlow::Continue(Some(request)) => {
+                    view.say(watch.ask(request).unwrap_or_else(|why| why));
                     sample = watch.look();
                 }
             },

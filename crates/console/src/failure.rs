@@ -1,4 +1,4 @@
-//! Failures of a verb: a sentence for the user and an exit code for scripts.
+//! Failures of a verb (a subcommand): a message for the user and an exit code for scripts.
 
 use std::process::ExitCode;
 
@@ -7,24 +7,23 @@ use comity_os::writes::to_stderr;
 /// The reason why a verb failed.
 #[derive(Debug)]
 pub enum Failure {
-    /// The command line is invalid; nothing has run. Exit code 2, as for every error of the parser.
+    /// The command line is invalid, and nothing has run. Exit code 2, like errors of the command-line parser.
     Usage(String),
     /// A run failed, or gave a wrong result. Exit code 1.
     Run(String),
-    /// The command that should replace this process cannot be started. The exit code is the one that shells use for
-    /// this.
+    /// The command that should replace this process cannot be started. The exit code is that of a shell in this case.
     Start(String, u8),
 }
 
 impl Failure {
-    /// The message for the user.
+    /// Returns the message for the user.
     pub fn into_sentence(self) -> String {
         match self {
             Failure::Usage(sentence) | Failure::Run(sentence) | Failure::Start(sentence, _) => sentence,
         }
     }
 
-    /// Prints the message on standard error, in the parser's own style, and returns the exit code.
+    /// Prints the message on standard error, in the style of the command-line parser, and returns the exit code.
     pub fn report(self) -> ExitCode {
         let code = match self {
             Failure::Usage(_) => 2,

@@ -1,9 +1,9 @@
-//! Output and failures that the commands `comity` and `comity-lab` have in common.
+//! Code for output and failures that the commands `comity` and `comity-lab` share.
 //!
-//! A verb that fails says why in one sentence on standard error. The exit code is 2 if the command line was invalid
-//! and nothing has run, and 1 if a run failed.
+//! A verb (subcommand) that fails prints the reason on standard error. The exit code is 2 if the command line was
+//! invalid and nothing has run, and 1 if a run failed.
 //!
-//! This crate knows no verb, no pool and no policy. Begin with `failure.rs` and `output.rs`.
+//! This crate depends on no verb, pool or policy. Read `failure.rs` and `output.rs` first.
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), warn(clippy::disallowed_methods, clippy::print_stderr))]
 

@@ -20,28 +20,28 @@ const USUAL: u8 = 0;
 const QUIET: u8 = 1;
 const VERBOSE: u8 = 2;
 
-/// The loudness of the process. Each function that prints a hint or a detail reads it.
+/// The amount of detail that this process prints. Each function that prints a hint or a detail reads it.
 static LOUDNESS: AtomicU8 = AtomicU8::new(USUAL);
 
 impl Loudness {
-    /// Sets the loudness of the process from now on. A verb without progress, hints or details prints the same text.
+    /// Sets the amount of detail that this process prints from now on.
     pub fn choose(self) {
         let loudness = if self.quiet { QUIET } else { USUAL } | if self.verbose { VERBOSE } else { USUAL };
         LOUDNESS.store(loudness, Ordering::Relaxed);
     }
 }
 
-/// True if only results and errors are wanted.
+/// True if `--quiet` is given: print only results and errors.
 pub fn is_quiet() -> bool {
     LOUDNESS.load(Ordering::Relaxed) == QUIET
 }
 
-/// True if every detail is wanted.
+/// True if `--verbose` is given: print every detail.
 pub fn is_verbose() -> bool {
     LOUDNESS.load(Ordering::Relaxed) == VERBOSE
 }
 
-/// Prints a line on standard error unless `--quiet` is given. A closed standard error is not a failure.
+/// Prints a line on standard error unless `--quiet` is given. Ignores errors, for example if standard error is closed.
 pub fn hint(line: impl AsRef<str>) {
     if !is_quiet() {
         to_stderr(&format!("{}\n", line.as_ref()));

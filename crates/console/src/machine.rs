@@ -11,17 +11,18 @@ use serde::{Deserialize, Serialize};
 pub struct Machine {
     /// The processor's name.
     pub cpu: String,
-    /// Cores that this process can use at a time, limited by its affinity and quota.
+    /// The number of cores that this process can use at a time, limited by its affinity and quota.
     pub cores: usize,
-    /// Cores that the affinity mask allows.
+    /// The number of cores that the affinity mask allows.
     pub allowed_cores: usize,
-    /// The tightest cgroup quota, as a number of cores.
+    /// The lowest cgroup quota, as a number of cores.
     pub quota_cores: Option<f64>,
     /// The kernel's release.
     pub kernel: String,
     /// The tier of kernel support (see `comity doctor`).
     pub os_tier: u8,
-    /// `same`, `separate`, or `separate-without-autogroup` if the kernel shares cores between threads nevertheless.
+    /// The task groups of programs that ran together: `same` group, or `separate` groups. `separate-without-autogroup`:
+    /// each program had its own session, but autogroup was off, so the kernel divided processor time among threads.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub task_grouping: Option<String>,
 }
@@ -37,7 +38,7 @@ pub struct Versions {
     pub rustc: String,
 }
 
-/// Describes this machine. `task_grouping` is given if programs ran together.
+/// Describes this machine. `task_grouping` is `Some` if programs ran together.
 pub fn describe(task_grouping: Option<String>) -> Machine {
     Machine {
         cpu: cpu().unwrap_or_else(|| format!("unknown {}", std::env::consts::ARCH)),
@@ -59,7 +60,7 @@ pub fn versions() -> Versions {
     }
 }
 
-/// The processor's name. Arm kernels report no name.
+/// Returns the processor's name. Arm kernels report no name.
 fn cpu() -> Option<String> {
     let text = fs::read_to_string("/proc/cpuinfo").ok()?;
     let line = text.lines().find(|line| line.starts_with("model name"))?;

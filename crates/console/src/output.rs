@@ -11,18 +11,18 @@ use tempfile::NamedTempFile;
 
 use crate::failure::Failure;
 
-/// Writes `text` to standard output. A reader that has gone away (`comity policies | head -1`) is no failure.
+/// Writes `text` to standard output. A reader that has closed the pipe (`comity policies | head -1`) is not a failure.
 pub fn print(text: &str) -> Result<(), Failure> {
     write_out(text).map(|_is_read| ())
 }
 
-/// Writes `text` to standard output, for commands that print again and again. Ends this process quietly when the
-/// reader has gone away.
+/// Writes `text` to standard output, for commands that print repeatedly. Ends this process with exit code 0 if the
+/// reader has closed the pipe.
 pub fn print_while_read(text: &str) -> Result<(), Failure> {
     if write_out(text)? { Ok(()) } else { std::process::exit(0) }
 }
 
-/// Writes `text` to standard output. Returns false if the reader has gone away.
+/// Writes `text` to standard output. Returns false if the reader has closed the pipe.
 fn write_out(text: &str) -> Result<bool, Failure> {
     let mut out = io::stdout().lock();
     match without_signals(|| out.write_all(text.as_bytes()).and_then(|()| out.flush())) {
@@ -32,33 +32,33 @@ fn write_out(text: &str) -> Result<bool, Failure> {
     }
 }
 
-/// The JSON text of `value` on one line.
+/// Returns the JSON text of `value` on one line.
 pub fn to_json_line(value: &impl Serialize) -> String {
     let mut text = serde_json::to_string(value).expect("our structs have string keys and no failing serializer");
     text.push('\n');
     text
 }
 
-/// The JSON text of `value`, indented for people.
+/// Returns the JSON text of `value`, indented for people.
 pub fn to_json(value: &impl Serialize) -> String {
     let mut text = serde_json::to_string_pretty(value).expect("our structs have string keys and no failing serializer");
     text.push('\n');
     text
 }
 
-/// The destination of a result file. The constructor checks before the run that it can be written.
+/// The destination of a result. [`ResultFile::check`] makes sure before the run that the destination can be written.
 #[derive(Debug, PartialEq, Eq)]
 pub enum ResultFile {
     /// Standard output, named `-`.
     Standard,
     /// A regular file, which may not exist yet. A write replaces the whole file.
     Regular(PathBuf),
-    /// A device or a pipe. A write goes into it, because a regular file must not replace it.
+    /// A device or a pipe. A write goes into the device or pipe and does not replace it by a regular file.
     Special(PathBuf),
 }
 
 impl ResultFile {
-    /// Checks that `path`, the value of `option`, can be written. Changes nothing that is there.
+    /// Checks that `path`, the value of `option`, can be written. Does not change an existing file.
     pub fn check(path: &Path, option: &str) -> Result<ResultFile, Failure> {
         if path == Path::new("-") {
             return Ok(ResultFile::Standard);
@@ -70,19 +70,19 @@ impl ResultFile {
             Ok(found) if found.is_dir() => Err(refuse(&"it is a directory")),
             Ok(found) if found.is_file() => {
                 OpenOptions::new().append(true).open(path).map_err(|error| refuse(&error))?;
-                // The file that a link points to is replaced, not the link.
+                // A write must replace the file that a link points to, and not the link.
                 let path = fs::canonicalize(path).map_err(|error| refuse(&error))?;
                 temporary_beside(&path).map_err(|error| refuse(&in_words(&error)))?;
                 Ok(ResultFile::Regular(path))
             }
             Ok(_) => Ok(ResultFile::Special(path.to_owned())),
             Err(error) if error.kind() == io::ErrorKind::NotFound && path.file_name().is_some() => {
-                // The missing target of a link is created, and the link stays.
+                // A write must create the missing target of a link, and keep the link.
                 if let Ok(target) = fs::read_link(path) {
                     return ResultFile::check(&folder_of(path).join(target), option);
                 }
                 temporary_beside(path).map_err(|error| refuse(&in_words(&error)))?;
-                // The absolute path shows whether a file is named twice in different ways.
+                // With absolute paths, the caller can compare two results that name the same file in different ways.
                 let folder = fs::canonicalize(folder_of(path)).map_err(|error| refuse(&error))?;
                 Ok(ResultFile::Regular(folder.join(path.file_name().unwrap_or_default())))
             }
@@ -90,7 +90,7 @@ impl ResultFile {
         }
     }
 
-    /// Writes `text`. After any failure, a regular file has either its old content or the whole new content.
+    /// Writes `text`. Even after a failure, a regular file has either its old content or all of the new content.
     pub fn write(&self, text: &str) -> Result<(), Failure> {
         let path = match self {
             ResultFile::Standard => return print(text),
@@ -104,15 +104,14 @@ impl ResultFile {
     }
 }
 
-/// Replaces the content of a regular file. After any failure, the file has either its old content or the whole new
-/// content. It keeps its permissions, and its owner if this process may set it.
+/// Replaces the content of a regular file. Even after a failure, the file has either its old content or all of the new
+/// content. The file keeps its permissions. It keeps its owner if this process may set the owner of a file.
 pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut file = temporary_beside(path)?;
     without_signals(|| file.write_all(bytes))?;
     file.as_file().sync_all()?;
     if let Ok(old) = fs::metadata(path) {
-        // Only root may set another owner; for all other users the file then belongs to the user that runs the
-        // command.
+        // Only root may set another owner. For other users, the file then belongs to the user that runs the command.
         let _ = fchown(file.as_file(), Some(old.uid()), Some(old.gid()));
         file.as_file().set_permissions(old.permissions())?;
     }
@@ -132,8 +131,8 @@ fn folder_of(path: &Path) -> &Path {
     path.parent().filter(|folder| *folder != Path::new("")).unwrap_or(Path::new("."))
 }
 
-/// Creates a temporary file in the folder of `path`, because a rename is atomic only within a file system. The file
-/// is deleted when the value is dropped.
+/// Creates a temporary file in the folder of `path`, because only a rename within a file system is atomic. The file is
+/// deleted when the value is dropped.
 pub fn temporary_beside(path: &Path) -> io::Result<NamedTempFile> {
     use std::os::unix::fs::PermissionsExt;
     let all_may_read = fs::Permissions::from_mode(0o666);

@@ -5,16 +5,16 @@ use std::ops::RangeInclusive;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, Command, Parser};
 
-/// Parses the command line of this process. If it is invalid, or asks for the help, prints a text and ends the
-/// process.
+/// Parses the command line of this process. If the command line is invalid, prints the error and ends the process. If
+/// it requests the help, prints the help and ends the process.
 pub fn or_exit<A: Parser>(mut command: Command) -> A {
     let matches = command.try_get_matches_from_mut(std::env::args_os());
     let parsed = matches.and_then(|mut matches| A::from_arg_matches_mut(&mut matches));
     parsed.unwrap_or_else(|error| with_a_tip(error, &command).exit())
 }
 
-/// Lets the parser of each option refuse a negative number. Otherwise clap takes the number for an option, and
-/// advises `--`.
+/// Lets each option accept a negative number as its value, so that the option's own parser can refuse it. Without this,
+/// clap takes the number for an option and suggests `--`.
 pub fn with_negative_numbers(command: Command) -> Command {
     let takes = |argument: Arg| {
         if argument.get_action().takes_values() { argument.allow_negative_numbers(true) } else { argument }
@@ -22,7 +22,7 @@ pub fn with_negative_numbers(command: Command) -> Command {
     command.mut_args(takes).mut_subcommands(with_negative_numbers)
 }
 
-/// Adds a similar verb to an error about an unknown verb. Clap itself suggests none if two letters are swapped.
+/// Adds a similar verb to an error about an unknown verb. Clap itself suggests no verb if two letters are swapped.
 fn with_a_tip(mut error: clap::Error, command: &Command) -> clap::Error {
     let word = match (error.kind(), error.get(ContextKind::InvalidSubcommand)) {
         (ErrorKind::InvalidSubcommand, Some(ContextValue::String(word))) => word.clone(),
@@ -37,7 +37,7 @@ fn with_a_tip(mut error: clap::Error, command: &Command) -> clap::Error {
     error
 }
 
-/// Returns the parser of a whole number within bounds. Its error names the bounds.
+/// Returns a parser of whole numbers within bounds. The parser's error names the bounds.
 pub fn whole<N: TryFrom<u64>>(bounds: RangeInclusive<u64>) -> impl Fn(&str) -> Result<N, String> + Clone {
     move |text| {
         let number = text.parse().ok().filter(|number| bounds.contains(number));

@@ -1,7 +1,7 @@
-//! Runs two programs at once, first on stock rayon and then on Comity, and prints how much slower each became.
+//! Runs two programs at once, first on stock rayon and then on Comity, and prints the slowdown of each program.
 //!
-//! It depends on little, so that it compiles in less than half a minute. `comity-lab corun` measures the same with more programs,
-//! policies, rounds and confidence.
+//! The demo has few dependencies, so that it compiles in less than half a minute. `comity-lab corun` makes the same
+//! measurement with more programs, policies and rounds, and with confidence intervals.
 #![cfg_attr(not(test), warn(clippy::disallowed_methods, clippy::print_stderr))]
 
 use std::error::Error;
@@ -13,12 +13,13 @@ use std::time::{Duration, Instant};
 /// The time for which the speed of a program is measured.
 const MEASURED: Duration = Duration::from_secs(2);
 
-/// The time before and after a measurement in which the program runs, so that both run while either is measured.
+/// The time for which a program also runs before and after its measurement, so that both programs run during each
+/// measurement.
 const WARM_UP: Duration = Duration::from_millis(300);
 
 const BACKENDS: [&str; 2] = ["stock rayon", "Comity"];
 
-/// The names of the two programs, and what they do.
+/// The names and the descriptions of the two programs.
 const PROGRAMS: [(&str, &str); 2] =
     [("search", "walks a tree of 32,768 leaves"), ("solver", "short parallel phases, one after the other")];
 
@@ -54,7 +55,7 @@ fn compare() -> Result<()> {
     Ok(())
 }
 
-/// A program that another process runs and measures.
+/// A measurement of a program in a child process.
 struct Measurement {
     process: Child,
 }
@@ -66,7 +67,7 @@ impl Measurement {
         Ok(Measurement { process })
     }
 
-    /// Waits for the result: units of work per second.
+    /// Waits for the child's result, and returns the units of work per second.
     fn speed(mut self) -> Result<f64> {
         let mut line = String::new();
         self.process.stdout.take().expect("it is piped").read_to_string(&mut line)?;
@@ -83,7 +84,7 @@ fn measure(backend: &str, program: &str) -> Result<()> {
         None => return Err(format!("there is no backend {backend:?}").into()),
     };
     let unit: fn(Backend) = if program == PROGRAMS[0].0 { search } else { phase };
-    // Returns the number of units and the time that they took.
+    // Returns the number of units that have run, and the elapsed time.
     let run = |time| {
         let (begun, mut units) = (Instant::now(), 0);
         while begun.elapsed() < time {
@@ -92,7 +93,7 @@ fn measure(backend: &str, program: &str) -> Result<()> {
         }
         (units, begun.elapsed())
     };
-    // On a worker, so that no unit waits for a thread outside of the pool.
+    // Run on a worker, so that no unit has to be passed into the pool by a thread outside of it.
     let ((_, (units, time), _), ()) = join.join(|| (run(WARM_UP), run(MEASURED), run(WARM_UP)), || ());
     println!("{}", f64::from(units) / time.as_secs_f64());
     Ok(())

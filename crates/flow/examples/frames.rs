@@ -74,7 +74,7 @@ pub struct Args {
 pub struct Made {
     /// The folder of the pictures.
     pub directory: PathBuf,
-    /// The hash of all pixels of all frames. The written and the computed pixels have the same hash.
+    /// The hash of all pixels of all frames. The written pixels and the sequentially computed pixels have this hash.
     pub hash: u64,
     stages: Vec<Arc<Stage>>,
     took: Duration,
@@ -160,7 +160,7 @@ fn bar(what: &'static str, frames: u32) -> ProgressBar {
     ProgressBar::new(frames.into()).with_style(style).with_message(what)
 }
 
-/// The work of one process so far. The network does not depend on it: no process reads it.
+/// The work of one process so far, for the report. No process reads these counts, so the network stays a Kahn network.
 struct Stage {
     name: String,
     frames: AtomicU64,
@@ -345,7 +345,7 @@ fn make(pool: &ThreadPool, args: &Args, directory: &Path) -> Result<Vec<Arc<Stag
         bar.finish_and_clear();
         Ok(())
     };
-    // An error drops the other future, and the network with it.
+    // If one future returns an error, `try_join!` drops the other future, and the network with it.
     let run = async { network.run_in(pool).await.map_err(|failure| failure.to_string()) };
     block_on(async { try_join!(run, watch) })?;
     Ok(stages)
@@ -373,7 +373,7 @@ type Picture = Vec<Vector>;
 /// A value for each pixel.
 type Plane = Vec<f32>;
 
-/// The filters. They do not depend on the network.
+/// The size of a film, and its filters. The network and the sequential computation both use these filters.
 #[derive(Clone, Copy)]
 struct Film {
     width: usize,
@@ -446,7 +446,7 @@ impl Film {
         edges.iter().enumerate().map(pixel).collect()
     }
 
-    /// Adds all light, and returns bytes of red, green and blue.
+    /// Adds the scene, the glows and the coloured edges, and returns bytes of red, green and blue.
     fn join(&self, picture: &[Vector], glows: &[Plane], lines: &[Vector]) -> Vec<u8> {
         let byte = |light: f32| (255. * (1. - (-1.6 * light).exp()).clamp(0., 1.).powf(0.8)) as u8;
         let pixel = |at: usize| [0, 1, 2].map(|c| byte(picture[at][c] + 1.2 * glows[c][at] + 0.7 * lines[at][c]));

@@ -1,6 +1,6 @@
-//! A TCP server whose requests need processor time: a client sends one number a line, and the server answers with the
-//! number of primes below it. A connection is a task, which waits for its client without a thread. A request is a
-//! parallel loop on the workers.
+//! A TCP server whose requests need processor time. A client sends one number per line, and the server answers with
+//! the number of primes below that number. Each connection is a task, which uses no thread while it waits for its
+//! client. Each request is a parallel loop on the workers.
 //!
 //! `cargo run --release -p comity-flow --example server -- --clients 4 --requests 10`
 //!
@@ -84,8 +84,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// Serves, and calls `listens` with the server's address. Returns when its own clients have ended. Without clients,
-/// it returns only on an error.
+/// Runs the server, and calls `listens` with the server's address. Returns when this program's own clients have ended.
+/// Without own clients, returns only on an error.
 pub fn run(args: &Args, listens: impl FnOnce(SocketAddr)) -> Result<Told, String> {
     let mut builder = ThreadPoolBuilder::new().policy(args.policy);
     if let Some(workers) = args.workers {

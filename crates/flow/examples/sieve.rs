@@ -17,7 +17,7 @@
 //! 9592 primes below 100000, by a network of 65 sieves; the last ones: 99961 99971 99989 99991
 //! ```
 //!
-//! and compares the result with the sieve of Eratosthenes, to which it must be equal.
+//! and checks that the sieve of Eratosthenes finds the same primes.
 
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -48,10 +48,10 @@ pub struct Args {
 }
 
 /// The result of a run.
-pub struct Found {
+pub struct Outcome {
     /// The primes, in ascending order.
     pub primes: Vec<u32>,
-    /// The number of processes that sieve.
+    /// The number of processes that filter multiples of a prime.
     pub sieves: usize,
     took: Duration,
     sequentially: Duration,
@@ -60,7 +60,7 @@ pub struct Found {
 fn main() -> ExitCode {
     let args = Args::parse();
     match run(&args) {
-        Ok(Found { primes, sieves, took, sequentially }) => {
+        Ok(Outcome { primes, sieves, took, sequentially }) => {
             let last: String = primes.iter().skip(primes.len().saturating_sub(4)).map(|p| format!(" {p}")).collect();
             println!(
                 "{} primes below {}, by a network of {sieves} sieves; the last ones:{last}",
@@ -78,7 +78,7 @@ fn main() -> ExitCode {
 }
 
 /// Finds the primes with a network, then with one thread, and compares the results.
-pub fn run(args: &Args) -> Result<Found, String> {
+pub fn run(args: &Args) -> Result<Outcome, String> {
     let mut builder = ThreadPoolBuilder::new().policy(args.policy);
     if let Some(workers) = args.workers {
         builder = builder.num_threads(workers);
@@ -96,7 +96,7 @@ pub fn run(args: &Args) -> Result<Found, String> {
     if primes != expected {
         return Err(format!("the network has found {} primes, and Eratosthenes {}", primes.len(), expected.len()));
     }
-    Ok(Found { primes, sieves, took, sequentially })
+    Ok(Outcome { primes, sieves, took, sequentially })
 }
 
 /// Builds and runs the network, and returns the primes.
@@ -135,7 +135,7 @@ fn sift(pool: &ThreadPool, args: &Args, sieves: usize) -> Result<Vec<u32>, Strin
             },
         );
     }
-    // First the numbers that pass all sieves, while these run, and then the prime of each sieve.
+    // First receive the numbers that pass all sieves, while the sieves run. Then receive the prime of each sieve.
     let sifted = async {
         let mut primes = Vec::new();
         while let Some(batch) = rest.recv().await {

@@ -70,7 +70,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Makes the thumbnails, and calls `done` after each.
+/// Makes the thumbnails, and calls `done` after each thumbnail.
 pub fn run(args: &Args, mut done: impl FnMut(&Made)) -> Result<Vec<Made>, String> {
     let names = names(&args.pictures)?;
     fs::create_dir_all(&args.thumbnails)
@@ -159,7 +159,7 @@ impl Picture {
         let (width, height) = (scaled(self.width), scaled(self.height));
         let samples = self.colours.samples();
         let mut bytes = vec![0; width as usize * height as usize * samples];
-        // The range of large pixels that a small pixel stands for.
+        // The range of pixels of the picture that one pixel of the thumbnail replaces.
         let span = |at: usize, small: u32, large: u32| {
             let edge = |at: usize| at * large as usize / small as usize;
             edge(at)..edge(at + 1)

@@ -180,9 +180,8 @@ fn count(pool: &ThreadPool, args: &Args, files: &Arc<[PathBuf]>) -> Result<(u64,
         totals.push(total_of_r);
         network.process(format!("reduce {r}"), (inputs, total), |(mut inputs, mut total)| async move {
             let mut sum = Counts::new();
-            // Read the mappers in the order of the files. Reading one mapper to its end first would stop the network:
-            // the other mappers could not send their counts, so 'scatter' could not send the next name to the first
-            // mapper.
+            // Read the mappers in the order of the files. Reading one mapper to its end first would be a deadlock: the
+            // other mappers could not send their counts, so 'scatter' could not send the next name to the first mapper.
             for turn in (0..inputs.len()).cycle() {
                 let Some(counts) = inputs[turn].recv().await else { break };
                 for (word, count) in counts {
@@ -208,7 +207,7 @@ fn count(pool: &ThreadPool, args: &Args, files: &Arc<[PathBuf]>) -> Result<(u64,
         bar.finish_and_clear();
         Ok((bytes, sorted(words)))
     };
-    // An error drops the other future, and the network with it.
+    // If one future returns an error, `try_join!` drops the other future, and the network with it.
     let run = async { network.run_in(pool).await.map_err(|failure| failure.to_string()) };
     let ((), counted) = block_on(async { try_join!(run, gather) })?;
     Ok(counted)

@@ -7,9 +7,9 @@ use std::task::{Context, Poll, Waker};
 
 use comity::executor::Parker;
 
-/// Runs `future` on this thread until it is ready, and returns its output. A worker serves its pool while the future
-/// is pending: it may run other tasks on top of the caller's frame, which continues when they return. A task should
-/// await the future instead.
+/// Runs `future` on this thread until it is ready, and returns its output. On a worker, other tasks of the pool may
+/// run on top of the caller's stack frame while the future is pending. The caller continues only after they return,
+/// so code inside a task should await the future instead of calling `block_on`.
 #[doc(alias = "main")]
 #[doc(alias = "Runtime")]
 pub fn block_on<F: Future>(future: F) -> F::Output {

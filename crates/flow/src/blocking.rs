@@ -27,27 +27,28 @@ const KEPT: Duration = Duration::from_secs(10);
 /// Use it for calls that wait in system calls: files, name lookups, libraries without an asynchronous interface. Run
 /// computations on the workers instead, for example with [`comity::join`]: there is one worker for each core.
 ///
-/// There are at most 512 of these threads; [`set_max_blocking_threads`] changes the limit. A call that finds no free
-/// thread starts one. A thread without a call for ten seconds ends. Further calls wait in a queue, first in, first
-/// out, so the number of calls that wait for each other must stay below the limit. If the system provides no thread
-/// at all, the call runs on a worker and blocks it.
+/// A call that finds no idle thread starts one, up to 512 threads; [`set_max_blocking_threads`] changes the limit. A
+/// thread ends after ten seconds without a call. Calls beyond the limit wait in a first-in, first-out queue, so the
+/// number of calls that wait for each other must stay below the limit. If the system refuses to start even the first
+/// thread, the call runs on a worker and blocks that worker.
 ///
 /// Dropping the handle before the call has begun cancels the call: its closure is dropped immediately. A call that
-/// has begun cannot be stopped. It runs to its end, and its result is dropped. A panic is resumed where the handle is
-/// awaited. If no task awaits it, it is reported to the panic handler of the current worker's pool, or of the global
-/// pool. That pool runs until the call has ended. A process that exits does not wait for the call.
+/// has begun cannot be stopped. It runs to its end, and its result is dropped. A panic of the call is resumed where
+/// the handle is awaited. If no task awaits the handle, the panic handler of a pool gets the panic: the pool of the
+/// worker that called this function, or the global pool if the caller is no worker. This pool does not end before the
+/// call. A process can exit during the call.
 ///
 /// # Panics
 /// If the global pool is used and [cannot be built](comity::ThreadPoolBuilder#from-outside-of-the-program).
 ///
 /// # Processor time and cores
 ///
-/// The processor time of these threads counts as the program's, because the coordinator reads the clock of the whole
-/// process at each look. A thread that waits in a system call uses no time, and no core is held for it.
+/// The processor time of these threads counts as the program's, because the program's coordinator thread reads the
+/// processor time of the whole process. A thread that waits in a system call uses no time, and no core is held for it.
 ///
-/// These threads hold no core of the core table and have no affinity. While only they have work, the program requests
-/// no core. Their time is counted when a worker next has a task: under the policy `comity`, up to half a second of
-/// the program's share.
+/// These threads hold no core of the core table, and their affinity is not restricted. While no worker has a task, the
+/// program requests no core. The time that the calls used is charged when a worker next has a task: the policy
+/// `comity` deducts up to half a second from the program's share.
 ///
 /// ```
 /// let name = comity_flow::spawn_blocking(|| std::fs::read_to_string("/proc/self/comm"));
@@ -77,8 +78,8 @@ where
     start(Runnable::new_in(pool, Call::new(call)))
 }
 
-/// Limits this process to `most` threads for calls of [`spawn_blocking`]. If there are more threads at the moment,
-/// the surplus ones end as soon as they have no call to run.
+/// Limits this process to `most` threads for calls of [`spawn_blocking`]. If more threads exist at the moment, surplus
+/// threads end: idle threads immediately, other threads after their current call.
 ///
 /// # Panics
 /// If `most` is 0: no call would ever run.
@@ -97,13 +98,13 @@ where
     Task::of(call)
 }
 
-/// Returns the threads of this process. A forked child gets its own and inherits only the limit of its parent.
+/// Returns the threads of this process. A forked child starts without threads and inherits its parent's limit.
 fn threads() -> &'static Threads {
     static THREADS: PerProcess<Threads> = PerProcess::new();
     THREADS.get(|parents| Threads::new(parents.map_or(MOST, |parents| parents.most.load(Ordering::Relaxed)), KEPT))
 }
 
-/// A call as a thread sees it, independent of its result type.
+/// The interface of a call for the thread that runs it, independent of the call's result type.
 trait Work: Send + Sync {
     /// Runs the call, unless it was cancelled.
     fn run(self: Arc<Self>);
@@ -120,15 +121,15 @@ struct Call<F, R> {
 
 struct Progress<F, R> {
     stage: Stage<F, R>,
-    /// The task that awaits the handle.
+    /// The waker of the task that awaits the handle.
     awaiter: Option<Waker>,
-    /// True if the handle is gone.
+    /// True after the handle was dropped or detached.
     abandoned: bool,
 }
 
 enum Stage<F, R> {
     Queued(F),
-    /// The call runs, or is being dropped.
+    /// The call runs, or its closure is being dropped.
     Begun,
     Ended(Result<R, Payload>),
     /// The call was cancelled, or its result was taken.
@@ -264,15 +265,15 @@ where
 
 /// The threads for blocking calls, and the queue of calls.
 ///
-/// **Claim: a call waits only while all of `most` threads run one.** A queued call wakes an idle thread if the
-/// number of idle threads is at least the number of queued calls; otherwise it starts a thread. A thread takes calls until the queue
-/// is empty, and looks once more before it ends.
+/// **Claim.** A call waits only while `most` threads are running calls. If no more calls are queued than threads are
+/// idle, a new call wakes an idle thread; otherwise it starts a thread. A thread takes calls until the queue is empty,
+/// and checks the queue once more before it ends.
 struct Threads {
     state: Mutex<State>,
     /// Notified when a call was queued, or when surplus threads must end.
     changed: Condvar,
-    /// The maximum number of threads. Written under the lock. A forked child reads it without the lock, which another
-    /// thread may have held at the fork.
+    /// The maximum number of threads. Written under the lock of `state`. A forked child reads it without this lock,
+    /// because another thread of the parent may have held the lock at the fork.
     most: AtomicUsize,
     kept: Duration,
 }
@@ -281,7 +282,7 @@ struct Threads {
 struct State {
     queue: VecDeque<Arc<dyn Work>>,
     threads: usize,
-    /// The number of threads that wait for a call, or were woken for one and have not taken it yet.
+    /// The number of threads that wait for a call, or were woken for a call that they have not taken yet.
     idle: usize,
 }
 
@@ -302,7 +303,7 @@ impl Threads {
         let mut state = self.lock();
         self.most.store(most, Ordering::Relaxed);
         self.changed.notify_all();
-        // Queued calls may have a thread now that the limit may be higher.
+        // If the limit is now higher, start threads for the queued calls.
         let more = state.queue.len().saturating_sub(state.idle).min(most.saturating_sub(state.threads));
         state.threads += more;
         drop(state);
@@ -321,7 +322,7 @@ impl Threads {
         }
     }
 
-    /// Starts a thread that `State::threads` already includes.
+    /// Starts a thread. The caller has already counted it in `State::threads`.
     fn start(&'static self) {
         let started = spawn_thread(thread::Builder::new().name("comity-blocking".to_owned()), || self.serve());
         if started.is_err() {
@@ -359,7 +360,7 @@ impl Threads {
         }
         state.threads -= 1;
         if !state.queue.is_empty() {
-            // This thread may have been woken for a call although it is one too many.
+            // This surplus thread may have been woken for a queued call. Wake another thread for that call.
             self.changed.notify_one();
         }
     }
@@ -397,7 +398,7 @@ mod tests {
         }
     }
 
-    /// Returns a call that reports its begin and ends when told to.
+    /// Returns a call that reports its begin and ends when the returned sender is dropped.
     fn held() -> (Arc<dyn Work>, mpsc::Receiver<()>, mpsc::Sender<()>) {
         let ((began, begins), (end, ends)) = (mpsc::channel(), mpsc::channel());
         let ends = Mutex::new(ends);
@@ -447,7 +448,7 @@ mod tests {
         threads.set_most(4);
         others[3].0.recv_timeout(PATIENCE).unwrap();
         assert_eq!(threads_and_calls(), (4, 1));
-        // The new limit is one: running calls continue, and the last call waits for the last of them.
+        // The new limit is one: the running calls continue, and the queued call waits until all of them have ended.
         threads.set_most(1);
         others.drain(..3);
         wait_until(threads, "three have ended", |state| state.threads == 1);

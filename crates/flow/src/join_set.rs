@@ -85,8 +85,8 @@ impl<T> JoinSet<T> {
         self.tasks.push(Joined(task));
     }
 
-    /// Waits for the next task that ends, and removes it from the set. Returns `None` if the set is empty. Cancelled
-    /// tasks are skipped.
+    /// Waits until a task of the set has ended, removes the task, and returns its result. Returns `None` if the set is
+    /// empty. Cancelled tasks are removed without a result.
     ///
     /// Cancel safe: no result is lost if the returned future is dropped before it is ready.
     ///
@@ -114,13 +114,13 @@ impl<T> JoinSet<T> {
         results
     }
 
-    /// Cancels all tasks. They stay in the set: [`join_next`](JoinSet::join_next) returns the results of ended tasks
-    /// and of blocking calls that had begun, and waits until the other tasks are dropped.
+    /// Cancels all tasks, which stay in the set. [`join_next`](JoinSet::join_next) still returns the results of ended
+    /// tasks and of blocking calls that had begun. For each other task, it waits until the future is dropped.
     pub fn abort_all(&mut self) {
         self.tasks.iter().for_each(|task| task.0.call_off());
     }
 
-    /// Cancels all tasks and waits until the set is empty. Results are dropped.
+    /// Cancels all tasks and waits until each has ended. Drops their results and leaves the set empty.
     ///
     /// # Panics
     /// If a task panicked, as [`join_next`](JoinSet::join_next) does.

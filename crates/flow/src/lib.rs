@@ -1,8 +1,8 @@
 //! Tasks that can wait, on Comity's workers: futures together with fork and join, and Kahn process networks.
 //!
-//! A future that is [spawned](spawn) becomes a task of a pool. The workers that run [`comity::join`] also run the
-//! future, and the future may call `join`. A waiting task uses no thread. When it is woken, the pool's policy chooses
-//! the worker that resumes it.
+//! A future that is [spawned](spawn) becomes a task of a pool. The pool's workers run futures and the two sides of
+//! [`comity::join`], and a future may call `join`. A waiting task uses no thread. When the task is woken, the pool's
+//! policy chooses the worker that resumes it.
 //!
 //! ```
 //! use std::time::Duration;
@@ -33,8 +33,8 @@
 //! async-channel. A [`Network`] is a program of processes that share nothing but channels: the same input gives the
 //! same output.
 //!
-//! This crate knows no policy, deque or core: [`comity::executor`] has everything that it needs from a pool. Begin
-//! with `state.rs`, a task's state word and its claims; then `task.rs`, and `network.rs` with `network/ledger.rs`.
+//! This crate depends on no policy, deque or core: it uses a pool only through [`comity::executor`]. Read the sources
+//! in this order: `state.rs` (a task's state word), `task.rs`, `network.rs` and `network/ledger.rs`.
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), warn(clippy::disallowed_methods, clippy::print_stderr))]
 

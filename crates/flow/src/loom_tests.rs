@@ -6,12 +6,12 @@ use loom::thread;
 
 use crate::state::{Begun, Pended, State};
 
-/// A task whose future counts its polls, and is ready after enough wake-ups.
+/// A task whose future counts its polls, and is ready after `wanted` wake-ups (see `work`).
 struct Task {
     state: State,
     /// The number of queue entries. With two entries, two workers would poll the task at once.
     queued: AtomicUsize,
-    /// The number of events that the future waits for and that have occurred.
+    /// The number of events, for which the future waits, that have occurred.
     come: AtomicUsize,
     /// The number of polls. Only the thread that polls or drops the future locks it. `None`: the future is dropped.
     future: Mutex<Option<usize>>,
@@ -32,8 +32,8 @@ impl Task {
         })
     }
 
-    /// Acts as a waker: counts an event, then wakes the task. The count is relaxed: the state word must make it
-    /// visible.
+    /// Acts as a waker: counts an event, then wakes the task. The counter uses relaxed ordering, so only the orderings
+    /// of the state word can make the event visible to the next poll.
     fn wake(&self) {
         self.come.fetch_add(1, Ordering::Relaxed);
         if self.state.wake() {
@@ -121,7 +121,7 @@ fn loom_no_wake_up_is_lost() {
     });
 }
 
-/// A waker and a canceller run concurrently with a worker: the future is dropped once, and never polled afterwards.
+/// A waker and a canceller run concurrently with a worker. The future is dropped once, and not polled after the drop.
 #[test]
 fn loom_a_cancelled_task_ends_however_it_is_woken() {
     explore(|| {
@@ -145,7 +145,7 @@ fn loom_a_cancelled_task_ends_however_it_is_woken() {
     });
 }
 
-/// A worker ends the task while the handle abandons it: exactly one of them takes the outcome.
+/// A worker ends the task while the handle abandons it: either the worker or the handle takes the outcome, once.
 #[test]
 fn loom_what_a_task_leaves_is_taken_once() {
     explore(|| {

@@ -1,11 +1,12 @@
 //! Kahn process networks: processes that share nothing but channels.
 //!
-//! Kahn 1974: a process reads one channel at a time, and waits while that channel is empty. No process can ask whether
-//! a channel holds a value. The values sent over each channel therefore depend on the input alone, not on scheduling.
+//! In Kahn's model (1974), a process reads one channel at a time, and waits while that channel is empty. No process
+//! can ask whether a channel holds a value. The values sent over each channel therefore depend on the input alone, not
+//! on scheduling.
 //!
-//! Here channels are bounded, as on any real machine, and a process waits while its channel is full. The bound does
-//! not change the streams. It can stop a network that would continue with larger channels: an *artificial* deadlock
-//! (Parks 1995), which is reported as one.
+//! Here channels are bounded, and a process that writes to a full channel waits. The bound does not change the values
+//! that a channel carries. But it can stop a network that would continue with larger channels. This is an *artificial*
+//! deadlock (Parks 1995), which [`Deadlock::is_artificial`] reports.
 
 mod channel;
 mod ledger;
@@ -44,7 +45,7 @@ struct Running {
     task: Task<()>,
 }
 
-/// A future of the process's number and outcome. A cancelled process counts as ended without an error.
+/// A future of the process's number and outcome. The outcome of a cancelled process is `Ok`.
 impl Future for Running {
     type Output = (ProcessId, Result<(), Payload>);
 
@@ -97,8 +98,8 @@ impl Network {
         Network::default()
     }
 
-    /// Adds a channel that holds up to `capacity` values. If an end is not given to a [process](Network::process),
-    /// the thread or task that holds the end uses it to exchange values with the network.
+    /// Adds a channel that holds up to `capacity` values. An end that no [process](Network::process) owns connects the
+    /// network with its environment: any thread or task can send or receive values through it.
     ///
     /// # Panics
     /// If `capacity` is 0.
@@ -108,9 +109,9 @@ impl Network {
 
     /// Adds a process, which owns the ends in `ports`: one end, a tuple, an array or a `Vec` of ends, or `()`.
     ///
-    /// The process may await its channels, one at a time, and any other future with the same output on each run. A
-    /// process that awaits a channel and something else at once (`select`) is no Kahn process: a deadlock check may
-    /// assume that it waits for the channel alone.
+    /// The process may await one of its channels at a time. It may also await any future that has the same output on
+    /// each run. A process that awaits a channel together with another future (`select`) is no Kahn process. A deadlock
+    /// check may report it as blocked by the channel although the other future could wake it.
     pub fn process<P, F>(&mut self, name: impl Into<String>, mut ports: P, body: impl FnOnce(P) -> F)
     where
         P: Ports,
@@ -125,7 +126,8 @@ impl Network {
             let outcome = poll_fn(|context| {
                 let polled = body.as_mut().poll(context);
                 match polled {
-                    // The body drops some futures only after their panic, and their channel ends with them.
+                    // A hand-written future may keep its channel ends until after its panic. `End::drop` then finds no
+                    // panic in progress, so mark the process here.
                     Poll::Ready(Err(_)) => process.breaks(),
                     _ => process.survives(),
                 }
@@ -133,18 +135,18 @@ impl Network {
             })
             .await;
             process.has_ended();
-            // Resume the panic, so that it reaches the awaiter of the task. If the run is dropped first, it reaches
-            // the pool.
+            // Resume the panic, so that the future of the run gets it from the task. If that future was dropped, the
+            // pool's panic handler gets the panic.
             outcome.unwrap_or_else(|payload| resume_unwind(payload));
         };
         self.processes.push((id, Box::pin(body)));
     }
 
-    /// Runs the processes as tasks until all have ended. The tasks belong to the pool that polls this future, or to
-    /// the global pool.
+    /// Runs the processes as tasks until all have ended. The tasks belong to the pool whose worker first polls this
+    /// future, or to the global pool if another thread polls it first.
     ///
-    /// If a process panics or processes wait for each other, the other processes are cancelled, and no task is left
-    /// when this future is ready. If this future is dropped before, the processes are cancelled too, some time later.
+    /// After a panic or a deadlock, all processes that still run are cancelled, and this future is ready when their
+    /// tasks have ended. If this future is dropped before it is ready, the processes are cancelled some time later.
     ///
     /// # Errors
     /// [`Failure`]: the first failure of the network.
@@ -155,7 +157,7 @@ impl Network {
         self.run_by(task::spawn).await
     }
 
-    /// Like [`Network::run`], with the processes as tasks of `pool`.
+    /// Like [`Network::run`], but runs the processes as tasks of `pool`.
     ///
     /// # Errors
     /// See [`Network::run`].
@@ -167,13 +169,13 @@ impl Network {
         let Network { ledger, processes } = self;
         let running = processes.into_iter().map(|(id, body)| Running { id, task: spawn(body) });
         let mut running: FuturesUnordered<Running> = running.collect();
-        // `Stop` is dropped before the tasks: a process that still runs must not take a cancelled peer for an ended
-        // stream.
+        // `stop` is dropped before the tasks are. Otherwise a process that still runs would see the closed channel of a
+        // cancelled process, and treat it as the end of the stream.
         let stop = Stop(ledger.stopped());
         let outcome = watch(&ledger, &mut running).await;
         drop(stop);
-        // After a failure, wait until the other tasks are gone. A panic of these tasks is dropped: only the first is
-        // reported.
+        // After a failure, wait until the other tasks have ended. Only the first failure is reported: panics of these
+        // tasks are dropped.
         running.iter().for_each(|process| process.task.call_off());
         while running.next().await.is_some() {}
         outcome
@@ -186,7 +188,8 @@ impl fmt::Debug for Network {
     }
 }
 
-/// A guard that tells the processes, when dropped, that a closed channel no longer means the end of a stream.
+/// A guard that, when dropped, marks the network as stopped: a closed channel then no longer means the end of a
+/// stream.
 struct Stop(Arc<AtomicBool>);
 
 impl Drop for Stop {
@@ -195,7 +198,7 @@ impl Drop for Stop {
     }
 }
 
-/// Waits until all processes have ended, or one has failed, or some wait for each other.
+/// Waits until all processes have ended, a process has panicked, or a check has found a deadlock.
 async fn watch(ledger: &Ledger, running: &mut FuturesUnordered<Running>) -> Result<(), Failure> {
     let mut period = OFTEN;
     let mut tick = Timer::after(period);
@@ -225,7 +228,7 @@ async fn watch(ledger: &Ledger, running: &mut FuturesUnordered<Running>) -> Resu
 pub enum Failure {
     /// A process panicked.
     Panicked(Panic),
-    /// Several processes wait for each other.
+    /// Processes wait for each other in a cycle.
     Deadlocked(Deadlock),
 }
 

@@ -9,15 +9,15 @@
 //!                                 └──── pend ─────── WOKEN
 //! ```
 //!
-//! **Claim 1: a task is in a queue or runs at most once at a time.** Only the thread that moves the word to QUEUED
-//! queues the task, and only the thread that moves it from QUEUED to RUNNING polls the task.
+//! **Claim 1.** At any time, a task has at most one queue entry or one polling worker, never both. Only the thread that
+//! moves the word to QUEUED queues the task. Only the thread that moves it from QUEUED to RUNNING polls the task.
 //!
-//! **Claim 2: no wake-up is lost.** If a wake-up comes after a poll began, `pend` of that poll sees it and queues the
-//! task again. An earlier wake-up moved the word to QUEUED or found it there, so the next poll sees the waker's
-//! writes: every wake-up writes the word with release, even if its value stays the same, and `begin` acquires.
+//! **Claim 2.** No wake-up is lost. A wake-up during a poll moves the word to WOKEN, and `pend` of this poll queues
+//! the task again. A wake-up between two polls moves the word to QUEUED or finds it there. The next poll sees the
+//! waker's writes: every wake-up writes the word with release, even if its value stays the same; `begin` acquires.
 //!
-//! **Claim 3: the outcome of a task is taken once.** `end` and `abandon` each set their flag and see the flag of the
-//! other. The second of the two takes the outcome.
+//! **Claim 3.** The outcome of a task is taken once. `end` sets ENDED and reads ABANDONED, and `abandon` sets
+//! ABANDONED and reads ENDED, each in one atomic step. Whichever of the two functions runs second takes the outcome.
 
 #[cfg(loom)]
 use loom::sync::atomic::{AtomicU32, Ordering};
@@ -34,7 +34,7 @@ const ENDED: u32 = 4;
 const STAND: u32 = 7;
 /// Flag: a worker must drop the future and not poll it again.
 const CANCELLED: u32 = 8;
-/// Flag: the handle is gone, so no task will ask for the result.
+/// Flag: the handle was dropped or detached, so no task will ask for the result.
 const ABANDONED: u32 = 16;
 
 /// The state word of a task.
@@ -66,7 +66,8 @@ impl State {
         State(AtomicU32::new(QUEUED))
     }
 
-    /// Replaces the word by the one that `step` returns, and returns the answer. Does nothing if `step` returns `None`.
+    /// Replaces the word by the word that `step` returns, and returns the second value of `step`. If `step` returns
+    /// `None`, leaves the word unchanged.
     fn step<R>(&self, step: impl Fn(u32) -> Option<(u32, R)>) -> Option<R> {
         let mut word = self.0.load(Ordering::Relaxed);
         loop {
@@ -120,14 +121,14 @@ impl State {
         pended.expect("it has an answer")
     }
 
-    /// Marks the task as ended, after its outcome was stored. Returns true if the handle is gone: the caller takes it.
+    /// Marks the task as ended, after its outcome was stored. Returns true if no handle is left to take the outcome.
     pub(crate) fn end(&self) -> bool {
         let abandoned = self.step(|word| Some((word & !STAND | ENDED, word & ABANDONED != 0)));
         abandoned.expect("it has an answer")
     }
 
-    /// Called when the handle is gone, so that no task will ask for the result. Returns true if the task has ended:
-    /// then the caller takes the outcome.
+    /// Called when the handle is dropped or detached: no task will ask for the result. Returns true if the task has
+    /// already ended, so that the caller must take the outcome.
     pub(crate) fn abandon(&self) -> bool {
         let ended = self.step(|word| Some((word | ABANDONED, word & STAND == ENDED)));
         ended.expect("it has an answer")

@@ -1,4 +1,4 @@
-//! The context that a task or a call keeps on every thread: with the feature `tokio`, the runtime of its spawner.
+//! The context in which every thread runs a task or a call: with the feature `tokio`, the runtime of its spawner.
 
 /// The context of a task or a call. Empty without the feature `tokio`.
 pub(crate) struct Surroundings {

@@ -32,7 +32,7 @@ where
     start(Runnable::new(Body::new(future)))
 }
 
-/// Like [`spawn`], as a task of `pool`.
+/// Like [`spawn`], but runs the future as a task of `pool`.
 ///
 /// # Panics
 /// In a process that was forked from the pool's process.
@@ -59,7 +59,8 @@ where
 /// future is not polled again, and a worker drops it some time later. [`Task::detach`] lets the task run without a
 /// handle.
 ///
-/// If no task awaits a panic, it is reported to the pool's panic handler. Without a handler, the process aborts.
+/// If the task panics and its handle is not awaited, the panic is reported to the pool's panic handler. Without a
+/// panic handler, the process aborts.
 #[doc(alias = "JoinHandle")]
 #[doc(alias = "abort")]
 #[must_use = "a task is cancelled when its handle is dropped; `detach` lets it run"]
@@ -80,10 +81,11 @@ impl<T> Task<T> {
         }
     }
 
-    /// Cancels the task, and waits until its future is dropped. Returns its result if the task had ended before, or
-    /// if it is a blocking call that had begun.
+    /// Cancels the task, and waits until its future is dropped. Returns the task's result if the task ended before the
+    /// cancellation had an effect, or if it is a blocking call that had begun.
     ///
-    /// If the task panicked, resumes its panic.
+    /// # Panics
+    /// If the task panicked, with the task's panic.
     pub async fn cancel(mut self) -> Option<T> {
         self.call_off();
         let outcome = std::future::poll_fn(|context| self.poll_outcome(context)).await;
@@ -143,7 +145,7 @@ impl<T> fmt::Debug for Task<T> {
     }
 }
 
-/// A task as its handle sees it, independent of the type of its future.
+/// The interface of a task for its handle, independent of the type of the task's future.
 pub(crate) trait Ended<T>: Send + Sync {
     fn cancel(self: Arc<Self>);
     fn abandon(&self);
@@ -154,7 +156,8 @@ pub(crate) trait Ended<T>: Send + Sync {
 /// A future and its outcome.
 struct Body<F: Future> {
     state: State,
-    /// Locked by the polling worker and, after the end, by the thread that takes the outcome. Never contended.
+    /// Locked by the polling worker. After the task has ended, locked by the thread that takes the outcome. The lock is
+    /// never contended.
     stage: Mutex<Stage<F>>,
     /// The waker of the task that awaits the handle.
     awaiter: AtomicWaker,
@@ -205,7 +208,7 @@ where
         // The future's destructor may do anything, even wake the task.
         let dropped = catch_unwind(AssertUnwindSafe(|| this.surroundings.around(|| drop(future))));
         *this.stage() = match (result, dropped) {
-            // The first panic wins.
+            // If the poll and the destructor both panicked, keep the panic of the poll, which was first.
             (Some(Err(payload)), _) | (_, Err(payload)) => Stage::Ended(Err(payload)),
             (Some(Ok(result)), Ok(())) => Stage::Ended(Ok(result)),
             (None, Ok(())) => Stage::Empty,

@@ -39,11 +39,12 @@ impl Future for Sleep {
     }
 }
 
-/// Waits for `future`, but at most for `limit` from the call on. A future that is not ready in time is dropped, which
-/// cancels it if it is a [`Task`](crate::Task).
+/// Waits for `future`, but no longer than `limit`, counted from the call of this function. A future that is not ready
+/// in time is dropped. If it is a [`Task`](crate::Task), the drop cancels the task.
 ///
 /// # Errors
-/// [`Elapsed`] if the time is over before the future is ready. A future that is ready when polled always succeeds.
+/// [`Elapsed`] if the time is over before the future is ready. The future is polled before the time is checked, so a
+/// future that is ready when polled never fails.
 ///
 /// ```
 /// use std::future::pending;
@@ -96,7 +97,8 @@ impl From<Elapsed> for io::Error {
     }
 }
 
-/// Returns ticks: the first at once, the next ones `period` apart. A late reader gets the missed ticks without waiting.
+/// Returns a sequence of ticks. The first tick is due immediately, and the others follow `period` apart. A task that is
+/// late gets the missed ticks without waiting.
 ///
 /// # Panics
 /// If `period` is zero.
@@ -120,7 +122,8 @@ pub fn interval(period: Duration) -> Interval {
 pub struct Interval(Timer);
 
 impl Interval {
-    /// Waits for the next tick, and returns when it was due. Cancel safe: no tick is lost if the future is dropped.
+    /// Waits for the next tick, and returns the time at which the tick was due. Cancel safe: no tick is lost if the
+    /// future is dropped.
     pub async fn tick(&mut self) -> Instant {
         self.0.next().await.expect("an interval has no end")
     }

@@ -1,13 +1,13 @@
 //! tokio's sockets and timers in the tasks of this crate.
 //!
-//! Sockets and timers need a tokio runtime that drives them. Without one they panic: *there is no reactor running,
-//! must be called from the context of a Tokio 1.x runtime*. With the feature `tokio`, a task is polled inside the
-//! runtime in which [`spawn`](crate::spawn) was called. So are the tasks that it spawns, and calls of
-//! [`spawn_blocking`](crate::spawn_blocking). The threads of that runtime drive the sockets and timers. The task
-//! itself remains a task of the pool and may call `join`.
+//! tokio's sockets and timers need a tokio runtime that drives them. Without a runtime they panic: *there is no reactor
+//! running, must be called from the context of a Tokio 1.x runtime*. With the feature `tokio`, a task is polled inside
+//! the runtime in which [`spawn`](crate::spawn) was called. A closure of [`spawn_blocking`](crate::spawn_blocking) and
+//! the tasks that a task spawns also run inside that runtime. The threads of that runtime drive the sockets and
+//! timers. The task itself remains a task of the pool and may call `join`.
 //!
-//! Under `#[tokio::main]`, and wherever else tokio runs the spawning code, the program needs to do nothing else. A
-//! program without a runtime enters the runtime of [`driver`]:
+//! Code that tokio itself runs, for example under `#[tokio::main]`, can spawn tasks without further setup. A program
+//! without a runtime enters the runtime of [`driver`]:
 //!
 //! ```
 //! use std::time::Duration;
@@ -25,9 +25,9 @@
 //! # }
 //! ```
 //!
-//! Closures that are no tasks, for example those of [`comity::spawn`], run in no runtime. A task that they spawn has
-//! a runtime only if the closure enters one. The runtime must outlive the tasks: its sockets and timers fail once it
-//! is shut down.
+//! Closures that are not tasks of this crate, for example those of [`comity::spawn`], run outside of any runtime. A
+//! task that such a closure spawns has a runtime only if the closure enters one. The runtime must outlive the tasks:
+//! after the runtime has shut down, its sockets and timers fail.
 
 use std::future::pending;
 use std::io;
@@ -37,13 +37,13 @@ use std::thread;
 use ::tokio::runtime::{Builder, Handle};
 use comity::internal::{PerProcess, spawn_thread};
 
-/// Returns the runtime of this crate. The first call starts its one thread, which drives sockets and timers until the
-/// process ends. That thread also runs the futures that tasks give to `tokio::spawn`.
+/// Returns the runtime of this crate. The first call starts the runtime's only thread, which drives sockets and timers
+/// until the process ends. That thread also runs the futures that tasks pass to `tokio::spawn`.
 ///
 /// The thread is no worker of a pool. The processor time that it uses counts as the program's.
 ///
 /// # Errors
-/// If the system provides no thread, or no descriptor to wait for sockets with. The next call tries again.
+/// If the system cannot start the thread, or cannot open a file descriptor for epoll. The next call tries again.
 pub fn driver() -> io::Result<Handle> {
     static DRIVER: PerProcess<Mutex<Option<Handle>>> = PerProcess::new();
     let driver = DRIVER.get(|_| Mutex::default());

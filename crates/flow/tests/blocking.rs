@@ -1,5 +1,5 @@
-//! Blocking calls: they run on few threads while the pool continues. Their results, their panics, and the exit of
-//! their process.
+//! Tests of blocking calls: few threads run them while the pool continues. Also tests of their results, their panics,
+//! and the exit of their process.
 #![cfg(not(loom))]
 
 #[path = "../../runtime/tests/harness/child.rs"]
@@ -39,12 +39,12 @@ fn blocking_threads() -> usize {
     names.filter(|name| name.trim() == "comity-blocking").count()
 }
 
-/// Waits until there are at most `most` threads. A thread that ended for lack of calls may still be exiting.
+/// Waits until at most `most` blocking threads exist. A thread that received no more calls may still be exiting.
 fn few_threads(most: usize) {
     eventually("there are no more threads", || blocking_threads() <= most);
 }
 
-/// A call that reports its begin, and ends when the last of these values is dropped.
+/// The control of a call that reports its begin, and ends when the last clone of this value is dropped.
 struct Held {
     begun: mpsc::Receiver<()>,
     _end: mpsc::Sender<()>,
@@ -129,7 +129,7 @@ fn a_panic_goes_on_where_the_call_is_awaited_or_to_the_pools_handler() {
     drop(task);
     drop(held);
     assert_eq!(panics.recv_timeout(PATIENCE), Ok("dropped meanwhile"));
-    // The call is made by a task, whose worker continues.
+    // A task makes the call, and the task's worker continues to run other tasks.
     let task = spawn_in(&pool, async { spawn_blocking(|| 40).await + spawn_blocking(|| 2).await });
     assert_eq!(block_on(task), 42);
     pool.shutdown();
@@ -139,7 +139,7 @@ fn a_panic_goes_on_where_the_call_is_awaited_or_to_the_pools_handler() {
 #[test]
 fn a_call_is_cancelled_until_it_has_begun_and_not_after() {
     let pool = pool(1);
-    // Keep all threads busy with a call.
+    // Keep every blocking thread busy with a call.
     let mut held: Vec<_> = (0..MOST).map(|nth| hold(&pool, move || nth)).collect();
     held.iter().for_each(|(_, held)| held.begun.recv_timeout(PATIENCE).unwrap());
     let alive = Arc::new(AtomicUsize::new(0));
@@ -156,7 +156,7 @@ fn a_call_is_cancelled_until_it_has_begun_and_not_after() {
     guarded().detach();
     assert_eq!(alive.load(Ordering::SeqCst), 1);
 
-    // A call that has begun continues without its handle. If it is cancelled after its begin, it returns its result.
+    // A call that has begun continues without its handle. A call that is cancelled after its begin returns its result.
     let (dropped, first) = held.pop().unwrap();
     drop(dropped);
     let (cancelled, second) = held.pop().unwrap();
@@ -268,8 +268,8 @@ fn child() {
             let pool = ThreadPoolBuilder::new().num_threads(1).build().unwrap();
             let stop = Arc::new(AtomicBool::new(false));
             let stops = Arc::clone(&stop);
-            // The worker always has a task, so its coordinator looks at the table. The worker itself hardly uses a
-            // core.
+            // The worker always has a task, so the program's coordinator thread keeps reading the core table. The
+            // worker itself hardly uses a core.
             let waiting = spawn_in(&pool, async move {
                 while !stops.load(Ordering::Relaxed) {
                     thread::sleep(Duration::from_millis(10));

@@ -37,7 +37,7 @@ fn a_film_is_the_same_however_it_is_made() {
     let directory = tempfile::tempdir().unwrap();
     let out = directory.path().join("new");
     let hash = film("7", &out, "--workers 1 --capacity 1").unwrap().hash;
-    // `run` has compared all of them with the sequential computation.
+    // `run` has compared all pictures with the sequential computation.
     assert_eq!(fs::read_dir(&out).unwrap().count(), 7);
     for more in ["--workers 4 --bands 3 --writers 3 --gif", "--workers 2 --bands 64 --policy ws-last", "--policy plain"]
     {
@@ -98,7 +98,7 @@ fn a_server_gives_right_answers_to_all_and_is_not_led_astray() {
     for more in ["--clients 3 --requests 2 --workers 1", "--clients 5 --requests 1 --workers 4 --policy ws-last"] {
         let arguments = ["server"].into_iter().chain(more.split_whitespace());
         let args = server::Args::try_parse_from(arguments).unwrap();
-        // Besides the program's own clients, one client sends an invalid request and one never sends anything.
+        // In addition to the program's own clients, one client sends an invalid request and another sends nothing.
         let mut others = Vec::new();
         let mut said = String::new();
         let told = server::run(&args, |address| {
@@ -125,7 +125,7 @@ fn a_sieve_finds_the_same_primes_however_it_is_run() {
         sieve::run(&sieve::Args::try_parse_from(arguments).unwrap()).unwrap()
     };
     for more in ["--workers 1 --batch 1 --capacity 1", "--workers 4 --batch 7", "--batch 60000 --policy ws-last"] {
-        // `run` has compared it with Eratosthenes.
+        // `run` has compared the primes with the sieve of Eratosthenes.
         let found = find(&format!("--below 2000 {more}"));
         assert_eq!((found.primes.len(), found.sieves, found.primes.last()), (303, 14, Some(&1999)), "{more}");
     }
@@ -183,7 +183,7 @@ fn thumbnails_are_made_of_all_pictures_and_what_is_none_is_skipped() {
         for nth in 0..20 {
             assert_eq!(size_and_bytes(&to.join(format!("d{nth:02}.png"))), ((8, 4), row.repeat(4)), "{nth}, {more}");
         }
-        // The single column has both colours.
+        // A picture of one column has both colours in this column.
         assert_eq!(size_and_bytes(&to.join("e.png")).1, [100, 75, 125].repeat(8));
     }
     let error = thumbnails::run(

@@ -1,5 +1,5 @@
-//! A random mix under every policy: joins, scopes, installs across pools, panics, futures and forks, nested in each
-//! other. Meanwhile a process continually writes random words into the core table.
+//! Random programs under every policy: joins, scopes, installs across pools, panics, futures and forks, nested in each
+//! other. Meanwhile another process continually writes random words into the core table.
 #![cfg(not(loom))]
 
 #[path = "../../runtime/tests/harness/child.rs"]
@@ -24,7 +24,7 @@ use comity_flow::{block_on, spawn_in};
 use forked::in_a_fork;
 use watchdog::Watchdog;
 
-/// The nesting depth of programs.
+/// The nesting depth of the random programs.
 const DEPTH: u32 = 5;
 
 /// The maximum number of forks of a process. Forking the memory of many threads takes long.
@@ -44,7 +44,7 @@ fn both(left: u64, right: u64) -> u64 {
     left.wrapping_mul(31).wrapping_add(right)
 }
 
-/// The payload of a part that panics after its other half has ended.
+/// The payload of a part that panics after the other half of its join has ended.
 struct Told(u64);
 
 /// Runs the program of a seed on the pools, and returns its result.
@@ -160,14 +160,14 @@ fn child() {
             }
         }
         "write" => {
-            // The end of its input tells the process that the test has ended, also if the test failed.
+            // The process ends at the end of its input, so it also ends if the test fails.
             std::thread::spawn(|| {
                 let _ = std::io::stdin().read(&mut [0]);
                 std::process::exit(0);
             });
             let table = std::env::var("COMITY_TABLE").unwrap();
             for nth in 0.. {
-                // The player creates the table, which may be gone after the player has ended.
+                // The process that plays the programs creates the table. The table may be gone after that process.
                 if let Ok(file) = File::options().write(true).open(&table) {
                     let words = file.metadata().unwrap().len() / 8;
                     // Skip the words that identify the table, its layout and its size.

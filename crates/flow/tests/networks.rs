@@ -1,4 +1,4 @@
-//! Kahn process networks: equal streams on every pool, deadlocks, panics, early ends, and no leaks.
+//! Tests of Kahn process networks: equal streams on every pool, deadlocks, panics, early ends, and no leaks.
 #![cfg(not(loom))]
 
 mod harness;
@@ -73,7 +73,7 @@ fn drain<T: Send + 'static>(network: &mut Network, name: &str, input: Receiver<T
     network.process(name, input, |mut input| async move { while input.recv().await.is_some() {} });
 }
 
-/// Adds two processes that each read the channel to which the other writes only later.
+/// Adds a process 'left' and a process 'right'. Each reads from the other process before it writes to it: a deadlock.
 fn two_readers(network: &mut Network) {
     let (to_right, from_left) = network.channel("to right", 1);
     let (to_left, from_right) = network.channel("to left", 1);
@@ -97,8 +97,8 @@ fn two_readers_wait() -> Vec<Wait> {
     vec![wait("left", "to left", "right"), wait("right", "to right", "left")]
 }
 
-/// Returns a network in which 'writer' sends two values to 'first' and then one to 'second', while 'reader' reads
-/// 'second' before 'first'.
+/// Returns a network in which 'writer' sends two values to the channel 'first' and then one value to 'second', while
+/// 'reader' reads 'second' before 'first'.
 fn crosswise(capacity: usize) -> Network {
     let mut network = Network::new();
     let (first, first_input) = network.channel("first", capacity);
@@ -184,7 +184,7 @@ fn a_deadlock_is_found_beside_processes_that_go_on_and_without_those_that_wait_f
         let (numbers, input) = network.channel("numbers", 2);
         count(&mut network, numbers);
         drain(&mut network, "drain", input);
-        // One process waits for a process of the cycle but is in no cycle. Another waits for no process of the network.
+        // 'waits for it' waits for a process outside of the cycle, and 'outside' waits for no process of the network.
         let (results, input) = network.channel::<u8>("results", 1);
         drain(&mut network, "waits for it", input);
         network.process("outside", (), |()| std::future::pending());
@@ -210,7 +210,7 @@ fn waiting_for_the_outside_is_no_deadlock() {
             }
         });
         network.process("answers", (inner_input, answers), |(mut input, mut answers)| async move {
-            // This process also waits for the outside.
+            // This process also waits for a timer, which is no process of the network.
             Timer::after(Duration::from_millis(20)).await;
             while let Some(question) = input.recv().await {
                 answers.send(question + 1).await;
@@ -218,7 +218,7 @@ fn waiting_for_the_outside_is_no_deadlock() {
             }
         });
         let outside = spawn_in(pool, async move {
-            // For several checks, no process writes; then, for several checks, no process reads.
+            // For several deadlock checks, the network waits for a question; then, for several checks, for a reader.
             Timer::after(Duration::from_millis(40)).await;
             question.send(40).await;
             Timer::after(Duration::from_millis(40)).await;
@@ -231,7 +231,7 @@ fn waiting_for_the_outside_is_no_deadlock() {
     });
 }
 
-/// Returns a network in which one process panics. Its neighbours, which read from it and write to it, panic if they
+/// Returns a network in which the process 'break' panics. The processes that read from it and write to it panic if they
 /// see a closed channel.
 fn breaks(alive: &Arc<AtomicUsize>, nth: usize) -> Network {
     let mut network = Network::new();
@@ -251,7 +251,8 @@ fn breaks(alive: &Arc<AtomicUsize>, nth: usize) -> Network {
     let guard = Alive::new(alive);
     let breaks_at = nth as u64 % 5;
     network.process("break", (input, broken, echoed), move |ends| async move {
-        // Dropped after the ends: the neighbours have time to see their channels closed before the panic is reported.
+        // Dropped after the channel ends, so that the other processes can see closed channels before the panic is
+        // reported.
         let _slow = nth.is_multiple_of(10).then_some(Slow);
         let (mut input, mut output, mut echo) = ends;
         let _guard = guard;
@@ -312,7 +313,7 @@ fn a_panic_without_a_text_is_reported_too() {
     });
 }
 
-/// The future owns its ends until after its panic, as a future that is no `async` block may do.
+/// Tests a hand-written future, which owns its channel ends until after its panic.
 #[test]
 fn a_panic_is_reported_before_the_ends_that_outlive_it_are_dropped() {
     for workers in [2, 4] {
@@ -338,8 +339,8 @@ fn a_panic_is_reported_before_the_ends_that_outlive_it_are_dropped() {
     }
 }
 
-/// If a process catches its own panic, the ends dropped in that panic count as a normal end of stream. The process
-/// here waits for its reader's answer to that end.
+/// Tests a process that catches its own panic: the panic drops a channel end, and the reader must see a normal end of
+/// stream. The process then waits for the reader's answer.
 #[test]
 fn a_process_that_catches_its_own_panic_goes_on() {
     on_some_pools(|pool| {
@@ -370,7 +371,8 @@ fn a_process_that_catches_its_own_panic_goes_on() {
     });
 }
 
-/// Returns a network that sends counted values through three processes without end. Its sink notes if its stream ends.
+/// Returns a network that sends counted values through three processes without end. The last process sets `noted` if
+/// its input stream ends.
 fn endless(alive: &Arc<AtomicUsize>, noted: &Arc<AtomicBool>) -> Network {
     let mut network = Network::new();
     let (letters, input) = network.channel("letters", 4);
@@ -453,7 +455,7 @@ fn a_network_that_does_not_run_frees_everything_at_once() {
     // Drop a future that was never polled.
     drop(endless(&alive, &noted).run());
     assert_eq!(alive.load(Ordering::SeqCst), 0);
-    // Dropping the network ends the channels' outer ends, after the values that were already sent.
+    // Dropping the network closes the channels that connect it with its environment, after the values already sent.
     let mut network = Network::new();
     let (mut output, mut input) = network.channel("link", 2);
     block_on(output.send(Alive::new(&alive)));
@@ -564,7 +566,7 @@ fn ten_thousand_processes_run_and_are_freed() {
     });
 }
 
-/// The writer has dropped its end, but the reader has not run since then.
+/// Tests that no deadlock is reported while a reader waits whose writer has dropped its end.
 #[test]
 fn no_process_waits_for_an_end_that_is_dropped() {
     let pool = pool(1, "comity");
@@ -574,7 +576,7 @@ fn no_process_waits_for_an_end_that_is_dropped() {
     let (to_heavy, load) = network.channel::<u32>("load", 1);
     network.process("heavy", load, |mut load| async move {
         load.recv().await;
-        // Longer than the time to the next deadlock checks.
+        // The sleep is longer than the time to the next deadlock checks.
         thread::sleep(Duration::from_millis(200));
     });
     network.process(
@@ -653,7 +655,7 @@ fn a_panic_that_a_dropped_run_has_not_heard_of_goes_to_the_pool() {
         move |payload: Box<dyn std::any::Any + Send>| panicked.send(*payload.downcast::<&str>().unwrap()).unwrap();
     let pool = ThreadPoolBuilder::new().num_threads(1).panic_handler(handler).build().unwrap();
     let mut network = Network::new();
-    // The process must not end while the run is polled, because then the run would report the panic.
+    // The process must end after `run` was polled: otherwise the result of `run` would report the panic.
     let polled = Arc::new(AtomicBool::new(false));
     let ended = Arc::new(AtomicBool::new(false));
     let (was_polled, ends) = (Arc::clone(&polled), Arc::clone(&ended));

@@ -1,4 +1,5 @@
-//! Futures as tasks: results, panics, cancellation, wake-ups from every thread, concurrent joins, under every policy.
+//! Tests of futures as tasks, under every policy: results, panics, cancellation, wake-ups from every thread, and
+//! concurrent joins.
 #![cfg(not(loom))]
 
 #[path = "../../runtime/tests/harness/fib.rs"]
@@ -25,7 +26,7 @@ fn pool(workers: usize, policy: Policy) -> ThreadPool {
     ThreadPoolBuilder::new().num_threads(workers).policy(policy).build().unwrap()
 }
 
-/// Runs `test` for every policy with each place, with 1, 2 and 4 workers.
+/// Runs `test` with 1, 2 and 4 workers, under every policy and every value of its parameter `place`.
 fn everywhere(test: impl Fn(&ThreadPool, &str)) {
     for row in comity_policies() {
         for workers in [1, 2, 4] {
@@ -109,15 +110,14 @@ fn tasks_join_and_joins_run_beside_tasks() {
     });
 }
 
-/// Tasks that never end keep every worker busy. A job from outside of the pool still runs, and so does a join inside
-/// it.
+/// Tests that a job from outside of the pool runs, including its `join`, while endless tasks keep every worker busy.
 #[test]
 fn neither_a_join_nor_another_task_is_starved_by_tasks() {
     for place in ["current", "last", "last-if-up"] {
         for workers in [1, 2] {
             let pool = pool(workers, format!("comity:place={place}").parse().unwrap());
             let stop = Arc::new(AtomicBool::new(false));
-            // Pairs that wake each other forever: the newest task of a worker is always one of them.
+            // Two tasks of a pair wake each other forever, so the newest task of a worker always belongs to a pair.
             let mut pairs = Vec::new();
             for _ in 0..2 * workers {
                 let (to_left, from_right) = async_channel::bounded::<()>(1);
@@ -138,7 +138,7 @@ fn neither_a_join_nor_another_task_is_starved_by_tasks() {
                 scope.spawn(|| done.send(pool.install(|| comity::join(|| 1, || 2))).unwrap());
                 assert_eq!(installed.recv_timeout(PATIENCE), Ok((1, 2)), "place={place}, {workers} workers");
             });
-            // New tasks, tasks that a thread outside of any pool wakes, and tasks that give way.
+            // Test new tasks, tasks that a thread outside of any pool wakes, and tasks that yield.
             for way in 0..3 {
                 let (done, ran) = mpsc::channel();
                 let task = async move {
@@ -159,8 +159,8 @@ fn neither_a_join_nor_another_task_is_starved_by_tasks() {
     }
 }
 
-/// The last worker of a task is in the middle of a long job, while all other workers always have tasks. One of these
-/// workers takes the task.
+/// Tests that another worker takes a task whose last worker runs a long job, although all other workers always have
+/// tasks of their own.
 #[test]
 fn a_task_does_not_wait_for_a_last_worker_that_is_busy_for_long() {
     let pool = pool(2, "ws-last".parse().unwrap());
@@ -170,7 +170,7 @@ fn a_task_does_not_wait_for_a_last_worker_that_is_busy_for_long() {
     let (ready, is_ready) = mpsc::channel();
     let (go_on, long) = mpsc::channel::<()>();
     let (done, went_on) = mpsc::channel();
-    // The task's last worker is the one that will run the long task: the task is spawned and waits there before.
+    // The task first runs and waits on the worker `last`. This worker will run the long job.
     spawn_in(&pool, async move {
         let wait = spawn(async move {
             ready.send(comity::current_thread_index().unwrap()).unwrap();
@@ -181,7 +181,7 @@ fn a_task_does_not_wait_for_a_last_worker_that_is_busy_for_long() {
     })
     .detach();
     let last = is_ready.recv_timeout(PATIENCE).unwrap();
-    // Run one long task on each worker. The one on the other worker ends.
+    // Run a job on each worker. Only the job on the worker `last` is long.
     let (began, beginnings) = mpsc::channel();
     let long = Arc::new(Mutex::new(long));
     pool.spawn_broadcast(move |context| {
@@ -192,7 +192,7 @@ fn a_task_does_not_wait_for_a_last_worker_that_is_busy_for_long() {
     });
     beginnings.recv_timeout(PATIENCE).unwrap();
     beginnings.recv_timeout(PATIENCE).unwrap();
-    // Give the other worker tasks without end.
+    // Keep the other worker busy: a task yields again and again.
     let stop = Arc::new(AtomicBool::new(false));
     let endless = {
         let (stop, polls) = (Arc::clone(&stop), Arc::clone(&others));
@@ -217,7 +217,8 @@ fn a_task_does_not_wait_for_a_last_worker_that_is_busy_for_long() {
         endless.await;
         let waited = polls - waker.await;
         println!("it was taken after {waited} tasks of the other worker");
-        // A worker looks once in 4 * 61 jobs, at each worker in turn, and needs two looks at this one.
+        // After each 4 * 61 jobs, a worker checks the queue of one other worker, in turn. It takes the task at the
+        // second check of the same worker.
         assert!(waited <= 4 * 61 * 4, "{waited}");
     });
     pool.shutdown();
@@ -338,7 +339,7 @@ fn wakers_work_from_any_thread_after_the_end_and_twice() {
         // Wake from another thread that is no worker.
         thread::spawn(move || second.wake()).join().unwrap();
         assert_eq!(block_on(task), 3, "{name}");
-        // Wake after the end, and twice.
+        // Wake the task twice after its end.
         first.wake_by_ref();
         first.wake();
 
@@ -386,7 +387,7 @@ fn no_wake_up_is_lost_in_many_round_trips() {
     for policy in policies {
         for workers in [1, 2, 8] {
             let pool = pool(workers, policy.parse().unwrap());
-            // The trip spawns a task and wakes it; the task wakes the trip when it ends.
+            // Each round trip spawns a task and wakes it. When the task ends, it wakes the future of the trip.
             let trip = async move {
                 for nth in 0..each {
                     let (sender, receiver) = futures::channel::oneshot::channel();
@@ -405,7 +406,7 @@ fn no_wake_up_is_lost_in_many_round_trips() {
                 done.send(()).unwrap();
             })
             .detach();
-            // At least the normal patience, and as much again for each 10^5 trips.
+            // PATIENCE × (1 + trips / 10^5).
             let patience = PATIENCE * (1 + each as u32 / 100_000);
             in_time
                 .recv_timeout(patience)
@@ -455,7 +456,7 @@ fn a_worker_that_blocks_on_a_future_serves_its_pool() {
     pool.shutdown();
 }
 
-/// A pool runs until its tasks have ended. A waiting task keeps the pool running.
+/// Tests that a pool runs until its tasks have ended, including a task that waits.
 #[test]
 fn a_pool_ends_after_its_tasks() {
     let pool = pool(2, Policy::default());
@@ -474,7 +475,7 @@ fn a_pool_ends_after_its_tasks() {
     ending.join().unwrap();
 }
 
-/// Many tasks of one worker block on futures. The worker keeps only a limited number of them on its stack.
+/// Tests that a worker has a limited number of tasks on its stack, if many tasks block on futures.
 #[test]
 fn tasks_that_block_their_worker_do_not_pile_up() {
     let pool = pool(1, Policy::default());
@@ -499,7 +500,7 @@ fn tasks_that_block_their_worker_do_not_pile_up() {
     pool.shutdown();
 }
 
-/// A detached task's last waker is dropped, and its future panics when it is dropped for that reason.
+/// Tests a detached task whose last waker is dropped. The task's future is then dropped too, and panics.
 #[test]
 fn a_task_without_a_waker_may_panic_when_it_is_dropped() {
     struct PanicsWhenDropped;

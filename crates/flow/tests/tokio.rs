@@ -1,4 +1,4 @@
-//! tokio's sockets and timers in tasks of this crate.
+//! Tests of tokio's sockets and timers in tasks of this crate.
 #![cfg(all(feature = "tokio", not(loom)))]
 
 #[path = "../../runtime/tests/harness/fib.rs"]
@@ -91,7 +91,7 @@ fn tasks_of_a_tokio_program_are_in_its_runtime_with_all_that_they_start() {
     runtime.block_on(async {
         let task = spawn(async {
             let inner = spawn(async { Handle::current().id() });
-            // The call waits for a tokio future, as under tokio itself.
+            // The call waits for a tokio future, as a blocking call of tokio can.
             let blocking = spawn_blocking(|| {
                 let handle = Handle::current();
                 handle.block_on(tokio::time::sleep(Duration::from_millis(1)));
@@ -103,7 +103,7 @@ fn tasks_of_a_tokio_program_are_in_its_runtime_with_all_that_they_start() {
         });
         assert_eq!(task.await, [id; 4]);
     });
-    // A future is also dropped in the runtime.
+    // The destructor of a future also runs inside the runtime.
     struct Asks(std::sync::mpsc::Sender<bool>);
     impl Drop for Asks {
         fn drop(&mut self) {

@@ -1,4 +1,4 @@
-//! Sets of tasks, sleeping, timeouts and intervals.
+//! Tests of sets of tasks, sleeping, timeouts and intervals.
 #![cfg(not(loom))]
 
 mod harness;
@@ -47,7 +47,7 @@ fn results_come_in_the_order_in_which_tasks_end() {
         assert_eq!(set.len(), nth);
     }
     assert_eq!(block_on(set.join_next()), None);
-    // A task of every kind, including one that was spawned before.
+    // Add a task of each kind, including a task that was spawned outside of the set.
     set.spawn(async { 1 });
     set.spawn_blocking(|| 2);
     set.insert(spawn(async { 3 }));
@@ -102,7 +102,7 @@ fn what_is_aborted_is_dropped_and_what_has_ended_is_not_lost() {
     while let Some(result) = block_on(set.join_next()) {
         left.push(result);
     }
-    // The task that returns 9 may have ended before.
+    // The task that returns 9 may have ended before it was cancelled.
     assert!(left.contains(&10) && left.iter().all(|result| [9, 10].contains(result)), "{left:?}");
     assert_eq!((alive.load(Ordering::SeqCst), set.len()), (0, 0));
 
@@ -151,7 +151,7 @@ fn a_wait_that_is_given_up_loses_no_result() {
 fn a_timeout_elapses_only_beside_what_is_not_ready() {
     block_on(async {
         assert_eq!(timeout(FOR_EVER, async { 1 }).await, Ok(1));
-        // A future that is ready and late at once counts as ready.
+        // A future that is ready when the time is over counts as ready.
         assert_eq!(timeout(Duration::ZERO, async { 2 }).await, Ok(2));
         assert_eq!(timeout_at(Instant::now(), async { 3 }).await, Ok(3));
         assert_eq!(timeout(Duration::MAX, spawn(async { 4 })).await, Ok(4));
@@ -159,11 +159,11 @@ fn a_timeout_elapses_only_beside_what_is_not_ready() {
         assert!(timeout_at(Instant::now() - Duration::from_millis(1), pending::<()>()).await.is_err());
         assert!(timeout(Duration::from_millis(1), sleep(FOR_EVER)).await.is_err());
         assert_eq!(timeout(FOR_EVER, sleep(Duration::from_millis(1))).await, Ok(()));
-        // The inner timeout has expired, the outer one has not.
+        // The inner timeout expires, and the outer timeout does not.
         let inner = timeout(Duration::from_millis(1), pending::<()>());
         assert!(matches!(timeout(FOR_EVER, inner).await, Ok(Err(_))));
     });
-    // A task whose wait timed out is cancelled.
+    // A timeout drops the task's handle, which cancels the task.
     let alive = Arc::new(AtomicUsize::new(0));
     let task = spawn(holds(Alive::new(&alive)));
     assert!(block_on(timeout(Duration::from_millis(1), task)).is_err());
@@ -175,7 +175,7 @@ fn sleepers_wake_in_their_order_and_ticks_follow_each_other() {
     let order = Arc::new(Mutex::new(Vec::new()));
     let start = Instant::now();
     let mut set = JoinSet::new();
-    // The times may be too close for a busy machine, so each task also waits for the one before it.
+    // On a busy machine, 5 ms may not order the wake-ups, so each task also waits for the task before it.
     for nth in [2_u32, 0, 1] {
         let order = Arc::clone(&order);
         set.spawn(async move {

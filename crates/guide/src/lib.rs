@@ -2,7 +2,7 @@
 //! `checks/guide.sh` runs the shell blocks.
 #![forbid(unsafe_code)]
 
-/// Declares an item per page, with the page as its documentation. The examples of the page are tests.
+/// Declares an item for each page, with the page as its documentation. The page's examples are then tests.
 macro_rules! pages {
     ($($item:ident = $page:literal),+ $(,)?) => {
         $(#[cfg(all(doctest, not(loom)))]

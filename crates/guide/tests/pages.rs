@@ -1,4 +1,4 @@
-//! Tests that every page of the guide with Rust code is tested.
+//! Test that the examples of every guide page with Rust code are tested.
 
 use std::fs;
 use std::path::Path;
@@ -10,7 +10,7 @@ fn every_page_with_rust_code_is_tested() {
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         let text = fs::read_to_string(&path).unwrap();
-        // A code block without a language is Rust for rustdoc, and plain text for a browser.
+        // Every code block must name a language: without one, rustdoc takes it for Rust, and a browser for plain text.
         let mut inside = false;
         for line in text.lines().filter(|line| line.starts_with("```")) {
             inside = !inside;

@@ -1,12 +1,12 @@
-//! The cores on which a thread may run, and who chose them.
+//! The cores on which a thread may run (its affinity mask), and the record of which process chose them.
 //!
-//! The kernel keeps one mask for each thread and does not record who set it. A program therefore notes each mask
-//! before it sets it. Later it compares the mask that it finds with the note, reduced to the thread's cpuset and the
-//! online cores: see [`Mask`].
+//! The kernel keeps one mask for each thread and does not record which process set it. A program therefore notes each
+//! mask before it sets it. Later it compares the mask that it finds with the noted mask, reduced to the online cores
+//! of the thread's cpuset. A different mask was set by another process, or by the thread itself: see [`Mask`].
 //!
-//! The comparison has two limits. If another process sets exactly the noted mask, or all cores, that is not
-//! recognized as a request. A mask that is set between a look and the setting that follows it, a microsecond later,
-//! is not seen at all.
+//! The comparison has two limits. A mask that equals the noted mask, or that contains all cores, is not recognized as
+//! the choice of another process. A mask that another process sets between this program's read and its next write, a
+//! microsecond later, is overwritten unseen.
 
 use crate::CoreSet;
 use crate::cpu_clock::ThreadId;
@@ -17,13 +17,14 @@ use crate::system::calls;
 pub enum NotSet {
     /// The thread has ended.
     Gone,
-    /// The thread may use none of these cores: they are outside of its cpuset, or offline.
+    /// The thread cannot use any of these cores: they are outside of its cpuset, or offline.
     NoCore,
     /// This program may not set the mask.
     Refused,
 }
 
-/// Confines a thread, of this process or another of the user's, to `cores`. Returns false if that fails ([`NotSet`]).
+/// Confines a thread of any process of the user to `cores`. Returns false if the mask was not set; [`set`] returns the
+/// reason.
 ///
 /// Takes 0.8 µs without a change, and 11 to 47 µs if the thread has to move.
 pub fn confine(thread: ThreadId, cores: CoreSet) -> bool {
@@ -46,14 +47,15 @@ pub fn of(thread: ThreadId) -> CoreSet {
     if thread.as_raw() <= 0 { CoreSet::EMPTY } else { calls::affinity(thread.as_raw()).unwrap_or(CoreSet::EMPTY) }
 }
 
-/// Resets a thread's mask and returns the cores that the system grants it: the online cores of its cpuset. The thread
-/// may then run on all of these cores, and on cores that are added later. Returns the empty set if the thread is
-/// gone, or if this program may not set its mask.
+/// Resets a thread's mask and returns the cores that the system grants the thread: the online cores of its cpuset. The
+/// thread may then run on all of these cores, and on cores that its cpuset gets later. Returns the empty set if the
+/// thread has ended, or if this program may not set the thread's mask.
 pub fn free(thread: ThreadId) -> CoreSet {
     if confine(thread, CoreSet::ALL) { of(thread) } else { CoreSet::EMPTY }
 }
 
-/// Returns the cores that the system grants to the calling thread, and keeps its mask.
+/// Returns the cores that the system grants to the calling thread: the online cores of its cpuset. The thread's mask
+/// is the same afterwards.
 pub fn granted() -> CoreSet {
     let me = ThreadId::current();
     let before = of(me);
@@ -64,7 +66,7 @@ pub fn granted() -> CoreSet {
     granted
 }
 
-/// The mask of one thread as this program knows it. By default the thread requests nothing, and no mask was set.
+/// This program's record of the mask of one thread. By default, the thread may use all cores, and no mask was set.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Mask {
     /// The cores that the thread's program or an administrator chose; `None`: all cores.
@@ -74,7 +76,7 @@ pub struct Mask {
 }
 
 impl Mask {
-    /// Creates a mask that was set to `noted` although the thread's program chose `own`.
+    /// Creates the record of a thread whose program chose `own`, and whose mask is now set to `noted`.
     pub fn noted(own: Option<CoreSet>, noted: Option<CoreSet>) -> Mask {
         Mask { own, noted }
     }
@@ -89,7 +91,7 @@ impl Mask {
         self.noted.unwrap_or(CoreSet::ALL)
     }
 
-    /// True if this program has narrowed the mask.
+    /// True if the noted mask differs from the thread's own choice, because this program has narrowed it.
     pub fn is_narrow(&self) -> bool {
         self.noted != self.own
     }
@@ -106,8 +108,9 @@ impl Mask {
         found == if cut.is_empty() { granted } else { cut }
     }
 
-    /// Updates the mask from the one that was found while the system granted `granted`. If the note does not explain
-    /// the found mask, another process set it, and it becomes the thread's own choice. Returns true in that case.
+    /// Updates the record from the mask `found`, which was read while the system granted `granted`. If the noted mask
+    /// does not explain `found`, then another process set `found`, and it becomes the thread's own choice. Returns true
+    /// in that case.
     pub fn learn(&mut self, found: CoreSet, granted: CoreSet) -> bool {
         let foreign = !self.explains(found, granted);
         if foreign {
@@ -117,8 +120,8 @@ impl Mask {
         foreign
     }
 
-    /// Notes the cores on which the thread must run: those of `cores` that are also its own choice, or its own choice
-    /// if there is no such core. `None` stands for the thread's own choice. Returns the mask to set, if it has changed.
+    /// Notes the cores on which the thread must run: `cores ∩ own`, or `own` if the intersection is empty, where `own`
+    /// is the thread's own choice. If `cores` is `None`, notes `own`. Returns the mask to set if the note changed.
     pub fn note(&mut self, cores: Option<CoreSet>) -> Option<CoreSet> {
         let noted = match (self.own, cores) {
             (own, None) => own,

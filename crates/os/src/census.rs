@@ -1,6 +1,7 @@
-//! The processes and threads of this program and of others, as `/proc` shows them.
+//! The processes and threads of the machine, as `/proc` shows them.
 //!
-//! Listing takes 1 µs per process. Each line takes 4 to 6 µs, because the kernel writes it for the reader.
+//! Listing takes 1 µs per process. Reading the line of a process takes 4 to 6 µs, because the kernel formats it at each
+//! read.
 
 use std::fs::{self, File};
 use std::io::Read;
@@ -12,7 +13,7 @@ use crate::system::calls::Clock;
 /// The state of a process, or of a thread of a process, as the kernel reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stat {
-    /// The process that started it, or that adopted the orphan.
+    /// The parent process: the process that started this process, or adopted it when its parent ended.
     pub parent: u32,
     /// The state. R: on a core or waiting for one. S, D: asleep. T, t: stopped. Z, X: ended.
     pub state: char,
@@ -22,11 +23,11 @@ pub struct Stat {
     pub session: u32,
     /// The terminal of its session, or 0.
     pub terminal: i32,
-    /// The number of threads of its process.
+    /// The number of threads of the process.
     pub threads: u32,
     /// The start time, in ticks since the machine started. A reused process number has another start time.
     pub start: u64,
-    /// The core on which it ran last.
+    /// The core on which the process or thread ran last.
     pub core: usize,
     /// The nice value, −20 to 19. The nice value of a process is that of its first thread.
     pub nice: i32,
@@ -41,7 +42,7 @@ impl Stat {
         self.terminal != 0 && Stat::of_process(self.parent).is_some_and(|parent| parent.group != self.group)
     }
 
-    /// Reads the state of a process: that of its first thread. `None` if no process has this number.
+    /// Reads the state of a process, which is the state of its first thread. `None` if no process has this number.
     pub fn of_process(process: u32) -> Option<Stat> {
         Stat::read(&format!("/proc/{process}/stat"))
     }
@@ -91,8 +92,8 @@ pub fn now() -> u64 {
     now.as_secs() * 100 + u64::from(now.subsec_nanos()) / 10_000_000
 }
 
-/// Returns the time that a thread has waited for a core since it began, without a wait that is not over. `None` if
-/// the thread is gone, or if the kernel does not count this time (CONFIG_SCHED_INFO).
+/// Returns the time that a thread has waited for a core since it began, excluding a wait that still lasts. `None` if
+/// the thread has ended, or if the kernel does not count this time (CONFIG_SCHED_INFO).
 pub fn waited_for_core(process: u32, thread: u32) -> Option<Duration> {
     let mut line = [0; LINE];
     let line = read_line(&format!("/proc/{process}/task/{thread}/schedstat"), &mut line)?;
@@ -100,7 +101,7 @@ pub fn waited_for_core(process: u32, thread: u32) -> Option<Duration> {
     Some(Duration::from_nanos(waited.parse().ok()?))
 }
 
-/// True if a `/proc` with processes is mounted.
+/// True if `/proc` is mounted and shows processes.
 pub fn is_mounted() -> bool {
     fs::exists("/proc/self/stat").unwrap_or(false)
 }
@@ -110,21 +111,22 @@ pub fn is_mounted() -> bool {
 pub fn is_of_this_namespace() -> bool {
     let Ok(status) = fs::read_to_string("/proc/self/status") else { return false };
     // The line has one number for each namespace, beginning with the namespace of `/proc`. Kernels without PID
-    // namespaces lack it.
+    // namespaces do not write the line.
     status
         .lines()
         .find_map(|line| line.strip_prefix("NSpid:"))
         .is_none_or(|ids| ids.split_ascii_whitespace().count() == 1)
 }
 
-/// Returns a number that identifies this process. Each caller in the process gets the same number. Very likely, no
-/// other process of this machine has it; a forked child has another. `None` if `/proc` does not show it.
+/// Returns a number that identifies this process. Each call in the process returns the same number. A forked child gets
+/// another number, and so does, almost certainly, each other process of the machine. `None` if `/proc` does not show
+/// this process.
 pub fn number_of_this_process() -> Option<u64> {
     let namespace = fs::read_link("/proc/self/ns/pid").ok()?;
     let start = Stat::read("/proc/self/stat")?.start;
     let words = [u64::from(std::process::id()), start].map(u64::to_le_bytes);
     let bytes = namespace.as_os_str().as_encoded_bytes().iter().chain(words.as_flattened());
-    // FNV-1a: builds by different compilers compute the same.
+    // FNV-1a, so that programs built by different compilers compute the same number.
     Some(bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)))
 }
 
@@ -144,8 +146,8 @@ pub fn user(process: u32) -> Option<u32> {
     Some(Owner::of(&metadata).user)
 }
 
-/// True if the program that a process runs has no more rights than the process that started it. False if it has more,
-/// for example a set-user-id program (`AT_SECURE`), and if that is unknown.
+/// True if the program that a process runs has no more rights than the process that started it. False if it has more
+/// rights (`AT_SECURE`), for example a set-user-id program. Also false if this cannot be found out.
 pub fn has_rights_of_its_caller(process: u32) -> bool {
     /// The key of the flag in the auxiliary vector, as in `linux/auxvec.h`.
     const AT_SECURE: usize = 23;
@@ -176,8 +178,8 @@ pub fn children(process: u32, thread: u32) -> Vec<u32> {
     text.split_ascii_whitespace().filter_map(|number| number.parse().ok()).collect()
 }
 
-/// True if a process that began at `start` has not ended. It still lives if its first thread has ended but others
-/// have not.
+/// True if the process with this number that began at `start` has not ended. A process whose first thread has ended
+/// lives until its other threads have ended.
 pub fn lives(process: u32, start: u64) -> bool {
     match Stat::of_process(process) {
         Some(stat) if stat.start == start => !matches!(stat.state, 'Z' | 'X') || threads(process).len() > 1,

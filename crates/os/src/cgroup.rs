@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-/// Returns all groups of `controller` that contain a process, of both versions, from the process's own group up to
-/// the root. `membership` and `mounts` are the contents of its `cgroup` and `mountinfo` files.
+/// Returns all groups of `controller` that contain a process, from the process's own group up to the root, in cgroup v1
+/// and v2. `membership` and `mounts` are the contents of the process's `cgroup` and `mountinfo` files.
 pub(crate) fn groups_in(controller: &str, membership: &str, mounts: &str) -> Vec<(Version, PathBuf)> {
     let of_line = |line: &str| {
         let mut fields = line.splitn(3, ':').skip(1);
@@ -28,7 +28,7 @@ pub(crate) enum Version {
 struct Mount {
     /// The path at which the hierarchy is mounted.
     point: PathBuf,
-    /// The part of the hierarchy that is mounted there: a container sees only its own part.
+    /// The part of the hierarchy that is mounted at `point`. A container sees only its own part.
     root: String,
 }
 

@@ -1,4 +1,4 @@
-//! The time that all processes of the machine share.
+//! The clock that all processes of the machine share.
 
 use crate::system::calls::Clock;
 
@@ -9,8 +9,8 @@ pub fn now_ns() -> u64 {
     now.as_secs().wrapping_mul(1_000_000_000).wrapping_add(now.subsec_nanos().into())
 }
 
-/// Returns the number of timer ticks a second, the kernel's `CONFIG_HZ`: the resolution of the coarse clock is one
-/// tick.
+/// Returns the number of timer ticks per second (the kernel's `CONFIG_HZ`), found from the resolution of the coarse
+/// clock, which is one tick.
 pub fn ticks_per_second() -> u32 {
     let step = u32::try_from(Clock::COARSE.step().as_nanos()).unwrap_or(u32::MAX);
     1_000_000_000 / step.max(1)

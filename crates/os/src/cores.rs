@@ -30,18 +30,18 @@ fn of_this_thread() -> CoreSet {
     calls::affinity(0).unwrap_or(CoreSet::EMPTY)
 }
 
-/// Returns the core that runs the calling thread. The thread may have moved when this returns.
+/// Returns the core that runs the calling thread. The thread may have moved to another core by the time of the return.
 pub fn current() -> usize {
     calls::core()
 }
 
-/// Returns the useful number of threads: the number of allowed cores, or the cgroup quota rounded up to whole cores
-/// if that is lower. At least 1.
+/// Returns the useful number of threads: `min(allowed cores, ⌈cgroup quota⌉)`, at least 1.
 pub fn usable() -> NonZeroUsize {
     usable_of(of_this_thread().len())
 }
 
-/// Returns the useful number of threads if `allowed` cores are allowed. With 0, the number of allowed cores is unknown.
+/// Returns the useful number of threads, like [`usable`], if `allowed` cores are allowed. 0 means that the number of
+/// allowed cores is unknown.
 pub fn usable_of(allowed: usize) -> NonZeroUsize {
     let allowed =
         NonZeroUsize::new(allowed).or_else(|| std::thread::available_parallelism().ok()).unwrap_or(NonZeroUsize::MIN);
@@ -58,7 +58,7 @@ fn limit(allowed: NonZeroUsize, quota: f64) -> NonZeroUsize {
 /// Returns the NUMA node of a core, or 0 if the kernel does not report it. The node is read once for each core.
 pub fn node(core: usize) -> usize {
     const UNKNOWN: usize = usize::MAX;
-    // Atomics, not a lock: a child that is forked while another thread holds the lock would wait forever.
+    // Atomics instead of a lock: a child that is forked while another thread holds the lock would wait forever.
     static NODES: [AtomicUsize; CORES] = [const { AtomicUsize::new(UNKNOWN) }; CORES];
     let Some(node) = NODES.get(core) else { return 0 };
     let known = node.load(Ordering::Relaxed);

@@ -33,37 +33,38 @@ impl ThreadId {
 
     /// True if the thread is on a core now: its clock advances between two readings. `None` once it has ended.
     ///
-    /// Exact, unprivileged, 0.5 to 0.9 µs. A thread off its core is preempted or blocked; the clock cannot tell which.
+    /// Exact, needs no privileges, and takes 0.5 to 0.9 µs. A thread that is not on a core is preempted or blocked; the
+    /// clock does not distinguish these cases.
     pub fn is_running(self) -> Option<bool> {
         let before = self.cpu_time()?;
         Some(self.cpu_time()? != before)
     }
 
-    /// True if a thread of this process waits in a system call, and not for a core. `None` if that cannot be known.
+    /// True if a thread of this process waits in a system call, and not for a core. `None` if the state is unknown.
     ///
     /// Takes 5 µs, because the kernel writes a line about the thread.
     pub fn is_blocked(self) -> Option<bool> {
         Some(matches!(self.state()?, 'S' | 'D'))
     }
 
-    /// True if a thread of this process runs or waits for a core. `None` if that cannot be known. 5 µs.
+    /// True if a thread of this process runs or waits for a core. `None` if the state is unknown. Takes 5 µs.
     pub fn is_runnable(self) -> Option<bool> {
         Some(self.state()? == 'R')
     }
 
-    /// The state of the thread as a letter of `/proc/PID/stat`.
+    /// Returns the state of the thread as a letter of `/proc/PID/stat`.
     fn state(self) -> Option<char> {
         let line = std::fs::read_to_string(format!("/proc/self/task/{}/stat", self.0)).ok()?;
         // The name may contain any characters. It ends with the last parenthesis.
         line.rsplit_once(')')?.1.trim_start().chars().next()
     }
 
-    /// Returns how a thread of this process spent its time. `None` once it has ended, or if the kernel does not count
-    /// the waiting time (CONFIG_SCHED_INFO).
+    /// Returns the times that a thread of this process has spent on a core and waiting for a core. `None` once it has
+    /// ended, or if the kernel does not count the waiting time (CONFIG_SCHED_INFO).
     ///
     /// Takes 6 µs, because the kernel writes a line about the thread.
     pub fn times(self) -> Option<Times> {
-        // Reading this clock updates it. The time in the line below is not up to date.
+        // Read the clock, which updates it. The time on the core in the `schedstat` line may be out of date.
         let on_core = self.cpu_time()?;
         let line = std::fs::read_to_string(format!("/proc/self/task/{}/schedstat", self.0)).ok()?;
         let waited = line.split_ascii_whitespace().nth(1)?.parse().ok()?;
@@ -71,26 +72,27 @@ impl ThreadId {
     }
 }
 
-/// The uses of a thread's time since it began. It spent the remaining time blocked in system calls.
+/// The time that a thread has spent on a core or waiting for a core since it began. The thread spent the remaining
+/// time blocked in system calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Times {
     /// The time on a core.
     pub on_core: Duration,
-    /// The time spent waiting for a core, without a wait that is not over.
+    /// The time spent waiting for a core, excluding a wait that still lasts.
     pub for_core: Duration,
 }
 
 impl Times {
-    /// Returns the time in which the thread waited for nothing but a core.
+    /// Returns the time in which the thread was runnable: on a core, or waiting for a core.
     pub fn sum(self) -> Duration {
         self.on_core + self.for_core
     }
 }
 
-/// Returns the processor time of all threads of a process, for any process that this one can see. `None` once the
+/// Returns the processor time of all threads of a process, for any process that the caller can see. `None` once the
 /// process has ended and its parent has waited for it.
 ///
-/// Takes 0.3 µs, and some more for each thread.
+/// Takes 0.3 µs, and additional time for each thread.
 pub fn of_process(process: u32) -> Option<Duration> {
     Clock::of_process(i32::try_from(process).ok().filter(|process| *process > 0)?).read()
 }
@@ -100,7 +102,7 @@ mod tests {
     use super::*;
     use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
-    /// Tells a thread to end, also if an assertion fails: the scope would wait for the thread.
+    /// A guard that makes the scoped thread end, so that the scope does not wait forever if an assertion fails.
     struct End<'a>([&'a AtomicBool; 2]);
 
     impl Drop for End<'_> {
@@ -129,7 +131,7 @@ mod tests {
                 std::thread::yield_now();
             }
             let peer = ThreadId::from_raw(thread.load(Ordering::SeqCst));
-            // The thread sleeps nearly all of the time, but one look may find it awake between two sleeps.
+            // The thread sleeps nearly all of the time, but a single check may find it awake between two sleeps.
             assert!((0..1000).any(|_| {
                 std::thread::sleep(Duration::from_micros(500));
                 peer.is_running() == Some(false) && peer.is_blocked() == Some(true)
@@ -141,7 +143,7 @@ mod tests {
             }));
             assert_eq!(ThreadId::current().is_blocked(), Some(false));
             assert_eq!((ThreadId::current().is_runnable(), peer.is_runnable()), (Some(true), Some(true)));
-            // A wait for a core that began before the first look may be included in full in the second.
+            // `after` may include a whole wait for a core that began before `before` was read.
             let (began, before) = (std::time::Instant::now(), peer.times().unwrap());
             std::thread::sleep(Duration::from_millis(20));
             let after = peer.times().unwrap();

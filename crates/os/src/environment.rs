@@ -1,13 +1,13 @@
-//! The environment variables that a program follows.
+//! Reading environment variables.
 
 use std::ffi::{OsStr, OsString};
 
 use crate::system::calls;
 
-/// Returns the value of the variable `name`. An empty value counts as not set.
+/// Returns the value of the variable `name`, or `None` if the variable is empty or not set.
 ///
-/// Also returns `None` if this process [has more rights than its caller](has_more_rights_than_its_caller). Otherwise
-/// the caller could control the use of these rights through its environment.
+/// Also returns `None` if this process [has more rights than its caller](has_more_rights_than_its_caller). Without this
+/// rule, the caller could control the use of these rights through its environment.
 pub fn variable(name: &str) -> Option<OsString> {
     if has_more_rights_than_its_caller() {
         return None;
@@ -16,8 +16,8 @@ pub fn variable(name: &str) -> Option<OsString> {
     std::env::var_os(name).filter(|value| !value.is_empty())
 }
 
-/// True if this program is set-user-id or set-group-id or has capabilities of its own (`AT_SECURE`). The program may
-/// then do more than the process that started it.
+/// True if this program may do more than the process that started it (`AT_SECURE`). Such a program is set-user-id or
+/// set-group-id, or has file capabilities.
 pub fn has_more_rights_than_its_caller() -> bool {
     calls::is_secure()
 }

@@ -1,4 +1,4 @@
-//! Files in folders in which other users may have created other files, and the owners of files.
+//! Safe operations on files in folders that other users may also write to, and the owners of files.
 
 use std::fs::{File, Metadata};
 use std::io;
@@ -6,11 +6,11 @@ use std::path::Path;
 
 use crate::system::calls;
 
-/// Opens a regular file, or any other file at `path`, for reading and writing, without waiting for a pipe's other
-/// end. The descriptor is closed on `exec`.
+/// Opens the file at `path` for reading and writing. Does not follow a symbolic link, and does not wait for the other
+/// end of a pipe. The descriptor is closed on `exec`.
 ///
 /// # Errors
-/// Errors of the system, and a symbolic link ([`is_link`]): links are not followed.
+/// Errors of the system. Also if `path` is a symbolic link ([`is_link`]).
 pub fn open_itself(path: &Path) -> io::Result<File> {
     calls::open_itself(path)
 }
@@ -20,8 +20,8 @@ pub fn is_link(error: &io::Error) -> bool {
     calls::is_link(error)
 }
 
-/// Creates a file without a name in `folder`, open for reading and writing. The file vanishes with its last
-/// descriptor. The process's umask is removed from `mode`. The descriptor is closed on `exec`.
+/// Creates a file without a name in `folder`, open for reading and writing. The file is deleted when its last
+/// descriptor is closed. The permissions are `mode` minus the process's umask. The descriptor is closed on `exec`.
 ///
 /// # Errors
 /// If the system cannot create the file, or if the file system does not support unnamed files.
@@ -38,8 +38,8 @@ pub fn name(file: &File, path: &Path) -> io::Result<()> {
 }
 
 /// True if this system supports files as the shared memory of several programs. This needs locks that end with their
-/// process, names that appear with complete files, and owners. If false, each call here that opens or creates a file
-/// fails.
+/// process, file owners, and files that get their name only when they are complete. If false, each function here that
+/// opens or creates a file fails.
 pub const ARE_SHARED: bool = calls::ARE_SHARED;
 
 /// The owner of a file, and its permissions.
@@ -65,8 +65,8 @@ impl Owner {
 pub fn lets_some_only_read(file: &File, mode: u32) -> bool {
     let only_reads = |permissions: u32| permissions & 0o6 == 0o4;
     let Some(list) = calls::access_list(file) else { return only_reads(mode) || only_reads(mode >> 3) };
-    // The list has a header of 4 bytes and then entries of 8: kind, permissions, and number of the user or group
-    // (acl(5), `posix_acl_xattr.h` of Linux). The mask limits all entries but those of the owner and of others.
+    // The list has a header of 4 bytes, then entries of 8 bytes: kind, permissions, and number of the user or group
+    // (acl(5), `posix_acl_xattr.h` of Linux). The mask limits all entries except those of the owner and of others.
     const OWNER: u32 = 0x01;
     const MASK: u32 = 0x10;
     const OTHERS: u32 = 0x20;

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use crate::system::calls::{Reach, futex_wait, futex_wait_either, futex_wake, futex_wake_at};
 
-/// Sleeps while `word` holds `expected`, until [`wake_one`] or `timeout`. May return early without a reason, so the
-/// caller must read the word again.
+/// Sleeps while `word` holds `expected`, until another thread wakes it or `timeout` has passed. May return early
+/// without a reason, so the caller must read the word again.
 ///
 /// # Panics
 /// If the kernel has no futexes. Every Linux kernel has them.
@@ -14,8 +14,8 @@ pub fn wait(word: &AtomicU32, expected: u32, timeout: Option<Duration>) {
     futex_wait(Reach::Private, word, expected, timeout);
 }
 
-/// Sleeps like [`wait`], on a word that other processes map too. Requires a timeout, because another process may fail
-/// to wake.
+/// Sleeps like [`wait`], on a word that other processes map too. Requires a timeout, because the process that should
+/// wake this thread may fail.
 ///
 /// # Panics
 /// See [`wait`].
@@ -23,10 +23,10 @@ pub fn wait_shared(word: &AtomicU32, expected: u32, timeout: Duration) {
     futex_wait(Reach::Shared, word, expected, Some(timeout));
 }
 
-/// Sleeps while both words hold their expected values, until either is woken, or until `timeout`. `private` belongs
-/// to this process, `shared` is mapped by other processes too. May return early without a reason.
+/// Sleeps while both words hold their expected values, until a thread wakes one of the words or `timeout` has passed.
+/// `private` belongs to this process; other processes map `shared` too. May return early without a reason.
 ///
-/// Before Linux 5.16, or in a container that refuses the call, sleeps on `private` alone for at most
+/// Before Linux 5.16, or in a container that refuses the system call, sleeps on `private` alone for at most
 /// [`WITHOUT_BOTH`].
 ///
 /// # Panics
@@ -40,7 +40,7 @@ pub fn wait_either(private: (&AtomicU32, u32), shared: (&AtomicU32, u32), timeou
 /// The longest sleep of [`wait_either`] if the kernel cannot wait on two words.
 pub const WITHOUT_BOTH: Duration = Duration::from_secs(1);
 
-/// Wakes one thread that waits on `word`. Takes 0.16 µs if no thread waits, and 7 to 17 µs if one does.
+/// Wakes one thread that waits on `word`. Takes 0.16 µs if no thread waits, else 7 to 17 µs.
 ///
 /// # Panics
 /// If the kernel has no futexes. Every Linux kernel has them.
@@ -64,9 +64,9 @@ pub fn wake_one_shared(word: &AtomicU32) {
     futex_wake(Reach::Shared, word, 1);
 }
 
-/// Wakes like [`wake_one`], for a word that may no longer exist because its waiter saw the change without being
-/// woken. The kernel uses the address of a private word only as a key and does not read the word. A waiter on a new
-/// word at the same address may wake without a reason, which every waiter must expect.
+/// Wakes one thread like [`wake_one`], but the word may no longer exist. This happens if the waiter saw the new value
+/// without being woken, and freed the word. The kernel uses the address of a private word only as a key and does not
+/// read the word. A waiter on a new word at the same address may return early, which every waiter must expect.
 pub fn wake_one_at(word: *const AtomicU32) {
     futex_wake_at(word);
 }

@@ -1,10 +1,10 @@
-//! Services of the kernel: parking, run status, cores, quotas, task groups.
+//! Services of the kernel: parking, run status (is a thread on a core?), cores, quotas, task groups.
 //!
-//! Each file is one service, documented with its cost. If the kernel refuses a service, the features built on it get
-//! slower or coarser, but no result changes. This crate knows no policy, no pool and no table.
+//! Each file is one service, documented with its cost. If the kernel refuses a service, the features that use it get
+//! slower or coarser, but no result changes. This crate depends on no policy, pool or core table.
 //!
-//! System-dependent code is in two folders with one interface: `linux`, and `portable` for all other systems, which
-//! uses the standard library alone. Begin with `futex` and `park`, over `linux/calls.rs`.
+//! System-dependent code is in two folders with the same interface: `linux`, and `portable` for all other systems. The
+//! code in `portable` uses only the standard library. Read `futex` and `park` first, then `linux/calls.rs`.
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods, clippy::print_stderr))]
 
@@ -43,8 +43,8 @@ pub use system::*;
 
 /// Offers the core to another thread, which the kernel picks (`sched_yield`).
 ///
-/// Takes 0.4 µs when no other thread is runnable. Under EEVDF the caller forfeits its slice: a thread that yields
-/// before it sleeps may wait 3 ms for the core at its next wake-up.
+/// Takes 0.4 µs when no other thread is runnable. With the EEVDF scheduler (Linux 6.6 and later), the caller loses the
+/// rest of its slice. A thread that yields before it sleeps may then wait 3 ms for the core at its next wake-up.
 pub fn yield_core() {
     system::calls::yield_core();
 }

@@ -8,7 +8,7 @@ pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Locks a mutex, visibly for ThreadSanitizer: it sees each attempt, but not how the standard library waits for a lock.
+/// Locks a mutex by repeated attempts, because ThreadSanitizer cannot follow the standard library's wait for a lock.
 #[cfg(tsan)]
 pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     use std::sync::TryLockError;

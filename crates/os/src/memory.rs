@@ -5,8 +5,9 @@ use std::path::Path;
 
 use crate::cgroup::{Version, groups_in};
 
-/// Returns the number of bytes that can be allocated without swapping: the minimum of the machine's available memory
-/// and what the limits of the process's control groups leave. `None` if the kernel does not report it.
+/// Returns the number of bytes that can be allocated without swapping. It is the minimum of the machine's available
+/// memory and the memory that the limits of the process's control groups leave. `None` if the kernel does not report
+/// it.
 pub fn available() -> Option<u64> {
     let text = fs::read_to_string("/proc/meminfo").ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
@@ -25,7 +26,7 @@ fn left(version: Version, group: &Path) -> Option<u64> {
     };
     let bytes = |file: &str| fs::read_to_string(group.join(file)).ok()?.trim().parse::<u64>().ok();
     let (limit, used) = (bytes(limit)?, bytes(used)?);
-    // The kernel frees its file cache before it kills a process for lack of memory.
+    // Do not count the file cache as used: the kernel frees it before it kills a process for lack of memory.
     let kept = match version {
         Version::One => ["total_active_file", "total_inactive_file"],
         Version::Two => ["active_file", "inactive_file"],

@@ -1,9 +1,10 @@
-//! Parking a thread, and waking it on a core that is free.
+//! Parking a thread, and waking it on a free core.
 //!
-//! A thread that wakes another and continues to run occupies its core. The kernel should place the woken thread on an
-//! idle core. In a virtual machine it may take a halted core for a preempted one. The woken thread then waits behind
-//! its waker, for 3 ms if it cannot preempt it. A waker that continues can therefore steer: it removes its own core
-//! from the sleeper's affinity mask, and the sleeper restores its mask when it runs.
+//! A thread that wakes another thread and continues to run occupies its own core. The kernel should place the woken
+//! thread on an idle core. But in a virtual machine, the kernel may take a halted core for a preempted core, and place
+//! the woken thread on the waker's core. There it waits up to 3 ms if it cannot preempt the waker. A waker that
+//! continues can therefore *steer*: it removes its own core from the sleeper's affinity mask. The sleeper restores the
+//! mask when it runs.
 
 use std::sync::atomic::AtomicU32;
 use std::sync::{Mutex, MutexGuard};
@@ -12,15 +13,15 @@ use std::time::Duration;
 use crate::system::calls::{affinity, core, set_affinity, thread};
 use crate::{CoreSet, futex, lock};
 
-/// The number of the calling thread in calls on masks.
+/// The number that stands for the calling thread in `affinity` and `set_affinity`.
 const THIS: i32 = 0;
 
 /// The next step of a waker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Waker {
-    /// The waker continues to run: the woken thread needs another core.
+    /// The waker continues to run, so the woken thread needs another core.
     GoesOn,
-    /// The waker is about to wait: the woken thread can have its core.
+    /// The waker is about to wait, so the woken thread can use the waker's core.
     MakesRoom,
 }
 
@@ -56,21 +57,21 @@ impl Parker {
         lock(&self.bed)
     }
 
-    /// Sleeps while the word holds `expected`, until woken or `timeout`. May return early without a reason, so the
-    /// caller must read the word again. Only one thread may wait at a time.
+    /// Sleeps while the word holds `expected`, until another thread wakes it or `timeout` has passed. May return early
+    /// without a reason, so the caller must read the word again. Only one thread may wait at a time.
     pub fn wait(&self, expected: u32, timeout: Option<Duration>) {
         let own = affinity(THIS).ok().filter(|mask| mask.len() > 1);
         *self.bed() = own.map(|own| Bed { owner: thread(), own, steered: None });
         futex::wait(&self.word, expected, timeout);
         if let Some(Bed { own, steered: Some(steered), .. }) = self.bed().take() {
-            // If another thread has set a different mask meanwhile, keep that mask.
+            // If the mask is not the steered mask, another thread has set it meanwhile. Keep it.
             if affinity(THIS).is_ok_and(|now| now == steered) {
                 restore(own);
             }
         }
     }
 
-    /// Wakes the waiting thread. The caller must have changed the word before.
+    /// Wakes the waiting thread. The caller must have changed the word before the call.
     ///
     /// Takes 7 to 17 µs if a thread waits. Steering adds 2 to 9 µs.
     pub fn wake(&self, waker: Waker) {
@@ -80,8 +81,8 @@ impl Parker {
         futex::wake_one(&self.word);
     }
 
-    /// Removes a core from the sleeper's mask. If another thread has set the mask since the sleeper began to wait,
-    /// keeps that mask. If the kernel refuses the change, the woken thread may get any core.
+    /// Removes `core` from the sleeper's mask, unless another thread has set the mask since the sleeper began to wait.
+    /// If the kernel refuses the change, the woken thread may run on any core.
     fn steer_away_from(&self, core: usize) {
         if let Some(bed) = &mut *self.bed() {
             let mut mask = bed.own;

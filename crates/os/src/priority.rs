@@ -3,7 +3,7 @@
 use crate::census::Stat;
 
 /// The kernel's weights of a thread for the nice values −20 to 19: `sched_prio_to_weight` of `kernel/sched/core.c`.
-/// Each weight is about 1.25 times the next.
+/// Each weight is about 1.25 times the weight of the next nice value.
 const WEIGHTS: [u32; 40] = [
     88_761, 71_755, 56_483, 46_273, 36_291, 29_154, 23_254, 18_705, 14_949, 11_916, 9_548, 7_620, 6_100, 4_904, 3_906,
     3_121, 2_501, 1_991, 1_586, 1_277, 1_024, 820, 655, 526, 423, 335, 272, 215, 172, 137, 110, 87, 70, 56, 45, 36, 29,
@@ -24,15 +24,15 @@ pub fn milli_of_process(stat: &Stat) -> u32 {
     if stat.is_idle_class { 0 } else { milli_of(stat.nice) }
 }
 
-/// Returns the default weight of a process: `usual` at nice 0 in a task group of the default weight, and at least 1.
-/// `group_milli` is the weight of its task group, in thousandths of the default weight of a group.
+/// Returns the default weight of a process: `usual × nice weight × group weight`, at least 1. The nice weight is 1 at
+/// nice 0. `group_milli` is the weight of the process's task group, in thousandths of the default weight of a group.
 pub fn weight_of(usual: u32, stat: &Stat, group_milli: u32) -> u32 {
     let millionths = u64::from(milli_of_process(stat)) * u64::from(group_milli);
     u32::try_from((u64::from(usual) * millionths + 500_000) / 1_000_000).map_or(u32::MAX, |weight| weight.max(1))
 }
 
-/// Returns the nice value, 0 to 19, whose weight is nearest to `milli` thousandths of the weight of nice 0, by the
-/// quotient.
+/// Returns the nice value, 0 to 19, whose weight is nearest to `milli` thousandths of the weight of nice 0. The
+/// distance of two weights is their quotient.
 pub fn nice_for(milli: u32) -> i32 {
     let quotient = |nice: &i32| {
         let (one, other) = (f64::from(milli_of(*nice)), f64::from(milli.max(1)));

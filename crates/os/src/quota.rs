@@ -7,21 +7,22 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::cgroup::{self, Version};
 
-/// The time for which an answer stays valid, in milliseconds. A program may build many pools, and each reads the quota.
+/// The time for which a known quota stays valid, in milliseconds. A program may build many pools, and each pool reads
+/// the quota.
 const MEMORY_MS: u32 = 100;
 
-/// The last answer. The low half is the time of the answer, in ms, and the high half the quota in thousandths of a
-/// core, 0 without a quota. An atomic word, not a lock, which a fork might leave locked.
+/// The quota that was read last. The low half is the time of the reading, in ms. The high half is the quota in
+/// thousandths of a core, or 0 without a quota. An atomic, because a fork could leave a lock locked in the child.
 static LAST: AtomicU64 = AtomicU64::new(u64::MAX);
 
-/// Returns the tightest quota, in cores' worth of time, of all groups from this process's own up to the root. `None`
-/// without a quota. Reads cgroup v2 (`cpu.max`) and v1 (`cpu.cfs_quota_us`).
+/// Returns the lowest quota, in cores, of all groups from this process's own group up to the root. `None` without a
+/// quota. Reads cgroup v2 (`cpu.max`) and v1 (`cpu.cfs_quota_us`).
 ///
 /// Takes about 50 µs, at most once in 0.1 s, so a change is seen up to 0.1 s late. The resolution is 0.001 cores.
 pub fn cores() -> Option<f64> {
-    // Not `clock`, which would end the program under valgrind. If this clock is set back, the quota is read once more.
+    // `crate::clock` would end the program under valgrind. If the system time is set back, the quota is read once more.
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u32);
-    // Relaxed: no other data depends on the word.
+    // Relaxed, because no other data depends on the word.
     let last = LAST.load(Ordering::Relaxed);
     let known = last != u64::MAX && now.wrapping_sub(last as u32) < MEMORY_MS;
     let milli = if known { (last >> 32) as u32 } else { find().map_or(0, |cores| (cores * 1000.0).max(1.0) as u32) };

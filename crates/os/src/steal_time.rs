@@ -1,4 +1,4 @@
-//! Steal time: the CPU time that the host of a virtual machine has taken from it.
+//! Steal time: the time in which a CPU of a virtual machine had work, but its host ran something else.
 
 use std::fs::File;
 use std::path::Path;
@@ -15,8 +15,9 @@ const LINE: usize = 256;
 
 /// The kernel's counts of CPU time (`proc_stat(5)`), in a file that stays open.
 ///
-/// A reading is one `pread`, and only the first one allocates. For each reading, the kernel writes all of
-/// `/proc/stat`, including the part after the CPUs: 7 µs with two CPUs, and more with the number of interrupts.
+/// A reading is one `pread`, and only the first reading allocates. For each reading, the kernel formats all of
+/// `/proc/stat`, including the lines after the CPUs. This takes 7 µs with two CPUs, and grows with the number of
+/// interrupt sources.
 #[derive(Debug)]
 pub struct Stat {
     file: File,
@@ -36,9 +37,9 @@ impl Stat {
         Some(Stat { file: File::open(path).ok()?, buffer: Vec::new(), found: CoreSet::EMPTY })
     }
 
-    /// Returns the total times of these CPUs since the machine started. `None` if the file cannot be read or has no
-    /// steal time for any of them. Also returns `None` once when the set of online or requested CPUs has changed
-    /// since the last reading, because the two sums cannot be compared.
+    /// Returns the total times of the CPUs in `cpus` since the machine started. `None` if the file cannot be read, or
+    /// has no steal time for these CPUs. Also returns `None` once after the set of online or requested CPUs has
+    /// changed, because the sums of two different sets cannot be compared.
     pub fn read(&mut self, cpus: CoreSet) -> Option<Reading> {
         let last = cpus.iter().last()?;
         // The first line is the sum of all CPUs.
@@ -50,7 +51,7 @@ impl Stat {
     }
 }
 
-/// Returns the sum over the lines of these CPUs, and the CPUs found. Offline CPUs have no line.
+/// Returns the sum over the lines of the CPUs in `cpus`, and the CPUs that have a line. Offline CPUs have no line.
 fn sum(text: &[u8], cpus: CoreSet) -> Option<(Reading, CoreSet)> {
     let lines = text.split_inclusive(|byte| *byte == b'\n');
     // A truncated line is ignored.
@@ -64,7 +65,7 @@ fn sum(text: &[u8], cpus: CoreSet) -> Option<(Reading, CoreSet)> {
     (!found.is_empty()).then_some((sum, found))
 }
 
-/// Parses the line of a CPU. `None` if it is about no CPU in `cpus`, or ends before its steal time.
+/// Parses the line of a CPU. `None` if the CPU is not in `cpus`, or if the line ends before the steal time.
 fn of_line(line: &[u8], cpus: CoreSet) -> Option<(usize, Reading)> {
     let mut words = str::from_utf8(line).ok()?.split_ascii_whitespace();
     let cpu: usize = words.next()?.strip_prefix("cpu")?.parse().ok()?;

@@ -1,19 +1,19 @@
-//! The computing time of a thread, read at the cost of the monotonic clock.
+//! A stopwatch for the computing time of a thread. A reading costs little more than reading the monotonic clock.
 
 use std::time::Duration;
 
 use crate::clock::now_ns;
 use crate::cpu_clock::ThreadId;
 
-/// The monotonic clock, without the time in which its thread was off its core for more than some microseconds. Only
-/// the thread that started the stopwatch may read it.
+/// A stopwatch that stops while its thread is off its core for more than 5 µs. Only the thread that started the
+/// stopwatch may read it.
 ///
-/// A reading takes 20 to 25 ns. Once in 100 µs it also reads the thread's processor time. That takes 0.3 µs, which
-/// the stopwatch does not count.
+/// A reading takes 20 to 25 ns. Once in 100 µs, a reading also reads the thread's processor time. This takes 0.3 µs,
+/// which the stopwatch does not count.
 #[derive(Debug)]
 pub struct Stopwatch {
     thread: ThreadId,
-    /// The monotonic clock when the processor time was last read, in ns, and then that processor time.
+    /// The monotonic clock, in ns, when the thread's processor time was last read. `used` is that processor time.
     checked: u64,
     used: Duration,
     /// The last reading of the monotonic clock, in ns.
@@ -25,7 +25,7 @@ pub struct Stopwatch {
 /// The minimum time between two readings of the processor time.
 const CHECK_NS: u64 = 100_000;
 
-/// The maximum difference between the two clocks for a thread that stayed on its core.
+/// The maximum difference between monotonic time and processor time for a thread that stayed on its core.
 const SLACK_NS: u64 = 5_000;
 
 impl Stopwatch {
@@ -53,7 +53,7 @@ impl Stopwatch {
         let computed = used.saturating_sub(self.used).as_nanos() as u64;
         let away = (now - self.checked).saturating_sub(computed);
         if away > SLACK_NS {
-            // Time up to the last reading was already reported, so it stays counted.
+            // The time up to the last reading was already returned, so only the time since then can be left out.
             self.away += away.min(now - self.last);
         }
         (self.checked, self.used) = (now_ns(), used);

@@ -6,20 +6,20 @@ use std::path::Path;
 use crate::cgroup;
 use crate::system::calls;
 
-/// The number of threads below which limits are not read: starting a few threads shows soon enough if they fail.
-/// exceeded.
+/// The number of new threads below which limits are not read: with few threads, a failure to start one shows early
+/// enough.
 const FEW: u64 = 16;
 
 /// A limit on the number of threads, and its source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limit {
-    /// The maximum number of threads that the limit allows, including all existing threads that it counts.
+    /// The maximum number of threads, including the existing threads that the kernel counts for this limit.
     pub threads: u64,
-    /// The name of the setting, as an administrator knows it.
+    /// The name of the kernel's setting, for example `kernel.pid_max`.
     pub name: String,
 }
 
-/// Returns the lowest limit, if `threads` new threads alone exceed it, independent of existing threads.
+/// Returns the lowest limit if `threads` exceeds it. Existing threads are not added to `threads`.
 ///
 /// Takes about 50 µs, and nothing for fewer than 16 threads.
 pub fn exceeded_by(threads: u64) -> Option<Limit> {
@@ -31,7 +31,7 @@ pub fn exceeded_by(threads: u64) -> Option<Limit> {
     lowest.filter(|limit| threads > limit.threads)
 }
 
-/// Returns the limit of the user. It does not bind a process with one of two capabilities.
+/// Returns the limit of the user. It does not apply to a process with CAP_SYS_ADMIN or CAP_SYS_RESOURCE.
 fn of_user() -> Option<Limit> {
     const SYS_ADMIN: u64 = 1 << 21;
     const SYS_RESOURCE: u64 = 1 << 24;
@@ -62,7 +62,7 @@ fn of_system(name: &str) -> Option<Limit> {
     Some(Limit { threads, name: format!("kernel.{name}") })
 }
 
-/// Reads a number from a file. `None` for `max`, with which a group's file says that there is no limit.
+/// Reads a number from a file. `None` for `max`, which means no limit in a control group's file.
 fn number(file: &Path) -> Option<u64> {
     fs::read_to_string(file).ok()?.trim().parse().ok()
 }

@@ -1,4 +1,5 @@
-//! Detection of quotas that stop the threads of a process. A stopped process leaves time unused because it must.
+//! Detection of quotas that stop the threads of a process. Such a process leaves processor time unused although it has
+//! work.
 
 use std::fs;
 use std::path::PathBuf;
@@ -6,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use crate::{cgroup, quota};
 
-/// The interval at which the groups are searched again: a process may be moved, and a quota may change.
+/// The interval at which the groups are searched again, because a process may be moved and a quota may change.
 const AGAIN: Duration = Duration::from_secs(1);
 
 /// The time for which a process counts as throttled after a stop. The kernel updates the counts at the end of the
@@ -15,26 +16,26 @@ const MEMORY: Duration = Duration::from_secs(1);
 
 /// The counts of the quotas that apply to one process.
 ///
-/// A look takes 8 µs for each group with a quota. Once a second it takes another 15 µs, and 10 µs for each group that
-/// contains the process.
+/// [`Throttle::is_active`] takes 8 µs for each group with a quota. Once a second it takes another 15 µs, and 10 µs for
+/// each group that contains the process.
 #[derive(Debug)]
 pub struct Throttle {
     process: u32,
     mounts: String,
-    /// The groups that have a quota, each with the number of times that it was stopped.
+    /// The groups that have a quota, each with the number of times that its quota has stopped it.
     groups: Vec<(PathBuf, u64)>,
     found: Option<Instant>,
     throttled: Option<Instant>,
 }
 
 impl Throttle {
-    /// Creates the counts of a process that sees the same file systems as the caller.
+    /// Creates the counts of a process, which must see the same file systems as the caller.
     pub fn of(process: u32) -> Throttle {
         let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
         Throttle { process, mounts, groups: Vec::new(), found: None, throttled: None }
     }
 
-    /// True if a quota stopped the process within the last second. Covers only the time since the first call.
+    /// True if a quota stopped the process within the last second. Stops before the first call are not noticed.
     pub fn is_active(&mut self, now: Instant) -> bool {
         if self.found.is_none_or(|found| now.duration_since(found) >= AGAIN) {
             self.find();
@@ -68,7 +69,8 @@ impl Throttle {
     }
 }
 
-/// Returns the number of stops of a group. Both cgroup versions report it as `nr_throttled` in `cpu.stat`.
+/// Returns the number of times that a group's quota has stopped it. Cgroup v1 and v2 both report it as `nr_throttled`
+/// in `cpu.stat`.
 fn times_stopped(group: &std::path::Path) -> u64 {
     let text = fs::read_to_string(group.join("cpu.stat")).unwrap_or_default();
     let value = text.lines().find_map(|line| line.strip_prefix("nr_throttled "));

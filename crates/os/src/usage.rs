@@ -9,9 +9,9 @@ use crate::system::calls;
 pub struct Usage {
     /// User and system time.
     pub cpu: Duration,
-    /// The number of context switches because a thread waited.
+    /// The number of context switches in which a thread began to wait.
     pub voluntary_switches: u64,
-    /// The number of context switches because the kernel took the core away.
+    /// The number of context switches in which the kernel took the core from a thread.
     pub involuntary_switches: u64,
 }
 
@@ -53,7 +53,7 @@ mod tests {
     fn a_child_counts_when_it_was_waited_for() {
         let before = Usage::of_ended_children();
         let busy = ["-c", "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done"];
-        // A concurrent test ends all children of this process, including this one. Its usage is counted anyway.
+        // A concurrent test may end this child and wait for it. The child's usage is counted anyway.
         while Usage::of_ended_children().since(before).cpu.is_zero() {
             let _ended_by_another = std::process::Command::new("sh").args(busy).status();
         }

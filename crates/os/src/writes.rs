@@ -1,16 +1,16 @@
 //! Writes that cannot end the process by a signal.
 //!
-//! A write to a pipe without a reader raises SIGPIPE, and a write beyond `ulimit -f` raises SIGXFSZ. Both signals end
-//! a process that has not chosen otherwise. The standard library ignores SIGPIPE only in programs whose `main` is in
-//! Rust, not in a library that a program in another language loads.
+//! A write to a pipe without a reader raises SIGPIPE, and a write beyond `ulimit -f` raises SIGXFSZ. By default, both
+//! signals end the process. The standard library ignores SIGPIPE only in programs whose `main` is in Rust. It does not
+//! do so in a library that a program in another language loads.
 
 use std::io::{self, Write as _};
 use std::path::Path;
 
 use crate::system::calls;
 
-/// Calls `write` and returns its result. Where the kernel would send SIGPIPE or SIGXFSZ to the thread, `write` only
-/// gets an error.
+/// Calls `write` and returns its result. `write` gets an error where the kernel would also send SIGPIPE or SIGXFSZ to
+/// the thread.
 ///
 /// # Errors
 /// The error of `write`. If the file would exceed the limit of file sizes, the error names the limit.
@@ -32,7 +32,7 @@ pub fn to_file(path: impl AsRef<Path>, bytes: impl AsRef<[u8]>) -> io::Result<()
     without_signals(|| std::fs::write(path, bytes))
 }
 
-/// Writes `text` to standard error in one piece. Ignores errors, for example if the reader is gone.
+/// Writes `text` to standard error in one piece. Ignores errors, for example if a pipe has no reader.
 pub fn to_stderr(text: &str) {
     #[expect(clippy::disallowed_methods, reason = "other code writes to standard error by this function")]
     let _ = without_signals(|| io::stderr().write_all(text.as_bytes()));
@@ -50,7 +50,7 @@ mod tests {
 
     use super::*;
 
-    /// The variable that is set in the process that writes.
+    /// The environment variable that is set in the child process that writes.
     const WITHIN: &str = "COMITY_TEST_WRITES";
 
     /// Returns the pending signals of the calling thread, as `/proc` shows them.

@@ -1,5 +1,5 @@
-//! Test of the functions that end child processes. It has a process of its own, because `end_children` ends every child
-//! and takes its exit status, also of a test that runs beside it.
+//! Test of the functions that end child processes. It runs in a separate process, because `end_children` also ends the
+//! children of other tests in its process and takes their exit statuses.
 
 use std::os::unix::process::CommandExt;
 use std::process::Command;
@@ -9,7 +9,7 @@ use comity_os::census::{self, Stat};
 use comity_os::process;
 use rustix::process::{Signal, WaitOptions};
 
-/// Returns how many children of this process have not been waited for.
+/// Returns the number of children of this process that have not been waited for.
 fn children() -> usize {
     let me = std::process::id();
     let is_own = |id: &u32| Stat::of_process(*id).is_some_and(|stat| stat.parent == me);

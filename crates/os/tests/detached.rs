@@ -31,7 +31,7 @@ fn main() {
     })
     .unwrap();
     assert_eq!(affinity::of(comity_os::cpu_clock::ThreadId::current()), free);
-    // The other pipe reaches its end although the copy lives, so the copy does not have its descriptor.
+    // The pipe `closed` reaches its end although the copy lives, so the copy does not have the descriptor `other`.
     drop(other);
     assert_eq!(closed.read(&mut [0]).unwrap(), 0);
     let mut line = [0; 100];
@@ -47,7 +47,7 @@ fn main() {
     assert_eq!(getsid(Some(pid)).unwrap(), pid);
     kill_process(pid, Signal::KILL).unwrap();
 
-    // A panic in a copy ends the copy and does nothing else there.
+    // A panic in a copy ends only the copy.
     drop(kept);
     let (mut answer, kept) = io::pipe().unwrap();
     std::panic::set_hook(Box::new(|_| {}));

@@ -36,7 +36,7 @@ fn a_process_that_nobody_has_waited_for_has_ended() {
     assert!(ended && !census::lives(child.id(), start) && census::threads(child.id()).is_empty());
 }
 
-/// Waits until the process uses time between two looks (`uses`), or does not use any.
+/// Waits until the process has used processor time between two checks, or no time if `uses` is false.
 fn wait_until_it_uses_time(process: u32, uses: bool) {
     let used = || cpu_clock::of_process(process).unwrap();
     loop {
@@ -63,7 +63,7 @@ fn a_frozen_process_goes_on_when_it_is_thawed_and_its_group_is_removed() {
         assert!(freezer.freeze());
         wait_until_it_uses_time(id, false);
         assert_eq!(census::Stat::of_process(id).map(|stat| stat.state), Some('S'));
-        // The companion of a killed coordinator does this too.
+        // If the coordinator of a command is killed, its companion process makes this call.
         place.clear();
         wait_until_it_uses_time(id, true);
         assert!(census::control_groups(id) == before && !freezer.freeze() && freezer.thaw());

@@ -1,4 +1,4 @@
-//! The catalog of policies by name. A new policy needs a file under `policies/` and a row here.
+//! The catalog of policies by name. A new policy needs a file under `policies/` and an entry here.
 
 use alloc::boxed::Box;
 use alloc::format;
@@ -8,64 +8,64 @@ use core::str::FromStr;
 use core::time::Duration;
 use core::{fmt, iter};
 
+use crate::definition::{Accelerates, Definition, Pull, Share, Sharing};
 use crate::parameters::{Field, Values};
 use crate::policies;
-use crate::row::{Accelerates, Pull, Row, Share, Sharing};
 use crate::{Coordinator, Place, Thief, Victims, WorkerId};
 
 /// All policies. The first is the default.
-pub const ROWS: &[Row] = &[
-    policies::comity::ROW,
-    policies::plain::ROW,
-    policies::abp::ROW,
-    policies::delay_yield::ROW,
-    policies::selective_yield::ROW,
-    policies::bws::ROW,
-    policies::bws_busy_wakes::ROW,
-    policies::robinhood::ROW,
-    policies::robinhood::ROW_U,
-    policies::robinhood::ROW_S,
-    policies::wsgi::ROW,
-    policies::equipartition::ROW,
-    policies::dws::ROW,
-    policies::dws_nc::ROW,
-    policies::a_steal::ROW,
-    policies::abp_eq::ROW,
-    policies::abp_mug::ROW,
-    policies::ws_last::ROW,
+pub const DEFINITIONS: &[Definition] = &[
+    policies::comity::DEFINITION,
+    policies::plain::DEFINITION,
+    policies::abp::DEFINITION,
+    policies::delay_yield::DEFINITION,
+    policies::selective_yield::DEFINITION,
+    policies::bws::DEFINITION,
+    policies::bws_busy_wakes::DEFINITION,
+    policies::robinhood::DEFINITION,
+    policies::robinhood::DEFINITION_U,
+    policies::robinhood::DEFINITION_S,
+    policies::wsgi::DEFINITION,
+    policies::equipartition::DEFINITION,
+    policies::dws::DEFINITION,
+    policies::dws_nc::DEFINITION,
+    policies::a_steal::DEFINITION,
+    policies::abp_eq::DEFINITION,
+    policies::abp_mug::DEFINITION,
+    policies::ws_last::DEFINITION,
 ];
 
-/// A policy of the catalog with the values of its parameters. Each pool is built with a `Policy`. [`Row::of`] and
-/// [`Sharing::of`] return the parts that drivers need.
+/// A policy of the catalog with the values of its parameters. Each pool is built with a `Policy`.
+/// [`Definition::of`] and [`Sharing::of`] return the parts that drivers need.
 ///
 /// Parse a policy from `NAME[:key=value,…]`, or take the default, `comity`. Every policy accepts `place=current`,
 /// `last` or `last-if-up` in addition to its own parameters.
 #[derive(Clone, Copy)]
 pub struct Policy {
-    row: &'static Row,
+    definition: &'static Definition,
     values: Values,
     place: Place,
 }
 
 impl Policy {
-    /// Returns the policy of a row, with default parameters.
-    pub fn of(row: &'static Row) -> Policy {
-        Policy { row, values: Values::of(row.parameters), place: row.place }
+    /// Returns the policy of a definition, with default parameters.
+    pub fn of(definition: &'static Definition) -> Policy {
+        Policy { definition, values: Values::of(definition.parameters), place: definition.place }
     }
 
     /// Returns the policy `plain`: work stealing without any mechanism of Comity. `COMITY=off` selects it.
     pub fn plain() -> Policy {
-        Policy::of(&policies::plain::ROW)
+        Policy::of(&policies::plain::DEFINITION)
     }
 
     /// Returns every policy of the catalog with its default parameters.
     pub fn all() -> impl Iterator<Item = Policy> {
-        ROWS.iter().map(Policy::of)
+        DEFINITIONS.iter().map(Policy::of)
     }
 
     /// The name in the catalog, without parameters.
     pub fn name(&self) -> &'static str {
-        self.row.name
+        self.definition.name
     }
 
     /// The queue that an unblocked task goes to.
@@ -75,7 +75,7 @@ impl Policy {
 
     /// True if programs under this policy get their cores from the core table.
     pub fn shares_cores(&self) -> bool {
-        matches!(self.row.share, Share::Cores(_))
+        matches!(self.definition.share, Share::Cores(_))
     }
 
     /// The time for which a core must have been free before a program under this policy claims it from another owner.
@@ -97,18 +97,18 @@ impl Policy {
 
     /// The way in which a thief that yields to a peer moves the peer to its core. `None`: the peer stays on its core.
     pub fn yield_to(&self) -> Option<Pull> {
-        (self.row.yield_to)(&self.values)
+        (self.definition.yield_to)(&self.values)
     }
 
     /// The threads and virtual CPUs that thieves accelerate. `None`: thieves accelerate nothing.
     pub fn accelerates(&self) -> Option<Accelerates> {
-        (self.row.accelerates)(&self.values)
+        (self.definition.accelerates)(&self.values)
     }
 
     /// The length of a thief's time slices from its first yield until it has a task. `None`: the operating system's
     /// length.
     pub fn slice(&self) -> Option<Duration> {
-        let slice_us = (self.row.slice_us)(&self.values);
+        let slice_us = (self.definition.slice_us)(&self.values);
         (slice_us > 0).then(|| Duration::from_micros(slice_us.into()))
     }
 
@@ -117,15 +117,16 @@ impl Policy {
     /// # Panics
     /// Panics if `me` is not below `workers`.
     pub fn thief(&self, me: WorkerId, workers: u32, seed: u64) -> Box<dyn Thief> {
-        (self.row.rest)(Victims::new(me, workers, seed), &self.values)
+        (self.definition.rest)(Victims::new(me, workers, seed), &self.values)
     }
 }
 
-// These are functions of `Row` and `Sharing`, so that a crate that re-exports only `Policy` does not publish them.
-impl Row {
-    /// The row of `policy`.
-    pub fn of(policy: &Policy) -> &'static Row {
-        policy.row
+// These are functions of `Definition` and `Sharing`, so that a crate that re-exports only `Policy` does not publish
+// them.
+impl Definition {
+    /// The definition of `policy`.
+    pub fn of(policy: &Policy) -> &'static Definition {
+        policy.definition
     }
 }
 
@@ -133,7 +134,7 @@ impl Sharing {
     /// Returns the rules by which programs under `policy` use the core table, and the length of a quantum. `None`:
     /// they do not use the core table.
     pub fn of(policy: &Policy) -> Option<(Sharing, Duration)> {
-        match policy.row.share {
+        match policy.definition.share {
             Share::Time => None,
             Share::Cores(sharing) => {
                 let quantum = (sharing.quantum_us)(&policy.values);
@@ -145,13 +146,13 @@ impl Sharing {
 
 impl Default for Policy {
     fn default() -> Policy {
-        Policy::of(&ROWS[0])
+        Policy::of(&DEFINITIONS[0])
     }
 }
 
 impl PartialEq for Policy {
     fn eq(&self, other: &Policy) -> bool {
-        self.row.name == other.row.name && self.values == other.values && self.place == other.place
+        self.definition.name == other.definition.name && self.values == other.values && self.place == other.place
     }
 }
 
@@ -166,9 +167,11 @@ impl fmt::Debug for Policy {
 /// Writes the name, with the parameters that differ from their defaults. The text parses to the same policy.
 impl fmt::Display for Policy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.row.name)?;
+        f.write_str(self.definition.name)?;
         let mut separator = ':';
-        for (parameter, value) in self.row.all_parameters().zip(iter::once(self.place as u32).chain(self.values.0)) {
+        for (parameter, value) in
+            self.definition.all_parameters().zip(iter::once(self.place as u32).chain(self.values.0))
+        {
             if value != parameter.default {
                 write!(f, "{separator}{}={}", parameter.key, parameter.shown(value))?;
                 separator = ',';
@@ -195,11 +198,11 @@ impl FromStr for Policy {
 
     fn from_str(text: &str) -> Result<Policy, PolicyError> {
         let (name, settings) = text.split_once(':').unwrap_or((text, ""));
-        let row = ROWS.iter().find(|row| row.name == name).ok_or_else(|| {
-            let names: Vec<&str> = ROWS.iter().map(|row| row.name).collect();
+        let definition = DEFINITIONS.iter().find(|definition| definition.name == name).ok_or_else(|| {
+            let names: Vec<&str> = DEFINITIONS.iter().map(|definition| definition.name).collect();
             PolicyError(format!("no policy is called '{name}'. Choose one of {}", names.join(", ")))
         })?;
-        let mut policy = Policy::of(row);
+        let mut policy = Policy::of(definition);
         for setting in settings.split(',').filter(|setting| !setting.is_empty()) {
             policy.set(setting)?;
         }
@@ -210,13 +213,17 @@ impl FromStr for Policy {
 impl Policy {
     /// Applies one `key=value`.
     fn set(&mut self, setting: &str) -> Result<(), PolicyError> {
-        let name = self.row.name;
+        let name = self.definition.name;
         let (key, value) = setting
             .split_once('=')
             .ok_or_else(|| PolicyError(format!("policy {name}: '{setting}' is not of the form key=value")))?;
-        let (nth, parameter) =
-            self.row.all_parameters().enumerate().find(|(_, parameter)| parameter.key == key).ok_or_else(|| {
-                let keys: Vec<&str> = self.row.all_parameters().map(|parameter| parameter.key).collect();
+        let (nth, parameter) = self
+            .definition
+            .all_parameters()
+            .enumerate()
+            .find(|(_, parameter)| parameter.key == key)
+            .ok_or_else(|| {
+                let keys: Vec<&str> = self.definition.all_parameters().map(|parameter| parameter.key).collect();
                 PolicyError(format!("policy {name} has no parameter '{key}'. Its parameters are {}", keys.join(", ")))
             })?;
         let value = parameter
@@ -237,12 +244,16 @@ mod tests {
 
     #[test]
     fn names_are_unique_and_parse_to_their_row() {
-        for (nth, row) in ROWS.iter().enumerate() {
-            assert!(ROWS[nth + 1..].iter().all(|other| other.name != row.name), "{} stands twice", row.name);
-            assert_eq!(row.name.parse::<Policy>().unwrap(), Policy::of(row));
-            for parameter in row.all_parameters() {
+        for (nth, definition) in DEFINITIONS.iter().enumerate() {
+            assert!(
+                DEFINITIONS[nth + 1..].iter().all(|other| other.name != definition.name),
+                "{} stands twice",
+                definition.name
+            );
+            assert_eq!(definition.name.parse::<Policy>().unwrap(), Policy::of(definition));
+            for parameter in definition.all_parameters() {
                 let shown = parameter.shown(parameter.default);
-                assert_eq!(parameter.parse(&shown), Ok(parameter.default), "{}: {}", row.name, parameter.key);
+                assert_eq!(parameter.parse(&shown), Ok(parameter.default), "{}: {}", definition.name, parameter.key);
             }
         }
     }

@@ -11,7 +11,7 @@
 //! A new variant requires a new major version of this crate.
 //!
 //! This crate uses no threads, no clock and no I/O. It depends only on `core` and `alloc`. Begin with `thief.rs`, the
-//! interface, then `policies/plain.rs`, the shortest policy with sleep. [`catalog::ROWS`] names all policies. A
+//! interface, then `policies/plain.rs`, the shortest policy with sleep. [`catalog::DEFINITIONS`] names all policies. A
 //! [`Policy`] is one of these policies with its parameters.
 //!
 //! ```
@@ -34,10 +34,10 @@ mod readme {}
 pub mod allotment;
 pub mod catalog;
 mod coordinator;
+pub mod definition;
 mod parameters;
 mod place;
 pub mod policies;
-pub mod row;
 mod thief;
 mod victims;
 
@@ -45,8 +45,8 @@ pub use catalog::{Policy, PolicyError};
 pub use coordinator::{
     Account, CORRECTIONS, Claims, Coordinator, Mode, Orders, OutOfTurn, Room, StealTime, UNCORRECTED,
 };
+pub use definition::{Placement, Share, Sharing, Sleeper, Waking};
 pub use parameters::{Domain, Parameter, Values};
 pub use place::{Place, Unblocked};
-pub use row::{Placement, Share, Sharing, Sleeper, Waking};
 pub use thief::{Action, Event, Level, Role, RunStatus, SleepRefusal, Thief, Victim, WakeReason, WorkerId};
 pub use victims::Victims;

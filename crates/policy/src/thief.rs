@@ -98,8 +98,8 @@ pub enum Action {
     /// Count the pool's roles: [`Event::Counted`]. It takes the pool's only lock; `wsgi` exists to measure this cost.
     Count,
     /// Give the core to this worker: [`Event::Yielded`]. If the kernel has no directed yield, the shell does a plain
-    /// yield. Before that, it moves the worker to the thief's core if [`Row::yield_to`](crate::row::Row::yield_to) is
-    /// set.
+    /// yield. Before that, it moves the worker to the thief's core if
+    /// [`Definition::yield_to`](crate::definition::Definition::yield_to) is set.
     YieldTo(WorkerId),
     /// Give a worker the rest of the thief's time slice, on the thief's core (Robinhood §3.1): [`Event::Accelerated`]
     /// or [`Event::AccelerationRefused`]. The shell decides whether the worker gets its old place again afterwards.

@@ -1,6 +1,6 @@
 //! Conversations of BWS, Algorithm 2 and §4: tables of events and the actions that the paper requires.
 
-use comity_policy::row::Pull;
+use comity_policy::definition::Pull;
 use comity_policy::{Action, Event, Policy, Role, RunStatus, SleepRefusal, Thief, Victim, WakeReason, WorkerId};
 
 const ME: WorkerId = WorkerId(0);

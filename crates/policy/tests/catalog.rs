@@ -1,12 +1,12 @@
-//! Tests of the constants in the catalog rows that the protocol and its drivers read.
+//! Tests of the constants in the definitions that the protocol and its drivers read.
 
-use comity_policy::row::Row;
+use comity_policy::definition::Definition;
 use comity_policy::{Policy, Sharing};
 
 /// The expected constants of each policy: the way of waking, whether roles are counted, the batch, the number of
 /// steal-backs, and the place of an unblocked task. For a policy that shares cores also: the placement of workers,
 /// the fate of a sleeper's core, `own_only`, `plain_alone`, and the quantum.
-const ROWS: [&str; 18] = [
+const EXPECTED: [&str; 18] = [
     "comity: Hungry, false, 8, 16, LastIfUp; Anywhere, LendsCore, false, true, 10ms",
     "plain: Hungry, false, 1, 0, Current",
     "abp: AlwaysAwake, false, 1, 0, Current",
@@ -29,15 +29,17 @@ const ROWS: [&str; 18] = [
 
 #[test]
 fn each_row_of_the_catalog_has_the_constants_of_its_source() {
-    assert_eq!(Policy::all().count(), ROWS.len());
-    for (policy, expected) in Policy::all().zip(ROWS) {
-        let row = Row::of(&policy);
-        let (waking, counts, batch, backs) = (row.waking, row.counts_roles, row.batch, row.steal_backs);
+    assert_eq!(Policy::all().count(), EXPECTED.len());
+    for (policy, expected) in Policy::all().zip(EXPECTED) {
+        let definition = Definition::of(&policy);
+        let (waking, counts, batch, backs) =
+            (definition.waking, definition.counts_roles, definition.batch, definition.steal_backs);
         let sharing = Sharing::of(&policy).map_or(String::new(), |(sharing, quantum)| {
             let (placement, sleeper) = (sharing.placement, sharing.sleeper);
             format!("; {placement:?}, {sleeper:?}, {}, {}, {quantum:?}", sharing.own_only, sharing.plain_alone)
         });
-        let found = format!("{}: {waking:?}, {counts}, {batch}, {backs}, {:?}{sharing}", row.name, row.place);
+        let found =
+            format!("{}: {waking:?}, {counts}, {batch}, {backs}, {:?}{sharing}", definition.name, definition.place);
         assert_eq!(found, expected);
     }
 }

@@ -8,7 +8,7 @@ const STEAL: Action = Action::StealFrom(PEER);
 const INSPECT: Action = Action::Inspect(PEER);
 const THREAD: Action = Action::Accelerate { candidate: PEER, level: Level::Thread };
 const VCPU: Action = Action::Accelerate { candidate: PEER, level: Level::Vcpu };
-const ROWS: [&str; 3] = ["robinhood", "robinhood-u", "robinhood-s"];
+const POLICIES: [&str; 3] = ["robinhood", "robinhood-u", "robinhood-s"];
 
 fn thief(policy: &str) -> Box<dyn Thief> {
     let mut thief = policy.parse::<Policy>().unwrap().thief(ME, 2, 1);
@@ -60,7 +60,7 @@ fn the_variant_s_yields_to_a_preempted_poor_victim_as_bws_does() {
 
 #[test]
 fn lines_6_and_7_a_running_poor_victims_virtual_cpu_is_accelerated() {
-    for policy in ROWS {
+    for policy in POLICIES {
         converse(
             &mut *thief(policy),
             &[
@@ -83,7 +83,7 @@ fn lines_6_and_7_a_running_poor_victims_virtual_cpu_is_accelerated() {
 
 #[test]
 fn lines_9_to_11_a_victim_without_a_task_is_bwss_business() {
-    for policy in ROWS {
+    for policy in POLICIES {
         converse(
             &mut *thief(policy),
             &[
@@ -98,7 +98,7 @@ fn lines_9_to_11_a_victim_without_a_task_is_bwss_business() {
 
 #[test]
 fn section_2_1_a_victim_that_is_rich_by_now_is_not_poor() {
-    for policy in ROWS {
+    for policy in POLICIES {
         converse(
             &mut *thief(policy),
             &[
@@ -114,7 +114,7 @@ fn section_2_1_a_victim_that_is_rich_by_now_is_not_poor() {
 
 #[test]
 fn section_4_2_a_missed_lock_accelerates_nothing_and_counts_nothing() {
-    for policy in ROWS {
+    for policy in POLICIES {
         let mut thief = thief(&format!("{policy}:sleep_threshold=1"));
         for _ in 0..100 {
             for (role, run_status) in [(Role::Poor, RunStatus::Running), (Role::Rich, RunStatus::Running)] {

@@ -199,7 +199,7 @@ impl Coordination {
     pub fn rung<C: Command>(&mut self, command: &mut C, now: u64) {
         self.note_losses(command, now);
         self.with(command, |quantum, program| {
-            quantum::heed(program.seat());
+            quantum::stop_watching(program.seat());
             quantum.borrow_if_out(program, now);
             quantum.watch(program, now);
         });
@@ -244,7 +244,7 @@ impl Coordination {
         self.with(command, |quantum, program| quantum.rest(program, [0, cap], now));
         command.seat().want(false);
         self.with(command, |quantum, program| {
-            quantum::heed(program.seat());
+            quantum::stop_watching(program.seat());
             quantum.watch(program, now);
         });
         self.place(command);

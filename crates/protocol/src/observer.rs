@@ -77,7 +77,7 @@ pub(crate) struct Basis {
 
 /// The observations of the last look.
 pub(crate) struct Observer {
-    pools: BTreeMap<u64, Seen>,
+    pools: BTreeMap<u64, PoolObservations>,
     clock_ns: u64,
     held_ns: u64,
     busy_ns: u64,
@@ -89,7 +89,7 @@ pub(crate) struct Observer {
 }
 
 /// The observations of a pool's workers at the previous look.
-struct Seen {
+struct PoolObservations {
     workers: Vec<One>,
     /// The number of additional workers that may be awake, because other workers make no progress.
     relief: u32,
@@ -175,7 +175,7 @@ impl Observer {
             let mut pool = pools.staff(nth);
             pool.note_losses();
             let status = pool.status();
-            let mut seen = before.remove(&id).unwrap_or_else(|| Seen::new(status.workers, lasted > 0));
+            let mut seen = before.remove(&id).unwrap_or_else(|| PoolObservations::new(status.workers, lasted > 0));
             let off_core = sums.look(&pool, status, &mut seen);
             pool.set_off_core(off_core);
             self.pools.insert(id, seen);
@@ -208,12 +208,12 @@ fn asks(Basis { mode, room, share_milli, .. }: Basis, [used_ns, had_ns]: [u64; 2
     }
 }
 
-impl Seen {
+impl PoolObservations {
     /// Makes the record of a pool that is seen for the first time. `has_just_begun`: its threads began after the
     /// previous look.
-    fn new(workers: u32, has_just_begun: bool) -> Seen {
+    fn new(workers: u32, has_just_begun: bool) -> PoolObservations {
         let one = One { times: has_just_begun.then(Times::default), ..One::default() };
-        Seen { workers: vec![one; workers as usize], relief: 0, still: 0 }
+        PoolObservations { workers: vec![one; workers as usize], relief: 0, still: 0 }
     }
 }
 
@@ -221,7 +221,7 @@ impl Sums {
     /// Looks at a pool's workers. Returns how many awake workers need no core: the maximum of the time that workers
     /// with a task were in system calls, in units of the quantum, and the additional workers allowed because others
     /// make no progress.
-    fn look(&mut self, pool: &impl Staff, status: Status, seen: &mut Seen) -> u32 {
+    fn look(&mut self, pool: &impl Staff, status: Status, seen: &mut PoolObservations) -> u32 {
         let Status { awake, retired, queued, most, lends, .. } = status;
         let counts_blocked = retired > 0 || awake > most;
         let asks_if_blocked = lends && self.is_crowd;
@@ -295,7 +295,7 @@ impl Sums {
 
     /// Counts the time of workers whose pools have ended since the previous look. `gone`: the ended pools as the
     /// previous look saw them. `known`: the times of ended workers that are in earlier accounts.
-    fn look_back(&mut self, gone: impl Iterator<Item = Seen>, ended: Times, known: &mut Times) {
+    fn look_back(&mut self, gone: impl Iterator<Item = PoolObservations>, ended: Times, known: &mut Times) {
         let mut are_known = true;
         for one in gone.flat_map(|pool| pool.workers) {
             match one.times {
@@ -374,9 +374,9 @@ mod tests {
     #[test]
     fn the_time_of_workers_that_have_ended_counts_once() {
         let times = |on_core, for_core| Times { on_core, for_core };
-        let pool = |times| Seen { workers: vec![One { times, ..One::default() }], relief: 0, still: 0 };
+        let pool = |times| PoolObservations { workers: vec![One { times, ..One::default() }], relief: 0, still: 0 };
         let mut known = times(0, 0);
-        let mut look_back = |gone: Vec<Seen>, ended| {
+        let mut look_back = |gone: Vec<PoolObservations>, ended| {
             let mut sums = Sums { lasted: 100, asks: true, ..Sums::default() };
             sums.look_back(gone.into_iter(), ended, &mut known);
             (sums.on_core_ns, sums.for_core_ns, sums.able_ns, sums.is_partial)

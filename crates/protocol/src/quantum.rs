@@ -6,8 +6,8 @@
 //!   look        losses noted, workers looked at (`observer`)
 //!   round       publishes the desire of the last look, and computes the program's standing
 //!   orders      the policy's coordinator answers the account with orders
-//!   round       once more, if the desire has changed: the owners of the cores follow it at once
-//!   stand       the books get the mode, the room and the most cores, before any core is claimed under them
+//!   round       once more, if the desire has changed, so that the cores are divided anew at once
+//!   stand       the books get the mode, the room and the maximum number of cores, before cores are claimed
 //!   claims      surplus cores are released first; free cores are claimed, then own cores taken back
 //!   close       closes the pools if the program is paused, or has no core and is out of turn; else opens them
 //!   employ      assigns workers to the cores, and releases cores without a worker unless the policy keeps them
@@ -75,11 +75,11 @@ pub(crate) struct Quantum {
     pub(crate) turn: Turn,
 }
 
-/// The state of a program's turns. A turn is the part of a frame in which the program is entitled to more cores, see
-/// [`Standing::until_change`]. Times are in nanoseconds.
+/// The state of a program's turns. The fractions of cores rotate in frames. In one part of each frame, its turn, a
+/// program is entitled to one more core than otherwise, see [`Standing::until_change`]. Times are in nanoseconds.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Turn {
-    /// True if all workers rest while the program is out of turn: it holds no core, and is entitled to none.
+    /// True if the workers must rest whenever the program is out of turn (it holds no core and is entitled to none).
     rests: bool,
     /// The number of cores that the program is entitled to, by the latest look.
     allotted: u32,
@@ -87,7 +87,7 @@ pub(crate) struct Turn {
     owned: CoreSet,
     /// The time of the latest look at which the program had a core, or was entitled to one.
     had_core: u64,
-    /// The maximum time without a core. After it, the program assumes that it gets no turn, and runs.
+    /// The maximum time without a core. After this time, the program no longer waits for a turn: its workers run.
     patience: u64,
     /// The time of the latest check, if the program was out of turn at that check.
     out_since: Option<u64>,
@@ -132,7 +132,7 @@ impl Quantum {
         }
     }
 
-    /// Returns the time of the coordinator's next visit: the minimum of `look`, when the next look is due, and the
+    /// Returns the time of the coordinator's next visit: the earlier of `look`, the time of the next look, and the
     /// time at which a watched core may be claimed.
     pub(crate) fn next(&self, look: u64) -> u64 {
         self.watched.map_or(look, |at| at.min(look))
@@ -163,8 +163,8 @@ impl Quantum {
     /// Gives the policy the account `seen` of the quantum that ended, and carries out its orders. Publishes in the
     /// table that `awake` workers are awake. The program can use `usable` cores.
     ///
-    /// `seen` lacks the values from the table, which this method adds: `owned` to `lent`, the share, and the
-    /// allotment. `amended` changes the policy's orders before they are carried out.
+    /// This method fills in the values of `seen` that come from the table: the fields `owned` through `lent`, the
+    /// share, and the allotment. `amended` changes the policy's orders before they are carried out.
     pub(crate) fn decide<P: Program>(
         &mut self,
         program: &mut P,
@@ -174,7 +174,7 @@ impl Quantum {
         amended: impl FnOnce(Orders) -> Orders,
     ) -> Decided {
         let [most, cap] = [program.in_force().most(), program.cap()];
-        heed(program.seat());
+        stop_watching(program.seat());
         let standing = program.seat().round(self.desire, awake);
         // A limit on the program's cores limits its share too.
         let standing = Standing { share_milli: standing.share_milli.min(cap.saturating_mul(1000)), ..standing };
@@ -193,7 +193,7 @@ impl Quantum {
         self.shortfall = Shortfall::of(&account);
         let orders = amended(self.policy.quantum(&account));
         let until_change = self.carry_out(program, orders, standing, [awake, usable], false, now).until_change;
-        // If the coordinator looked after `STOPPED_AFTER` or later, other programs would take this program for
+        // If the time between two looks reached `STOPPED_AFTER`, other programs would take this program for
         // stopped.
         let due = (self.length * u64::from(orders.due.max(1))).min(STOPPED_AFTER.as_nanos() as u64 / 2);
         Decided { standing, due: due.min(until_change.unwrap_or(due)), until_change }
@@ -201,7 +201,7 @@ impl Quantum {
 
     /// Pauses the program: it holds no core, its desire is 0, and its pools are closed. The policy is not asked.
     pub(crate) fn rest<P: Program>(&mut self, program: &mut P, [awake, usable]: [u32; 2], now: u64) {
-        heed(program.seat());
+        stop_watching(program.seat());
         let standing = program.seat().round(self.desire, awake);
         let orders = Orders { room: self.room, proposal: self.proposal, ..REST };
         self.carry_out(program, orders, standing, [awake, usable], true, now);
@@ -344,7 +344,7 @@ impl Quantum {
     /// Releases all cores and sets the desire to 0.
     fn leave_off<P: Pools>(&mut self, pools: &mut P) {
         pools.seat().want(false);
-        heed(pools.seat());
+        stop_watching(pools.seat());
         (self.desire, self.mode, self.allotment, self.turn) = (0, Mode::Time, 0, Turn::default());
         self.watched = None;
         let awake = pools.awake();
@@ -382,9 +382,9 @@ pub(crate) fn held(seat: &impl Seat) -> CoreSet {
 }
 
 /// Begins a visit of the coordinator, as the function of this name in [`table`] does.
-pub(crate) fn heed(seat: &impl Seat) {
+pub(crate) fn stop_watching(seat: &impl Seat) {
     if let Some(view) = seat.view() {
-        table::heed(&view);
+        table::stop_watching(&view);
     }
 }
 
@@ -491,8 +491,8 @@ impl Coordination {
         self.next = self.next.min(at);
     }
 
-    /// Begins the looks of a program that got its first work, or new work after it had none. Also begins the rest of a
-    /// program that is paused.
+    /// Begins the looks of a program that got its first work, or new work after it had none. If the
+    /// program is paused, closes its pools instead.
     pub fn begin<P: Pools>(&mut self, pools: &mut P, now: u64) {
         self.told = pools.in_force();
         self.looked = now;
@@ -540,8 +540,8 @@ impl Coordination {
     pub fn leave_off<P: Pools>(&mut self, pools: &mut P) {
         self.closed = false;
         if self.quantum.turn.shut {
-            // All pools have ended since they were closed, or have no work. The next task must not find a pool
-            // closed.
+            // After the pools were closed, each has ended or has run out of work. The next task must not find a
+            // closed pool.
             let usable = pools.usable();
             pools.stand(true, Mode::Cores, Room::Workers, usable);
             self.quantum.open(pools);
@@ -586,7 +586,7 @@ impl Coordination {
     /// Handles a ring of the bell: a core was taken back, a core is available, another program has joined, or this
     /// program has lost its place in the table. Returns false if only a core is available.
     fn rung<P: Pools>(&mut self, pools: &mut P, now: u64) -> bool {
-        heed(pools.seat());
+        stop_watching(pools.seat());
         self.quantum.borrow_if_out(pools, now);
         let lost = (0..pools.staffs()).fold(false, |lost, nth| pools.staff(nth).rung() | lost);
         self.reopen(pools);

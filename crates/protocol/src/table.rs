@@ -8,7 +8,7 @@
 //! | [`reclaim`] | if no own core is free, takes one back and leaves it free; notifies its user and one program that waits |
 //! | [`release`] | releases the named core, else one of another owner, else any; notifies one program that waits |
 //! | [`decline`] | changes nothing; for each free core, notifies one program that waits |
-//! | [`heed`] | begins a visit: changes no core; the program is notified of free cores again |
+//! | [`stop_watching`] | begins a visit: changes no core; the program is notified of free cores again |
 //! | [`watch`] | ends a visit: changes no core; while a core of another owner has just become free, the program is not notified of other cores |
 //! | [`round`] | updates the owners of the cores from all desires, then computes the program's standing |
 //!
@@ -362,7 +362,7 @@ pub fn want(table: &impl Table, wants: bool) {
 
 /// Begins a visit of the coordinator: the program watches no core, and if it waits, it is notified of each core that
 /// becomes free. The caller then claims cores, and calls [`watch`] afterwards.
-pub fn heed(table: &impl Table) {
+pub fn stop_watching(table: &impl Table) {
     if table.watches() {
         table.set_watches(false);
         table.fence();

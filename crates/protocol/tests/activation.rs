@@ -7,7 +7,7 @@ use std::cell::{Cell, RefCell};
 use std::ops::Deref;
 use std::rc::Rc;
 
-use comity_policy::row::Row;
+use comity_policy::definition::Definition;
 use comity_policy::{Policy, Room, Sharing, WorkerId};
 use comity_protocol::CoreSet;
 use comity_protocol::activation::{Activation, Cores, Mover, Pool, Retirement, State, Terms, Up};
@@ -198,7 +198,7 @@ impl World {
         let (sharing, _) = Sharing::of(&policy).unwrap();
         let cells = Cells::default();
         let activation = Activation::new(&cells, sharing, workers, adopts, (0..4).collect(), 4);
-        let sleep = Sleep::new(cells.clone(), workers, Row::of(&policy).waking, false);
+        let sleep = Sleep::new(cells.clone(), workers, Definition::of(&policy).waking, false);
         World { log: Log::default(), sleep, activation, workers, caller_runs: Cell::new(false), cells }
     }
 

@@ -81,12 +81,12 @@ fn a_program_that_watches_a_core_is_told_of_no_other_until_it_comes_by() {
     table::want(&table, true);
     assert_eq!(table.effects(), [Waits(false), Fenced, Waits(true), Fenced], "it comes by");
     // The program first publishes that it waits, and then looks at the cores.
-    table::heed(&table);
+    table::stop_watching(&table);
     assert_eq!(table.effects(), [Watches(false), Fenced, Wants(true), Fenced]);
     take(0);
     take(1);
     assert_eq!((table::watch(&table), table.effects()), (None, vec![]), "there is none to watch");
-    table::heed(&table);
+    table::stop_watching(&table);
     table::want(&table, true);
     assert_eq!(table.effects(), [], "all is said");
 }
@@ -99,7 +99,7 @@ fn a_program_that_watches_and_needs_no_core_any_more_leaves_it_to_those_that_do(
     table::want(&table, false);
     table.wanting.borrow_mut().push(3);
     table.effects();
-    table::heed(&table);
+    table::stop_watching(&table);
     assert_eq!(table.effects(), [Watches(false), Fenced, Fenced, Looked, Rang(3)]);
 }
 

@@ -34,7 +34,7 @@ where
 /// The context of one call of a broadcast: its index and the number of calls.
 pub struct BroadcastContext<'a> {
     context: comity::BroadcastContext,
-    /// Makes the type neither `Send` nor `Sync`, and bound to this call.
+    /// Makes the type neither `Send` nor `Sync`, and limits its lifetime to this call.
     _marker: PhantomData<&'a mut dyn Fn()>,
 }
 

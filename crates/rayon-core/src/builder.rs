@@ -60,7 +60,7 @@ impl Options {
     }
 }
 
-// Not derived: a derived implementation would be generic over `S`, so `S` could not be inferred.
+// Implemented by hand: a derived implementation would be generic over `S`, so `S` could not be inferred.
 impl Default for ThreadPoolBuilder {
     fn default() -> Self {
         ThreadPoolBuilder { options: Options::default(), spawn_handler: DefaultSpawn }
@@ -74,7 +74,7 @@ impl ThreadPoolBuilder {
     }
 }
 
-/// The parameter `S` starts the threads: the default, or the function given to
+/// The type `S` starts the threads: it is the default, or stands for the function given to
 /// [`spawn_handler`](#method.spawn_handler).
 impl<S> ThreadPoolBuilder<S>
 where
@@ -91,11 +91,11 @@ where
         pool.map(ThreadPool::of).map_err(ThreadPoolBuildError::new)
     }
 
-    /// Builds the pool that is used outside of any other pool, and waits until its threads run. Only needed to change
-    /// a default: otherwise the pool is built when it is first used.
+    /// Builds the global pool, which threads outside of any pool use, and waits until its threads run. A call is only
+    /// needed to change a default: without a call, the global pool is built when it is first used.
     ///
     /// # Errors
-    /// As for [`build`](#method.build). Also if the global pool exists already.
+    /// See [`build`](#method.build). Also if the global pool exists already.
     pub fn build_global(self) -> Result<(), ThreadPoolBuildError> {
         let ThreadPoolBuilder { options, mut spawn_handler } = self;
         let built = options.into_comity().build_global_with(|worker| spawn_handler.spawn(ThreadBuilder::new(worker)));
@@ -104,11 +104,11 @@ where
 }
 
 impl ThreadPoolBuilder {
-    /// Builds a pool of scoped threads for as long as `with_pool` runs. Each thread calls `wrapper`, which calls
-    /// [`ThreadBuilder::run`] and may borrow. Returns the result of `with_pool`, after all threads have ended.
+    /// Builds a pool of scoped threads, calls `with_pool`, and ends the pool. Each thread calls `wrapper`, which must
+    /// call [`ThreadBuilder::run`] and may borrow data. Returns the result of `with_pool` after all threads have ended.
     ///
     /// # Errors
-    /// As for [`build`](#method.build).
+    /// See [`build`](#method.build).
     pub fn build_scoped<W, F, R>(self, wrapper: W, with_pool: F) -> Result<R, ThreadPoolBuildError>
     where
         W: Fn(ThreadBuilder) + Sync,
@@ -125,8 +125,8 @@ impl ThreadPoolBuilder {
 }
 
 impl<S> ThreadPoolBuilder<S> {
-    /// Sets a function that is called for each thread of the pool instead of starting one. It must make a thread call
-    /// [`ThreadBuilder::run`].
+    /// Sets a function that starts the threads of the pool. It is called once for each thread, and must make some
+    /// thread call [`ThreadBuilder::run`].
     pub fn spawn_handler<F>(self, spawn: F) -> ThreadPoolBuilder<CustomSpawn<F>>
     where
         F: FnMut(ThreadBuilder) -> io::Result<()>,
@@ -149,14 +149,15 @@ impl<S> ThreadPoolBuilder<S> {
         self
     }
 
-    /// Makes the calling thread the pool's thread 0, for the rest of its life. It runs tasks only while it waits for
-    /// some or [yields](crate::yield_now). No handler is called for it.
+    /// Makes the calling thread the pool's thread 0 until the thread ends. It runs tasks only while it waits for tasks
+    /// or [yields](crate::yield_now). The start and exit handlers are not called for it.
     pub fn use_current_thread(mut self) -> Self {
         self.options.use_current_thread = true;
         self
     }
 
-    /// Sets the handler of panics that no caller waits for. Without a handler, or if it panics, the process aborts.
+    /// Sets the handler of panics for which no caller waits. Without a handler, or if the handler panics, the process
+    /// aborts.
     pub fn panic_handler<H>(mut self, panic_handler: H) -> Self
     where
         H: Fn(Box<dyn Any + Send>) + Send + Sync + 'static,
@@ -165,14 +166,14 @@ impl<S> ThreadPoolBuilder<S> {
         self
     }
 
-    /// Sets the stack size of each thread, in bytes. Default: that of the standard library.
+    /// Sets the stack size of each thread, in bytes. Default: the stack size of the standard library.
     pub fn stack_size(mut self, stack_size: usize) -> Self {
         self.options.stack_size = Some(stack_size);
         self
     }
 
-    /// Makes each thread run the oldest of the tasks that it has spawned first. The right half of a join is still
-    /// taken back newest first.
+    /// Makes each thread run the tasks that it has spawned oldest first, instead of newest first. The right half of a
+    /// join is still taken back newest first.
     #[deprecated(note = "use `scope_fifo` and `spawn_fifo` for similar effect")]
     pub fn breadth_first(mut self) -> Self {
         self.options.breadth_first = true;

@@ -1,4 +1,4 @@
-//! The builder of pools before rayon-core 1.4.
+//! The deprecated builder of pools, from before rayon-core 1.4.
 #![allow(deprecated)]
 
 use std::any::Any;
@@ -58,7 +58,7 @@ impl Configuration {
         Configuration { builder: self.builder.stack_size(stack_size) }
     }
 
-    /// Makes each thread run its oldest task first. Use [`ThreadPoolBuilder::breadth_first`].
+    /// Makes each thread run the tasks that it has spawned oldest first. Use [`ThreadPoolBuilder::breadth_first`].
     pub fn breadth_first(self) -> Self {
         Configuration { builder: self.builder.breadth_first() }
     }

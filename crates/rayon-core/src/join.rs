@@ -7,7 +7,8 @@ use comity::internal::have_lenient_global_pool;
 /// Runs both closures, potentially in parallel, and returns both results. See [`comity::join`].
 ///
 /// # Panics
-/// If `oper_a` or `oper_b` panics, with that panic, after both have ended. If both panic, with the panic of `oper_a`.
+/// If `oper_a` or `oper_b` panics, with that panic, after both closures have ended. If both closures panic, with the
+/// panic of `oper_a`.
 #[inline(always)]
 pub fn join<A, B, RA, RB>(oper_a: A, oper_b: B) -> (RA, RB)
 where
@@ -20,7 +21,8 @@ where
     comity::join(oper_a, oper_b)
 }
 
-/// Runs both closures like [`join`], and tells each whether it runs on another thread than the caller's.
+/// Runs both closures like [`join`], and passes each a context: it tells whether the closure runs on the thread of the
+/// caller.
 ///
 /// # Panics
 /// See [`join`].
@@ -50,7 +52,7 @@ impl FnContext {
         FnContext { migrated: context.migrated(), _marker: PhantomData }
     }
 
-    /// True if this thread is not the one that called [`join_context`].
+    /// True if another thread than this thread called [`join_context`].
     #[inline]
     pub fn migrated(&self) -> bool {
         self.migrated

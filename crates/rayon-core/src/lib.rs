@@ -1,17 +1,18 @@
-//! The interface of rayon-core 1.13 over Comity's runtime.
+//! The interface of rayon-core 1.13, implemented with Comity's runtime.
 //!
 //! If this crate replaces the stock rayon-core (`comity rayon enable`), every program that uses rayon runs on Comity,
-//! without a change to its source. This crate schedules nothing: each item calls the item of the same name in
-//! `comity`. So it knows no deque, policy or core.
+//! without a change to its source. This crate does not schedule tasks: each item calls the item of the same name in
+//! `comity`. So it depends on no deque, policy or core.
 //!
-//! An invalid environment variable only prints one line per process on standard error, and the pools use the default.
-//! For this, `comity::internal` has a builder for this crate, and a function that each free function calls before it
-//! uses the global pool. The crate's `README.md` lists the variables and the differences from the stock crate.
+//! If an environment variable is invalid, the process prints one line on standard error, and its pools use the default.
+//! A pool of `comity` would report an error instead. So `comity::internal` has a builder for this crate, and a
+//! function that each free function calls before it uses the global pool. The crate's `README.md` lists the variables
+//! and the differences from the stock crate.
 //!
-//! The folder `recording` compiles the same source over another crate with the names of `comity` (`lab/recording`):
-//! `comity rayon enable --record` uses it.
+//! The folder `recording` compiles the same source with `lab/recording`, a crate with the same item names as `comity`.
+//! `comity rayon enable --record` uses the result.
 //!
-//! Begin with `builder.rs` and `thread_pool.rs`. As with the stock crate, a program can link only one rayon-core.
+//! Read `builder.rs` and `thread_pool.rs` first. As with the stock crate, a program can link only one rayon-core.
 
 mod broadcast;
 mod builder;

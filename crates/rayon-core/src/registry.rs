@@ -55,7 +55,7 @@ impl fmt::Debug for ThreadBuilder {
     }
 }
 
-/// A way to start a worker's thread. Public only because it bounds a parameter of a public type.
+/// A way to start a worker's thread. The trait is public only because it bounds a parameter of a public type.
 pub trait ThreadSpawn {
     #[doc(hidden)]
     fn __rayon_private__(&self) -> PrivateMarker;
@@ -64,7 +64,7 @@ pub trait ThreadSpawn {
     fn spawn(&mut self, thread: ThreadBuilder) -> io::Result<()>;
 }
 
-/// Starts threads of the standard library.
+/// The default `ThreadSpawn`: starts threads of the standard library.
 #[derive(Debug, Default)]
 pub struct DefaultSpawn;
 
@@ -79,7 +79,7 @@ impl ThreadSpawn for DefaultSpawn {
     }
 }
 
-/// Lets the program create the threads.
+/// A `ThreadSpawn` that calls a function of the program.
 #[derive(Debug)]
 pub struct CustomSpawn<F>(F);
 

@@ -1,4 +1,4 @@
-//! `scope`: tasks that may borrow, all of which have finished when it returns.
+//! `scope`: tasks that may borrow data. `scope` returns after all of its tasks have finished.
 
 use std::{fmt, ptr};
 
@@ -6,13 +6,13 @@ use comity::internal::have_lenient_global_pool;
 
 use crate::broadcast::BroadcastContext;
 
-/// A scope, into which tasks are spawned that may borrow data that outlives `'scope`. See [`scope()`].
+/// A scope for spawning tasks. The tasks may borrow data that outlives `'scope`. See [`scope()`].
 #[repr(transparent)]
 pub struct Scope<'scope> {
     inner: comity::Scope<'scope>,
 }
 
-/// A [`Scope`] of which each thread runs its oldest task first. See [`scope_fifo()`].
+/// A [`Scope`] in which each thread runs the tasks that it has spawned oldest first. See [`scope_fifo()`].
 #[repr(transparent)]
 pub struct ScopeFifo<'scope> {
     inner: comity::ScopeFifo<'scope>,
@@ -22,7 +22,7 @@ pub struct ScopeFifo<'scope> {
 /// tasks spawned. See [`comity::scope`].
 ///
 /// # Panics
-/// If `op` or a task panics, with the first panic, after all have ended.
+/// If `op` or a task panics, with the first panic, after `op` and all tasks have ended.
 pub fn scope<'scope, OP, R>(op: OP) -> R
 where
     OP: FnOnce(&Scope<'scope>) -> R + Send,
@@ -32,7 +32,7 @@ where
     comity::scope(|inner| op(Scope::of(inner)))
 }
 
-/// Calls `op` like [`scope()`], but each thread runs the oldest of the tasks that it has spawned first.
+/// Calls `op` like [`scope()`], but each thread runs the tasks that it has spawned oldest first.
 ///
 /// # Panics
 /// See [`scope()`].
@@ -45,7 +45,7 @@ where
     comity::scope_fifo(|inner| op(ScopeFifo::of(inner)))
 }
 
-/// Calls `op` like [`scope()`], but always on this thread, even if it belongs to no pool.
+/// Calls `op` like [`scope()`], but always on the calling thread, even if that thread belongs to no pool.
 ///
 /// # Panics
 /// See [`scope()`].
@@ -57,7 +57,7 @@ where
     comity::in_place_scope(|inner| op(Scope::of(inner)))
 }
 
-/// Calls `op` like [`scope_fifo()`], but always on this thread, even if it belongs to no pool.
+/// Calls `op` like [`scope_fifo()`], but always on the calling thread, even if that thread belongs to no pool.
 ///
 /// # Panics
 /// See [`scope()`].
@@ -75,7 +75,8 @@ impl<'scope> Scope<'scope> {
         unsafe { &*ptr::from_ref(inner).cast() }
     }
 
-    /// Runs `body` at some time before the scope ends, and passes it the scope, to spawn more tasks.
+    /// Spawns a task that runs `body` at some time before the scope ends. `body` receives the scope, so that it can
+    /// spawn further tasks.
     pub fn spawn<BODY>(&self, body: BODY)
     where
         BODY: FnOnce(&Scope<'scope>) + Send + 'scope,
@@ -99,8 +100,8 @@ impl<'scope> ScopeFifo<'scope> {
         unsafe { &*ptr::from_ref(inner).cast() }
     }
 
-    /// Runs `body` at some time before the scope ends, and passes it the scope, to spawn more tasks. Tasks that this
-    /// thread has spawned earlier run first, unless other threads take them.
+    /// Spawns a task that runs `body` at some time before the scope ends. `body` receives the scope, so that it can
+    /// spawn further tasks. The thread first runs the tasks that it has spawned before, unless other threads take them.
     pub fn spawn_fifo<BODY>(&self, body: BODY)
     where
         BODY: FnOnce(&ScopeFifo<'scope>) + Send + 'scope,

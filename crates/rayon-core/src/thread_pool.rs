@@ -1,4 +1,4 @@
-//! The handle of a pool, and functions of the current thread's pool.
+//! The handle of a pool, and functions that use the current thread's pool.
 
 use std::error::Error;
 use std::fmt;
@@ -10,7 +10,7 @@ use crate::broadcast::BroadcastContext;
 use crate::configuration::Configuration;
 use crate::scope::{Scope, ScopeFifo};
 
-/// Returns the maximum number of threads of a pool. A builder that is asked for more uses this number.
+/// Returns the maximum number of threads of a pool. A builder reduces a larger number to this maximum.
 pub fn max_num_threads() -> usize {
     comity::MAX_THREADS
 }
@@ -27,7 +27,7 @@ pub fn current_thread_index() -> Option<usize> {
     comity::current_thread_index()
 }
 
-/// Returns true if this thread has tasks that no thread has begun. `None` outside of any pool.
+/// Returns true if tasks of this thread wait in its queue, and no thread has begun them. `None` outside of any pool.
 #[inline]
 pub fn current_thread_has_pending_tasks() -> Option<bool> {
     comity::current_thread_has_pending_tasks()
@@ -44,7 +44,7 @@ where
     comity::spawn(func);
 }
 
-/// Runs `func` like [`spawn`], but each thread runs the oldest of the tasks that it has spawned first.
+/// Runs `func` like [`spawn`]. Of the tasks that a thread has spawned with `spawn_fifo`, the oldest runs first.
 pub fn spawn_fifo<F>(func: F)
 where
     F: FnOnce() + Send + 'static,
@@ -53,12 +53,12 @@ where
     comity::spawn_fifo(func);
 }
 
-/// Runs one task that is queued in this thread's pool, if there is one. Returns `None` outside of any pool.
+/// Runs one queued task of this thread's pool, if the pool has a queued task. Returns `None` outside of any pool.
 pub fn yield_now() -> Option<Yield> {
     comity::yield_now().map(Yield::of)
 }
 
-/// Runs one task that is queued at this thread, if there is one. Returns `None` outside of any pool.
+/// Runs one task of this thread's own queue, if the queue is not empty. Returns `None` outside of any pool.
 pub fn yield_local() -> Option<Yield> {
     comity::yield_local().map(Yield::of)
 }
@@ -83,7 +83,8 @@ impl Yield {
 
 /// A pool of threads, built by a [`ThreadPoolBuilder`](crate::ThreadPoolBuilder).
 ///
-/// Dropping the pool ends it after all tasks that were spawned into it. The drop does not wait for them.
+/// After the value is dropped, the pool ends as soon as all tasks that were spawned into it have ended. The drop does
+/// not wait for these tasks.
 pub struct ThreadPool {
     inner: comity::ThreadPool,
 }
@@ -100,8 +101,8 @@ impl ThreadPool {
         configuration.build()
     }
 
-    /// Runs `op` on a thread of this pool, and returns its result. Functions of this crate that `op` calls use this
-    /// pool. If the caller belongs to another pool, it runs tasks of that pool while it waits.
+    /// Runs `op` on a thread of this pool, and returns the result. Functions of this crate that `op` calls use this
+    /// pool. A caller that belongs to another pool runs tasks of its own pool while it waits.
     ///
     /// # Panics
     /// If `op` panics, with that panic.
@@ -128,13 +129,13 @@ impl ThreadPool {
         self.inner.current_num_threads()
     }
 
-    /// Returns this thread's index, if the thread belongs to this pool.
+    /// Returns the calling thread's index if the thread belongs to this pool.
     #[inline]
     pub fn current_thread_index(&self) -> Option<usize> {
         self.inner.current_thread_index()
     }
 
-    /// Returns true if this thread has tasks that no thread has begun. `None` if it does not belong to this pool.
+    /// Returns true if tasks of this thread wait in its queue. `None` if this thread does not belong to this pool.
     #[inline]
     pub fn current_thread_has_pending_tasks(&self) -> Option<bool> {
         self.inner.current_thread_has_pending_tasks()
@@ -169,7 +170,8 @@ impl ThreadPool {
         self.inner.scope_fifo(|inner| op(ScopeFifo::of(inner)))
     }
 
-    /// Calls `op` on this thread, and runs its tasks in this pool. See [`in_place_scope`](crate::in_place_scope()).
+    /// Calls `op` on this thread, and runs the scope's tasks in this pool. See
+    /// [`in_place_scope`](crate::in_place_scope()).
     pub fn in_place_scope<'scope, OP, R>(&self, op: OP) -> R
     where
         OP: FnOnce(&Scope<'scope>) -> R,
@@ -177,7 +179,7 @@ impl ThreadPool {
         self.inner.in_place_scope(|inner| op(Scope::of(inner)))
     }
 
-    /// Calls `op` on this thread, and runs its tasks in this pool. See
+    /// Calls `op` on this thread, and runs the scope's tasks in this pool. See
     /// [`in_place_scope_fifo`](crate::in_place_scope_fifo()).
     pub fn in_place_scope_fifo<'scope, OP, R>(&self, op: OP) -> R
     where
@@ -222,7 +224,7 @@ impl ThreadPool {
     }
 }
 
-/// Ends the pool after all tasks that were spawned into it.
+/// Ends the pool after all tasks that were spawned into it. Stock rayon-core implements `Drop` too.
 impl Drop for ThreadPool {
     fn drop(&mut self) {
         // The drop of `inner` ends the pool.

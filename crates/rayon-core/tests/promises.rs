@@ -1,4 +1,4 @@
-//! Promises to programs that do not know Comity. Each test runs itself again in child processes.
+//! Tests of promises to programs that were not written for Comity. Each test runs itself again in child processes.
 
 #![allow(clippy::disallowed_methods, reason = "a test reads variables of its own")]
 
@@ -10,7 +10,7 @@ use rayon_core::{
     join_context, scope, scope_fifo, spawn, spawn_broadcast, spawn_fifo,
 };
 
-/// The variable that is set in the child process, to the part of the test that it plays.
+/// The environment variable that tells a child process which part of the test it runs.
 const WITHIN: &str = "COMITY_TEST_WITHIN";
 
 /// Runs a part of `test` again with a variable set, and returns the lines that the process prints on standard error.
@@ -82,7 +82,8 @@ fn a_bad_variable_ends_no_program_whatever_builds_the_global_pool() {
     }
 }
 
-/// A task that an exit handler spawns ends no program. Stock rayon loses such a task if assertions are off.
+/// Tests that a task that an exit handler spawns does not end the program. With assertions off, stock rayon loses such
+/// a task.
 #[test]
 fn a_spawn_from_an_exit_handler_ends_no_program() {
     const TEST: &str = "a_spawn_from_an_exit_handler_ends_no_program";

@@ -1,9 +1,10 @@
-//! Tasks that all wait for each other, on a pool with a worker for each: measures how long they take to meet.
+//! Tasks that wait for each other at a barrier, on a pool with one worker per task. Measures the time until all have
+//! met.
 //!
 //! usage: cargo run --release -p comity --example barrier -- TASKS block|spin|yield
 //!
-//! Prints the milliseconds. Run the same command with `COMITY_TABLE=off`, or while another program runs, to see how
-//! sharing affects such tasks.
+//! Prints the time in milliseconds. Run the same command with `COMITY_TABLE=off`, or while another program runs, to
+//! see how sharing affects such tasks.
 
 use std::process::ExitCode;
 use std::sync::Barrier;

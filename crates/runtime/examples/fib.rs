@@ -1,6 +1,6 @@
-//! The n-th Fibonacci number by double recursion, without a cutoff: almost nothing but joins.
+//! The n-th Fibonacci number by double recursion without a cutoff, a program that consists almost only of joins.
 //!
-//! `cargo run --release -p comity --example fib -- join 40`, or with the worker passed along, `… -- worker 40`. The
+//! `cargo run --release -p comity --example fib -- join 40`. With `… -- worker 40`, the worker is passed along. The
 //! environment variable `COMITY_POLICY` selects the policy; `… -- policies` lists all policies.
 
 use std::process::ExitCode;
@@ -15,7 +15,7 @@ fn by_join(n: u32) -> u64 {
     a + b
 }
 
-/// Computes the number. Each join is spared the access to the thread's local storage.
+/// Computes the number with the worker passed along, which saves each join an access to the thread's local storage.
 fn by_worker(worker: &Worker, n: u32) -> u64 {
     if n < 2 {
         return n.into();

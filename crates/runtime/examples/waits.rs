@@ -1,4 +1,5 @@
-//! Tasks that wait for each other while they keep their workers: a wavefront as in LU of NAS, or rows with barriers.
+//! Tasks that wait for each other while they keep their workers: a wavefront like in the NAS benchmark LU, or rows
+//! with barriers.
 //!
 //! Arguments: the way to wait (`condvar`, `barrier`, `channel`, `spin`, `yield`), tasks, workers, steps, and
 //! microseconds of work for each of a step's 32 rows. Prints the seconds that all steps took. The environment
@@ -15,7 +16,7 @@ use std::time::Instant;
 
 const ROWS: usize = 32;
 
-/// The rows that a task has done in this step, and the means by which the next task waits for them.
+/// The number of rows that a task has done in this step, and the objects on which the next task waits for these rows.
 struct Task {
     rows: Mutex<usize>,
     changed: Condvar,
@@ -66,7 +67,7 @@ fn work(turns: u64) {
     black_box((0..turns).fold(1u64, |x, _| black_box(x.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1))));
 }
 
-/// Returns the number of turns of [`work`] that take this many microseconds.
+/// Returns the number of turns (iterations) of [`work`] that take this number of microseconds.
 fn turns_of(micros: u64) -> u64 {
     const SAMPLE: u64 = 10_000_000;
     let begin = Instant::now();

@@ -1,5 +1,5 @@
-//! The interface for users: a pool, its builder, and the functions that give tasks to a pool. The free functions use
-//! the current worker's pool, or the global pool.
+//! The interface for users: a pool, its builder, and the functions that give tasks to a pool. A free function uses
+//! the current worker's pool. On a thread that is not a worker, it uses the global pool.
 
 pub(crate) mod broadcast;
 pub(crate) mod builder;

@@ -1,4 +1,4 @@
-//! Tasks that block, and threads that block for them: the base of an executor of futures.
+//! Tasks that block, and threads that wait for tasks: the parts from which an executor of futures is built.
 
 pub(crate) mod parker;
 pub(crate) mod runnable;

@@ -1,4 +1,4 @@
-//! The generation of this process in a line of forked processes, and values that each of them has one of.
+//! The generation of this process (the number of forks that led to it), and statics with one value per process.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -7,25 +7,25 @@ use crossbeam_utils::atomic::AtomicCell;
 /// The number of forks between the process in which the first pool was built and this process.
 static GENERATION: AtomicU64 = AtomicU64::new(0);
 
-/// Returns the generation of this process. A pool with another generation belongs to another process.
+/// Returns the generation of this process. A pool that was built in another generation belongs to another process.
 pub(crate) fn generation() -> u64 {
     static WATCHED: AtomicBool = AtomicBool::new(false);
     if !WATCHED.load(Ordering::Relaxed) {
         // The hook is registered before the flag is set, so that no fork is missed. If two threads register it at
-        // once, each fork counts twice, which does no harm.
+        // once, the generation grows by two at each fork, which does no harm.
         comity_os::fork::call_in_children(count);
         WATCHED.store(true, Ordering::Relaxed);
     }
     GENERATION.load(Ordering::Relaxed)
 }
 
-/// Runs in each forked child. Locks may be held there by threads that exist only in the parent.
+/// Runs in each forked child. It takes no lock, because a thread that exists only in the parent may hold the lock.
 extern "C" fn count() {
     GENERATION.fetch_add(1, Ordering::Relaxed);
 }
 
-/// A `static` with one value in each of a line of forked processes. The value is never freed. A lock would not do:
-/// after a fork, a thread that exists only in the parent may hold it.
+/// A `static` with a separate value in each forked process. The value is never freed. The type uses no lock, because
+/// a thread that exists only in the parent may hold the lock after a fork.
 ///
 /// ```
 /// use std::sync::atomic::{AtomicU64, Ordering};
@@ -42,7 +42,7 @@ pub struct PerProcess<T: 'static>(AtomicCell<Option<Kept<T>>>);
 struct Kept<T: 'static>(&'static Made<T>);
 
 struct Made<T> {
-    /// The generation of the process that made the value: see [`generation`].
+    /// The [`generation`] of the process that made the value.
     process: u64,
     value: T,
 }
@@ -77,8 +77,9 @@ impl<T: Sync> PerProcess<T> {
         PerProcess(AtomicCell::new(None))
     }
 
-    /// Returns this process's value. The first call makes it from the value of the process from which this one was
-    /// forked. If several threads call this at once, each may make a value, and all get the same one.
+    /// Returns this process's value. The first call makes it. `make` gets the value of the process from which this
+    /// process was forked, if there is one. If several threads call this at once, each may make a value, and all
+    /// threads get the same one.
     pub fn get(&self, make: impl FnOnce(Option<&'static T>) -> T) -> &'static T {
         let process = generation();
         let before = self.0.load();

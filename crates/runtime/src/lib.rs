@@ -1,9 +1,9 @@
 //! A work-stealing runtime for machines that several parallel programs share.
 //!
-//! The interface is rayon's fork-join interface. A *policy* decides what a worker does when it has no task: the
-//! policy of one of the papers ([`Policy`]), or `comity`, the default. This crate provides threads, queues, latches
-//! and futexes, and carries out the decisions of the policy and of the protocol (`comity_protocol`). It refers to no
-//! policy by name.
+//! The interface is rayon's fork-join interface. A *policy* ([`Policy`]) decides what a worker does when it has no
+//! task. Each paper that Comity implements has a policy; the default is `comity`. This crate provides threads,
+//! queues, latches and futexes. It carries out the decisions of the policy, and of the rules by which workers sleep,
+//! wake and share cores (crate `comity_protocol`). The same code serves every policy.
 //!
 //! ```
 //! fn fib(n: u64) -> u64 {
@@ -20,20 +20,21 @@
 //! |---|---|
 //! | `join`, `scope`, `spawn`, `broadcast`, `ThreadPoolBuilder`, `install` | the same names and shapes |
 //! | `ThreadPoolBuilder::spawn_handler(f)`, then `build()` | [`ThreadPoolBuilder::build_with`] |
-//! | `par_iter`, `par_sort` and all of `rayon::prelude` | rayon's own, on these workers: `comity rayon enable` puts Comity below any program that uses rayon (`docs/guide`, "A rayon program") |
+//! | `par_iter`, `par_sort` and all of `rayon::prelude` | rayon's own functions, on Comity's workers: `comity rayon enable` makes any program that uses rayon run on Comity (`docs/guide`, "A rayon program") |
 //! | `(0..n).into_par_iter().for_each(…)` | [`for_range`] |
 //! | `(0..n).into_par_iter().map(…).reduce(…)`, `sum()` | [`map_reduce`] |
 //! | `slice.par_chunks_mut(n)`, `par_iter_mut` | [`scope`], with a task for each of the slice's `chunks_mut` |
 //!
-//! The crate `comity-flow` provides tasks that wait, and calls that block.
+//! The crate `comity-flow` provides tasks that can wait (futures), and threads for calls that block.
 //!
 //! Outside of any pool, the free functions use a global pool, which is built at first use. [`ThreadPoolBuilder`]
-//! lists the settings that the environment chooses. A panic in a task reaches the caller that waits for the task.
-//! [`join`] and [`scope`] say when, and which one if several tasks panic. A panic in a detached task ([`spawn`]) goes
-//! to the pool's panic handler. Without a panic handler, the process aborts.
+//! lists the environment variables that set up a pool. A panic in a task reaches the caller that waits for the task.
+//! The docs of [`join`] and [`scope`] say when. They also say which panic reaches the caller if several tasks panic.
+//! A panic in a detached task ([`spawn`]) goes to the pool's panic handler. Without a panic handler, the process
+//! aborts.
 //!
-//! Further reading: `workers/worker.rs` is a worker's loop, `workers/thief.rs` carries out a thief's actions, and
-//! `raw/deque.rs` is the deque. The crate's `README.md` lists the folders and proves the deque correct.
+//! Further reading: `workers/worker.rs` has a worker's loop, `workers/thief.rs` carries out a thief's actions, and
+//! `raw/deque.rs` has the deque. The crate's `README.md` lists the folders and proves the deque correct.
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods, clippy::print_stderr))]
 
@@ -62,8 +63,8 @@ pub use watching::counters::{Refusal, Refusals, WorkerCounters};
 pub use workers::registry::Worker;
 pub use workers::worker::Yield;
 
-/// Parts of an executor, for crates that run tasks that block on these workers, as `comity-flow` does. A program that
-/// only uses such tasks does not need this module.
+/// Parts of an executor, for a crate that runs futures on a pool's workers, like `comity-flow`. A program that uses
+/// such a crate does not need this module.
 pub mod executor {
     pub use crate::blocking::parker::Parker;
     pub use crate::blocking::runnable::{BorrowedWaker, Resume, Runnable};

@@ -1,5 +1,5 @@
-//! The unsafe parts: jobs as raw pointers, the deque that holds them, and latches that may outlive their waiters'
-//! frames.
+//! The unsafe parts: jobs as raw pointers, the deque that holds the pointers, and latches, whose memory may be freed
+//! as soon as they are set.
 
 pub(crate) mod abort;
 pub(crate) mod deque;

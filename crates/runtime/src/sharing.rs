@@ -1,5 +1,5 @@
-//! Sharing of the machine with other programs: a process has one program per policy, and each program has a
-//! coordinator that manages its cores.
+//! Sharing of the machine with other programs. All pools of a process that have the same policy form one *program*.
+//! Each program has a coordinator thread, which manages the program's cores.
 
 pub(crate) mod coordinator;
 #[cfg(all(test, loom))]

@@ -1,4 +1,4 @@
-//! A pool's workers: what they share, how each gets tasks, runs them and waits for them, and how it rests.
+//! A pool's workers: the data that they share, and how a worker gets tasks, runs them, waits for them and sleeps.
 
 pub(crate) mod acceleration;
 pub(crate) mod current;

@@ -77,8 +77,8 @@ fn an_exit_handler_that_panics_aborts() {
     );
 }
 
-/// A payload may panic when it is dropped, and a scope drops all payloads but the first. Whatever happens then, even
-/// an abort, the scope must not end before its tasks: they borrow what the caller is about to free.
+/// Checks a payload that panics when the scope drops it: a scope drops all payloads but the first. Even if the
+/// process then aborts, the scope must not end before its tasks, because they borrow data that the caller then frees.
 #[test]
 fn a_payload_that_panics_when_dropped_does_not_end_a_scope_early() {
     const TEST: &str = "a_payload_that_panics_when_dropped_does_not_end_a_scope_early";
@@ -102,7 +102,8 @@ impl Drop for Bomb {
     }
 }
 
-/// Throws the bomb in the body or in a third task. By then, one task has panicked and another still runs.
+/// Panics with a payload that panics when it is dropped (a bomb), in the body or in a third task. By then, one task
+/// has panicked and another still runs.
 fn scope_with_a_bomb(in_body: bool) {
     let pool = ThreadPoolBuilder::new().build().unwrap();
     let ended = Arc::new(AtomicBool::new(false));
@@ -117,11 +118,12 @@ fn scope_with_a_bomb(in_body: bool) {
             });
             scope.spawn(move |_| {
                 second.fetch_add(1, Ordering::Release);
-                // Much longer than unwinding takes: a scope that has not ended by then does wait.
+                // The loop takes much longer than unwinding. If the scope has not ended by then, it waits for this
+                // task.
                 for _ in 0..100 {
                     sleep(Duration::from_millis(1));
                     if seen.load(Ordering::Acquire) {
-                        // The scope's memory is gone: returning from this task would write into it.
+                        // The scope's memory has been freed. A return from this task would write into it.
                         eprintln!("{ENDED_EARLY}");
                         std::process::exit(1);
                     }
@@ -130,7 +132,8 @@ fn scope_with_a_bomb(in_body: bool) {
             while begun.load(Ordering::Acquire) < 2 {
                 std::thread::yield_now();
             }
-            // Nothing shows when the first panic has been recorded. Before that, the scope would keep the bomb.
+            // The sleep gives the scope time to record the first panic, which no flag shows. Before that, the scope
+            // would keep the bomb as its first panic.
             sleep(Duration::from_millis(20));
             if in_body {
                 panic_any(Bomb);

@@ -1,5 +1,5 @@
-//! Acceleration on threads: the rest of a thief's time slice goes to a poor worker that is off its core, and no mask
-//! stays narrow.
+//! Acceleration on threads: a thief gives its core to a poor worker (one with a task and an empty deque) that is off
+//! its core. No affinity mask stays narrow.
 // Only Linux offers what these tests are about.
 #![cfg(not(any(loom, comity_portable)))]
 
@@ -27,7 +27,8 @@ fn here() -> CoreSet {
     affinity::of(ThreadId::current())
 }
 
-/// Plays a role in a separate table: a member of a shared table that holds one core has no awake thief.
+/// Plays a role in a separate table. In a shared table, a program may hold only one core, and then has no awake
+/// thief.
 fn play(role: &str) {
     let table = std::env::temp_dir().join(format!("comity-acceleration-{}-{role}", std::process::id()));
     let mut command = child::command(role);
@@ -108,17 +109,17 @@ fn accelerates(policy: &str) {
     });
     let WorkerCounters { accelerations, refusals, .. } = counted(&pool);
     println!("{accelerations} accelerations, {refusals:?}, narrow at {} looks", narrow.into_inner());
-    // Each acceleration takes two readings of a clock, and the first counts as a refusal.
+    // Each acceleration needs two readings of a clock. The attempt with the first reading is counted as a refusal.
     assert!(refusals.of(Refusal::Running) > 0);
     assert_eq!(refusals.of(Refusal::Kernel), 0);
     for thread in threads {
         wait_until("the thread has the program's mask", || affinity::of(thread) == all);
     }
-    // A worker may be pulled while it looks at its mask.
+    // The comparison is repeated, because a worker may be pulled while it reads its mask.
     wait_until("each sees it", || pool.broadcast(|_| here()) == [all; 2]);
 }
 
-/// Plays a policy whose thieves yield. Without a hypervisor, `robinhood-s` acts like `bws`.
+/// Checks a policy whose thieves yield. Without a hypervisor, `robinhood-s` acts like `bws`.
 fn yields(policy: &str) {
     let watchdog = Watchdog::start("yields");
     let pool = pool(policy);
@@ -134,12 +135,12 @@ fn yields(policy: &str) {
     assert_eq!((accelerations, others.map(|refusal| refusals.of(refusal)).sum::<u64>()), (0, 0));
 }
 
-/// Plays a worker that is blocked: its clock stands still, like the clock of a preempted worker.
+/// Checks that a blocked worker is not accelerated. Its clock stands still, like the clock of a preempted worker.
 fn blocked() {
     let watchdog = Watchdog::start("blocked");
     let pool = pool("robinhood");
     let (before, cycles) = pool.install(|| {
-        // The other worker is the watchdog: it looks for tasks and does not rest.
+        // The other worker is the watchdog, which looks for tasks and does not sleep.
         let (before, mut cycles) = (counted(&pool), 0);
         while counted(&pool).refusals.of(Refusal::Blocked) < before.refusals.of(Refusal::Blocked) + 100 {
             watchdog.step("it sleeps");
@@ -155,13 +156,14 @@ fn blocked() {
 
 fn bound() {
     let watchdog = Watchdog::start("bound");
-    // The next core may belong to another node.
+    // Under this policy, a worker may be pulled from another NUMA node, to which the other core may belong.
     let pool = pool("robinhood-u");
     let cores: Vec<CoreSet> = here().iter().map(|core| [core].into_iter().collect()).collect();
-    // Each worker is bound to another core.
+    // The two workers are bound to different cores.
     let bound = pool.broadcast(|context| affinity::confine(ThreadId::current(), cores[context.index()]));
     assert_eq!(bound, [true; 2]);
-    // A worker may have accelerated the other before they were bound. That is over once the thief is refused.
+    // A worker may have accelerated the other worker before they were bound. That acceleration has ended once a thief
+    // is refused.
     let mut before = None;
     beside_hogs(|| {
         one_task(&pool, || {

@@ -1,5 +1,6 @@
-//! The affinity of a program's threads while another program runs. Tasks, and what they start, run where the program
-//! wants them. A mask that the program or an administrator sets wins.
+//! The affinity of a program's threads while another program runs. Tasks, and threads and processes that tasks start,
+//! run on the cores that the program wants. A mask that the program or an administrator sets takes precedence over
+//! Comity's.
 // Only Linux offers what these tests are about.
 #![cfg(not(any(loom, comity_portable)))]
 
@@ -123,7 +124,7 @@ fn a_thread_that_waits_beside_the_workers_has_its_own_mask_again() {
 #[test]
 fn a_cpuset_that_changes_is_followed_and_is_no_wish() {
     if two_cores() {
-        // The first policy leads threads to cores, and the second one binds them.
+        // Under `comity`, threads are moved to cores but not bound. Under `dws`, they are bound.
         for policy in ["comity", "dws"] {
             Table::new(&format!("cpuset-{policy}")).play("cpuset", policy);
         }
@@ -146,8 +147,8 @@ fn children_have_no_lock_no_descriptor_and_the_programs_own_mask() {
     }
 }
 
-/// Checks a program that starts a child that outlives it. The child reports its state. The program is reaped although
-/// the child lives.
+/// Checks a program that ends before a child that it has started. The child reports its state. The table forgets the
+/// program although the child still runs.
 fn a_child_is_free(way: &str, moment: &str, policy: &str) {
     let table = Table::new(&format!("child-{way}-{moment}-{policy}"));
     let (parent, child) = UnixStream::pair().unwrap();
@@ -155,19 +156,19 @@ fn a_child_is_free(way: &str, moment: &str, policy: &str) {
     program.stdin(Stdio::from(OwnedFd::from(child)));
     let mut running = program.stdout(Stdio::null()).spawn().unwrap();
     let (id, mut said) = (running.id(), String::new());
-    // Closes this end of the socket, so that only the child has it.
+    // Closes this copy of the socket's end, so that only the child has the end.
     drop(program);
     BufReader::new(&parent).read_line(&mut said).unwrap();
     let expected = format!("all {} descriptors 0 right true\n", here().len());
     assert_eq!(said, expected, "{way}, {moment}, {policy}");
-    // The program ended when its child had begun, without dropping anything.
+    // The program ended after its child had begun, without dropping any value.
     running.wait().unwrap();
     let entry = || {
         let snapshot = Snapshot::take(&Location::At(table.path())).unwrap()?;
         snapshot.programs.iter().find(|program| program.pid == id).map(|program| program.life)
     };
     wait_until("no process keeps the dead program's lock", || entry().is_none_or(|life| life == Life::Dead));
-    // The child lives until now.
+    // The child runs until this line reaches it.
     (&parent).write_all(b"end\n").unwrap();
     let mut rest = String::new();
     BufReader::new(&parent).read_line(&mut rest).unwrap();
@@ -182,7 +183,7 @@ fn report(works: impl FnOnce() -> bool) {
     let table = std::env::var_os("COMITY_TABLE").map(|path| fs::canonicalize(path).unwrap()).unwrap();
     let open = fs::read_dir("/proc/self/fd").unwrap().filter_map(|entry| fs::read_link(entry.ok()?.path()).ok());
     let descriptors = open.filter(|path| *path == table).count();
-    // A pool of the child has a place in the table.
+    // The child's own pool must get a place in the table.
     let right = works();
     let mut socket = stdin();
     fs::write(REPORTED, "").unwrap();
@@ -203,7 +204,7 @@ fn stdin() -> fs::File {
 fn child() {
     let Some(role) = child::role() else { return };
     match role.as_str() {
-        // These roles have a watchdog, because they know their progress and their parent does not.
+        // These roles have a watchdog, because only the child knows its progress.
         "tasks" => tasks(&Watchdog::start("tasks")),
         "pin" => pins(&Watchdog::start("pin")),
         "caller" => calls(&Watchdog::start("caller")),
@@ -220,8 +221,8 @@ fn child() {
     }
 }
 
-/// Computes while a neighbour requests and releases cores. So workers retire, are recalled and lose their cores in
-/// the middle of tasks. Confined workers then start threads and processes.
+/// Computes while a neighbour requests and releases cores. So workers retire, are woken again, and lose their cores
+/// in the middle of tasks. Workers that are confined at that time start threads and processes.
 fn tasks(watchdog: &Watchdog) {
     let all = here();
     let last: CoreSet = all.iter().last().into_iter().collect();
@@ -231,7 +232,8 @@ fn tasks(watchdog: &Watchdog) {
         let _ = ended.recv();
         here()
     });
-    // The kernel records start times in hundredths of a second, so the pause shows which of two threads began first.
+    // The kernel records start times in hundredths of a second. The pause makes the start times of earlier and later
+    // threads differ.
     std::thread::sleep(Duration::from_millis(50));
     let neighbour = Neighbour::start();
     let pool = ThreadPoolBuilder::new().num_threads(2 * all.len()).build().unwrap();
@@ -257,7 +259,8 @@ fn tasks(watchdog: &Watchdog) {
     };
     let inherited = || started.lock().unwrap().iter().filter(|(_, mask, ..)| *mask != all).count();
     let mut turns = 0u32;
-    // While others also want the cores, a confined worker seldom has its turn before the others have done all tasks.
+    // The first limit is high. If that takes more than 100 turns, two are enough: while other programs also use the
+    // cores, the other workers often do all tasks before a confined worker gets processor time.
     while inherited() < if turns < 100 { 10 } else { 2 } {
         watchdog.step(format!("turn {turns}"));
         for _ in 0..200 {
@@ -308,7 +311,8 @@ fn pins(watchdog: &Watchdog) {
     let all = here();
     let (neighbour, pool) = shared_pool();
     let last: CoreSet = all.iter().last().into_iter().collect();
-    // A mask under which the policy itself has just put a thread would not show the program's wish.
+    // The threads must not be confined now: if Comity has just given a thread the same mask, the mask does not count
+    // as the program's wish.
     neighbour.desire(0);
     work_until(&pool, "alone, all threads roam", || pool.broadcast(|_| here()) == [all; 4]);
     pool.broadcast(|_| pin(last));
@@ -361,7 +365,7 @@ fn cpusets(watchdog: &Watchdog) {
         println!("skipped: no cpuset can be made here");
         return;
     };
-    // The second time, no thread is where it was put the first time.
+    // Each core comes twice. In the second round, no thread still has the state from the first round.
     for core in all.iter().chain(all.iter()) {
         watchdog.step(format!("core {core}"));
         let one: CoreSet = [core].into_iter().collect();
@@ -388,11 +392,11 @@ fn start_a_child(way: &str, moment: &str) {
         "daemon" => {
             forked::become_a_daemon();
             report(|| fib(15) == 610);
-            // Nothing waits for this task any more.
+            // The program ends although this task has not.
             forked::end_at_once();
         }
         "exec" => {
-            // If a command has a closure to run before the `exec`, the standard library forks.
+            // The standard library calls `fork` for a command that has a closure to run before the `exec`.
             let mut command = again();
             let command = forked::with_a_fork(&mut command);
             drop(command.spawn().unwrap());

@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use comity::{BuildError, Policy, ThreadPoolBuilder};
 use watchdog::Watchdog;
 
-/// The mark in front of a child's answer, which has its own line.
+/// The mark at the start of the line with a child's answer.
 const ANSWER: &str = "ANSWER ";
 
 /// Plays `role` with these variables set, and returns the child's answer.
@@ -146,7 +146,7 @@ fn more_workers_than_the_process_can_have_threads_are_refused_before_any_starts(
     assert!(answered.starts_with(&sentence) && answered.ends_with("or raise it"), "{answered}");
 }
 
-/// The drop-in for rayon-core builds a lenient pool, in a program that may use `comity` too.
+/// Checks the lenient pool that the drop-in for rayon-core builds, in a program that may use `comity` too.
 #[test]
 fn a_pool_is_lenient_only_for_who_asks() {
     let _watchdog = Watchdog::start("a_pool_is_lenient_only_for_who_asks");
@@ -232,7 +232,7 @@ fn the_global_pool_is_built_once() {
     assert_eq!(ask("threads that want the global pool before they run", &variables), "true and 2 workers");
 }
 
-/// Leaves little address space, so that some workers get a thread and others do not.
+/// Limits the address space, so that threads can be started for some workers and not for others.
 #[test]
 fn workers_that_have_started_end_when_a_later_one_gets_no_thread() {
     let _watchdog = Watchdog::start("workers_that_have_started_end_when_a_later_one_gets_no_thread");

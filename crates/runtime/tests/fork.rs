@@ -1,4 +1,4 @@
-//! Pools of a parent, as a forked child finds them.
+//! The pools of a parent in a forked child, and the child's own pools.
 // Only Linux offers what these tests are about.
 #![cfg(not(any(loom, comity_portable)))]
 
@@ -74,8 +74,8 @@ fn a_child_that_is_forked_while_another_thread_asks_for_nodes_of_cores_can_ask_t
     assert!(output.status.success(), "{}", child::stderr(&output));
 }
 
-/// Checks the numbers of two children of one parent. With the same number, they would count as one program with one
-/// share, and each would take itself for alone.
+/// Checks that two children of one parent have different program numbers. With the same number, the table would treat
+/// them as one program with one share.
 #[test]
 fn forked_siblings_are_different_programs() {
     let watchdog = Watchdog::start("forked_siblings_are_different_programs");
@@ -116,7 +116,7 @@ fn number_in_the_table() -> u64 {
 fn child() {
     let Some(role) = child::role() else { return };
     let build = || ThreadPoolBuilder::new().num_threads(3).build_global();
-    // A grandchild expects the same as a child. The parent's pools must refuse calls, and not hang.
+    // The same holds for a grandchild as for a child. Calls to the parent's pools must panic, and must not hang.
     let pool = ThreadPoolBuilder::new().num_threads(2).build().unwrap();
     let uses_it = || {
         let inherited = comity::current_num_threads() == 3 && comity::current_thread_index().is_none();
@@ -215,8 +215,8 @@ fn child() {
         }
         "with handles" => {
             build().unwrap();
-            // The parent's handles do nothing in the child. The child's new threads may have the identifiers of the
-            // parent's threads.
+            // Dropping the parent's handles has no effect in the child. The child's new threads may have the
+            // identifiers of the parent's threads.
             assert!(in_a_fork(move || {
                 let own = ThreadPoolBuilder::new().num_threads(2).build().unwrap();
                 let refused = catch_unwind(AssertUnwindSafe(|| pool.in_place_scope(|scope| scope.spawn(|_| ()))));

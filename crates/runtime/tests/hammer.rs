@@ -1,12 +1,13 @@
-//! Every function of a pool, again and again, under every policy; and joins with a thief that never rests. The
-//! results are checked, most of them through data that only the runtime's own hand-overs protect.
+//! A stress test: calls every function of a pool repeatedly under every policy, and runs joins with a thief that
+//! never sleeps. Most results are in plain memory, so they are right only if the runtime orders the memory accesses
+//! of its workers.
 //!
 //! `COMITY_HAMMER_SECS` is the total time in seconds, and `COMITY_HAMMER_JOINS` the number of joins. For long runs:
 //! `COMITY_HAMMER_SECS=600 COMITY_HAMMER_JOINS=1000000000 cargo test --release -p comity --test hammer`.
 //!
 //! `checks/tsan.sh` runs the first test under ThreadSanitizer, with `--cfg tsan`. The standard library is not
-//! instrumented there, so what its channels and condition variables order looks unordered. Therefore nothing here
-//! waits on them: the main thread polls a counter.
+//! instrumented there, so ThreadSanitizer does not see the ordering of channels and condition variables. Therefore
+//! the main thread does not use them: it polls a counter.
 #![cfg(not(loom))]
 
 #[path = "harness/quicksort.rs"]
@@ -24,7 +25,7 @@ use quicksort::quicksort;
 
 const WORKERS: usize = 4;
 
-/// The maximum time of one program: it tells a hang from a slow machine.
+/// The maximum time of one program. It is long, because it must tell a hang from a slow machine.
 const LIMIT: Duration = Duration::from_secs(120);
 
 /// Returns the number that an environment variable asks for.
@@ -48,7 +49,7 @@ fn wait_until(what: &str, condition: impl Fn() -> bool) {
     }
 }
 
-/// Two pools, so that each program can run in one and call into the other.
+/// Two pools: each program runs in the home pool, and can call into the other pool.
 struct Pools {
     home: ThreadPool,
     other: ThreadPool,
@@ -108,8 +109,7 @@ fn run(what: &str, pools: &Arc<Pools>, program: Program) {
     wait_until(what, || DONE.load(Ordering::Acquire) > before);
 }
 
-/// Returns the number of joins that the `n`th Fibonacci number takes without a cutoff: one less than the next
-/// Fibonacci number.
+/// Returns the number of joins in the computation of the `n`th Fibonacci number without a cutoff, `fib(n + 1) - 1`.
 fn joins_of_fib(n: u32) -> u64 {
     if n < 2 {
         return 0;
@@ -137,7 +137,7 @@ fn sorts() {
     assert!(values == expected, "unsorted");
 }
 
-/// Runs `joins` joins inside of each other.
+/// Runs `joins` nested joins.
 fn deep(joins: u64) -> u64 {
     if joins == 0 {
         return 0;
@@ -146,7 +146,7 @@ fn deep(joins: u64) -> u64 {
     inner + own
 }
 
-/// Computes without a push, so that a thief that has asked must raid.
+/// Computes without a push, so that a thief that wants a private task must raid the deque.
 fn work_for(time: Duration) {
     let began = Instant::now();
     while began.elapsed() < time {
@@ -214,8 +214,8 @@ fn spawned_tasks() {
     assert_eq!(sum.load(Ordering::Relaxed), 10 * (1..=50).sum::<u64>() + 50);
 }
 
-/// A station among which a parcel goes around. Its content is ordered only because each station unblocks the next
-/// one.
+/// A station of a ring in which a parcel goes around. The accesses to the parcel are ordered only because each
+/// station unblocks the next station.
 struct Station {
     stations: Arc<OnceLock<Vec<Weak<Runnable<Station>>>>>,
     nth: usize,
@@ -226,7 +226,7 @@ struct Station {
 impl Resume for Station {
     fn resume(this: &Arc<Runnable<Station>>) {
         let parcel = this.parcel.swap(std::ptr::null_mut(), Ordering::Relaxed);
-        // SAFETY: there is one parcel, and it is where the last station left it.
+        // SAFETY: there is one parcel, and the previous station has stored its pointer here.
         let mut parcel = unsafe { Box::from_raw(parcel) };
         parcel.push(this.nth);
         if parcel.len() == 500 {
@@ -323,7 +323,7 @@ fn panics() {
     }
 }
 
-/// Runs pools that end as soon as they have begun, with and without a thread that waits for the end.
+/// Runs pools that end right after their start, with and without a thread that waits for the end.
 fn short_pools(pools: &Pools) {
     for round in 0..4 {
         let ran = Arc::new(AtomicUsize::new(0));
@@ -344,8 +344,8 @@ fn short_pools(pools: &Pools) {
     }
 }
 
-/// Uses a policy whose thieves never rest, so that they ask all the time, and trees that are small enough to be
-/// stolen in parts.
+/// Uses a policy whose thieves never sleep, so that they request tasks all the time. The trees are small, so that
+/// thieves steal parts of them.
 #[test]
 fn joins_are_right_beside_a_thief_that_steals_as_often_as_it_can() {
     let joins = asked_for("COMITY_HAMMER_JOINS", 10_000_000);
@@ -357,7 +357,7 @@ fn joins_are_right_beside_a_thief_that_steals_as_often_as_it_can() {
     // On a busy machine, the thief may get no core while the joins run.
     while done < joins || steals() == 0 {
         assert!(done < joins || began.elapsed() < Duration::from_secs(120), "there was no thief");
-        // The number of joins of one call, which takes a fraction of a second.
+        // The number of joins of one call. The call takes a fraction of a second.
         let some = joins.saturating_sub(done).clamp(1_000_000, 5_000_000);
         done += pool.install(|| {
             comity::on_worker(|worker| {

@@ -22,7 +22,7 @@ use watchdog::Watchdog;
 const IDLE_FOR: Duration = Duration::from_secs(2);
 const BESIDE_A_LONG_TASK: Duration = Duration::from_secs(1);
 
-/// A pool whose threads can be told from all other threads.
+/// A pool whose threads can be distinguished from all other threads by their names.
 struct Subject {
     what: String,
     threads: BTreeSet<u32>,
@@ -89,7 +89,7 @@ fn ticks(thread: u32) -> u64 {
     fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap()
 }
 
-/// Waits until, in a series of looks, at most `awake` threads of each subject are not asleep.
+/// Waits until several looks in succession find at most `awake` threads of each subject not asleep.
 fn settle(subjects: &[Subject], awake: usize) {
     let mut quiet = 0;
     wait_until("workers without work go to rest", || {
@@ -107,7 +107,7 @@ fn assert_idle(subjects: &[Subject]) {
     }
 }
 
-/// Keeps one worker of the subject busy, and returns how many other workers used CPU meanwhile.
+/// Keeps one worker of the subject busy. Returns the number of other workers that used CPU meanwhile.
 fn active_beside_a_long_task(subject: Subject, awake: usize) -> usize {
     let subjects = [subject];
     let quit = Arc::new(AtomicBool::new(false));

@@ -1,5 +1,6 @@
 //! Fifo scopes and spawns, scopes in place, spawned broadcasts, yields, adopted threads and threads that the program
-//! creates, under every policy. The stock crate's tests (`checks/rayon.sh`) check more, under one policy at a time.
+//! creates, under every policy. The tests of stock rayon-core (`checks/rayon.sh`) check more, under one policy at a
+//! time.
 #![cfg(not(loom))]
 
 #[path = "harness/grid.rs"]
@@ -75,7 +76,7 @@ fn fifo_scopes_and_scopes_in_place_run_every_task_once() {
             scope.spawn_broadcast(|scope, _| scope.spawn_fifo(|_| count()));
         });
         assert_eq!(ran.swap(0, Ordering::Relaxed), 1000 + pool.current_num_threads());
-        // The body runs on this thread, which is not a worker: it may block until a task has done something.
+        // The body runs on this thread, which is not a worker. So it may block until a task has sent a message.
         let (said, heard) = channel();
         pool.in_place_scope(|scope| {
             scope.spawn(move |_| said.send(comity::current_thread_index()).unwrap());
@@ -127,7 +128,7 @@ fn a_yield_runs_what_is_queued() {
             assert_eq!((heard.try_iter().count(), comity::current_thread_has_pending_tasks()), (1, Some(false)));
         });
     });
-    // A worker that only yields makes progress with tasks of other workers, including halves of joins.
+    // A worker that only yields also runs tasks of other workers, including right halves of joins.
     on_every_pool("a_yield_takes_from_others", &[2], |pool| {
         let ran = AtomicUsize::new(0);
         pool.scope(|scope| {
@@ -173,8 +174,8 @@ fn a_thread_that_was_adopted_is_worker_0() {
     });
 }
 
-/// Drops the handle while an adopted thread is in the middle of a scope. Other workers may have taken a batch of its
-/// tasks by then. The thread stays a worker.
+/// Drops the pool's handle while an adopted thread is in the middle of a scope. Other workers may have taken a batch
+/// of the scope's tasks by then. The adopted thread stays a worker.
 #[test]
 #[cfg_attr(comity_portable, ignore = "it asks Linux for the processor time of its thread")]
 fn an_adopted_thread_outlives_its_pool() {

@@ -1,4 +1,4 @@
-//! Settings of a running program, from outside and from inside: its weight, its number of cores, and pauses.
+//! Settings of a running program, changed from outside and from inside: its weight, its number of cores, and pauses.
 // Only Linux offers what these tests are about.
 #![cfg(not(any(loom, comity_portable)))]
 
@@ -90,7 +90,7 @@ fn own() -> Option<Program> {
     programs.into_iter().find(|program| program.pid == std::process::id() && program.requests.is_some())
 }
 
-/// Waits until this process is in the table and `stands` is true for its entry.
+/// Waits until this process has an entry in the table, and `stands` is true for the entry.
 fn wait_until_own(what: &str, stands: impl Fn(&Program) -> bool) {
     wait_until(what, || own().is_some_and(|own| stands(&own)));
 }
@@ -126,7 +126,7 @@ impl Subject {
         Subject { pool, done: Arc::default(), given: 0 }
     }
 
-    /// Gives the pool a task from outside that forks, and one that spawns another task.
+    /// Gives the pool two tasks from outside: one forks, and one spawns a further task.
     fn give(&mut self) {
         for spawns in [false, true] {
             let done = Arc::clone(&self.done);
@@ -164,7 +164,7 @@ impl Subject {
         wait_until(what, || self.all_done());
     }
 
-    /// Makes the program rest, and checks that it begins no task that is given to it then.
+    /// Pauses the program, and checks that it begins no task that it gets during the pause.
     #[track_caller]
     fn rests(&mut self) {
         ask_to_rest();
@@ -189,7 +189,8 @@ impl Drop for OnDrop<'_> {
     }
 }
 
-/// Calls `action` while the pool runs one task, which forks again and again. `action` gets the number of these turns.
+/// Calls `action` while the pool runs one task, which forks repeatedly. `action` gets the number of these
+/// repetitions.
 fn while_it_computes(pool: &ThreadPool, action: impl FnOnce(&AtomicU64)) {
     let (end, turns) = (AtomicBool::new(false), AtomicU64::new(0));
     std::thread::scope(|scope| {
@@ -214,8 +215,8 @@ fn while_a_pool_computes(workers: usize, action: impl FnOnce()) {
     pool.shutdown();
 }
 
-/// Pauses under every policy that shares cores: while the program computes, while it waits for tasks from outside,
-/// and until the pause expires.
+/// Pauses a program under every policy that shares cores: while it computes, while it waits for tasks from outside,
+/// and with a pause that expires.
 fn rest() {
     let watchdog = Watchdog::start("rest");
     for policy in policies_with_coordinator() {
@@ -231,7 +232,10 @@ fn rest() {
                     ask_to_rest();
                     let before = turns.load(SeqCst);
                     std::thread::sleep(Duration::from_millis(30));
-                    assert_eq!(turns.load(SeqCst), before, "{policy}: it goes on");
+                    // The published number of awake workers may be a look old. A worker that woke since then rests where
+                    // its task forks next. If the task was after its last fork, it ends its turn first.
+                    let further = turns.load(SeqCst) - before;
+                    assert!(further <= 1, "{policy}: {further} more turns while it rests");
                     let held = own().unwrap().held;
                     assert!(held.is_empty(), "{policy}: it holds {held:?}");
                     ask(&[Request::Resume]);
@@ -251,7 +255,7 @@ fn rest() {
     }
 }
 
-/// Pauses a dormant program, whose coordinator has nothing to do.
+/// Pauses a program without work, whose coordinator sleeps.
 fn rest_without_work() {
     let watchdog = Watchdog::start("rest without work");
     for policy in policies_with_coordinator() {
@@ -325,7 +329,7 @@ fn follow_nice() {
         let process = std::process::id().to_string();
         let renice = std::process::Command::new("renice").args(["-n", "19", "-p", &process]).output().unwrap();
         assert!(renice.status.success(), "{renice:?}");
-        // A process that already has `nice -n 19` gets no lower weight.
+        // A process that already has the nice value 19 has the lowest weight, 1.
         wait_until_own("it counts less", |own| own.weight < before || before == 1);
     });
 }
@@ -380,7 +384,7 @@ fn resize() {
                 }
             }
             watchdog.step(format!("{policy}: the rest"));
-            // With a lower limit, the task that lasts would leave no worker to the others.
+            // With a lower limit, the task that lasts would keep the only worker that may be awake.
             subject.pool.set_active_threads(4).unwrap();
             let _left = request(&location(), &program, &[Request::Resume, Request::Cores(None)]);
             wait_until("no task is lost", || done.load(SeqCst) == given);
@@ -397,14 +401,14 @@ fn capped() {
     pool.shutdown();
     while_a_pool_computes(4, || {
         wait_until_own("it desires one core", |own| own.desire == 1 && own.held.len() <= 1);
-        // A request from outside may set another number.
+        // A request from outside can override the limit.
         ask(&[Request::Cores(Some(2))]);
         let most = u32::try_from(comity_os::cores::usable().get().min(2)).unwrap();
         wait_until_own("it desires so many", |own| own.desire == most);
     });
 }
 
-/// Uses tasks from outside that do not fork, so that no worker returns to frames of its own.
+/// Checks `set_active_threads`. The tasks do not fork, so that no worker returns to a frame that waits.
 fn active() {
     let watchdog = Watchdog::start("active");
     for policy in policies_with_coordinator() {
@@ -416,7 +420,7 @@ fn active() {
         }
         for most in [2, 1, 3] {
             pool.set_active_threads(most).unwrap();
-            // Lets the workers rest that were awake.
+            // Gives workers that were awake time to fall asleep.
             pool.install(|| ());
             let (running, highest, done) = (AtomicUsize::new(0), AtomicUsize::new(0), AtomicUsize::new(0));
             let settled = AtomicBool::new(false);
@@ -437,7 +441,7 @@ fn active() {
                 }
             });
             assert_eq!(done.load(SeqCst), 400);
-            // The worker that waits for the scope may return and run together with them.
+            // The worker that waits for the scope may run in addition to the limit.
             assert!(highest.load(SeqCst) <= most + 1, "{policy}: {} of {most}", highest.load(SeqCst));
         }
         pool.set_active_threads(4).unwrap();

@@ -1,5 +1,5 @@
-//! Tasks that panic, in every position, under every policy. The panic arrives where the documentation says,
-//! everything else runs, everything is dropped once, and the pool continues to work.
+//! Tasks that panic, in every position, under every policy. The panic reaches the caller that the documentation
+//! names. All other tasks run, each value is dropped once, and the pool continues to work.
 #![cfg(not(loom))]
 
 #[path = "harness/census.rs"]
@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use census::{Census, Planned, caught, panic_as_planned, silence_planned_panics};
 use comity::{ThreadPool, ThreadPoolBuilder};
 
-/// The things that one test uses on one pool.
+/// The pool, the items and the counters of one test.
 struct Stage<'a> {
     pool: &'a ThreadPool,
     workers: usize,
@@ -25,7 +25,7 @@ struct Stage<'a> {
 }
 
 impl Stage<'_> {
-    /// Returns a task that holds an item and counts its run.
+    /// Returns a task that owns an item and counts its run.
     fn works(&self) -> impl FnOnce() + Send + '_ {
         let item = self.census.item();
         move || {
@@ -34,7 +34,7 @@ impl Stage<'_> {
         }
     }
 
-    /// Returns a task that holds an item, counts its run, and then panics.
+    /// Returns a task that owns an item, counts its run, and then panics.
     fn panics(&self, name: usize) -> impl FnOnce() + Send + '_ {
         let item = self.census.item();
         move || {
@@ -160,7 +160,7 @@ fn nested_joins_run_every_leaf_and_the_leftmost_panic_wins() {
             return if panics(leaves.start) { stage.panics(leaves.start)() } else { stage.works()() };
         }
         let middle = leaves.start + leaves.len() / 2;
-        // The trait object is not `Sync`. Each half only needs the answers for its leaves.
+        // The answers are computed here, because the trait object is not `Sync` and cannot be used in both halves.
         let answers: Vec<bool> = leaves.clone().map(panics).collect();
         let (start, answer) = (leaves.start, |leaf: usize, start: usize| answers[leaf - start]);
         let half = |leaves| halve(stage, leaves, &|leaf| answer(leaf, start));
@@ -213,8 +213,8 @@ fn a_panic_in_a_task_of_a_scope_comes_out_once_the_others_have_ended() {
     });
 }
 
-/// Checks which panic is first. One worker runs the tasks one after the other. With two workers, the body holds one,
-/// so the other runs both tasks in turn.
+/// Checks that the scope resumes the first panic. One worker runs the tasks one after the other. With two workers,
+/// the body keeps one worker, so the other worker runs both tasks in order.
 #[test]
 fn of_several_panics_in_a_scope_the_first_comes_out() {
     everywhere("of_several_panics_in_a_scope_the_first_comes_out", |stage| {
@@ -332,7 +332,7 @@ fn a_panic_in_the_body_of_for_range_comes_out() {
         });
         assert_eq!(name, 16);
         stage.assert_ran(64);
-        // Each panic belongs to one block, for any number of panics.
+        // Each panic ends only its own block, also if all blocks panic.
         let name = caught(|| {
             stage.pool.install(|| comity::for_range(0..1_000, 1, |part| stage.panics(part.start)()));
         });
@@ -344,7 +344,7 @@ fn a_panic_in_the_body_of_for_range_comes_out() {
 #[test]
 fn map_reduce_map_and_reduce() {
     everywhere("map_reduce_map_and_reduce", |stage| {
-        // The value of a block is counted, and so is the combination of two values.
+        // Each value of a block and each combination of two values is an item that the census counts.
         let sum = |panics: &(dyn Fn(usize) -> bool + Sync)| {
             let reduce = |_left: (usize, _), right: (usize, _)| {
                 if panics(64 + right.0) {
@@ -366,10 +366,10 @@ fn map_reduce_map_and_reduce() {
         stage.assert_ran(64);
         assert_eq!(caught(|| sum(&|name| name < 64)), 0);
         stage.assert_ran(2 * 64);
-        // The last block is combined once, as the right one, and no other value has its name before that.
+        // The last block is combined once, as the right value. No other combination has this name before that.
         assert_eq!(caught(|| sum(&|name| name == 64 + 63)), 64 + 63);
         stage.assert_ran(3 * 64);
-        // If several reductions panic, the winner depends on the order of the combinations.
+        // If several reductions panic, the resumed panic depends on the order of the combinations.
         let name = caught(|| sum(&|name| name > 64));
         assert!(name > 64, "{name}");
         stage.assert_ran(4 * 64);

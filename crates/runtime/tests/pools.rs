@@ -34,7 +34,7 @@ fn threads_are_named_by_their_index() {
     assert_eq!(names(&pool.unwrap()), ["mill, wheel 0", "mill, wheel 1"]);
 }
 
-/// Crashes if the stack is smaller: the default is 2 MiB.
+/// Crashes if the stack has the default size of 2 MiB.
 #[test]
 fn the_stack_is_as_large_as_asked_for() {
     #[inline(never)]
@@ -91,7 +91,7 @@ fn a_thread_that_the_system_does_not_give_is_an_error() {
 #[test]
 fn a_thread_name_that_panics_leaves_no_thread_behind() {
     let _watchdog = Watchdog::start("a_thread_name_that_panics_leaves_no_thread_behind");
-    // The handler holds the token, and so does every thread of the pool.
+    // The handler owns a reference to the token, and every thread of the pool keeps the handler alive.
     let token = Arc::new(());
     let held = Arc::clone(&token);
     let name = |index| if index == 3 { panic!("no name for worker 3") } else { format!("unnamed-{index}") };
@@ -114,7 +114,7 @@ fn drop_ends_all_threads() {
     });
 }
 
-/// Spawns tasks that spawn tasks, while the pool's handle is dropped.
+/// Spawns tasks that spawn further tasks. The caller drops the pool's handle meanwhile.
 fn spawn_a_tree(spawn: &dyn Fn(Box<dyn FnOnce() + Send>), ran: &Arc<AtomicUsize>) {
     for _ in 0..20 {
         let ran = Arc::clone(ran);
@@ -179,7 +179,7 @@ fn a_pool_dropped_last_by_its_own_worker_ends() {
             spawn_a_tree(&|task| inner.spawn(task), &ran_inner);
             assert!(inner.current_thread_index().is_some());
             drop(inner);
-            // A pool without a handle still serves the task that it runs.
+            // A pool whose handle was dropped still runs the joins of its task.
             let (a, b) = comity::join(|| 20, || 22);
             assert_eq!((a + b, comity::broadcast(|_| 1).len()), (42, current_num_threads()));
             spawn_a_tree(&|task| comity::spawn(task), &ran_inner);
@@ -211,7 +211,7 @@ fn a_worker_cannot_shut_its_own_pool_down() {
     wait_until("the pool ends all the same", || threads::named("stuck-").is_empty());
 }
 
-/// Installs each half of each level into the other pool. That pool may have workers that wait in this one.
+/// Installs each half of each level into the other pool, whose workers may wait for tasks in this pool.
 fn descend(here: &ThreadPool, there: &ThreadPool, depth: u32) -> u64 {
     assert!(here.current_thread_index().is_some() && there.current_thread_index().is_none());
     if depth == 0 {

@@ -1,5 +1,5 @@
-//! All pools of a process are one program, with one place in the table and one coordinator. The program begins when
-//! there is something to share.
+//! All pools of a process with one policy are one program, with one entry in the table and one coordinator. The
+//! program joins the table after a pool has worked for a while.
 // Only Linux offers what these tests are about.
 #![cfg(not(any(loom, comity_portable)))]
 
@@ -46,8 +46,8 @@ fn build() -> ThreadPool {
     ThreadPoolBuilder::new().num_threads(2).build().unwrap()
 }
 
-/// Plays a role in a separate process with a separate table, which also has `members`. They leave once the process
-/// has found the table full. Returns what the process printed.
+/// Plays a role in a separate process with a separate table, which also has `members`. They leave the table once the
+/// process has found it full. Returns what the process printed.
 fn play(role: &str, members: usize) -> String {
     let watchdog = Watchdog::start("a process with many pools");
     watchdog.step(role);
@@ -157,7 +157,8 @@ fn child() {
     }
 }
 
-/// Ends the tasks also if an assertion fails, because the scope waits for them.
+/// Ends the tasks when it is dropped, also after a failed assertion: otherwise the scope would wait for them for
+/// ever.
 struct Ends<'a>(&'a [AtomicBool]);
 
 impl Drop for Ends<'_> {
@@ -166,7 +167,7 @@ impl Drop for Ends<'_> {
     }
 }
 
-/// Runs two pools of one program: one steals and ends, the other has only one worker, which has no victim.
+/// Runs two pools of one program. One pool steals and ends. The other pool has only one worker, which has no victim.
 fn thieves(location: &Location) {
     if cores::usable().get() < 2 {
         println!("skipped: this takes two cores");
@@ -204,7 +205,7 @@ fn thieves(location: &Location) {
             done
         });
         wait_until("the table shows steals", || published().is_some_and(|done| done.steals > 0));
-        // A pool takes part once it has been given a task. The program lasts from one pool to the next.
+        // A pool joins the program at its first task. So the program does not end when the other pool does.
         working.install(|| ());
         let works = scope.spawn(|| {
             working.install(|| {
@@ -218,7 +219,8 @@ fn thieves(location: &Location) {
         begins.recv().unwrap();
         steals_on.store(false, Ordering::Relaxed);
         let done = steals.join().unwrap();
-        // The next look counts after the pool has ended. Once another look is seen, all counts have been published.
+        // The next look sums up the counts after the pool has ended. The look after it shows that all counts have
+        // been published.
         for _ in 0..2 {
             let cpu = || program().and_then(|program| program.cpu);
             let before = cpu();
@@ -236,7 +238,7 @@ fn thieves(location: &Location) {
     });
 }
 
-/// Runs pools under two policies. They are two members of the table, like the pools of two copies of this crate.
+/// Runs pools under two policies. They are two programs in the table, like the pools of two copies of this crate.
 fn members(location: &Location) {
     let pools = ["comity", "comity:lend_us=400"]
         .map(|policy| ThreadPoolBuilder::new().num_threads(2).policy(policy.parse().unwrap()).build().unwrap());
@@ -252,7 +254,7 @@ fn members(location: &Location) {
                 })
             });
         }
-        // A member counts the time of the other member's workers until the other has published it.
+        // A program includes the time of the other program's workers until the other program has published it.
         let is_published_once = || {
             let programs = Snapshot::take(location).unwrap().map_or(Vec::new(), |table| table.programs);
             let used: Vec<Duration> = programs.iter().filter_map(|program| program.cpu).collect();

@@ -1,10 +1,10 @@
-//! A worker that is busy for long stops no other worker: every task that waits is found by some worker. The counters
-//! show what was done.
+//! A worker that is busy for long does not stop other workers: some worker finds each task that waits. The counters
+//! show the number of steals.
 //!
-//! The tasks here wait for each other by spinning, which a program should not do. If a task stays where it is, the
-//! test hangs, and the watchdog makes that a failure. If another program of the same table computes all the time,
-//! `dws` needs minutes: a task for which others spin gets a worker after a hundred looks of the coordinator (Claim 3
-//! in the README of `comity-protocol`). So each of these tests has a separate process and core table.
+//! The tasks here wait for each other by spinning, which a program should not do. If no worker takes a task, the test
+//! hangs, and the watchdog makes the test fail. If another program of the same table computes all the time, `dws`
+//! needs minutes: a task for which other tasks spin gets a worker only after a hundred looks of the coordinator
+//! (Claim 3 in the README of `comity-protocol`). So each of these tests has a separate process and core table.
 #![cfg(not(loom))]
 
 #[path = "harness/grid.rs"]
@@ -40,7 +40,8 @@ fn under_each(test: &'static str, workers: &[usize], check: impl Fn(Policy, usiz
     in_own_table(test, || under_policies(test, workers, wakes_all_workers, check));
 }
 
-/// The number of repetitions. A worker that looks for tasks anyway hides a missing wake-up.
+/// The number of repetitions. One run is not enough: a missing wake-up does not show if a worker happens to look for
+/// tasks.
 const ROUNDS: usize = 30;
 
 /// Spins without ever yielding the core.
@@ -50,7 +51,7 @@ fn hold_until(flag: &AtomicBool) {
     }
 }
 
-/// Lets all thieves go to rest before every tenth round.
+/// Waits before every tenth round, so that all thieves fall asleep.
 fn rest(round: usize) {
     if round.is_multiple_of(10) {
         std::thread::sleep(Duration::from_millis(3));
@@ -79,8 +80,8 @@ fn the_right_half_of_a_long_join_is_stolen() {
     });
 }
 
-/// Runs two long leaves, anywhere under cheap joins, which keep their workers until both run. The owner of the joins
-/// is in one of them and pushes no more, so a thief must find the other leaf anyway.
+/// Runs two long leaves at any place of a tree of cheap joins. Each leaf keeps its worker until both leaves run. The
+/// owner of the joins runs one leaf and pushes no more, so a thief must find the other leaf without that.
 #[test]
 fn two_long_leaves_run_at_once_wherever_they_lie() {
     fn descend(depth: u32, first: u32, leaf: &(dyn Fn(u32) + Sync)) {
@@ -112,7 +113,7 @@ fn two_long_leaves_run_at_once_wherever_they_lie() {
     });
 }
 
-/// Checks a long task that does not push while other workers look for work: they have gone to rest when it pushes.
+/// Checks a long task that pushes only after the other workers have fallen asleep.
 #[test]
 fn a_task_pushed_late_in_a_long_one_is_stolen() {
     on_every_pool("a_task_pushed_late_in_a_long_one_is_stolen", &[2, 8], |pool| {
@@ -161,7 +162,7 @@ fn all_workers_come_together() {
                     std::thread::yield_now();
                 }
             };
-            // The tasks come from within, from one worker's queue.
+            // The tasks come from within the pool, from the queue of one worker.
             pool.scope(|scope| (0..workers).for_each(|_| scope.spawn(move |_| meet(begun))));
             // The tasks are the blocks of a loop, while another task runs.
             let in_blocks = AtomicUsize::new(0);
@@ -197,14 +198,14 @@ fn a_task_from_outside_is_found_beside_a_long_one() {
     });
 }
 
-/// Runs two tasks that need two workers.
+/// Runs two tasks that need two workers at the same time.
 fn meet() {
     let other_ran = AtomicBool::new(false);
     comity::join(|| hold_until(&other_ran), || other_ran.store(true, Ordering::Release));
 }
 
-/// Checks a worker that finds work before it has ever looked for work. Other workers must come for what that work
-/// pushes.
+/// Checks a worker that gets a broadcast before it has ever looked for tasks. Other workers must take the task that
+/// the broadcast pushes.
 #[test]
 fn a_broadcast_that_awaits_a_new_worker_is_shared_like_other_work() {
     const TEST: &str = "a_broadcast_that_awaits_a_new_worker_is_shared_like_other_work";
@@ -307,9 +308,9 @@ fn counters_add_up() {
         if workers == 1 {
             assert_eq!((last[0].steal_attempts, last[0].steals), (0, 0), "there is no worker to steal from");
         }
-        // The spell that is under way is not counted yet. A broadcast that reaches a resting worker ends the worker's
-        // spell.
-        let covered = (0..100).any(|_| {
+        // A spell (a time without a task) is counted when it ends. A broadcast ends the spell of a sleeping worker. On a
+        // busy machine a worker starts late, and the time before its start is in no counter.
+        let covered = (0..10_000).any(|_| {
             std::thread::sleep(Duration::from_millis(1));
             pool.broadcast(|_| ());
             let age = built.elapsed();

@@ -1,5 +1,6 @@
-//! Masks of threads when something happens while thieves pull a worker: panics, forks, children, stops, the ends of
-//! pools and of the program, a kernel that refuses, cpusets that change, and a single core.
+//! The affinity masks of threads if an event happens while thieves pull a worker to their cores. Events: panics,
+//! forks, children, stops, the ends of pools and of the program, refusals of the kernel, changes of cpusets, and a
+//! single core.
 //!
 //! `COMITY_PULLS` is the number of events, by default 150, and `COMITY_PULLS_SEED` the seed that selects them. For
 //! long runs: `COMITY_PULLS=10000 cargo test --release -p comity --test pulls -- --nocapture`.
@@ -51,7 +52,7 @@ fn asked_for(variable: &str, default: u64) -> u64 {
     }
 }
 
-/// The number of events.
+/// The number of events of one test.
 fn events() -> u64 {
     asked_for("COMITY_PULLS", 150)
 }
@@ -108,7 +109,7 @@ fn one_task(pool: &ThreadPool, mut is_over: impl FnMut() -> bool + Send) {
     });
 }
 
-/// Locks the machine for one test, which needs the cores for itself and its hogs.
+/// Lets one test at a time run, because a test needs all cores for itself and its hogs.
 fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
@@ -131,7 +132,7 @@ fn heard(role: &str, output: &Output) {
     assert!(output.status.success(), "{role}: {}", child::stderr(output));
 }
 
-/// Plays a role while hogs run, which are threads of another program.
+/// Plays a role in a child while the hogs of this process take its cores.
 fn play(role: &str) -> Output {
     let output = beside_hogs(|| child::run(child::command(role)));
     heard(role, &output);
@@ -172,9 +173,9 @@ fn whatever_happens_to_a_program_that_is_stopped_no_mask_stays_narrow() {
     println!("stopped: {stops} times, for 10 ms at most");
 }
 
-/// Checks that children with the program's mask keep it, and that the table forgets the program. One case is not
-/// covered: a child that was started with a narrow mask right before keeps that mask, because no thread is left to
-/// mend it.
+/// Kills a program. Checks that children that have the program's mask keep it, and that the table forgets the
+/// program. One case is not checked: a child that was started right before with a narrow mask keeps that mask,
+/// because no thread is left to correct it.
 #[test]
 fn a_program_that_is_killed_leaves_behind_at_most_what_it_had_just_started() {
     let _alone = alone();
@@ -195,8 +196,8 @@ fn a_program_that_is_killed_leaves_behind_at_most_what_it_had_just_started() {
     println!("killed: {kills} programs, which left {wide} children with their mask, and {narrow} with a narrow one");
 }
 
-/// Kills a program some time after it has begun to start children. Returns how many children are known to have its
-/// mask, and how many do not have it.
+/// Kills a program some time after it has begun to start children. Returns the number of children that had the
+/// program's mask before, and the number of children that do not have it.
 fn killed(nth: u64, all: CoreSet, after: Duration) -> (usize, usize) {
     let table = std::env::temp_dir().join(format!("comity-pulls-{}-{nth}", std::process::id()));
     let mark = format!("COMITY_TEST_MARK={}-{nth}", std::process::id());
@@ -220,7 +221,7 @@ fn killed(nth: u64, all: CoreSet, after: Duration) -> (usize, usize) {
     wait_until("the table forgets it", || entry().is_none_or(|life| life == Life::Dead));
     let mask = |process: &u32| affinity::of(ThreadId::from_raw(*process as i32));
     assert!(with_its_mask.iter().all(|process| mask(process) == all), "{with_its_mask:?} had the program's mask");
-    // The last child is included, which the program may not have reported.
+    // This includes the last child, which the program may not have reported.
     let left = census::processes().into_iter().filter(|process| census::has_in_environment(*process, &mark));
     let narrow = left.filter(|process| !with_its_mask.contains(process) && mask(process) != all).count();
     assert!(narrow <= 1, "it starts none before the last one has its mask");
@@ -229,7 +230,8 @@ fn killed(nth: u64, all: CoreSet, after: Duration) -> (usize, usize) {
     (with_its_mask.len(), narrow)
 }
 
-/// Covers a limitation: a task that replaces its program ends the thief, which then cannot restore a mask.
+/// Shows a limitation: a task that replaces its program (`exec`) ends the thief, which then cannot restore the mask
+/// of the worker that it pulled.
 #[test]
 fn a_program_that_a_task_puts_in_the_place_of_its_own_runs() {
     let _alone = alone();
@@ -251,8 +253,8 @@ fn a_program_that_a_task_puts_in_the_place_of_its_own_runs() {
     println!("replaced: {runs} programs, {narrow} of which have a narrow mask for ever");
 }
 
-/// Covers a limitation: a thread that binds itself right after its start counts as one that has inherited the mask,
-/// if a pulled worker has just run where the thread binds itself.
+/// Shows a limitation. A thread binds itself right after its start, to the core to which a worker has just been
+/// pulled. It then counts as a thread that has inherited the worker's mask.
 #[test]
 fn threads_that_bound_themselves_before_the_first_pull_stay_there() {
     let _alone = alone();
@@ -307,8 +309,8 @@ fn an_administrator_wins() {
             thread::sleep(random.micros(20_000));
             let cores = one(random.below(all.len() as u64) as usize);
             for mask in [cores, all] {
-                // A thief may overwrite a mask, because what it has read was a moment old, or the same core. Then the
-                // mask is set again.
+                // A thief may overwrite a mask that was set here: it may have read the mask before, or the mask may
+                // be the core to which it pulls. Then the mask is set again.
                 loop {
                     let threads: Vec<ThreadId> =
                         census::threads(id).into_iter().map(|thread| ThreadId::from_raw(thread as i32)).collect();
@@ -319,7 +321,7 @@ fn an_administrator_wins() {
                     if workers.iter().all(|worker| affinity::of(*worker) == mask) {
                         break;
                     }
-                    // A worker that roams may be pulled at this moment.
+                    // If `mask` has all cores, the difference may come from a pull that is under way.
                     if mask != all {
                         lost += 1;
                     }
@@ -332,13 +334,13 @@ fn an_administrator_wins() {
     println!("administrator: {set} settings of all masks, {lost} of which a pull overwrote");
 }
 
-/// Checks one core by a mask, and by a cpuset as in a container.
+/// Limits a program to one core, by a mask and by a cpuset, as in a container.
 #[test]
 fn one_core_is_enough() {
     let _alone = alone();
     let all = here();
     for core in all.iter() {
-        // A child has the mask of the thread that starts it.
+        // A child inherits the mask of the thread that starts it.
         let output = beside_hogs(|| {
             thread::spawn(move || {
                 assert!(affinity::confine(ThreadId::current(), one(core)));
@@ -390,7 +392,7 @@ struct Events {
     narrow: AtomicU64,
     done: AtomicU64,
     forks: AtomicU64,
-    /// The number of forked children that had the program's mask when they began.
+    /// The number of forked children that had the program's mask from their start.
     right_at_once: AtomicU64,
 }
 
@@ -398,7 +400,7 @@ struct Events {
 struct Planned;
 
 impl Events {
-    /// Works for a while, or until the mask is narrow if that is earlier. Then one event happens.
+    /// Works for a random time, or until the worker's mask is narrow if that is earlier. Then causes one event.
     fn one(&self, random: &mut Random) {
         let rounds = random.below(200);
         let narrow = (0..rounds).any(|_| {
@@ -424,7 +426,7 @@ impl Events {
     }
 }
 
-/// Runs events in tasks of pools that begin and end.
+/// Causes events in tasks of pools that begin and end.
 fn happen(watchdog: &Watchdog) {
     let (all, wanted, mut random) = (here(), events(), Random::of(0));
     let events = Arc::new(Events {
@@ -494,8 +496,7 @@ fn happen(watchdog: &Watchdog) {
     }
 }
 
-/// Plays a program in the table whose busy worker starts one child after the other, each when the last one has the
-/// program's mask.
+/// Plays a program in the table. Its busy worker starts a child each time the previous child has the program's mask.
 fn is_killed() {
     let all = here();
     let shares = ThreadPoolBuilder::new().num_threads(2).policy("comity".parse().unwrap()).build().unwrap();
@@ -523,8 +524,8 @@ fn is_killed() {
     });
 }
 
-/// Starts a thread that binds itself at once and stays until it is told to end. It returns true if it is still bound
-/// then.
+/// Starts a thread that binds itself at once and runs until it is told to end. It then returns true if it is still
+/// bound.
 fn bound_thread(core: usize) -> (mpsc::Sender<()>, thread::JoinHandle<bool>) {
     let ((end, ended), (tell, told)) = (mpsc::channel(), mpsc::channel());
     let thread = thread::spawn(move || {
@@ -553,7 +554,7 @@ fn binds(watchdog: &Watchdog) {
         watchdog.step(format!("round {round} of {rounds}"));
         pool.install(|| {
             let threads: Vec<_> = all.iter().chain(all.iter()).map(bound_thread).collect();
-            // As long as the threads may be mended.
+            // For the time in which the mender may change the threads' masks.
             let began = Instant::now();
             while began.elapsed() < Duration::from_millis(150) {
                 spin();
@@ -584,7 +585,7 @@ fn replaces(nth: u64) {
     });
 }
 
-/// Plays a program none of whose threads may be moved, as with the filter of a container.
+/// Plays a program that may not move its threads, as with the system call filter of a container.
 fn refused(watchdog: &Watchdog) {
     let refuse = SeccompAction::Errno(libc::EPERM as u32);
     let architecture = std::env::consts::ARCH.try_into().expect("a known architecture");
@@ -607,7 +608,8 @@ fn refused(watchdog: &Watchdog) {
     }
 }
 
-/// Checks that pulls still happen, or that one core has none, and that all workers have `mask` in the end.
+/// Checks that thieves still accelerate workers on the cores of `mask` (on one core without a pull). In the end all
+/// workers must have `mask`.
 fn works_on(mask: CoreSet, watchdog: &Watchdog) {
     watchdog.step(format!("on {} cores", mask.len()));
     let pool = pool();
@@ -659,7 +661,8 @@ fn container(watchdog: &Watchdog) {
     }
 }
 
-/// Looks at the workers' masks whenever it is asked to.
+/// Plays a program whose masks another process sets. It answers a line on standard input once all pulls that were
+/// under way have ended.
 fn administered() {
     let (pool, looks) = (pool(), AtomicU64::new(0));
     let workers = pool.broadcast(|_| ThreadId::current().as_raw().to_string());
@@ -676,7 +679,7 @@ fn administered() {
         });
         for line in std::io::stdin().lines() {
             line.unwrap();
-            // By then, a pull that was under way is over, and so is a pull that has begun since.
+            // After three more looks of the thief, a pull that was under way is over, and so is the pull after it.
             let before = looks.load(Ordering::Relaxed);
             wait_until("the thief goes on", || looks.load(Ordering::Relaxed) >= before + 3);
             println!("looked");

@@ -1,4 +1,5 @@
-//! Two programs compute and share cores. One is killed or stopped; the other continues, and has all cores in the end.
+//! Two programs compute and share cores. One is killed or stopped. The other program continues, and has all cores in
+//! the end.
 // Only Linux offers what these tests are about.
 #![cfg(not(any(loom, comity_portable)))]
 
@@ -36,7 +37,8 @@ impl Table {
         Table(path)
     }
 
-    /// Returns the state of the program: its life, and the number of cores that it holds and has claimed.
+    /// Returns the state of the program: its life, the number of cores that it holds, and the number of its claims so
+    /// far.
     fn of(&self, program: &Program) -> Option<(Life, usize, u64)> {
         let snapshot = Snapshot::take(&Location::At(self.0.clone())).unwrap()?;
         let program = snapshot.programs.iter().find(|found| found.pid == program.0.id())?;
@@ -116,7 +118,8 @@ fn when_a_program_is_killed_the_other_has_all_cores() {
         std::thread::sleep(Duration::from_millis(37 * nth as u64 % 101));
         one.kill();
         wait_until("the other holds all cores", || table.held(&other) == cores);
-        // The other may have borrowed the cores before. Then its next look reaps the dead program.
+        // The other program may have borrowed all cores before. Then its next look removes the dead program from the
+        // table.
         let programs = || Snapshot::take(&Location::At(table.0.clone())).unwrap().unwrap().programs.len();
         wait_until("the dead one is reaped", || programs() == 1);
         other.end();
@@ -136,8 +139,8 @@ fn when_a_program_is_stopped_the_other_has_all_cores_until_it_goes_on() {
         watchdog.step(policy);
         let table = Table::new(&format!("stopped-{policy}"));
         let [one, other] = two_that_share(policy, &table, cores);
-        // A program that shares time at the moment, because the machine is busy, requests no core and takes none from
-        // the other.
+        // While the machine is busy, a program may share time. It then requests no core and takes no core from the
+        // other program.
         one.signal("STOP");
         while table.desire(&one) == 0 {
             one.signal("CONT");
@@ -155,8 +158,8 @@ fn when_a_program_is_stopped_the_other_has_all_cores_until_it_goes_on() {
     }
 }
 
-/// Checks the longest quantum: a coordinator that looked less often would count as stopped, and lose its cores while
-/// it works.
+/// Checks the longest quantum. A coordinator that looked less often would count as stopped, and its program would
+/// lose its cores while it works.
 #[test]
 fn no_quantum_is_nearly_as_long_as_the_time_after_which_a_program_counts_as_stopped() {
     let mut rows = 0;
@@ -177,8 +180,7 @@ fn child() {
     }
     let end = child::end();
     let pool = ThreadPoolBuilder::new().build().unwrap();
-    // The program always has work: a program that is stopped while it has none takes no core from another, and counts
-    // as living.
+    // The program always has work. A program that is stopped while it has no work holds no core, and counts as alive.
     pool.install(|| {
         while !end.load(Ordering::Relaxed) {
             assert_eq!(fib(24), 46_368);

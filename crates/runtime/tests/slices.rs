@@ -1,4 +1,5 @@
-//! Time slices: a thief that yields has short slices. A task, and what it starts, has slices of the usual length.
+//! Time slices: a thief that yields has short slices. A task has slices of the usual length, and so do threads and
+//! processes that it starts.
 // Only Linux offers what these tests are about.
 #![cfg(not(any(loom, comity_portable)))]
 
@@ -26,8 +27,8 @@ fn mine() -> Option<Duration> {
     slice::of(ThreadId::current())
 }
 
-/// Plays `role` in a separate table, if threads have their own slices here. In a shared table, a member that holds
-/// one core has one awake worker, and a worker for which another waits does not yield.
+/// Plays `role` in a separate table, if the kernel has a slice for each thread. In a shared table, a program that
+/// holds one core has only one awake worker, and no thief that yields.
 fn play(role: &str) {
     let skipped = match (mine(), cores::allowed().len()) {
         (None, _) => "threads have no slices of their own here",
@@ -86,7 +87,7 @@ fn yields(usual: Duration) {
         std::thread::sleep(Duration::from_millis(1));
     }
     watchdog.step("another pool");
-    // The slice of a thread that waits for a pool, and of a thread that it starts, has the usual length.
+    // A thread that waits for a pool has the usual slice, and so does a thread that it starts.
     assert_eq!(mine(), Some(usual));
     assert_eq!(self::pool("robinhood").broadcast(|_| mine()), [Some(usual); 2]);
     watchdog.step("a child");

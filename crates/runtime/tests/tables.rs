@@ -57,8 +57,8 @@ impl Drop for Folder {
     }
 }
 
-/// Lets the program compute until `is_seen` is true for its process, or else until it has printed a line. Then the
-/// program must have the right result and succeed. Returns what it printed.
+/// Lets the program compute until `is_seen` is true for its process. Without `is_seen`, lets it compute until it has
+/// printed a line. Then the program must have the right result and succeed. Returns what it printed.
 fn computes(mut command: Command, what: &str, is_seen: Option<&dyn Fn(u32) -> bool>) -> String {
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();

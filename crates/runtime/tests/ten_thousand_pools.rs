@@ -12,7 +12,7 @@ use wait::wait_until;
 use watchdog::Watchdog;
 
 const POOLS: usize = 10_000;
-/// The number of pools after which memory that only grows at first has grown.
+/// The number of pools after which memory no longer grows, if it grows only at first.
 const WARM: usize = 2_000;
 /// The maximum growth of memory after 8,000 pools. One kilobyte lost per pool would be 8,000 KiB.
 const MOST_GROWTH_KIB: usize = 4_096;
@@ -39,7 +39,7 @@ fn use_and_drop(nth: usize, policy: Policy) {
             pool.scope(|scope| numbers.iter_mut().for_each(|number| scope.spawn(move |_| *number = nth)));
             assert_eq!(numbers, [nth; 8]);
         }
-        // The pool is dropped while a task is under way, or before any task was.
+        // The pool is dropped while a task runs, or before its first task begins.
         _ => pool.spawn(|| comity::spawn(|| ())),
     }
 }
@@ -52,7 +52,7 @@ fn ten_thousand_pools_leave_nothing_behind() {
     for (nth, policy) in Policy::all().collect::<Vec<_>>().into_iter().cycle().take(POOLS).enumerate() {
         if nth % 100 == 0 {
             watchdog.step(format!("pool {nth}"));
-            // Dropping does not wait. The threads may end here, so that their number stays bounded.
+            // Dropping does not wait for the threads. This waits for them, so that their number stays bounded.
             wait_until("threads of dropped pools end", || status("Threads") == threads_before);
         }
         if nth == WARM {

@@ -27,7 +27,7 @@ use serde_json::Value;
 use wait::wait_until;
 use watchdog::Watchdog;
 
-/// A folder that is removed with the test.
+/// A folder that is removed when this value is dropped.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -250,7 +250,8 @@ fn a_program_that_shares_cores_says_which_it_held_and_how_it_shared() {
         command.env("COMITY_TABLE", folder.path("table")).env("COMITY_POLICY", "dws");
         start(command)
     });
-    // The first program holds cores while it is alone. Its mode shows cores once the other program runs too.
+    // The first program holds cores already while it is alone. The trace shows its mode as "holds cores" once the
+    // other program runs too.
     let held = |path: &Path| {
         let events = so_far(path);
         events.iter().any(|event| event["cat"] == "core") && named(&events, &["holds cores"]).count() > 0
@@ -324,7 +325,7 @@ fn a_forked_child_has_a_trace_of_its_own_and_leaves_its_parents_alone() {
     assert_ne!(childs[0]["pid"], events[0]["pid"]);
     assert_eq!(names[0], format!("t.{}.json", childs[0]["pid"]));
     assert_eq!(named(&events, &["comity_trace"]).count(), 1);
-    // In a short program, some workers may not have begun.
+    // In a short program, some workers may not have started, so they have no name.
     assert!(named(&childs, &["thread_name"]).count() > 0 && named(&events, &["thread_name"]).count() > 0);
 }
 
@@ -389,7 +390,8 @@ fn a_trace_that_the_disk_takes_no_more_of_ends_and_the_program_goes_on() {
     assert!(so_far(&path).len() > 10);
 }
 
-/// Plays a program whose `main` is not in Rust: a library in it finds SIGPIPE as the system sets it.
+/// Plays a program whose `main` is not in Rust. In such a program, SIGPIPE has the system's default action, which
+/// ends the program.
 #[test]
 fn a_line_that_no_reader_gets_ends_no_program() {
     let _watchdog = Watchdog::start("a_line_that_no_reader_gets_ends_no_program");
@@ -402,7 +404,8 @@ fn a_line_that_no_reader_gets_ends_no_program() {
     let mut other = command.stdout(Stdio::null()).stderr(writer).spawn().unwrap();
     let ended = other.wait().unwrap();
     assert!(ended.success(), "{ended}");
-    // The program had a line to print.
+    // This second trace shows that the program tried to print a line: it prints one when it has to choose another
+    // file.
     assert!(folder.path(&format!("t.{}.json", other.id())).exists());
     end(first);
 }
@@ -420,7 +423,7 @@ fn a_signal_handler_that_ends_the_program_ends_it() {
         let mut command = traced("steal all the time, and end in a signal handler", &path);
         command.env("COMITY_POLICY", "plain").env("COMITY_NUM_THREADS", "4");
         let mut child = start(command);
-        // Waiting would close the input, and the child would end in the usual way.
+        // The input is kept open: the wait would close it, and the child would end in the usual way.
         let _input = child.stdin.take();
         let entries = fs::read_dir(format!("/proc/{}/task", child.id())).unwrap().map(|entry| entry.unwrap());
         let mut threads: Vec<i32> = entries
@@ -451,7 +454,7 @@ fn until_the_end(again: impl Fn()) {
         ENDED.store(true, Ordering::Release);
     });
     again();
-    // A thread that begins allocates too.
+    // Waits for the thread to start, because its start allocates too.
     wait_until("the thread waits for the end", || WAITS.load(Ordering::Acquire));
     // `println` is not used: a signal handler that ends the program while this thread is still in `println` finds the
     // standard output borrowed.
@@ -488,7 +491,8 @@ fn child() {
             let policy = "robinhood".parse().unwrap();
             let pool = ThreadPoolBuilder::new().num_threads(workers).policy(policy).build().unwrap();
             let total = || WorkerCounters::total(&pool.counters());
-            // More tasks than cores run, so that workers are preempted while there are thieves.
+            // The pool runs more tasks than there are cores, so that workers are preempted while other workers are
+            // thieves.
             pool.scope(|scope| {
                 for _ in 0..workers / 2 {
                     scope.spawn(|_| {
@@ -498,7 +502,7 @@ fn child() {
                     });
                 }
             });
-            // No worker is a thief then, and nothing more is counted.
+            // While each worker has a task, no worker is a thief, and the counters do not change.
             let all_have_a_task = Barrier::new(workers);
             pool.broadcast(|context| {
                 all_have_a_task.wait();
@@ -517,7 +521,7 @@ fn child() {
             fib(22);
         }),
         "steal all the time, and end in a signal handler" => {
-            // SAFETY: this is what the test checks: a handler that does more than a handler may do.
+            // SAFETY: the test checks this case: a handler that does more than a signal handler may do.
             unsafe { libc::signal(libc::SIGUSR1, exit_three as *const () as libc::sighandler_t) };
             // All threads have started then. A thread that starts allocates, and the handler must not meet the
             // allocator's lock.
@@ -545,7 +549,7 @@ fn child() {
             for uses_a_pool in [false, true] {
                 assert!(forked::in_a_fork(|| {
                     assert!(!uses_a_pool || fib(10) == 55);
-                    // Ends like a program, and not at once: exit handlers run.
+                    // Ends the program in the usual way, so that exit handlers run.
                     std::process::exit(7)
                 }));
             }
@@ -565,7 +569,7 @@ fn child() {
         "compute until the trace ends" => {
             let path = PathBuf::from(std::env::var_os("COMITY_TRACE").unwrap());
             let mut before = None;
-            // The program ends when the file does not grow any more.
+            // The program ends when the file has stopped growing.
             loop {
                 for _ in 0..50 {
                     fib(20);

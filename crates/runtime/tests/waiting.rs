@@ -1,5 +1,5 @@
-//! Tasks that wait for each other, each on a separate worker: they get the workers that they need, with idle cores
-//! and while another program runs.
+//! Tasks that wait for each other, each on a separate worker. They must get the workers that they need, both with
+//! idle cores and while another program runs.
 #![cfg(not(loom))]
 
 #[path = "harness/child.rs"]
@@ -109,7 +109,7 @@ fn number(role: &str, policy: &str, table: &Table) -> u64 {
     number.unwrap_or_else(|| panic!("{role} says no number: {said}"))
 }
 
-/// Guards against an earlier fault: one worker was let in each quantum, which is a fifth of a second here.
+/// Guards against an earlier fault: only one worker was woken in each quantum, which is a fifth of a second here.
 #[test]
 #[cfg_attr(comity_portable, ignore = "only Linux tells whether a worker waits in a system call")]
 fn alone_no_task_waits_for_the_coordinator() {
@@ -122,8 +122,8 @@ fn alone_no_task_waits_for_the_coordinator() {
     }
 }
 
-/// Guards against an earlier fault: each worker whose task waited by looking cost a second of processor time before
-/// another worker was let in.
+/// Guards against an earlier fault: each worker whose task spun or yielded used a second of processor time before
+/// another worker was woken.
 #[test]
 #[cfg_attr(comity_portable, ignore = "it needs a table")]
 fn beside_another_program_those_that_wait_by_looking_are_soon_joined() {

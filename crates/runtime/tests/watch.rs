@@ -34,8 +34,8 @@ fn said(role: &str, policy: Policy) -> String {
     child::stderr(&output)
 }
 
-/// Runs `role`, which never ends automatically, and returns what it printed until `last`, and in several periods
-/// after that.
+/// Runs `role`, which ends some periods after this test has closed its input. Returns the lines that it printed up to
+/// `last` and until its end.
 fn told(role: &str, policy: Policy, last: &str) -> String {
     let mut command = watched(role, policy);
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
@@ -45,7 +45,7 @@ fn told(role: &str, policy: Policy, last: &str) -> String {
         let read = lines.read_line(&mut report).unwrap();
         assert!(read > 0, "{role} under {policy} ended before it said {last}: {report}");
     }
-    // Closes the input, for whose end the process waits before it ends.
+    // Closes the process's input. The process waits for that before it ends.
     drop(child.stdin.take());
     lines.read_to_string(&mut report).unwrap();
     assert!(child.wait().unwrap().success(), "{role} under {policy}: {report}");
@@ -98,7 +98,8 @@ fn waits_for_a_message(message: std::sync::mpsc::Receiver<()>) {
     black_box(());
 }
 
-/// Ends this process, which cannot end otherwise, some periods after the test has read its report.
+/// Ends this process some periods after the test has read its report. The process stands still, so it cannot end in
+/// the usual way.
 fn end_when_told() {
     std::thread::spawn(move || {
         let _ = std::io::stdin().read(&mut [0]);
@@ -115,8 +116,8 @@ fn child() {
     let pool = ThreadPoolBuilder::new().build().unwrap_or_else(|error| panic!("{error}"));
     match role.as_str() {
         "build" => {}
-        // Worker A holds the lock and waits for the right half, which worker B runs. B waits until A has taken the
-        // task that it spawned, and that task requests the lock.
+        // Worker A holds the lock and waits for the right half of a join, which worker B runs. Meanwhile A takes a
+        // task that it has spawned, and that task requests the same lock.
         "lock across a join" => {
             end_when_told();
             let (lock, asks) = (&Mutex::new(0), &AtomicBool::new(false));
@@ -146,7 +147,7 @@ fn child() {
         "a worker waits for a queued task" => {
             end_when_told();
             let (answers, messages): (Vec<_>, Vec<_>) = (0..2).map(|_| channel()).unzip();
-            // Both workers are busy until the third task is queued, so a pool that stands still has a queued task.
+            // Both workers are busy until the third task is queued, so when the pool stands still, a task is queued.
             static IS_QUEUED: AtomicBool = AtomicBool::new(false);
             let has_begun = channel();
             for message in messages {

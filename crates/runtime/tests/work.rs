@@ -42,7 +42,7 @@ fn join_sums_and_sorts() {
         let mut values = shuffled.clone();
         pool.install(|| quicksort(&mut values));
         assert!(values == expected);
-        // Results that own memory are moved out of either half.
+        // Results that own memory are moved out of both halves.
         let (a, b) = pool.join(|| values.iter().map(u64::to_string).collect::<Vec<_>>(), || vec![vec![7u8; 3]; 2]);
         assert_eq!((a.len(), b), (20_000, vec![vec![7; 3]; 2]));
     });
@@ -170,7 +170,8 @@ fn broadcast_reaches_every_worker_once_from_anywhere() {
                 threads.spawn(|| (0..20).for_each(|_| assert_reaches_all_workers(pool)));
             }
         });
-        // Every worker broadcasts from within a broadcast: each serves the others while it waits.
+        // Every worker broadcasts from within a broadcast. Each worker must answer the other broadcasts while it
+        // waits.
         pool.broadcast(|_| assert_reaches_all_workers(pool));
         other.shutdown();
     });
@@ -218,7 +219,7 @@ fn for_range_covers_each_index_once_in_parts_of_at_most_the_grain() {
     });
 }
 
-/// Concatenates the parts, which is associative and depends on the order.
+/// Concatenates the parts: this operation is associative, and not commutative.
 #[test]
 fn map_reduce_keeps_the_order_and_maps_the_blocks_of_for_range() {
     on_every_pool("map_reduce_keeps_the_order_and_maps_the_blocks_of_for_range", WORKERS, |pool| {
@@ -241,7 +242,7 @@ fn map_reduce_keeps_the_order_and_maps_the_blocks_of_for_range() {
     assert_eq!(comity::map_reduce(0..1000, 10, |part| part.sum::<usize>(), |left, right| left + right), Some(499_500));
 }
 
-/// Runs loops that are so short that thieves rest and are woken all the time.
+/// Runs loops that are so short that thieves often sleep and are woken.
 #[test]
 fn short_loops_follow_each_other() {
     on_every_pool("short_loops_follow_each_other", &[2, 8], |pool| {

@@ -1,6 +1,6 @@
-//! Deliberate deaths and stops, for tests of the state that they leave in the table. Only this crate's own tests are
-//! built with them. A feature would be enabled for all programs of a workspace at once, and no program of a user
-//! should die because of a variable.
+//! Deliberate deaths and stops of a process, for tests of the state that they leave in the table. Only this crate's
+//! unit tests contain them (`cfg(test)`). A Cargo feature would be enabled for all programs of a workspace at once,
+//! and an environment variable could then kill a user's program.
 
 #[cfg(test)]
 mod tests;

@@ -6,12 +6,13 @@
 //!
 //! # Extensions
 //!
-//! A new field takes spare words of a slot or of the header, and gets a bit, for example [`CPU_TIME`]; no other field
-//! moves. Spare words are 0. A program sets the bits of the fields that it fills in, in [`Slot::features`]. So a
-//! newer program knows which fields of an older program it must not read, and an older program does not touch the
-//! words of a newer one. Any other change is another layout, with another number, in a file of another name. From
-//! layout 2 on, the header's [`Directory`] is at the same place in every layout, and the lock of slot n is the lock
-//! of byte n. So each program can find out which programs use a table of another layout.
+//! A new field takes spare words of a slot or of the header, and gets a feature bit, for example [`CPU_TIME`]. No other
+//! field moves. Spare words are 0. In [`Slot::features`], a program sets the bits of the fields that it fills in. A
+//! newer program therefore knows which fields of an older program it must not read, and an older program never touches
+//! the fields of a newer program. Any other change makes another layout, with another number and another file name.
+//!
+//! From layout 2 on, the header's [`Directory`] is at the same place in every layout, and the lock of slot n is the
+//! lock of byte n. So each program can find out which programs use a table of another layout.
 
 use std::mem::offset_of;
 use std::sync::atomic::{AtomicU32, AtomicU64};
@@ -25,7 +26,7 @@ use crate::thieves;
 /// The first eight bytes of a table.
 pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"COMITY\0\x01");
 
-/// The number of the layout. It grows with every change of the layout.
+/// The number of this layout. It increases with every change that is not an extension.
 pub(crate) const VERSION: u32 = 2;
 
 /// The feature bit of programs that fill in `cpu_ns`.
@@ -34,14 +35,15 @@ pub(crate) const CPU_TIME: u64 = 1;
 /// The feature bit of programs that fill in `voluntary` and `involuntary`.
 pub(crate) const SWITCHES: u64 = 2;
 
-/// The feature bit of programs that obey `asked_weight`, `asked_cores` and `asked_pause`.
+/// The feature bit of programs that follow the requests in `asked_weight`, `asked_cores` and `asked_pause`.
 pub(crate) const OBEYS: u64 = 4;
 
-/// The feature bit of programs that compute the owner of each core as `comity_protocol::partition` does in frames,
-/// and fill in `correction` and `due_ns`. Remaining cores rotate in frames only if all programs have this bit.
+/// The feature bit of programs that fill in `correction` and `due_ns`, and compute the owners of cores per frame, as
+/// `comity_protocol::partition` does. Cores that remain after the division rotate in frames only if all programs have
+/// this bit.
 pub(crate) const FRAMES: u64 = 8;
 
-/// The feature bit of programs that fill in `proposal`, and divide cores as all programs propose.
+/// The feature bit of programs that fill in `proposal`, and use the division that all programs propose, if they agree.
 pub(crate) const PROPOSES: u64 = 16;
 
 /// The feature bit of programs that fill in `steals`, `accelerations` and `refusals`.
@@ -56,7 +58,7 @@ pub(crate) const WAY: u64 = 128;
 /// The feature bit of programs that fill in `group`.
 pub(crate) const GROUP: u64 = 256;
 
-/// The feature bit of commands that can take turns with a team. See `Report::takes_turns`.
+/// The feature bit of commands that can take turns with a multi-threaded command. See `Report::takes_turns`.
 pub(crate) const TAKES_TURNS: u64 = 512;
 
 /// The length of a name, in bytes.
@@ -68,8 +70,9 @@ pub(crate) struct Layout {
     pub(crate) header: Header,
     /// The word of each core. See [`CoreWord`](crate::CoreWord).
     pub(crate) cores: [AtomicU64; CORES],
-    /// The time at which the holder of each core last changed, from [`now_ns`](comity_os::clock::now_ns). A reaper
-    /// does not set it. It is displayed, and it shows how long a core has been free before another program claims it.
+    /// The time at which the holder of each core last changed, from [`now_ns`](comity_os::clock::now_ns). A program
+    /// that frees the cores of a dead program does not set it. It is displayed. Programs also read how long a core has
+    /// been free before they claim it.
     pub(crate) since: [AtomicU64; CORES],
     pub(crate) slots: [Slot; SLOTS],
 }
@@ -113,18 +116,19 @@ pub(crate) const DIRECTORY: [u32; 6] = [
     NAME as u32,
 ];
 
-/// The slot of one program. The program and its reaper write it. Exceptions: any program rings `bell` and `asks`,
-/// writes the three `asked` words, and sets `heartbeat` to 0 if the process is stopped.
+/// The slot of one program. The program writes it, and after the program's death another program clears it. Any
+/// program may increment `bell` and `asks`, write the three `asked` words, and set `heartbeat` to 0 if the process is
+/// stopped.
 #[repr(C, align(64))]
 pub(crate) struct Slot {
     /// [`FREE`] or [`TAKEN`]. Changed only by the holder of the slot's lock.
     pub(crate) state: AtomicU32,
     /// The number of the process, as [`this_program`](crate::this_program) returns it.
     pub(crate) program: AtomicU64,
-    /// The number of cores that the program can use. 0: it has no work, and no share.
+    /// The number of cores that the program can use. 0: the program has no work, and gets no cores.
     pub(crate) desire: AtomicU32,
     pub(crate) weight: AtomicU32,
-    /// The time of the coordinator's last look.
+    /// The time at which the program's coordinator thread last looked at the table.
     pub(crate) heartbeat: AtomicU64,
     /// The futex that the coordinator waits on.
     pub(crate) bell: AtomicU32,
@@ -133,7 +137,7 @@ pub(crate) struct Slot {
     pub(crate) pid: AtomicU32,
     pub(crate) joined: AtomicU64,
     pub(crate) workers: AtomicU32,
-    /// The number of workers that are awake, or of runnable threads. 0: nothing of the program runs.
+    /// The number of workers that are awake. For a command, the number of runnable threads. 0: no thread runs.
     pub(crate) awake: AtomicU32,
     /// The numbers of cores that the program began to use, took back, stopped using, and lost to their owners. Only
     /// displayed.
@@ -151,16 +155,17 @@ pub(crate) struct Slot {
     pub(crate) cpu_ns: AtomicU64,
     pub(crate) voluntary: AtomicU64,
     pub(crate) involuntary: AtomicU64,
-    /// The number of programs that have had this slot, except those of older builds, which obey no request.
+    /// The number of programs that have had this slot, without programs of builds too old to follow requests.
     pub(crate) tenure: AtomicU64,
-    /// The requests to the program, each as a [`RequestWord`](comity_protocol::orders::RequestWord) of its tenure.
-    /// See [`Words`].
+    /// The requests to the program, each as a [`RequestWord`](comity_protocol::orders::RequestWord) that contains the
+    /// tenure of the addressed program. See [`Words`].
     pub(crate) asked_weight: AtomicU64,
     pub(crate) asked_cores: AtomicU64,
     pub(crate) asked_pause: AtomicU64,
-    /// The futex for requests alone. A program that has nothing to do waits on it, so that no other news wakes it.
+    /// The futex for requests alone. A program without work waits on it, so that a ring of `bell` does not wake it.
     pub(crate) asks: AtomicU32,
-    /// The factor on the program's weight, in thousandths, as the program has computed it.
+    /// The factor on the program's weight, in thousandths. The program itself computes it, from the processor time
+    /// that it is owed.
     pub(crate) correction: AtomicU32,
     /// Processor time that the program was entitled to since it began, in nanoseconds. Only displayed.
     pub(crate) due_ns: AtomicU64,
@@ -182,7 +187,7 @@ pub(crate) struct Slot {
 }
 
 impl Slot {
-    /// The words by which the program gets requests.
+    /// Returns the words through which other processes send requests to the program.
     pub(crate) fn words(&self) -> Words<'_, AtomicU64> {
         Words { tenure: &self.tenure, asked: [&self.asked_weight, &self.asked_cores, &self.asked_pause] }
     }
@@ -193,7 +198,7 @@ pub(crate) const TAKEN: u32 = 1;
 
 pub(crate) const BYTES: usize = size_of::<Layout>();
 
-// Programs of different builds map the same file.
+// These offsets must never change, because programs of different builds map the same file.
 const _: () = {
     assert!(offset_of!(Header, version) == 8 && offset_of!(Header, bytes) == 12);
     assert!(offset_of!(Header, directory) == 16 && size_of::<Directory>() == 48);

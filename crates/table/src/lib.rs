@@ -6,15 +6,16 @@
 //!   program C ──┘                    └─ slots    one per program: desire, weight, heartbeat, bell
 //! ```
 //!
-//! There is no daemon, and no program waits for a lock of another. A core changes hands by one compare-and-swap
-//! between two states of [`CoreWord`]. All programs compute the same entitlements
-//! ([`partition`](comity_protocol::partition)) from the desire of each program. A program lives as long as it has the
-//! lock of its slot's byte, according to the kernel ([`file_lock`](comity_os::file_lock)). The next program that
-//! looks takes back the cores and the slot of a dead program.
+//! There is no daemon, and no program waits for a lock that another program holds. One compare-and-swap between two
+//! states of [`CoreWord`] passes a core from one program to another. Each program publishes its desire: the number of
+//! cores that it can use. From these numbers, all programs compute the same entitlements
+//! ([`partition`](comity_protocol::partition)). A program counts as living while it holds a kernel lock on the byte of
+//! its slot ([`file_lock`](comity_os::file_lock)). The next program that looks at the table frees the cores and the
+//! slot of a dead program: it *reaps* that program.
 //!
-//! This crate decides nothing: `comity_protocol::table` decides which core to claim or release. This crate knows no
-//! policy, pool or worker. Begin with `layout.rs`, the file word by word, then `member.rs`, which also lists what can
-//! go wrong.
+//! This crate makes no decisions: `comity_protocol::table` decides which core to claim or release. This crate depends
+//! on no policy, pool or worker. Read `layout.rs` first, which defines the file word by word, then `member.rs`, which
+//! also lists what can go wrong.
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods, clippy::print_stderr))]
 

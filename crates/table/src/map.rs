@@ -19,9 +19,9 @@ use crate::layout::{BYTES, DIRECTORY, Header, Layout, MAGIC, VERSION};
 /// The advice to the user if a location cannot be used.
 pub(crate) const ELSEWHERE: &str = "Set COMITY_TABLE to a file in a folder that you may write to, or to off";
 
-/// The variable that holds the core table of a command of `comity run`, in the form of [`Location::to_text`]. `comity
-/// run` sets it in the environment of the command. `COMITY_TABLE` is `off` there, because the command as a whole is
-/// one member of the table.
+/// The environment variable in which `comity run` tells its command the core table, in the form of
+/// [`Location::to_text`]. For the command, `comity run` also sets `COMITY_TABLE` to `off`, because the command as a
+/// whole is already a member of the table.
 pub const TABLE_AROUND: &str = "COMITY_RUN_TABLE";
 
 const ROOT: u32 = 0;
@@ -32,8 +32,8 @@ const OWN: &str = "own";
 /// The location of the table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Location {
-    /// The user's own table, in the folder `/dev/shm/comity-UID`. If another user has taken that name, the folder is
-    /// `/run/user/UID/comity`, in a folder that the system has made for the user.
+    /// The user's own table, in the folder `/dev/shm/comity-UID`. If that folder belongs to another user, the table is
+    /// in `/run/user/UID/comity` instead, because only the system can make `/run/user/UID`.
     Own,
     /// A file that programs of several users or containers share.
     At(PathBuf),
@@ -41,8 +41,8 @@ pub enum Location {
 
 impl Location {
     /// Returns the table that `COMITY_TABLE` names, or [`Location::Own`] if the variable is not set. Returns `None`
-    /// if the variable [says `off`](environment::is_off), or if it is not set on a system other than Linux. A program
-    /// with more rights than its caller ignores the variable.
+    /// if the variable [is `off`](environment::is_off), or if it is not set and the system is not Linux. A program with
+    /// more rights than its caller (set-user-ID) ignores the variable.
     pub fn from_environment() -> Option<Location> {
         match environment::variable("COMITY_TABLE") {
             None => files::ARE_SHARED.then_some(Location::Own),
@@ -51,8 +51,8 @@ impl Location {
         }
     }
 
-    /// Returns the table of the command of `comity run` that this process belongs to. Returns `None` if there is no
-    /// such command, or if this process has joined a table itself.
+    /// Returns the table of the `comity run` command that this process belongs to. Returns `None` if there is no such
+    /// command, or if `COMITY_TABLE` is not `off`, so that this process can join a table itself.
     pub fn around() -> Option<Location> {
         let is_off = environment::variable("COMITY_TABLE").is_some_and(environment::is_off);
         let text = environment::variable(TABLE_AROUND).filter(|_| is_off)?;
@@ -65,8 +65,7 @@ impl Location {
         Location::from_environment().or_else(Location::around)
     }
 
-    /// Returns the location of the table that [`Location::Own`] is for another user. Root uses it to look at that
-    /// table.
+    /// Returns the location of another user's own table. Root uses it to look at that table.
     pub fn of_user(user: u32) -> Location {
         Location::At(folder_of(user).join(file_name(VERSION)))
     }
@@ -87,8 +86,8 @@ impl Location {
         }
     }
 
-    /// Returns the absolute path of the file. If another layout has taken the name, it is the path of a file beside
-    /// it. See [`other_layouts`].
+    /// Returns the absolute path of the file. If a table of another layout already has that path, returns the path of
+    /// a file next to it: `PATH.layout-N`, for layout N. See [`other_layouts`].
     ///
     /// [`other_layouts`]: crate::other_layouts
     pub fn path(&self) -> PathBuf {
@@ -106,7 +105,7 @@ impl Location {
         }
     }
 
-    /// Returns the tables of other layouts at this location: each path with its layout.
+    /// Returns the tables of other layouts at this location, each as its path and its layout's number.
     pub(crate) fn others(&self) -> Vec<(PathBuf, u32)> {
         let own = self.path();
         let named = match self {
@@ -134,8 +133,9 @@ fn own_folder() -> PathBuf {
     folder_of(files::user())
 }
 
-/// Returns the folder of a user's own table. It depends only on the user, and on no variable, so that all logins of a
-/// user use the same table. All users may write to `/dev/shm`; only the system can make a folder in `/run/user`.
+/// Returns the folder of a user's own table. It depends on the user and on no environment variable, so that all logins
+/// of a user use the same table. All users may write to `/dev/shm`, but only the system can make a folder in
+/// `/run/user`.
 fn folder_of(user: u32) -> PathBuf {
     let usual = PathBuf::from(format!("/dev/shm/comity-{user}"));
     let of_the_system = PathBuf::from(format!("/run/user/{user}"));
@@ -149,15 +149,15 @@ fn file_name(layout: u32) -> String {
     format!("layout-{layout}")
 }
 
-/// Returns the path of the table of a layout if a table of another layout has taken the name.
+/// Returns the path of a table of `layout` if a table of another layout already has `path`.
 fn beside(path: &Path, layout: u32) -> PathBuf {
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(format!(".{}", file_name(layout)));
     path.with_file_name(name)
 }
 
-/// Opens a table for reading. Returns `None` unless it is a regular file of at most `most` bytes that belongs to a
-/// user with whom this process shares.
+/// Opens a table for reading. The file must be regular, have at most `most` bytes, and have an owner or a group whose
+/// tables this process uses. Returns `None` for any other file.
 pub(crate) fn open_trusted(path: &Path, most: u64) -> Option<File> {
     let file = open(path).ok()?;
     let metadata = file.metadata().ok()?;
@@ -165,7 +165,7 @@ pub(crate) fn open_trusted(path: &Path, most: u64) -> Option<File> {
     (is_usable && not_ours(&metadata, &Location::At(path.to_owned())).is_none()).then_some(file)
 }
 
-/// Returns the layout of the table at a path. `None`: there is no table of any layout that this process would use.
+/// Returns the layout of the table at a path. `None`: the path names no table that this process would use.
 fn layout_of(path: &Path) -> Option<u32> {
     let mut head = [0; 12];
     open_trusted(path, u64::MAX)?.read_exact(&mut head).ok()?;
@@ -173,8 +173,8 @@ fn layout_of(path: &Path) -> Option<u32> {
     (magic == MAGIC.to_le_bytes()).then(|| u32::from_le_bytes(version.try_into().expect("four bytes")))
 }
 
-/// The reason why a table cannot be used: a sentence that says what to do. The program continues without sharing
-/// cores.
+/// The reason why a table cannot be used. The message also tells the user what to do. The program continues without
+/// sharing cores.
 #[derive(Debug)]
 pub struct TableError {
     path: PathBuf,
@@ -205,12 +205,12 @@ impl fmt::Display for TableError {
 
 impl std::error::Error for TableError {}
 
-/// The condition on which a missing table is made.
+/// The condition under which a missing table is created.
 #[derive(Clone, Copy)]
 pub(crate) enum Make {
     Any,
-    /// Only if the new table has these permissions. Otherwise a member of a group could replace the group's table by
-    /// one that the group may not use. The folder lets the member make tables only for itself.
+    /// Create the table only if it gets these permissions, which are those of the table that it replaces. In a folder
+    /// without the set-group-ID bit, a new table is for its user alone. Such a table must not replace a group's table.
     Alike(u32),
 }
 
@@ -227,7 +227,7 @@ struct Place {
     identity: (u64, u64),
     /// The permissions of the file when it was opened.
     mode: u32,
-    /// The mapping of the current file is the last. Earlier mappings stay, because threads may still read them.
+    /// The last mapping is that of the current file. Earlier mappings stay, because threads may still read them.
     memory: Vec<MmapRaw>,
 }
 
@@ -239,13 +239,13 @@ impl Drop for Place {
 }
 
 impl Map {
-    /// Opens the table. Makes the table if it does not exist.
+    /// Opens the table. Creates the table if it does not exist.
     pub(crate) fn open(location: &Location, make: Make) -> Result<Map, TableError> {
         if *location == Location::Own {
             make_own_folder()?;
         }
         let path = location.path();
-        // Another program may make or remove the file between the two steps.
+        // Another program may create or remove the file between `open` and `create`.
         for _ in 0..8 {
             match open(&path) {
                 Ok(file) => return Map::of(file, path, location, not_trusted),
@@ -262,7 +262,7 @@ impl Map {
         Err(TableError::new(&path, format!("is removed by another process as soon as it is created. {ELSEWHERE}")))
     }
 
-    /// Opens an existing table, to look at it. Returns `None` if there is no table.
+    /// Opens an existing table to read it. Returns `None` if there is no table.
     pub(crate) fn open_existing(location: &Location) -> Result<Option<Map>, TableError> {
         if !has_folder(location)? {
             return Ok(None);
@@ -275,7 +275,7 @@ impl Map {
         }
     }
 
-    /// Checks everything that can be wrong before it maps or writes anything.
+    /// Checks the file, and maps it if all checks succeed.
     fn of(
         mut file: File,
         path: PathBuf,
@@ -301,7 +301,7 @@ impl Map {
         let rest = u64::from_le_bytes(head[8..].try_into().expect("eight bytes"));
         let (version, bytes) = (rest as u32, (rest >> 32) as u32);
         if version != VERSION {
-            // A table of another layout has just replaced one of this layout.
+            // A table of another layout has just replaced a table of this layout.
             return wrong(&format!("has layout {version}, but this program uses layout {VERSION}. Try again"));
         }
         if bytes as usize != BYTES || metadata.len() != BYTES as u64 {
@@ -401,7 +401,8 @@ pub(crate) fn has_folder(location: &Location) -> Result<bool, TableError> {
     Ok(true)
 }
 
-/// Checks that the folder belongs to the user alone. In `/dev/shm` no other user can replace it then.
+/// Checks that the folder belongs to the user alone. In `/dev/shm`, which has the sticky bit, no other user can replace
+/// such a folder.
 fn trust_own_folder(metadata: io::Result<fs::Metadata>) -> Result<(), TableError> {
     let wrong = |what: &str| Err(TableError::new(&own_folder().join(file_name(VERSION)), what));
     match metadata {
@@ -432,8 +433,9 @@ fn refused(path: &Path, error: &io::Error) -> TableError {
     TableError::new(path, format!("cannot be opened for reading and writing: {error}. {ELSEWHERE}"))
 }
 
-/// Returns why a program does not join a table. `None`: it joins. A program joins the tables of its user. If the user
-/// names a file, a program also joins a file of root, or a file that a group of this process may write to.
+/// Returns the reason why a program must not join a table, or `None` if it may join. A program may join the tables of
+/// its user. If the user names a file, the program may also join a file of root, or a file that a group of this process
+/// may write to.
 fn not_trusted(file: &File, metadata: &fs::Metadata, location: &Location) -> Option<&'static str> {
     let Owner { mode, .. } = Owner::of(metadata);
     let readers =
@@ -442,19 +444,20 @@ fn not_trusted(file: &File, metadata: &fs::Metadata, location: &Location) -> Opt
         Location::Own if mode & 0o077 != 0 => Some("is open to other users. Set its mode to 0600, or remove it"),
         Location::Own => None,
         Location::At(_) if mode & 0o002 != 0 => Some("can be written by all users. Remove that permission (chmod o-w)"),
-        // Read locks of such users keep new programs out, and make a dead program look alive.
+        // Users who may only read the file can hold read locks. Such locks keep new programs out of the table, and
+        // make a dead program look alive.
         Location::At(_) => files::lets_some_only_read(file, mode).then_some(readers),
     })
 }
 
-/// Returns why a process may not read a table or send requests to its programs. `None`: it may. The rules are those
-/// of `not_trusted`, but root may do so with the table of any user.
+/// Returns the reason why a process may not read a table or send requests to its programs, or `None` if it may. The
+/// rules are those of `not_trusted`, except that root may read the table of any user.
 fn not_trusted_to_look(file: &File, metadata: &fs::Metadata, location: &Location) -> Option<&'static str> {
     if is_root_elsewhere(location) { None } else { not_trusted(file, metadata, location) }
 }
 
-/// Returns why a process may not remove a table. `None`: it may. The rules are those of `not_trusted`, but other
-/// users may be able to read or write the table, and root may remove the table of any user.
+/// Returns the reason why a process may not remove a table, or `None` if it may. The rules are those of `not_trusted`
+/// with two exceptions: permissions for other users do not matter, and root may remove the table of any user.
 pub(crate) fn not_to_clean(metadata: &fs::Metadata, location: &Location) -> Option<&'static str> {
     if is_root_elsewhere(location) { None } else { not_ours(metadata, location) }
 }
@@ -475,7 +478,7 @@ fn is_root_elsewhere(location: &Location) -> bool {
     files::user() == ROOT && *location != Location::Own
 }
 
-/// True if the folder gives its group to its files, and this user or root has made it.
+/// True if the folder has the set-group-ID bit, so that its files get its group, and belongs to this user or to root.
 fn is_for_a_group(folder: &Path) -> bool {
     fs::metadata(folder).is_ok_and(|folder| {
         let Owner { user, mode, .. } = Owner::of(&folder);
@@ -483,8 +486,8 @@ fn is_for_a_group(folder: &Path) -> bool {
     })
 }
 
-/// Makes a table without a name and then gives it its name, unless the name exists by then. So no program sees half a
-/// table.
+/// Creates a file without a name, writes the table into it, and then gives the file its name unless the name exists by
+/// then. No program can see an incomplete table.
 fn create(path: &Path, location: &Location, make: Make) -> io::Result<()> {
     let folder = match path.parent() {
         Some(folder) if folder != Path::new("") => folder,
@@ -496,8 +499,8 @@ fn create(path: &Path, location: &Location, make: Make) -> io::Result<()> {
     }
     let mut file = files::unnamed(folder, mode)?;
     files::set_mode(&file, mode)?;
-    // The bytes are written, not only the size set, so that a full file system is an error here and not a signal
-    // later.
+    // Write the bytes instead of only setting the size: a full file system is then an error here, and not a SIGBUS
+    // when the memory is first used.
     let mut bytes = vec![0; BYTES];
     bytes[..8].copy_from_slice(&MAGIC.to_le_bytes());
     bytes[8..12].copy_from_slice(&VERSION.to_le_bytes());

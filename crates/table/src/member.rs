@@ -2,17 +2,19 @@
 //!
 //! # What can go wrong
 //!
-//! - *A program dies*, at any instruction. Its lock is then free, and the next [`Member::round`] of any other program
-//!   reaps it under that lock. If a program dies while it reaps, the next program reaps it too.
-//! - *A program is stopped*: it has its lock, but no heartbeat. Others may use its cores after [`STOPPED_AFTER`]. If
-//!   the kernel says that the process is stopped, they may use them a tenth of a second after its last heartbeat.
-//!   When the program continues, its writes fail because the generation has changed. It takes its own cores back as
-//!   any owner does.
-//! - *A program writes invalid data*, by accident or malice (only programs that may write the file can). Programs may
-//!   get too few or too many cores while this continues. No value makes a program crash, wait without a timeout or
-//!   write elsewhere.
-//! - *A program cuts the file short* while it is mapped (again only a program that may write it). Programs then die
-//!   of SIGBUS. This is the price of a shared mapping. Share a table only with users who may also kill your programs.
+//! - *A program dies*, at any instruction. The kernel then frees the lock of its slot. The next [`Member::round`] of
+//!   any other program takes that lock and *reaps* the dead program: it frees the cores and the slot. If the reaping
+//!   program dies too, the next program reaps both.
+//! - *A program is stopped*: it holds its lock, but its heartbeat is old. Other programs may use its cores after
+//!   [`STOPPED_AFTER`]. If the kernel reports that the process is stopped, they may use its cores a tenth of a second
+//!   after its last heartbeat. When the program continues, its writes fail because the generation in the core's word
+//!   has changed. It takes back the cores that it owns, as any owner does.
+//! - *A program writes invalid data*, by accident or malice. Only programs that may write to the file can do this.
+//!   Meanwhile, programs may get too few or too many cores. No value makes a program crash, wait without a timeout or
+//!   write outside of the table.
+//! - *A program truncates the file* while other programs have mapped it. Only programs that may write to the file can
+//!   do this. Programs then die of SIGBUS, because the mapping is shared. Share a table only with users who may also
+//!   kill your programs.
 
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
@@ -45,24 +47,24 @@ mod view;
 
 pub use view::View;
 
-/// The most other programs whose locks are all tested in each round.
+/// The maximum number of other programs for which each round tests all locks. Each test is a system call.
 const FEW: usize = 8;
 
-/// The age of a heartbeat after which a program is silent. In a larger table, the lock of a program that is not
-/// silent is not tested in each round. A silent program may be stopped.
+/// The age of a heartbeat above which a program is silent: it may be dead or stopped. In a table with more than `FEW`
+/// other programs, a round tests few locks of programs that are not silent.
 const SILENT_AFTER: Duration = Duration::from_millis(100);
 
-/// The largest weight that counts.
+/// The largest effective weight. A larger weight has the same effect.
 pub(crate) const MOST_WEIGHT: u32 = 1_000_000;
 
-/// The number of attempts to clear a word that some process keeps rewriting for a dead program.
+/// The number of attempts to remove a dead program from a core's word while another process keeps writing it there.
 const MOST_TRIES: u32 = 64;
 
-/// The description of a program that joins.
+/// The description of a program that joins the table.
 #[derive(Clone, Debug)]
 pub struct Profile {
-    /// The number of the process, from [`this_program`]. The parties of one process share the cores that the program
-    /// gets.
+    /// The number of the process, from [`this_program`]. Members with the same number share the cores that their
+    /// process gets.
     pub program: u64,
     /// The name that other programs display.
     pub name: String,
@@ -74,20 +76,22 @@ pub struct Profile {
     pub workers: u32,
     /// The cores that the program's affinity allows.
     pub may_use: CoreSet,
-    /// The time for which a core must have been free before the program claims it from another owner.
+    /// The time for which a core of another owner must have been free before this program claims it.
     pub lend_after: Duration,
 }
 
-/// Returns the number of this process as a program. All copies of this crate in a process return the same number, and
-/// in all likelihood no other process has it. Without a readable `/proc`, each call returns another number.
+/// Returns the number by which the table identifies this process. All copies of this crate in a process return the same
+/// number, and another process almost certainly has another number. Without a readable `/proc`, each call returns a new
+/// random number.
 pub fn this_program() -> u64 {
     number_of_this_process().unwrap_or_else(|| RandomState::new().hash_one(std::process::id())).max(1)
 }
 
-/// The other members of a member's process in the table: they use other policies, or other copies of this crate.
+/// The other members in the table that belong to the same process as this member. They use other policies, or other
+/// copies of this crate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Siblings {
-    /// The sum of the processor times that they have published.
+    /// The sum of the processor times that the siblings have published.
     pub cpu: Duration,
     /// True if the member joined before all its siblings.
     pub joined_first: bool,
@@ -98,63 +102,66 @@ pub struct Siblings {
 }
 
 impl Siblings {
-    /// Divides a number of cores that limits the process among its members. Returns the member's part, at least 1.
+    /// Divides `cores`, a limit on the whole process, among its members with work. Returns this member's part, at
+    /// least 1.
     pub fn part(&self, cores: u32) -> u32 {
         (cores.saturating_add(self.at_work - self.before) / (self.at_work + 1)).max(1)
     }
 }
 
-/// A program in the table. It leaves the table when this is dropped. If it dies instead, the other programs reap it.
+/// A program's membership of the table. Dropping it leaves the table. If the process dies first, the other programs
+/// free its cores and its slot (they *reap* it).
 ///
 /// Any thread may call every method. No method waits for another program, except [`Member::wait`], which has a
 /// timeout, and [`Member::wait_for_requests`].
 ///
-/// Other code in the process may close the descriptor that holds the lock of the program's life. The other programs
-/// then reap the program, and ring its bell. Its next [`Member::round`] notices this and takes another slot. A claim
-/// in progress may still write the number of the old slot. The core that is lost in this way is lent to others once
-/// the old slot has been silent for [`STOPPED_AFTER`].
+/// Other code in the process may close the descriptor that holds the lock of the program's slot. The other programs
+/// then take the program for dead, reap it, and ring its bell. Its next [`Member::round`] notices this and takes
+/// another slot. A claim in progress may still write the number of the old slot into a core's word. Other programs can
+/// use that core once the old slot has been silent for [`STOPPED_AFTER`].
 pub struct Member {
     location: Location,
-    /// The user that the process acted for when it joined.
+    /// The effective user of the process when it joined.
     user: u32,
     map: Map,
     profile: Profile,
     /// The slot that the program took last.
     slot: AtomicU32,
-    /// The time when the program took that slot.
+    /// The time when the program took the slot.
     joined: AtomicU64,
-    /// The tenure of that slot since then.
+    /// The slot's tenure since then: the number of programs that have had the slot.
     tenure: AtomicU64,
     /// The feature bits of the fields that the program has filled in, as in the slot's `features`.
     features: AtomicU64,
-    /// True if `slot` is the program's own. False after the program has lost its slot and before it finds another.
+    /// True if `slot` belongs to the program. False after the program has lost its slot and before it takes another.
     is_in: AtomicBool,
-    /// True if the program can take turns with a team, in any slot.
+    /// True if the program can take turns with a multi-threaded command. Kept when the program takes another slot.
     takes_turns: AtomicBool,
-    /// The division of cores that the program proposes, in any slot.
+    /// The division of cores that the program proposes. Kept when the program takes another slot.
     proposal: AtomicU32,
-    /// The task group of its work, in any slot.
+    /// The task group of the program's work. Kept when the program takes another slot.
     group: AtomicU64,
     /// True if the program waits for a core.
     waits: AtomicBool,
-    /// True if the program watches a core that is free, and is not told of others.
+    /// True if the program has found a free core that it may claim only later. Until then it is not notified of other
+    /// free cores.
     watches: AtomicBool,
     lock: Mutex<LockFile>,
     may_use: SharedCoreSet,
     /// The process that is displayed as the program.
     stands_for: AtomicU32,
-    /// The process that joined. The copy in a forked child is not a member.
+    /// The process that joined. In a forked child, the copy of this value is not a member.
     process: u32,
     /// The number of rounds so far.
     rounds: AtomicU32,
-    /// True if the program has left a table that it may no longer use. It takes no slot until it may use the table
-    /// again.
+    /// True if the program has left the table because it may no longer use it. It takes a slot again when it may use
+    /// the table again.
     keeps_out: AtomicBool,
     has_left: AtomicBool,
 }
 
 impl Member {
-    /// Takes a slot in the table. Makes the table if it does not exist.
+    /// Takes a slot in the table. Creates the table if it does not exist.
     ///
     /// # Errors
     /// If the table cannot be used, or is full.
@@ -167,13 +174,13 @@ impl Member {
             let lock = map.open_to_lock();
             let lock =
                 lock.map_err(|cause| TableError::new(&path, format!("cannot be locked: {cause}. {ELSEWHERE}")))?;
-            // `None`: the table was removed or replaced meanwhile.
+            // `lock` is `None` if the table was removed or replaced meanwhile.
             let slot = match &lock {
                 Some(lock) => take_slot(map.layout(), &path, lock)?,
                 None => None,
             };
             is_locked = lock.is_some() && slot.is_none() && map.is_in_place(&location);
-            // No other program would join a table that was removed meanwhile.
+            // Do not join a table that was removed meanwhile, because no other program would join it.
             if let Some((slot, lock)) = slot.zip(lock).filter(|_| map.is_in_place(&location)) {
                 let process = std::process::id();
                 let member = Member {
@@ -223,7 +230,7 @@ impl Member {
     /// Writes the program's description into a slot. The caller must hold the slot's lock.
     fn introduce(&self, id: SlotId) {
         let (slot, profile, now) = (&self.layout().slots[id.index()], &self.profile, now_ns());
-        // The tenure changes first, so that readers notice that earlier values belong to another program.
+        // The tenure changes first, so that a reader notices if it mixes values of two programs.
         let tenure = slot.words().begin();
         fence(Ordering::Release);
         self.tenure.store(tenure, Ordering::Relaxed);
@@ -248,7 +255,8 @@ impl Member {
         self.features.store(0, Ordering::Relaxed);
         self.joined.store(now, Ordering::Relaxed);
         self.slot.store(id.index() as u32, Ordering::Relaxed);
-        // The bit is set first and cleared last, so that others find a program that dies in between.
+        // The bit in `used` is set before `state` and cleared after it, so that other programs find a program that dies
+        // in between.
         set_bit(&self.layout().header.used, id);
         fault::point("slot-marked");
         slot.state.store(TAKEN, Ordering::Release);
@@ -261,7 +269,7 @@ impl Member {
         }
     }
 
-    /// Takes another slot in the same file. If all are taken, the next round tries again.
+    /// Takes another slot in the same file. If all slots are taken, the next round tries again.
     fn rejoin(&self) {
         self.is_in.store(false, Ordering::Release);
         let mut own = lock(&self.lock);
@@ -273,19 +281,20 @@ impl Member {
         }
     }
 
-    /// Checks that the location still names this table, and that the program may still use it. If the location names
-    /// another table, or if a table can be made there, the member moves: its next [`Member::round`] takes a slot in
-    /// it. The thread that calls [`Member::round`] must call this function every few seconds.
+    /// Checks that the location still names this table, and that the program may still use the table. If the location
+    /// names another table, or if a table can be created there, the member moves to that table: its next
+    /// [`Member::round`] takes a slot there. The thread that calls [`Member::round`] must call this function every few
+    /// seconds.
     ///
     /// A table may be removed while programs use it: by `rm`, by a cleaner of `/dev/shm`, or by the system when a
     /// user logs out (`RemoveIPC` of systemd-logind). If no other table can be opened, the programs keep sharing the
     /// removed table, which they have mapped.
     ///
     /// # Errors
-    /// If the path still names this table, but the program may no longer use it. The member leaves the table, and
-    /// joins it again once a later call finds that the program may use it.
+    /// If the path still names this table, but the program may no longer use it. The member leaves the table. It joins
+    /// again after a later call of this function finds that the program may use the table.
     pub fn follow(&self) -> Result<(), TableError> {
-        // The table of another user's process is not this program's.
+        // Do nothing in a forked child, or after the process has changed its user.
         let is_another = std::process::id() != self.process || files::user() != self.user;
         if is_another || self.has_left.load(Ordering::Relaxed) {
             return Ok(());
@@ -311,7 +320,7 @@ impl Member {
         }
     }
 
-    /// Gives up the slot and everything that the program has in the table.
+    /// Releases the program's cores, clears its slot, and releases the slot's lock.
     fn vacate(&self) {
         if !self.has_its_place() {
             return;
@@ -324,8 +333,8 @@ impl Member {
         lock(&self.lock).unlock(byte(self.slot()));
     }
 
-    /// Opens a new descriptor, which no other code in the process can have closed. `None`: the path does not name
-    /// this table, or cannot be opened.
+    /// Opens the table with a new descriptor, which no other code in the process can have closed yet. `None`: the path
+    /// does not name this table, or cannot be opened.
     fn open_anew(&self) -> Option<LockFile> {
         self.map.open_to_lock().ok().flatten()
     }
@@ -334,8 +343,8 @@ impl Member {
         self.map.layout()
     }
 
-    /// Returns the program's own slot. `None`: another program has reaped this one. So a program that has not noticed
-    /// this yet does not write the words of the slot's next program.
+    /// Returns the program's own slot, or `None` if another program has reaped this program. Callers check it before
+    /// they write, so that they do not overwrite the words of the slot's next program.
     fn own_slot(&self) -> Option<SlotId> {
         let is_in = self.is_in.load(Ordering::Acquire) && self.is_named_there();
         is_in.then(|| self.slot())
@@ -347,23 +356,23 @@ impl Member {
             && words.joined.load(Ordering::Relaxed) == self.joined.load(Ordering::Relaxed)
     }
 
-    /// The words of the slot that the program took last.
+    /// Returns the words of the slot that the program took last.
     fn own(&self) -> &Slot {
         &self.layout().slots[self.slot().index()]
     }
 
-    /// Displays `process` as the program instead of the caller's own process, which is the member on behalf of it.
+    /// Makes the table display `process` instead of the caller's process, which is a member on behalf of `process`.
     pub fn stand_for(&self, process: u32) {
         self.stands_for.store(process, Ordering::Relaxed);
         self.own().pid.store(process, Ordering::Relaxed);
     }
 
-    /// The program's slot. If the program has lost its slot, its last one.
+    /// Returns the program's slot. If the program has lost its slot, returns the slot that it had last.
     pub fn slot(&self) -> SlotId {
         SlotId::new(self.slot.load(Ordering::Relaxed) as usize).expect("only the number of a slot is stored there")
     }
 
-    /// The cores that the program may use.
+    /// Returns the cores that the program may use.
     pub fn may_use(&self) -> CoreSet {
         CoreSet::load(&self.may_use)
     }
@@ -373,13 +382,13 @@ impl Member {
     pub fn set_may_use(&self, cores: CoreSet) -> bool {
         let changes = cores != self.may_use();
         if changes {
-            // The set is stored first, so that the program claims no other core.
+            // Store the set before releasing cores, so that later claims use only cores of the set.
             cores.store(&self.may_use);
             if self.own_slot().is_some() {
                 cores.store(&self.own().may_use);
             }
         }
-        // Each call releases cores, because a claim may have been in progress during the last call.
+        // Release cores even if the set does not change: a claim may have been in progress during the previous call.
         let Some(view) = self.view() else { return changes };
         let me = view.me;
         let lost = (0..CORES).filter(|core| !cores.contains(*core));
@@ -395,7 +404,7 @@ impl Member {
         released.count() > 0 || changes
     }
 
-    // Functions for each quantum.
+    // Functions that the coordinator calls once per quantum.
 
     /// Publishes the processor time that the program was entitled to.
     pub fn publish_due(&self, due: Duration) {
@@ -404,7 +413,7 @@ impl Member {
         }
     }
 
-    /// Returns the other members of this process in the table. `None`: there are none.
+    /// Returns the other members of this process in the table, or `None` if this is the only member.
     pub fn siblings(&self) -> Option<Siblings> {
         let (layout, me) = (self.layout(), self.own_slot()?);
         let order = |id: SlotId| (layout.slots[id.index()].joined.load(Ordering::Relaxed), id);
@@ -430,8 +439,8 @@ impl Member {
         })
     }
 
-    /// Publishes the processor time that the program has used since it began, and if known its voluntary and
-    /// involuntary context switches. Members of one process publish parts of the time of the process.
+    /// Publishes the processor time that the program has used since it began, and its voluntary and involuntary
+    /// context switches if they are known. Each member of a process publishes its part of the process's time.
     pub fn publish(&self, cpu: Duration, switches: Option<[u64; 2]>) {
         if self.own_slot().is_none() {
             return;
@@ -444,7 +453,7 @@ impl Member {
         self.fills_in(CPU_TIME | if switches.is_some() { SWITCHES } else { 0 });
     }
 
-    /// Publishes what the thieves of the program's pools have done.
+    /// Publishes the counters of the thieves of the program's pools.
     pub fn publish_thieves(&self, done: &Thieves) {
         if self.own_slot().is_none() {
             return;
@@ -464,7 +473,7 @@ impl Member {
         }
     }
 
-    /// Publishes the way in which the program, which is a command, is limited to its share.
+    /// Publishes the way in which the program is limited to its share. Only commands call it.
     pub fn publish_way(&self, way: Way) {
         if self.own_slot().is_some() {
             self.own().way.store(way.to_bits(), Ordering::Relaxed);
@@ -472,7 +481,7 @@ impl Member {
         }
     }
 
-    /// Sets whether the program can take turns with a team from now on. A program that has just joined cannot.
+    /// Sets whether the program can take turns with a multi-threaded command from now on. The initial value is false.
     pub fn take_turns(&self, takes_turns: bool) {
         self.takes_turns.store(takes_turns, Ordering::Relaxed);
     }
@@ -502,10 +511,11 @@ impl Member {
         }
     }
 
-    /// Returns the requests of other processes, which the caller must obey. From the first call on, the table says
-    /// that this program obeys. Call it after [`Member::bell`] or [`Member::asks`], and before a wait.
+    /// Returns the requests of other processes, which the caller must follow. The first call publishes that this
+    /// program follows requests. To miss no request, call this function after [`Member::bell`] or [`Member::asks`], and
+    /// before a wait.
     ///
-    /// A program that has lost its slot and takes another gets no requests from the old slot.
+    /// A program that has lost its slot and takes another slot does not get the requests to the old slot.
     pub fn requests(&self) -> Requests {
         if self.own_slot().is_none() {
             return Requests::default();
@@ -521,14 +531,14 @@ impl Member {
         }
     }
 
-    /// Takes back the cores and slots of dead programs. The lock of a slot is free if its program is dead, or has
-    /// just left.
+    /// Frees the cores and slots of dead programs. The lock of a slot is free if its program is dead, or has just left.
     ///
-    /// In a large table, a round tests only silent programs that have a desire or a core, and one more program in
-    /// turn, because a test is a system call. A program with a recent heartbeat is alive.
+    /// Each test of a lock is a system call. With more than `FEW` other programs, a round therefore tests the silent
+    /// programs that have a desire or a core, and one further program in turn. A program with a recent heartbeat is
+    /// alive.
     ///
-    /// The test uses a new descriptor. Other code may have closed the program's long-lived descriptor. Its number
-    /// could then belong to another file, in which every lock is free.
+    /// The test uses a new descriptor, because other code may have closed the program's long-lived descriptor. The
+    /// number of that descriptor could now belong to another file, in which every lock is free.
     fn reap_the_dead(&self, now: u64) {
         let turn = self.rounds.fetch_add(1, Ordering::Relaxed);
         let others: Vec<SlotId> = used(self.layout()).filter(|slot| *slot != self.slot()).collect();
@@ -547,7 +557,7 @@ impl Member {
         if asked.peek().is_none() {
             return;
         }
-        // If the lock cannot be tested, no program counts as dead.
+        // If the locks cannot be tested, take no program for dead.
         let Some(lock) = self.open_anew() else { return };
         for slot in asked {
             if lock.try_lock(byte(slot)).unwrap_or(false) {
@@ -557,16 +567,16 @@ impl Member {
         }
     }
 
-    /// Treats a silent program that holds a core as stopped at once if the kernel says that its process is stopped
-    /// (as by `SIGSTOP`). When the process continues, its next heartbeat ends this.
+    /// Marks silent programs as stopped before [`STOPPED_AFTER`] has passed, if they hold a core and the kernel reports
+    /// that their process is stopped (for example by `SIGSTOP`). The next heartbeat of such a program ends this.
     ///
-    /// A process number of another PID namespace may belong to another process here. If that process is stopped, a
-    /// silent program is treated as stopped too soon.
+    /// If a program is in another PID namespace, its process number may belong to another process here. If that process
+    /// is stopped, the silent program is marked too soon.
     fn note_the_stopped(&self, now: u64) {
         let holders = self.layout().cores.iter().filter_map(|core| load(core).holder());
         let mut last = None;
         for holder in holders.filter(|holder| *holder != self.slot()) {
-            // Adjacent cores often have the same holder.
+            // Skip a holder that was just checked: adjacent cores often have the same holder.
             if last.replace(holder) == Some(holder) {
                 continue;
             }
@@ -578,20 +588,20 @@ impl Member {
             }
             let process = Stat::of_process(slot.pid.load(Ordering::Relaxed));
             if process.is_some_and(|process| matches!(process.state, 'T' | 't')) {
-                // The exchange fails if the program has beaten meanwhile.
+                // The exchange fails if the program has published a newer heartbeat meanwhile.
                 let _ = slot.heartbeat.compare_exchange(heartbeat, 0, Ordering::Relaxed, Ordering::Relaxed);
             }
         }
     }
 
-    // Functions for any time.
+    // Functions that may be called at any time.
 
-    /// The cores that this program holds.
+    /// Returns the cores that this program holds.
     pub fn held(&self) -> CoreSet {
         self.view_at(0).map_or(CoreSet::EMPTY, |view| table::held(&view))
     }
 
-    /// The cores that this program is entitled to.
+    /// Returns the cores that this program is entitled to.
     pub fn owned(&self) -> CoreSet {
         self.view_at(0).map_or(CoreSet::EMPTY, |view| table::owned(&view))
     }
@@ -604,7 +614,7 @@ impl Member {
         fault::point("core-lost");
     }
 
-    // Functions to wait and to tell.
+    // Functions to wait and to notify.
 
     /// True if another program waits for a core.
     pub fn is_core_wanted(&self) -> bool {
@@ -617,8 +627,8 @@ impl Member {
         ring(&self.layout().slots[slot.index()]);
     }
 
-    /// The number of times that this program's bell was rung, modulo 2³². Read it before the look that may lead to a
-    /// wait.
+    /// Returns the number of times that this program's bell was rung, modulo 2³². Read it before the look at the table
+    /// that may lead to a [`Member::wait`], so that the wait misses no ring.
     pub fn bell(&self) -> u32 {
         self.own().bell.load(Ordering::Acquire)
     }
@@ -628,21 +638,22 @@ impl Member {
         futex::wait_shared(&self.own().bell, heard, timeout);
     }
 
-    /// The number of requests to this slot's programs, modulo 2³². Read it before [`Member::requests`].
+    /// Returns the number of requests to this slot's programs, modulo 2³². Read it before [`Member::requests`], so that
+    /// a later wait misses no request.
     pub fn asks(&self) -> u32 {
         self.own().asks.load(Ordering::Acquire)
     }
 
-    /// Waits until [`Member::asks`] differs from `heard`, or until `other` changes and is woken. `other` is a word of
-    /// this process and its expected value. Waits at most for `timeout`, if there is one. No other event of the table
-    /// ends the wait, and no writer of the table can keep `other` from ending it. See [`futex::wait_either`] for
-    /// older kernels.
+    /// Waits until [`Member::asks`] differs from `heard`, or until `other` changes and is woken. `other` is a futex
+    /// word of this process and its expected value. The wait lasts at most for `timeout`, if there is one. Other events
+    /// of the table do not end the wait. No writer of the table can suppress a wake-up of `other`. See
+    /// [`futex::wait_either`] for older kernels.
     pub fn wait_for_requests(&self, heard: u32, other: (&AtomicU32, u32), timeout: Option<Duration>) {
         futex::wait_either(other, (&self.own().asks, heard), timeout);
     }
 
-    /// Leaves the table and releases everything that the program has there. For a caller that cannot wait until all
-    /// references to this member are dropped. Afterwards only the wait functions may be called.
+    /// Leaves the table and releases everything that the program has there. It is for callers that cannot wait until
+    /// all references to this member are dropped. Afterwards only the wait functions may be called.
     pub fn leave(&self) {
         // In a forked child, this is a copy of the parent's member, and another thread may have held the mutex.
         if std::process::id() != self.process || self.has_left.swap(true, Ordering::AcqRel) {
@@ -666,8 +677,8 @@ impl Seat for Member {
         self.view_at(now_ns())
     }
 
-    /// Reads the memory before the slot. The member gives up its slot before another table replaces this one. So a
-    /// step never uses the number of a slot in one table for a slot in the next one.
+    /// Returns the view of one step. It reads `layout` before the slot, and the member gives up its slot before another
+    /// table replaces this table. So no step uses a slot's number of the old table in the new table.
     fn view_at(&self, now: u64) -> Option<View<'_>> {
         let layout = self.layout();
         Some(View { member: self, layout, me: self.own_slot()?, now })
@@ -676,7 +687,8 @@ impl Seat for Member {
     /// Publishes that this program is alive, how many cores it can use and how many workers are awake. Reaps dead
     /// programs, updates the owners of the cores, and returns the program's standing.
     ///
-    /// A program that has lost its slot takes another. While there is no free slot, it counts as alone.
+    /// A program that has lost its slot takes another slot. While there is no free slot, the result is that of a
+    /// program alone on the machine.
     fn round(&self, desire: u32, awake: u32) -> Standing {
         let now = now_ns();
         let is_out = self.has_left.load(Ordering::Relaxed) || self.keeps_out.load(Ordering::Relaxed);
@@ -717,8 +729,9 @@ impl Seat for Member {
         }
     }
 
-    /// Sets whether the program is told when a core becomes free, unless it watches one. A caller that sets this and
-    /// then looks for a free core misses none. See `comity_protocol::table`.
+    /// Sets whether the program is notified when a core becomes free. It is not notified while it watches a free core
+    /// that it may claim only later. A caller that sets this and then looks for a free core misses no core. See
+    /// `comity_protocol::table`.
     fn want(&self, wants: bool) {
         match self.view() {
             Some(view) => table::want(&view, wants),
@@ -726,12 +739,12 @@ impl Seat for Member {
         }
     }
 
-    /// The number of programs in the table that are not known to be dead, this one included.
+    /// Returns the number of programs in the table that are not known to be dead, including this program.
     fn population(&self) -> usize {
         used(self.layout()).count()
     }
 
-    /// True if the slot is still the program's own: it has the slot's lock, and no other program has reaped it.
+    /// True if the slot still belongs to the program: the program has the slot's lock, and was not reaped.
     fn has_its_place(&self) -> bool {
         let is_taken = self.own().state.load(Ordering::Acquire) == TAKEN;
         is_taken && self.own_slot().is_some() && lock(&self.lock).is_open()
@@ -750,7 +763,7 @@ impl std::fmt::Debug for Member {
     }
 }
 
-/// Takes the first slot with a free lock, and clears what a dead program left there. `None`: all slots are taken.
+/// Takes the first slot with a free lock, and clears the data of a dead program there. `None`: all slots are taken.
 fn take_slot(layout: &Layout, path: &Path, lock: &LockFile) -> Result<Option<SlotId>, TableError> {
     for slot in (0..SLOTS).filter_map(SlotId::new) {
         let locked = lock.try_lock(byte(slot));
@@ -765,18 +778,18 @@ fn take_slot(layout: &Layout, path: &Path, lock: &LockFile) -> Result<Option<Slo
     Ok(None)
 }
 
-/// Clears a slot and its program's cores. These include cores that a program granted to it after its end without
-/// knowing of that. The caller must hold the slot's lock. A program that dies half-way leaves a slot that is marked
-/// as used and can be locked, so the next program clears it. Returns false if some process writes the slot into the
-/// words as fast as they are cleared. No program of Comity does.
+/// Clears the slot of a dead program and frees its cores. These include cores that another program granted to it before
+/// that program noticed the death. The caller must hold the slot's lock. If the caller dies half-way, the slot is still
+/// marked as used and its lock is free, so the next program clears it. Returns false if a process writes the slot into
+/// the cores' words as fast as they are cleared, which no program of Comity does.
 fn reap(layout: &Layout, slot: SlotId) -> bool {
     fault::point("reaping");
-    // The desire is cleared first, so that no program grants more cores meanwhile.
+    // Clear the desire first, so that no program grants further cores to the slot meanwhile.
     layout.slots[slot.index()].desire.store(0, Ordering::Release);
     let mut waits = false;
     for core in &layout.cores {
         let mut tries = 0;
-        // Other programs may still change the word. With each change it is less likely to name this program.
+        // Other programs may still change the word. Each change makes it less likely that the word names the slot.
         while let word = load(core)
             && let Some(next) = word.without(slot)
         {
@@ -798,12 +811,12 @@ fn reap(layout: &Layout, slot: SlotId) -> bool {
         let wants = |slot: &SlotId| has_bit(wanting, *slot);
         (0..SLOTS).filter_map(SlotId::new).filter(wants).for_each(|slot| ring(&layout.slots[slot.index()]));
     }
-    // The program may be alive and may only have lost its descriptor.
+    // The program may be alive and may only have lost its descriptor. Then the ring makes it take another slot.
     ring(&layout.slots[slot.index()]);
     true
 }
 
-/// Returns the reports of the programs that are in the table and not stopped.
+/// Returns the reports of the programs in the table, without stopped programs.
 fn reports(layout: &Layout, now: u64) -> Vec<Report> {
     used(layout)
         .filter_map(|id| {
@@ -838,12 +851,12 @@ pub(crate) fn is_stopped(layout: &Layout, slot: SlotId, now: u64) -> bool {
     now.saturating_sub(heartbeat) > STOPPED_AFTER.as_nanos() as u64
 }
 
-/// The slots that may be in use.
+/// Returns the slots that may be in use.
 pub(crate) fn used(layout: &Layout) -> impl Iterator<Item = SlotId> + '_ {
     (0..SLOTS).filter_map(SlotId::new).filter(|slot| has_bit(&layout.header.used, *slot))
 }
 
-/// Returns the byte of the file whose lock shows that a slot's program lives.
+/// Returns the byte of the file that the slot's program keeps locked while it lives.
 pub(crate) fn byte(slot: SlotId) -> u64 {
     slot.index() as u64
 }

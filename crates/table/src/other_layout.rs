@@ -1,4 +1,5 @@
-//! Tables of other layouts: programs of another build use them, and this build cannot read them.
+//! Tables of other layouts, which programs of another build use. Through the directory of such a table, this build can
+//! read the names of the programs, and nothing else.
 
 use std::fmt;
 use std::io::Read;
@@ -10,18 +11,18 @@ use crate::layout::BYTES;
 use crate::map::{Location, open_trusted};
 use crate::text;
 
-/// The most slots that a table of another layout is expected to have.
+/// The maximum number of slots that a table of another layout may have.
 const MOST_SLOTS: u32 = 4096;
 
-/// The most names that are listed, and the most bytes of a name.
+/// The maximum number of listed names, and the maximum number of bytes of a name.
 const MOST_NAMES: usize = 4;
 const LONGEST_NAME: u32 = 64;
 
-/// The most bytes that a table of another layout is expected to have.
+/// The maximum size of a table of another layout, in bytes.
 const MOST_BYTES: u64 = 64 * BYTES as u64;
 
-/// A table of another layout at the same location, and the programs that use it. They share no cores with programs of
-/// this layout.
+/// A table of another layout at the same location, and the programs that use it. These programs share no cores with
+/// programs of this layout.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OtherLayout {
     /// The path of the table.
@@ -44,7 +45,7 @@ impl fmt::Display for OtherLayout {
     }
 }
 
-/// Returns the tables of other layouts at `location` that living programs use. Empty if these tables cannot be read.
+/// Returns the tables of other layouts at `location` that living programs use. Skips tables that cannot be read.
 pub fn other_layouts(location: &Location) -> Vec<OtherLayout> {
     let others = location.others().into_iter();
     let others = others.map(|(path, layout)| {

@@ -20,7 +20,7 @@ pub enum RequestError {
     Table(TableError),
     /// The program has left its slot.
     Gone,
-    /// The program obeys no request: its build is too old, or it has just joined.
+    /// The program does not follow requests: its build is too old, or it has just joined.
     Deaf,
 }
 
@@ -39,13 +39,14 @@ impl fmt::Display for RequestError {
 impl std::error::Error for RequestError {}
 
 /// Sends requests to a program of a [`Snapshot`](crate::Snapshot) and rings its bell. If another program has taken
-/// the slot since, that program gets no request. The program obeys within two of its quanta, even if it has nothing
-/// to do.
+/// the slot since the snapshot, that program gets no request. The program follows the requests within two quanta (the
+/// periods of its coordinator), even if it has no work.
 ///
-/// Any process that may write the table can send requests. The caller decides whether the user may.
+/// Any process that may write to the table can send requests. The caller must check that the user is allowed to.
 ///
 /// # Errors
-/// See [`RequestError`]. The program then gets no request. A program that leaves meanwhile may have got some.
+/// See [`RequestError`]. In case of an error, the program gets no request. Exception: a program that leaves the table
+/// during the call may have got some of the requests.
 pub fn request(location: &Location, program: &Program, requests: &[Request]) -> Result<(), RequestError> {
     let map = Map::open_existing(location).map_err(RequestError::Table)?.ok_or(RequestError::Gone)?;
     let slot = &map.layout().slots[program.slot.index()];
@@ -57,8 +58,8 @@ pub fn request(location: &Location, program: &Program, requests: &[Request]) -> 
     if slot.features.load(Ordering::Acquire) & OBEYS == 0 {
         return Err(RequestError::Deaf);
     }
-    // This process may die between two requests, or before it rings. Each word then has its old or its new value, and
-    // the program reads it at its next look at the latest.
+    // This process may die between two requests, or before it rings the bell. Each word then has its old or its new
+    // value, and the program reads the words when it next looks at the table.
     for request in requests {
         fault::point("asking");
         if !slot.words().ask(*request, tenure, now_ns(), is_taken) {

@@ -1,4 +1,4 @@
-//! Snapshots: the table as a process sees it that is not a member.
+//! Snapshots of the table, for processes that are not members.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -23,12 +23,13 @@ use comity_protocol::{Party, Shortfall, Way, partition};
 /// The state of a program's life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Life {
-    /// The program has its lock. Its coordinator looks at the table, or the program has no work.
+    /// The program holds the lock of its slot. Its coordinator looks at the table regularly, or the program has no
+    /// work.
     Living,
-    /// The program has its lock and has work, but its coordinator has not looked at the table for long. The program
-    /// is stopped, or gets no processor time.
+    /// The program holds the lock of its slot and has work, but its heartbeat is older than
+    /// [`STOPPED_AFTER`](crate::STOPPED_AFTER). The program is stopped, or gets no processor time.
     Stopped,
-    /// The program's lock is free: the next program that looks reaps it.
+    /// The lock of the program's slot is free. The next program that looks at the table frees the cores and the slot.
     Dead,
 }
 
@@ -37,7 +38,7 @@ pub enum Life {
 pub struct Program {
     /// The program's slot.
     pub slot: SlotId,
-    /// The number of the process. All parties of one process have the same number.
+    /// The number of the process. All members of one process have the same number.
     pub program: u64,
     /// The process's number in its own PID namespace.
     pub pid: u32,
@@ -55,7 +56,8 @@ pub struct Program {
     pub awake: u32,
     /// The state of the program's life.
     pub life: Life,
-    /// True if the coordinator has not looked at the table for long: the program is stopped, or has nothing to do.
+    /// True if the program's heartbeat is older than [`STOPPED_AFTER`](crate::STOPPED_AFTER): the program is stopped,
+    /// or has no work.
     pub silent: bool,
     /// The time since the program joined.
     pub age: Duration,
@@ -76,12 +78,12 @@ pub struct Program {
     /// Processor time that the program has used since it began, at the coordinator's last look. `None`: not
     /// published.
     pub cpu: Option<Duration>,
-    /// Processor time that the program was entitled to since it began. While it held cores or waited for its turn,
-    /// this is its share; at other times, the time that it used. `None`: not published.
+    /// Processor time that the program was entitled to since it began. For periods in which it held cores or waited for
+    /// its turn, this is its share. For other periods, it is the time that the program used. `None`: not published.
     pub due: Option<Duration>,
-    /// The division of cores that the program proposes. `None`: its build is too old, or it has just joined.
+    /// The division of cores that the program proposes. `None`: the program's build is too old, or it has just joined.
     pub proposal: Option<Proposal>,
-    /// True if the program is a command that can take turns with a team: see [`Proposal::Together`].
+    /// True if the program is a command that can take turns with a multi-threaded command: see [`Proposal::Together`].
     pub takes_turns: bool,
     /// The program's voluntary and involuntary context switches since it began. `None`: not published.
     pub switches: Option<[u64; 2]>,
@@ -89,27 +91,27 @@ pub struct Program {
     /// program is a command, its build is too old, or it has just joined.
     pub thieves: Option<Thieves>,
     /// The reason why the program used less than it held or was entitled to, at the coordinator's last look. `None`:
-    /// it used all, or publishes no reason.
+    /// the program used everything, or publishes no reason.
     pub shortfall: Option<Shortfall>,
     /// The way in which a command is limited to its share. `None` if the program is not a command, is of an older
     /// build, or has just joined.
     pub way: Option<Way>,
-    /// The requests to the program from other processes. `None`: it obeys no request, because its build is too old or
-    /// it has just joined.
+    /// The requests to the program from other processes. `None`: the program does not follow requests, because its
+    /// build is too old or it has just joined.
     pub requests: Option<Requests>,
-    /// The number of the program among the programs that have had this slot. See [`request`](crate::request()).
-    /// `None`: another program took the slot during the read.
+    /// The number of programs that have had this slot, including this program. [`request`](crate::request()) uses it to
+    /// address no other program. `None`: another program took the slot while the snapshot was taken.
     pub tenure: Option<u64>,
 }
 
 impl Program {
-    /// Returns the program's weight under `division`, in thousandths.
+    /// Returns the program's weight for `division`, in thousandths.
     fn weighs(&self, division: Division) -> u32 {
         self.weight.clamp(1, MOST_WEIGHT) * self.proposal.unwrap_or_default().factor(division)
     }
 }
 
-/// A core that a program may use, owns or holds.
+/// A core that at least one program may use, owns or holds.
 #[derive(Clone, Copy, Debug)]
 pub struct Core {
     /// The kernel's number of the core.
@@ -122,7 +124,7 @@ pub struct Core {
     pub since: Option<Duration>,
 }
 
-/// The table at one time. The words are read one after the other, while programs change them.
+/// A copy of the table. Its words are read one after the other, and programs may change them meanwhile.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
     /// The programs, in the order of their slots.
@@ -132,7 +134,7 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// Reads the table. Changes nothing. Returns `None` if there is no table.
+    /// Reads the table without changing it. Returns `None` if there is no table.
     ///
     /// # Errors
     /// If the table cannot be used.
@@ -248,15 +250,15 @@ impl Snapshot {
         Division::among(proposals(), claiming().all(takes_turns)).beside_probes(proposals().flatten())
     }
 
-    /// Returns the share that a program would get if it joined now, in thousandths of a core. It has the given
-    /// weight, could use `desire` of the cores `may_use`, proposes the same division as the others and has never been
-    /// alone. Shares are in thousandths because cores that cannot be divided rotate.
+    /// Returns the share that a new program would get if it joined now, in thousandths of a core. The new program has
+    /// the given weight and can use `desire` of the cores `may_use`. It proposes the same division as the other
+    /// programs, and has never run alone. Shares need not be whole cores, because the remaining cores rotate.
     ///
-    /// Programs that share time hold no core. They count as if they wanted a core for each worker that is awake.
+    /// A program that shares time has a desire of 0 and holds no core. Its number of awake workers is used instead.
     pub fn entitled(&self, weight: u32, desire: u32, may_use: CoreSet) -> u32 {
         let free =
             (0..SLOTS).filter_map(SlotId::new).find(|slot| self.programs.iter().all(|other| other.slot != *slot));
-        // A full table accepts no further program.
+        // A program that cannot join a full table does not share: it uses its cores without a limit.
         let Some(slot) = free else { return desire.min(may_use.len() as u32) * 1000 };
         let active = self.programs.iter().filter(|program| program.life == Life::Living && !program.silent);
         let division = self.division();
@@ -266,7 +268,7 @@ impl Snapshot {
             let claim = Claim { program: program.program, weight, desire: desire.min(program.may_use.len() as u32) };
             Party { slot: program.slot, claim, may_use: program.may_use }
         });
-        // In all likelihood no program has the number 0.
+        // No other program has the number 0: `this_program` returns at least 1.
         let claim =
             Claim { program: 0, weight: weight.saturating_mul(LINEAR), desire: desire.min(may_use.len() as u32) };
         let mut parties = vec![Party { slot, claim, may_use }];
@@ -275,8 +277,8 @@ impl Snapshot {
             let claims: Vec<Claim> = parties.iter().map(|party| party.claim).collect();
             return due_milli(division, may_use.len() as u32, &claims)[0];
         }
-        // If some programs may use other cores only, the table's rule decides. The result is the average over a
-        // frame.
+        // If the programs may use different cores, `partition` decides. The result is the average over a frame, the
+        // period in which the remaining cores rotate once.
         parties.sort_by_key(|party| party.slot.index());
         let end = parties.iter().filter_map(|party| party.may_use.iter().last()).max().map_or(0, |last| last + 1);
         let of = |core: usize| self.cores.iter().find(|known| known.id == core);
@@ -289,7 +291,8 @@ impl Snapshot {
     }
 }
 
-/// The number of times in a frame at which turns are looked up: a multiple of 2 to 6.
+/// The number of times in a frame at which `entitled` computes the owners. It is a multiple of 2, 3, 4, 5 and 6, so
+/// that the average is exact for up to six equal turns.
 const TURNS: u64 = 60;
 
 /// The result of [`clean`].
@@ -297,27 +300,27 @@ const TURNS: u64 = 60;
 pub enum Cleaned {
     /// There was no table.
     NoTable,
-    /// No program used the table, and it was removed. It may have been of another version, or damaged.
+    /// No program used the table, and it was removed. The table may have had another layout, or may have been damaged.
     Removed,
-    /// Programs use the table, so it stays. They reap dead programs themselves.
+    /// Programs use the table, so it was not removed. These programs free the slots of dead programs themselves.
     InUse {
         /// The number of locked slots.
         programs: usize,
     },
 }
 
-/// The most slots of a table of any layout.
+/// The maximum number of slots of a table of any layout.
 const MOST_SLOTS: u64 = 4096;
 
-/// Returns the path that [`clean`] would remove: the table at `location`, or else a table of another layout in its
-/// place.
+/// Returns the path that [`clean`] would remove: the table at `location`, or if it does not exist, a table of another
+/// layout at the same location.
 pub fn path_to_clean(location: &Location) -> PathBuf {
     let path = location.path();
     let other = || location.others().into_iter().next().map(|(other, _)| other);
     if path.exists() { path } else { other().unwrap_or(path) }
 }
 
-/// Removes a table that no program uses, even a damaged one. A file that is not a table stays.
+/// Removes a table that no program uses, even if the table is damaged. Does not remove a file that is not a table.
 ///
 /// # Errors
 /// If the file is not a table, or cannot be opened or removed.
@@ -358,7 +361,7 @@ pub fn clean(location: &Location) -> Result<Cleaned, TableError> {
         return Ok(Cleaned::InUse { programs: locked });
     }
     // This process holds the locks of all slots, so no program joins meanwhile. A program that has already opened the
-    // table finds that it is gone, and makes another.
+    // file finds that its path is gone, and creates another table.
     let there = LockFile::open(&path).ok();
     if there.is_none_or(|there| [there.identity(), files::identity(&metadata)] != [lock.identity(); 2]) {
         return Err(error("was replaced by another process. Try again".to_owned()));
@@ -367,7 +370,7 @@ pub fn clean(location: &Location) -> Result<Cleaned, TableError> {
     Ok(Cleaned::Removed)
 }
 
-/// True for a table of any version, even if it was cut short.
+/// True for a table of any layout, even if the file was truncated.
 fn begins_like_a_table(file: File) -> bool {
     let mut bytes = Vec::new();
     let magic = crate::layout::MAGIC.to_le_bytes();
@@ -428,10 +431,10 @@ mod tests {
         assert_eq!(shares(&[gang(0, 8, 0..8), gang(1, 8, 0..8)]), [4000, 4000]);
         assert_eq!(shares(&[gang(0, 2, 0..8), gang(1, 8, 0..8)]), [1000, 7000]);
         assert_eq!(shares(&[gang(0, 4, 0..4), gang(1, 4, 4..8)]), [4000, 4000]);
-        // Together with a program that proposes equal parts, the two divide by what they could use.
+        // If one program proposes equal shares, shares depend on the cores that each may use, and not on `desire`.
         assert_eq!(shares(&[gang(0, 2, 0..8), program(1, 100, 8, 0..8)]), [4000, 4000]);
         assert_eq!(entitled(&[gang(0, 2, 0..8)], 100, 8, 0..8), 7000);
-        // If the sets of cores differ, the table's rule divides them.
+        // If the programs may use different cores, `partition` divides the cores.
         let apart = entitled(&[gang(0, 2, 0..9)], 100, 8, 0..8);
         assert!((6000..=8000).contains(&apart), "{apart}");
     }
@@ -448,7 +451,7 @@ mod tests {
         assert_eq!(entitled(&[program(0, 100, 8, 0..8)], 100, 2, 0..8), 2000);
         let crowd: Vec<Program> = (0..15).map(|slot| program(slot, 100, 8, 0..8)).collect();
         assert_eq!(entitled(&crowd, 100, 8, 0..8), 500);
-        // A program that shares time counts by its awake workers. Dead and stopped programs do not count.
+        // For a program that shares time, its awake workers are its desire. Dead and stopped programs get no share.
         let in_time = Program { awake: 4, ..program(0, 100, 0, 0..8) };
         assert_eq!(entitled(std::slice::from_ref(&in_time), 100, 8, 0..8), 4000);
         for life in [Life::Dead, Life::Stopped] {
@@ -457,7 +460,7 @@ mod tests {
         // A silent program, and a program with an extreme weight.
         assert_eq!(entitled(&[Program { silent: true, ..in_time }], 100, 8, 0..8), 8000);
         assert!(entitled(&[program(0, u32::MAX, 8, 0..8)], 100, 8, 0..8) > 0);
-        // Cores that only another program may use are no help.
+        // The newcomer gets nothing from cores that only another program may use.
         let apart = [program(0, 100, 4, 0..4), program(1, 100, 1, 4..8)];
         assert!(entitled(&apart, 100, 4, 0..4) <= 2000);
         // The newcomer never gets more than its affinity allows.

@@ -25,18 +25,18 @@ pub(crate) fn of_bytes(bytes: &[u8]) -> String {
     printable(&String::from_utf8_lossy(&bytes))
 }
 
-/// Returns the text with a replacement character for each character that a terminal would obey or not show.
+/// Returns the text with a replacement character for each control or invisible character.
 pub fn printable(text: &str) -> String {
     text.chars().map(|letter| if is_visible(letter) { letter } else { char::REPLACEMENT_CHARACTER }).collect()
 }
 
-/// False for a character that moves the cursor, ends a line, changes the direction of the text or has no width.
+/// True unless the character moves the cursor, ends a line, changes the direction of the text or has no width.
 fn is_visible(letter: char) -> bool {
     let is_selector =
         matches!(letter, '\u{34f}' | '\u{180b}'..='\u{180f}' | '\u{fe00}'..='\u{fe0f}' | '\u{e0100}'..='\u{e01ef}');
     let is_blank = matches!(letter, '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{3164}' | '\u{ffa0}');
-    // `escape_debug` does not escape printable characters. It escapes an accent only at the start of a string, so an
-    // `a` comes first.
+    // `escape_debug` does not escape printable characters. At the start of a string, it also escapes an accent, so
+    // write an `a` before the letter.
     let is_printed = || String::from_iter(['a', letter]).escape_debug().count() == 2;
     matches!(letter, '"' | '\'' | '\\') || !is_selector && !is_blank && is_printed()
 }

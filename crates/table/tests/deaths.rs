@@ -1,5 +1,5 @@
-//! Tests in which processes that share a table die, or are stopped, at any moment. The others continue, with all
-//! cores.
+//! Tests in which processes that share a table die, or are stopped, at any moment. The other processes continue, with
+//! all cores.
 //!
 //! Deaths at chosen transitions are in `src/fault/tests.rs`. Deaths of processes that leave a forked child are in
 //! `fork.rs`.
@@ -65,7 +65,7 @@ fn a_program_that_is_killed_at_any_moment_is_reaped_by_the_next_round_of_any_oth
     );
 }
 
-/// `checks/mixed-versions.sh` sets the other program, which is that of the commit that made layout 2.
+/// `checks/mixed-versions.sh` sets the other program, which is built from the commit that introduced layout 2.
 #[test]
 fn a_table_that_another_version_has_made_is_joined_and_its_maker_buried() {
     if other_build().is_none() {
@@ -105,7 +105,7 @@ fn two_that_die_at_once_are_both_buried() {
     }
 }
 
-/// `COMITY_STOPPED_MS` sets for how long, in milliseconds. 5000 gives a longer look.
+/// `COMITY_STOPPED_MS` sets for how long the program is stopped, in milliseconds, for example 5000.
 #[test]
 fn the_cores_of_one_that_is_stopped_are_used_and_it_takes_its_own_back() {
     let stopped_for = Duration::from_millis(number("COMITY_STOPPED_MS", 2_000));
@@ -161,7 +161,7 @@ fn one_that_is_killed_while_it_is_stopped_is_reaped() {
     assert_eq!(reap(&member, &table, SHARED as u32), 1);
 }
 
-/// Starts a process in a PID namespace of its own, where it plays `role`. `None`: namespaces are not permitted.
+/// Starts a process that plays `role` in a new PID namespace. `None`: PID namespaces are not permitted here.
 fn in_a_namespace(role: &str, seed: u64, table: &Table) -> Option<Process> {
     const UNSHARE: [&str; 4] = ["--pid", "--fork", "--mount-proc", "--kill-child=KILL"];
     let permitted = Command::new("unshare").args(UNSHARE).arg("true").stderr(Stdio::null()).status();
@@ -192,7 +192,7 @@ fn programs_in_pid_namespaces_of_their_own_share_a_table_and_bury_each_other() {
     assert_eq!((first.life, second.life), (Life::Living, Life::Living));
     assert_eq!(first.pid, second.pid, "each is the first process of its own namespace");
 
-    // The member of this process stays silent until the first program has reaped the second.
+    // The member of this process looks at the table only after `one` has reaped `other`.
     other.kill();
     wait_until("the one reaps the other", || !table.file().is_used(slot(2)));
     wait_until("all that the dead had is the one's", || {

@@ -1,5 +1,5 @@
-//! Tests in which a program closes descriptors that it does not know, as daemons do, and opens files that get their
-//! numbers.
+//! Tests in which a program closes all its descriptors, as daemons do, and opens files that get the same numbers. One
+//! of the closed descriptors holds the lock of the program's slot.
 
 mod harness;
 
@@ -14,8 +14,8 @@ const CHILD: &str = "child";
 
 #[test]
 fn one_that_loses_its_descriptor_reaps_no_neighbour_and_joins_anew() {
-    // The numbers of the closed descriptors then belong to other files, or to the next descriptors of the member
-    // itself.
+    // In the first role, the numbers of the closed descriptors then belong to other files. In the second role, the
+    // member itself reuses them.
     for role in ["close all descriptors", "close all descriptors and open none"] {
         loses_its_descriptor(role);
     }
@@ -32,7 +32,7 @@ fn loses_its_descriptor(role: &str) {
     let closer = Process::start(CHILD, role, 2, &table.path());
     let said = table.folder().join("closed");
     wait_until("it has closed all, and come by a hundred times since", || said.exists());
-    // Rounds of a neighbour reap the closer in its old slot. By then the closer has taken another slot, or it takes
+    // The rounds of another program reap `closer` in its old slot. `closer` has already taken another slot, or it takes
     // one at its next round.
     let living = |process: &Process| {
         let programs = Snapshot::take(&table.location()).unwrap().unwrap().programs;
@@ -43,7 +43,7 @@ fn loses_its_descriptor(role: &str) {
         living(&closer)
     });
     wait_until("the neighbour lives", || living(&other));
-    // The closer stays in its new slot: the descriptors of its later rounds do not release the new lock.
+    // `closer` stays in its new slot: the descriptors of its later rounds do not release the new lock.
     let is_settled = || {
         let programs = Snapshot::take(&table.location()).unwrap().unwrap().programs;
         let own: Vec<_> = programs.iter().filter(|program| program.pid == closer.pid()).collect();
@@ -57,7 +57,7 @@ fn loses_its_descriptor(role: &str) {
     assert!(!member.held().is_empty() && table.file().is_taken(member.slot()));
     let snapshot = Snapshot::take(&table.location()).unwrap().unwrap();
     assert!(snapshot.programs[0].claimed >= held as u64, "nor did it join anew: {snapshot:?}");
-    // The program's files are unchanged, so none was closed.
+    // The files that the program opened are unchanged, so the member wrote to none of them.
     let files = if role == "close all descriptors" { FILES } else { 0 };
     let whole = (0..files).all(|nth| fs::read(table.folder().join(nth.to_string())).unwrap() == b"mine");
     assert!(whole);
@@ -90,7 +90,7 @@ fn where_the_path_names_another_file_no_program_is_taken_for_dead() {
     assert!(!table.file().is_taken(its));
 }
 
-/// The number of files to open. It exceeds the number of closed descriptors, so all their numbers are used again.
+/// The number of files to open. It exceeds the number of closed descriptors, so the files get all of their numbers.
 const FILES: usize = 64;
 
 #[test]
@@ -100,7 +100,7 @@ fn child() {
         "close all descriptors" | "close all descriptors and open none" => {
             let files = if role == "close all descriptors" { FILES } else { 0 };
             let path = comity_table::Location::from_environment().unwrap().path();
-            // There are two members, as in a process that shares by two policies.
+            // Join twice, like a process whose pools have two policies.
             let (member, second) = (join(), join());
             member.round(SHARED as u32, 1);
             // SAFETY: closing descriptors that others own is the subject of this test. Standard input stays open,

@@ -1,4 +1,4 @@
-//! Tests of programs that fork: the child has the program's memory and descriptors, but is not the program.
+//! Tests of programs that fork: the child has the program's memory and descriptors, but is not a member of the table.
 
 mod harness;
 
@@ -87,7 +87,7 @@ fn child() {
             other => panic!("no role is called '{other}'"),
         };
         let path = location.path().with_file_name("forked");
-        // The child may not have run yet.
+        // Give the child time to run.
         std::thread::sleep(std::time::Duration::from_millis(50));
         writeln!(std::fs::File::create(path).unwrap(), "{pid}").unwrap();
         loop {

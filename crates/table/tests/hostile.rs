@@ -1,8 +1,8 @@
-//! Tests with hostile files: a file that is not a table is refused with a sentence and stays unchanged. A table with
-//! any content breaks nothing.
+//! Tests with hostile files. A file that is not a table is refused with an error message and stays unchanged. With a
+//! table of any content, every function returns.
 //!
 //! A fuzz target would need a nightly compiler. Instead there are property tests here, and the corpus in `corpus/`. A
-//! test writes each file of the corpus over a good table.
+//! test writes each file of the corpus over a valid table.
 
 mod harness;
 
@@ -21,7 +21,7 @@ fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
-/// Returns the bytes of a good table without a program.
+/// Returns the bytes of a valid table without a program.
 fn good(table: &Table) -> Vec<u8> {
     drop(table.join(1, 2));
     fs::read(table.path()).unwrap()
@@ -118,7 +118,7 @@ fn a_table_that_others_may_write_is_refused() {
     }
 }
 
-/// Permissions do not stop root, but a read-only mount does.
+/// Tests a table on a read-only mount, because file permissions do not stop root.
 #[test]
 fn a_table_that_cannot_be_written_is_refused() {
     let table = Table::new();
@@ -137,7 +137,7 @@ fn a_table_that_cannot_be_written_is_refused() {
         unshare.envs(program.get_envs().filter_map(|(name, value)| Some((name, value?))));
         unshare.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = unshare.spawn().unwrap();
-        // The end of standard input would end the role.
+        // Keep standard input open, because its end would end the child.
         let _stdin = child.stdin.take();
         let output = child.wait_with_output().unwrap();
         assert!(output.status.success(), "{role}: {}", String::from_utf8_lossy(&output.stderr));
@@ -188,8 +188,8 @@ fn a_program_that_joins_while_a_table_is_cleaned_away_joins_the_next() {
     });
 }
 
-/// Calls everything that a program can do, in a table with any content. Every method must return, and the file must
-/// keep its size.
+/// Calls all methods of a member, in a table with any content. Every method must return, and the file must keep its
+/// size.
 fn live(table: &Table, seed: u64) {
     let began = Instant::now();
     let mut random = Random(seed);
@@ -258,7 +258,7 @@ proptest! {
 
     #[test]
     fn any_words_of_cores_break_nothing(
-        // Most words are words that a program could have written, because other bits name no program.
+        // Most words are words that a program could have written, because random bits rarely name a program.
         words in proptest::collection::vec((any::<u32>(), 0u64..260, 0u64..260, any::<bool>()), 0..1100),
         seed: u64,
     ) {
@@ -283,8 +283,8 @@ fn the_corpus_breaks_nothing() {
     let mut entries = 0;
     for entry in fs::read_dir(corpus).unwrap() {
         let path = entry.unwrap().path();
-        // The name ends with the offset, so that files can be short. The test repeats each file to the end of the
-        // table.
+        // The file's name ends with the offset at which its bytes are written, so that files can be short. The bytes
+        // are repeated up to the end of the table.
         let at: usize = path.file_name().unwrap().to_str().unwrap().rsplit_once('@').unwrap().1.parse().unwrap();
         let pattern = fs::read(&path).unwrap();
         let bytes: Vec<u8> = pattern.into_iter().cycle().take(BYTES).collect();
@@ -295,7 +295,7 @@ fn the_corpus_breaks_nothing() {
     assert!(entries >= 6, "{entries}");
 }
 
-/// A writer changes words all the time, so that no value that was read stays valid.
+/// Tests members of a table in which a hostile thread changes words all the time.
 #[test]
 fn a_writer_that_never_rests_breaks_nothing() {
     use std::os::unix::fs::FileExt;
@@ -307,7 +307,7 @@ fn a_writer_that_never_rests_breaks_nothing() {
             let file = fs::OpenOptions::new().write(true).open(table.path()).unwrap();
             let mut random = Random(5);
             while !end.load(std::sync::atomic::Ordering::Relaxed) {
-                // Slots 0 to 7: the words name living programs and dead slots again and again.
+                // The words name slots 0 to 7, which belong to living programs or are dead, or no slot.
                 let word = random.below(9) << 16 | random.below(9);
                 file.write_all_at(&word.to_le_bytes(), CORES_AT as u64 + 8 * random.below(1024)).unwrap();
                 if random.below(4) == 0 {

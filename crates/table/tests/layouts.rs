@@ -43,8 +43,8 @@ fn beside_a_table_of_another_layout_a_program_uses_one_of_its_own_and_says_which
     other.kill();
     assert_eq!(other_layouts(&table.location()), [], "no program uses it");
 
-    // The second member of this layout meets the first. They keep using the file beside the named one, even after the
-    // named file is gone.
+    // The second member of this layout finds the first. Both keep using the file next to the named file, even after
+    // the named file was removed.
     let second = table.join(2, SHARED);
     assert!(!second.round(SHARED as u32, 1).alone || !member.round(SHARED as u32, 1).alone);
     fs::remove_file(table.path()).unwrap();
@@ -60,7 +60,7 @@ fn what_a_newer_program_adds_to_its_slot_is_left_alone_and_what_an_older_one_lac
     let (member, newer) = (table.join(1, SHARED), table.join(2, SHARED));
     let file = fs::OpenOptions::new().read(true).write(true).open(table.path()).unwrap();
     let slot = (SLOTS_AT + SLOT_BYTES * newer.slot().index()) as u64;
-    // All feature bits, and all spare words. See `layout.rs`.
+    // Set all feature bits and all spare words, as a newer program might. See `layout.rs`.
     let (features_at, spare_at) = (slot + 280, slot + 352);
     let spare = vec![0xa5; SLOT_BYTES - 352];
     file.write_all_at(&[0xff; 8], features_at).unwrap();
@@ -82,7 +82,7 @@ fn what_a_newer_program_adds_to_its_slot_is_left_alone_and_what_an_older_one_lac
     file.write_all_at(&[0; 8], (SLOTS_AT + SLOT_BYTES * member.slot().index()) as u64 + 280).unwrap();
     assert_eq!(cpu(0), None);
 
-    // Counts of a later build, for reasons that only it knows, must not appear as this program's counts.
+    // The counts of a later build, for reasons that only that build knows, must not appear as this program's counts.
     let later_at = (SLOTS_AT + SLOT_BYTES * member.slot().index()) as u64 + 384 + 8 * REFUSALS.len() as u64;
     let mut later = [0xa5; 8 * (16 - REFUSALS.len())];
     file.write_all_at(&later, later_at).unwrap();

@@ -1,4 +1,4 @@
-//! Tests with several members of one table in this process: shares, cores that change hands, bells.
+//! Tests with several members of one table in this process: shares, transfers of cores, bells.
 
 mod harness;
 
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use comity_table::{Life, Member, Profile, REFUSALS, SLOTS, STOPPED_AFTER, Snapshot, Thieves, this_program};
 use harness::{Seat as _, Steps as _, Table, claim_all, profile, set, wait_until};
 
-/// Lets each member report its desire, and then report it again, because then each member knows all others.
+/// Lets each member report its desire twice, because only the second round of a member knows the desire of all others.
 fn rounds(members: &[(&Member, u32)]) -> Vec<u32> {
     for _ in 0..2 {
         for (member, desire) in members {
@@ -52,7 +52,7 @@ fn an_own_core_is_claimed_first_then_one_without_an_owner_then_one_that_may_be_t
     assert_eq!(claim_all(&other, true), [1]);
     assert_eq!(claim_all(&other, false), [2, 3, 0]);
     assert_eq!((one.claim(false), one.take_back(), one.take_back()), (None, Some(0), None));
-    // A named core is released, and no other in its place. Without a name, cores of other owners are released first,
+    // With a named core, `release` releases only that core. Without a name, it releases cores of other owners first,
     // then own cores.
     assert_eq!(
         [Some(3), Some(0), None, None, None].map(|core| other.release(core)),
@@ -71,7 +71,7 @@ fn shares_follow_weights_and_desires() {
     assert_eq!(rounds(&[(&heavy, 3), (&light, 8)]), [3, 5]);
     assert_eq!(rounds(&[(&heavy, 0), (&light, 8)]), [0, 8]);
     assert!(light.round(8, 1).alone, "a program without work does not count");
-    // A weight of 0 counts as 1.
+    // A weight of 0 has the effect of weight 1.
     let least = table.join_as(&Profile { weight: 0, ..profile(3, 0..8) });
     assert_eq!(rounds(&[(&heavy, 8), (&light, 8), (&least, 8)]).iter().sum::<u32>(), 8);
 }
@@ -136,7 +136,7 @@ fn a_core_that_is_released_wakes_its_owner_or_else_one_that_waits_and_may_use_it
     let (owner, waiter) = (table.join(3, 4), table.join(4, 4));
     let bells = || [&elsewhere, &owner, &waiter].map(Member::bell);
     claim_all(&holder, false);
-    // Runs a round of each member, so that none counts as stopped on a slow machine.
+    // Run a round of each member, so that no member counts as stopped on a slow machine.
     let come_by = || rounds(&[(&owner, 4), (&elsewhere, 0), (&waiter, 0)]);
     come_by();
     assert_eq!(owner.owned(), set(0..4));
@@ -183,8 +183,8 @@ fn one_that_joins_rings_the_others_only_where_one_may_be_alone() {
     let table = Table::new();
     let (one, two) = (table.join(1, 4), table.join(2, 4));
     let second_party = table.join(1, 4);
-    // Returns the number of rings that both get when another program joins. Repeats until no member at work counts as
-    // stopped.
+    // Returns the numbers of rings that `one` and `two` get when another program joins. Repeats if the attempt took so
+    // long that a member could count as stopped.
     let rings = |at_work: &[&Member]| loop {
         let began = Instant::now();
         [&one, &two, &second_party].iter().for_each(|member| _ = member.round(0, 0));
@@ -256,7 +256,7 @@ fn a_stopped_programs_cores_are_used_by_others_until_it_goes_on() {
     };
     assert_eq!(life(&stopped), Life::Stopped);
     assert_eq!((claim_all(&other, false).len(), other.held(), stopped.held()), (2, set(0..4), set([])));
-    // A ring for a stopped program would be lost to the programs that wait for a core.
+    // The stopped program waits for a core too. Ringing it would be useless, so `third` must be rung.
     let third = table.join(3, 4);
     third.want(true);
     let heard = third.bell();
@@ -265,7 +265,7 @@ fn a_stopped_programs_cores_are_used_by_others_until_it_goes_on() {
     drop(third);
     assert_eq!(other.claim(false), released);
 
-    // The member continues. It no longer holds the cores that it held before, and its share belongs to it again.
+    // The stopped member continues. It no longer holds cores, and gets its share of the cores back.
     assert_eq!(stopped.release(Some(0)), None);
     assert_eq!(rounds(&[(&stopped, 4), (&other, 4)]), [2, 2]);
     assert_eq!(life(&stopped), Life::Living);
@@ -304,7 +304,7 @@ fn a_snapshot_shows_what_was_done() {
 #[test]
 fn members_that_join_from_one_process_get_the_share_of_one_program() {
     let table = Table::new();
-    // Each copy of the runtime in a process uses the number of the process.
+    // The copies of the runtime in a process use the same number, that of the process.
     let [one, copy] = [(); 2].map(|()| table.join(this_program(), 2));
     let other = table.join(1, 2);
     let members = [&one, &copy, &other];
@@ -316,7 +316,7 @@ fn members_that_join_from_one_process_get_the_share_of_one_program() {
     one.publish(Duration::from_secs(1), None);
     let siblings = |member: &Member| member.siblings().map(|all| (all.cpu.as_secs(), all.joined_first));
     assert_eq!(members.map(siblings), [Some((0, true)), Some((1, false)), None]);
-    // The two members divide a number of cores that limits the process, as long as both have work.
+    // The two members divide the limit of the process between them while both have work.
     let parts = |cores| [&one, &copy].map(|member| member.siblings().unwrap().part(cores));
     assert_eq!([1, 2, 3, 4].map(parts), [[1, 1], [1, 1], [2, 1], [2, 2]]);
     copy.round(0, 0);
@@ -398,7 +398,7 @@ fn threads_that_claim_and_release_at_once_never_hold_one_core_twice() {
                 let member = table.join(program, 4);
                 for _ in 0..2_000 {
                     let began = Instant::now();
-                    // Without a desire there is no owner, so no program can take a core from another.
+                    // Without a desire no program owns a core, so no program can take a core from another program.
                     member.round(0, 1);
                     let Some(core) = member.claim(false) else { continue };
                     twice.fetch_add(holders[core].fetch_add(1, SeqCst), SeqCst);
@@ -409,14 +409,14 @@ fn threads_that_claim_and_release_at_once_never_hold_one_core_twice() {
             });
         }
     });
-    // If the machine has delayed a thread for longer than this, others may take its core.
+    // If the machine has delayed a thread for longer than `STOPPED_AFTER`, other threads may take its core.
     if u128::from(longest_ns.into_inner()) < STOPPED_AFTER.as_nanos() {
         assert_eq!(twice.into_inner(), 0);
     }
     assert_eq!(harness::unsound(&table.path()), [""; 0]);
 }
 
-/// The table is removed as `rm`, a cleaner of `/dev/shm`, or the system at a logout would do.
+/// Removes the table while programs use it, as `rm`, a cleaner of `/dev/shm` or a logout does.
 #[test]
 fn programs_of_a_removed_table_meet_those_that_begin_later() {
     let table = Table::new();
@@ -438,7 +438,7 @@ fn programs_of_a_removed_table_meet_those_that_begin_later() {
         assert_eq!(claim_all(member, true).len(), 2);
     }
     assert_eq!(harness::unsound(&table.path()), [""; 0]);
-    // The member is told of free cores in the new table.
+    // The member is notified of free cores in the new table.
     let heard = old[1].bell();
     old[1].want(true);
     new.release(None);

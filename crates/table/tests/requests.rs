@@ -1,4 +1,4 @@
-//! Tests of requests: only the addressed program gets a request, at once, and never a part of one.
+//! Tests of requests: only the addressed program gets a request, immediately and as a whole.
 
 mod harness;
 
@@ -37,7 +37,7 @@ fn a_program_is_asked_each_thing_by_itself_and_is_rung_for_it() {
     let until = member.requests().paused_until.unwrap();
     assert!(until <= now_ns() + 24 * 3600 * 1_000_000_000 + 1_000_000, "for a day at most");
     assert_eq!(other.requests(), Requests::default());
-    // The program itself publishes the weight that it uses.
+    // The weight in the table changes only when the program itself publishes it.
     member.set_weight(300);
     assert_eq!(shown(&table, &member).weight, 300);
 }
@@ -54,7 +54,7 @@ fn a_pause_runs_out() {
     assert_eq!(shown(&table, &member).requests, Some(Requests::default()));
 }
 
-/// The setter looks at the slot, another program takes the slot, and the setter then writes its request.
+/// A process sees one program in a slot, another program takes the slot, and the process then writes its request.
 #[test]
 fn the_next_program_in_a_place_is_asked_nothing_whatever_was_asked_of_the_one_before() {
     let table = Table::new();
@@ -72,7 +72,7 @@ fn the_next_program_in_a_place_is_asked_nothing_whatever_was_asked_of_the_one_be
     let next = table.join(3, SHARED);
     assert_eq!((next.slot(), next.requests()), (place, Requests::default()));
     assert!(matches!(ask(&before), Err(RequestError::Gone)));
-    // A setter of an older build may store its words late, after another program has taken the slot.
+    // A process of an older build may write its request late, after another program has taken the slot.
     file.write_all_at(&words, words_at).unwrap();
     assert_eq!((next.requests(), shown(&table, &next).requests), (Requests::default(), Some(Requests::default())));
     ask(&shown(&table, &next)).unwrap();
@@ -89,7 +89,7 @@ fn a_program_that_does_not_say_that_it_obeys_is_not_asked() {
     assert_eq!(older.requests, None);
     let asked = request(&table.location(), &older, &[Request::Cores(Some(1))]);
     assert!(matches!(asked, Err(RequestError::Deaf)), "{asked:?}");
-    // The program fills in other fields, before and after. Their bits do not hide this one.
+    // The program fills in other fields before and after its first call of `requests`. The bit OBEYS must remain.
     member.publish(Duration::from_secs(1), None);
     member.requests();
     member.publish(Duration::from_secs(2), Some([1, 2]));
@@ -106,7 +106,7 @@ fn nonsense_in_the_words_asks_for_no_more_than_a_setter_may() {
     member.requests();
     let file = fs::OpenOptions::new().read(true).write(true).open(table.path()).unwrap();
     let at = (SLOTS_AT + SLOT_BYTES * member.slot().index() + 312) as u64;
-    // The tenure and all words are overwritten. The program knows its tenure from its own memory.
+    // Overwrite the tenure and all request words. The program compares requests with the tenure in its own memory.
     file.write_all_at(&[0xff; 32], at).unwrap();
     assert_eq!(member.requests(), Requests::default());
     let mine = (u64::MAX << 24 | 1).to_le_bytes();

@@ -1,6 +1,6 @@
-//! Tests of the files that a program makes and uses, and for which user. Each row of the table in
+//! Tests of the files that a program creates and uses, for each user. Each row of the table in
 //! `docs/guide/src/security.md` is a test here, with an attacker who has exactly the rights of that row. Attacks by a
-//! program that may write the table are in `hostile.rs`.
+//! program that may write to the table are in `hostile.rs`.
 
 mod harness;
 
@@ -17,7 +17,7 @@ use harness::roles::{command, play};
 use harness::{Seat as _, Table, profile, wait_until};
 use rustix::fs::{FlockOperation, XattrFlags};
 
-/// Users and groups. They need not have names.
+/// Numbers of users and groups. No account with these numbers has to exist.
 const OWNER: u32 = 65_534;
 const CALLER: u32 = 54_321;
 
@@ -38,7 +38,7 @@ fn role(program: &Path, role: &str, table: &Path, settings: impl FnOnce(&mut Com
 /// Plays a role as `program` and returns its output.
 fn run(program: &Path, name: &str, table: &Path, settings: impl FnOnce(&mut Command)) -> Output {
     let mut child = role(program, name, table, settings);
-    // The end of standard input would end the role.
+    // Keep standard input open, because its end would end the child.
     let _stdin = child.stdin.take();
     child.wait_with_output().unwrap()
 }
@@ -94,7 +94,7 @@ fn why_not(location: &Location) -> String {
     Member::join(location, &profile(2, 0..2)).expect_err("the table may not be used").to_string()
 }
 
-/// An attacker who may only read the file holds read locks on the bytes of all slots.
+/// Tests an attacker who may only read the file and holds read locks on the bytes of all slots.
 #[test]
 fn who_may_only_read_a_table_keeps_nobody_out_of_it() {
     let table = Table::new();
@@ -104,7 +104,7 @@ fn who_may_only_read_a_table_keeps_nobody_out_of_it() {
         fs::set_permissions(table.path(), Permissions::from_mode(mode)).unwrap();
         assert!(why_not(&table.location()).contains("can be locked by users who may read it"), "{mode:o}");
     }
-    // The member that was in the table leaves it, and returns when it may use the table again.
+    // The member of the table leaves it, and joins again when it may use the table again.
     let left = member.follow().expect_err("readers could keep this program in when it is dead").to_string();
     assert!(left.contains("Set its mode to 0600, or to 0660"), "{left}");
     assert!(member.round(2, 1).alone && !table.file().is_used(member.slot()));
@@ -118,7 +118,7 @@ fn who_may_only_read_a_table_keeps_nobody_out_of_it() {
     let mut reader = role(&program, "hold all places", &table.path(), as_reader);
     let mut said = BufReader::new(reader.stdout.take().unwrap()).lines();
     assert!(said.any(|line| line.unwrap() == "held"));
-    // The attacker has the file open, and holds the locks for longer than it may read the file.
+    // The attacker has the file open, so it keeps the locks after its permission to read was removed.
     for mode in [0o600, 0o660] {
         fs::set_permissions(table.path(), Permissions::from_mode(mode)).unwrap();
         let locked = why_not(&table.location());
@@ -135,8 +135,8 @@ fn who_may_only_read_a_table_keeps_nobody_out_of_it() {
 fn a_table_that_an_access_control_list_lets_somebody_only_read_is_refused() {
     let table = Table::new();
     drop(table.join(1, 2));
-    // The version, followed by kind, permissions and number of each entry: owner, a user, the group, the mask and
-    // others.
+    // The binary form of an access control list: the version, then the kind, permissions and number of each entry. The
+    // entries are the owner, a user, the group, the mask and others.
     let list = |of_user: u16, mask: u16| -> Vec<u8> {
         let entry = |kind: u16, permissions: u16, number: u32| {
             [&kind.to_le_bytes()[..], &permissions.to_le_bytes(), &number.to_le_bytes()].concat()
@@ -158,7 +158,7 @@ fn a_table_that_an_access_control_list_lets_somebody_only_read_is_refused() {
     }
 }
 
-/// An attacker puts a link, or a folder, at the path of another user's folder.
+/// Tests an attacker who puts a link or a folder at the path of another user's own folder.
 #[test]
 fn who_has_taken_the_name_of_a_users_folder_has_nothing_of_that_users() {
     if !is_root() {
@@ -200,7 +200,7 @@ fn who_has_taken_the_name_of_a_users_folder_has_nothing_of_that_users() {
     };
     let refused = [said("clean the own table", false), said("join the own table", false)];
     let is_kept = private.join("layout-2").exists();
-    // A program joins in the folder that the system has made instead, and `clean` finds that table.
+    // If the system has made `/run/user/UID`, a program joins a table there, and `clean` finds that table.
     let instead = [said("join the own table", true), said("clean the own table", true)];
     let _ = fs::remove_file(&folder);
     let why = format!("is in a folder of another user ({CALLER}), and there is no folder /run/user/{user}");
@@ -209,8 +209,8 @@ fn who_has_taken_the_name_of_a_users_folder_has_nothing_of_that_users() {
     assert!(instead[0].contains("joined") && instead[1].contains("NoTable"), "{instead:?}");
 }
 
-/// Root can write to any file. So root may look at any table and send requests to its programs. Root joins only its
-/// own table, and tables that it names and trusts.
+/// Tests that root can read any table and send requests to its programs. A program of root joins only root's own table,
+/// and tables that root names and trusts.
 #[test]
 fn root_looks_at_the_table_of_any_user() {
     if !is_root() {
@@ -238,7 +238,7 @@ fn a_member_of_a_group_makes_no_table_of_its_own_in_place_of_the_groups() {
     fs::set_permissions(table.folder(), Permissions::from_mode(0o2770)).unwrap();
     let members = [1, 2].map(|program| table.join(program, 2));
     members.iter().for_each(|member| _ = member.round(2, 1));
-    // From now on, this user makes tables for itself alone here.
+    // The folder now belongs to another user, so a new table here would be for this process's user alone.
     chown(table.folder(), Some(OWNER), Some(OWNER)).unwrap();
     fs::remove_file(table.path()).unwrap();
     members.iter().for_each(|member| member.follow().unwrap());
@@ -294,7 +294,7 @@ fn the_own_table_lies_in_a_folder_of_the_users_alone() {
     }
     let table = Table::new();
     let program = copy(table.folder());
-    // A user that no other test uses, in a separate process.
+    // Use a user that no other test uses, in a separate process.
     let user = 1_000_000 + std::process::id();
     let folder = PathBuf::from(format!("/dev/shm/comity-{user}"));
     let as_the_user = || {
@@ -310,7 +310,7 @@ fn the_own_table_lies_in_a_folder_of_the_users_alone() {
     assert!(said(&first).contains("joined"), "{first:?}");
     assert_eq!(modes.map(Result::unwrap), [(0o700, user), (0o600, user)]);
 
-    // Another user has made the folder before.
+    // Another user has already created the folder.
     DirBuilder::new().mode(0o777).create(&folder).unwrap();
     let refused = as_the_user();
     chown(&folder, Some(user), Some(user)).unwrap();

@@ -5,17 +5,17 @@
 use core::fmt;
 use core::sync::atomic::{AtomicU64, Ordering};
 
-/// The number of cores that a set has room for. The masks that are exchanged with the kernel hold no more.
+/// The number of possible cores of a set. The affinity masks that Comity exchanges with the kernel have this size too.
 pub const CORES: usize = 1024;
 
-/// A set of cores, by the kernel's numbers. It never contains [`CORES`] or a higher number.
+/// A set of cores, by the kernel's numbers, each less than [`CORES`].
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub struct CoreSet {
     words: [u64; CORES / 64],
 }
 
-/// Storage for a set that several threads read and write, word by word. A thread that reads while another writes may
-/// get words of both sets.
+/// Storage for a set that several threads read and write, word by word. A thread that reads during a write may get
+/// words of the old set and words of the new set.
 pub type SharedCoreSet = [AtomicU64; CORES / 64];
 
 impl CoreSet {
@@ -25,7 +25,7 @@ impl CoreSet {
     /// The set of all possible cores.
     pub const ALL: CoreSet = CoreSet { words: [u64::MAX; CORES / 64] };
 
-    /// Reads the set that is stored in `from`.
+    /// Returns the set that is stored in `from`.
     pub fn load(from: &SharedCoreSet) -> CoreSet {
         CoreSet { words: core::array::from_fn(|nth| from[nth].load(Ordering::Relaxed)) }
     }
@@ -54,7 +54,7 @@ impl CoreSet {
         core < CORES && self.words[core / 64] >> (core % 64) & 1 == 1
     }
 
-    /// The number of cores in the set.
+    /// Returns the number of cores in the set.
     pub fn len(&self) -> usize {
         self.words.iter().map(|word| word.count_ones() as usize).sum()
     }
@@ -64,7 +64,7 @@ impl CoreSet {
         self.words.iter().all(|word| *word == 0)
     }
 
-    /// The cores in ascending order.
+    /// Returns the cores in ascending order.
     pub fn iter(&self) -> impl Iterator<Item = usize> + use<> {
         let words = self.words;
         (0..CORES / 64).flat_map(move |nth| {
@@ -77,13 +77,13 @@ impl CoreSet {
         })
     }
 
-    /// The cores that are in at least one of the two sets.
+    /// Returns the cores that are in at least one of the two sets.
     pub fn union(mut self, other: CoreSet) -> CoreSet {
         self.words.iter_mut().zip(other.words).for_each(|(word, other)| *word |= other);
         self
     }
 
-    /// The cores that are in both sets.
+    /// Returns the cores that are in both sets.
     pub fn intersection(mut self, other: CoreSet) -> CoreSet {
         self.words.iter_mut().zip(other.words).for_each(|(word, other)| *word &= other);
         self

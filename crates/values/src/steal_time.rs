@@ -1,10 +1,10 @@
-//! Steal time: the time of virtual CPUs during which their host ran something else.
+//! Steal time: the time in which virtual CPUs had something to run, but their host ran something else.
 
-/// Times since the guest began, in nanoseconds over all CPUs that a program may use.
+/// The times of virtual CPUs since their machine started, in nanoseconds, summed over all CPUs that a program may use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reading {
-    /// Time in which the CPUs ran, for any program.
+    /// The time in which the CPUs ran any program.
     pub run_ns: u64,
-    /// Time in which the CPUs had something to run and the host ran something else.
+    /// The time in which the CPUs had something to run, but the host ran something else.
     pub steal_ns: u64,
 }

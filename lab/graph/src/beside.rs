@@ -5,11 +5,11 @@ use crate::merge::keep;
 use crate::{About, Graph, Step, Stretch, Task, TaskId};
 
 impl Graph {
-    /// Merges graphs as children of one fork at the root, which takes one nanosecond itself. A single graph stays as
-    /// it is. Fills in the fields of `about` that the graphs know.
+    /// Merges graphs into one graph: its root takes 1 ns and forks the roots of all `graphs`. A single graph gets no
+    /// such root. Sets the merge length, the cost of the clock and the span of `about` from the graphs.
     ///
     /// # Errors
-    /// If there are no graphs, or if the result is larger than a graph may be: a sentence.
+    /// A message, if there are no graphs, or if the result is larger than a graph may be.
     pub fn beside(about: About, graphs: Vec<Graph>) -> Result<Graph, String> {
         let Some(first) = graphs.first() else { return Err("nothing was recorded".into()) };
         let span_ns = graphs.iter().map(|graph| graph.about.span_ns).max().unwrap_or(0);

@@ -21,7 +21,7 @@ use crate::graph::{About, Graph, Step};
 
 const FORMAT: &str = "comity-graph";
 
-/// The version of the format. It changes when a current reader would reject or misread an older file.
+/// The version of the format. It increases when a new reader would reject or misread the files of an older version.
 const VERSION: u64 = 1;
 
 impl Graph {
@@ -65,7 +65,7 @@ impl<T: Display> Display for List<'_, T> {
     }
 }
 
-/// Formats a step as in a file.
+/// Formats a step in JSON, as in a graph file.
 impl Display for Step {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -1,4 +1,4 @@
-//! From the tree of a run to a graph: recurring parts become repetitions.
+//! Makes a graph from the tree of tasks of a run: recurring parts become repetitions.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -15,7 +15,7 @@ pub(crate) struct Raw {
     pub forks: Vec<Vec<u32>>,
 }
 
-/// Returns T∞ of the last task, in ns.
+/// Returns the span T∞ of the last task, in ns.
 pub(crate) fn span(raws: &[Raw]) -> u64 {
     let mut spans: Vec<u64> = Vec::with_capacity(raws.len());
     for raw in raws {
@@ -36,7 +36,7 @@ impl<K: Hash + Eq> Numbers<K> {
     }
 }
 
-/// An item of a task's plan: a fork with the stretch before it, or a repetition.
+/// An item of a task's [`plan`]: a fork with the stretch before it, or a repetition.
 #[derive(Clone, Debug)]
 enum Item {
     /// A fork.
@@ -57,15 +57,15 @@ impl Item {
 /// The maximum number of items of a repeated list.
 const LONGEST_PERIOD: usize = 64;
 
-/// The minimum number of repetitions.
+/// The minimum number of times that a list must repeat to become a loop.
 const LEAST_TIMES: usize = 3;
 
-/// Finds repetitions in a list of forks. Forks with equal numbers are equal. Finds the shortest repetitions first,
-/// and then repetitions of these.
+/// Finds repetitions in a task's list of forks. Two forks have the same number if they have the same shape. Replaces
+/// the shortest repeated lists by loops first, and then finds repetitions of these loops.
 fn plan(forks: &[u32]) -> Vec<Item> {
     let mut items: Vec<(u32, Item)> = forks.iter().map(|fork| (*fork, Item::Fork)).collect();
     let mut loops: Numbers<(u32, Vec<u32>)> = Numbers(HashMap::new());
-    // Loops get numbers above those of all forks.
+    // Loops get numbers above the numbers of all forks.
     let first = forks.iter().max().map_or(0, |most| most + 1);
     let mut period = 1;
     while period <= LONGEST_PERIOD.min(items.len() / LEAST_TIMES) {
@@ -118,15 +118,15 @@ impl Tasks {
 
 struct Fold<'a> {
     raws: &'a mut [Raw],
-    /// The shape of each raw task: equal for tasks that differ only in their lengths.
+    /// The shape of each raw task, as a number. Tasks that differ only in their lengths have the same shape.
     shapes: Vec<u32>,
     /// The plan of each shape.
     plans: Vec<Vec<Item>>,
     tasks: Tasks,
 }
 
-/// Returns the graph of the last raw task. Shortens the first stretch of a repetition if it includes other work
-/// before it.
+/// Returns the tasks of the graph of the last raw task. If the first stretch of a repetition also contains work before
+/// the repetition, shortens this stretch in `raws`.
 pub(crate) fn fold(raws: &mut [Raw]) -> Vec<Task> {
     let (mut shapes, mut plans) = (Vec::with_capacity(raws.len()), Vec::new());
     let (mut of_tasks, mut of_forks) = (Numbers(HashMap::new()), Numbers(HashMap::new()));
@@ -147,15 +147,15 @@ pub(crate) fn fold(raws: &mut [Raw]) -> Vec<Task> {
 /// A list of items whose steps are being built.
 struct List {
     plan: Vec<Item>,
-    /// The start of the list in each repetition: the raw task, and the index of its fork.
+    /// The start of each instance of the list: the raw task, and the index of the instance's first fork in that task.
     at: Vec<(u32, usize)>,
     /// True if the list is a whole task, false if it is the body of a repetition.
     is_task: bool,
     steps: Vec<Step>,
-    /// The numbers of finished items and forks.
+    /// The number of finished items, and of the forks in these items.
     items: usize,
     forks: usize,
-    /// The instances of each child of the fork that is the next item, and the finished children.
+    /// If the next item is a fork: the instances of each of its children, and the finished children.
     each: Vec<Vec<u32>>,
     children: Vec<TaskId>,
 }
@@ -166,7 +166,7 @@ impl List {
         List { plan, at, is_task, steps: Vec::new(), items: 0, forks: 0, each, children }
     }
 
-    /// Adds a finished child of the next item, or the finished body of its repetition.
+    /// Adds the finished `task`: a child of the next item if the item is a fork, otherwise the item's repeated body.
     fn has(&mut self, task: TaskId) {
         if let Item::Loop { times, .. } = &self.plan[self.items] {
             let times = *times;
@@ -189,7 +189,7 @@ impl List {
 }
 
 impl Fold<'_> {
-    /// Returns the list of a task with these instances, in the order of the repetitions.
+    /// Returns the list of a task. `instances` are the raw tasks that become this task, in the order of the run.
     fn task(&self, instances: &[u32]) -> List {
         let plan = self.plans[self.shapes[instances[0] as usize] as usize].clone();
         List::new(plan, instances.iter().map(|raw| (*raw, 0)).collect(), true)
@@ -237,8 +237,8 @@ impl Fold<'_> {
         }
     }
 
-    /// Separates the work before a repetition from its first stretch, if that stretch is longer than all later ones.
-    /// Shortens it to their mean, and returns the difference in ns, or 0.
+    /// Separates the work before a repetition from the repetition's first stretch. If this stretch is longer the first
+    /// time than every later time, shortens it to the mean of the later times. Returns the difference in ns, or 0.
     fn split_off(&mut self, raw: u32, first: usize, times: u32, forks: usize) -> u64 {
         let runs = &mut self.raws[raw as usize].runs;
         let again = || (1..times as usize).map(|nth| runs[first + nth * forks].0);
@@ -251,7 +251,8 @@ impl Fold<'_> {
         own - runs[first].0
     }
 
-    /// Adds the stretch before a fork or after the last one, if it is not empty. A task always begins with a stretch.
+    /// Adds the stretch before a fork, or after the last fork. Omits an empty stretch, except at the start of a task,
+    /// because a task always begins with a stretch.
     fn run(&self, steps: &mut Vec<Step>, at: &[(u32, usize)], offset: usize) {
         let runs = at.iter().map(|(raw, from)| self.raws[*raw as usize].runs[from + offset]);
         let (lengths, joins): (Vec<u64>, Vec<u64>) = runs.unzip();

@@ -10,7 +10,7 @@ pub type TaskId = u32;
 pub struct Graph {
     /// The recorded run, and the settings of the recording.
     pub about: About,
-    /// The tasks. Each refers only to earlier tasks, so there is no cycle. The last one is the whole run.
+    /// The tasks. Each task refers only to earlier tasks, so there is no cycle. The last task is the whole run.
     tasks: Vec<Task>,
 }
 
@@ -22,18 +22,20 @@ pub struct About {
     pub program: String,
     /// The number of workers for which the run was recorded. A program may divide its work by this number.
     pub workers: u32,
-    /// The merge length, in ns. Shorter tasks are merged into their parents, or several of one fork into one.
+    /// The merge length, in ns. The recorder merges shorter tasks into their parents, or several tasks of one fork into
+    /// one task.
     pub merge_ns: u64,
-    /// The cost of reading the clock, in ns. It is included in no length.
+    /// The cost of reading the clock, in ns. The lengths of the stretches do not include this cost.
     pub clock_ns: u64,
     /// The time of the run without recording, in ns: the median of several runs.
     pub plain_ns: u64,
     /// The time of the recorded run, in ns.
     pub recorded_ns: u64,
-    /// T∞ of the recorded run in ns, with the measured length of each stretch.
+    /// The span T∞ of the recorded run, in ns, computed from the measured length of each stretch. The span of the graph
+    /// may differ, because repetitions share a distribution of lengths.
     pub span_ns: u64,
-    /// The time that the process computes between two runs on one core, in ns: it checks the result and frees memory.
-    /// The median of several. Unknown for a command.
+    /// The processor time between two runs, in ns, in which the process checks the result and frees memory on one core.
+    /// The median of several measurements. `None` if a command was recorded, because the time is then unknown.
     #[cfg_attr(feature = "read", serde(default))]
     pub check_ns: Option<u64>,
 }
@@ -47,7 +49,8 @@ pub struct Task(pub Vec<Step>);
 pub enum Step {
     /// A serial stretch.
     Run(Stretch),
-    /// Children that run in parallel, the first one on the parent's worker. The parent continues when all have ended.
+    /// Children that run in parallel, the first child on the parent's worker. The parent continues when all children
+    /// have ended.
     Fork(Vec<TaskId>),
     /// A task that is repeated, one time after another.
     Repeat {
@@ -61,10 +64,10 @@ pub enum Step {
 /// A serial stretch. Its length may differ from one repetition to the next.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Stretch {
-    /// The mean lengths, in ns, of equal parts of all repetitions in ascending order. With one part, all lengths are
-    /// equal.
+    /// The lengths of all repetitions, as a distribution: the repetitions are sorted by length and divided into equal
+    /// parts, and each number is the mean of a part, in ns. With one part, all lengths are equal.
     lengths: Box<[u64]>,
-    /// The number of joins in the stretch, of tasks that were shorter than the merge length.
+    /// The number of joins in the stretch. Their tasks were shorter than the merge length and are part of the stretch.
     pub joins: u64,
 }
 
@@ -72,7 +75,7 @@ impl Stretch {
     /// The maximum number of parts of a distribution.
     pub const MOST_PARTS: usize = 16;
 
-    /// Creates a stretch with a fixed length, at least 1 ns.
+    /// Creates a stretch with a fixed length, in ns. A length of 0 becomes 1.
     pub fn of(length: u64, joins: u64) -> Stretch {
         Stretch { lengths: [length.max(1)].into(), joins }
     }
@@ -106,13 +109,14 @@ impl Stretch {
         Stretch { lengths: lengths.into(), joins }
     }
 
-    /// Returns the mean lengths, in ns, of equal parts of all repetitions, in ascending order.
+    /// Returns the distribution of the lengths: the mean length of each of its equal parts, in ns, in ascending order.
     pub fn parts(&self) -> &[u64] {
         &self.lengths
     }
 
-    /// Returns the length of one of `of` repetitions, in ns. Each part of the distribution has its share of the
-    /// repetitions. Their order depends on the seed and on `place`, so it differs between stretches.
+    /// Returns the length of repetition `instance` of `of` repetitions, in ns. Every part of the distribution provides
+    /// the length of an equal share of the repetitions. The order of the lengths depends on `seed` and `place`. Each
+    /// stretch has its own `place`, so the order differs between stretches.
     pub fn nth(&self, instance: u64, of: u64, place: u64, seed: u64) -> u64 {
         let parts = self.lengths.len() as u64;
         if parts == 1 {
@@ -127,7 +131,7 @@ impl Stretch {
         self.lengths[(nth * parts / of) as usize]
     }
 
-    /// Returns the mean length over `of` repetitions, in ns. Each part of the distribution has its share of them.
+    /// Returns the mean of the lengths that [`Stretch::nth`] assigns to `of` repetitions, in ns.
     pub(crate) fn mean(&self, of: u64) -> f64 {
         let parts = self.lengths.len() as u128;
         let upto = |part: u128| (part * u128::from(of)).div_ceil(parts);
@@ -142,7 +146,7 @@ impl Stretch {
         Stretch { lengths, joins: self.joins }
     }
 
-    /// Returns this stretch followed by another. The long ones of both are in the same repetitions.
+    /// Returns this stretch followed by `other`. Assumes that both stretches are long in the same repetitions.
     pub(crate) fn and(&self, other: &Stretch) -> Stretch {
         let parts = self.lengths.len().max(other.lengths.len());
         let of = |stretch: &Stretch, part: usize| stretch.lengths[part * stretch.lengths.len() / parts];
@@ -151,7 +155,7 @@ impl Stretch {
     }
 }
 
-/// Returns a number for a step that no other step of the graph has.
+/// Returns a number for a step. Different steps of a graph have different numbers.
 pub(crate) fn place(task: TaskId, step: usize) -> u64 {
     u64::from(task) << 32 | step as u64
 }
@@ -165,23 +169,23 @@ fn mix(seed: u64) -> u64 {
 }
 
 impl Graph {
-    /// The maximum number of tasks that are kept.
+    /// The maximum number of tasks that a graph stores.
     pub const MOST_KEPT: usize = 1 << 22;
-    /// The maximum number of tasks that may unfold.
+    /// The maximum number of tasks of the unfolded graph, in which every repetition counts.
     pub const MOST_TASKS: u64 = 100_000_000;
-    /// The maximum number of repetitions of one task, including those of enclosing repetitions.
+    /// The maximum number of repetitions of one task: the product of the repetition counts that enclose it.
     pub const MOST_TIMES: u64 = 1 << 31;
     /// The maximum of the work T₁: 13 days, in ns.
     pub const MOST_WORK: u64 = 1 << 50;
-    /// The maximum number of steps that may unfold. Measuring a graph visits all of them.
+    /// The maximum number of steps of the unfolded graph. [`Graph::measure`] visits all of them.
     const MOST_STEPS: u64 = 1_000_000_000;
-    /// The maximum number of merged joins. With the highest cost of a join they take less than 2^60 ns.
+    /// The maximum number of merged joins. With the highest cost per join, all joins together take less than 2^60 ns.
     const MOST_JOINS: u64 = 1 << 40;
 
-    /// Checks that the tasks make a graph. The last one is the whole run.
+    /// Creates a graph from its tasks, of which the last is the whole run. Checks that the tasks make a valid graph.
     ///
     /// # Errors
-    /// A sentence that says what is wrong, and with which task.
+    /// A message that names the problem and the task.
     pub fn new(about: About, tasks: Vec<Task>) -> Result<Graph, String> {
         if tasks.is_empty() {
             return Err("it has no task".into());
@@ -227,7 +231,7 @@ impl Graph {
         Ok(())
     }
 
-    /// Returns all tasks. Each comes after the tasks that it refers to.
+    /// Returns all tasks. Each task is after the tasks that it refers to.
     pub fn tasks(&self) -> &[Task] {
         &self.tasks
     }
@@ -280,7 +284,7 @@ impl Task {
         Ok(())
     }
 
-    /// Returns the stretch of a task that is a single stretch.
+    /// Returns the task's stretch if the task is a leaf, which consists of a single stretch.
     pub(crate) fn leaf(&self) -> Option<&Stretch> {
         match self.0.as_slice() {
             [Step::Run(stretch)] => Some(stretch),

@@ -3,7 +3,7 @@
 use crate::graph::place;
 use crate::{Graph, Step, Task, TaskId};
 
-/// The measures of what unfolds from a graph with a seed.
+/// The work and the span of a graph that is unfolded with a seed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Measures {
@@ -13,7 +13,7 @@ pub struct Measures {
     pub span: u64,
 }
 
-/// The lengths of the tasks that fork nothing, in nanoseconds.
+/// The lengths of the leaves (tasks that fork nothing), in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Leaves {
     /// The number of leaves.
@@ -34,7 +34,7 @@ struct Open {
     step: usize,
     /// The number of visited children of the current fork, or of visited repetitions.
     nth: u32,
-    /// The number of this repetition of the task, and the number of all repetitions.
+    /// The index of this repetition of the task, and the number of all its repetitions.
     instance: u64,
     of: u64,
     span: u64,
@@ -43,7 +43,7 @@ struct Open {
 }
 
 impl Graph {
-    /// Returns the number of tasks that unfold: the run itself and all forked tasks.
+    /// Returns the number of tasks of the unfolded graph: the run itself and all forked tasks.
     pub fn count_tasks(&self) -> u128 {
         let mut counts: Vec<u128> = Vec::with_capacity(self.tasks().len());
         for task in self.tasks() {
@@ -60,7 +60,7 @@ impl Graph {
         counts[self.root() as usize].saturating_add(1)
     }
 
-    /// Returns the number of times that each task unfolds in total.
+    /// Returns, for each task, the number of times that it occurs in the unfolded graph.
     fn occurrences(&self) -> Vec<u128> {
         let mut counts = vec![0u128; self.tasks().len()];
         *counts.last_mut().expect("a graph has a task") = 1;
@@ -85,7 +85,7 @@ impl Graph {
         counts
     }
 
-    /// Returns the number of steps that unfold.
+    /// Returns the number of steps of the unfolded graph.
     pub(crate) fn count_steps(&self) -> u128 {
         let each = self.tasks().iter().zip(self.occurrences());
         each.map(|(task, count)| count.saturating_mul(task.0.len() as u128)).fold(0, u128::saturating_add)
@@ -104,7 +104,7 @@ impl Graph {
         .fold(0, u128::saturating_add)
     }
 
-    /// Returns the number of joins that were merged into stretches, over all that unfolds.
+    /// Returns the number of joins that were merged into the stretches of the unfolded graph.
     pub fn merged_joins(&self) -> u64 {
         let each = self.tasks().iter().zip(self.occurrences());
         let joins = each.map(|(task, count)| {
@@ -143,7 +143,8 @@ impl Graph {
         }
     }
 
-    /// Returns T₁ and T∞ of what unfolds with this seed. Takes time proportional to the number of tasks that unfold.
+    /// Returns T₁ and T∞ of the graph unfolded with this seed. The running time is proportional to the number of
+    /// unfolded tasks.
     pub fn measure(&self, seed: u64) -> Measures {
         let (mut work, mut open) = (0, vec![open(self.root(), 0, 1)]);
         loop {
@@ -188,7 +189,8 @@ impl Graph {
     }
 }
 
-/// Returns for each task the maximum number of repetitions of which it is one.
+/// Returns, for each task, the product of the repetition counts that enclose it. If the task occurs in several places,
+/// the maximum of these products.
 pub(crate) fn times(tasks: &[Task]) -> Vec<u128> {
     let mut most = vec![1u128; tasks.len()];
     for (nth, task) in tasks.iter().enumerate().rev() {

@@ -4,12 +4,16 @@ use crate::fold::Tasks;
 use crate::graph::{Step, Stretch, Task, TaskId};
 use crate::measure::times;
 
-/// Merges tasks whose mean length is below `least` ns. Short children of a fork with a total of at least `least`
-/// become one task, if other children remain. The parent does the remaining short children before the fork. A
-/// recorder that no longer keeps short tasks does the same during the run.
+/// Merges short tasks, whose mean length is below `least` ns:
+///
+/// - Short children of a fork become one task as soon as their total reaches `least`.
+/// - The parent runs the remaining short children itself, before the fork.
+/// - If the fork then has a single child, the parent runs this child too.
+///
+/// A recorder applies the same rules during the run as soon as it no longer keeps short tasks.
 pub(crate) fn merge(tasks: &[Task], least: u64) -> Vec<Task> {
     let mut works: Vec<f64> = Vec::with_capacity(tasks.len());
-    // The index of each task among the merged tasks, of which there are more.
+    // The index of each task in `merged`, which also has the tasks that `one_of` makes.
     let mut places: Vec<TaskId> = Vec::with_capacity(tasks.len());
     let (mut merged, mut kept) = (Vec::with_capacity(tasks.len()), Tasks::default());
     for (task, of) in tasks.iter().zip(times(tasks)) {
@@ -70,7 +74,7 @@ pub(crate) fn merge(tasks: &[Task], least: u64) -> Vec<Task> {
     kept.into_tasks()
 }
 
-/// Returns a task that does the work of the group, one task after another.
+/// Returns a task that runs all tasks of the group, one after another.
 fn one_of(merged: &mut Vec<Task>, group: &[TaskId]) -> TaskId {
     if let [only] = group {
         return *only;
@@ -82,11 +86,11 @@ fn one_of(merged: &mut Vec<Task>, group: &[TaskId]) -> TaskId {
     merged.len() as TaskId - 1
 }
 
-/// The maximum number of tasks of a graph that is not rounded.
+/// The maximum number of tasks of a graph whose lengths are not rounded.
 const MOST_EXACT: usize = 4_096;
 
-/// Rounds the lengths of a large graph to 7 binary digits, so that more tasks are equal and kept once. A rounding
-/// error is compensated in the next length. Lengths of repeated tasks are not rounded.
+/// Rounds the lengths of a large graph to 7 binary digits, so that more tasks are equal and stored once. The next
+/// length compensates for the rounding error of the length before it. Lengths of repeated tasks are not rounded.
 pub(crate) fn round(tasks: Vec<Task>) -> Vec<Task> {
     if tasks.len() <= MOST_EXACT {
         return tasks;
@@ -112,7 +116,8 @@ pub(crate) fn round(tasks: Vec<Task>) -> Vec<Task> {
     kept.into_tasks()
 }
 
-/// Adds all tasks that the root refers to, and keeps equal tasks once. Returns the new index of the root.
+/// Adds the root, and all tasks that it directly or indirectly refers to, to `kept`. Equal tasks are stored once.
+/// Returns the root's index in `kept`.
 pub(crate) fn keep(tasks: &[Task], root: TaskId, kept: &mut Tasks) -> TaskId {
     let mut is_used = vec![false; tasks.len()];
     is_used[root as usize] = true;

@@ -1,14 +1,14 @@
-//! The recorder, which a run tells about its forks and joins.
+//! The recorder, to which a run reports its forks and joins.
 
 use crate::fold::{Raw, fold, span};
 use crate::merge::{merge, round};
 use crate::{About, Graph};
 
-/// Builds a graph from the events of a run on one thread. A driver reads the clock, and reports when a stretch ends
-/// and when the next one begins. The time in between is not in the graph.
+/// Builds a graph from the events of a run on one thread. A driver reads the clock, and reports the time when a stretch
+/// ends and when the next stretch begins. The time between the end and the next begin is not in the graph.
 ///
-/// If forks at a certain depth have always been short, the recorder asks the driver to be *quiet*: to count joins,
-/// and to read no clock until the outermost of these forks is over.
+/// After many short forks in a row at the same depth, the recorder asks the driver to make the next fork *quiet*.
+/// Inside a quiet fork, the driver only counts joins, and it reads the clock again when this fork is over.
 #[derive(Debug)]
 pub struct Recorder {
     merge_ns: u64,
@@ -19,7 +19,7 @@ pub struct Recorder {
     since: u64,
     open: Vec<Open>,
     raws: Vec<Raw>,
-    /// The number of tasks that the target of [`Recorder::add`] already keeps.
+    /// The number of tasks that another recorder already keeps, to which this recorder will be [added](Recorder::add).
     kept_before: usize,
     depths: Vec<Depth>,
 }
@@ -28,8 +28,8 @@ pub struct Recorder {
 #[derive(Debug, Default)]
 struct Open {
     raw: Raw,
-    /// The length of its current stretch and of all work merged into it, in ns. Negative while the clock's cost
-    /// exceeds it.
+    /// The length of the task's current stretch, in ns, with all work that was merged into the stretch. Negative while
+    /// the subtracted cost of the clock is larger than the measured time.
     run: i64,
     joins: u64,
     /// The length of all closed stretches and children, in ns.
@@ -54,7 +54,7 @@ struct Short {
     joins: u64,
 }
 
-/// The experience with the forks at a depth.
+/// A count of the short forks at one depth.
 #[derive(Clone, Copy, Debug)]
 struct Depth {
     /// The number of consecutive short forks.
@@ -64,12 +64,13 @@ struct Depth {
 }
 
 impl Recorder {
-    /// The number of tasks that are kept even if they are short. Repetitions then have equal structure, although
-    /// their short tasks differ in length.
+    /// The number of tasks that are kept even if they are short. While short tasks are kept, repetitions have equal
+    /// structure, even if a task is short in some repetitions and long in others.
     const KEPT: usize = 500_000;
 
     /// Creates a recorder of a run that begins at `now`, in ns. Tasks shorter than `merge_ns` are merged into their
-    /// parents, or several of one fork into one. A reading of the clock costs `clock_ns`, and a quiet join `quiet_ns`.
+    /// parents, or several of one fork into one. Reading the clock costs `clock_ns`. A join in a quiet fork costs
+    /// `quiet_ns`.
     pub fn new(now: u64, merge_ns: u64, clock_ns: u64, quiet_ns: f64) -> Recorder {
         Recorder {
             merge_ns,
@@ -83,8 +84,9 @@ impl Recorder {
         }
     }
 
-    /// Creates a recorder of a task that runs separately. It can be [added](Recorder::add) here when the task is over.
-    /// Its run begins at 0. It knows the short forks of this recorder, and keeps no more tasks than this one would.
+    /// Creates a recorder of a task that runs separately, from time 0. When the task is over, the new recorder can be
+    /// [added](Recorder::add) to this recorder. The new recorder starts with this recorder's counts of short forks and
+    /// of kept tasks.
     pub fn apart(&self) -> Recorder {
         Recorder {
             since: 0,
@@ -96,8 +98,8 @@ impl Recorder {
         }
     }
 
-    /// Adds the recording of a task that ran [apart](Recorder::apart), as the next child of this task's current fork.
-    /// The first added child begins the fork.
+    /// Adds the recording of a task that ran [apart](Recorder::apart), as the next child of the root's current fork.
+    /// The first added child begins this fork.
     ///
     /// # Panics
     /// If a child of `other` has begun and is not over.
@@ -234,10 +236,10 @@ impl Recorder {
         self.top().children.push(closed);
     }
 
-    /// Ends the run and returns its graph. Fills in the fields of `about` that the recorder knows.
+    /// Ends the run and returns its graph. Sets the merge length, the cost of the clock and the span of `about`.
     ///
     /// # Errors
-    /// If there are more tasks than a graph may have: a sentence.
+    /// A message, if the run is larger than a graph may be.
     ///
     /// # Panics
     /// If a child has begun and is not over.
@@ -253,9 +255,8 @@ impl Recorder {
     }
 }
 
-/// Merges the short children of a fork, by the rule of `merge`. Short children with a total of at least `least` ns
-/// become one child, if other children remain. Returns the remaining children, and the work that the parent does
-/// before them.
+/// Merges the short children of a fork, by the rules of [`merge`]. Short children become one child as soon as their
+/// total reaches `least` ns. Returns the children of the fork, and the work that the parent does before the fork.
 fn together(children: Vec<Closed>, least: u64) -> (Vec<Closed>, Short) {
     let (mut forked, mut group, mut members) = (Vec::new(), Short::default(), 0);
     for child in children {
@@ -271,7 +272,7 @@ fn together(children: Vec<Closed>, least: u64) -> (Vec<Closed>, Short) {
             members = 0;
         }
     }
-    // Each child that the parent does merges a join. If it does all n children, n − 1 joins are merged.
+    // For each child that the parent runs itself, one join is merged. If it runs all n children, there are n − 1 joins.
     group.joins += if forked.is_empty() { members - 1 } else { members };
     if let [Closed::Short(only)] = forked.as_slice() {
         return (Vec::new(), only.and(&group));

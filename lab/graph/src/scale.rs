@@ -1,18 +1,19 @@
 //! The graph of a larger input, from a recording of a small one.
 //!
-//! A phase of a larger input has more or longer leaves, and a run has more phases. There is a factor for each of these:
+//! A larger input has more phases, and its phases have more leaves or longer leaves. A leaf is a task that forks
+//! nothing. A [`Scale`] has a factor for each of these differences:
 //!
 //! - `repeats`: the number of repetitions of recurring parts that are not inside another recurring part.
-//! - `phases`: the number of times that each phase occurs, one after another. A phase is a fork of the root, with the
-//!   stretch between it and the phase before. A recurring part is many phases. A sequence of phases that shrink
-//!   therefore keeps its shape: a triangle stays a triangle. The parts before the first phase and after the last
-//!   occur once.
-//! - `width`: the number of leaves. Each leaf becomes this many by further halvings, so the span grows as it does on
-//!   a larger range.
+//! - `phases`: the number of times that each phase occurs, one after another. A phase is a fork of the root, together
+//!   with the stretch between the phase before and this fork. Each repetition of a recurring part is a phase. If the
+//!   phases shrink during the run (as in an elimination on a triangle), the scaled phases shrink in the same way. The
+//!   parts before the first phase and after the last phase occur once.
+//! - `width`: the number of leaves. A binary tree of forks with `width` leaves replaces each leaf. The span therefore
+//!   grows as if the program halved a larger range.
 //! - `length`: the length of the leaves.
 //! - `serial`: the length of stretches outside of forked tasks: before, between and after the phases.
 //!
-//! If a factor of `phases` or `width` is not an integer, some phases or leaves become one more than others.
+//! If `phases` or `width` is not an integer, some phases or leaves are replaced by one copy more than others.
 //!
 //! | factor f of | work of leaves | leaves | span |
 //! |---|---|---|---|
@@ -21,10 +22,11 @@
 //! | `length` | f | 1 | f, except for stretches that are no leaves |
 //! | `serial` | 1 | 1 | f, except for forked tasks |
 //!
-//! No factor changes which leaves are longer than others, or the depth of a recursion apart from the halvings. A
-//! parallel recursion with serial parts at each level therefore gets a span that is too short by a logarithmic factor.
+//! All factors leave the relative lengths of the leaves as they are. Only the halvings of `width` make a recursion
+//! deeper. A parallel recursion with serial parts at each level therefore gets a span that is too short by a
+//! logarithmic factor.
 //!
-//! The catalog of kernels says which parameter of a program corresponds to which factor.
+//! The catalog of kernels states which parameter of a program corresponds to which factor.
 
 use crate::fold::Tasks;
 use crate::graph::{Graph, Step, Stretch, Task, TaskId};
@@ -59,7 +61,7 @@ impl Scale {
     /// The names of the factors.
     pub const NAMES: [&'static str; 5] = ["repeats", "phases", "width", "length", "serial"];
 
-    /// Returns the factor with this name, to be set.
+    /// Returns the factor with this name, so that the caller can set it. `None` if no factor has this name.
     pub fn factor(&mut self, name: &str) -> Option<&mut f64> {
         let Scale { repeats, phases, width, length, serial } = self;
         let place = Scale::NAMES.iter().position(|known| *known == name)?;
@@ -73,7 +75,8 @@ impl Scale {
         std::array::from_fn(|place| (Scale::NAMES[place], factors[place]))
     }
 
-    /// Returns the factors from a small input to this one. Both contain the amounts of each kind, in the same units.
+    /// Returns the factors `self / small`. Here the fields of `self` and of `small` are the amounts of work of two
+    /// inputs, in the same units.
     pub fn over(&self, small: &Scale) -> Scale {
         Scale {
             repeats: self.repeats / small.repeats,
@@ -97,7 +100,7 @@ impl Scale {
     }
 }
 
-/// Rounds numbers to integers such that their sum is kept.
+/// Rounds a sequence of numbers to integers. The remainder is carried to the next number, so the sum is kept.
 #[derive(Default)]
 struct Rounding(f64);
 
@@ -115,8 +118,11 @@ impl Graph {
     /// Returns the graph of an input that differs by these factors.
     ///
     /// # Errors
-    /// A sentence: if a factor is out of range, if the graph would be too large, if `repeats` is set and nothing
-    /// recurs, or if `phases` is set and nothing is forked.
+    /// A message, in one of these cases:
+    ///
+    /// - A factor is out of range.
+    /// - The graph would be too large.
+    /// - `repeats` is not 1 and nothing recurs, or `phases` is not 1 and nothing is forked.
     pub fn scaled(&self, scale: Scale) -> Result<Graph, String> {
         scale.check()?;
         let root = &self.tasks()[self.root() as usize];
@@ -167,7 +173,7 @@ impl Graph {
         Graph::new(self.about.clone(), kept.into_tasks())
     }
 
-    /// Returns for each task whether it is outside of all forked tasks.
+    /// Returns, for each task, whether it runs outside of all forked tasks.
     fn trunk(&self) -> Vec<bool> {
         let mut is_trunk = vec![false; self.tasks().len()];
         is_trunk[self.root() as usize] = true;
@@ -182,7 +188,7 @@ impl Graph {
         is_trunk
     }
 
-    /// Returns for each task whether it is forked anywhere.
+    /// Returns, for each task, whether any task forks it.
     fn forked(&self) -> Vec<bool> {
         let mut is_forked = vec![false; self.tasks().len()];
         for step in self.tasks().iter().flat_map(|task| &task.0) {
@@ -232,7 +238,7 @@ impl Scaled {
         self.add(Task(vec![Step::Run(Stretch::of(1, 0)), Step::Fork(vec![left, right])]))
     }
 
-    /// Returns the root's steps, with each phase occurring as often as the factors say.
+    /// Returns the root's steps after scaling by `repeats` and `phases`.
     fn phases(&mut self, steps: Vec<Step>) -> Vec<Step> {
         let Scale { repeats, phases, .. } = self.scale;
         let mut scaled: Vec<Step> = Vec::with_capacity(steps.len());

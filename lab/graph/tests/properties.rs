@@ -1,10 +1,10 @@
-//! Properties: what is recorded, kept, read back and unfolded agrees.
+//! Property tests: a graph agrees with the run that was recorded, also after writing, reading and scaling.
 
 use comity_graph::{About, Graph, Recorder, Scale, Step};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-/// A part of a program that is told to a recorder.
+/// A part of a simulated run, which a [`Teller`] reports to a recorder.
 #[derive(Clone, Debug)]
 enum Part {
     Run(u64),
@@ -24,7 +24,7 @@ fn program() -> impl Strategy<Value = Vec<Part>> {
     })
 }
 
-/// A simulated run. Time passes only during its stretches. It also computes the expected measures.
+/// A simulated run, in which time passes only during stretches. Also computes the expected measures of the graph.
 struct Teller {
     now: u64,
     recorder: Recorder,
@@ -39,7 +39,7 @@ impl Teller {
         Teller { now: 0, recorder: Recorder::new(0, merge_ns, 0, 0.0), work: 0, tasks: 1, drift }
     }
 
-    /// Tells the parts to the recorder, and returns their span in ns.
+    /// Reports the parts to the recorder, and returns their span in ns.
     fn tell(&mut self, parts: &[Part], nth: u64) -> u64 {
         let mut span = 0;
         for part in parts {
@@ -102,7 +102,7 @@ proptest! {
         let found = graph.measure(seed);
         let steps = 10 * u128::from(tasks);
         prop_assert!(found.work.abs_diff(work) as u128 <= steps, "{found:?}, {work}");
-        // Parts of equal structure and different lengths become a repetition, whose lengths are drawn.
+        // The span is exact only without distributions, from which the lengths of repetitions are drawn.
         if is_exact(&graph) {
             prop_assert!(nearly(found.span, span, steps), "{found:?}, {span}");
         }
@@ -116,13 +116,13 @@ proptest! {
         let (work, tasks) = (teller.work, teller.tasks);
         let graph = teller.graph();
         let (found, slack) = (graph.measure(0), 10 * u128::from(tasks));
-        // Lengths of the parts of distributions are rounded.
+        // The mean lengths in distributions are rounded.
         prop_assert!(u128::from(found.work.abs_diff(work)) <= slack, "{found:?}, {work}");
         prop_assert!(graph.count_tasks() <= tasks.into());
         if is_exact(&graph) {
             prop_assert!(u128::from(found.span) + slack >= span.into(), "{found:?}, {span}");
         }
-        // A task counts as short by its mean length, so a single drawn length may be below that.
+        // A task is short if its mean length is below `least`, so a single drawn length may be below `least`.
         let leaves = graph.leaves();
         prop_assert!(leaves.count == 1 || leaves.tenth + 1 >= least / 2 || !is_exact(&graph), "{leaves:?}");
     }
@@ -181,8 +181,8 @@ proptest! {
         let leaves: usize = widths.iter().sum();
         prop_assert_eq!(graph.leaves().count, leaves as u64);
         prop_assert_eq!(scaled.leaves().count, u64::from(phases) * leaves as u64);
-        // The parts before the first phase and after the last occur once. If everything recurs, the first phase gets
-        // the same stretch before it as the others.
+        // The parts before the first phase and after the last phase occur once. If all phases are equal, they become
+        // one repetition, in which a stretch of `between` ns also precedes the first phase.
         let (once, times, found) = (700 + between, u64::from(phases), scaled.measure(0));
         let slack = u128::from(times) * (2 * widths.len() as u128 + u128::from(between));
         prop_assert!(nearly(found.span, once + times * (span - once), slack), "{found:?}, {span}");
@@ -245,7 +245,7 @@ fn a_large_graph_is_rounded_and_has_the_same_work() {
 
 #[test]
 fn many_short_tasks_of_one_fork_become_fewer_and_stay_beside_each_other() {
-    // The second count exceeds the number of tasks kept until the end, so its last tasks are merged during the run.
+    // The recorder keeps at most 500 000 short tasks. Of 700 000 tasks, it merges the last ones during the run.
     for count in [10_000, 700_000] {
         let mut teller = Teller::new(2_000, 0);
         teller.tell(
@@ -280,7 +280,7 @@ fn short_tasks_beside_long_ones_are_merged_alike_whether_at_once_or_at_the_end()
     let many = [Part::Run(5_000), Part::Fork(vec![of(300); 600_000])];
     let few = [Part::Run(5_000), Part::Fork(mixed)];
     let alone = told(&few);
-    // Seven tasks become one, and the parent does two.
+    // Seven of the nine short tasks become one task, and the parent runs the other two.
     assert_eq!(alone, [19_700, 5_600 + 7_000, 3, 3, 8]);
     let before = told(&many);
     let both = told(&[many, few].concat());
@@ -296,7 +296,7 @@ fn what_is_recorded_apart_is_as_if_it_was_told_in_one_fork() {
         let mut together = Teller::new(2_000, 0);
         together.tell(&[Part::Fork(tasks(count).collect())], 0);
         let mut apart = Teller::new(2_000, 0);
-        // A task that never ends adds nothing.
+        // A task that never ends is never added, and must not change the graph.
         let _endless = apart.recorder.apart();
         for task in tasks(count) {
             let other = apart.recorder.apart();

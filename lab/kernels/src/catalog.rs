@@ -1,34 +1,34 @@
-//! The list of programs by name. To add a program, add a file in `kernels/` and a row here.
+//! The list of programs by name. To add a program, add a file in `kernels/` and an entry here.
 
 use comity_graph::Scale;
 
+use crate::definition::Definition;
 use crate::kernels;
-use crate::row::Row;
 use crate::{ParameterError, Parameters, Program};
 
 /// All programs.
-pub const ROWS: &[Row] = &[
-    kernels::fib::ROW,
-    kernels::bfs::ROW,
-    kernels::clip::ROW,
-    kernels::mi::ROW,
-    kernels::mm::ROW,
-    kernels::raytrace::ROW,
-    kernels::cg::ROW,
-    kernels::ep::ROW,
-    kernels::uts::ROW,
-    kernels::nqueens::ROW,
-    kernels::mergesort::ROW,
-    kernels::fft::ROW,
-    kernels::pnn::ROW,
-    kernels::cholesky::ROW,
-    kernels::lu::ROW,
-    kernels::ge::ROW,
-    kernels::heat::ROW,
-    kernels::sor::ROW,
-    kernels::loop_threads::ROW,
-    kernels::wavefront::ROW,
-    kernels::io::ROW,
+pub const DEFINITIONS: &[Definition] = &[
+    kernels::fib::DEFINITION,
+    kernels::bfs::DEFINITION,
+    kernels::clip::DEFINITION,
+    kernels::mi::DEFINITION,
+    kernels::mm::DEFINITION,
+    kernels::raytrace::DEFINITION,
+    kernels::cg::DEFINITION,
+    kernels::ep::DEFINITION,
+    kernels::uts::DEFINITION,
+    kernels::nqueens::DEFINITION,
+    kernels::mergesort::DEFINITION,
+    kernels::fft::DEFINITION,
+    kernels::pnn::DEFINITION,
+    kernels::cholesky::DEFINITION,
+    kernels::lu::DEFINITION,
+    kernels::ge::DEFINITION,
+    kernels::heat::DEFINITION,
+    kernels::sor::DEFINITION,
+    kernels::loop_threads::DEFINITION,
+    kernels::wavefront::DEFINITION,
+    kernels::io::DEFINITION,
 ];
 
 /// Builds the input of the program that `NAME[:key=value,…]` names.
@@ -36,21 +36,21 @@ pub const ROWS: &[Row] = &[
 /// # Errors
 /// An unknown name, or a parameter that the program does not accept.
 pub fn prepare(text: &str) -> Result<Box<dyn Program>, ParameterError> {
-    let (row, parameters) = parse(text)?;
-    (row.prepare)(&parameters)
+    let (definition, parameters) = parse(text)?;
+    (definition.prepare)(&parameters)
 }
 
-/// Returns the row and the parameters of the program that `NAME[:key=value,…]` names.
+/// Returns the definition and the parameters of the program that `NAME[:key=value,…]` names.
 ///
 /// # Errors
 /// An unknown name, or a key that the program does not accept.
-pub fn parse(text: &str) -> Result<(&'static Row, Parameters), ParameterError> {
+pub fn parse(text: &str) -> Result<(&'static Definition, Parameters), ParameterError> {
     let (name, parameters) = text.split_once(':').unwrap_or((text, ""));
-    let Some(row) = ROWS.iter().find(|row| row.name == name) else {
-        let names: Vec<&str> = ROWS.iter().map(|row| row.name).collect();
+    let Some(definition) = DEFINITIONS.iter().find(|definition| definition.name == name) else {
+        let names: Vec<&str> = DEFINITIONS.iter().map(|definition| definition.name).collect();
         return Err(ParameterError::new(format!("no program is called '{name}'. Choose one of {}", names.join(", "))));
     };
-    Ok((row, Parameters::parse(row.name, row.parameters, parameters)?))
+    Ok((definition, Parameters::parse(definition.name, definition.parameters, parameters)?))
 }
 
 /// Returns the factors that scale the graph of the program `recorded` to the graph of the program `wanted`. Both are
@@ -60,24 +60,24 @@ pub fn parse(text: &str) -> Result<(&'static Row, Parameters), ParameterError> {
 /// If the programs are different, if they differ in a parameter that cannot be scaled, or if the program has no rule.
 /// The error is a sentence that also says what to do.
 pub fn factors(recorded: &str, wanted: &str) -> Result<Scale, ParameterError> {
-    let ((row, small), (other, large)) = (parse(recorded)?, parse(wanted)?);
-    if row.name != other.name {
-        let (recorded, wanted) = (row.name, other.name);
+    let ((definition, small), (other, large)) = (parse(recorded)?, parse(wanted)?);
+    if definition.name != other.name {
+        let (recorded, wanted) = (definition.name, other.name);
         return Err(ParameterError::new(format!(
             "a recording of {recorded} cannot be scaled to {wanted}. Record {wanted}"
         )));
     }
-    let scaling = row.scaling.map_err(|why| {
-        ParameterError::new(format!("{} cannot be scaled: {why}. Record the requested size", row.name))
+    let scaling = definition.scaling.map_err(|why| {
+        ParameterError::new(format!("{} cannot be scaled: {why}. Record the requested size", definition.name))
     })?;
-    let differs = |row: &Row| {
-        let mut keys = row.parameters.iter().map(|parameter| parameter.key);
+    let differs = |definition: &Definition| {
+        let mut keys = definition.parameters.iter().map(|parameter| parameter.key);
         keys.find(|key| *key != "seed" && !scaling.keys.contains(key) && small.text(key) != large.text(key))
     };
-    if let Some(key) = differs(row) {
+    if let Some(key) = differs(definition) {
         return Err(ParameterError::new(format!(
             "{}: {key} is {} in the recording and cannot be scaled (only {} can). Record {key}={}",
-            row.name,
+            definition.name,
             small.text(key),
             scaling.keys.join(", "),
             large.text(key)

@@ -2,8 +2,8 @@
 //! every run.
 //!
 //! A program is a [`Kernel`]: its input is built once, [`Kernel::compute`] is the timed part, and [`Kernel::verify`]
-//! compares the output with a known result. [`catalog::ROWS`] lists all programs. [`catalog::prepare`] turns the text
-//! `NAME[:key=value,…]` into a [`Program`] that is ready to run on any [`Backend`].
+//! compares the output with a known result. [`catalog::DEFINITIONS`] lists all programs. [`catalog::prepare`] turns the
+//! text `NAME[:key=value,…]` into a [`Program`] that is ready to run on any [`Backend`].
 //!
 //! A program must not know its backend, its policy, or the number of workers, because the backends are compared on
 //! the same task graph. No kernel reads a clock to decide what to do.
@@ -14,6 +14,7 @@
 
 pub mod abp;
 pub mod catalog;
+pub mod definition;
 mod difference;
 mod fork_join;
 pub mod joins;
@@ -24,7 +25,6 @@ mod randlc;
 mod random;
 pub mod record;
 mod recurrence;
-pub mod row;
 pub mod scaling;
 
 pub mod kernels;

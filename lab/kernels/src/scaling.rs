@@ -1,7 +1,7 @@
 //! Rules that scale the recorded graph of a program's small input to the graph of a larger input. A rule says which
 //! parameters may differ, and gives the factors.
 //!
-//! The rule of a program is in its row of the catalog. For an input, the rule returns an extent for each factor of
+//! The rule of a program is in its definition. For an input, the rule returns an extent for each factor of
 //! [`Scale`], in the program's own units. The factor is the extent of the larger input / the extent of the small
 //! input. Extents that count tasks and leaves are exact, because they are computed by the program's own halving.
 //! Extents for lengths count the work of a leaf, without the effect of caches. If only the small input fits into a

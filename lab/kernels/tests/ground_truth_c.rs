@@ -48,9 +48,12 @@ fn odd_shapes_and_grains_are_verified_on_every_backend() {
 #[test]
 fn every_program_has_the_three_classes_and_its_row_in_the_catalog() {
     for program in PROGRAMS {
-        let row = catalog::ROWS.iter().find(|row| row.name == program).unwrap_or_else(|| panic!("{program}"));
-        assert!(row.summary.contains("DWS paper"), "{program}: {}", row.summary);
-        let class = row.parameters.iter().find(|parameter| parameter.key == "class").unwrap();
+        let definition = catalog::DEFINITIONS
+            .iter()
+            .find(|definition| definition.name == program)
+            .unwrap_or_else(|| panic!("{program}"));
+        assert!(definition.summary.contains("DWS paper"), "{program}: {}", definition.summary);
+        let class = definition.parameters.iter().find(|parameter| parameter.key == "class").unwrap();
         assert!(class.help.contains("small, medium") && class.help.contains("paper"), "{program}: {}", class.help);
         let error = catalog::prepare(&format!("{program}:class=S")).err().unwrap().to_string();
         assert!(error.contains("class=S is unknown. Choose one of small, medium, paper"), "{error}");

@@ -78,8 +78,8 @@ impl Backend {
         }
     }
 
-    /// Returns the number of workers of this backend: `asked`, the number that the user requested, or 1 for
-    /// [`Backend::Serial`].
+    /// Returns the number of workers of this backend: 1 for [`Backend::Serial`], otherwise `asked` (the number that the
+    /// user requested).
     pub fn workers(&self, asked: u16) -> u16 {
         if *self == Backend::Serial { 1 } else { asked }
     }

@@ -5,7 +5,7 @@ use comity_console::choices::{cores, table, variable};
 use comity_console::loudness::{detail, hint};
 use comity_os::cores::allowed;
 use comity_policy::Policy;
-use comity_policy::row::{Accelerates, Pull};
+use comity_policy::definition::{Accelerates, Pull};
 
 use crate::backend::Backend;
 

@@ -33,7 +33,7 @@ use crate::filing::{self, Filing, Header, Meanwhile};
 use pairs::Pairs;
 use program::Program;
 use report::{Baseline, Corun, CorunReport};
-use schedule::{Place, Plan, Record, Samples};
+use schedule::{Measurements, Place, Plan, Samples};
 
 /// The schema of the JSON report.
 pub const SCHEMA: &str = "comity-corun/1";
@@ -201,11 +201,11 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         Some(pairs) => pairs.of(&programs).into_iter().map(plan).collect(),
         None => vec![plan(programs)],
     };
-    let records: Vec<Record> = plans.iter().map(Record::empty).collect();
-    let filing = arguments.out.as_deref().map(|out| filed(out, &plans, &records)).transpose()?;
+    let measurements: Vec<Measurements> = plans.iter().map(Measurements::empty).collect();
+    let filing = arguments.out.as_deref().map(|out| filed(out, &plans, &measurements)).transpose()?;
     let task_grouping = task_grouping(arguments.group);
     let job = Arc::new(Job {
-        records,
+        measurements,
         plans,
         baseline,
         baseline_name: baseline.name(&backends),
@@ -222,21 +222,21 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     job.plans[0].backends.iter().for_each(|backend| choices::tell_policy(backend, !arguments.policy.is_empty()));
     choices::tell_workers(workers, arguments.workers.is_some());
     let mut first = 0;
-    for (plan, record) in job.plans.iter().zip(&job.records) {
-        schedule::measure(plan, record, filing.as_ref().map(|filing| (filing, first)))?;
+    for (plan, measured) in job.plans.iter().zip(&job.measurements) {
+        schedule::measure(plan, measured, filing.as_ref().map(|filing| (filing, first)))?;
         first += Place::all(plan).count();
     }
     let report = job.report(false);
     descendants::finish(|| job.file(&report))?;
     job.print(&report)?;
-    job.plans.iter().zip(&job.records).try_for_each(|(plan, record)| wrong_result(plan, &record.samples()))
+    job.plans.iter().zip(&job.measurements).try_for_each(|(plan, measured)| wrong_result(plan, &measured.samples()))
 }
 
 /// The plans of the command, their measurements, and the form of the output.
 struct Job {
     plans: Vec<Plan>,
-    /// The measurements, one record per plan.
-    records: Vec<Record>,
+    /// The measurements, one for each plan.
+    measurements: Vec<Measurements>,
     baseline: Baseline,
     baseline_name: String,
     task_grouping: &'static str,
@@ -263,9 +263,9 @@ impl Job {
 
     /// Returns the report of the measurements so far. `partial` is true for an interrupted command.
     fn report(&self, partial: bool) -> CorunReport {
-        let measured = self.plans.iter().zip(&self.records);
+        let measured = self.plans.iter().zip(&self.measurements);
         let coruns: Vec<Vec<Corun>> = measured
-            .map(|(plan, record)| report::coruns(plan, &record.samples(), self.baseline, cores::usable().get()))
+            .map(|(plan, measured)| report::coruns(plan, &measured.samples(), self.baseline, cores::usable().get()))
             .collect();
         // Only pairs that all backends have run are in the comparison of backends.
         let is_whole = |(plan, coruns): &(&Plan, &Vec<Corun>)| coruns.len() == plan.backends.len();
@@ -288,10 +288,11 @@ impl Job {
 
     /// Writes and prints the measurements so far when a signal ends the command.
     fn tell_what_there_is(&self) {
-        let [measured, all] =
-            self.plans.iter().zip(&self.records).fold([0, 0], |[measured, all], (plan, record)| {
-                [measured + record.rounds(), all + schedule::rounds(plan)]
-            });
+        let [measured, all] = self
+            .plans
+            .iter()
+            .zip(&self.measurements)
+            .fold([0, 0], |[measured, all], (plan, own)| [measured + own.rounds(), all + schedule::rounds(plan)]);
         let report = self.report(true);
         let none = "no backend has run all programs alone and together yet";
         if descendants::say_interrupted(measured, all, "rounds", report.coruns.is_empty().then_some(none)) {
@@ -333,8 +334,8 @@ fn files(arguments: &Arguments) -> Result<Vec<(ResultFile, Form)>, Failure> {
     Ok(files)
 }
 
-/// Opens the file of blocks in `out`, and adds the blocks in it to the records.
-fn filed(out: &Path, plans: &[Plan], records: &[Record]) -> Result<Filing, Failure> {
+/// Opens the file of blocks in `out`, and adds the blocks in it to the measurements.
+fn filed(out: &Path, plans: &[Plan], measurements: &[Measurements]) -> Result<Filing, Failure> {
     let blocks = plans.iter().map(|plan| Place::all(plan).count()).sum();
     let mut outcomes: Vec<OnceLock<Vec<Samples>>> = Vec::new();
     outcomes.resize_with(blocks, OnceLock::new);
@@ -346,11 +347,13 @@ fn filed(out: &Path, plans: &[Plan], records: &[Record]) -> Result<Filing, Failu
         &filing::unchecked,
         Meanwhile::Refuse,
     )?;
-    let places =
-        plans.iter().zip(records).flat_map(|(plan, record)| Place::all(plan).map(move |place| (record, place)));
-    for ((record, place), samples) in places.zip(outcomes) {
+    let places = plans
+        .iter()
+        .zip(measurements)
+        .flat_map(|(plan, measured)| Place::all(plan).map(move |place| (measured, place)));
+    for ((measured, place), samples) in places.zip(outcomes) {
         if let Some(samples) = samples.into_inner() {
-            record.take(place, samples).map_err(|why| {
+            measured.take(place, samples).map_err(|why| {
                 Failure::Usage(format!("'{}': {why}. Choose another folder, or remove that file", path.display()))
             })?;
         }
@@ -436,8 +439,8 @@ pub fn task_grouping(grouping: Grouping) -> &'static str {
 }
 
 /// Returns the results of a measured plan, one entry per backend, with each backend as its own baseline.
-pub fn outcome(plan: &Plan, record: &Record) -> Result<Vec<Corun>, Failure> {
-    let samples = record.samples();
+pub fn outcome(plan: &Plan, measured: &Measurements) -> Result<Vec<Corun>, Failure> {
+    let samples = measured.samples();
     wrong_result(plan, &samples)?;
     Ok(report::coruns(plan, &samples, Baseline::Own, cores::usable().get()))
 }

@@ -232,15 +232,15 @@ fn in_words(nth: u32, round: &Round) -> String {
 
 /// Returns the names of all kernels, for a sentence.
 pub fn catalog_names() -> String {
-    catalog::ROWS.iter().map(|row| row.name).collect::<Vec<&str>>().join(", ")
+    catalog::DEFINITIONS.iter().map(|definition| definition.name).collect::<Vec<&str>>().join(", ")
 }
 
 fn list(json: bool) -> Result<(), Failure> {
     if json {
-        let kernels = catalog::ROWS.iter().map(|row| KernelRow {
-            name: row.name,
-            summary: row.summary,
-            parameters: row
+        let kernels = catalog::DEFINITIONS.iter().map(|definition| KernelRow {
+            name: definition.name,
+            summary: definition.summary,
+            parameters: definition
                 .parameters
                 .iter()
                 .map(|parameter| KernelParameter {
@@ -249,19 +249,19 @@ fn list(json: bool) -> Result<(), Failure> {
                     help: parameter.help,
                 })
                 .collect(),
-            scaling: row.scaling.ok().map(|scaling| scaling.rule),
-            no_scaling: row.scaling.err(),
+            scaling: definition.scaling.ok().map(|scaling| scaling.rule),
+            no_scaling: definition.scaling.err(),
         });
         let catalog = KernelCatalog { schema: "comity-kernels/1", kernels: kernels.collect() };
         return output::print(&output::to_json(&catalog));
     }
     let mut text = String::new();
-    for row in catalog::ROWS {
-        let _ = writeln!(text, "{}\n    {}", row.name, row.summary);
-        for parameter in row.parameters {
+    for definition in catalog::DEFINITIONS {
+        let _ = writeln!(text, "{}\n    {}", definition.name, definition.summary);
+        for parameter in definition.parameters {
             let _ = writeln!(text, "    {}={}: {}", parameter.key, parameter.default, parameter.help);
         }
-        let _ = match row.scaling {
+        let _ = match definition.scaling {
             Ok(scaling) => writeln!(text, "    scaling of a recording: {}", scaling.rule),
             Err(why) => writeln!(text, "    a recording cannot be scaled: {why}"),
         };

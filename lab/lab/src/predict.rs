@@ -29,7 +29,7 @@ use comity_policy::Policy;
 
 use crate::backend::{Backend, PolicyList, backends, default_workers, workers_range};
 use crate::choices;
-use crate::corun::schedule::{self, Plan, Record};
+use crate::corun::schedule::{self, Measurements, Plan};
 use crate::corun::{self, Grouping};
 use crate::descendants;
 
@@ -208,8 +208,8 @@ fn measure(
         timeout: Duration::from_secs(arguments.timeout.into()),
         one_core: cores::allowed().first().map_or(0, |core| core.id),
     };
-    let record = Record::empty(&plan);
+    let measurements = Measurements::empty(&plan);
     descendants::look_after()?;
-    schedule::measure(&plan, &record, None)?;
-    descendants::finish(|| corun::outcome(&plan, &record))
+    schedule::measure(&plan, &measurements, None)?;
+    descendants::finish(|| corun::outcome(&plan, &measurements))
 }

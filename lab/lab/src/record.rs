@@ -92,7 +92,7 @@ pub struct Arguments {
 /// Returns the factors that the option `--scale` requests for a graph. Its text has the factors, or a kernel with
 /// other parameters, to which the recorded kernel is scaled.
 fn factors(graph: &Graph, text: &str) -> Result<Scale, String> {
-    let is_kernel = |name: &str| catalog::ROWS.iter().any(|row| row.name == name);
+    let is_kernel = |name: &str| catalog::DEFINITIONS.iter().any(|definition| definition.name == name);
     let recorded = &printable(&graph.about.program);
     if text.contains(':') || is_kernel(text) {
         if !is_kernel(recorded.split(':').next().unwrap_or_default()) {

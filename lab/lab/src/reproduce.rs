@@ -13,7 +13,7 @@ use clap::{Arg, ArgAction, ArgMatches, Args, Command, Error, FromArgMatches, Sub
 use comity_console::parse::whole;
 use comity_console::{Failure, output};
 use comity_papers::catalog::papers;
-use comity_papers::driver::Row;
+use comity_papers::driver::Definition;
 use comity_papers::report::{Pictures, Report};
 
 use crate::figure::{self, heat};
@@ -28,7 +28,7 @@ pub struct Arguments {
 
 /// A paper, with its arguments on the command line.
 struct Paper {
-    row: Row<Sweep>,
+    definition: Definition<Sweep>,
     matches: ArgMatches,
 }
 
@@ -43,26 +43,26 @@ struct Options {
     sweep: runs::Options,
 }
 
-fn rows() -> [Row<Sweep>; 6] {
+fn definitions() -> [Definition<Sweep>; 6] {
     papers::<Sweep, real::ThisMachine>()
 }
 
 /// Returns the command of a paper.
-fn command(row: &Row<Sweep>) -> Command {
-    let Row { name, title, about, schema, draws, .. } = *row;
+fn command(definition: &Definition<Sweep>) -> Command {
+    let Definition { name, title, about, schema, draws, .. } = *definition;
     let json = Arg::new("json").long("json").action(ArgAction::SetTrue);
     let plot = Arg::new("plot").long("plot").value_name("DIR").value_parser(value_parser!(PathBuf));
-    let command = (row.arguments)(Command::new(name))
+    let command = (definition.arguments)(Command::new(name))
         .arg(json.help(format!("Print JSON (schema {schema})")))
         .arg(plot.help(format!("Draw each {draws} as an SVG file in this folder; --out draws them too")));
     let command = Options::augment_args(command);
     // The description is set last, because `augment_args` sets another description.
-    command.about(title).long_about(format!("{title}\n\n{about}")).after_help(row.examples)
+    command.about(title).long_about(format!("{title}\n\n{about}")).after_help(definition.examples)
 }
 
 impl Subcommand for Paper {
     fn augment_subcommands(parent: Command) -> Command {
-        parent.subcommands(rows().iter().map(command))
+        parent.subcommands(definitions().iter().map(command))
     }
 
     fn augment_subcommands_for_update(parent: Command) -> Command {
@@ -70,15 +70,18 @@ impl Subcommand for Paper {
     }
 
     fn has_subcommand(name: &str) -> bool {
-        rows().iter().any(|row| row.name == name)
+        definitions().iter().any(|definition| definition.name == name)
     }
 }
 
 impl FromArgMatches for Paper {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Paper, Error> {
         let (name, matches) = matches.subcommand().expect("clap requires a paper");
-        let row = rows().into_iter().find(|row| row.name == name).expect("clap accepts only names of papers");
-        Ok(Paper { row, matches: matches.clone() })
+        let definition = definitions()
+            .into_iter()
+            .find(|definition| definition.name == name)
+            .expect("clap accepts only names of papers");
+        Ok(Paper { definition, matches: matches.clone() })
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), Error> {
@@ -89,10 +92,10 @@ impl FromArgMatches for Paper {
 
 /// Runs the verb.
 pub fn run(arguments: Arguments) -> Result<(), Failure> {
-    let Paper { row, matches } = arguments.paper;
+    let Paper { definition, matches } = arguments.paper;
     let Options { seed, sweep } = Options::from_arg_matches(&matches).expect("clap has parsed it");
     let (json, plot) = (matches.get_flag("json"), matches.get_one::<PathBuf>("plot").cloned());
-    let asked = (row.ask)(&matches, seed)?;
+    let asked = (definition.ask)(&matches, seed)?;
     let sweep = Sweep::new(sweep, asked.setting().to_owned())?;
     match asked.run(&sweep)? {
         Some(report) => present(report, json, sweep.out(), plot.as_deref()),

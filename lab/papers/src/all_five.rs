@@ -20,7 +20,7 @@ use comity_sim::hypervisor::{Scheduling, Share, Vmm};
 use comity_sim::threads::Costs;
 use comity_sim::threads::linux::{Groups, Linux, Version};
 pub use mixes::{Mix, Piece};
-pub use report::row;
+pub use report::definition;
 
 /// The compared policies: `comity`, the policies of five papers, `abp` (the baseline of the papers) and `plain`
 /// (stock rayon). `ws-last` runs only if tasks block.
@@ -199,7 +199,7 @@ pub struct Measured {
 
 /// A cell with its measurements.
 #[derive(Clone, Debug, Serialize)]
-pub struct Found {
+pub struct MeasuredCell {
     /// The cell.
     #[serde(flatten)]
     pub cell: Cell,
@@ -222,7 +222,7 @@ pub fn run<R: Runner>(
     grounds: &[Ground],
     cores: &[u32],
     runner: &R,
-) -> Result<Vec<Found>, R::Stop> {
+) -> Result<Vec<MeasuredCell>, R::Stop> {
     let mut cells = Vec::new();
     let mut alone = Vec::new();
     for cores in cores {
@@ -273,7 +273,7 @@ pub fn run<R: Runner>(
             unfinished: runs.iter().any(|one| one.unfinished),
         };
         let program = |nth: usize| median(ran.iter().map(|ran| time_of(&ran.programs[nth]) / times[nth].1[1]));
-        Found { cell: *cell, median: median_of, runs, times: (0..times.len()).map(program).collect() }
+        MeasuredCell { cell: *cell, median: median_of, runs, times: (0..times.len()).map(program).collect() }
     };
     Ok(cells.iter().zip(shared.chunks(runs)).map(measured).collect())
 }
@@ -393,7 +393,7 @@ mod tests {
         let found = found.unwrap_or_else(|never| match never {});
         let policies: Vec<&str> = found.iter().map(|found| found.cell.policy).collect();
         assert_eq!(policies, ["comity", "bws", "dws", "a-steal", "robinhood", "abp", "plain"]);
-        for Found { cell, median, times, .. } in &found {
+        for MeasuredCell { cell, median, times, .. } in &found {
             assert_eq!((cell.mix, times.len()), (Mix::Bursts, 2));
             assert!(median.burst > 1.0 && median.delay.is_nan() && !median.unfinished, "{cell:?}: {median:?}");
             assert!(times.iter().all(|time| (1.0..3.0).contains(time)), "{cell:?}: {times:?}");

@@ -15,8 +15,8 @@ use crate::vary::Vary;
 /// Reads a request for a paper from these arguments, with a seed.
 pub type Ask<R> = fn(&ArgMatches, u64) -> Result<Box<dyn Asked<R>>, Failure>;
 
-/// A row of the catalog: a paper with its texts and functions for the command line.
-pub struct Row<R> {
+/// An entry of the catalog: a paper with its texts and functions for the command line.
+pub struct Definition<R> {
     /// The name of the paper at the command line.
     pub name: &'static str,
     /// The first line of the help.
@@ -35,10 +35,10 @@ pub struct Row<R> {
     pub ask: Ask<R>,
 }
 
-impl<R: Runner + 'static> Row<R> {
-    /// Returns the row of a paper.
-    pub const fn of<P: Paper>() -> Row<R> {
-        Row {
+impl<R: Runner + 'static> Definition<R> {
+    /// Returns the definition of a paper.
+    pub const fn of<P: Paper>() -> Definition<R> {
+        Definition {
             name: P::TEXT.name,
             title: P::TEXT.title,
             about: P::TEXT.about,

@@ -1,10 +1,10 @@
 //! The papers that are reproduced: for each paper its experiments, their measures, and the claims of the paper's
 //! authors.
 //!
-//! Each paper has a row in the [`catalog`], and a folder with its setting, its claims and a file for each experiment.
-//! An experiment lists the parts that it needs, and computes measures and figures from their outcomes. A part is a
-//! set of independent runs, which several experiments can share. The outcomes do not depend on the command that does
-//! the runs, on the number of threads or on the order of the runs.
+//! Each paper has an entry in the [`catalog`], and a folder with its setting, its claims and a file for each
+//! experiment. An experiment lists the parts that it needs, and computes measures and figures from their outcomes. A
+//! part is a set of independent runs, which several experiments can share. The outcomes do not depend on the command
+//! that does the runs, on the number of threads or on the order of the runs.
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), warn(clippy::disallowed_methods, clippy::print_stderr))]
 

@@ -53,7 +53,7 @@ struct Json<'a, E> {
     comity: &'static str,
     setting: &'a str,
     /// The paper's claims, each with the value measured here.
-    claims: Vec<Row<'a>>,
+    claims: Vec<ClaimReport<'a>>,
     /// The number of claims, and how many of them hold: for each figure, for each kind, and for the headlines.
     shares: Vec<Share>,
     notes: &'a [String],
@@ -63,7 +63,7 @@ struct Json<'a, E> {
 
 /// A claim with its measured value.
 #[derive(Serialize)]
-struct Row<'a> {
+struct ClaimReport<'a> {
     what: &'a str,
     paper: &'a str,
     section: &'a str,
@@ -159,7 +159,7 @@ impl Findings<'_> {
             schema: "comity-reproduce/1",
             comity: env!("CARGO_PKG_VERSION"),
             setting: self.setting,
-            claims: judged.iter().map(Row::new).collect(),
+            claims: judged.iter().map(ClaimReport::new).collect(),
             shares: shares(&judged),
             notes: &self.notes,
             extra,
@@ -242,10 +242,10 @@ fn news(text: &mut String, judged: &[Judged]) {
     }
 }
 
-impl<'a> Row<'a> {
-    fn new(judged: &'a Judged<'a>) -> Row<'a> {
+impl<'a> ClaimReport<'a> {
+    fn new(judged: &'a Judged<'a>) -> ClaimReport<'a> {
         let claim = judged.claim;
-        Row {
+        ClaimReport {
             what: &claim.id,
             paper: &claim.paper,
             section: &claim.section,

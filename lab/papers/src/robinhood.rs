@@ -21,7 +21,7 @@ mod table2;
 use serde::Serialize;
 
 use mixes::{CoRun, CoRuns};
-use rates::{Found, Part, Point};
+use rates::{Outcomes, Part, Point};
 pub use setting::{Benchmark, Setting, Strategy};
 use setting::{CPUS, Programs, RATE_NAMES, RATES};
 
@@ -33,7 +33,7 @@ use crate::{Runner, Stop};
 /// The outcomes of Robinhood's experiments with one setting.
 pub struct Robinhood {
     programs: Programs,
-    found: Found,
+    found: Outcomes,
     mixes: CoRuns,
     /// The outcomes of CG, CLIP and MI with LOOP under each of [`mixes::STRATEGIES`], followed by their outcomes with
     /// the server.
@@ -101,7 +101,7 @@ number, and the assumptions.",
     type Extra = Extra;
 
     fn with(setting: &Setting) -> Robinhood {
-        let (programs, found) = (setting.programs(), Found::default());
+        let (programs, found) = (setting.programs(), Outcomes::default());
         Robinhood { programs, found, mixes: Vec::new(), beside: Vec::new(), decisions: Vec::new() }
     }
 

@@ -1,9 +1,9 @@
-//! Tests that a sixth paper needs only a module and a row of the catalog, because the driver does the rest.
+//! Tests that a sixth paper needs only a module and a definition of the catalog, because the driver does the rest.
 
 use clap::Command;
 use comity_papers::Serial;
 use comity_papers::catalog::papers;
-use comity_papers::driver::Row;
+use comity_papers::driver::Definition;
 use comity_papers::report::{Pictures, Report};
 use comity_papers::ws_last::NoThreads;
 
@@ -147,15 +147,17 @@ mod toy {
     }
 }
 
-/// Runs the catalog row of this name with these arguments. Returns its report, or an error sentence.
+/// Runs the catalog definition of this name with these arguments. Returns its report, or an error sentence.
 fn reproduce(name: &str, words: &[&str]) -> Result<Report, String> {
-    let rows: Vec<Row<Serial>> = papers::<Serial, NoThreads>().into_iter().chain([Row::of::<toy::Toy>()]).collect();
-    assert_eq!(rows.len(), 7);
-    let row = rows.iter().find(|row| row.name == name).expect("it is one of the rows");
+    let definitions: Vec<Definition<Serial>> =
+        papers::<Serial, NoThreads>().into_iter().chain([Definition::of::<toy::Toy>()]).collect();
+    assert_eq!(definitions.len(), 7);
+    let definition = definitions.iter().find(|definition| definition.name == name).expect("it is one of the rows");
     // The real command also has an option for shards, which conflicts with some arguments.
-    let command = (row.arguments)(Command::new(row.name)).arg(clap::Arg::new("shard").long("shard"));
-    let matches = command.try_get_matches_from([&[row.name], words].concat()).map_err(|error| error.to_string())?;
-    let asked = (row.ask)(&matches, 1).map_err(|failure| failure.into_sentence())?;
+    let command = (definition.arguments)(Command::new(definition.name)).arg(clap::Arg::new("shard").long("shard"));
+    let matches =
+        command.try_get_matches_from([&[definition.name], words].concat()).map_err(|error| error.to_string())?;
+    let asked = (definition.ask)(&matches, 1).map_err(|failure| failure.into_sentence())?;
     let report = asked.run(&Serial).map_err(|failure| failure.into_sentence())?;
     Ok(report.expect("all runs are done here"))
 }

@@ -30,16 +30,16 @@ pub(crate) fn contexts(num_threads: usize) -> impl Iterator<Item = BroadcastCont
     (0..num_threads).map(move |index| BroadcastContext { index, num_threads })
 }
 
-/// Calls `op` with the thread's index set to that of the context.
+/// Calls `op`. During the call, [`pool::current_thread_index`] returns the index of the context.
 pub(crate) fn call<R>(context: BroadcastContext, op: impl FnOnce(BroadcastContext) -> R) -> R {
     pool::with_index(Some(context.index), || op(context))
 }
 
-/// Calls `op` for each thread that this thread's pool claims to have, or the global pool outside of any pool. The
-/// calls run one after another on the pool's worker. Returns the results in the order of the indices.
+/// Calls `op` once for each thread that this thread's pool claims to have. Outside of any pool, it uses the global
+/// pool. The calls run one after another on the pool's worker. Returns the results in the order of the indices.
 ///
 /// # Panics
-/// If `op` panics, with the first panic, after all calls have ended.
+/// If a call of `op` panics. The other calls still run, and then the first panic is resumed.
 pub fn broadcast<F, R>(op: F) -> Vec<R>
 where
     F: Fn(BroadcastContext) -> R + Sync,
@@ -58,7 +58,7 @@ where
     })
 }
 
-/// Calls `op` like [`broadcast`], but does not wait.
+/// Calls `op` like [`broadcast`], but returns without waiting for the calls.
 ///
 /// A panic goes to the pool's panic handler. Without a handler, the process aborts.
 pub fn spawn_broadcast<F>(op: F)

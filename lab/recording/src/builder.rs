@@ -8,12 +8,13 @@ use comity::{BuildError, MAX_THREADS, Policy, ThreadBuilder};
 use crate::pool::{self, ThreadPool};
 use crate::process;
 
-/// Returns a builder whose pools are as lenient as those of [`comity::internal::lenient_builder`].
+/// Returns a builder for programs whose users may not know Comity, like [`comity::internal::lenient_builder`]: invalid
+/// values in the environment are reported and replaced by the default.
 pub fn lenient_builder() -> ThreadPoolBuilder {
     ThreadPoolBuilder { inner: comity::internal::lenient_builder(), ..ThreadPoolBuilder::new() }
 }
 
-/// The options of a pool, as in `comity`. The pool only claims to have the chosen number of threads.
+/// The options of a pool, as in `comity`. The pool claims to have the chosen number of threads, but has one worker.
 #[derive(Default)]
 pub struct ThreadPoolBuilder {
     inner: comity::ThreadPoolBuilder,
@@ -34,18 +35,18 @@ impl ThreadPoolBuilder {
         ThreadPoolBuilder { num_threads, ..self }
     }
 
-    /// Makes the calling thread the pool's first worker. If more than one thread was requested, the pool has a second
-    /// worker for tasks from other threads.
+    /// Makes the calling thread the pool's first worker. If the program chooses more than one thread, the pool has a
+    /// second worker, which runs tasks from other threads.
     pub fn use_current_thread(self) -> Self {
         ThreadPoolBuilder { inner: self.inner.use_current_thread(), use_current_thread: true, ..self }
     }
 
-    /// Makes the worker run the oldest of the tasks that it has spawned first.
+    /// Makes the worker run the tasks that it has spawned in FIFO order.
     pub fn breadth_first(self) -> Self {
         ThreadPoolBuilder { inner: self.inner.breadth_first(), ..self }
     }
 
-    /// Sets the name of the worker's thread by its index.
+    /// Sets the function that returns the name of the worker's thread. Its argument is the thread's index.
     pub fn thread_name<F>(self, name: F) -> Self
     where
         F: FnMut(usize) -> String + 'static,
@@ -58,7 +59,8 @@ impl ThreadPoolBuilder {
         ThreadPoolBuilder { inner: self.inner.stack_size(bytes), ..self }
     }
 
-    /// Sets the handler of panics that no caller waits for. Without a handler, or if it panics, the process aborts.
+    /// Sets the handler of panics in tasks that no caller waits for. Without a handler, or if the handler panics, the
+    /// process aborts.
     pub fn panic_handler<F>(self, handler: F) -> Self
     where
         F: Fn(Box<dyn Any + Send>) + Send + Sync + 'static,
@@ -96,7 +98,7 @@ impl ThreadPoolBuilder {
         Ok(ThreadPool::new(pool, threads))
     }
 
-    /// Builds the pool that the free functions use outside of any other.
+    /// Builds the global pool, which the free functions use when the calling thread belongs to no pool.
     ///
     /// # Errors
     /// See [`BuildError`]; the global pool is built at most once.
@@ -117,8 +119,8 @@ impl ThreadPoolBuilder {
         pool::building_global(|| inner.build_global_with(spawn).map(|()| is_built()))
     }
 
-    /// Returns the inner builder, the number of threads that the pool claims, and a function to call when the pool is
-    /// built.
+    /// Returns the inner builder, the number of threads that the pool claims to have, and a function that the caller
+    /// must call when the pool is built.
     fn ready(self, is_global: bool) -> Result<(comity::ThreadPoolBuilder, usize, impl FnOnce()), BuildError> {
         let ThreadPoolBuilder { inner, num_threads, use_current_thread, start_handler } = self;
         let threads = match num_threads {
@@ -136,7 +138,7 @@ impl ThreadPoolBuilder {
             .policy(Policy::plain())
             .start_handler(move |index| {
                 pool::is_worker_of(threads);
-                // Publish the number before calling the handler, which may wait for a thread that asks for it.
+                // Publish the number before calling the handler, which may wait for a thread that asks for the number.
                 tell();
                 if let Some(handler) = &start_handler {
                     handler(index);

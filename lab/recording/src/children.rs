@@ -7,7 +7,7 @@ use crate::session::{self, Fork};
 pub(crate) struct Children(Option<Fork>);
 
 impl Children {
-    /// Creates the children of a fork whose first child already runs.
+    /// Creates the children of `fork`, whose first child already runs. With `None`, no fork has begun yet.
     pub(crate) fn of(fork: Option<Fork>) -> Children {
         Children(fork)
     }

@@ -7,12 +7,12 @@ use comity_os::stopwatch::Stopwatch;
 
 use crate::session::{fork_join, in_quiet, record};
 
-/// The costs of measuring, which are subtracted from the lengths.
+/// The costs of measuring, which a recorder subtracts from the measured lengths.
 #[derive(Clone, Copy, Debug)]
 pub struct Costs {
     /// The measured length of a stretch that does nothing, in ns.
     pub clock_ns: u64,
-    /// The cost of a join that is counted and not measured, in ns.
+    /// The cost, in ns, of a join that is only counted, without reading the clock.
     pub quiet_ns: f64,
 }
 
@@ -23,7 +23,7 @@ impl Costs {
     }
 }
 
-/// The levels of the trees of joins on which costs are measured.
+/// The depth of the binary trees of joins with which the costs are measured.
 const LEVELS: u32 = 12;
 
 fn serially<RA, RB>(a: impl FnOnce() -> RA, b: impl FnOnce() -> RB) -> (RA, RB) {
@@ -49,7 +49,7 @@ fn median(mut numbers: Vec<f64>) -> f64 {
     numbers[numbers.len() / 2]
 }
 
-/// Returns the mean measured length of a stretch of such a tree, in ns.
+/// Returns the mean measured length, in ns, of a stretch of a tree of empty joins.
 fn clock_ns() -> u64 {
     let nothing = Costs { clock_ns: 0, quiet_ns: 0.0 };
     let stretches = 3 * ((1u64 << LEVELS) - 1) + 1;
@@ -60,7 +60,7 @@ fn clock_ns() -> u64 {
     median(each.collect()).round() as u64
 }
 
-/// Returns the additional time per join, in ns, of a tree of empty joins in a quiet fork compared with serial calls.
+/// Returns how much longer a tree of empty joins takes in a quiet fork than with serial calls, in ns per join.
 fn quiet_ns() -> f64 {
     let time = |body: &dyn Fn() -> u64| {
         let mut watch = Stopwatch::start();

@@ -4,7 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use crate::{pool, process, session};
 
-/// Runs `task` at some later time on the worker of this thread's pool, or of the global pool outside of any pool.
+/// Runs `task` later on the worker of this thread's pool. Outside of any pool, it uses the global pool.
 ///
 /// A panic goes to the pool's panic handler. Without a handler, the process aborts.
 pub fn spawn<F>(task: F)
@@ -15,7 +15,7 @@ where
     comity::spawn(|| run(task));
 }
 
-/// Runs `task` like [`spawn`], but the worker runs the oldest of the tasks that it has spawned first.
+/// Runs `task` like [`spawn`], but the worker runs the tasks that it has spawned with `spawn_fifo` in FIFO order.
 pub fn spawn_fifo<F>(task: F)
 where
     F: FnOnce() + Send + 'static,
@@ -24,7 +24,7 @@ where
     comity::spawn_fifo(|| run(task));
 }
 
-/// Begins the session of a spawning thread. Outside of any pool, the thread also needs the global pool.
+/// Builds the global pool and begins this thread's session, if the thread belongs to no pool.
 fn begin() {
     if !pool::is_worker() {
         pool::global();
@@ -32,7 +32,7 @@ fn begin() {
     }
 }
 
-/// Runs a task on a worker, separately from the run that it interrupts.
+/// Runs a detached task on a worker, with a session of its own. Restores the session of the interrupted run afterwards.
 pub(crate) fn run(task: impl FnOnce()) {
     let outer = session::take();
     match process::begin_detached() {

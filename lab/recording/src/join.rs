@@ -18,7 +18,8 @@ where
     join_context(|_| a(), |_| b())
 }
 
-/// Runs both closures like [`join`], and tells each whether it runs on another thread than the caller's.
+/// Runs both closures like [`join`]. The context that a closure receives tells whether the closure was moved to another
+/// thread.
 ///
 /// # Panics
 /// See [`join`].
@@ -37,7 +38,7 @@ where
     fork_join(|| a(FnContext { migrated: false }), || b(FnContext { migrated: false }))
 }
 
-/// Moves both closures to the global pool.
+/// Runs both closures on the worker of the global pool.
 #[cold]
 #[inline(never)]
 fn outside<A, B, RA, RB>(a: A, b: B) -> (RA, RB)

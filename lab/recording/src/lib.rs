@@ -1,13 +1,14 @@
-//! The runtime's interface for recorded runs. Every pool has one worker, on which the program runs serially. Each
-//! stretch between two forks or joins is measured.
+//! The runtime's interface for recorded runs. Every pool has one worker, on which the program runs serially. This
+//! crate measures each *stretch*: the serial code between two forks or joins.
 //!
-//! Each public item has a namesake in `comity`. The drop-in for rayon-core is compiled against one of the two crates;
-//! `comity rayon enable --record` chooses this one, and `comity-lab record -- COMMAND` runs the result.
+//! Each public item has the name of an item of `comity`. The drop-in for rayon-core is compiled against `comity` or
+//! against this crate. `comity rayon enable --record` chooses this crate, and `comity-lab record -- COMMAND` runs the
+//! result.
 //!
 //! This crate schedules nothing and knows no policy. It reports the begin and end of each task, and `comity_graph`
-//! makes a graph of the reports. The crate's `README.md` describes its environment variables, the contents of the
-//! graph, and the programs that hang under this crate. Begin with `session.rs`: a recorder and a thread's clock,
-//! which move with a run from thread to pool.
+//! makes a graph from the reports. The crate's `README.md` describes its environment variables, the contents of the
+//! graph, and the programs that hang under this crate. Begin reading with `session.rs`: a session is a recorder and a
+//! thread's clock. When a run moves from a thread to a pool, its session moves too.
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), warn(clippy::disallowed_methods, clippy::print_stderr))]
 
@@ -37,7 +38,8 @@ pub use process::MERGE_NS;
 pub use scope::{Scope, ScopeFifo, in_place_scope, in_place_scope_fifo, scope, scope_fifo};
 pub use session::{fork_join, record};
 
-/// Items for the drop-in, as in `comity`. They are no part of this crate's interface: any version may change them.
+/// Items for the drop-in, as in `comity`. These items are not part of this crate's interface: any version may change
+/// them.
 #[doc(hidden)]
 pub mod internal {
     pub use crate::builder::lenient_builder;

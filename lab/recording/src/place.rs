@@ -7,21 +7,21 @@ use std::path::{self, Path, PathBuf};
 
 use comity_os::writes::{to_file, without_signals};
 
-/// The place of a recording. A later change of the working directory does not change it.
+/// The place of a recording, as an absolute path: a later change of the working directory has no effect on it.
 #[derive(Debug)]
 pub(crate) enum Place {
-    /// A regular file, with links followed.
+    /// A regular file. Its path contains no symbolic links.
     File(PathBuf),
-    /// A device, which a file must not replace.
+    /// A device. The recording is written to it, because a renamed file would replace the device.
     Device(PathBuf),
 }
 
 impl Place {
-    /// Finds the place that `path` names, and empties a file. A file that stays empty shows that the program has
-    /// started and was then killed or has aborted.
+    /// Finds the place that `path` names. Empties a regular file, or creates it. If the file stays empty, the program
+    /// has started, but was killed or has aborted.
     ///
     /// # Errors
-    /// Errors of the system; a pipe is refused.
+    /// If `path` is a pipe, or cannot be written.
     pub(crate) fn claim(path: &Path) -> io::Result<Place> {
         match fs::metadata(path) {
             Ok(found) if is_pipe(&found) => {
@@ -39,7 +39,7 @@ impl Place {
         }
     }
 
-    /// The path of the place.
+    /// Returns the path of the place.
     pub(crate) fn path(&self) -> &Path {
         let (Place::File(path) | Place::Device(path)) = self;
         path
@@ -57,8 +57,8 @@ impl Place {
         part.push(format!(".{}.part", std::process::id()));
         let replaced = match prepare(path, part.as_ref()) {
             Ok(()) => to_file(&part, text).and_then(|()| fs::rename(&part, path)),
-            // The folder accepts no other file. The recording's own file is empty, so writing to it directly loses
-            // nothing.
+            // The temporary file cannot be created. The recording's own file is empty, so writing to it directly
+            // loses nothing.
             Err(_) => to_file(path, text),
         };
         if replaced.is_err() {
@@ -79,7 +79,7 @@ fn prepare(path: &Path, part: &Path) -> io::Result<()> {
     alike
 }
 
-/// Replaces each `%p` of the path by the process's number. The other bytes need not be Unicode.
+/// Replaces each `%p` of the path by the process number. The path need not be valid Unicode.
 #[cfg(unix)]
 pub(crate) fn numbered(path: OsString, process: u32) -> PathBuf {
     use std::os::unix::ffi::OsStringExt;
@@ -105,7 +105,7 @@ fn is_pipe(_found: &fs::Metadata) -> bool {
     false
 }
 
-/// Gives `part` to the owner of the file that it replaces.
+/// Changes owner and group of `part` to those of the file with the metadata `old`, which `part` replaces.
 #[cfg(unix)]
 fn give_away(old: &fs::Metadata, part: &Path) -> io::Result<()> {
     use std::os::unix::fs::{MetadataExt, chown};

@@ -1,4 +1,4 @@
-//! Pools of one worker, the number of threads that they claim, and moving a run to a pool.
+//! Pools of one worker, the number of threads that a pool claims to have, and moving a run to a pool.
 
 use std::cell::Cell;
 use std::fmt;
@@ -13,7 +13,7 @@ use crate::scope::{self, Scope, ScopeFifo};
 use crate::{detached, join, session};
 
 thread_local! {
-    /// The number of threads that a worker's pool claims to have. 0 on threads that are no workers.
+    /// The number of threads that this thread's pool claims to have. 0 if this thread is not a worker.
     static THREADS: Cell<usize> = const { Cell::new(0) };
     /// During a call of a broadcast, the index of the call.
     static INDEX: Cell<Option<usize>> = const { Cell::new(None) };
@@ -35,7 +35,7 @@ pub(crate) fn is_global(threads: usize) {
     GLOBAL.store(threads, Ordering::Release);
 }
 
-/// Calls `build`, which builds the global pool, and counts the builders meanwhile.
+/// Calls `build`, which builds the global pool. Counts this thread in [`BUILDERS`] until `build` returns.
 pub(crate) fn building_global(build: impl FnOnce() -> Result<(), BuildError>) -> Result<(), BuildError> {
     BUILDERS.fetch_add(1, Ordering::Relaxed);
     let outcome = build();
@@ -43,8 +43,8 @@ pub(crate) fn building_global(build: impl FnOnce() -> Result<(), BuildError>) ->
     outcome
 }
 
-/// Returns the number of threads that the global pool claims to have. Builds it at its first use. For threads of no
-/// pool.
+/// Returns the number of threads that the global pool claims to have. The first call builds the pool. Only threads
+/// outside of any pool call it.
 pub(crate) fn global() -> usize {
     match GLOBAL.load(Ordering::Acquire) {
         0 => build_global(),
@@ -58,7 +58,7 @@ fn build_global() -> usize {
         Ok(()) | Err(BuildError::GlobalPoolExists) => {}
         Err(error) => panic!("the global pool cannot be built: {error}"),
     }
-    // If another thread has built the pool, the pool's worker publishes the number when it begins.
+    // If another thread has built the pool, the pool's worker publishes the number when that worker starts.
     loop {
         let builders = BUILDERS.load(Ordering::Acquire);
         let threads = GLOBAL.load(Ordering::Acquire);
@@ -79,7 +79,7 @@ pub(crate) fn is_worker() -> bool {
     comity::current_thread_index().is_some()
 }
 
-/// Prepares this thread for a fork, if it is a worker. Returns true if it is one.
+/// Begins this thread's session if the thread is a worker. Returns true if it is a worker.
 pub(crate) fn begin() -> bool {
     let is_worker = is_worker();
     if is_worker {
@@ -88,7 +88,7 @@ pub(crate) fn begin() -> bool {
     is_worker
 }
 
-/// Runs `body` with this index of a broadcast.
+/// Runs `body`. Meanwhile [`current_thread_index`] returns `index`, or the worker's own index if `index` is `None`.
 pub(crate) fn with_index<R>(index: Option<usize>, body: impl FnOnce() -> R) -> R {
     let before = INDEX.replace(index);
     let result = catch_unwind(AssertUnwindSafe(body));
@@ -96,8 +96,8 @@ pub(crate) fn with_index<R>(index: Option<usize>, body: impl FnOnce() -> R) -> R
     result.unwrap_or_else(|payload| resume_unwind(payload))
 }
 
-/// Runs `body` on a worker of this thread's pool, or of the global pool outside of any pool. This thread's run moves
-/// along.
+/// Runs `body` on a worker of this thread's pool. Outside of any pool, runs it on a worker of the global pool, with
+/// this thread's session.
 pub(crate) fn on_worker<R: Send>(body: impl FnOnce() -> R + Send) -> R {
     if begin() {
         return body();
@@ -106,7 +106,7 @@ pub(crate) fn on_worker<R: Send>(body: impl FnOnce() -> R + Send) -> R {
     hand_over(body, |run| comity::on_worker(|_| run()))
 }
 
-/// Lets `there` run `body` on another thread. This thread's session moves to that thread and back.
+/// Runs `body` on another thread by calling `there`. This thread's session moves to that thread and back.
 fn hand_over<R: Send>(body: impl FnOnce() -> R + Send, there: impl FnOnce(&mut (dyn FnMut() + Send))) -> R {
     session::begin();
     let mut baggage = session::take();
@@ -116,7 +116,7 @@ fn hand_over<R: Send>(body: impl FnOnce() -> R + Send, there: impl FnOnce(&mut (
     there(&mut || {
         let outer = session::take();
         session::put(std::mem::take(moving));
-        // No session was moved if nothing is measured, or if the caller's thread is ending.
+        // If nothing is measured, or if the caller's thread is ending, no session was moved. Then only count joins.
         session::count_only();
         let body = body.take().expect("a pool runs it once");
         outcome = Some(catch_unwind(AssertUnwindSafe(body)));
@@ -127,8 +127,8 @@ fn hand_over<R: Send>(body: impl FnOnce() -> R + Send, there: impl FnOnce(&mut (
     outcome.expect("a pool runs it before it returns").unwrap_or_else(|payload| resume_unwind(payload))
 }
 
-/// Returns the number of threads that this thread's pool claims to have, or the global pool outside of any pool. A
-/// program divides its work by this number.
+/// Returns the number of threads that this thread's pool claims to have. Outside of any pool, returns the number of the
+/// global pool. A program divides its work by this number.
 pub fn current_num_threads() -> usize {
     match THREADS.get() {
         0 => global(),
@@ -137,7 +137,7 @@ pub fn current_num_threads() -> usize {
 }
 
 /// Returns this thread's index in its pool, or `None` outside of any pool. The index is 0, except within a broadcast
-/// and on threads that [became a pool's first](crate::ThreadPoolBuilder::use_current_thread).
+/// and on the [second worker](crate::ThreadPoolBuilder::use_current_thread) of a pool.
 #[inline]
 pub fn current_thread_index() -> Option<usize> {
     comity::current_thread_index().map(|own| INDEX.get().unwrap_or(own))
@@ -257,12 +257,12 @@ impl ThreadPool {
         self.threads
     }
 
-    /// Returns the index of this thread, like [`current_thread_index`]. `None` if it is no worker of this pool.
+    /// Returns this thread's index, like [`current_thread_index`]. `None` if this thread is no worker of this pool.
     pub fn current_thread_index(&self) -> Option<usize> {
         self.inner.current_thread_index().map(|own| INDEX.get().unwrap_or(own))
     }
 
-    /// Returns true if this thread has tasks that have not begun. `None` if it is no worker of this pool.
+    /// Returns true if this thread has tasks that have not begun. `None` if this thread is no worker of this pool.
     pub fn current_thread_has_pending_tasks(&self) -> Option<bool> {
         self.inner.current_thread_has_pending_tasks()
     }

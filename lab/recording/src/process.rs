@@ -1,4 +1,4 @@
-//! The request to record this process, and the file that is written when it ends.
+//! The request to record this process, and the file that is written when the process ends.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -16,10 +16,11 @@ use crate::costs::Costs;
 use crate::place::{Place, numbered};
 use crate::session;
 
-/// The default merge length, in ns. A steal costs less than a tenth of it.
+/// The default merge length, in ns. A task shorter than the merge length is merged into its parent, or with other
+/// tasks of its fork into one task. A steal costs less than a tenth of the default.
 pub const MERGE_NS: u64 = 2_000;
 
-/// The maximum time that an ending program waits for threads that are ending too.
+/// The maximum time for which a program, at its end, waits for threads and tasks that still run.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The recording that the environment requests.
@@ -33,13 +34,13 @@ struct Request {
 #[derive(Debug)]
 enum Wanted {
     Nothing,
-    /// The processor time of the run, which is not measured otherwise.
+    /// Only the processor time of the process, written to this place.
     Time(Place),
     Graph {
         file: Place,
         merge_ns: u64,
         costs: Costs,
-        /// The processor time that measuring the costs took.
+        /// The processor time used to measure the costs of recording.
         calibrating: Duration,
     },
 }
@@ -144,7 +145,7 @@ pub(crate) fn keep(recorder: Recorder) {
 
 /// Returns a recorder and a number for a detached task that begins. `None` if nothing is recorded.
 pub(crate) fn begin_detached() -> Option<(Recorder, u64)> {
-    // Create the recorder before taking the lock, because the costs may have to be measured first.
+    // Create the recorder before taking the lock, because its creation may first have to measure the costs.
     let first = recorder()?;
     let recorder = lock(&DETACHED).get_or_insert(first).apart();
     Some((recorder, count()))
@@ -186,7 +187,7 @@ extern "C" fn at_exit() {
     }
 }
 
-/// Returns the contents of the file: the graph of everything that was recorded.
+/// Returns the contents of the file: the graph of all recordings. `used` is the processor time of the process.
 fn graph(used: Duration) -> Result<Vec<u8>, String> {
     if let Some(recorder) = session::end() {
         keep(recorder);
@@ -196,7 +197,8 @@ fn graph(used: Duration) -> Result<Vec<u8>, String> {
         let ended = ENDED.load(Ordering::Acquire);
         BEGUN.load(Ordering::Relaxed) - ended
     };
-    // A scoped thread may have finished its closure and still be ending.
+    // A scoped thread may have finished its closure and still be ending. The recording of a thread is kept when its
+    // thread-local variables are destroyed.
     let began = Instant::now();
     while running() > 0 && began.elapsed() < PATIENCE {
         std::thread::sleep(Duration::from_millis(1));

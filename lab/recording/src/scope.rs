@@ -1,4 +1,4 @@
-//! `scope`: any number of tasks that may borrow, all of which have finished when it returns.
+//! `scope`: any number of tasks that may borrow local data. All tasks have finished when `scope` returns.
 
 use std::any::Any;
 use std::collections::VecDeque;
@@ -18,19 +18,19 @@ pub struct Tasks<'scope, const FIFO: bool> {
     group: Group<Task<'scope, FIFO>>,
 }
 
-/// A scope, into which tasks are spawned that may borrow data that outlives `'scope`. See [`scope()`].
+/// A scope of tasks that may borrow data that outlives `'scope`. See [`scope()`].
 pub type Scope<'scope> = Tasks<'scope, false>;
 
-/// A [`Scope`] that runs the oldest task of a body first. See [`scope_fifo()`].
+/// A [`Scope`] that runs the tasks of a body in FIFO order. See [`scope_fifo()`].
 pub type ScopeFifo<'scope> = Tasks<'scope, true>;
 
 type Task<'scope, const FIFO: bool> = Box<dyn FnOnce(&Tasks<'scope, FIFO>) + Send + 'scope>;
 
-/// Calls `body` with a scope to spawn tasks in. Returns after `body` and all tasks have finished, including tasks
-/// that tasks spawned. The newest task of a body runs first.
+/// Calls `body` with a scope in which it can spawn tasks. Returns after `body` and all tasks have finished, including
+/// tasks that tasks have spawned. Of the tasks that a body has spawned, the newest runs first.
 ///
 /// # Panics
-/// If `body` or a task panics, with the first panic, after all have ended.
+/// If `body` or a task panics. The other tasks still run, and then the first panic is resumed.
 pub fn scope<'scope, F, R>(body: F) -> R
 where
     F: FnOnce(&Scope<'scope>) -> R + Send,
@@ -39,7 +39,7 @@ where
     pool::on_worker(|| in_place_scope(body))
 }
 
-/// Calls `body` like [`scope()`], but the oldest task of a body runs first.
+/// Calls `body` like [`scope()`], but runs the tasks of a body in FIFO order.
 ///
 /// # Panics
 /// See [`scope()`].
@@ -94,7 +94,7 @@ impl<'scope> ScopeFifo<'scope> {
 }
 
 impl<'scope, const FIFO: bool> Tasks<'scope, FIFO> {
-    /// Calls `op` for each thread that the scope's pool claims to have, before the scope ends.
+    /// Calls `op` for each thread that the scope's pool claims to have. All calls end before the scope ends.
     pub fn spawn_broadcast<F>(&self, op: F)
     where
         F: Fn(&Tasks<'scope, FIFO>, BroadcastContext) + Send + Sync + 'scope,
@@ -106,8 +106,8 @@ impl<'scope, const FIFO: bool> Tasks<'scope, FIFO> {
         }
     }
 
-    /// Runs `body` here, and its tasks on the worker of `pool`. `None` stands for this thread's pool, or the global
-    /// pool outside of any pool.
+    /// Runs `body` on this thread, and its tasks on the worker of `pool`. `None` stands for this thread's pool. Outside
+    /// of any pool, `None` stands for the global pool.
     pub(crate) fn complete<F, R>(pool: Option<&ThreadPool>, body: F) -> R
     where
         F: FnOnce(&Self) -> R,
@@ -143,11 +143,12 @@ struct Group<T> {
     threads: usize,
 }
 
-/// The body that runs.
+/// The state of the body that is running.
 struct Open<T> {
     waiting: VecDeque<T>,
-    /// The place where the body began. A spawn at this place splits the body's stretch; in a quiet fork it is assumed
-    /// to do so. `None` between bodies, and if nothing is measured.
+    /// The place in the run at which the body began. The first spawn at this place begins a fork, but a spawn inside a
+    /// fork of the body does not. In a quiet fork, where the depth is unknown, every spawn counts as one at this place.
+    /// `None` between bodies, and if nothing is measured.
     place: Option<Place>,
     /// The fork whose first child is the rest of the body.
     fork: Option<Fork>,
@@ -168,13 +169,13 @@ impl<T> Group<T> {
     fn push(&self, task: T) {
         let mut open = lock(&self.open);
         if open.fork.is_none() && open.place.is_some() && open.place == session::place() {
-            // A fork may become quiet only on a worker.
+            // A fork may become quiet only on a worker, because `join` does not check for a worker in a quiet fork.
             open.fork = Some(session::fork(pool::is_worker()));
         }
         open.waiting.push_back(task);
     }
 
-    /// Runs a body. Returns `None` instead of its result if it has panicked.
+    /// Runs a body. Returns its result (`None` if it panicked) and the tasks that it has spawned.
     fn body<R>(&self, body: impl FnOnce() -> R) -> (Option<R>, Done<T>) {
         lock(&self.open).place = session::place();
         let result = catch_unwind(AssertUnwindSafe(body)).map_err(|payload| self.keep_first(payload)).ok();
@@ -183,8 +184,8 @@ impl<T> Group<T> {
         (result, Done { waiting: std::mem::take(&mut open.waiting), children: Children::of(open.fork.take()) })
     }
 
-    /// Runs all tasks that a body has spawned, each followed by the tasks that it spawns. The stack stays flat,
-    /// however deep tasks spawn tasks.
+    /// Runs all tasks that a body has spawned. After each task, runs the tasks that this task has spawned. Not
+    /// recursive, because a chain of spawns may be deeper than the thread's stack allows.
     fn drain(&self, first: Done<T>, fifo: bool, run: impl Fn(T)) {
         let mut bodies = vec![first];
         while let Some(mut done) = bodies.pop() {

@@ -1,4 +1,4 @@
-//! The measurement of this thread.
+//! The session of a thread: its recorder and its clock.
 
 use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -9,27 +9,27 @@ use comity_os::stopwatch::Stopwatch;
 use crate::costs::Costs;
 use crate::process;
 
-/// A recorder, and the clock of the thread on which it is at the moment.
+/// A recorder, and the clock of the thread that has the recorder at the moment.
 pub(crate) struct Session {
     watch: Stopwatch,
     /// The difference between the recorder's clock and the stopwatch, modulo 2^64, in ns. With it, the recorder's
     /// clock continues from its value on the previous thread.
     ahead: u64,
     recorder: Recorder,
-    /// A number that no other session of the process has.
+    /// The number of the session. The sessions that [`process`] counts have different numbers.
     number: u64,
-    /// The time at which the quiet fork began, in ns, if there is one.
+    /// The time at which the outermost quiet fork began, in ns. Has no meaning outside of a quiet fork.
     quiet_since: u64,
-    /// True if the session goes to the process when the thread ends.
+    /// True if the end of the thread passes the session's recording to [`process::keep`].
     is_kept: bool,
 }
 
-/// The place for a thread's session, which goes to the process when the thread ends.
+/// The place of a thread's session. When the thread ends, the slot ends the session.
 struct Slot(RefCell<Option<Session>>);
 
 thread_local! {
     static SLOT: Slot = const { Slot(RefCell::new(None)) };
-    /// The number of joins so far plus one, in a quiet fork or if nothing is measured. Otherwise 0.
+    /// 1 plus the number of joins so far, in a quiet fork or if nothing is measured. Otherwise 0.
     static QUIET: Cell<u64> = const { Cell::new(0) };
 }
 
@@ -43,7 +43,7 @@ impl Drop for Slot {
     }
 }
 
-/// A session that moves from one thread to another, with its quiet count.
+/// A session that moves from one thread to another, with its [count of joins](QUIET).
 #[derive(Default)]
 pub(crate) struct MovedSession {
     packed: Option<Packed>,
@@ -58,7 +58,8 @@ struct Packed {
     is_kept: bool,
 }
 
-/// The place of a task in a run: the session and the depth in forks. The depth is `None` in a quiet fork.
+/// The place of a task in a run: the session, and the number of forks that enclose the task. This number is `None` in a
+/// quiet fork, which does not count it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
     session: u64,
@@ -70,14 +71,14 @@ pub(crate) struct Place {
 pub(crate) enum Fork {
     /// The fork is in the graph.
     Loud,
-    /// The fork is the outermost one of which only the joins are counted.
+    /// The fork is quiet: inside it, joins are only counted, without reading the clock. It is not inside a quiet fork.
     Quiet,
-    /// The fork is within a quiet one, or nothing is measured.
+    /// The fork is inside a quiet fork, or nothing is measured.
     Silent,
 }
 
 impl Session {
-    /// Creates a session whose clock starts at `at` ns, and whose recorder continues there.
+    /// Creates a session whose clock starts at `at`, in ns.
     fn new(recorder: Recorder, at: u64, number: u64, is_kept: bool) -> Session {
         let mut watch = Stopwatch::start();
         let ahead = at.wrapping_sub(watch.now());
@@ -127,42 +128,42 @@ impl Packed {
     }
 }
 
-/// Runs `what` on this thread's session. `None` if the thread has no session, or has ended.
+/// Runs `what` on this thread's session. Returns `None` if the thread has no session, or if its slot is destroyed.
 fn with<R>(what: impl FnOnce(&mut Session) -> R) -> Option<R> {
     SLOT.try_with(|slot| slot.0.borrow_mut().as_mut().map(what)).ok().flatten()
 }
 
 impl MovedSession {
-    /// Returns the quiet count if there is no session, so nothing is measured. Otherwise 0.
+    /// Returns the quiet count if no session was moved, which means that nothing is measured. Otherwise returns 0.
     pub(crate) fn is_quiet_alone(&self) -> u64 {
         if self.packed.is_none() { self.quiet } else { 0 }
     }
 
-    /// Restores the quiet count of [`MovedSession::is_quiet_alone`], if there is no session.
+    /// Sets the quiet count to the result of [`MovedSession::is_quiet_alone`], if no session was moved.
     pub(crate) fn or_quiet(self, quiet: u64) -> MovedSession {
         if self.packed.is_none() { MovedSession { quiet, ..self } } else { self }
     }
 }
 
-/// Takes this thread's session away.
+/// Removes this thread's session and its quiet count, and returns both.
 pub(crate) fn take() -> MovedSession {
     let session = SLOT.try_with(|slot| slot.0.take()).ok().flatten();
     MovedSession { packed: session.map(Session::pack), quiet: QUIET.replace(0) }
 }
 
-/// Installs a moved session on this thread, which has none.
+/// Installs a moved session on this thread, which must have no session.
 pub(crate) fn put(baggage: MovedSession) {
     QUIET.set(baggage.quiet);
     place_here(baggage.packed.map(Packed::unpack));
 }
 
-/// Installs a session. Does nothing on a thread that is ending, which has no place for one.
+/// Installs a session on this thread. Does nothing if the thread is ending and its slot is destroyed.
 fn place_here(session: Option<Session>) {
     let _ = SLOT.try_with(|slot| slot.0.replace(session));
 }
 
-/// Gives this thread a session if it has none and the run is recorded. Its graph begins when the thread did. Does
-/// nothing on a thread that is ending, which has no place for a session.
+/// Gives this thread a session, if the run is recorded and the thread has no session. The graph includes the processor
+/// time that the thread has already used. Does nothing if the thread is ending and its slot is destroyed.
 pub(crate) fn begin() {
     let has_place = SLOT.try_with(|slot| slot.0.borrow().is_none()).unwrap_or(false);
     if QUIET.get() > 0 || !has_place {
@@ -173,13 +174,13 @@ pub(crate) fn begin() {
     }
 }
 
-/// Begins a session like [`begin`], on a worker. If nothing is measured, only counts joins there.
+/// Begins a session like [`begin`], on a worker. If nothing is measured, the worker only counts joins.
 pub(crate) fn begin_on_worker() {
     begin();
     count_only();
 }
 
-/// Gives this thread a session with this recorder.
+/// Gives this thread a session with `recorder`. The clock of the session starts at 0.
 pub(crate) fn go_on(mut recorder: Recorder, number: u64) {
     QUIET.set(0);
     recorder.go(0);
@@ -191,25 +192,26 @@ pub(crate) fn end() -> Option<Recorder> {
     SLOT.try_with(|slot| slot.0.take()).ok().flatten().map(Session::end)
 }
 
-/// Starts only counting joins on this thread, if its run is not measured.
+/// Makes this thread count joins without measuring them, if the thread has no session.
 pub(crate) fn count_only() {
     if QUIET.get() == 0 && with(|_| ()).is_none() {
         QUIET.set(1);
     }
 }
 
-/// True if joins are only counted.
+/// True if this thread only counts joins: it is in a quiet fork, or nothing is measured.
 #[inline]
 pub(crate) fn is_quiet() -> bool {
     QUIET.get() > 0
 }
 
-/// Returns the place of this thread's run, if the run is measured.
+/// Returns the place in the run that this thread has reached, or `None` if the run is not measured.
 pub(crate) fn place() -> Option<Place> {
     with(|session| Place { session: session.number, depth: (!is_quiet()).then(|| session.recorder.nesting()) })
 }
 
-/// Ends the stretch and begins the first child. With `may_be_quiet`, the fork becomes quiet if the recorder wants that.
+/// Ends the current stretch, and begins a fork and its first child. If `may_be_quiet` is set and the recorder wants a
+/// quiet fork, the fork is quiet.
 pub(crate) fn fork(may_be_quiet: bool) -> Fork {
     if is_quiet() {
         return Fork::Silent;
@@ -228,7 +230,7 @@ pub(crate) fn fork(may_be_quiet: bool) -> Fork {
     begun.unwrap_or(Fork::Silent)
 }
 
-/// Ends a child and begins the next one.
+/// Ends the current child of `fork` and begins the next child.
 pub(crate) fn next(fork: &Fork) {
     match fork {
         Fork::Loud => {
@@ -306,11 +308,11 @@ fn serial<RA, RB>(a: impl FnOnce() -> RA, b: impl FnOnce() -> RB, between: impl 
     }
 }
 
-/// Runs `body` on this thread, records each [`fork_join`], and returns the result and the graph. Fills in the fields
-/// of `about` that it knows. A panic of `body` reaches the caller.
+/// Runs `body` on this thread, records each [`fork_join`], and returns the result and the graph. Sets the merge length
+/// and the fields of `about` that are measured. A panic of `body` reaches the caller.
 ///
 /// # Errors
-/// If the run has more tasks than a graph may have: a sentence.
+/// A message, if the run is larger than a graph may be.
 pub fn record<R>(merge_ns: u64, costs: Costs, about: About, body: impl FnOnce() -> R) -> (R, Result<Graph, String>) {
     let outer = take();
     go_on(Recorder::new(0, merge_ns, costs.clock_ns, costs.quiet_ns), 0);

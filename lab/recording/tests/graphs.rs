@@ -1,4 +1,5 @@
-//! The graph of each way of forking. The results must equal those on a pool with one thread.
+//! Tests of the graph that each way of forking makes. A recorded run must return the same results as a pool with one
+//! thread.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
@@ -22,7 +23,7 @@ fn recorded<R>(body: impl FnOnce() -> R) -> (R, Graph) {
     (result, graph.unwrap())
 }
 
-/// Draws a graph: a dot for each stretch, parentheses around each fork, and a bar between its children.
+/// Draws a graph: a dot for each stretch, parentheses around each fork, and a bar between two children of a fork.
 fn shape(graph: &Graph) -> String {
     fn of(graph: &Graph, task: TaskId, text: &mut String) {
         for step in &graph.tasks()[task as usize].0 {
@@ -42,7 +43,8 @@ fn shape(graph: &Graph) -> String {
     }
     let mut text = String::new();
     of(graph, graph.root(), &mut text);
-    // A repetition at the start of a task follows an empty stretch.
+    // Draw one dot for two stretches without a fork between them. A repetition at the start of a task causes them: the
+    // task begins with an empty stretch, and so does the repeated task.
     text.replace("..", ".")
 }
 
@@ -85,7 +87,7 @@ fn a_scope_begins_to_fork_where_its_body_spawns() {
             scope.spawn(|_| ());
         });
     });
-    // The graph keeps the order: the work of the body before and between its spawns stays in place.
+    // The graph keeps the order of the body: work before the first spawn is before the fork of the spawned tasks.
     assert_shape(".(.|.).(.(.|.).|.).", || {
         scope(|scope| {
             both(|| (), || ());

@@ -1,5 +1,5 @@
-//! The number of threads that a recorded process reports, and the file that it writes when it ends. Each test runs
-//! itself again in a child process.
+//! Tests of the number of threads that a recorded process reports, and of the file that it writes when it ends. Each
+//! test runs itself again in a child process.
 
 use std::cell::Cell;
 use std::ffi::{OsStr, OsString};
@@ -16,14 +16,14 @@ use std::time::Duration;
 use comity_graph::Graph;
 use comity_recording::{ThreadPoolBuilder, current_num_threads, in_place_scope, join, spawn, spawn_fifo};
 
-/// The variable that is set in the recorded process.
+/// The environment variable that is set in the recorded child process.
 const WITHIN: &str = "COMITY_TEST_WITHIN";
 
 /// The maximum wait for an event that never happens if the code is wrong.
 const PATIENCE: Duration = Duration::from_secs(100);
 
-/// Runs `body` in a child process that records every task and exits. Returns the recording and its standard error.
-/// `test` is the name of the calling test.
+/// Runs `body` in a child process that records every task and exits. Returns the recording and the standard error of
+/// the child process. `test` is the name of the calling test.
 fn recorded(test: &str, body: impl FnOnce()) -> (Graph, String) {
     if std::env::var_os(WITHIN).is_some() {
         body();
@@ -104,7 +104,7 @@ fn a_recording_follows_links_and_replaces_no_device() {
     let path = |name: &str| folder.path().join(name);
     let record = |place: &str| said(&mut forked(TEST, folder.path(), place));
 
-    // A relative path is resolved in the folder in which the program forks first. The file keeps its mode.
+    // A relative path is resolved in the working directory at the program's first fork. The file keeps its mode.
     fs::write(path("private"), "").unwrap();
     fs::set_permissions(path("private"), Permissions::from_mode(0o600)).unwrap();
     assert_eq!(record("private"), "");
@@ -221,11 +221,11 @@ fn a_detached_task_that_does_not_end_takes_no_other_along() {
         for _ in 0..100 {
             spawn(fork);
         }
-        // The pool has one worker, so the other tasks have ended when this one begins.
+        // The pool has one worker, so all tasks that were spawned before this endless task have ended when it begins.
         spawn_fifo(endless(sender));
         receiver.recv().unwrap();
     });
-    // One root, this thread, the fork of all detached tasks, and each detached task with its two children.
+    // The tasks: the root, this thread, the fork of all detached tasks, and 3 per detached task (itself, 2 children).
     assert_eq!(graph.count_tasks(), 1 + 1 + 1 + 100 * 3, "{said}");
     assert!(said.contains("comity: 2 threads or tasks were still running"), "{said}");
 }
@@ -244,8 +244,8 @@ fn a_thread_that_forks_while_it_is_ending_is_not_waited_for() {
     let (graph, said) = recorded("a_thread_that_forks_while_it_is_ending_is_not_waited_for", || {
         for is_before in [false, true] {
             let thread = thread::spawn(move || {
-                // The order of first use decides the order of destruction: once the recorder's is destroyed first,
-                // once `LAST`.
+                // The order of first use decides the order in which thread-local variables are destroyed. In one
+                // round the recorder's variable is destroyed before `LAST`, in the other round after it.
                 if is_before {
                     LAST.with(|last| last.0.set(true));
                 }
@@ -255,7 +255,7 @@ fn a_thread_that_forks_while_it_is_ending_is_not_waited_for() {
             thread.join().unwrap();
         }
     });
-    // The root, both threads with their two children, and the second join of one of them.
+    // The tasks: the root, 3 per thread (itself, 2 children), and the 2 children of `LAST`'s join on one thread.
     assert_eq!(graph.count_tasks(), 1 + 2 * 3 + 2, "{said}");
     assert!(!said.contains("still running"), "{said}");
 }
@@ -268,7 +268,7 @@ fn a_thread_outside_is_told_the_number_of_threads_while_the_worker_waits_for_it(
             thread::spawn(move || sender.send(current_num_threads()).unwrap());
             assert_eq!(receiver.recv_timeout(PATIENCE), Ok(5));
         };
-        // The handler runs on the worker too.
+        // The start handler runs on the worker, so the worker waits in the handler too.
         ThreadPoolBuilder::new().num_threads(5).start_handler(move |_| ask()).build_global().unwrap();
         assert_eq!(current_num_threads(), 5);
         let (sender, receiver) = mpsc::channel();

@@ -1,7 +1,7 @@
 //! Counts the operations of the sleep protocol on a large machine, per phase: `cargo run --release -p comity-sim
 //! --example counts`.
 //!
-//! Each program runs alone on a simulated host with a worker for each core. Between its phases it is serial for so
+//! Each program runs alone on a simulated host with a worker for each core. The serial part between two phases is so
 //! long that all other workers come to rest. `docs/results/counts.md` has the tables.
 
 use std::error::Error;
@@ -24,7 +24,7 @@ const PROGRAMS: [Shape; 3] = [
     ("fork-join", |workers| ForkJoin::new(SERIAL, 10_000, 16 * workers, PHASES, Fork::Tree)),
     // A strand for each worker, all in one deque at once, with a barrier at the end.
     ("phases", |workers| ForkJoin::new(SERIAL, 50_000, workers, PHASES, Fork::AtOnce)),
-    // One strand for another worker.
+    // Two strands, so one strand for another worker.
     ("wake-ups", |_| ForkJoin::new(SERIAL, 50_000, 2, PHASES, Fork::AtOnce)),
 ];
 

@@ -20,7 +20,8 @@ struct Phase {
     leaf: u64,
 }
 
-/// A program that repeats phases. Their lengths were tuned on the first model of `docs/results/kernel-model.md`.
+/// A program that repeats phases. The lengths of the phases were tuned with the first model of
+/// `docs/results/kernel-model.md`.
 struct Phases {
     phases: Vec<Phase>,
     nth: usize,
@@ -102,7 +103,7 @@ struct Variant {
     /// The kernel. `None` stands for cores with equal turns.
     linux: Option<Linux>,
     refill: u64,
-    /// True if short programs come and go meanwhile.
+    /// True if short programs begin and end meanwhile.
     is_disturbed: bool,
 }
 
@@ -112,8 +113,7 @@ const LONGEST: u64 = 60_000_000_000;
 /// The time between two looks at the number of rounds, in nanoseconds.
 const STEP: u64 = 5_000_000;
 
-/// Submits six short programs, one every 300 ms. Each has a number of threads that compute for 7 leaves of 7.3 ms
-/// each.
+/// Submits six short programs, one every 300 ms. A program with n threads computes 7n leaves of 7.3 ms each.
 fn disturb(host: &mut Host) {
     for (nth, threads) in (0..).zip([7, 11, 5, 13, 3, 17]) {
         let program = ForkJoin::new(1, 7_300_000, 7 * threads, 1, Fork::Tree);
@@ -127,7 +127,7 @@ fn disturb(host: &mut Host) {
     }
 }
 
-/// Returns the seconds of a round of each program.
+/// Returns the mean length of a round of each program, in seconds.
 fn run(variant: Variant, policy: &str, seed: u64, programs: &[(&str, u32)]) -> Vec<f64> {
     let (mut host, rounds) = host(variant, policy, seed, programs);
     let mut last = vec![(0, 0); programs.len()];
@@ -165,8 +165,9 @@ fn host(variant: Variant, policy: &str, seed: u64, programs: &[(&str, u32)]) -> 
     (host, rounds)
 }
 
-/// Counts the cores that CG has while MM runs too, in each of 400 ms, from three seconds on. Returns the number of ms
-/// with at most one core and with at least 31, and the smallest and the largest number of cores.
+/// Counts the cores that CG has while MM runs too, in each of 400 milliseconds, from three seconds on. Returns the
+/// number of milliseconds with at most one core, the number with at least 31 cores, and the smallest and the largest
+/// number of cores.
 fn cores_of_cg(variant: Variant) -> (usize, usize, u64, u64) {
     let (mut host, _) = host(variant, NO_YIELDS, 1, &[("cg", 32), ("mm", 32)]);
     // The short programs are submitted first.
@@ -184,8 +185,7 @@ fn cores_of_cg(variant: Variant) -> (usize, usize, u64, u64) {
     (count(|cores| *cores <= 1), count(|cores| *cores >= 31), *ends.0.unwrap_or(&0), *ends.1.unwrap_or(&0))
 }
 
-/// A policy without yields. A thief that yields after 4096 failed steals per peer would do so after a dozen slices,
-/// which is effectively never.
+/// A policy with practically no yields: a thief yields after 4096 failed steals per peer, which take a dozen slices.
 const NO_YIELDS: &str = "delay-yield:failures_per_worker=4096";
 
 fn main() {

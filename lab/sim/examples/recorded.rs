@@ -1,8 +1,7 @@
 //! Measures the number of events per second that the simulator handles for a recorded program: `cargo run --release
 //! -p comity-sim --example recorded -- FILE [CORES [SIMULATED SECONDS]]`.
 //!
-//! The program has a worker for each core, and starts again whenever it has ended. The cheap checks run after every
-//! event.
+//! The program has a worker for each core, and starts again whenever it has ended. Fast checks run after every event.
 
 use std::error::Error;
 use std::fs::File;

@@ -1,10 +1,10 @@
-//! Robinhood's acceleration: an entity gives the rest of its time slice to another entity. That entity is pushed back
-//! to its former place afterwards.
+//! Robinhood's acceleration: an entity (the *initiator*) gives the rest of its time slice to another entity (the
+//! *candidate*). After this slice, the candidate is pushed back to its former place.
 //!
 //! Peng, Wu and Jin, *Robinhood: Towards Efficient Work-stealing in Virtualized Environments*, Algorithms 2 and 3. An
-//! entity is a thread under the kernel of a guest, or a virtual CPU under a hypervisor. This module is the same for
-//! both. A scheduler keeps a [`Part`] with each of its entities. It calls [`accelerate`] when an entity wants to give
-//! its slice away, and [`switch`] whenever a CPU is free for the next entity.
+//! entity is a thread under the kernel of a guest, or a virtual CPU under a hypervisor. Both schedulers use this
+//! module. A scheduler keeps a [`Part`] for each of its entities. It calls [`accelerate`] when an entity wants to give
+//! its slice away, and [`switch`] when the current entity of a CPU leaves the CPU.
 
 use std::fmt::Debug;
 
@@ -14,12 +14,12 @@ mod tests;
 /// The acceleration state of an entity (`acct_initiator`, `acct_candidate` and the CPU that Algorithm 3 saves).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Part<E> {
-    /// The entity that pays for this entity's time, from the decision until this entity is off the CPU again. While
-    /// it is set, this entity is accelerated.
+    /// The entity that pays for this entity's time, from the decision until this entity is off the CPU again. This
+    /// entity is *accelerated* while the field is set.
     pub initiator: Option<E>,
     /// The entity that gets this entity's slice at the next switch.
     pub candidate: Option<E>,
-    /// The CPU in whose queue the entity keeps its place while it runs on another CPU.
+    /// The CPU in whose queue the accelerated entity keeps its place while it runs on another CPU.
     pub home: Option<usize>,
 }
 
@@ -29,7 +29,7 @@ impl<E> Default for Part<E> {
     }
 }
 
-/// The operations that accelerations need of a scheduler with a run queue for each CPU and proportional shares.
+/// A scheduler with a run queue for each CPU and proportional shares, as accelerations see it.
 pub(crate) trait Scheduler {
     /// An entity: a thread or a virtual CPU.
     type Entity: Copy + Eq + Debug;
@@ -52,8 +52,8 @@ pub(crate) trait Scheduler {
     /// True if the entity is on a CPU.
     fn is_running(&self, entity: Self::Entity) -> bool;
 
-    /// True if the entity has a place in a queue. A blocked entity has none; an accelerated entity that runs may have
-    /// one.
+    /// True if the entity has a place in a queue. A blocked entity has no place. An accelerated entity may have a
+    /// place while it runs.
     fn waits(&self, entity: Self::Entity) -> bool;
 
     /// Returns the nanoseconds that are left of the slice of a running entity.
@@ -71,11 +71,11 @@ pub(crate) trait Scheduler {
     /// Removes the entity from the queue of its CPU.
     fn remove(&mut self, entity: Self::Entity);
 
-    /// Removes and returns the entity nearest to the head of a CPU's queue that is not accelerated.
+    /// Removes and returns the first entity of a CPU's queue that is not accelerated.
     fn take_first(&mut self, cpu: usize) -> Option<Self::Entity>;
 }
 
-/// The reason why an entity does not get another's slice.
+/// The reason why a candidate does not get the slice of the initiator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
     /// The candidate is on another NUMA node (Algorithm 2, line 1).
@@ -85,7 +85,7 @@ pub(crate) enum Refusal {
     /// The candidate runs, or waits for something other than a CPU (line 3; the paper does not mention blocked
     /// entities).
     NotPreempted,
-    /// Nothing is left of the slice (line 7).
+    /// Nothing is left of the initiator's slice (line 7).
     NoTime,
 }
 
@@ -116,18 +116,18 @@ pub(crate) fn accelerate<S: Scheduler>(
         return Err(Refusal::NoTime);
     }
     scheduler.part_mut(initiator).candidate = Some(candidate);
-    // Inheritance: an entity that runs on a given slice can give that on, and the first giver pays.
+    // Inheritance: an accelerated entity can give the rest of the slice to a third entity. The first giver pays.
     let payer = scheduler.part(initiator).initiator.unwrap_or(initiator);
     scheduler.part_mut(candidate).initiator = Some(payer);
     Ok(())
 }
 
-/// The entity that a CPU runs next, and for which slice.
+/// The entity that a CPU runs next, and the slice for which it runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Next<E> {
     /// This entity, for a slice of its own.
     Regular(E),
-    /// This accelerated entity, for the nanoseconds that are left of the giver's slice.
+    /// This accelerated entity, for this number of nanoseconds: the rest of the giver's slice.
     Accelerated(E, u64),
     /// Nothing: no entity can run.
     Idle,
@@ -140,12 +140,12 @@ pub(crate) fn switch<S: Scheduler>(scheduler: &mut S, current: S::Entity, ran: u
     let Part { initiator, candidate, .. } = *scheduler.part(current);
     let left = scheduler.slice_left(current);
     pay(scheduler, current, ran);
-    // An entity that was given the slice still has its place in its own queue (lines 1–7).
+    // An accelerated entity still has its place in its own queue, so only another entity is inserted (lines 1–7).
     if initiator.is_none() && scheduler.can_go_on(current) {
         scheduler.insert(current);
     }
     scheduler.part_mut(current).candidate = None;
-    // The candidate may have ended or slept meanwhile, and another entity may have chosen it since.
+    // Since the decision, the candidate may have ended or slept, or another entity may have chosen it.
     let is_ours = |other: &S::Entity| scheduler.part(*other).initiator == Some(initiator.unwrap_or(current));
     let candidate =
         candidate.filter(|other| is_ours(other) && scheduler.waits(*other) && !scheduler.is_running(*other));
@@ -167,14 +167,14 @@ pub(crate) fn switch<S: Scheduler>(scheduler: &mut S, current: S::Entity, ran: u
     next
 }
 
-/// Lines 1 to 5: charges `ran` nanoseconds in which `current` ran to the giver of its slice.
+/// Charges the `ran` nanoseconds for which `current` ran to the giver of its slice (Algorithm 3, lines 1 to 5).
 pub(crate) fn pay<S: Scheduler>(scheduler: &mut S, current: S::Entity, ran: u64) {
     let payer = scheduler.part(current).initiator.unwrap_or(current);
     scheduler.burn(payer, ran);
 }
 
-/// Lines 31 to 35: puts `current` back where it was. The paper does not mention an entity that has blocked meanwhile;
-/// such an entity loses its place.
+/// Puts `current` back where it was before its acceleration (Algorithm 3, lines 31 to 35). The paper does not mention
+/// an entity that has blocked meanwhile. Here such an entity loses its place in the queue.
 pub(crate) fn push_back<S: Scheduler>(scheduler: &mut S, current: S::Entity) {
     if let Some(home) = scheduler.part(current).home {
         scheduler.set_cpu(current, home);

@@ -48,8 +48,8 @@ impl Profile {
     }
 
     /// Creates a smooth profile. The change from one quantum to the next follows a standard normal distribution, and
-    /// the availability stays between 1 and `processors`. The paper does not say where it starts: it is drawn
-    /// uniformly from that range.
+    /// the availability stays between 1 and `processors`. The paper does not state the first availability, so it is
+    /// drawn uniformly from this range.
     ///
     /// # Panics
     /// Panics if there are no quanta or no processors.
@@ -64,7 +64,7 @@ impl Profile {
         Profile::new((0..quanta).map(next).collect())
     }
 
-    /// Returns the profile that begins with quantum `quantum`, counted from 0, of this one.
+    /// Returns the profile that begins with quantum `quantum` of this profile. Quanta are counted from 0.
     pub fn from(&self, quantum: u64) -> Profile {
         Profile { first: self.first + quantum, ..self.clone() }
     }
@@ -95,7 +95,7 @@ impl Profile {
 
     /// Returns the R-high-trimmed mean availability of the first `steps` time steps (§1). It is "the value obtained
     /// by removing the R time steps with the highest availability and taking the arithmetic average of the
-    /// remaining". If no step remains, it is the lowest availability.
+    /// remaining". If no step remains, the result is the lowest availability.
     pub fn trimmed_mean(&self, length: u64, steps: u64, trimmed: u64) -> f64 {
         let quanta = steps.div_ceil(length);
         let steps_of = |quantum: u64| length.min(steps - quantum * length);

@@ -1,7 +1,8 @@
-//! Recordings of what thieves were told and answered, and their replay.
+//! Recordings of conversations with thieves, and their replay. A conversation consists of the events that a thief
+//! received and the actions with which it answered.
 //!
 //! A thief is a pure state machine. A new thief with the same policy, worker number and seed that receives the same
-//! events gives the same actions. So a recording shows whether a policy still behaves as it did.
+//! events answers with the same actions. A replay therefore shows whether a policy still behaves as in the recording.
 
 use std::collections::BTreeMap;
 
@@ -40,11 +41,11 @@ pub enum Line {
     },
 }
 
-/// Replays the conversations of a recording. Returns the number of turns.
+/// Replays the conversations of a recording. Returns the number of turns ([`Line::Turn`]).
 ///
 /// # Errors
-/// Names the first turn, counted from 1, that is now answered differently, with both answers; or says what is invalid
-/// in the recording.
+/// If a thief now answers an event differently, a message with the number of the first such turn, counted from 1, and
+/// both answers. If the recording is invalid, a message with the reason.
 pub fn replay(lines: impl IntoIterator<Item = Line>) -> Result<u64, String> {
     let mut thieves: BTreeMap<(u32, u32), Box<dyn Thief>> = BTreeMap::new();
     let mut turns = 0;

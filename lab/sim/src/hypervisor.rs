@@ -1,9 +1,9 @@
 //! A hypervisor: physical CPUs on which the virtual CPUs of several virtual machines take turns. Time is in
 //! nanoseconds.
 //!
-//! The hypervisor knows of its guests only whether a virtual CPU has something to do, which [`crate::vms`] tells it.
-//! That module tells the guests which of their CPUs have a physical CPU. Robinhood's vCPU Accelerator is
-//! `acceleration.rs` with virtual CPUs as entities.
+//! The only fact that the hypervisor knows about its guests is which virtual CPUs have something to do. The module
+//! [`crate::vms`] reports this fact to the hypervisor, and tells the guests which of their virtual CPUs have a physical
+//! CPU. Robinhood's vCPU Accelerator is `acceleration.rs` with virtual CPUs as entities.
 //!
 //! ```text
 //! hypervisor.rs        virtual and physical CPUs, the clock, switches between virtual CPUs
@@ -42,8 +42,8 @@ pub struct Share {
     pub vcpus: usize,
     /// The weight relative to other machines. Xen's default is 256.
     pub weight: u32,
-    /// The largest part of its time in which each virtual CPU may have a physical one, in hundredths. It holds even
-    /// where physical CPUs idle.
+    /// The maximum part of its time for which each virtual CPU may have a physical CPU, in hundredths. The cap applies
+    /// even while physical CPUs idle.
     pub cap: Option<u32>,
 }
 
@@ -53,7 +53,7 @@ struct Vcpu {
     vm: usize,
     /// True if the guest has a thread for the virtual CPU.
     wants: bool,
-    /// True if the virtual CPU has used what its machine's cap allows.
+    /// True if the virtual CPU has used more time than its machine's cap allows. It may not run then.
     parked: bool,
     /// The physical CPU on which the virtual CPU runs.
     on: Option<usize>,
@@ -68,11 +68,11 @@ struct Vcpu {
     priority: Priority,
     /// The credit, in nanoseconds of a physical CPU.
     credit: i64,
-    /// True if the virtual CPU gets credits.
+    /// True if the virtual CPU gets credits: a tick has found it running.
     active: bool,
     /// The time since which the virtual CPU has wanted a physical CPU without having one.
     waits_since: Option<u64>,
-    /// Nanoseconds that earlier waits for a physical CPU lasted.
+    /// Nanoseconds that the virtual CPU has waited for a physical CPU, without a wait that is not over.
     waited: u64,
     /// Nanoseconds that the virtual CPU has had a physical CPU.
     ran: u64,
@@ -99,22 +99,22 @@ struct Pcpu {
 /// An event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Due {
-    /// The slice of a physical CPU is over, unless the CPU was planned anew since.
+    /// The slice of a physical CPU is over. Ignored if `plan` is not the newest plan of the physical CPU.
     Slice { pcpu: usize, plan: u32 },
     /// The tick of a physical CPU.
     Tick(usize),
     /// Credits are handed out.
     Account,
-    /// The turn of a machine is over under co-scheduling, unless it was planned anew since.
+    /// The turn of a machine is over under co-scheduling. Ignored if this is not the newest plan of a turn.
     Turn(u32),
-    /// A virtual CPU of Domain 0 has something to do, or has done it.
+    /// A virtual CPU of Domain 0 has something to do (`wakes`), or its work is due to end.
     Dom0 { vcpu: usize, wakes: bool },
     /// The number of online physical CPUs changes to this number.
     Online(usize),
 }
 
-/// A guest's CPU gets a physical CPU, on which its thread continues after `runs_after` nanoseconds, or loses it
-/// (`None`).
+/// A change that a guest must learn: its virtual CPU `core` gets a physical CPU or loses it. `runs_after` is the number
+/// of nanoseconds after which the thread of `core` continues, or `None` for a loss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Change {
     pub(crate) vm: usize,
@@ -133,7 +133,7 @@ pub struct Counts {
     pub moves_across: u64,
     /// Decisions about the virtual CPU that runs next on a physical CPU.
     pub decisions: u64,
-    /// Virtual CPUs that such decisions passed over because they were accelerated elsewhere.
+    /// Virtual CPUs that these decisions passed over because the virtual CPUs were accelerated elsewhere.
     pub passed_over: u64,
     /// Requests for an acceleration that were granted.
     pub accelerations: u64,
@@ -158,8 +158,8 @@ pub struct Hypervisor {
     gang: Gang,
     changes: Vec<Change>,
     counts: Counts,
-    /// Time summed over the physical CPUs: in `used` they had a virtual CPU, in `idle_beside_work` they had none
-    /// while one waited.
+    /// The time in which physical CPUs had a virtual CPU (`used`), and in which they idled while a virtual CPU waited
+    /// (`idle_beside_work`). Both times are sums over the physical CPUs.
     used: u64,
     idle_beside_work: u64,
     /// True once an acceleration across nodes was allowed (Robinhood-u).
@@ -194,7 +194,7 @@ impl Hypervisor {
             crosses_nodes: false,
             random: stream(seed, u64::MAX - 1),
         };
-        // The ticks of the physical CPUs begin at different times, as if each was started at a time of its own.
+        // The ticks of the physical CPUs begin at random times, because real CPUs do not start simultaneously.
         if vmm.scheduler != Scheduling::CoScheduling {
             for pcpu in 0..pcpus {
                 let at = hypervisor.random.random_range(0..hypervisor.tick());
@@ -250,13 +250,13 @@ impl Hypervisor {
         }
     }
 
-    /// Sets the number of online physical CPUs from the time `at` on. The minimum is one; those with the lowest
-    /// numbers stay.
+    /// Sets the number of online physical CPUs from the time `at` on. At least one physical CPU stays online. The
+    /// physical CPUs with the lowest numbers are online.
     pub(crate) fn resize(&mut self, at: u64, pcpus: usize) {
         self.plan(at, Due::Online(pcpus.clamp(1, self.pcpus.len())));
     }
 
-    /// Takes the changes that guests must be told, in the order in which they happened.
+    /// Takes the changes that guests must learn, in the order in which they happened.
     pub(crate) fn take_changes(&mut self) -> Vec<Change> {
         std::mem::take(&mut self.changes)
     }
@@ -281,9 +281,9 @@ impl Hypervisor {
         self.used
     }
 
-    /// Returns two times of a machine's virtual CPUs, in nanoseconds, summed over them. In the first they had
-    /// physical CPUs; in the second they wanted one and had none. A guest sees these as its run time and its steal
-    /// time.
+    /// Returns a machine's run time and steal time in nanoseconds, summed over its virtual CPUs. The run time of a
+    /// virtual CPU is the time in which it had a physical CPU. Its steal time is the time in which it wanted a physical
+    /// CPU and had none.
     pub fn run_and_steal_time(&self, vm: usize) -> (u64, u64) {
         let first = self.firsts[vm];
         let own = &self.vcpus[first..first + self.shares[vm].vcpus];
@@ -293,7 +293,7 @@ impl Hypervisor {
         (ran, own.iter().map(|vcpu| vcpu.waited + waits(vcpu)).sum())
     }
 
-    /// Returns two facts about a guest's CPU as the hypervisor knows them: whether it has something to do, and
+    /// Returns two facts about a guest's virtual CPU as the hypervisor knows them: whether it has something to do, and
     /// whether it has a physical CPU.
     pub(crate) fn is(&self, vm: usize, core: usize) -> (bool, bool) {
         let vcpu = &self.vcpus[self.firsts[vm] + core];
@@ -304,7 +304,7 @@ impl Hypervisor {
         pcpu / (self.pcpus.len() / self.vmm.nodes as usize)
     }
 
-    /// Notes whether a guest's CPU has something to do.
+    /// Notes whether a guest's virtual CPU has something to do.
     pub(crate) fn set_wants(&mut self, vm: usize, core: usize, wants: bool) {
         let vcpu = self.firsts[vm] + core;
         if self.vcpus[vcpu].wants == wants {
@@ -343,7 +343,7 @@ impl Hypervisor {
         one.waited += one.waits_since.take().map_or(0, |since| now - since);
     }
 
-    /// Removes a waiting virtual CPU from its queue. If an acceleration of it was decided, that is cancelled.
+    /// Removes a waiting virtual CPU from its queue, and cancels a decided acceleration of this virtual CPU.
     fn leave_queue(&mut self, vcpu: usize) {
         if let Some(pcpu) = self.vcpus[vcpu].queued.take() {
             self.pcpus[pcpu].queue.retain(|other| *other != vcpu);
@@ -352,7 +352,7 @@ impl Hypervisor {
     }
 
     /// The hypercall of Algorithm 1, line 7: gives the rest of one virtual CPU's slice to another virtual CPU of its
-    /// machine. Returns true if that is granted; then the physical CPU switches at once.
+    /// machine. Returns true if the request is granted. Then the physical CPU switches at once.
     pub(crate) fn accelerate(&mut self, vm: usize, from: usize, to: usize, across_nodes: bool) -> bool {
         let first = self.firsts[vm];
         let done = self.decide(first + from, first + to, across_nodes);
@@ -392,7 +392,7 @@ impl Hypervisor {
         time
     }
 
-    /// Ends the turn of the virtual CPU on `pcpu`, if there is one, and runs the next.
+    /// Takes the virtual CPU off `pcpu`, if there is one, and runs the next virtual CPU there.
     fn schedule(&mut self, pcpu: usize) {
         self.counts.decisions += 1;
         let time = self.unpaid(pcpu);
@@ -423,7 +423,8 @@ impl Hypervisor {
             Some(next) => self.run(pcpu, next, slice, before),
             None => self.pcpus[pcpu].plan += 1,
         }
-        // A virtual CPU that was pushed back, or has had its turn, may find a physical CPU idle.
+        // If `before` was pushed back to `home`, that physical CPU may be idle. Another idle physical CPU may also take
+        // `before`.
         self.attend(home);
         if let Some(before) = before {
             self.offer(before);
@@ -448,8 +449,8 @@ impl Hypervisor {
         }
     }
 
-    /// Returns the length of a slice. The first slice of a physical CPU is shorter, because its timer has begun
-    /// before.
+    /// Returns the length of a slice. The first slice of a physical CPU has a random, shorter length, because its timer
+    /// is assumed to have started earlier.
     fn new_slice(&mut self, pcpu: usize) -> u64 {
         if std::mem::replace(&mut self.pcpus[pcpu].has_begun, true) {
             return self.vmm.slice;
@@ -503,7 +504,7 @@ impl Hypervisor {
             if self.pcpus[pcpu].running.is_some() {
                 self.schedule(pcpu);
             }
-            // A virtual CPU that is accelerated elsewhere continues there, and gets its place in another queue.
+            // A virtual CPU that is accelerated elsewhere continues to run there, and its place moves to another queue.
             for vcpu in std::mem::take(&mut self.pcpus[pcpu].queue) {
                 self.vcpus[vcpu].queued = None;
                 let home = self.fallback_pcpu(vcpu, pcpus);
@@ -514,7 +515,8 @@ impl Hypervisor {
                 }
             }
         }
-        // A given slice ends if it now crosses nodes because the virtual CPU's new home is on another node.
+        // The new home of an accelerated virtual CPU may be on another node than the physical CPU on which it runs. The
+        // slice then ends, unless accelerations across nodes are allowed.
         for pcpu in 0..pcpus {
             let home = self.pcpus[pcpu].running.and_then(|vcpu| self.vcpus[vcpu].part.home);
             if home.is_some_and(|home| self.node_of(home) != self.node_of(pcpu)) && !self.crosses_nodes {
@@ -524,8 +526,8 @@ impl Hypervisor {
         }
     }
 
-    /// Returns the physical CPU to which a virtual CPU moves when its own goes offline. It prefers a physical CPU of
-    /// the same node, then one without a sibling, then the one where the fewest wait or run.
+    /// Returns the physical CPU to which a virtual CPU moves when its physical CPU goes offline. Prefers, in this
+    /// order, a physical CPU of the same node, without a virtual CPU of the same machine, and with few virtual CPUs.
     fn fallback_pcpu(&self, vcpu: usize, pcpus: usize) -> usize {
         let node = self.node_of(self.vcpus[vcpu].part.home.unwrap_or(self.vcpus[vcpu].cpu));
         let worse = |pcpu: &usize| {

@@ -1,13 +1,15 @@
-//! Comity's simulator: simulated machines on which the real policies run, for machine sizes that are not at hand.
+//! Comity's simulator: simulated machines on which the real policies run, for machine sizes that the user does not
+//! have.
 //!
 //! There are two machines, each as detailed as its scale allows. Both drive `comity-policy` and `comity-protocol`, so
-//! the code that decides is the code that runs on threads:
+//! the code that decides in a simulation is the code that decides in real programs:
 //!
-//! - [`quanta`], the machine of the A-STEAL paper. In each time step a processor works, steals or mugs, and jobs get
-//!   processors for a quantum at a time. It handles 10⁵ processors.
-//! - [`threads`], a host: cores with run queues, on which the worker threads of several programs take turns and
-//!   sleep. The programs share the cores by the core table. It handles a thousand cores. In [`vms`] the cores of such
-//!   hosts are virtual CPUs of a [`hypervisor`].
+//! - [`quanta`], the machine of the A-STEAL paper, with up to 10⁵ processors. A job scheduler allots processors to
+//!   jobs for a quantum at a time. In each time step a processor works, steals, or mugs: it takes over the queue of a
+//!   worker without a processor.
+//! - [`threads`], a host with up to a thousand cores. Each core has a run queue, and the worker threads of several
+//!   programs take turns on the cores and sleep. The programs share the cores through the core table, a memory in
+//!   which they claim and release cores. In [`vms`] the cores of hosts are virtual CPUs of a [`hypervisor`].
 //!
 //! The simulator uses nothing of the machine that it runs on: no system call, no thread, no clock. One seed gives one
 //! outcome, independent of other simulations and of optimisation (`lab/papers/tests/determinism.rs`). There is one
@@ -18,8 +20,8 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), warn(clippy::disallowed_methods, clippy::print_stderr))]
 
-/// The revision of the simulator. It is raised whenever the same seed gives another outcome, so that stored results
-/// of different revisions are not mixed.
+/// The revision of the simulator. Every change of the simulator that changes the outcome of a seed increases it, so
+/// that stored results of different revisions are not mixed.
 pub const REVISION: u32 = 9;
 
 mod acceleration;

@@ -172,9 +172,9 @@ impl Network {
         }
     }
 
-    /// Creates the scatter-gather program of WS-LAST §4, figure 2. In each round process 0 sends a message to each
-    /// worker, and then receives one from each, in the same order. A worker that receives a message works for `work`
-    /// ns and replies. Sending and receiving take `message` ns each.
+    /// Creates the scatter-gather program of WS-LAST §4, figure 2. Process 0 has `workers` other processes as workers.
+    /// In each round it sends a message to each worker, and then receives a reply from each worker in the same order.
+    /// A worker that receives a message works for `work` ns and replies. Sending and receiving take `message` ns each.
     ///
     /// # Panics
     /// Panics if there are no workers, or if a message takes no time.
@@ -190,8 +190,8 @@ impl Network {
     }
 
     /// Creates a wavefront, like the sweeps of NAS's LU. Each of `tasks` processes works for `work` ns on each of
-    /// `strips`, once the process before it has finished that strip. A process that waits looks for that again and
-    /// again, like a thread that spins on a flag. A look takes `look` ns.
+    /// `strips`, as soon as the process before it has finished that strip. A process that waits for the process before
+    /// it checks again and again, like a thread that spins on a flag. A check takes `look` ns.
     ///
     /// # Panics
     /// Panics if there are no tasks, or if the work or a look takes no time.
@@ -202,13 +202,13 @@ impl Network {
             let then = if nth + 1 < tasks { Then::Send(nth) } else { Then::GoOn };
             (waits.into_iter().chain([Step::new(work, then)]).collect(), strips)
         };
-        // A flag can be set again before the next task has seen it, so a channel holds all strips.
+        // A process can finish several strips before the next process checks, so a channel has room for all strips.
         Network::new((0..tasks).map(task).collect(), &vec![strips as usize; tasks - 1])
     }
 
-    /// Creates a ring of tasks that hold their workers while they wait. In each round a task works for `work` ns and
-    /// sets a flag for the next task. It then sleeps until the flag of the task before it is set, as on a condition
-    /// variable. A look at the flag takes `lock` ns.
+    /// Creates a ring of tasks that keep their workers while they wait. In each round a task works for `work` ns and
+    /// sets a flag for the next task. It then sleeps until the task before it has set a flag, as on a condition
+    /// variable. A check of the flag takes `lock` ns.
     ///
     /// # Panics
     /// Panics if there are fewer than two tasks, or if the work or the lock takes no time.
@@ -313,8 +313,8 @@ impl Network {
         process.blocked_on.is_some() && !keeps_worker
     }
 
-    /// Returns for each process a digest of all messages that it has received, and of the digests that their senders
-    /// had then. The digests do not depend on the order in which processes run.
+    /// Returns, for each process, a digest of all messages that it has received. A message contains the digest that its
+    /// sender had at that time. The digests do not depend on the order in which processes run.
     pub fn digests(&self) -> Vec<u64> {
         self.processes.iter().map(|process| process.digest).collect()
     }
@@ -328,8 +328,8 @@ impl Network {
         self.processes.iter().map(of).sum()
     }
 
-    /// Returns T∞: the nanoseconds from start to end if each process that is not blocked runs. If the network comes
-    /// to a standstill, the nanoseconds until then.
+    /// Returns T∞: the nanoseconds from start to end if every process runs whenever it is not blocked. If the network
+    /// comes to a standstill, returns the nanoseconds until the standstill.
     pub fn critical_path(&self) -> u64 {
         let mut network = self.clone();
         let mut running: BinaryHeap<Reverse<(u64, u32)>> =
@@ -385,7 +385,8 @@ fn mixed(digest: u64, value: u64) -> u64 {
 mod tests {
     use super::*;
 
-    /// Runs all processes that can continue in turns, each time the last of them or the first.
+    /// Runs one step of one ready process at a time: always the process that became ready last, or always the process
+    /// that became ready first.
     fn played(mut network: Network, last: bool) -> Network {
         let mut ready: VecDeque<u32> = network.start().iter().map(|strand| strand.id).collect();
         while let Some(process) = if last { ready.pop_back() } else { ready.pop_front() } {
@@ -403,8 +404,8 @@ mod tests {
     fn a_round_is_a_barrier() {
         let network = Network::scatter_gather(3, 5, 100, 10);
         assert_eq!(network.work(), 5 * (3 * 2 * 10 + 3 * 120) + 4);
-        // The last reply arrives 110 ns after the last message was sent, and process 0 waits for it. The last ns is
-        // its end.
+        // The last reply arrives 110 ns after the last message was sent, and process 0 waits for this reply. The last
+        // ns is the end of process 0.
         assert_eq!(network.critical_path(), 5 * (3 * 10 + 110) + 1);
     }
 
@@ -421,11 +422,11 @@ mod tests {
     fn a_wavefront_goes_from_task_to_task() {
         let network = Network::wavefront(3, 4, 100, 10);
         assert_eq!(network.work(), 4 * (100 + 2 * 110) + 3);
-        // The second task looks every 10 ns, and ends its strips at 200, 310, 420 and 530 ns. The third ends each 110
-        // ns later, but its last look is at 530 ns too.
+        // The second task looks every 10 ns, and ends its strips at 200, 310, 420 and 530 ns. The third task ends each
+        // strip 110 ns later, except for the last strip: its last look ends at 530 ns.
         assert_eq!(network.critical_path(), 631);
         assert_eq!(network.looked(), 0);
-        // Here all tasks take turns, and some look and find nothing.
+        // In this order of steps, some tasks look and find nothing.
         let done = played(network, false);
         assert!(done.looked() > 0);
     }

@@ -1,7 +1,7 @@
 //! Programs: task graphs that unfold while they are run.
 //!
-//! A node of the graph takes one time step. A chain of nodes in which nothing else is enabled is a [`Strand`]. One
-//! processor at a time runs a strand; an interrupted strand continues later, possibly on another processor.
+//! A node of the graph takes one time step. A [`Strand`] is a chain of nodes that makes other nodes ready only at its
+//! end. One processor at a time runs a strand. An interrupted strand continues later, possibly on another processor.
 //!
 //! ```text
 //! fork_join.rs  the jobs of A-STEAL: serial and parallel phases
@@ -31,12 +31,12 @@ pub struct Strand {
     pub length: NonZeroU64,
 }
 
-/// A task graph that unfolds: strands that end make other strands ready.
+/// A task graph that unfolds while it runs: the end of a strand makes other strands ready.
 pub trait Program: Send {
     /// Starts the program, for the first time or again after it has ended. Returns the strand that is ready first.
     fn root(&mut self) -> Strand;
 
-    /// Returns the strands that are ready at the start in addition to the root. Each is for another worker.
+    /// Returns the strands that are ready at the start in addition to the root, each for a separate worker.
     fn others(&mut self) -> Vec<Strand> {
         Vec::new()
     }
@@ -50,8 +50,8 @@ pub trait Program: Send {
     /// them. The program has ended if nothing is added and no other strand is ready or runs.
     fn done(&mut self, strand: u32, ready: &mut Vec<Strand>);
 
-    /// Returns the time steps that a strand's thread waits in a system call before the strand's first instruction.
-    /// Only machines with threads use it.
+    /// Returns the number of time steps that a strand's thread waits in a system call before the strand's first
+    /// instruction. Only [`crate::threads`] simulates these waits.
     fn sleep(&self, _strand: u32) -> u64 {
         0
     }
@@ -73,7 +73,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Runs the program with unlimited processors. Returns the work that was done and the time.
+    /// Runs the program with unlimited processors. Returns the work that was done, and the time from start to end.
     pub(super) fn unfold(program: &mut dyn Program) -> (u64, u64) {
         let root = program.root();
         let mut running = vec![(root.length.get(), root)];

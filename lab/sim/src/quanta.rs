@@ -1,11 +1,13 @@
 //! The two levels of A-STEAL §1: a job scheduler allots processors to jobs for a quantum at a time, and each job's
 //! thread scheduler runs the job on them.
 //!
-//! A job's desire comes from its policy's coordinator, and `comity_policy::allotment` divides the processors. Both
-//! are the code that runs on threads. `comity_protocol::quantum` is not driven here. It decides what a program
-//! claims, takes back and releases in a table without a job scheduler, and which workers it wakes. The paper has a
-//! job scheduler, and a job holds what it was allotted, so none of these decisions arises. The account therefore
-//! describes a quantum's result, and only the desire of the orders is read.
+//! A job's desire (the number of processors that it requests) comes from its policy's coordinator, and
+//! `comity_policy::allotment` divides the processors. Real programs use the same code for both.
+//!
+//! This machine does not use `comity_protocol::quantum`. Without a job scheduler, that code decides which cores a
+//! program claims, takes back and releases in the core table, and which workers it wakes. Here the job scheduler
+//! decides, and a job holds the processors that it was allotted. The [`Account`] therefore describes only the result
+//! of a quantum, and of the coordinator's [`Orders`] only the desire is read.
 
 pub mod job;
 
@@ -19,7 +21,7 @@ use crate::availability::Profile;
 use crate::program::Program;
 use crate::quanta::job::{Cycles, Deques, Job};
 
-/// A thread scheduler: how a job runs on its processors, and what it reports to the job scheduler.
+/// A thread scheduler: the rules by which a job runs on its processors and reports to the job scheduler.
 #[derive(Clone, Copy, Debug)]
 pub struct ThreadScheduler {
     /// The policy of the thieves and, with feedback, of the coordinator.
@@ -60,13 +62,13 @@ impl ThreadScheduler {
 
     /// Creates ABP: a deque for each processor of the machine, and no feedback.
     pub fn abp() -> ThreadScheduler {
-        let policy = Policy::of(&comity_policy::policies::abp::ROW);
+        let policy = Policy::of(&comity_policy::policies::abp::DEFINITION);
         ThreadScheduler { policy, deques: Deques::PerProcessor, feedback: Feedback::None }
     }
 
     /// Creates ABP with mugging (A-STEAL §9): a deque for each allotted processor, and no feedback.
     pub fn abp_mug() -> ThreadScheduler {
-        let policy = Policy::of(&comity_policy::policies::abp_mug::ROW);
+        let policy = Policy::of(&comity_policy::policies::abp_mug::DEFINITION);
         ThreadScheduler { policy, deques: Deques::PerAllotted, feedback: Feedback::None }
     }
 
@@ -92,7 +94,7 @@ impl ThreadScheduler {
     }
 }
 
-/// A coordinator that sees only a random sample of the quantum's cycles.
+/// A coordinator that derives the desire from a random sample of the quantum's cycles.
 struct Sampled {
     cycles: u32,
     coordinator: Box<dyn Coordinator>,
@@ -189,7 +191,7 @@ pub fn allot(processors: u32, desires: &[u32], turn: u64) -> Vec<u32> {
     deq(processors, &claims, scattered(turn))
 }
 
-/// A machine with many jobs that come and go.
+/// A machine on which jobs begin and end at different times.
 pub struct Server {
     /// P, the number of processors.
     pub processors: u32,
@@ -239,8 +241,8 @@ impl Server {
         self.clients.extract_if(.., |(name, _)| dies(*name)).map(|(name, _)| name).collect()
     }
 
-    /// Runs one quantum of all jobs on `processors` processors. With `equally`, each job's desire is ignored. Calls
-    /// `ended` with the name of each job that ended, and the step at which it ended. Returns the cycles of each job's
+    /// Runs one quantum of all jobs on `processors` processors. With `equally`, ignores the desire of each job. Calls
+    /// `ended` for each job that ended, with the job's name and the step of its end. Returns the cycles of each job's
     /// processors.
     pub fn quantum(&mut self, processors: u32, equally: bool, mut ended: impl FnMut(u64, u64)) -> Vec<(u64, Cycles)> {
         let (all, length, now) = (self.processors, self.length, self.now());
@@ -267,8 +269,7 @@ impl Server {
         each
     }
 
-    /// Checks the invariants of the machine and its jobs. The error is a sentence that names the one that does not
-    /// hold.
+    /// Checks the invariants of the machine and its jobs. The error is a sentence that names the violated invariant.
     pub fn check(&self) -> Result<(), String> {
         if self.allotted > self.had.into() {
             return Err(format!("{} processors are allotted, but the machine had {}", self.allotted, self.had));

@@ -1,8 +1,8 @@
 //! A scenario: a machine, its programs and the faults, as a user writes them; and the result of running it.
 //!
-//! `lab/scenarios/README.md` documents each key. The machine is that of the A-STEAL paper ([`crate::quanta`]) or a
-//! host ([`crate::threads`]). The first has no sleepers, so it accepts only policies under which thieves never sleep.
-//! A host accepts all policies.
+//! `lab/scenarios/README.md` documents each key. The machine is the machine of the A-STEAL paper ([`crate::quanta`]) or
+//! a host ([`crate::threads`]). The machine of the A-STEAL paper does not simulate sleep, so it accepts only policies
+//! under which thieves never sleep. A host accepts all policies.
 
 mod recording;
 mod run;
@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use comity_graph::{Graph, Scale};
-use comity_policy::row::Row;
+use comity_policy::definition::Definition;
 use comity_policy::{Policy, Waking};
 use comity_protocol::orders::{MOST_PAUSE, MOST_WEIGHT, Request};
 use serde::{Deserialize, Serialize};
@@ -34,7 +34,7 @@ pub struct Written {
     /// The seed of all random numbers.
     #[serde(default = "one")]
     pub seed: u64,
-    /// The number of runs. They use this seed and the seeds that follow it.
+    /// The number of runs. The nth run, counted from 0, uses the seed `seed` + n.
     #[serde(default = "one")]
     pub runs: u64,
     /// The machine.
@@ -86,11 +86,12 @@ pub struct Machine {
     /// of physical CPUs. Only for [`Model::Host`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vmm: Option<Vmm>,
-    /// True if a yield to a preempted peer gives the peer the core's next turn. Otherwise it is a plain yield. Only
-    /// for [`Model::Host`].
+    /// True if a yield to a preempted peer gives the peer the core's next turn. If false, this yield is a plain yield.
+    /// Only for [`Model::Host`].
     #[serde(default)]
     pub directed_yield: bool,
-    /// True if programs whose policies share cores do so by the core table. Only [`Model::Host`] has a table.
+    /// True if there is a core table, through which programs share cores if their policies do. Only
+    /// [`Model::Host`] has a table.
     #[serde(default = "yes")]
     pub table: bool,
 }
@@ -120,7 +121,7 @@ pub enum Allot {
     /// Dynamic equipartitioning: equal parts, but no program gets more than its desire.
     #[default]
     Deq,
-    /// Equipartitioning: equal parts, independent of each desire.
+    /// Equipartitioning: equal parts, whatever the programs request.
     Eq,
 }
 
@@ -147,37 +148,39 @@ pub struct Submission {
     /// The number of steps between the beginnings of two copies.
     #[serde(default)]
     pub every: u64,
-    /// w₁ in steps; in scatter-gather what sending or receiving a message takes. Like the next four keys, not for a
-    /// recorded program or a loop.
+    /// w₁: the length of a serial phase, in steps. In scatter-gather, the time to send or to receive a message. A
+    /// recorded program or a loop has none of `serial`, `parallel`, `width`, `iterations` and `fork`.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub serial: u64,
-    /// w₂ in steps; in scatter-gather how long a worker works on a message.
+    /// w₂: the length of each strand of a parallel phase, in steps. In scatter-gather, the time that a worker works on
+    /// a message.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub parallel: u64,
-    /// h; in scatter-gather the number of workers.
+    /// h: the number of strands of a parallel phase. In scatter-gather, the number of workers.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub width: u32,
-    /// The number of repetitions of the two phases; in scatter-gather the number of rounds.
+    /// The number of repetitions of the two phases. In scatter-gather, the number of rounds.
     #[serde(default = "one_iteration")]
     pub iterations: u32,
     /// The way in which the strands of a parallel phase are created.
     #[serde(default)]
     pub fork: WrittenFork,
-    /// The number of workers of each copy. The default is the number of processors, or of virtual CPUs of its
-    /// machine. Only on a host.
+    /// The number of workers of each copy. The default is the number of processors of the host, or of virtual CPUs of
+    /// the program's virtual machine. Only on a host.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub workers: Option<u32>,
-    /// The steps that each strand of a parallel phase waits in a system call before its work. Only on a host.
+    /// The number of steps that each strand of a parallel phase waits in a system call before its work. Only on a host.
     #[serde(default)]
     pub sleep: u64,
-    /// The processor time that each copy may use in a period of 100 ms, in cores. Only on a host.
+    /// The processor time that each copy may use, in cores: with 1.5, it may use 150 ms in each period of 100 ms. Only
+    /// on a host.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub quota: Option<f64>,
     /// The nice value of the threads, −20 to 19. Only on a host with a Linux kernel.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub nice: i8,
-    /// The part of the time alone in which strands wait for memory, in thousandths. Only where memory bandwidth is
-    /// limited.
+    /// The part of its time in which a strand waits for memory when the program runs alone, in thousandths. Only on a
+    /// machine with limited memory bandwidth.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub memory: u32,
     /// True if each copy starts again when it has ended. Only on a host.
@@ -186,10 +189,10 @@ pub struct Submission {
     /// The recording. Only for [`Kind::Recorded`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
-    /// The factor by which the input is larger than the recorded one.
+    /// The factors by which the input is larger than the recorded input. Only for [`Kind::Recorded`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scale: Option<Scale>,
-    /// The cost of a join for the worker that forks, in steps.
+    /// The cost of a join for the worker that forks, in steps. Only for [`Kind::Recorded`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub join: Option<f64>,
 }
@@ -236,18 +239,18 @@ pub enum WrittenFork {
 pub enum Fault {
     /// The machine has fewer processors for some time.
     LostProcessors {
-        /// The fault begins at this step; where there are quanta, with the first quantum that begins then or later.
+        /// The step at which the fault begins. With quanta, the fault begins with the first quantum from this step on.
         at: u64,
-        /// The fault ends at this step; where there are quanta, with the first quantum that begins then or later.
+        /// The step at which the fault ends. With quanta, the fault ends with the first quantum from this step on.
         until: u64,
         /// The number of processors that are lost.
         processors: u32,
     },
-    /// A program dies: its unfinished work is lost, and its processors are free from the next quantum on.
+    /// A program dies: its unfinished work is lost. With quanta, its processors are free from the next quantum on.
     Death {
-        /// The step at which the program dies; where there are quanta, the first quantum that begins then or later.
+        /// The step at which the program dies. With quanta, it dies at the first quantum from this step on.
         at: u64,
-        /// The name of the program. All programs of that name that have begun by then die.
+        /// The name of the program. All copies that have begun by this step die.
         program: String,
     },
     /// Wake-ups are late for some time. Only on a host.
@@ -256,12 +259,12 @@ pub enum Fault {
         at: u64,
         /// The step from which on wake-ups are no longer late.
         until: u64,
-        /// The largest delay, in steps. The delay of each wake-up is drawn.
+        /// The maximum delay, in steps. The delay of each wake-up is random.
         by: u64,
     },
 }
 
-/// A request from outside ([`Request`]) to all programs of one name that have begun by then. Only on a host.
+/// A request from outside ([`Request`]) to all copies of a program that have begun by then. Only on a host.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", tag = "kind")]
 #[non_exhaustive]
@@ -303,7 +306,7 @@ pub enum WrittenOrder {
 }
 
 impl WrittenOrder {
-    /// Returns the step of the request, the name of the programs, and the request.
+    /// Returns the step of the request, the name of the programs that receive it, and the request.
     fn parts(&self) -> (u64, &str, Request) {
         match self {
             WrittenOrder::Weight { at, program, weight } => (*at, program, Request::Weight(*weight)),
@@ -357,7 +360,7 @@ fn listed(programs: &[Submission]) -> String {
 pub struct Scenario {
     written: Written,
     programs: Programs,
-    /// The graph of each program that is recorded.
+    /// The graph of each program, or `None` if the program is not a recorded one.
     graphs: Vec<Option<Arc<Graph>>>,
     /// The index in [`Written::guests`] of the machine on which each program runs.
     guests: Vec<usize>,
@@ -376,7 +379,7 @@ impl Scenario {
     /// Validates a scenario without recorded programs.
     ///
     /// # Errors
-    /// Says in a sentence what is invalid, and what can be written instead.
+    /// A message that says what is invalid, and what the user can write instead.
     pub fn new(written: Written) -> Result<Scenario, String> {
         Scenario::with_recordings(written, &mut |_| Err("recordings are not supported here".into()))
     }
@@ -384,7 +387,7 @@ impl Scenario {
     /// Validates a scenario in which `read` reads the recordings.
     ///
     /// # Errors
-    /// Says in a sentence what is invalid, or why a recording cannot be read, and what can be written instead.
+    /// A message that says what is invalid, or why a recording cannot be read, and what the user can write instead.
     pub fn with_recordings(
         written: Written,
         read: &mut dyn FnMut(&str) -> Result<Arc<Graph>, String>,
@@ -425,7 +428,7 @@ impl Scenario {
             }
             program.check_waits(machine, &place)?;
             if machine.model == Model::Host {
-                // A thread needs some 500 bytes.
+                // A thread needs about 500 bytes of memory.
                 let at_once = if program.every == 0 { program.count } else { 1 };
                 let threads = at_once * u64::from(program.workers.unwrap_or(*processors));
                 bounded(&place("the number of threads that start at once"), threads, 1, 1 << 24)?;
@@ -533,7 +536,7 @@ impl Submission {
     }
 }
 
-/// The smallest quota, in cores. In a period of 100 ms it is a millisecond, the smallest that Linux accepts.
+/// The minimum quota, in cores: 1 ms in each period of 100 ms, the minimum that Linux accepts.
 const LEAST_QUOTA: f64 = 0.01;
 
 impl Machine {
@@ -550,7 +553,7 @@ impl Machine {
                 // Strands and workers have numbers of 32 bits.
                 bounded("machine.processors", (*processors).into(), 1, 1 << 20)?;
                 let quantum = self.quantum();
-                // The account of this many cycles fits into 64 bits.
+                // With these bounds, the number of cycles in a quantum fits into 64 bits.
                 bounded("machine.quantum", quantum, 1, *steps)?;
                 bounded("machine.steps over machine.quantum", steps.div_ceil(quantum), 1, 1 << 30)?;
                 if *directed_yield {
@@ -594,8 +597,8 @@ impl Machine {
     }
 }
 
-/// Returns the thread schedulers of policies. Policies with thieves that mug have a deque for each allotted
-/// processor.
+/// Returns the thread scheduler of each program. Under `a-steal` and `abp-mug`, whose thieves mug, a job has a deque
+/// for each allotted processor. Under other policies it has a deque for each processor of the machine.
 fn schedulers(policies: &[Policy], programs: &[Submission], processors: u32) -> Result<Vec<ThreadScheduler>, String> {
     let known: BTreeMap<&str, ThreadScheduler> = [
         ("a-steal", ThreadScheduler::a_steal(80, 150)),
@@ -605,8 +608,8 @@ fn schedulers(policies: &[Policy], programs: &[Submission], processors: u32) -> 
     .into();
     let (mut schedulers, mut deques) = (Vec::new(), 0u64);
     for (policy, program) in policies.iter().copied().zip(programs) {
-        if Row::of(&policy).waking != Waking::AlwaysAwake {
-            let can = Policy::all().filter(|policy| Row::of(policy).waking == Waking::AlwaysAwake);
+        if Definition::of(&policy).waking != Waking::AlwaysAwake {
+            let can = Policy::all().filter(|policy| Definition::of(policy).waking == Waking::AlwaysAwake);
             let names: Vec<&str> = can.map(|policy| policy.name()).collect();
             return Err(format!(
                 "policy of program '{}': the thieves of {policy} sleep, but this machine does not support sleep. Write \
@@ -622,7 +625,7 @@ fn schedulers(policies: &[Policy], programs: &[Submission], processors: u32) -> 
         }
         schedulers.push(ThreadScheduler { policy, ..like });
     }
-    // A deque needs some 200 bytes.
+    // A deque needs about 200 bytes of memory.
     bounded("the number of deques (one for each processor in a program without mugging)", deques, 0, 1 << 25)?;
     Ok(schedulers)
 }

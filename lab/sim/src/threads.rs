@@ -1,10 +1,17 @@
 //! A host: cores with run queues, on which the worker threads of several programs take turns. Time is in nanoseconds.
 //!
-//! Every policy of the catalog runs here: thieves sleep and are woken, and programs share cores by the core table.
-//! All decisions are made by the code that runs on threads too, `comity_policy` and `comity_protocol`: a worker's
-//! spell as a thief, the sleep protocol, which worker is awake on which core, and the quantum. This module drives
-//! them: it has tasks, time and cores. A step of a protocol takes one instant, and other events can happen between
-//! two steps, as on threads. [`Costs`] has what the steps cost; a coordinator's look and a push cost nothing.
+//! Every policy of the catalog runs here: thieves sleep and are woken, and programs share cores through the core table,
+//! in which they claim and release cores. All decisions are made by the code of real programs, `comity_policy` and
+//! `comity_protocol`:
+//!
+//! - a worker's *spell* as a thief, from its last task until it begins another task
+//! - the sleep protocol
+//! - which worker is awake on which core
+//! - the coordinator's quantum
+//!
+//! This module drives that code: it has tasks, time and cores. A step of a protocol takes one instant, and other events
+//! can happen between two steps, as in real programs. [`Costs`] has the costs of the steps. A coordinator's look at the
+//! table and a push to a deque cost nothing.
 //!
 //! ```text
 //! threads.rs   the clock, the events, submissions and faults
@@ -81,7 +88,7 @@ pub struct Costs {
     pub steal: u64,
     /// The cost of mugging: taking over a queue.
     pub mug: u64,
-    /// The cost of a look at a worker and whether it has a core, of a count of roles, and of a claim of a wake-up.
+    /// The cost of looking at a worker and whether it has a core, of counting roles, or of claiming a wake-up.
     pub look: u64,
     /// The cost of a spin-loop hint.
     pub hint: u64,
@@ -91,7 +98,8 @@ pub struct Costs {
     pub sleep: u64,
     /// The cost of a wake-up for the waker.
     pub wake: u64,
-    /// The time from a wake-up until the sleeper is in a run queue, or from a bell until the coordinator hears it.
+    /// The time from a wake-up until the sleeper is in a run queue, or from the ring of a coordinator's bell until the
+    /// coordinator reacts.
     pub wake_latency: u64,
     /// The cost of a switch of a core from one thread to another.
     pub switch: u64,
@@ -103,14 +111,15 @@ pub struct Costs {
     /// The time that a worker holds the lock of a run queue to put a task there or to look for one. Workers that
     /// arrive meanwhile wait in the order of arrival. With 0, queues have no lock.
     pub queue: u64,
-    /// The additional time that a thief needs, and holds that lock, if it takes a task.
+    /// The additional time that a thief needs, and holds the lock of the run queue, if it takes a task.
     pub removal: u64,
-    /// The time from the release of such a lock until the next waiting worker has it. It is greater than 0 if waiting
-    /// workers sleep.
+    /// The time from the release of the lock of a run queue until the next waiting worker has it. It is greater than 0
+    /// if waiting workers sleep.
     pub handover: u64,
     /// The cost of a worker's switch from one task that can block to another.
     pub switch_task: u64,
-    /// The cost, for the pusher, of a push that looks for sleepers. Under `bws-busy-wakes` each push does (BWS §5.5).
+    /// The cost, for the pusher, of a push that looks for sleepers. Under `bws-busy-wakes`, each push looks for
+    /// sleepers (BWS §5.5).
     pub bell: u64,
     /// The time that a thief holds its pool's lock to count the roles of the workers, as thieves under `wsgi` do.
     /// Thieves that arrive meanwhile wait in the order of arrival.
@@ -150,8 +159,8 @@ impl Costs {
         thread.into_iter().chain([refill, queue, removal, handover, switch_task, bell, count]).max().unwrap_or(0)
     }
 
-    /// Returns the costs with at least 1 ns for each operation of a thief. Otherwise a thief could hold a core at one
-    /// instant for ever.
+    /// Returns the costs with at least 1 ns for each operation of a thief. With costs of 0, a thief could act for ever
+    /// without any time passing.
     fn at_least_one(self) -> Costs {
         let Costs { steal, mug, look, hint, yield_core, sleep, wake, slice, .. } = self;
         let [steal, mug, look, hint, yield_core, sleep, wake, slice] =
@@ -167,7 +176,7 @@ pub(crate) struct Thread {
     worker: u32,
 }
 
-/// A planned event. Of two events at the same time, the one that was planned first comes first.
+/// A planned event. Events at the same time are handled in the order in which they were planned.
 #[derive(Clone, Copy)]
 struct Planned {
     at: u64,
@@ -206,15 +215,16 @@ impl Eq for Planned {}
 /// An event.
 #[derive(Clone, Copy, Debug)]
 enum Due {
-    /// The core's thread has finished what it does, or its slice is over, unless the core was planned anew since.
+    /// The core's thread has finished its action, or its slice is over. Ignored if `plan` is not the core's newest
+    /// plan.
     Core { core: u32, plan: u32 },
     /// A wake-up of the thread arrives, or the thread's system call is over.
     Up(Thread),
     /// The next period of a program's quota begins.
     Period(u32),
-    /// A coordinator's look is due, unless it was planned anew since.
+    /// A coordinator's look is due. Ignored if `plan` is not the newest plan of a look.
     Quantum { program: u32, plan: u32 },
-    /// A coordinator hears its bell.
+    /// A coordinator reacts to its bell, by which other threads ask it to look at the table early.
     Rung(u32),
     /// A program begins.
     Comes(u32),
@@ -222,7 +232,7 @@ enum Due {
     TakesPart(u32),
     /// A setter looks for its program, or sends its request.
     Asks(u32),
-    /// A program dies, in the middle of whatever it does.
+    /// A program dies, whatever it does at this time.
     Dies(u32),
     /// The number of online cores changes to this number.
     Online(u32),
@@ -233,7 +243,7 @@ enum Due {
 /// Counts of how a program's threads used their cores and the kernel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
-    /// Sleeps of the program's workers, including those without a core.
+    /// Sleeps of the program's workers, including the rests of workers for which there is no core.
     pub sleeps: u64,
     /// Times that a thread was taken off its core although it could have continued.
     pub preemptions: u64,
@@ -245,8 +255,8 @@ pub struct Counts {
     pub attempts: u64,
     /// Unblocked tasks that were placed at another worker than the one that unblocked them.
     pub placed: u64,
-    /// Barriers on all threads of the program. On threads this is `membarrier`, an interrupt to each core that runs
-    /// one.
+    /// Barriers on all threads of the program. In a real program, a barrier is a `membarrier` system call, which
+    /// interrupts each core that runs a thread of the program.
     #[serde(default)]
     pub barriers: u64,
     /// Full fences of one thread.
@@ -255,7 +265,7 @@ pub struct Counts {
     /// System calls that wake a thread.
     #[serde(default)]
     pub wakeups: u64,
-    /// Writes of the sleep protocol to another worker's word or to a word that all write. Failed exchanges are
+    /// Writes of the sleep protocol to another worker's word, or to a word that all workers write. Failed exchanges are
     /// included.
     #[serde(default)]
     pub shared_writes: u64,
@@ -277,7 +287,7 @@ pub struct Fate {
     pub died: Option<u64>,
     /// The time at which one of the program's workers first had a core and a task.
     pub began: Option<u64>,
-    /// Nanoseconds on a core in which the program's workers had a task, looked for one, or mugged.
+    /// Nanoseconds on a core in which the program's workers had a task, looked for a task, or mugged.
     pub spent: Cycles,
     /// Counts of how the program's threads used their cores and the kernel.
     pub counts: Counts,
@@ -290,7 +300,7 @@ pub struct Lateness {
     pub from: u64,
     /// The time from which on wake-ups are no longer late.
     pub until: u64,
-    /// The largest delay. The delay of each wake-up is drawn.
+    /// The maximum delay. The delay of each wake-up is random.
     pub most: u64,
 }
 
@@ -301,8 +311,8 @@ pub struct Host {
     /// The number of events planned so far. It orders events at the same time.
     planned: u64,
     due: BinaryHeap<Planned>,
-    /// True if the first event of `due` is the one that is handled. The first event that is planned meanwhile
-    /// replaces it.
+    /// True if the first event of `due` is the event that is being handled. The first event that is planned meanwhile
+    /// replaces it, which saves a removal from the heap.
     is_handled: bool,
     kernel: Kernel,
     table: Rc<Table>,
@@ -325,11 +335,11 @@ pub struct Host {
     /// True if the kernel tells programs the steal time.
     tells_steal: bool,
     directed_yield: bool,
-    /// True if attempts of thieves that find nothing are made in bulk.
+    /// True if attempts of thieves that find nothing are simulated in bulk.
     defers: bool,
-    /// True if programs share cores by the table, if their policies do.
+    /// True if programs whose policies share cores do so through the core table.
     has_table: bool,
-    /// Tasks that are not begun while workers rest for want of a core, over all programs.
+    /// The number of tasks, over all programs, that wait while workers of their program rest because they have no core.
     starved: u64,
     idle_beside_work: u64,
     /// Processor time that cores have idled, summed over the cores.
@@ -395,7 +405,7 @@ impl Host {
     }
 
     /// Sets whether a yield to a preempted peer gives the peer this core's next turn, as in the kernel of the BWS
-    /// paper. By default it is a plain yield, as on threads.
+    /// paper. By default, this yield is a plain yield, as on a stock kernel.
     pub fn yield_to_peers(&mut self, directed: bool) {
         self.directed_yield = directed;
     }
@@ -445,7 +455,7 @@ impl Host {
         self.has_table = false;
     }
 
-    /// Limits a program that has not begun to `cores` cores' worth of processor time in each period of 100 ms.
+    /// Limits a program that has not begun to `cores` · 100 ms of processor time in each period of 100 ms.
     ///
     /// # Panics
     /// Panics if `cores` is not a positive number.
@@ -460,8 +470,8 @@ impl Host {
         self.pools.0[program as usize].nice = nice;
     }
 
-    /// Sets the part of their time alone in which the program's strands wait for memory, in thousandths. It has an
-    /// effect only on a host with limited memory bandwidth.
+    /// Sets the part of its time in which a strand of the program waits for memory when the program runs alone, in
+    /// thousandths. It has an effect only on a host with limited memory bandwidth.
     ///
     /// # Panics
     /// Panics if `thousandths` is more than 1000.
@@ -492,12 +502,12 @@ impl Host {
         }
     }
 
-    /// Makes two programs that begin at one time alternate: an execution of the first, one of the second, and so on.
-    /// While one runs, the other's pool has no work. Both are in one task group: the second stands for what the
-    /// process of the first does on other threads between two executions.
+    /// Makes two programs that begin at the same time alternate: an execution of the first program, an execution of the
+    /// second program, and so on. While one program runs, the pool of the other has no work. Both programs are in one
+    /// task group, because the second program stands for work of the first program's process on other threads.
     ///
     /// # Panics
-    /// Panics if the tasks of one program block.
+    /// Panics if a program has tasks that block.
     pub fn alternate(&mut self, first: u32, second: u32) {
         for (program, next) in [(first, second), (second, first)] {
             self.repeat(program);
@@ -551,7 +561,7 @@ impl Host {
         number
     }
 
-    /// Kills the program at the time `at`, if it is there.
+    /// Kills the program at the time `at`, if it has begun and is not over.
     pub fn kill(&mut self, at: u64, program: u32) {
         self.plan(at, Due::Dies(program));
     }
@@ -564,7 +574,8 @@ impl Host {
         }
     }
 
-    /// Sets the number of online cores from the time `at` on. The minimum is one; those with the lowest numbers stay.
+    /// Sets the number of online cores from the time `at` on. At least one core stays online. The cores with the lowest
+    /// numbers are online.
     pub fn resize(&mut self, at: u64, cores: usize) {
         self.plan(at, Due::Online(cores.clamp(1, self.kernel.len()) as u32));
     }
@@ -574,12 +585,11 @@ impl Host {
         self.late.push(lateness);
     }
 
-    /// Handles events until `end`, or until every program has ended or died. Programs that never end are waited for
-    /// only if all programs are endless. Runs the cheap checks after every event, and all checks after one in
-    /// `check_every`.
+    /// Handles events until `end`, or until every program has ended or died. Endless programs do not count, unless all
+    /// programs are endless. Runs fast checks after every event, and all checks after every `check_every`-th event.
     ///
     /// # Errors
-    /// Names the invariant that did not hold, and when. This is a bug of the shell or of the policy.
+    /// Names the invariant that did not hold, and when. This is a bug of the simulator or of the policy.
     pub fn run(&mut self, end: u64, check_every: u64) -> Result<(), String> {
         self.run_down_to(0, end, check_every)
     }
@@ -688,8 +698,8 @@ impl Host {
         self.pool_mut(program).starved = starved;
     }
 
-    /// Processor time that cores have idled although there was work, summed over the cores. There is work while a
-    /// thread waits for a core, or while a task is not begun and workers of its program rest for want of a core.
+    /// Nanoseconds that cores have idled although there was work, summed over the cores. There is work while a thread
+    /// waits for a core, or while a task waits and workers of its program rest because they have no core.
     pub fn idle_beside_work(&self) -> u64 {
         self.idle_beside_work
     }
@@ -765,13 +775,13 @@ impl Host {
         }
     }
 
-    /// Plans the event that a coordinator hears its bell.
+    /// Plans the coordinator's reaction to its bell.
     fn ring(&mut self, program: u32) {
         let latency = self.wake_latency();
         self.plan(self.now + latency, Due::Rung(program));
     }
 
-    /// Plans, for each program whose bell was rung in the table, the event that its coordinator hears the bell.
+    /// Plans the reaction of the coordinator to its bell, for each program whose bell was rung in the table.
     fn deliver_bells(&mut self) {
         while let Some(program) = self.table.next_rung() {
             self.ring(program);

@@ -1,5 +1,5 @@
-//! CPUs that take turns in equal slices, in the order of their queues, with no time between slices: the smallest
-//! machine on which an entity gives its slice to another.
+//! A minimal machine on which a virtual CPU can give its slice to another virtual CPU. The virtual CPUs in the queue of
+//! a physical CPU take turns in the order of the queue. All slices are equally long, and switches take no time.
 
 use std::collections::VecDeque;
 
@@ -27,7 +27,7 @@ pub struct Turns {
     /// The virtual CPU that runs on each physical CPU, and the nanoseconds that are left of its slice.
     pub(crate) running: Vec<Option<(Vcpu, u64)>>,
     pub(crate) states: Vec<(Vcpu, State)>,
-    /// The virtual CPU that had each physical CPU, slice by slice.
+    /// The virtual CPU that ran in each slice, for each physical CPU.
     pub history: Vec<Vec<Option<Vcpu>>>,
 }
 
@@ -78,8 +78,8 @@ impl Turns {
         self.state_mut(entity).is_blocked = is_blocked;
     }
 
-    /// Lets the running virtual CPU `from` give its slice at the next switch to `to`. Returns false, and changes
-    /// nothing, if that is refused, for example because `to` is in another NUMA node.
+    /// Lets the running virtual CPU `from` give the rest of its slice to `to` at the next switch. Returns false and
+    /// changes nothing if the machine refuses, for example because `to` is in another NUMA node.
     pub fn accelerate(&mut self, from: Vcpu, to: Vcpu) -> bool {
         accelerate(self, from, to, false).is_ok()
     }
@@ -120,7 +120,7 @@ impl Turns {
             let places = self.queues.iter().flatten().filter(|other| *other == entity).count();
             let runs = self.running.iter().flatten().filter(|(other, _)| other == entity).count();
             assert!(runs <= 1 && places <= 1, "{entity:?} runs on {runs} cores and has {places} places in queues");
-            // An accelerated virtual CPU keeps its place in the queue of its home.
+            // An accelerated virtual CPU keeps its place in the queue of its home, the CPU to which it returns.
             let home = part.home.unwrap_or(*cpu);
             let has_place = self.queues[home].contains(entity);
             assert_eq!(has_place, !is_blocked && (runs == 0 || part.initiator.is_some()), "{entity:?}");

@@ -1,9 +1,10 @@
 //! Virtual machines on a hypervisor. Each guest is a [`Host`] whose cores are virtual CPUs. Each guest has its own
 //! kernel, programs and core table.
 //!
-//! The hypervisor acts at an instant only after the guest has done everything that it does at that instant. The
-//! hypervisor learns when a core of a guest gets a thread or has none any more, and it receives hypercalls. Nothing
-//! else passes between them.
+//! A guest handles each of its events completely. Only then does the hypervisor learn which cores of the guest got a
+//! thread or lost their thread. Then the guests learn which of their cores got a physical CPU or lost it. The only
+//! other communication is a hypercall, which reaches the hypervisor within an event of the guest. Of two events at the
+//! same time, the hypervisor's event comes before the guest's.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -37,7 +38,7 @@ impl Vms {
         Vms { hypervisor, guests, now: 0, handled: 0 }
     }
 
-    /// Returns a guest, by its number from 0.
+    /// Returns a guest. Guests are numbered from 0.
     pub fn guest(&self, vm: usize) -> &Host {
         &self.guests[vm]
     }
@@ -52,8 +53,8 @@ impl Vms {
         self.guests
     }
 
-    /// Sets the number of online physical CPUs from the time `at` on. The minimum is one; those with the lowest
-    /// numbers stay.
+    /// Sets the number of online physical CPUs from the time `at` on. At least one physical CPU stays online. The
+    /// physical CPUs with the lowest numbers are online.
     pub fn resize(&mut self, at: u64, pcpus: usize) {
         self.hypervisor.borrow_mut().resize(at, pcpus);
     }
@@ -63,7 +64,7 @@ impl Vms {
         self.now
     }
 
-    /// Returns how often physical CPUs switched between virtual CPUs.
+    /// Returns the counts of switches between virtual CPUs, and of accelerations.
     pub fn counts(&self) -> Counts {
         self.hypervisor.borrow().counts()
     }
@@ -74,8 +75,8 @@ impl Vms {
     }
 
     /// Handles events until `end`, or until every program of every guest has ended or died, as [`Host::run`] does.
-    /// Checks the invariants of the hypervisor after one in `check_every` events. Checks all invariants of a guest
-    /// after one in `check_every` of the guest's events.
+    /// Checks the invariants of the hypervisor after every `check_every`-th event. Checks all invariants of a guest
+    /// after every `check_every`-th event of the guest.
     ///
     /// # Errors
     /// Names the invariant that did not hold, and when.
@@ -123,8 +124,8 @@ impl Vms {
                 self.look(check_every)?;
                 continue;
             }
-            // A guest runs until an event of another guest or of the hypervisor precedes its next one, or until the
-            // hypervisor must hear of an event.
+            // Handle events of this guest until an event of the hypervisor or of another guest is earlier. Stop before
+            // if the guest has told the hypervisor of a change or the hypervisor a guest, or if a program is over.
             let others = self.guests.iter().enumerate().filter(|(other, _)| *other != vm);
             let next =
                 others.filter_map(|(other, guest)| Some((guest.next_at()?, other))).min().unwrap_or((u64::MAX, 0));
@@ -153,7 +154,7 @@ impl Vms {
         self.check().map_err(|what| format!("at {}: {what}", self.now))
     }
 
-    /// Checks the invariants of the hypervisor after one in `check_every` events.
+    /// Counts an event. Checks the invariants after every `check_every`-th event.
     fn look(&mut self, check_every: u64) -> Result<(), String> {
         self.handled += 1;
         if self.handled.is_multiple_of(check_every) {
@@ -162,8 +163,8 @@ impl Vms {
         Ok(())
     }
 
-    /// Tells the hypervisor which cores of a guest now have something to do, or nothing any more. Returns false if no
-    /// core has changed.
+    /// Tells the hypervisor which cores of a guest have got a thread or lost their thread. Returns false if no core has
+    /// changed.
     fn hear(&mut self, vm: usize) -> bool {
         let turned = self.guests[vm].take_turned();
         if turned.is_empty() {
@@ -177,8 +178,7 @@ impl Vms {
         true
     }
 
-    /// Tells the guests which of their cores now have a physical CPU, or none any more. Returns false if no core has
-    /// changed.
+    /// Tells the guests which of their cores have got a physical CPU or lost it. Returns false if no core has changed.
     fn tell(&mut self) -> bool {
         let changes = self.hypervisor.borrow_mut().take_changes();
         let is_told = !changes.is_empty();

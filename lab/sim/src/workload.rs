@@ -1,4 +1,4 @@
-//! Jobs that ran on parallel machines, or might have: the source of practical availability profiles (A-STEAL §3).
+//! Jobs of parallel machines, from a log or a model: the source of practical availability profiles (A-STEAL §3).
 
 pub mod lublin;
 pub mod swf;
@@ -28,8 +28,8 @@ impl Rigid {
     }
 }
 
-/// Sets how long each job waits for its processors, first come, first served, and sorts the jobs by submission. Used
-/// for workloads that have submission times but no start times.
+/// Sorts the jobs by submission, and computes how long each job waits for its processors if jobs are served in this
+/// order. Used for workloads that have submission times but no start times.
 ///
 /// # Panics
 /// Panics if a job needs more processors than the machine has.
@@ -53,9 +53,9 @@ pub fn first_come_first_served(jobs: &mut [Rigid], machine: u32) {
     }
 }
 
-/// Returns the availability p_q as the paper defines it: the machine's processors minus those in use when the quantum
-/// begins. The profile has quanta of `seconds` for the length of the log. A value is at least 1, even where a log
-/// uses all processors or more, because with 0 the job under test could not run.
+/// Returns the availability p_q as the paper defines it: the number of the machine's processors that are not in use
+/// when quantum q begins. A quantum lasts `seconds`, and the profile is as long as the log. A value is at least 1,
+/// even where the jobs of the log use all processors or more, because with 0 the job under test could not run.
 ///
 /// # Panics
 /// Panics if `seconds` is zero.
@@ -95,7 +95,7 @@ mod tests {
     fn what_is_not_in_use_when_a_quantum_begins_is_available() {
         let profile = availability(&[job(100, 25, 3), job(110, 5, 5), job(119, 30, 1)], 8, 10);
         let seen: Vec<u32> = (0..6).map(|quantum| profile.in_quantum(quantum)).collect();
-        // Processors in use: 3; 3 and 5, which are all; 3 and 1; 1; 1. The sixth quantum repeats the first.
+        // Processors in use: 3, 3 + 5 = 8 (all), 3 + 1 = 4, 1, 1. The sixth quantum repeats the first quantum.
         assert_eq!(seen, [5, 1, 4, 7, 7, 5]);
     }
 

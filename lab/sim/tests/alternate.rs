@@ -6,8 +6,8 @@ use comity_sim::threads::{Costs, Host};
 
 const MILLISECOND: u64 = 1_000_000;
 
-/// Runs a program of ten tasks on two cores, and a serial program that follows each of its executions. Returns the
-/// ends of the executions of both, and the host. With `beside`, a third program runs too.
+/// Runs two alternating programs on two cores: a program of ten tasks, and a serial program. Returns the ends of the
+/// executions of the two programs, and the host. With `beside`, a third program runs too.
 fn host(policy: &str, groups: Groups, beside: bool) -> (Vec<u64>, Vec<u64>, Host) {
     let mut host = Host::new(2, Costs::default(), 1);
     host.use_linux(Linux { groups, ..Linux::new(Version::V6_18) });
@@ -52,7 +52,7 @@ fn the_pool_rests_while_the_other_runs() {
 }
 
 /// Checks that the two programs are in one task group: together they get at most half of the machine while a third
-/// runs.
+/// program runs.
 #[test]
 fn both_are_one_task_group() {
     let (first, second, host) = host("abp", Groups::Separate, true);

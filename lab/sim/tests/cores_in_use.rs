@@ -1,6 +1,7 @@
-//! Checks that no core idles while a member has work. Each of the scenarios of `lab/scenarios/` in which programs
-//! wait uses the same time as without a core table. `dws` counts the workers that are awake and not the time that
-//! they use. Under `dws` the same scenarios lose up to two cores.
+//! Checks that no core idles while a member of the core table has work. The tests use the scenarios of
+//! `lab/scenarios/` in which programs wait. Under `comity`, the programs must use as much time as without a core
+//! table. Under `dws` the same scenarios lose up to two cores, because `dws` counts the workers that are awake instead
+//! of the time that they use.
 
 use std::fs;
 use std::path::PathBuf;
@@ -14,7 +15,7 @@ fn written(name: &str, policy: &str) -> Written {
     for program in &mut written.programs {
         program.policy = policy.to_owned();
     }
-    // This is long enough to measure more than a policy's first tries.
+    // Two seconds are long enough to measure more than a policy's first tries to hold cores.
     written.machine.steps = written.machine.steps.max(2_000_000_000);
     written
 }
@@ -29,18 +30,18 @@ fn cores(outcome: &Outcome) -> (f64, f64) {
     (mean(outcome.cycles.total()), mean(outcome.idle_beside_work.unwrap()))
 }
 
-/// Checks that the scenario uses all time that it could under `comity`. Checks that under `dws`, which counts the
-/// workers that are awake, it loses at least `lost` cores.
+/// Checks that the scenario uses nearly as much time under `comity` as without a table, and that it loses at least
+/// `lost` cores under `dws`.
 fn is_used(name: &str, lost: f64) {
     let mut without_table = written(name, "comity");
     without_table.machine.table = false;
     let (possible, _) = cores(&outcome(without_table));
     let (used, idle) = cores(&outcome(written(name, "comity")));
     println!("{name}: {used:.3} cores used, {possible:.3} without a table, {idle:.3} idle");
-    // Time is lost while a program that waits tries to hold cores, for two quanta per try. The number of looks
-    // between two tries doubles each time. The first look of a try cannot detect the wait. A wait for a core counts
-    // when it ends, as in the kernel's account, and a wait that ends then began before. The first two tries, in half
-    // a second, lose 4 %.
+    // Time is lost while a program whose threads wait tries to hold cores. A try lasts two quanta, and the number of
+    // looks between two tries doubles each time. The first look of a try cannot detect waits for a core: the kernel
+    // counts a wait when it ends, and a wait that ends before this look began before the try. The first two tries, in
+    // half a second, lose 4 %.
     assert!(used > 0.97 * possible && idle < 0.03 * possible, "{name}: {used} of {possible} used, {idle} idle");
     let (used, idle) = cores(&outcome(written(name, "dws")));
     println!("{name}: {used:.3} cores used under dws, {idle:.3} idle");

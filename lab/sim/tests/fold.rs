@@ -1,4 +1,5 @@
-//! Folding in a guest with eight virtual CPUs, of which the host grants half: how `comity` reacts to the steal time.
+//! Tests of folding: `comity` uses fewer cores while the steal time is high. The guest has eight virtual CPUs, and the
+//! host grants half of their time.
 //!
 //! `cargo test -p comity-sim --test fold -- --ignored --nocapture` prints the tables of `docs/decisions/0039`, in
 //! some ten minutes of one core.
@@ -25,7 +26,7 @@ enum Half {
     /// The host has only four physical CPUs.
     Missing,
     /// The host has eight physical CPUs, and a second machine of the same weight with seven busy virtual CPUs. The
-    /// parameter says to which entity a weight applies.
+    /// parameter is the entity to which a weight applies.
     Used(WeightOf),
 }
 
@@ -62,7 +63,7 @@ struct Outcome {
     in_vain: f64,
 }
 
-/// Runs programs in the guest, which is told its steal time. Each program repeats.
+/// Runs programs in the guest, whose kernel tells them the steal time. Each program repeats.
 fn run(policy: &str, half: Half, programs: &[Does], seed: u64) -> Outcome {
     let mut random = stream(seed, 0);
     let mut guest = || {
@@ -74,7 +75,7 @@ fn run(policy: &str, half: Half, programs: &[Does], seed: u64) -> Outcome {
         Half::Missing => (WeightOf::default(), CPUS / 2, vec![guest()]),
         Half::Used(weight_of) => (weight_of, CPUS, vec![guest(), guest()]),
     };
-    // Without Domain 0, the machines could change places in lockstep for ever.
+    // Without Domain 0, the slices of the two machines could alternate in lockstep for ever.
     let vmm = Vmm { weight_of, dom0_every: 10 * MS, ..Vmm::default() };
     let mut vms = Vms::new(vmm, pcpus, guests, seed);
     if half != Half::Missing {

@@ -1,4 +1,4 @@
-//! Checks of the processor time that programs get from the Linux kernels that a host can have.
+//! Checks of the processor time that programs get under each simulated Linux kernel.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -47,9 +47,10 @@ fn ticks_at_a_time(linux: Linux, count: u32) -> f64 {
 #[test]
 fn turns_end_at_the_first_tick_after_they_are_over() {
     let counts = [2, 3, 5];
-    // With constants for one processor, turns are 3 ms or less. With constants for eight, a CFS turn is longer than a
-    // part of the latency or than the granularity. These are 20 and 4 ms, 24 and 8, and 24 and 3. EEVDF has a request
-    // of 2.8 ms.
+    // With constants for one processor, turns are over within a tick of 4 ms. With constants for eight processors, a
+    // CFS turn ends at the first tick after latency / threads, or after the granularity if there are many threads.
+    // Latency and granularity are 20 and 4 ms (2.6.32), 24 and 8 ms (2.6.36), and 24 and 3 ms (3.9). An EEVDF request
+    // is 2.8 ms.
     let of_eight = [
         (Version::V2_6_32, [3, 2, 2]),
         (Version::V2_6_36, [4, 3, 3]),
@@ -65,7 +66,7 @@ fn turns_end_at_the_first_tick_after_they_are_over() {
             }
         }
     }
-    // A kernel with short ticks ends a request at the second tick.
+    // With ticks of 1 ms, a request of 1.4 ms ends at the second tick.
     let found = ticks_at_a_time(Linux { hz: 1_000, scaled_for: Some(2), ..Linux::new(Version::V6_18) }, 2);
     assert!((found - 2.0).abs() < 0.02, "{found}");
 }
@@ -111,8 +112,8 @@ fn a_yield_gives_the_core_away_where_the_kernel_has_it() {
     }
 }
 
-/// Returns the delays of a thread that sleeps 5 ms and computes 50 µs, while `hogs` other threads compute. The delays
-/// are in nanoseconds and in ascending order.
+/// Returns the delays between wake-up and run of a thread that sleeps 5 ms and computes 50 µs, while `hogs` other
+/// threads compute. The delays are in nanoseconds and in ascending order.
 fn lateness(linux: Linux, hogs: u32) -> Vec<u64> {
     let mut host = host(linux);
     let program = ForkJoin::new(1, 50_000, 1, 2_000, Fork::AtOnce).sleeping(5 * MILLISECOND);
@@ -141,9 +142,9 @@ fn lateness(linux: Linux, hogs: u32) -> Vec<u64> {
     lateness
 }
 
-/// Checks EEVDF: a thread that wakes gets the core at once if it has the earliest deadline of the eligible threads.
-/// The running thread must also have had its request, or more than its part. Otherwise the woken thread waits for the
-/// tick at which that is over, which rarely happens here.
+/// Checks EEVDF. A thread that wakes gets the core at once under two conditions: it has the earliest deadline of the
+/// eligible threads, and the running thread has had its request or more than its part. Otherwise, which is rare here,
+/// the woken thread waits for the tick at which the running thread's request is over.
 #[test]
 fn one_that_wakes_seldom_waits_and_then_for_a_tick() {
     let linux = Linux { scaled_for: Some(2), ..Linux::new(Version::V6_18) };
@@ -175,11 +176,11 @@ fn slowed(sockets: u32, bandwidth: u32, memory: u32) -> f64 {
 #[test]
 fn cores_that_wait_for_memory_share_that_of_their_socket() {
     let near = |value: f64, expected: f64| assert!((value / expected - 1.0).abs() < 0.05, "{value}, not {expected}");
-    // The memory serves two cores of eight, then two of each four.
+    // The memory of one socket serves two of eight cores. With two sockets, each memory serves two of four cores.
     near(slowed(1, 2_000, 1_000), 4.0);
     near(slowed(2, 2_000, 1_000), 2.0);
-    // A program that waits half of the time demands the memory of four cores. At half its speed it demands that of
-    // two.
+    // Eight cores that wait half of the time demand as much memory as four cores that only wait. At half their speed,
+    // they demand as much as two such cores.
     near(slowed(1, 2_000, 500), 2.0);
     near(slowed(1, 4_000, 500), 1.0);
     near(slowed(1, 2_000, 0), 1.0);

@@ -9,7 +9,7 @@ use comity_sim::threads::{Costs, Host};
 
 const MS: u64 = 1_000_000;
 
-/// Creates a graph with some serial time, then a phase of eight leaves of 20 to 60 µs, 50 times.
+/// Creates a graph with some serial time, followed by 50 phases of 16 leaves of 20 to 60 µs.
 fn graph() -> Arc<Graph> {
     let run = |length| Step::Run(Stretch::of(length, 0));
     let leaf = Task(vec![Step::Run(Stretch::distributed((0..50).map(|nth| 20_000 + 800 * nth).collect(), 0))]);
@@ -56,7 +56,7 @@ fn whole_executions_are_counted_under_every_policy() {
         for (number, work) in [(again, work), (other, 40 * (1_000 + 11 + 12 * 30_000))] {
             let ends = host.executions(number);
             assert!(ends.len() >= 2 && ends.is_sorted(), "{policy}: {ends:?}");
-            // The workers did the work of all complete executions, and a part of the next.
+            // The workers did the work of all complete executions, and a part of the next execution.
             let done = host.fate(number).spent.work;
             let whole = ends.len() as u64;
             assert!((whole * work..(whole + 1) * work).contains(&done), "{policy}: {whole} of {work}, and {done}");
@@ -72,7 +72,7 @@ fn a_program_ends_beside_those_that_do_not() {
         let endless = host.submit(0, Box::new(Endless::new(2)), policy, 2, 6);
         host.run(20_000 * MS, 1).unwrap_or_else(|what| panic!("{policy}: {what}"));
         let ended = host.fate(ends).ended.unwrap_or_else(|| panic!("{policy}: it ends"));
-        // Then there is nothing to wait for.
+        // The host stops when the only program that can end has ended.
         assert_eq!(host.now(), ended, "{policy}");
         let fate = host.fate(endless);
         assert!(fate.ended.is_none() && fate.spent.work > 0, "{policy}: {fate:?}");
@@ -87,7 +87,7 @@ fn a_loop_alone_keeps_every_core_and_steals_nothing() {
         host.run(200 * MS, 1).unwrap_or_else(|what| panic!("{policy}: {what}"));
         let fate = host.fate(endless);
         assert_eq!(host.now(), 200 * MS, "{policy}");
-        // Each worker finds its task at the start, where another worker may have looked first.
+        // At the start, each worker finds a task. Another worker may have looked at the same place before.
         assert!(fate.spent.work > 3 * 190 * MS && fate.spent.waste() < MS, "{policy}: {fate:?}");
     }
 }

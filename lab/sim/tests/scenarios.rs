@@ -139,7 +139,7 @@ fn rests(program: &str, steps: u64) -> WrittenOrder {
     WrittenOrder::Pause { at: 0, program: program.into(), steps }
 }
 
-/// Runs `lab/scenarios/orders.toml` until a time. Returns how long the workers of both programs have worked.
+/// Runs `lab/scenarios/orders.toml` until a time. Returns the time for which the workers of each program have worked.
 fn worked(until: u64) -> [u64; 2] {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../scenarios/orders.toml");
     let mut written: Written = toml_edit::de::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
@@ -160,8 +160,8 @@ fn programs_do_as_they_are_asked() {
         assert!(what.iter().zip(like).all(|(what, like)| (what - like).abs() < 0.15), "{what:?}, and not {like:?}");
     };
     is(between(40, 100), [2.0, 2.0]);
-    // The requests to the first program are: the triple weight, a single core, and a pause. After the pause only the
-    // limit to a single core is in force.
+    // The requests to the first program are, in this order: the triple weight, a single core, and a pause. After the
+    // pause, the limit to a single core is in force again.
     is(between(120, 200), [3.0, 1.0]);
     is(between(220, 300), [1.0, 3.0]);
     is(between(320, 390), [0.0, 4.0]);

@@ -1,6 +1,6 @@
-//! The parts of a simulated host that computing programs get, by weight. The coordinators, the table and the books
-//! are the same as on threads, and the machines have 2 to 128 cores. `cargo test --release -p comity-sim --test
-//! shares -- --ignored --nocapture` runs the largest machines, and ten thousand deaths.
+//! Tests of the parts of a simulated host that computing programs get by weight, on machines with 2 to 128 cores. The
+//! code of the coordinators and of the core table is the code of real programs. `cargo test --release -p comity-sim
+//! --test shares -- --ignored --nocapture` runs the tests with the largest machines, and with ten thousand deaths.
 
 use comity_policy::Policy;
 use comity_protocol::TURN;
@@ -20,7 +20,7 @@ const BEGINS: u64 = 1_500 * MS;
 /// The time between two looks at the processor time, in nanoseconds.
 const SAMPLE: u64 = 5 * MS;
 
-/// The outcome of some programs.
+/// The processor time that some programs got.
 #[derive(Debug)]
 struct Got {
     /// The part of the machine that each program got.
@@ -32,7 +32,7 @@ struct Got {
 }
 
 impl Got {
-    /// Returns the largest difference between a program's part and the part that is its due by weight.
+    /// Returns the largest difference between a program's part and its due: weight / sum of weights.
     fn error(&self, weights: &[u32]) -> f64 {
         let all: u32 = weights.iter().sum();
         let due = weights.iter().map(|weight| f64::from(*weight) / f64::from(all));
@@ -45,8 +45,8 @@ fn endless(cores: usize) -> Box<ForkJoin> {
     Box::new(ForkJoin::new(1_000, 50_000, 200 * cores as u32, u32::MAX, Fork::AtOnce))
 }
 
-/// Creates programs of these weights, each with a worker for each core. The first `late` of them begin in the middle
-/// of the first second.
+/// Creates programs of these weights, each with a worker for each core. The first `late` programs begin after half a
+/// second.
 fn beside(cores: usize, weights: &[u32], late: usize, seed: u64) -> (Host, Vec<u32>) {
     let mut host = Host::new(cores, Costs::default(), seed);
     let programs = weights.iter().enumerate().map(|(nth, weight)| {
@@ -80,7 +80,8 @@ fn measure(host: &mut Host, cores: usize, programs: &[u32], lasts: u64) -> Got {
     Got { parts, longest_wait, taken_back: (lost(host) - lost_before) as f64 * 1e9 / lasts as f64 }
 }
 
-/// Checks that programs get their due, and that no program waits longer than a frame for its turn.
+/// Checks that programs get their due, and that no program waits longer than a frame (a turn of every program) for its
+/// turn.
 fn holds(cores: usize, weights: &[u32], late: usize, seconds: u64) {
     let (mut host, programs) = beside(cores, weights, late, 1);
     let got = measure(&mut host, cores, &programs, seconds * 1_000 * MS);
@@ -164,10 +165,10 @@ fn one_that_publishes_a_false_number_has_no_more_than_twice_its_part_and_leaves_
     }
 }
 
-/// Kills programs at random moments of their turns while others come. The host checks that no core is lost, and that
-/// no core is held by two programs. Ten quanta after a death all programs must have their present due. An exception
-/// is a program that is paid back an earlier debt. Returns the number of parts that are off by more than a twentieth
-/// of the machine.
+/// Kills programs at random times, and begins other programs. The host checks that no core is lost, and that no core is
+/// held by two programs. Ten quanta after a death, all programs must get their new due. An exception is a program that
+/// is repaid time that it lost before the death. Returns the number of parts that differ from the due by more than a
+/// twentieth of the machine.
 fn die(deaths: u32, seed: u64) -> u32 {
     const QUANTA: u64 = 100 * MS;
     let mut random = stream(seed, 8);
@@ -185,7 +186,7 @@ fn die(deaths: u32, seed: u64) -> u32 {
             host.run(now, 10_000).unwrap();
             host.kill(now, ids.remove(dies));
             weights.remove(dies);
-            // Two frames of two programs pass.
+            // After ten quanta, the parts are measured for two frames of two programs: 400 ms.
             host.run(now + QUANTA, 10_000).unwrap();
             let had = |host: &Host| -> Vec<u64> { ids.iter().map(|id| host.fate(*id).spent.total()).collect() };
             let before = had(&host);
@@ -212,7 +213,7 @@ fn die(deaths: u32, seed: u64) -> u32 {
 
 #[test]
 fn shares_are_right_ten_quanta_after_a_death() {
-    // Of 160 parts, one in a hundred may be off, as after ten thousand deaths.
+    // Of 160 parts, about one in a hundred may be off, as in the test with ten thousand deaths.
     assert!(die(80, 1) <= 2);
 }
 
@@ -265,7 +266,7 @@ fn phases_have_their_share_on_many_cores_however_short_the_gaps() {
 
 #[test]
 fn what_a_gap_has_lent_is_back_for_the_next_phase() {
-    // The gap is longer than the time for which an unused core is left to its owner.
+    // The gap is so long that other programs claim the unused cores.
     let slowdown = slowdown(8, 2_000_000, 200_000);
     let due = (2_000.0 + 8.0 * 200.0) / (2_000.0 + 4.0 * 200.0);
     println!("{slowdown:.2}, due {due:.2}");
@@ -275,9 +276,9 @@ fn what_a_gap_has_lent_is_back_for_the_next_phase() {
 /// The time at which the second of two programs begins.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Begins {
-    /// The second begins after the first has been alone for a while.
+    /// The second program begins after the first program has been alone for a while.
     Later,
-    /// Both begin at once, so neither is ever alone.
+    /// Both programs begin at the same time, so neither program is ever alone.
     AtOnce,
 }
 
@@ -303,7 +304,7 @@ fn slowdowns(begins: Begins, cores: usize, policy: &str, gap: u64, task: u64) ->
         Begins::Later => (one, host.now(), 1_000 * MS, 2_000 * MS),
         Begins::AtOnce => {
             host = Host::new(cores, Costs::default(), 1);
-            // This is later than the first probe, which begins with the clock.
+            // The programs begin after the first probe, which begins at time 0.
             let at = 400 * MS;
             (host.submit(at, phases(), policy, workers, 1), at, PERIOD, PERIOD)
         }
@@ -325,7 +326,8 @@ fn apart(machines: &[(usize, u64, u64)]) {
         );
         let apart = |[one, other]: [f64; 2]| (one - other).abs();
         assert!(apart(slowdown) <= apart(equal) / 2.0, "{cores} cores");
-        // The cores of longer gaps are lent, and with many cores handing them over takes more of a turn.
+        // In longer gaps, the first program lends its cores. With many cores, handing them over takes a larger part
+        // of a turn.
         let is_gang = apart(time) <= 0.2 || gap_us > 500 || cores > 16;
         assert!(is_gang, "{cores} cores: a gang has all cores, for as long as any other");
         // The weighted speedup must not suffer.
@@ -376,8 +378,8 @@ fn tasks_that_block_hold_no_cores_that_others_could_use() {
     }
 }
 
-/// Returns the time of tasks that wait for each other while a program computes, relative to their time on a core of
-/// their own.
+/// Returns the time of tasks that wait for each other while another program computes on the same two cores. The time is
+/// relative to the tasks' time alone on one core.
 fn waits_beside(tasks: &Network, workers: u32, seed: u64) -> f64 {
     let time = |cores: usize, beside: bool| {
         let mut host = Host::new(cores, Costs::default(), seed);
@@ -394,7 +396,7 @@ fn waits_beside(tasks: &Network, workers: u32, seed: u64) -> f64 {
 #[test]
 fn tasks_that_wait_for_each_other_beside_another_program_take_no_longer_than_on_a_core_of_their_own() {
     for tasks in [2, 4, 8, 16] {
-        // The runs take one second, or less than the coordinator needs to find a task that does not move.
+        // A run takes 1 s or 0.1 s. The short run is over before a coordinator detects that a task makes no progress.
         for strips in [10_000 / tasks as u32, 1_000 / tasks as u32] {
             let ring = Network::ring(tasks, strips, 100_000, 100);
             let wave = Network::wavefront(tasks, strips, 100_000, 1_000);

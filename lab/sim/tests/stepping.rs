@@ -20,7 +20,7 @@ struct Worker {
     event: Event,
 }
 
-/// A job that follows the paper's description literally, and is slow.
+/// A job that follows the paper's description literally, which is slow.
 struct Slow {
     program: ForkJoin,
     policy: Policy,
@@ -89,7 +89,7 @@ impl Slow {
         (0..allotment).collect()
     }
 
-    /// Runs each seated processor step by step. Returns the cycles, and the step at which the job ended, if it did.
+    /// Runs each allotted processor step by step. Returns the cycles, and the step at which the job ended, if it did.
     fn run(&mut self, from: u64, to: u64, allotment: u32) -> (Cycles, Option<u64>) {
         let seats = self.seats(allotment as usize);
         let (mut cycles, mut thieves) = (Cycles::default(), Vec::new());

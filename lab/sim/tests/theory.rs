@@ -1,5 +1,5 @@
-//! Proved bounds of work stealing as an oracle: bounds that no schedule passes, and bounds that a good schedule
-//! keeps.
+//! Tests against proved bounds of work stealing: lower bounds of the time that hold for every schedule, and an upper
+//! bound that holds for good schedules.
 
 use comity_sim::availability::Profile;
 use comity_sim::program::{Fork, ForkJoin, Program};
@@ -43,8 +43,8 @@ proptest! {
     }
 }
 
-/// Checks T ≤ T₁/P + c·T∞ in expectation on P processors (Blumofe and Leiserson 1999). The proof gives a constant c
-/// of some tens.
+/// Checks T ≤ T₁/P + c·T∞ in expectation on P processors (Blumofe and Leiserson 1999). The constant c of the proof is
+/// between 10 and 100.
 #[test]
 fn on_a_fixed_number_of_processors_time_is_work_over_them_and_a_few_critical_paths() {
     let mut worst = (0.0, String::new());

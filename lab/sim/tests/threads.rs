@@ -1,13 +1,13 @@
-//! Small random hosts with faults, under every row of the catalog. The cheap invariants are checked after every
-//! event, all of them after one in `COMITY_CHECK_EVERY`. `COMITY_HOSTS` sets the number of hosts for each row; the
-//! default is 150.
+//! Small random hosts with faults, under every policy of the catalog. Fast checks run after every event, and all checks
+//! after every `COMITY_CHECK_EVERY`-th event. `COMITY_HOSTS` sets the number of hosts for each policy; the default is
+//! 150.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
 use std::time::Duration;
 
-use comity_policy::row::Row;
+use comity_policy::definition::Definition;
 use comity_policy::{Place, Policy, Waking};
 use comity_protocol::orders::Request;
 use comity_sim::conversation::{Line, replay};
@@ -51,9 +51,8 @@ impl Work {
     }
 }
 
-/// Creates processes that send messages to each other. A random sequence of messages is divided among them, so no
-/// process waits for a message that comes later in the sequence. All processes therefore end, in whatever order they
-/// run.
+/// Creates processes that send messages to each other. A random sequence of messages is divided among the processes. No
+/// process waits for a message that is later in the sequence, so all processes end, in whatever order they run.
 fn network(random: &mut impl Rng) -> Network {
     let processes = random.random_range(2..12usize);
     let mut steps = vec![Vec::new(); processes];
@@ -80,7 +79,7 @@ fn network(random: &mut impl Rng) -> Network {
 
 /// Gives the policy a quantum short enough for small programs.
 fn hasty(policy: Policy, random: &mut impl Rng) -> Policy {
-    let has_quantum = Row::of(&policy).parameters.iter().any(|parameter| parameter.key == "quantum_us");
+    let has_quantum = Definition::of(&policy).parameters.iter().any(|parameter| parameter.key == "quantum_us");
     if !has_quantum || random.random_range(0..8) == 0 {
         return policy;
     }
@@ -88,7 +87,7 @@ fn hasty(policy: Policy, random: &mut impl Rng) -> Policy {
     format!("{policy}{separator}quantum_us={}", random.random_range(100..2_000)).parse().unwrap()
 }
 
-/// Creates a host. Its first program is under `policy`, the others under any policy.
+/// Creates a host. The first program has the policy `policy`, and the other programs have random policies.
 fn host(policy: Policy, seed: u64) -> (Host, Vec<Submitted>) {
     let mut random = stream(seed, 0);
     let all: Vec<Policy> = Policy::all().collect();
@@ -158,7 +157,7 @@ fn ask_programs(host: &mut Host, programs: usize, random: &mut impl Rng) {
     }
 }
 
-/// Creates a host with networks of tasks that block, with the locks of queues and without.
+/// Creates a host with networks of tasks that block. The run queues have locks on some hosts only.
 fn host_of_networks(policy: Policy, seed: u64) -> (Host, Vec<Submitted>) {
     let mut random = stream(seed, 1);
     let all: Vec<Policy> = Policy::all().collect();
@@ -255,7 +254,7 @@ fn linux(cores: usize, seed: u64) -> Linux {
     }
 }
 
-/// Creates one of the three kinds of hosts in turn, with a Linux kernel.
+/// Creates a host with a Linux kernel. The seed chooses one of the three kinds of hosts.
 fn host_on_linux(policy: Policy, seed: u64) -> (Host, Vec<Submitted>, Linux) {
     let (mut host, submitted) = match seed % 3 {
         0 => host(policy, seed),
@@ -274,7 +273,7 @@ fn sound_on_linux(policy: Policy, seed: u64) -> Result<Vec<Fate>, String> {
     outcome(host, submitted).map_err(|what| format!("{linux:?}: {what}"))
 }
 
-/// Returns what the processes receive if they run one at a time.
+/// Returns the digests of what the processes receive if they run one at a time.
 fn received(mut network: Network) -> Vec<u64> {
     let mut ready: Vec<u32> = network.start().iter().map(|strand| strand.id).collect();
     while let Some(process) = ready.pop() {
@@ -303,7 +302,7 @@ fn outcome(mut host: Host, submitted: Vec<Submitted>) -> Result<Vec<Fate>, Strin
         let expect =
             |holds: bool, what: &str| if holds { Ok(()) } else { Err(format!("{what}: {fate:?}, {program:?}")) };
         let (spent, work) = (fate.spent.work, program.work());
-        // The same work takes longer while the core's other hardware thread is in use, or while others use the
+        // The same work takes longer while the core's other hardware thread is in use, or while other cores use the
         // memory.
         let is_done = spent == work || is_slowed && spent > work && spent < 24 * work;
         expect(fate.ended.is_none() || is_done, "a program that ended has done its work, once")?;
@@ -320,15 +319,15 @@ fn outcome(mut host: Host, submitted: Vec<Submitted>) -> Result<Vec<Fate>, Strin
 
 /// True if the policy's workers ever rest.
 fn sleeps(policy: Policy) -> bool {
-    Row::of(&policy).waking != Waking::AlwaysAwake || policy.shares_cores()
+    Definition::of(&policy).waking != Waking::AlwaysAwake || policy.shares_cores()
 }
 
-/// The number of hosts for each row of the catalog.
+/// The number of hosts for each policy of the catalog.
 fn hosts() -> u64 {
     std::env::var("COMITY_HOSTS").map_or(150, |count| count.parse().expect("a number of hosts"))
 }
 
-/// Runs that number of hosts under each policy. Some programs must end in time, and some must not.
+/// Runs [`hosts`] hosts under each policy. Some programs must end in time, and some must not end in time.
 fn run_hosts_of_every_policy(host: impl Fn(Policy, u64) -> Result<Vec<Fate>, String>) {
     let count = hosts();
     let (mut ended, mut left) = (0, 0);
@@ -406,7 +405,7 @@ fn what_must_hold_holds_on_kernels_of_linux() {
 #[test]
 fn what_is_deferred_comes_out_as_if_it_were_stepped_through() {
     let (mut events, mut stepped, mut alike, mut compared, mut attempts) = (0, 0, 0, 0, [0; 2]);
-    for policy in Policy::all().filter(|policy| Row::of(policy).waking == Waking::AlwaysAwake) {
+    for policy in Policy::all().filter(|policy| Definition::of(policy).waking == Waking::AlwaysAwake) {
         for seed in 0..100 {
             let run = |steps: bool| {
                 let (mut host, submitted, _) = host_on_linux(policy, seed);
@@ -428,7 +427,7 @@ fn what_is_deferred_comes_out_as_if_it_were_stepped_through() {
         }
     }
     println!("{alike} of {compared} alike, {events} events in place of {stepped}, attempts {attempts:?}");
-    // The other runs met an attempt and a push at the very same nanosecond, and continued differently.
+    // In the other runs, an attempt and a push happened in the same nanosecond, and then the runs differ.
     assert!(alike * 20 >= compared * 19, "{alike} of {compared}");
     assert!(attempts[0].abs_diff(attempts[1]) < attempts[1] / 1_000, "{attempts:?}");
     assert!(events * 20 < stepped * 19, "{events} events, {stepped} one by one");
@@ -446,7 +445,7 @@ fn one_seed_gives_one_outcome() {
             .fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
         format!("{digest:016x}")
     };
-    // A new row in the catalog changes all digests: the programs after the first are under any policy.
+    // A new policy in the catalog changes all digests, because most programs have random policies.
     let digests = [sound, sound_with_networks, sound_with_waits, sound_on_linux].map(digest);
     assert_eq!(digests, ["ce2dbb4ea7c89ae1", "339f49aeae91b073", "b509b93d4d2e81ce", "0e5869f9eface8dd"]);
 }
@@ -500,9 +499,9 @@ fn a_program_that_finds_the_table_full_goes_on_without_it() {
     assert_eq!(fates.iter().map(|fate| fate.counts.unshared).sum::<u64>(), 1);
 }
 
-/// Checks that tasks that spin on flags end under every policy. The tasks hold their workers, on fewer cores than
-/// tasks, while a program of the same policy runs. Each task looks for the one before it, and they begin in order, so
-/// all end.
+/// Checks that tasks that spin on flags end under every policy. The tasks keep their workers, on fewer cores than
+/// tasks, while another program of the same policy runs. Each task waits only for the task before it, and the tasks
+/// begin in order, so all tasks end.
 #[test]
 fn a_wavefront_ends_under_every_policy_on_any_number_of_workers() {
     let mut in_vain = 0;
@@ -520,12 +519,12 @@ fn a_wavefront_ends_under_every_policy_on_any_number_of_workers() {
             assert_eq!(fate.spent.work, work + looked, "{policy}: what was looked for in vain is in no other sum");
         }
     }
-    // No look is in vain if each program has one core.
+    // If each program has one core, no look is in vain, so only some of the runs have such looks.
     assert!(in_vain >= 20, "{in_vain}");
 }
 
-/// Checks tasks that sleep in their workers until another task wakes them, while a program of the same policy runs.
-/// All end if each task has a worker.
+/// Checks tasks that sleep in their workers until another task wakes them, while another program of the same policy
+/// runs. If each task has a worker, all tasks end.
 #[test]
 fn a_ring_of_tasks_that_keep_their_workers_ends_under_every_policy() {
     for policy in Policy::all() {

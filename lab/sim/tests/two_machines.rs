@@ -4,23 +4,29 @@
 //! instruction costs one unit. An attempt to steal costs one unit, including everything that the policy does before
 //! it. Nothing else costs anything.
 //!
-//! # Where the two agree exactly
+//! # Where the two machines agree exactly
 //!
-//! A thief that starts an attempt at `t` looks at its victim at once on A-STEAL's machine, after all strands that end
-//! at `t`. On the host it looks at the end of the attempt, at `t + 1`. On both it begins the strand that it finds at
-//! `t + 1`. So the two differ only where a strand ends at `t + 1` and the look comes after that. A serial strand is
-//! therefore a little longer on the host than its units ([`Units::late`]), by more than all earlier delays together:
-//! then the looks of that unit come first. One difference remains: an owner may take the last strand of its queue in
-//! the unit of the look. The programs below leave no room for that. Then time, work and attempts are equal, and each
-//! thief is told the same, because the seeds of the thieves are the same.
+//! On both machines, a thief whose attempt starts at `t` begins the strand that it finds at `t + 1`. It looks at its
+//! victim at different times:
 //!
-//! On a host all workers begin as thieves, and the first look finds the root. There a thief's first attempt does not
-//! follow its policy ([`First`]), and the comparison begins after that attempt.
+//! - on A-STEAL's machine at `t`, after all strands that end at `t`
+//! - on the host at the end of the attempt, at `t + 1`
+//!
+//! The machines can differ only if a strand ends at `t + 1` before the thief looks. Therefore a serial strand is a
+//! little longer on the host than its units ([`Units::late`]). The addition is larger than all earlier delays together,
+//! so all looks at `t + 1` come before the end of the strand.
+//!
+//! One difference remains: on the host, the owner of a queue may take its last strand between `t` and the look. In the
+//! programs below this cannot happen. Then time, work and attempts are equal on both machines. Each thief receives the
+//! same events, because the seeds of the thieves are the same.
+//!
+//! On a host all workers begin as thieves, and the first look finds the root. A thief's first attempt on the host
+//! therefore does not follow its policy ([`First`]), and the comparison begins after that attempt.
 
 use std::sync::{Arc, Mutex};
 
+use comity_policy::definition::Definition;
 use comity_policy::policies::{a_steal, abp, abp_mug, plain};
-use comity_policy::row::Row;
 use comity_policy::{Action, Event, Policy, Thief, WorkerId};
 use comity_sim::program::{Fork, ForkJoin, Program, Strand};
 use comity_sim::quanta::job::{Deques, Job};
@@ -32,22 +38,22 @@ use rand::RngExt;
 /// Nanoseconds of a unit on the host.
 const UNIT: u64 = 1 << 32;
 
-/// An upper bound of the nanoseconds by which a thief is behind its units. They come from those of its yields and
-/// looks that are not part of [`Costs::steal`].
+/// An upper bound of the nanoseconds by which a thief is late relative to its units. The delay comes from yields and
+/// looks whose time is not part of [`Costs::steal`].
 const DRIFT: u64 = 1 << 14;
 
-/// A length in nanoseconds that no turn reaches.
+/// A time in nanoseconds that is longer than any turn and any run.
 const FOR_EVER: u64 = 1 << 60;
 
-/// A policy for A-STEAL's machine, its variant for a host with another first attempt, and the nanoseconds of an
-/// attempt in addition to the steal: for a yield, a look for a queue, or both.
+/// A policy for A-STEAL's machine, and its variant for a host, which has another first attempt. `beside` is the time of
+/// an attempt on the host in addition to the steal, in ns: for a yield, a look for a queue, or both.
 struct Same {
-    policy: &'static Row,
-    on_a_host: &'static Row,
+    policy: &'static Definition,
+    on_a_host: &'static Definition,
     beside: u64,
 }
 
-/// A thief that looks outside once, and then follows its policy.
+/// A thief that first looks once for a task from outside the pool, and then follows its policy.
 struct First {
     policy: Box<dyn Thief>,
     looks: bool,
@@ -59,7 +65,7 @@ impl Thief for First {
             return self.policy.next(event);
         }
         match event {
-            // A worker's attempt to rob itself only looks outside. Worker 0 completes such an attempt first.
+            // A worker that steals from itself only looks for a task from outside the pool. Worker 0 does so first.
             Event::DequeEmpty { .. } => Action::StealFrom(WorkerId(0)),
             Event::Injected => {
                 self.looks = false;
@@ -77,16 +83,18 @@ fn first(policy: Box<dyn Thief>) -> Box<dyn Thief> {
     Box::new(First { policy, looks: true })
 }
 
-static ABP: Row = abp::ROW;
-static ABP_ON_A_HOST: Row = Row { rest: |victims, values| first((abp::ROW.rest)(victims, values)), ..abp::ROW };
-static ABP_MUG: Row = abp_mug::ROW;
-static ABP_MUG_ON_A_HOST: Row =
-    Row { rest: |victims, values| first((abp_mug::ROW.rest)(victims, values)), ..abp_mug::ROW };
-static A_STEAL: Row = a_steal::ROW;
-static A_STEAL_ON_A_HOST: Row =
-    Row { rest: |victims, values| first((a_steal::ROW.rest)(victims, values)), ..a_steal::ROW };
-static PLAIN: Row = plain::ROW;
-static PLAIN_ON_A_HOST: Row = Row { rest: |victims, values| first((plain::ROW.rest)(victims, values)), ..plain::ROW };
+static ABP: Definition = abp::DEFINITION;
+static ABP_ON_A_HOST: Definition =
+    Definition { rest: |victims, values| first((abp::DEFINITION.rest)(victims, values)), ..abp::DEFINITION };
+static ABP_MUG: Definition = abp_mug::DEFINITION;
+static ABP_MUG_ON_A_HOST: Definition =
+    Definition { rest: |victims, values| first((abp_mug::DEFINITION.rest)(victims, values)), ..abp_mug::DEFINITION };
+static A_STEAL: Definition = a_steal::DEFINITION;
+static A_STEAL_ON_A_HOST: Definition =
+    Definition { rest: |victims, values| first((a_steal::DEFINITION.rest)(victims, values)), ..a_steal::DEFINITION };
+static PLAIN: Definition = plain::DEFINITION;
+static PLAIN_ON_A_HOST: Definition =
+    Definition { rest: |victims, values| first((plain::DEFINITION.rest)(victims, values)), ..plain::DEFINITION };
 
 /// The policies under which thieves never sleep, and `plain`. In the programs below, the thieves of `plain` find
 /// something before they sleep.
@@ -119,7 +127,8 @@ impl From<ForkJoin> for Phases {
 struct Units {
     program: ForkJoin,
     unit: u64,
-    /// The additional length of the next serial strand, in nanoseconds: more than all before together, and [`DRIFT`].
+    /// The additional length of the next serial strand, in nanoseconds: the sum of all additions before it, plus
+    /// [`DRIFT`].
     late: u64,
     /// The units by which the oldest strand of a parallel phase is longer than the others.
     longer: u64,
@@ -188,8 +197,8 @@ struct Run {
 
 fn on_quanta(same: &Same, program: &Phases, processors: u32, seed: u64) -> Run {
     let program = Units::new(program, 1);
-    // There is a deque for each processor, and all processors are the job's. So the thieves keep their seeds, and
-    // nothing is mugged.
+    // There is a deque for each processor, and the job has all processors. So the thieves keep their seeds, and no
+    // queue is mugged.
     let (policy, random) = (Policy::of(same.policy), stream(seed, 0));
     let mut job = Job::new(Box::new(program), policy, Deques::PerProcessor, processors, random);
     let cycles = job.run(0, FOR_EVER, processors);
@@ -211,7 +220,7 @@ fn on_threads(same: &Same, program: &Phases, processors: u32, seed: u64) -> Run 
     };
     let mut host = Host::new(processors as usize, costs, 1);
     host.without_table();
-    // This is the seed that the job draws for its thieves.
+    // On A-STEAL's machine, the job draws this seed for its thieves.
     let seed = stream(seed, 0).random();
     let program = Units::new(program, UNIT);
     host.submit(0, Box::new(program), Policy::of(same.on_a_host), processors, seed);
@@ -221,7 +230,7 @@ fn on_threads(same: &Same, program: &Phases, processors: u32, seed: u64) -> Run 
     // Every nanosecond of every core is counted once.
     assert_eq!(fate.spent.total(), ended * u64::from(processors), "{fate:?}");
     assert_eq!(fate.counts.sleeps, 0);
-    // All workers but worker 0 have tried to rob worker 0 once before.
+    // All workers but worker 0 have tried once to steal from worker 0 before the comparison begins.
     let first = u64::from(processors) - 1;
     let in_units = |nanoseconds: u64| (nanoseconds + UNIT / 2) / UNIT;
     Run { time: in_units(ended - costs.steal), work: in_units(fate.spent.work), attempts: fate.counts.attempts - first }
@@ -263,9 +272,9 @@ proptest! {
         prop_assert_eq!(on_quanta(&ALL[0], &program.into(), processors, seed), chain);
     }
 
-    /// Checks programs with one strand for each processor, all in one deque. Each thief finds one with its first draw
-    /// of that deque's owner, in any order of the thieves. The strands are long enough that all have begun before one
-    /// ends: that a thief draws 40 P times in vain has a probability of about e⁻⁴⁰.
+    /// Checks programs with one strand for each processor, all in one deque. Each thief finds a strand when it first
+    /// draws the owner of that deque as its victim. The strands are long enough that all strands have begun before a
+    /// strand ends: the probability that a thief draws 40 P times in vain is about e⁻⁴⁰.
     #[test]
     fn as_many_strands_as_processors_are_found_after_as_many_attempts_on_both(
         serial in 1..20u64,
@@ -276,9 +285,9 @@ proptest! {
         agree(ForkJoin::new(serial, parallel, processors, 1, Fork::AtOnce), processors, seed)?;
     }
 
-    /// Checks two processors: each has one victim, and nothing is left to chance. The owner ends strands w₂ apart,
-    /// the thief w₂ + 1. So one ends a unit after the other when they have had 2w₂ − 1 strands, which a phase with
-    /// fewer strands does not reach.
+    /// Checks two processors: each has one victim, so nothing is random. The owner ends a strand every w₂ units, and
+    /// the thief every w₂ + 1 units. Two ends are one unit apart only after 2w₂ − 1 strands, and a phase has fewer
+    /// strands.
     #[test]
     fn two_processors_share_phases_alike_on_both(
         (serial, parallel) in (1..12u64, 2..12u64),
@@ -290,8 +299,8 @@ proptest! {
         agree(ForkJoin::new(serial, parallel, width, iterations, Fork::AtOnce), 2, seed)?;
     }
 
-    /// Checks phases of three strands. The owner begins the newest and the thief the oldest, which is the longest;
-    /// then the owner takes the third.
+    /// Checks phases of three strands. The owner begins the newest strand, and the thief begins the oldest strand,
+    /// which is the longest. Then the owner takes the third strand.
     #[test]
     fn a_thief_takes_the_oldest_on_both(
         (serial, parallel, longer) in (1..9u64, 2..9u64, 1..9u64),
@@ -305,11 +314,11 @@ proptest! {
     }
 }
 
-/// Checks that the mean times on both machines are close. With more processors, the order of thieves that come in the
-/// same unit differs. It moves the begin of a strand by at most a unit, and each such strand of the critical path
-/// delays the end by a unit. All other differences are chance: which thief robs which victim. So the means differ by
-/// at most one unit for each strand of the critical path, plus the error of a mean, here four times its estimate. The
-/// attempts follow, because P·T is the sum of work and attempts on both.
+/// Checks that the mean times on both machines are close. With more than two processors, thieves that attempt to steal
+/// in the same unit have different orders on the two machines. This moves the begin of a strand by at most one unit.
+/// Each such strand on the critical path delays the end by one unit. All other differences are random: which thief
+/// steals from which victim. The bound is therefore one unit for each strand of the critical path, plus four times the
+/// standard error. The attempts need no other check, because P·T = work + attempts on both machines.
 #[test]
 fn any_program_takes_as_long_on_both_in_the_mean() {
     const SEEDS: u64 = 40;
@@ -323,7 +332,7 @@ fn any_program_takes_as_long_on_both_in_the_mean() {
         let forks = if fork == Fork::Tree { width.next_power_of_two().ilog2() } else { 0 };
         let strands = f64::from(iterations * (2 + forks) + 1);
         for processors in [3, 8, 16] {
-            // `plain` may sleep here.
+            // The thieves of `plain` may sleep in these programs, so `plain` is left out.
             for same in &ALL[..3] {
                 let runs = |run: fn(&Same, &Phases, u32, u64) -> Run| -> Vec<Run> {
                     (0..SEEDS).map(|seed| run(same, &program, processors, seed)).collect()
@@ -390,10 +399,10 @@ impl Noted {
 }
 
 /// True if the strands ended in the order of a mugger. There are two workers, and the owner of the queue lost its
-/// core before these strands ended. The other worker ends its own strand, the oldest of all, and mugs: it begins the
-/// oldest that waits, and then continues with the newest. The owner's own strand is the newest of all. Its end is
-/// ignored, because it differs: on A-STEAL's machine the strand is in the queue, and on the host a thread continues
-/// with it.
+/// core before these strands ended. The other worker, the mugger, ends its own strand, which is the oldest of all. It
+/// then takes over the queue, begins the oldest strand of the queue, and continues with the newest strands. The owner's
+/// running strand is the newest of all. Its end is ignored, because it differs: on A-STEAL's machine this strand is in
+/// the queue, and on the host the owner's thread continues with it.
 fn is_order_of_a_mugger(ended: &[u32]) -> bool {
     let mut waiting = ended.to_vec();
     waiting.sort_unstable();
@@ -405,9 +414,9 @@ fn is_order_of_a_mugger(ended: &[u32]) -> bool {
 
 #[test]
 fn a_mugger_begins_the_oldest_strand_on_both() {
-    let policy = Policy::of(&a_steal::ROW);
+    let policy = Policy::of(&a_steal::DEFINITION);
     for before in [25, 31, 44] {
-        // The processor that leaves is drawn. Only the runs in which it is the owner's count.
+        // The processor that leaves is random. Only the runs in which the owner loses its processor count.
         let mut muggings = 0;
         for seed in 0..10 {
             let (program, ended) = Noted::phase(10);
@@ -424,8 +433,8 @@ fn a_mugger_begins_the_oldest_strand_on_both() {
         }
         assert!(muggings > 0);
 
-        // Another program has the first core, and ends. A third program then takes a core. It takes the one that the
-        // second program only borrowed, on which the queue's owner runs.
+        // The first program has a core, and ends. The third program then takes a core from the second program. It
+        // takes the core that the second program only borrowed, on which the queue's owner runs.
         let mut host = Host::new(2, Costs { slice: FOR_EVER, ..Costs::default() }, 1);
         let milliseconds = |count: u64| 1_000_000 * count;
         let serial = |length| ForkJoin::new(milliseconds(length), 1, 1, 1, Fork::AtOnce);

@@ -13,7 +13,7 @@ use rand_chacha::ChaCha8Rng;
 
 const SCHEDULERS: [Scheduling; 3] = [Scheduling::Credit, Scheduling::Balance, Scheduling::CoScheduling];
 
-/// Draws a policy. Two in three are policies that ask for accelerations.
+/// Draws a policy. In two of three cases, the policy asks for accelerations.
 fn policy(random: &mut ChaCha8Rng) -> String {
     let accelerates: Vec<Policy> = Policy::all().filter(|policy| policy.accelerates().is_some()).collect();
     let all: Vec<Policy> = Policy::all().collect();
@@ -276,7 +276,7 @@ fn a_guest_has_a_core_table_of_its_own_if_it_is_written() {
         outcome.programs.iter().find(|one| one.name == "other").unwrap().cycles.work
     };
     let unasked = worked(&written);
-    // The program is in the table, so it can be paused.
+    // The program is in the guest's table, so a request can pause it.
     written.orders = vec![WrittenOrder::Pause { at: 1_000_000, program: "other".into(), steps: 400_000_000 }];
     let paused = worked(&written);
     assert!(
@@ -312,8 +312,8 @@ fn a_guest_is_told_its_steal_time_if_it_is_written() {
     let untold = outcome("comity", "");
     assert_eq!(outcome("comity", ", steal_time = false"), untold);
     assert_eq!(outcome("comity:fold=off", ", steal_time = true"), untold);
-    // The program has folded: the guest uses no more virtual CPUs than there are physical ones, so the host switches
-    // less.
+    // The program has folded: the guest does not use more virtual CPUs than there are physical CPUs, so the host
+    // switches less often.
     let switches = |outcome: &Outcome| outcome.vmm.unwrap().switches;
     let told = outcome("comity", ", steal_time = true");
     assert!(switches(&told) * 10 < switches(&untold) * 9, "{told:?}, {untold:?}");

@@ -12,7 +12,7 @@ use comity_console::{Failure, output};
 use toml_edit::{DocumentMut, InlineTable, Item, Value, value};
 
 use super::lock::Locked;
-use super::source::{self, Found, Source};
+use super::source::{self, FolderContent, Source};
 
 /// The key of crates.io in `[patch]`, and the addresses that also stand for it.
 const CRATES_IO: [&str; 3] =
@@ -129,9 +129,9 @@ impl Manifest {
             return foreign();
         }
         match (text("path").map(|path| source::inspect(&self.folder().join(path))), text("git")) {
-            (Some(Found::Comity { .. }), _) => Entry::Folder,
+            (Some(FolderContent::Comity { .. }), _) => Entry::Folder,
             // A package in a missing folder or in a repository cannot be inspected, so the note decides.
-            (Some(Found::Nothing), _) if self.locked().is_some() => Entry::Folder,
+            (Some(FolderContent::Nothing), _) if self.locked().is_some() => Entry::Folder,
             (None, Some(_)) if self.locked().is_some() => Entry::Git,
             _ => foreign(),
         }
@@ -145,7 +145,7 @@ impl Manifest {
     /// Returns the folder that the patch of rayon-core names, if that folder no longer exists.
     pub fn lost_folder(&self) -> Option<&str> {
         let path = self.core_patch()?.2.get("path")?.as_str()?;
-        (source::inspect(&self.folder().join(path)) == Found::Nothing).then_some(path)
+        (source::inspect(&self.folder().join(path)) == FolderContent::Nothing).then_some(path)
     }
 
     /// Returns the packages in the note of an earlier `enable`: the packages that the lock file held before `enable`

@@ -61,17 +61,19 @@ impl Source {
     }
 
     fn of_the_command(installed: Option<&Path>, built_from: &Path, records: bool) -> Result<Source, Failure> {
-        let installed = installed.filter(|folder| matches!(inspect(folder), Found::Comity { .. }));
+        let installed = installed.filter(|folder| matches!(inspect(folder), FolderContent::Comity { .. }));
         let folder = installed.unwrap_or(built_from);
         let folder = &if records { folder.join(RECORDING) } else { folder.to_owned() };
         match inspect(folder) {
-            Found::Comity { records: found } if found == records => absolute(folder, records),
-            Found::Comity { .. } | Found::Nothing | Found::Other(_) => Err(Failure::Usage(format!(
-                "cannot find Comity's rayon-core in '{}', and it was not installed with this command. Give its folder \
+            FolderContent::Comity { records: found } if found == records => absolute(folder, records),
+            FolderContent::Comity { .. } | FolderContent::Nothing | FolderContent::Other(_) => {
+                Err(Failure::Usage(format!(
+                    "cannot find Comity's rayon-core in '{}', and it was not installed with this command. Give its folder \
                  with --source DIR{}",
-                folder.display(),
-                if records { "" } else { ", or a repository with --git URL" }
-            ))),
+                    folder.display(),
+                    if records { "" } else { ", or a repository with --git URL" }
+                )))
+            }
         }
     }
 
@@ -79,13 +81,13 @@ impl Source {
     /// folder.
     pub fn in_folder(folder: &Path, records: bool) -> Result<Source, Failure> {
         let why = match inspect(folder) {
-            Found::Comity { records: found } if found || !records => return absolute(folder, found),
-            Found::Comity { .. } => match inspect(&folder.join(RECORDING)) {
-                Found::Comity { records: true } => return absolute(&folder.join(RECORDING), true),
+            FolderContent::Comity { records: found } if found || !records => return absolute(folder, found),
+            FolderContent::Comity { .. } => match inspect(&folder.join(RECORDING)) {
+                FolderContent::Comity { records: true } => return absolute(&folder.join(RECORDING), true),
                 _ => format!("has no recording rayon-core in '{RECORDING}'"),
             },
-            Found::Nothing => "has no Cargo.toml".to_owned(),
-            Found::Other(what) => what,
+            FolderContent::Nothing => "has no Cargo.toml".to_owned(),
+            FolderContent::Other(what) => what,
         };
         Err(Failure::Usage(format!(
             "--source '{}' {why}. Give Comity's crates/rayon-core; its Cargo.toml has [package.metadata.comity]",
@@ -104,7 +106,7 @@ fn absolute(folder: &Path, records: bool) -> Result<Source, Failure> {
 
 /// The content of a folder.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Found {
+pub enum FolderContent {
     /// Comity's rayon-core.
     Comity {
         /// True if it is the recording variant.
@@ -118,19 +120,19 @@ pub enum Found {
 
 /// Returns the content of a folder, according to its manifest. A mark in the manifest identifies Comity's rayon-core.
 /// The folder's path is not compared, because users move checkouts.
-pub fn inspect(folder: &Path) -> Found {
-    let Ok(text) = fs::read_to_string(folder.join("Cargo.toml")) else { return Found::Nothing };
+pub fn inspect(folder: &Path) -> FolderContent {
+    let Ok(text) = fs::read_to_string(folder.join("Cargo.toml")) else { return FolderContent::Nothing };
     let Ok(manifest) = text.parse::<DocumentMut>() else {
-        return Found::Other("has a Cargo.toml that is not TOML".to_owned());
+        return FolderContent::Other("has a Cargo.toml that is not TOML".to_owned());
     };
     let package = manifest.get("package");
     let name = package.and_then(|package| package.get("name")).and_then(|name| name.as_str()).unwrap_or("no package");
     let mark = package.and_then(|package| package.get("metadata")).and_then(|data| data.get("comity"));
     let records = mark.and_then(|mark| mark.get("records")?.as_bool()).unwrap_or(false);
     match (name, mark) {
-        ("rayon-core", Some(_)) => Found::Comity { records },
-        ("rayon-core", None) => Found::Other("has a rayon-core that is not Comity's".to_owned()),
-        (name, _) => Found::Other(format!("has {name}, not rayon-core")),
+        ("rayon-core", Some(_)) => FolderContent::Comity { records },
+        ("rayon-core", None) => FolderContent::Other("has a rayon-core that is not Comity's".to_owned()),
+        (name, _) => FolderContent::Other(format!("has {name}, not rayon-core")),
     }
 }
 

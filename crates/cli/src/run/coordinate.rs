@@ -26,7 +26,7 @@ use comity_table::{CoreSet, InForce, Location, Member, Own, Snapshot, Way, other
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use super::companion::{self, Note};
-use super::record::Record;
+use super::history::History;
 use super::terms::Terms;
 use super::tree::{Spared, Tree};
 use crate::weight;
@@ -95,9 +95,9 @@ impl Account {
         Some(Account { member, may_use: profile.may_use, note })
     }
 
-    /// Keeps the membership until the command has ended, or a signal has set `ended`. Returns the record of the
+    /// Keeps the membership until the command has ended, or a signal has set `ended`. Returns the history of the
     /// command.
-    pub fn keep(self, command: &Pidfd, location: &Location, terms: &Terms, ended: &AtomicBool) -> Record {
+    pub fn keep(self, command: &Pidfd, location: &Location, terms: &Terms, ended: &AtomicBool) -> History {
         let Account { member, may_use, note } = self;
         let member = &member;
         thread::scope(|scope| {
@@ -109,10 +109,10 @@ impl Account {
                 }
             }
             member.ring_own();
-            let mut record = served.join().expect("a coordinator of commands does not panic");
+            let mut history = served.join().expect("a coordinator of commands does not panic");
             let programs = Snapshot::take(location).ok().flatten().map_or(Vec::new(), |snapshot| snapshot.programs);
-            record.account = programs.into_iter().find(|program| program.slot == member.slot());
-            record
+            history.account = programs.into_iter().find(|program| program.slot == member.slot());
+            history
         })
     }
 }
@@ -130,7 +130,7 @@ struct Coordinator<'a> {
     followed: Instant,
     /// The processor time that the command has used so far.
     used: Duration,
-    record: Record,
+    history: History,
     /// The weight and the core limit that apply if `comity set` has requested no others.
     own: Own,
     /// The weight that applies now.
@@ -213,7 +213,7 @@ impl Coordinator<'_> {
             surveyed: Instant::now(),
             followed: Instant::now(),
             used: Duration::ZERO,
-            record: Record::default(),
+            history: History::default(),
             own: terms.own(),
             weight: terms.weight,
             is_weight_chosen: terms.is_weight_chosen,
@@ -224,8 +224,8 @@ impl Coordinator<'_> {
         }
     }
 
-    /// Looks at the command regularly until this process must end. Returns the record of the command.
-    fn serve(mut self) -> Record {
+    /// Looks at the command regularly until this process must end. Returns the history of the command.
+    fn serve(mut self) -> History {
         loop {
             let heard = self.command.member.bell();
             if self.ended.load(Ordering::Acquire) {
@@ -267,7 +267,7 @@ impl Coordinator<'_> {
         // Requests end with the membership. The session gets the nice value that it would have without requests.
         let chosen = Some(self.own.weight).filter(|_| self.is_weight_chosen);
         self.session.as_mut().map(|session| session.weigh(self.process, chosen));
-        self.record
+        self.history
     }
 
     /// Applies the requests that are in effect now.
@@ -323,8 +323,8 @@ impl Coordinator<'_> {
         let looked = self.coordination.look(&mut self.command, &look, now);
         let due = Duration::from_nanos(self.coordination.due_ns());
         self.command.member.publish_due(due);
-        self.record.due = due;
-        self.record.note(&look, self.usable, looked.standing.owned, Duration::from_nanos(looked.had_ns));
+        self.history.due = due;
+        self.history.note(&look, self.usable, looked.standing.owned, Duration::from_nanos(looked.had_ns));
         self.coordination.rest((own_time() - began).as_nanos() as u64);
     }
 

@@ -31,7 +31,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGUSR1, SI
 use signal_hook::iterator::Signals;
 
 use super::coordinate::Account;
-use super::record::{Record, Stretch};
+use super::history::{History, Stretch};
 use super::terms::Terms;
 use crate::table::in_units;
 use crate::weight;
@@ -117,10 +117,10 @@ pub fn run(
     let mut child = command.spawn()?;
     let start = Stat::of_process(child.id()).map_or(0, |stat| stat.start);
     let terms = Terms { process: child.id(), start, ..terms };
-    let record = attend(&child, location, &terms, signals, has_session);
+    let history = attend(&child, location, &terms, signals, has_session);
     let status = child.wait()?;
     let wall = began.elapsed();
-    place.write(&report(&terms, status, wall, record.as_ref()));
+    place.write(&report(&terms, status, wall, history.as_ref()));
     end_as(status)
 }
 
@@ -131,7 +131,7 @@ fn attend(
     terms: &Terms,
     mut signals: Signals,
     has_session: bool,
-) -> Option<Record> {
+) -> Option<History> {
     let command = Pidfd::of_child(child).inspect_err(|error| {
         hint(super::goes_without(&super::unwatched(error)));
     });
@@ -174,11 +174,11 @@ fn end_as(status: ExitStatus) -> io::Result<ExitCode> {
     Ok(ExitCode::from(status.code().unwrap_or(1) as u8))
 }
 
-fn report(terms: &Terms, status: ExitStatus, wall: Duration, record: Option<&Record>) -> RunReport {
+fn report(terms: &Terms, status: ExitStatus, wall: Duration, history: Option<&History>) -> RunReport {
     let usage = Usage::of_ended_children();
     // The kernel's usage lacks processes for which no parent has waited. The coordinator's value includes all
     // processes, so the larger value is reported.
-    let seen = record.map_or(Duration::ZERO, |record| record.whole().used);
+    let seen = history.map_or(Duration::ZERO, |history| history.whole().used);
     RunReport {
         schema: "comity-run/1",
         name: terms.name.clone(),
@@ -190,25 +190,25 @@ fn report(terms: &Terms, status: ExitStatus, wall: Duration, record: Option<&Rec
         involuntary_switches: usage.involuntary_switches,
         weight: terms.weight,
         usable: terms.most,
-        shared: record.filter(|record| !record.stretches().is_empty()).map(|record| shared(record, wall)),
+        shared: history.filter(|history| !history.stretches().is_empty()).map(|history| shared(history, wall)),
     }
 }
 
-fn shared(record: &Record, wall: Duration) -> RunShared {
-    let whole = record.whole();
-    let count = |of: fn(&Program) -> u64| record.account.as_ref().map(of);
+fn shared(history: &History, wall: Duration) -> RunShared {
+    let whole = history.whole();
+    let count = |of: fn(&Program) -> u64| history.account.as_ref().map(of);
     RunShared {
-        due_s: record.due.as_secs_f64(),
+        due_s: history.due.as_secs_f64(),
         used_s: whole.used.as_secs_f64(),
         held_core_s: whole.held.as_secs_f64(),
-        lent_core_s: record.stretches().iter().map(Stretch::lent).sum::<Duration>().as_secs_f64(),
+        lent_core_s: history.stretches().iter().map(Stretch::lent).sum::<Duration>().as_secs_f64(),
         claimed: count(|program| program.claimed),
         taken_back: count(|program| program.taken_back),
         released: count(|program| program.released),
         lost: count(|program| program.lost),
         waited_s: whole.waited.as_secs_f64(),
         alone_estimate_s: wall.saturating_sub(whole.delayed).as_secs_f64(),
-        timeline: record.stretches().iter().map(stretch).collect(),
+        timeline: history.stretches().iter().map(stretch).collect(),
     }
 }
 

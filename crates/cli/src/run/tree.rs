@@ -137,7 +137,7 @@ struct Process {
     /// The processor time of the process at the last look.
     cpu: Duration,
     /// The activity of the process's threads at the last look.
-    seen: Seen,
+    activity: ThreadActivity,
     /// True if the process has a nice value above 0, or is of SCHED_IDLE.
     is_nice: bool,
     /// The cores that the system grants the process, as far as they are known.
@@ -146,33 +146,33 @@ struct Process {
 }
 
 impl Process {
-    fn new(stat: &Stat, seen: Seen, granted: CoreSet) -> Process {
+    fn new(stat: &Stat, activity: ThreadActivity, granted: CoreSet) -> Process {
         let (start, session, is_nice) = (stat.start, stat.session, is_nice(stat));
         let parent_had = cpu_clock::of_process(stat.parent).unwrap_or_default();
         let (cpu, threads) = (Duration::ZERO, HashMap::new());
-        Process { start, session, works: true, membership: None, parent_had, cpu, seen, is_nice, granted, threads }
+        Process { start, session, works: true, membership: None, parent_had, cpu, activity, is_nice, granted, threads }
     }
 }
 
 /// The activity of a process's threads, as `/proc` shows it.
 #[derive(Clone, Copy, Default)]
-struct Seen {
+struct ThreadActivity {
     /// The number of threads that are on a core or wait for one.
     runnable: u32,
     /// The time for which the threads have waited for a core, summed over threads.
     waited: Duration,
 }
 
-impl Seen {
-    fn of(id: u32, stat: &Stat) -> Seen {
+impl ThreadActivity {
+    fn of(id: u32, stat: &Stat) -> ThreadActivity {
         let threads = if stat.threads == 1 { vec![id] } else { census::threads(id) };
-        let mut seen = Seen::default();
+        let mut activity = ThreadActivity::default();
         for thread in threads {
             let stat = if stat.threads == 1 { Some(*stat) } else { Stat::of_thread(id, thread) };
-            seen.runnable += u32::from(stat.is_some_and(|stat| stat.state == 'R'));
-            seen.waited += census::waited_for_core(id, thread).unwrap_or_default();
+            activity.runnable += u32::from(stat.is_some_and(|stat| stat.state == 'R'));
+            activity.waited += census::waited_for_core(id, thread).unwrap_or_default();
         }
-        seen
+        activity
     }
 }
 
@@ -217,7 +217,7 @@ impl Tree {
         // The first process may have ended before its descendants, and its number may belong to another process by
         // now.
         if let Some(stat) = tree.root() {
-            let process = Process { cpu, ..Process::new(&stat, Seen::default(), granted) };
+            let process = Process { cpu, ..Process::new(&stat, ThreadActivity::default(), granted) };
             tree.processes.insert(root, process);
         }
         tree.find();
@@ -382,8 +382,8 @@ impl Tree {
         if members.into_iter().any(|id| is_sent(id, &CONTINUES) || is_sent(id, &[SIGTSTP])) {
             self.thaw();
         }
-        let heeds = |(id, _): &&(u32, u64)| is_sent(*id, &CONTINUES);
-        let asked: Vec<(u32, u64)> = self.stopped.iter().filter(heeds).copied().collect();
+        let has_signal = |(id, _): &&(u32, u64)| is_sent(*id, &CONTINUES);
+        let asked: Vec<(u32, u64)> = self.stopped.iter().filter(has_signal).copied().collect();
         for (id, start) in asked {
             self.stopped.remove(&(id, start));
             Pidfd::of_process(id, start).map(|process| process.go_on());
@@ -430,14 +430,14 @@ impl Tree {
             process.cpu = cpu;
             look.used += used;
             // A process that used no processor time may have a thread that waits for a core.
-            process.works = used > Duration::ZERO || process.seen.runnable > 0;
+            process.works = used > Duration::ZERO || process.activity.runnable > 0;
             if process.works {
                 let stat = Stat::of_process(*id).filter(|stat| stat.start == process.start);
                 let Some(stat) = stat else { return false };
-                let seen = Seen::of(*id, &stat);
+                let activity = ThreadActivity::of(*id, &stat);
                 (process.is_nice, process.session) = (is_nice(&stat), stat.session);
-                note(&mut look, process.is_nice, used + seen.waited.saturating_sub(process.seen.waited));
-                process.seen = seen;
+                note(&mut look, process.is_nice, used + activity.waited.saturating_sub(process.activity.waited));
+                process.activity = activity;
                 active.insert(*id);
             }
             true
@@ -446,9 +446,9 @@ impl Tree {
         // processes.
         if !active.is_empty() || self.processes.len() < known {
             for id in self.find() {
-                let Process { cpu, seen, is_nice, .. } = self.processes[&id];
+                let Process { cpu, activity, is_nice, .. } = self.processes[&id];
                 look.used += cpu;
-                note(&mut look, is_nice, cpu + seen.waited);
+                note(&mut look, is_nice, cpu + activity.waited);
                 active.insert(id);
             }
         }
@@ -460,7 +460,7 @@ impl Tree {
                 self.place_threads(id, &inherited, false);
             }
         }
-        let runnable = || self.processes.values().map(|process| process.seen.runnable);
+        let runnable = || self.processes.values().map(|process| process.activity.runnable);
         (look.runnable, look.team) = (runnable().sum(), runnable().max().unwrap_or(0));
         if look.able > Duration::ZERO {
             self.is_nice = 2 * nice > look.able;
@@ -536,9 +536,9 @@ impl Tree {
             }
             for (id, stat) in ours {
                 let cpu = cpu_clock::of_process(id).unwrap_or_default();
-                let seen = Seen::of(id, &stat);
+                let activity = ThreadActivity::of(id, &stat);
                 let granted = self.processes.get(&stat.parent).map_or(self.granted, |parent| parent.granted);
-                self.processes.insert(id, Process { cpu, ..Process::new(&stat, seen, granted) });
+                self.processes.insert(id, Process { cpu, ..Process::new(&stat, activity, granted) });
                 found.push(id);
             }
         }
@@ -597,7 +597,7 @@ impl Tree {
     /// would be idle until then.
     fn fill(&mut self, came: CoreSet) {
         // A process without runnable threads at the last look has no thread to move.
-        let processes = self.processes.iter().filter(|(_, process)| process.seen.runnable > 0);
+        let processes = self.processes.iter().filter(|(_, process)| process.activity.runnable > 0);
         let threads =
             processes.flat_map(|(id, process)| process.threads.iter().map(|(thread, at)| (*id, *thread, *at)));
         let runnable: Vec<(u32, Thread, usize)> = threads

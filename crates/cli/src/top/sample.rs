@@ -13,7 +13,7 @@ use crate::table::{Refused, as_key};
 
 /// A request that a key sends to a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Wish {
+pub struct ProgramRequest {
     /// The slot of the program.
     pub slot: usize,
     /// The process of the program.
@@ -169,14 +169,14 @@ impl Watch {
     }
 
     /// Sends a request to a program. Returns the request in words, or the reason why the program did not get it.
-    pub fn ask(&self, wish: Wish) -> Result<String, String> {
+    pub fn ask(&self, asked: ProgramRequest) -> Result<String, String> {
         let location = self.location.as_ref().ok_or("COMITY_TABLE is off")?;
         let snapshot = Snapshot::take(location).map_err(|error| error.to_string())?;
         let programs = snapshot.map_or(Vec::new(), |snapshot| snapshot.programs);
-        let is_meant = |program: &&Program| program.slot.index() == wish.slot && program.pid == wish.pid;
+        let is_meant = |program: &&Program| program.slot.index() == asked.slot && program.pid == asked.pid;
         let program = programs.iter().find(is_meant).ok_or("the program has left the table")?;
-        set::ask(location, program, &[wish.request])?;
-        Ok(format!("{}: {}", program.name, set::in_words(&[wish.request])))
+        set::ask(location, program, &[asked.request])?;
+        Ok(format!("{}: {}", program.name, set::in_words(&[asked.request])))
     }
 
     fn see(&mut self, snapshot: &Snapshot, now: Instant, sample: &mut Sample) {

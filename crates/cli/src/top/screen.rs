@@ -14,7 +14,7 @@ use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Paragraph, Wrap};
 
-use super::sample::{Core, Row, Sample, Wish};
+use super::sample::{Core, ProgramRequest, Row, Sample};
 use super::{HELP, Sort, is_quit};
 use crate::table::policy_and_way;
 use crate::weight;
@@ -101,7 +101,7 @@ impl View {
     }
 
     /// Handles a key. Returns `Break` if the key quits, and the request if the key sends one to the selected program.
-    pub fn press(&mut self, key: KeyEvent, sample: &Sample) -> ControlFlow<(), Option<Wish>> {
+    pub fn press(&mut self, key: KeyEvent, sample: &Sample) -> ControlFlow<(), Option<ProgramRequest>> {
         if is_quit(key) {
             return ControlFlow::Break(());
         }
@@ -131,7 +131,7 @@ impl View {
             KeyCode::Char('r') => self.reverse = !self.reverse,
             KeyCode::Char('/') => self.typing = Some(std::mem::take(&mut self.filter)),
             KeyCode::Tab | KeyCode::BackTab => self.select(sample, key.code == KeyCode::Tab),
-            KeyCode::Char(letter @ ('p' | '+' | '-')) => return ControlFlow::Continue(self.wish(sample, letter)),
+            KeyCode::Char(letter @ ('p' | '+' | '-')) => return ControlFlow::Continue(self.request(sample, letter)),
             KeyCode::Up => self.top = self.top.saturating_sub(1),
             KeyCode::Down => self.top += 1,
             KeyCode::PageUp => self.top = self.top.saturating_sub(page),
@@ -165,7 +165,7 @@ impl View {
         self.selected = next.map(|next| (rows[next].slot, rows[next].pid));
     }
 
-    fn wish(&mut self, sample: &Sample, letter: char) -> Option<Wish> {
+    fn request(&mut self, sample: &Sample, letter: char) -> Option<ProgramRequest> {
         let Some(row) = sample.programs.iter().find(|row| self.is_selected(row)) else {
             self.say("first select a program with Tab".to_owned());
             return None;
@@ -176,7 +176,7 @@ impl View {
             _ if row.paused_s.is_some() => Request::Resume,
             _ => Request::Pause(PAUSE),
         };
-        Some(Wish { slot: row.slot, pid: row.pid, request })
+        Some(ProgramRequest { slot: row.slot, pid: row.pid, request })
     }
 
     /// Returns the programs that are shown, in their order.
@@ -520,13 +520,13 @@ mod tests {
         let press = |view: &mut View, sample: &Sample, code| match view
             .press(KeyEvent::new(code, KeyModifiers::NONE), sample)
         {
-            ControlFlow::Continue(wish) => wish,
+            ControlFlow::Continue(request) => request,
             ControlFlow::Break(()) => panic!("{code:?} quits"),
         };
         assert_eq!(press(&mut view, &sample, KeyCode::Char('p')), None);
         assert!(keys(&view).contains("with Tab"), "{}", keys(&view));
         press(&mut view, &sample, KeyCode::Tab);
-        let of_first = |request| Some(Wish { slot: 0, pid: 4_000_000, request });
+        let of_first = |request| Some(ProgramRequest { slot: 0, pid: 4_000_000, request });
         assert_eq!(press(&mut view, &sample, KeyCode::Char('+')), of_first(Request::Weight(Some(500))));
         assert_eq!(press(&mut view, &sample, KeyCode::Char('-')), of_first(Request::Weight(Some(125))));
         assert_eq!(press(&mut view, &sample, KeyCode::Char('p')), of_first(Request::Pause(PAUSE)));

@@ -108,7 +108,7 @@ pub fn cycle(graph: &BTreeMap<String, BTreeSet<String>>) -> Option<Vec<String>> 
 
 /// The paths and names in one module.
 #[derive(Default)]
-struct Found {
+struct ModulePaths {
     /// The paths, from the crate's root.
     paths: BTreeSet<Path>,
     /// The names that a `use` gives to paths.
@@ -116,7 +116,12 @@ struct Found {
 }
 
 /// Visits a module and all modules below it.
-fn walk(read: &dyn Fn(&str) -> Option<String>, module: &Path, items: &[Item], modules: &mut BTreeMap<Path, Found>) {
+fn walk(
+    read: &dyn Fn(&str) -> Option<String>,
+    module: &Path,
+    items: &[Item],
+    modules: &mut BTreeMap<Path, ModulePaths>,
+) {
     let children: Vec<&ItemMod> = items
         .iter()
         .filter_map(|item| match item {
@@ -124,7 +129,7 @@ fn walk(read: &dyn Fn(&str) -> Option<String>, module: &Path, items: &[Item], mo
             _ => None,
         })
         .collect();
-    let mut reader = Reader { module, children: &children, found: Found::default() };
+    let mut reader = Reader { module, children: &children, found: ModulePaths::default() };
     let uses = items.iter().filter(|item| matches!(item, Item::Use(_)));
     let others = items.iter().filter(|item| !matches!(item, Item::Use(_)));
     // Names are visited first, because code may be above the `use` that imports them.
@@ -170,7 +175,7 @@ fn words(tokens: TokenStream) -> Vec<String> {
 struct Reader<'a> {
     module: &'a Path,
     children: &'a [&'a ItemMod],
-    found: Found,
+    found: ModulePaths,
 }
 
 impl Reader<'_> {

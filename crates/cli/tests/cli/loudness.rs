@@ -26,9 +26,12 @@ fn a_command_runs_with_hints_without_or_with_all_there_is_to_say() {
     }
     let (printed, errors) = said("off", &["run", "-v", "--weight", "300", "echo", "done"]);
     assert_eq!(printed, "done\n");
-    for part in
-        ["core table: none (COMITY_TABLE=off)\n", "cores: ", "weight: 300 (command line)\n", "runs 'echo' with "]
-    {
+    for part in [
+        "core table: none (COMITY_TABLE=off)\n",
+        "allowed cores: ",
+        "weight: 300 (command line)\n",
+        "runs 'echo' with ",
+    ] {
         assert!(errors.contains(&format!("comity: {part}")), "{part} is not in\n{errors}");
     }
     // Options after the command belong to the command.

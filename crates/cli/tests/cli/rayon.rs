@@ -22,7 +22,7 @@ const STOCK: &str = "the stock rayon-core 1.12.1";
 /// A folder with a cargo project.
 struct Project {
     folder: TempDir,
-    /// The folder for the records of `enable`.
+    /// The folder for the undo files of `enable`.
     states: TempDir,
 }
 
@@ -115,7 +115,7 @@ impl Project {
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
     }
 
-    /// Deletes the record of `enable`.
+    /// Deletes the undo file of `enable`.
     fn forget(&self) {
         fs::remove_dir_all(self.states.path().join("comity")).unwrap();
     }
@@ -132,7 +132,7 @@ impl Project {
     }
 
     /// Enables Comity with these words, passes the output to `between`, and disables Comity. Cargo.toml and
-    /// Cargo.lock must then be as before. Does this twice: with the record of `enable`, and after its removal.
+    /// Cargo.lock must then be as before. Does this twice: with the undo file of `enable`, and after its removal.
     #[track_caller]
     fn there_and_back(&self, words: &[&str], between: impl Fn(&str)) {
         for forgets in [false, true] {

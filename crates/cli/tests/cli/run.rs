@@ -473,12 +473,13 @@ fn a_command_that_comes_and_goes_leaves_its_neighbour_the_cores() {
     let has_all = || busy.entry(&table).is_some_and(|entry| held(&entry) == cores());
     wait_until("the neighbour has all cores", has_all);
     let waits_lightly = || often.entry(&table).is_some_and(|entry| entry["desire"] == 0 && held(&entry) == 0);
-    // If programs outside of the table compute too, `often` may wait for cores. It can then use its share and
-    // requests cores, so its waiting time is another way to pass.
-    wait_until("the neighbour has all cores at nearly all looks", || {
+    // If programs outside of the table compute too, `often` and its children may wait for cores. They can then use
+    // their share and request cores, so the waiting time of `often` is another way to pass. On a free machine it waits
+    // for less than a hundredth of the time.
+    wait_until("the neighbour has all cores at most looks", || {
         let (before, began) = (waited(often.id()), Instant::now());
         let good = (0..200).filter(|_| has_all() && waits_lightly()).count();
-        good > 190 || waited(often.id()) - before > began.elapsed() / 3
+        good > 150 || waited(often.id()) - before > began.elapsed() / 10
     });
 }
 
@@ -702,25 +703,34 @@ fn a_mask_that_an_administrator_sets_wins_and_the_table_hears_of_it() {
     let one = Running::start(&table, &["sh", "-c", BURN]);
     let other = Running::start(&table, &["sh", "-c", BURN]);
     let masks = || -> HashSet<String> { children(one.id()).into_iter().map(mask).collect() };
-    // The test waits until each command holds one core, so that nothing changes any more. The coordinator could not
-    // tell a mask of the core that the command gets next from a mask that it sets itself.
     let holds = |command: &Running| numbers(&command.entry(&table), "held");
-    wait_until("each is confined to its core", || {
-        let held = holds(&one);
-        held.len() == 1 && holds(&other).len() == 1 && masks() == held.into_iter().collect()
-    });
-    let has = masks().into_iter().next().unwrap();
-    let wish = all.iter().find(|core| ***core != has).unwrap();
     let set = |cores: &str| {
         for process in [vec![one.id()], children(one.id())].concat() {
             let done = Command::new("taskset").args(["-apc", cores, &process.to_string()]).output().unwrap();
             assert!(done.status.success(), "{done:?}");
         }
     };
-    set(wish);
-    wait_until("the table hears of it", || may_use(&one, &table) == *wish);
+    // A command that holds the core of the other at the wrong moment is the exception: the coordinator cannot tell a
+    // mask of the core that the command gets next from a mask that it sets itself. Then the test starts again.
+    let mut wish = String::new();
+    wait_until("the table hears of it", || {
+        let held = holds(&one);
+        if held.len() != 1 || holds(&other).len() != 1 || masks() != held.iter().cloned().collect() {
+            return false;
+        }
+        wish = all.iter().find(|core| ***core != held[0]).unwrap().to_string();
+        set(&wish);
+        let is_heard = (0..200).any(|_| {
+            sleep(Duration::from_millis(10));
+            may_use(&one, &table) == wish
+        });
+        if !is_heard {
+            set(&all.join(","));
+        }
+        is_heard
+    });
     for _ in 0..50 {
-        assert_eq!(masks(), HashSet::from([(*wish).to_owned()]));
+        assert_eq!(masks(), HashSet::from([wish.clone()]));
         sleep(Duration::from_millis(10));
     }
     set(&all.join(","));

@@ -152,9 +152,9 @@ impl Drop for InATerminal {
 fn keys_signals_and_narrow_terminals_leave_the_terminal_as_it_was() {
     for (columns, rows, seen_at_least) in [(120, 30, "enable"), (60, 12, "enable"), (10, 3, "0 program"), (1, 1, "")] {
         // If the tests run with ignored signals, the command ignores them too, so they are left out.
-        let heeds =
+        let is_handled =
             |end: &&str| !matches!(*end, "HUP" if process::ignores(1)) && !matches!(*end, "INT" if process::ignores(2));
-        for end in ["q", "\x03", "TERM", "HUP", "INT"].into_iter().filter(heeds) {
+        for end in ["q", "\x03", "TERM", "HUP", "INT"].into_iter().filter(is_handled) {
             let Some(mut top) = InATerminal::start(columns, rows) else { return };
             wait_until("it draws", || {
                 top.seen().split_once("\x1b[?1049h").is_some_and(|(_, drawn)| drawn.contains(seen_at_least))

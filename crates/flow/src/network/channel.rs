@@ -22,15 +22,15 @@ pub(super) fn channel<T: Send>(ledger: &mut Ledger, name: String, capacity: usiz
     (Sender { values: sender, end: end.clone() }, Receiver { values: receiver, end })
 }
 
-/// The data that both ends of a channel have.
+/// The fields that [`Sender`] and [`Receiver`] share.
 #[derive(Clone)]
 struct End {
     edge: Arc<Edge>,
-    /// The process that owns this end, if any.
+    /// The process of this network that owns this end, if any.
     process: Option<Arc<Process>>,
-    /// True while the network is being stopped.
+    /// True as soon as the network is being stopped.
     stopped: Arc<AtomicBool>,
-    /// The number of values since this end last waited or yielded.
+    /// The number of values sent or received since this end last waited or yielded.
     spent: u32,
 }
 
@@ -39,8 +39,8 @@ impl End {
         End { edge, process: None, stopped, spent: 0 }
     }
 
-    /// Gives this end to `process`. An end that goes to a process of another network links the two networks, and has
-    /// no process here.
+    /// Gives this end to `process`. If `process` belongs to another network, the channel links the two networks, and
+    /// `End::process` stays `None`.
     fn bind(&mut self, process: &Arc<Process>, side: Side) {
         if !process.is_of(&self.stopped) {
             return;
@@ -65,8 +65,8 @@ impl End {
         }
     }
 
-    /// Called when the other end is closed. Never returns to the process if a panic or the stop of the network closed
-    /// it.
+    /// Called when the opposite end is found closed. Waits forever if a panic or the stop of the network closed that
+    /// end: the process must not treat this as the end of the stream.
     async fn unless_stopped(&self, side: Side) {
         if self.process.is_none() {
             return;
@@ -79,8 +79,8 @@ impl End {
         }
     }
 
-    /// Called before an end is dropped. Marks the process if it panics: the other end must not take that for an end
-    /// of stream.
+    /// Called before an end is dropped. If its process panics, marks the process, so that the opposite end does not
+    /// treat the closed channel as the end of the stream.
     fn drop(&self) {
         if let Some(process) = self.process.as_deref().filter(|_| thread::panicking()) {
             process.breaks();
@@ -96,8 +96,8 @@ pub struct Sender<T> {
 }
 
 impl<T> Sender<T> {
-    /// Sends a value. Waits while the channel is full. Values sent to a reader that has ended are lost: in a Kahn
-    /// network, no process can tell whether a value was read.
+    /// Sends a value. Waits while the channel is full. If the reader has ended, the value is dropped without an error,
+    /// because no process of a Kahn network can tell whether a value was read.
     pub async fn send(&mut self, value: T) {
         self.end.pay().await;
         let sent = match self.values.try_send(value) {
@@ -126,7 +126,7 @@ pub struct Receiver<T> {
 }
 
 impl<T> Receiver<T> {
-    /// Receives the next value. Waits while the channel is empty. Returns `None` if the writer has ended and all of
+    /// Receives the next value. Waits while the channel is empty. Returns `None` after the writer has ended and all of
     /// its values were received.
     pub async fn recv(&mut self) -> Option<T> {
         self.end.pay().await;

@@ -1,10 +1,11 @@
-//! The waits of a network's processes, and how a deadlock is found from them.
+//! The waits of a network's processes, and the search for a deadlock among them.
 //!
-//! Each process writes its own word, and only when it has to wait. A look at all words finds a cycle: a process that
-//! reads an empty channel waits for its writer, and a process that writes a full channel waits for its reader. The
-//! words are not read at one instant, so each word counts the waits. A cycle is a deadlock on two conditions: no word
-//! of it changed between a first and a second reading, and each channel of it was empty or full in between. Then each
-//! process of the cycle waited all the time, and only these processes could have ended each other's waits.
+//! Each process has one atomic word, `Process::waits`, which it writes only when a wait begins or ends. A process that
+//! reads an empty channel waits for the channel's writer. A process that writes to a full channel waits for its reader.
+//! A check reads all words and looks for a cycle. It cannot read the words at one instant, so each word counts the
+//! waits. The cycle is a deadlock if two conditions hold: no word of the cycle changed between a first and a second
+//! reading, and between these readings each channel of the cycle was empty or full. Then each process of the cycle
+//! waited all the time, and only processes of the cycle could have ended the waits.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -15,7 +16,7 @@ use tokio::sync::Notify;
 /// The number of a process in its network.
 pub(super) type ProcessId = usize;
 
-/// The use that a process makes of a channel.
+/// The side of a channel that a process uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Side {
     Reads = 1,
@@ -30,7 +31,7 @@ pub(super) struct Ledger {
     stopped: Arc<AtomicBool>,
 }
 
-/// A process as other threads see it.
+/// The data of a process that other threads read.
 ///
 /// Public only because [`Ports`](super::Ports) names it.
 #[derive(Debug)]
@@ -39,13 +40,13 @@ pub struct Process {
     /// The flag that stops the process's network. It also identifies the network.
     network: Arc<AtomicBool>,
     name: String,
-    /// Twice the number of the process's waits, minus one while it waits. [`HAS_ENDED`] after its end. Written by the
+    /// `2 × n` after n waits, and `2 × n − 1` during wait n. [`HAS_ENDED`] after the process has ended. Written by the
     /// thread that polls the process.
     waits: AtomicU64,
-    /// The channel's number times 4, plus the side, of the current wait. Valid only during a wait.
+    /// The channel and the side of the current wait: `4 × channel number + side`. Valid only during a wait.
     at: AtomicU64,
-    /// True while a panic drops ends of this process, which may still catch the panic. Set by the dropping thread
-    /// before it closes the channel; cleared by the thread that polls the process.
+    /// True after a panic has dropped an end of this process, until the process has caught the panic. Set by the
+    /// dropping thread before it closes the channel. Cleared by the thread that polls the process.
     breaks: AtomicBool,
     /// Notified when `breaks` is cleared.
     survives: Notify,
@@ -63,11 +64,11 @@ impl Process {
         Arc::ptr_eq(&self.network, network)
     }
 
-    /// Notes that the process waits, until the returned guard is dropped.
+    /// Marks the process as waiting until the returned guard is dropped.
     pub(super) fn waits(&self, edge: &Edge, side: Side) -> impl Drop {
         let count = self.waits.load(Ordering::Relaxed);
         if count == HAS_ENDED {
-            // The end has outlived its process.
+            // The process has ended, and another task uses the channel's end.
             return Waits(None);
         }
         self.at.store(edge.id as u64 * 4 + side as u64, Ordering::Relaxed);
@@ -79,12 +80,12 @@ impl Process {
         self.waits.store(HAS_ENDED, Ordering::Release);
     }
 
-    /// Called when a panic drops one of the process's ends. The panic may end the process.
+    /// Called when a panic drops one of the process's ends. The process may still catch the panic.
     pub(super) fn breaks(&self) {
         self.breaks.store(true, Ordering::Release);
     }
 
-    /// Called when the process has returned from a poll: if there was a panic, the process has caught it.
+    /// Called when a poll of the process returned without a panic: a panic during the poll was caught by the process.
     pub(super) fn survives(&self) {
         if self.breaks.load(Ordering::Acquire) {
             self.breaks.store(false, Ordering::Release);
@@ -92,7 +93,8 @@ impl Process {
         }
     }
 
-    /// Waits until the process has survived its panic. Waits forever if the panic ends the process.
+    /// Waits until the process has caught its panic. Returns immediately if there was no panic, and waits forever if
+    /// the panic ends the process.
     pub(super) async fn unless_broken(&self) {
         while self.breaks.load(Ordering::Acquire) {
             // Register before the second check, so that no notification is missed.
@@ -116,7 +118,7 @@ impl Drop for Waits<'_> {
     }
 }
 
-/// A channel. Each end writes its own count.
+/// A channel. The writing end counts in `sent`, the reading end in `received`.
 #[derive(Debug)]
 pub(super) struct Edge {
     id: usize,
@@ -126,7 +128,7 @@ pub(super) struct Edge {
     reader: OnceLock<Arc<Process>>,
     sent: AtomicU64,
     received: AtomicU64,
-    /// True if an end is gone, so that no process waits forever at the other end. Set before the end is dropped.
+    /// True after one end was closed: then no process has to wait at the other end. Set before the end is dropped.
     closed: AtomicBool,
 }
 
@@ -155,7 +157,7 @@ impl Edge {
         self.closed.store(true, Ordering::Release);
     }
 
-    /// True if a process that uses this side has to wait.
+    /// True if a process that uses the channel's `side` has to wait.
     fn holds_up(&self, side: Side) -> bool {
         if self.closed.load(Ordering::Acquire) {
             return false;
@@ -168,7 +170,7 @@ impl Edge {
         }
     }
 
-    /// Returns the process at the opposite end, which ends a wait on `side`.
+    /// Returns the process at the end opposite to `side`. A process that waits on `side` waits for it.
     pub(super) fn other(&self, side: Side) -> Option<&Arc<Process>> {
         match side {
             Side::Reads => self.writer.get(),
@@ -236,7 +238,8 @@ impl Ledger {
             edge.holds_up(side) && self.processes[id].waits.load(Ordering::Acquire) == count
         };
         let next = |id: ProcessId| waits[id].map(|(.., other)| other);
-        // Each process waits for at most one other. A walk that meets its own track is in a cycle from there on.
+        // Each process waits for at most one other process. A walk that reaches a process of the same walk again has
+        // found a cycle.
         let mut met = vec![usize::MAX; waits.len()];
         for start in 0..waits.len() {
             let mut at = Some(start);
@@ -276,7 +279,7 @@ impl Deadlock {
         &self.cycle
     }
 
-    /// True if a full channel is in the cycle. With more capacity, the network would continue.
+    /// True if a full channel is in the cycle. With a larger channel, the network would continue.
     pub fn is_artificial(&self) -> bool {
         self.cycle.iter().any(|wait| wait.full.is_some())
     }
@@ -317,10 +320,10 @@ impl fmt::Display for Deadlock {
 pub struct Wait {
     /// The process that waits.
     pub process: String,
-    /// The channel at which it waits.
+    /// The channel at which the process waits.
     pub channel: String,
-    /// The channel's capacity if the process waits to write to the full channel. `None` if it waits to read from the
-    /// empty channel.
+    /// The channel's capacity if the channel is full and the process waits to write. `None` if the channel is empty and
+    /// the process waits to read.
     pub full: Option<usize>,
     /// The process that would end the wait.
     pub other: String,

@@ -17,7 +17,7 @@ pub fn eventually(what: &str, holds: impl Fn() -> bool) {
     }
 }
 
-/// A guard that counts the living guards of its kind.
+/// A guard that counts in `count` the guards that exist.
 #[allow(dead_code, reason = "not every test program counts")]
 pub struct Alive(Arc<AtomicUsize>);
 

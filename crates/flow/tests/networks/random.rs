@@ -1,5 +1,5 @@
-//! Random networks, compared with their meaning: a process is a function from streams to streams, so the streams of a
-//! network can be computed one after the other, without channels.
+//! Random networks, compared with a sequential computation. A process is a function from streams to streams, so the
+//! streams of a network can be computed one after the other, without channels.
 
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -13,7 +13,7 @@ use proptest::test_runner::{Config, TestRunner};
 
 use super::{pool, run};
 
-/// The next process of a random network. It reads open ends of the network so far, and leaves open ends.
+/// The next process of a random network. It reads from receivers without an owner, and adds receivers without an owner.
 #[derive(Clone, Debug)]
 struct Step {
     kind: Kind,
@@ -30,11 +30,11 @@ enum Kind {
     Take(usize),
     /// Sends this many zeros first.
     Delay(usize),
-    /// Pairs the values of both inputs, until one input has ended.
+    /// Combines the nth values of both inputs, until one input has ended.
     Zip,
     /// Alternates between the inputs, and then sends the rest of the longer one.
     Alternate,
-    /// Sends the smaller head first, and then reads its successor.
+    /// Sends the smaller of the two next values, and then reads the next value from the same input.
     Merge,
     /// Replaces each odd value of the first input by a value of the second, until the second has ended.
     Choose,
@@ -43,7 +43,7 @@ enum Kind {
     /// Chooses the output by the value.
     Sort,
     Copy,
-    /// A loop over two processes that initially contains this many zeros.
+    /// A cycle of two processes, whose channels initially contain this many zeros.
     Feedback(usize),
 }
 
@@ -71,7 +71,7 @@ fn mix(left: u64, right: u64) -> u64 {
     left.wrapping_mul(31).wrapping_add(right)
 }
 
-/// A network that is being built, and the expected stream of each of its open ends.
+/// A network that is being built, and the expected stream of each receiver that no process owns yet.
 struct Building {
     network: Network,
     open: Vec<(Receiver<u64>, Vec<u64>)>,
@@ -175,7 +175,7 @@ impl Building {
                 },
                 |left, right| {
                     let both = left.len().min(right.len());
-                    // The input that ends first is read once more. If both are equally long, that is the first input.
+                    // Alternate over the common length, then append the rest of the longer input.
                     let turns = left.iter().zip(&right).flat_map(|(left, right)| [*left, *right]);
                     turns.chain(left[both..].iter().copied()).chain(right[both..].iter().copied()).collect()
                 },
@@ -321,7 +321,7 @@ impl Building {
     }
 }
 
-/// The reader of an open end.
+/// The reader of a receiver that no process of the random network owns.
 enum Sink {
     /// A task outside of the network, which returns its received values.
     Task(Task<Vec<u64>>),
@@ -329,7 +329,7 @@ enum Sink {
     Process(Arc<Mutex<Option<Vec<u64>>>>),
 }
 
-/// Runs the network and compares its streams with their meaning. Returns true if the network stopped because a
+/// Runs the network and compares its streams with the computed streams. Returns true if the network stopped because a
 /// channel was too small.
 fn stops(pool: &ThreadPool, steps: &[Step], scale: usize) -> bool {
     let Building { mut network, open, .. } = Building::new(steps, scale);
@@ -381,16 +381,16 @@ fn stops(pool: &ThreadPool, steps: &[Step], scale: usize) -> bool {
     stops
 }
 
-/// Returns the capacity scales with which the network stops. Each is four times the one before; with the next one,
+/// Returns the capacity scales with which the network stops: 1, 4, 16 and so on. With the next scale of this sequence,
 /// the network runs to its end.
 fn room(pool: &ThreadPool, steps: &[Step]) -> Vec<usize> {
     let scales = std::iter::successors(Some(1), |scale| Some(4 * scale));
     scales.take_while(|scale| stops(pool, steps, *scale)).collect()
 }
 
-/// A network that stops because of small channels also stops on every other pool: this depends on the network alone.
+/// Tests that a network that stops because of small channels stops on every pool, with any number of workers.
 ///
-/// `PROPTEST_CASES` sets the number of cases. Each pool runs one for each 64 of them.
+/// Each pool runs `⌈PROPTEST_CASES / 64⌉` networks.
 #[test]
 fn a_random_network_gives_the_same_on_every_pool() {
     let reference = pool(1, "plain");

@@ -1,4 +1,5 @@
-//! Calls of Linux's C library for the other files. Only [`groups`], [`access_list`] and [`name_file`] allocate.
+//! Calls of Linux's C library, used by the other files of this crate. Only [`groups`], [`access_list`] and
+//! [`name_file`] allocate.
 
 use std::ffi::CString;
 use std::fs::{DirBuilder, File, Metadata, OpenOptions, Permissions};
@@ -28,10 +29,10 @@ pub(crate) fn thread() -> i32 {
     unsafe { libc::gettid() }
 }
 
-/// Returns the cores that a thread may run on. Thread 0 is the calling one.
+/// Returns the cores that a thread may run on. Number 0 means the calling thread.
 ///
 /// # Errors
-/// If the thread does not exist, or the machine has more cores than fit.
+/// If the thread does not exist, or the machine has more than `CORES` cores.
 pub(crate) fn affinity(thread: i32) -> io::Result<CoreSet> {
     let mut words = [0_usize; WORDS];
     // SAFETY: `words` has the size given, and the kernel writes no more. Its alignment is that of the kernel's own
@@ -48,7 +49,7 @@ pub(crate) fn affinity(thread: i32) -> io::Result<CoreSet> {
     Ok(cores)
 }
 
-/// Confines a thread to `cores`. Thread 0 is the calling one.
+/// Confines a thread to `cores`. Number 0 means the calling thread.
 pub(crate) fn set_affinity(thread: i32, cores: CoreSet) -> Result<(), NotSet> {
     let mut words = [0_usize; WORDS];
     for core in cores.iter() {
@@ -81,11 +82,11 @@ pub(crate) fn yield_core() {
 pub(crate) struct Clock(libc::clockid_t);
 
 impl Clock {
-    /// The clock that is equal in all processes and stops while the machine is suspended.
+    /// The clock that has the same value in all processes and stops while the machine is suspended.
     pub(crate) const MONOTONIC: Clock = Clock(libc::CLOCK_MONOTONIC);
     /// The clock that advances only at the kernel's ticks.
     pub(crate) const COARSE: Clock = Clock(libc::CLOCK_MONOTONIC_COARSE);
-    /// The clock since the machine started. It continues while the machine is suspended.
+    /// The clock of the time since the machine started. It continues while the machine is suspended.
     pub(crate) const SINCE_BOOT: Clock = Clock(libc::CLOCK_BOOTTIME);
 
     /// Returns the clock of the processor time of a thread of this process: the kernel's `CPUCLOCK_PERTHREAD |
@@ -99,7 +100,7 @@ impl Clock {
         Clock((!process << 3) | 2)
     }
 
-    /// Reads the clock. `None` if it is the clock of a thread or process that is gone.
+    /// Reads the clock. `None` if it is the clock of a thread or process that has ended.
     #[inline]
     pub(crate) fn read(self) -> Option<Duration> {
         let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
@@ -142,12 +143,14 @@ impl Reach {
     }
 }
 
-/// True for results that every caller expects: the word has another value, a signal, the timeout.
+/// True for the results that every caller of a futex wait expects: the word has another value, a signal has arrived, or
+/// the timeout has passed.
 fn expected(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::EINTR | libc::ETIMEDOUT))
 }
 
-/// Sleeps while `word` holds `value`, until woken or `timeout`. May return early without a reason.
+/// Sleeps while `word` holds `value`, until another thread wakes it or `timeout` has passed. May return early without a
+/// reason.
 pub(crate) fn futex_wait(reach: Reach, word: &AtomicU32, value: u32, timeout: Option<Duration>) {
     let timeout = timeout.map(timespec);
     let timeout = timeout.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
@@ -158,8 +161,8 @@ pub(crate) fn futex_wait(reach: Reach, word: &AtomicU32, value: u32, timeout: Op
     assert!(code == 0 || expected(&error), "futex wait: {error}");
 }
 
-/// Sleeps while both words hold their values, until either is woken or `timeout`. May return early without a reason.
-/// Returns false if the kernel cannot wait on two words.
+/// Sleeps while both words hold their values, until a thread wakes one of the words or `timeout` has passed. May return
+/// early without a reason. Returns false if the kernel cannot wait on two words.
 pub(crate) fn futex_wait_either(
     private: (&AtomicU32, u32),
     shared: (&AtomicU32, u32),
@@ -172,7 +175,7 @@ pub(crate) fn futex_wait_either(
         reserved: 0,
     };
     let both = [on(private, Reach::Private), on(shared, Reach::Shared)];
-    // This call takes a deadline, unlike `futex_wait`, which takes a duration.
+    // `futex_waitv` takes a deadline, while `futex_wait` takes a duration.
     let until = timeout.and_then(|timeout| Clock::MONOTONIC.read()?.checked_add(timeout)).map(timespec);
     let until = until.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
     // SAFETY: both entries, their words, and the time live until the call returns. The kernel only reads them.
@@ -190,7 +193,7 @@ struct Waited {
     reserved: u32,
 }
 
-/// The flag for a word of 32 bits, from the same file.
+/// The flag for a word of 32 bits, from `linux/futex.h`.
 const FUTEX2_SIZE_U32: u32 = 2;
 
 /// Wakes at most `most` threads that wait on `word`.
@@ -267,7 +270,7 @@ fn signal_set(signals: &[libc::c_int]) -> libc::sigset_t {
     set
 }
 
-/// Returns the number of ticks a second in which `/proc` counts.
+/// Returns the number of ticks per second, the unit of times in `/proc`.
 pub(crate) fn proc_ticks_per_second() -> u64 {
     // SAFETY: the call takes a number and returns one.
     let ticks = unsafe { libc::sysconf(libc::_SC_CLK_TCK) };
@@ -294,7 +297,7 @@ pub(crate) fn groups() -> Vec<u32> {
     groups
 }
 
-/// Opens a file for reading and writing, without waiting for a pipe's other end and without following a link.
+/// Opens a file for reading and writing. Does not follow a symbolic link or wait for the other end of a pipe.
 pub(crate) fn open_itself(path: &Path) -> io::Result<File> {
     let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_NOCTTY;
     OpenOptions::new().read(true).write(true).custom_flags(flags).open(path)
@@ -346,7 +349,7 @@ pub(crate) fn unnamed_file(folder: &Path, mode: u32) -> io::Result<File> {
     OpenOptions::new().read(true).write(true).mode(mode).custom_flags(libc::O_TMPFILE).open(folder)
 }
 
-/// Gives a file a name, unless the name is taken.
+/// Gives a name to a file of [`unnamed_file`]. Fails if the name is taken.
 pub(crate) fn name_file(file: &File, path: &Path) -> io::Result<()> {
     let unnamed = CString::new(format!("/proc/self/fd/{}", file.as_raw_fd()))?;
     let path = CString::new(path.as_os_str().as_bytes())?;

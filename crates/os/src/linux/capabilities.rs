@@ -3,16 +3,16 @@
 use crate::cpu_clock::ThreadId;
 use crate::{barrier, task_group};
 
-/// The services that Comity uses, each true if it is available.
+/// The availability of each service that Comity uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Capabilities {
-    /// True if `membarrier` works, with which a sleeper makes every push visible. Without it, sleepers look every
-    /// millisecond.
+    /// True if `membarrier` works. With it, a worker that goes to sleep sees every task that was pushed. Without it,
+    /// sleeping workers look for tasks every millisecond.
     pub membarrier: bool,
-    /// True if a peer thread's processor clock can be read: its run status. Without it, preempted workers are not
-    /// noticed.
+    /// True if the processor clock of another thread can be read. The clock shows whether that thread is on a core.
+    /// Without it, preempted workers are not noticed.
     pub thread_cpu_clock: bool,
-    /// True if autogroup is on: each session is a task group.
+    /// True if autogroup is on, so that the kernel divides processor time among sessions.
     pub autogroup: bool,
 }
 
@@ -26,7 +26,8 @@ impl Capabilities {
         }
     }
 
-    /// Returns the tier of kernel support of the results. 0: only services that every process may use.
+    /// Returns the tier of kernel support that results of this program have. Tier 0: only services that every process
+    /// may use.
     pub fn tier(self) -> u8 {
         0
     }

@@ -1,4 +1,5 @@
-//! Starting a process that is not a child of its starter. Neither affects the other, and either may end first.
+//! Starting a process that is not a child of its starter. The two processes do not affect each other, and either may
+//! end first.
 
 use std::ffi::CString;
 use std::fs::File;
@@ -12,19 +13,20 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity}
 
 use crate::census;
 
-/// Starts a copy of the calling process that does `work` and ends. The copy is no child of the caller. It has its own
-/// session and the folder `/`, and of the caller's descriptors only `kept` and standard error. Its name in
-/// `/proc/ID/comm` is the first 15 bytes of `name`.
+/// Starts a copy of the calling process that calls `work` and ends. The copy is not a child of the caller. It has its
+/// own session, and its current folder is `/`. Of the caller's descriptors, it keeps only `kept` and standard error.
+/// Its name in `/proc/ID/comm` is the first 15 bytes of `name`.
 ///
-/// Takes 0.3 ms, because without an `exec` nothing has to be loaded.
+/// Takes 0.3 ms, because without an `exec` no program has to be loaded.
 ///
 /// # Errors
-/// If the caller has several threads, of which a copy would have one, or if the system provides no process.
+/// If the caller has several threads, because the copy would have only one of them. Also if the system cannot start a
+/// process.
 pub fn start(name: &str, kept: BorrowedFd<'_>, work: impl FnOnce()) -> io::Result<()> {
     check_threads()?;
     let cores = sched_getaffinity(None)?;
-    // The intermediate process runs on this core as soon as the caller waits for it. On another core it might have to
-    // wait.
+    // With this mask, the intermediate process runs on this core as soon as the caller waits for it. On another core,
+    // it might wait for other threads.
     let _slower = stay_here();
     let started = start_by_another(&cores, || {
         stand_apart(name, &[kept]);
@@ -34,19 +36,20 @@ pub fn start(name: &str, kept: BorrowedFd<'_>, work: impl FnOnce()) -> io::Resul
     started
 }
 
-/// A child that [`start_child`] has started. Dropping this ends the child. The child outlives a caller that is killed.
+/// A child that [`start_child`] has started. Dropping the value kills the child. If the caller is killed, the child
+/// continues.
 pub struct Beside(Pid);
 
 impl Drop for Beside {
     fn drop(&mut self) {
-        // No other code waits for the child, so the number is not used again before this.
+        // No other code waits for the child, so its number cannot belong to another process yet.
         let _gone = rustix::process::kill_process(self.0, Signal::KILL);
         while let Err(Errno::INTR) = rustix::process::waitpid(Some(self.0), WaitOptions::empty()) {}
     }
 }
 
-/// Starts a copy of the calling process, as its child, that does `work` and ends. The copy differs from that of
-/// [`start`] in two ways: it keeps several descriptors, and it writes nothing to standard error.
+/// Starts a copy of the calling process that calls `work` and ends. Unlike the copy of [`start`], this copy is a child
+/// of the caller, keeps several descriptors, and has `/dev/null` as standard error.
 ///
 /// # Errors
 /// See [`start`].
@@ -88,13 +91,13 @@ fn stay_here() -> io::Result<()> {
 /// Copies this process as fork(2) does, but the end of the child raises no SIGCHLD.
 ///
 /// # Safety
-/// The conditions of `fork` hold. Also, the child must not use the thread number that the C library stores, because
-/// only the library's `fork` updates that number.
+/// The conditions of `fork` must hold. Also, the child must not use the thread number that the C library stores,
+/// because only the library's `fork` updates that number.
 unsafe fn fork_silently() -> libc::pid_t {
     // The order of the arguments differs between processors, but all are 0: there is no exit signal.
     // SAFETY: as the caller promises.
     let child = unsafe { libc::syscall(libc::SYS_clone, 0_usize, 0_usize, 0_usize, 0_usize, 0_usize) } as libc::pid_t;
-    // QEMU's emulation of Linux refuses this.
+    // QEMU's user-mode emulation refuses a `clone` without an exit signal.
     if child == -1 && io::Error::last_os_error().raw_os_error() == Some(libc::EINVAL) {
         // SAFETY: as the caller promises.
         return unsafe { libc::fork() };
@@ -102,9 +105,10 @@ unsafe fn fork_silently() -> libc::pid_t {
     child
 }
 
-/// Starts the copy, which may use `cores`, from a child that then ends. The copy is therefore no child of the caller.
+/// Starts a child of this process, which starts the copy and then ends. The copy is therefore not a child of the
+/// caller. The copy may use `cores`.
 fn start_by_another(cores: &CpuSet, work: impl FnOnce()) -> io::Result<()> {
-    // If this process has blocked SIGCHLD, the signal would stay pending in the program that this process becomes.
+    // Raise no SIGCHLD: if this process blocks SIGCHLD, the signal would stay pending in the program that it executes.
     // SAFETY: this process has one thread, so the child finds no lock held and no data half changed. The child does not
     // use its thread number.
     let between = match unsafe { fork_silently() } {
@@ -135,8 +139,8 @@ fn start_by_another(cores: &CpuSet, work: impl FnOnce()) -> io::Result<()> {
     }
 }
 
-/// Separates the copy from the caller. A failed step, which needs an unusual system, only leaves the copy less
-/// separate.
+/// Separates the copy from the caller. Errors are ignored: each step can fail only on an unusual system, and the other
+/// steps still have their effect.
 fn stand_apart(name: &str, kept: &[BorrowedFd<'_>]) {
     let _stays = CString::new(name).is_ok_and(|name| rustix::thread::set_name(&name).is_ok());
     let _stays = rustix::process::setsid();
@@ -173,7 +177,7 @@ fn end(code: i32) -> ! {
     unsafe { libc::_exit(code) }
 }
 
-/// Silences this process on standard error, because a reader waits until all writers have closed it.
+/// Replaces standard error by `/dev/null`, because a reader of the old file waits until all writers have closed it.
 pub fn fall_silent() {
     if let Ok(null) = File::options().write(true).open("/dev/null") {
         let _stays = rustix::stdio::dup2_stderr(&null);

@@ -1,17 +1,17 @@
 //! Locks that end with their process: on the bytes of a file, through an open file description (`F_OFD_SETLK`).
 //!
-//! The kernel releases such a lock when the last descriptor of its description is closed, however the process ended.
-//! It answers across PID namespaces, and reused process numbers do not confuse it.
+//! The kernel releases such a lock when the last descriptor of the open file description is closed, however the process
+//! ended. Such locks also work across PID namespaces, and do not depend on process numbers, which are reused.
 //!
-//! A forked child has the descriptor too and would keep the lock. So each lock file has its own open file
-//! description, closed on `exec` and closed in the child after a fork. A mapping, also in a child, keeps the
-//! description from which it was made. So nothing is mapped from this one.
+//! A forked child inherits the descriptor and would keep the lock. So each lock file has its own open file description,
+//! whose descriptor is closed on `exec` and in the child after a fork. A memory mapping keeps open the description from
+//! which it was made, also in a child. So no memory is mapped through this description.
 //!
-//! Some programs, for example daemons, close descriptors that they do not know, and the next file gets the number. So
-//! before a descriptor is locked, unlocked or closed it is compared with the file that was opened, and once more
-//! after a lock. A lock on another file does not count. One race remains: between comparison and call, another thread
-//! may close the descriptor and open a file. A byte of that file would stay locked until it is closed, or the file
-//! would be closed itself.
+//! Some programs, for example daemons, close descriptors that they do not know, and the next file that they open gets
+//! the number. So each operation first checks that the descriptor still belongs to the file that was opened.
+//! [`LockFile::try_lock`] checks it again after the lock, and fails if it has locked another file. One race remains:
+//! between the check and the operation, another thread may close the descriptor and open another file. Then a byte of
+//! that file may stay locked until the file is closed, or the operation closes that file.
 
 use std::ffi::CString;
 use std::io;
@@ -31,10 +31,10 @@ const NONE: u64 = 0;
 /// A descriptor that a forked child closes.
 #[derive(Debug)]
 struct Entry {
-    /// The descriptor, and above it the number of its opening. A child may get the same descriptor again for a file
-    /// of its own.
+    /// The descriptor in the low half, and the number of its opening in the high half. The number distinguishes two
+    /// openings with the same descriptor, for example of a parent and its child.
     opened: AtomicU64,
-    /// The device of the file. Together with the inode it identifies the file.
+    /// The device of the file. Device and inode together identify the file.
     device: AtomicU64,
     inode: AtomicU64,
 }
@@ -74,7 +74,7 @@ extern "C" fn in_child() {
 #[derive(Debug)]
 pub struct LockFile {
     descriptor: RawFd,
-    /// The value of the entry while the file is open.
+    /// The value of `Entry::opened` while the file is open.
     opened: u64,
     entry: &'static Entry,
 }
@@ -85,8 +85,8 @@ impl LockFile {
     /// # Errors
     /// Errors of the system. Also if this process has 4096 lock files open.
     pub fn open(path: &Path) -> io::Result<LockFile> {
-        // Not a `Once`, which a fork might leave half done forever. Two threads that register at once close each
-        // entry only once.
+        // An atomic, because a fork could leave a `Once` half done in the child. If two threads register the hook,
+        // its second call in the child finds no entries.
         static WATCHED: AtomicBool = AtomicBool::new(false);
         if !WATCHED.load(Ordering::Relaxed) {
             fork::call_in_children(in_child);
@@ -94,7 +94,7 @@ impl LockFile {
         }
         let name = CString::new(path.as_os_str().as_bytes())?;
         let flags = libc::O_RDWR | libc::O_CLOEXEC | libc::O_NOFOLLOW | libc::O_NONBLOCK;
-        // A child that is forked between the opening and its note would not know the descriptor.
+        // Delay forks: a child that is forked before the entry is written would not close the descriptor.
         let _no_fork = fork::hold_off();
         // SAFETY: `name` is a C string.
         let descriptor = unsafe { libc::open(name.as_ptr(), flags) };
@@ -107,7 +107,8 @@ impl LockFile {
         let opened = u64::from(OPENINGS.fetch_add(1, Ordering::Relaxed)) << 32 | u64::from(descriptor as u32);
         let is_free =
             |entry: &&Entry| entry.opened.compare_exchange(NONE, opened, Ordering::Relaxed, Ordering::Relaxed).is_ok();
-        // If another entry has this number, other code closed its descriptor. That entry must not close this one.
+        // If another entry has the same descriptor, other code has closed that entry's file. Remove that entry, so
+        // that it does not close this file.
         for entry in &OPEN[..USED.load(Ordering::Relaxed)] {
             let before = entry.opened.load(Ordering::Relaxed);
             if before != NONE && before as u32 == descriptor as u32 {
@@ -118,18 +119,17 @@ impl LockFile {
         let (nth, entry) =
             found.ok_or_else(|| io::Error::other(format!("this process has {MOST} lock files open, the maximum")))?;
         USED.fetch_max(nth + 1, Ordering::Relaxed);
-        // `_no_fork` keeps a fork from seeing the entry half written.
+        // While `_no_fork` exists, no child can be forked with a half-written entry.
         entry.device.store(device, Ordering::Relaxed);
         entry.inode.store(inode, Ordering::Relaxed);
         Ok(LockFile { descriptor: file.into_raw_fd(), opened, entry })
     }
 
-    /// Locks a byte exclusively, if no other description has it locked. Does not wait. Returns true if the byte is
-    /// locked.
+    /// Locks a byte exclusively, without waiting. Returns true if this file now has the lock, and false if another open
+    /// file description has it.
     ///
     /// # Errors
-    /// Errors of the system, except that another description has the lock. Also if other code closed the descriptor,
-    /// even if another file has its number now.
+    /// Errors of the system. Also if other code has closed the descriptor, even if another file has its number now.
     pub fn try_lock(&self, byte: u64) -> io::Result<bool> {
         match self.control(libc::F_OFD_SETLK, libc::F_WRLCK, byte) {
             Ok(_) if self.is_open() => Ok(true),
@@ -139,8 +139,8 @@ impl LockFile {
         }
     }
 
-    /// True if the descriptor is open and still belongs to this file. False in a forked child, for a value of its
-    /// parent.
+    /// True if the descriptor is open and still belongs to this file. False in a forked child if the parent has created
+    /// the value.
     pub fn is_open(&self) -> bool {
         self.entry.opened.load(Ordering::Relaxed) == self.opened && self.entry.is_of_its_file(self.descriptor)
     }
@@ -152,11 +152,11 @@ impl LockFile {
 
     /// Releases a byte.
     pub fn unlock(&self, byte: u64) {
-        // Without the lock, a descriptor loses nothing. No other error is possible here.
+        // The only possible error is that other code has closed the descriptor, and then the lock is already gone.
         let _ = self.control(libc::F_OFD_SETLK, libc::F_UNLCK, byte);
     }
 
-    /// True if another description has the byte locked. Does not lock it.
+    /// True if another open file description has locked the byte. Does not lock the byte.
     ///
     /// # Errors
     /// Errors of the system.
@@ -164,7 +164,7 @@ impl LockFile {
         Ok(self.control(libc::F_OFD_GETLK, libc::F_WRLCK, byte)? != libc::F_UNLCK)
     }
 
-    /// Returns the type of lock that the kernel wrote back.
+    /// Executes a lock command on a byte. Returns the type of lock that the kernel wrote back.
     fn control(&self, command: libc::c_int, kind: libc::c_int, byte: u64) -> io::Result<libc::c_int> {
         if !self.is_open() {
             return Err(was_closed());
@@ -201,7 +201,7 @@ fn was_closed() -> io::Error {
     io::Error::other("other code in this process closed the descriptor")
 }
 
-/// Returns the identity of a descriptor's file. Safe to call in a child forked by one of several threads.
+/// Returns the identity of a descriptor's file. It is safe to call in a forked child of a process with several threads.
 fn status(descriptor: RawFd) -> io::Result<(u64, u64)> {
     let mut status = MaybeUninit::<libc::stat>::uninit();
     // SAFETY: `status` is valid to write to and has the size of its type.
@@ -290,7 +290,7 @@ mod tests {
             }
         }
         drop(held);
-        // The child may not have run yet, and then still has the descriptor.
+        // Until the child has run, it still has the descriptor.
         let other = LockFile::open(&path).unwrap();
         let free = (0..10_000).any(|_| {
             std::thread::sleep(std::time::Duration::from_millis(1));
@@ -317,7 +317,7 @@ mod tests {
                     let held = LockFile::open(&path).unwrap();
                     assert!(held.try_lock(0).unwrap());
                     drop(held);
-                    // The last child keeps its copy until it has run.
+                    // The newest child has a copy of the descriptor until it has run.
                     while !other.try_lock(0).unwrap() && !end.load(Ordering::Relaxed) {
                         crate::yield_core();
                     }

@@ -1,4 +1,4 @@
-//! Notification of forks, and delaying them.
+//! Notification of forks, and guards that delay forks.
 
 use std::cell::Cell;
 use std::io;
@@ -6,11 +6,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
-/// Calls `hook` in every child that this process, or a child of it, forks from now on. The forking thread calls it,
-/// before `fork` returns in the child.
+/// Registers `hook`, which is called in every child that this process or one of its children forks from now on. It is
+/// called on the thread that forked, before `fork` returns in the child.
 ///
-/// The child has no other threads of the parent, but it has the locks that they held. So `hook` must take no lock and
-/// call only functions that a signal handler may call. A fork that bypasses the C library (a bare `clone`) is not seen.
+/// The child does not have the parent's other threads, but locks that these threads held stay locked in the child. So
+/// `hook` must take no lock, and call only functions that a signal handler may call. A fork that bypasses the C library
+/// (a bare `clone`) is not noticed.
 pub fn call_in_children(hook: extern "C" fn()) {
     // SAFETY: `pthread_atfork` keeps a pointer to a function that lives as long as the program, and calls it without
     // arguments, as its type says.
@@ -18,30 +19,32 @@ pub fn call_in_children(hook: extern "C" fn()) {
     assert_eq!(refused, 0, "pthread_atfork failed: out of memory");
 }
 
-/// Calls `hook` like [`call_in_children`], and `before` on the same thread before the fork, in this process.
+/// Registers `hook` like [`call_in_children`], and also `before`. `before` is called in the forking process, on the
+/// thread that forks, before the fork.
 pub fn call_before_and_in_children(before: extern "C" fn(), hook: extern "C" fn()) {
     // SAFETY: `pthread_atfork` keeps two pointers to functions that live as long as the program and take no arguments.
     let refused = unsafe { libc::pthread_atfork(Some(before), None, Some(hook)) };
     assert_eq!(refused, 0, "pthread_atfork failed: out of memory");
 }
 
-/// The maximum delay of a fork. A fork in a signal handler may have interrupted the very thread that it waits for.
+/// The maximum delay of a fork. It is bounded, because a fork in a signal handler may wait for a guard of the thread
+/// that the signal has interrupted.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// The number of forks that have begun, times [`FORK`], plus the number of guards that delay forks.
+/// [`FORK`] × forks in progress + guards that delay forks.
 static GATE: AtomicU64 = AtomicU64::new(0);
 
 const FORK: u64 = 1 << 32;
 
-/// A guard that lets no fork of this process return while it exists, so that a child finds no data half changed. Hold
-/// it briefly, and do not take a second one while holding it.
+/// A guard that delays all forks of this process while it exists, so that a child finds no data half changed. Hold it
+/// briefly, and do not take a second guard on the same thread.
 #[derive(Debug)]
 pub struct HoldOff(());
 
-/// Waits until the forks that have begun are over, and delays later forks until the guard is dropped.
+/// Waits until the forks in progress are over, and delays later forks until the returned guard is dropped.
 pub fn hold_off() -> HoldOff {
-    // Not a `Once`, which a fork might leave half done forever. Two threads that register at once count each fork
-    // twice, both before and after it, which is harmless.
+    // An atomic, because a fork could leave a `Once` half done in the child. If two threads register the hooks, each
+    // fork is counted twice before it and twice after it, which is harmless.
     static WATCHED: AtomicBool = AtomicBool::new(false);
     if !WATCHED.load(Ordering::Relaxed) {
         // SAFETY: `pthread_atfork` keeps three pointers to functions that live as long as the program and take no
@@ -59,7 +62,7 @@ pub fn hold_off() -> HoldOff {
 
 impl Drop for HoldOff {
     fn drop(&mut self) {
-        // In the child of a fork that did not wait long enough, the counter may already be 0.
+        // In a child whose fork did not wait for this guard, the count of guards is already 0.
         let leave = |gate: u64| (gate as u32 > 0).then(|| gate - 1);
         let _ = GATE.fetch_update(Ordering::Release, Ordering::Relaxed, leave);
     }
@@ -81,15 +84,15 @@ extern "C" fn in_child() {
     GATE.store(0, Ordering::Relaxed);
 }
 
-/// Starts a thread that runs `body`, and delays forks while the thread starts and ends. The standard library notes
-/// the stacks of its threads under a lock. A child that is forked while the lock is held could never start a thread.
+/// Starts a thread that runs `body`, and delays forks while the thread starts and ends. The standard library then holds
+/// a lock to record the thread's stack. A child that is forked meanwhile could never start a thread.
 ///
 /// # Errors
-/// If the system provides no thread.
+/// If the system cannot start the thread.
 pub fn spawn(thread: Builder, body: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
     thread_local! {
-        /// The guard of the ending thread. Dropped after the standard library's end of the thread, before other
-        /// thread locals.
+        /// The guard of a thread that ends. It is dropped after the standard library has finished the thread, before
+        /// other thread locals.
         static ENDING: Cell<Option<HoldOff>> = const { Cell::new(None) };
     }
     let starting = hold_off();

@@ -1,9 +1,9 @@
-//! The freezer of control groups of version 2: it halts processes so that neither they nor their parents notice.
+//! The freezer of cgroup v2, which halts processes without a sign that they or their parents could notice.
 //!
 //! A frozen process is not in state T, and `waitpid` reports nothing about it. SIGKILL ends it at once. Other signals
-//! wait until it is thawed. Freezing takes 0.1 ms for a group with one process, and 0.2 ms for 30 processes. Moving
-//! the first process into a group takes 9 to 15 ms, because the kernel waits for all cores, and moving each further
-//! process 0.02 ms. The children of a member are members.
+//! wait until it is thawed. Freezing takes 0.1 ms for a group with one process, and 0.2 ms for 30 processes. Moving the
+//! first process into a group takes 9 to 15 ms, because the kernel waits for all cores. Moving each further process
+//! takes 0.02 ms. Children that a process of the group starts are in the group too.
 
 use std::fs::{self, DirBuilder, File, Permissions};
 use std::io::{self, ErrorKind};
@@ -18,7 +18,7 @@ use crate::census::{self, Stat};
 use crate::cgroup::{self, Version};
 use crate::writes;
 
-/// The prefix of the name of each group that is created here. Two numbers follow it.
+/// The prefix of the name of each group that is created here. The number and the start of a process follow it.
 const PREFIX: &str = "comity-run-";
 
 /// The number of attempts to remove a group, and the time between them. A process that ends stays a member until its
@@ -26,11 +26,13 @@ const PREFIX: &str = "comity-run-";
 const TRIES: usize = 200;
 const TRY_AGAIN: Duration = Duration::from_millis(10);
 
-/// A control group for the processes of one command. Dropping it thaws them, moves them back, and removes the group.
+/// A control group for the processes of one command. Dropping it thaws the processes, moves them back to the parent
+/// group, and removes the group.
 #[derive(Debug)]
 pub struct Freezer {
     place: Place,
-    /// `cgroup.freeze`, kept open so that no lack of descriptors or memory can keep a command frozen.
+    /// The file `cgroup.freeze`. It is kept open, so that a command can be thawed even without free descriptors or
+    /// memory.
     switch: File,
     /// Locked while this process lives, so that other processes can recognize an abandoned group.
     _lock: File,
@@ -56,12 +58,14 @@ pub enum Membership {
 }
 
 impl Place {
-    /// Returns the place for the group of a command: inside the group that contains its first `process` before that
-    /// is moved. `start` is the start of that process, as in [`Stat::start`](crate::census::Stat::start).
+    /// Returns the place for the group of a command, inside the group that now contains the command's first process
+    /// `process`. `start` is the start of that process, as in [`Stat::start`](crate::census::Stat::start).
     ///
-    /// Returns `None` if there is no hierarchy of version 2, if this process may not create a group there, or if a new
-    /// group would change anything for the command. There are two such cases. The kernel applies weights or limits to
-    /// the children of the group of `process`. Or that group has a limit that programs read only from their own group.
+    /// Returns `None` in these cases:
+    /// - There is no cgroup v2 hierarchy, or this process may not create a group there.
+    /// - The kernel applies weights or limits to the children of the group of `process`. A new group would then change
+    ///   the command's processor time.
+    /// - The group of `process` has a limit. Programs that read limits only from their own group would miss it.
     pub fn of(process: u32, start: u64) -> Option<Place> {
         let outside = group_of(process).filter(|group| is_indifferent(group))?;
         accessat(CWD, &outside, Access::WRITE_OK, AtFlags::EACCESS).ok()?;
@@ -71,11 +75,12 @@ impl Place {
 
     /// Creates the group, and frees abandoned groups at the same place.
     ///
-    /// Other users must not be able to lock the group, because the lock would keep it from being freed after its maker
-    /// was killed. So the folder has mode 0700 until the maker holds the lock, and `cgroup.procs` keeps mode 0600.
+    /// Other users must not be able to lock the group: while they hold the lock, the group could not be freed after its
+    /// creator was killed. So the folder has mode 0700 until the creator holds the lock, and `cgroup.procs` has mode
+    /// 0600.
     ///
     /// # Errors
-    /// If this process may not create a group there. Only root and the owner of a delegated group may.
+    /// If this process may not create a group there. Only root and the owner of a delegated group may do so.
     pub fn make(&self) -> io::Result<Freezer> {
         self.free_abandoned();
         DirBuilder::new().mode(0o700).create(&self.folder)?;
@@ -98,17 +103,17 @@ impl Place {
         }
     }
 
-    /// Thaws and removes the group. For a process that has not created it.
+    /// Thaws and removes the group, for a caller that did not create the group.
     pub fn clear(&self) {
         if self.folder.exists() {
-            // An error means that the group is gone, so no process is frozen.
+            // An error means that the group was removed, so no process is frozen.
             let _ = writes::to_file(self.folder.join("cgroup.freeze"), "0");
             remove(&self.folder, &self.outside, TRIES);
         }
     }
 
-    /// Thaws and removes the groups at the same place whose makers were killed, together with the processes that look
-    /// after them.
+    /// Thaws and removes the groups at the same place whose lock is free: the process that created the group was
+    /// killed, and so was the companion process that would have freed the group.
     pub fn free_abandoned(&self) {
         let Ok(entries) = fs::read_dir(&self.outside) else { return };
         let is_abandoned = |folder: &PathBuf| {
@@ -120,7 +125,7 @@ impl Place {
             let Some(process) = command.filter(|_| *folder != self.folder) else { return false };
             let is_closed = fs::metadata(folder).is_ok_and(|metadata| metadata.mode() & 0o077 == 0);
             if is_closed && members(folder).is_empty() {
-                // The maker has not locked the group yet, or was killed before it could.
+                // The creator has not locked the group yet, or was killed before it could.
                 return Stat::of_process(process).is_none();
             }
             lock(folder).is_ok()
@@ -142,7 +147,7 @@ impl Freezer {
         enter(&self.place.folder, process).is_ok()
     }
 
-    /// Freezes all processes of the group, and those that they start. Returns false if the group is gone.
+    /// Freezes all processes of the group. Returns false if the group was removed.
     pub fn freeze(&self) -> bool {
         self.switch.write_all_at(b"1", 0).is_ok()
     }
@@ -167,12 +172,12 @@ impl Drop for Freezer {
 
 /// True if this process can create a group for a command that it starts.
 pub fn can_freeze() -> bool {
-    // 0 is the start of no process, so this place is used by no command.
+    // No process has the start 0, so no command uses this place.
     let place = Place::of(std::process::id(), 0);
     place.is_some_and(|place| place.make().is_ok())
 }
 
-/// Removes a group and the groups inside it. Their processes are moved to the group `outside`.
+/// Removes a group and the groups inside it. Moves the processes of these groups to the group `outside`.
 fn remove(folder: &Path, outside: &Path, tries: usize) {
     for _ in 0..tries {
         let inside = fs::read_dir(folder).into_iter().flatten().flatten();
@@ -190,7 +195,7 @@ fn remove(folder: &Path, outside: &Path, tries: usize) {
     }
 }
 
-/// True if processes cannot notice whether they are in this group or in a new group inside it.
+/// True if a process of this group cannot notice that it is moved into a new group inside it.
 fn is_indifferent(group: &Path) -> bool {
     let has_no_weights =
         fs::read_to_string(group.join("cgroup.subtree_control")).is_ok_and(|list| list.trim().is_empty());
@@ -201,11 +206,11 @@ fn is_indifferent(group: &Path) -> bool {
     has_no_weights && has_no_limit("memory.max") && has_no_limit("cpu.max")
 }
 
-/// Returns the folder of the control group of version 2 that contains the process.
+/// Returns the folder of the cgroup v2 group that contains the process.
 fn group_of(process: u32) -> Option<PathBuf> {
     let membership = census::control_groups(process)?;
     let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
-    // No controller has this name, so only groups of version 2 are found.
+    // No controller has the empty name, so only cgroup v2 groups are found.
     let groups = cgroup::groups_in("", &membership, &mounts);
     let (_, group) = groups.into_iter().find(|(version, _)| *version == Version::Two)?;
     // The path of a group that this process cannot see begins with `..`.
@@ -225,7 +230,7 @@ fn members(group: &Path) -> Vec<u32> {
 /// Locks a group until the returned file is closed.
 ///
 /// # Errors
-/// If another process has locked it.
+/// If another process has locked the group.
 fn lock(group: &Path) -> io::Result<File> {
     let file = File::open(group.join("cgroup.procs"))?;
     flock(&file, FlockOperation::NonBlockingLockExclusive)?;
@@ -248,7 +253,7 @@ mod tests {
         let other = Place::of(process, 2).unwrap();
         other.free_abandoned();
         assert!(place.folder.exists(), "its maker lives");
-        // Simulate a killed maker, with a group that the command has created inside its group.
+        // Simulate a killed creator. The command has created another group inside its group.
         fs::create_dir(place.folder.join("inside")).unwrap();
         flock(&freezer._lock, FlockOperation::Unlock).unwrap();
         other.free_abandoned();

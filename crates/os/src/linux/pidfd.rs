@@ -1,4 +1,4 @@
-//! Watching and signalling a process through a descriptor (Linux 5.3), also by processes other than its parent.
+//! Watching and signalling a process through a descriptor (Linux 5.3). Not only the parent of the process can do it.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -10,7 +10,8 @@ use rustix::process::{Pid, PidfdFlags, Signal, getpid, pidfd_open, pidfd_send_si
 
 use crate::census::Stat;
 
-/// A process, independent of the program that it runs. Never refers to a later process with the same number.
+/// A descriptor of a process. It stays valid if the process executes another program, and never refers to a later
+/// process with the same number.
 #[derive(Debug)]
 pub struct Pidfd(OwnedFd);
 
@@ -31,11 +32,11 @@ impl Pidfd {
         Ok(Pidfd(pidfd_open(Pid::from_child(child), PidfdFlags::empty())?))
     }
 
-    /// Opens the process with this number that began at `start`, as in [`Stat::start`]. `None` if it has ended, or if
-    /// the kernel is too old.
+    /// Opens the process that has the number `id` and began at `start`, as in [`Stat::start`]. `None` if the process
+    /// has ended, or if the kernel is too old.
     pub fn of_process(id: u32, start: u64) -> Option<Pidfd> {
         let process = pidfd_open(Pid::from_raw(i32::try_from(id).ok()?)?, PidfdFlags::empty()).ok()?;
-        // Check after opening: if the number belongs to that process now, it did when it was opened.
+        // Check the start after opening: if the number still belongs to that process, the descriptor refers to it.
         Stat::of_process(id).filter(|stat| stat.start == start).map(|_| Pidfd(process))
     }
 
@@ -57,8 +58,8 @@ impl Pidfd {
         signal.is_some_and(|signal| pidfd_send_signal(&self.0, signal).is_ok())
     }
 
-    /// Waits until all threads of the process have ended, but at most for `bound` or until a signal arrives. Returns
-    /// true if all threads have ended.
+    /// Waits until all threads of the process have ended, `bound` has passed, or a signal arrives. Returns true if all
+    /// threads have ended.
     pub fn has_ended_within(&self, bound: Duration) -> bool {
         let bound = Timespec::try_from(bound).ok();
         let mut polled = [PollFd::new(&self.0, PollFlags::IN)];

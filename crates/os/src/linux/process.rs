@@ -1,10 +1,10 @@
-//! Child processes that never outlive their purpose: their resource usage, their death with a parent, and ending all
-//! of them.
-//!
-//! A process can leave its process group or session by asking for a new one. So neither is a reliable way to find
-//! everything that a command started. Here a process adopts its orphaned descendants ([`adopt_orphans`]). Every
-//! descendant becomes its child as soon as the generations between have ended, and [`end_children`] reaches all of
+//! Functions about child processes: their resource usage, ending them together with their parent, and ending all of
 //! them.
+//!
+//! A process can leave its process group or session by creating a new one. So neither groups nor sessions are a
+//! reliable way to find all processes that a command has started. Here a process adopts its orphaned descendants
+//! ([`adopt_orphans`]). Every descendant becomes its child as soon as the processes between the two have ended, and
+//! [`end_children`] then reaches the descendant.
 
 use std::fs;
 use std::io;
@@ -21,20 +21,21 @@ use crate::signals::{self, Signals};
 use crate::task_group;
 use crate::usage::Usage;
 
-/// The interval between two checks of a wait with a bound.
+/// The interval between two checks in a wait with a time limit.
 const LOOK_AGAIN: Duration = Duration::from_millis(2);
 
 /// The maximum time for which [`end_children`] kills. A killed process ends when it next returns from the kernel, so
 /// a process that remains is stuck inside the kernel.
 const KILL_BOUND: Duration = Duration::from_secs(10);
 
-/// True if the process that started this one made it ignore `signal`, as `nohup` and a shell's `&` do.
+/// True if this process ignores `signal`, because the process that started it arranged this. `nohup` and a shell's `&`
+/// do so.
 pub fn ignores(signal: i32) -> bool {
     Signals::of_process(std::process::id()).is_some_and(|signals| Signals::has(signals.ignored, signal))
 }
 
-/// Raises the nice value of the program that `command` starts to `nice`, if it is lower. Also applies if `command`
-/// replaces this process.
+/// Makes `command` start its program with a nice value of at least `nice`. Also applies if `command` replaces this
+/// process.
 pub fn start_nice(command: &mut Command, nice: i32) {
     let raise = move || {
         if rustix::process::getpriority_process(None)? < nice {
@@ -48,8 +49,8 @@ pub fn start_nice(command: &mut Command, nice: i32) {
     }
 }
 
-/// Makes the program that `command` starts the leader of a new session, and gives the session this nice value if it
-/// is a task group. This process must have one thread when it starts the command.
+/// Makes the program that `command` starts the leader of a new session. If the session is a task group, gives it the
+/// nice value `nice`. This process must have one thread when it starts the command.
 pub fn start_session(command: &mut Command, nice: i32) {
     let begin = move || {
         rustix::process::setsid()?;
@@ -64,8 +65,8 @@ pub fn start_session(command: &mut Command, nice: i32) {
     unsafe { command.pre_exec(begin) };
 }
 
-/// True if the first process waits for ended orphans, as far as this process can see. The first process of a
-/// container can be any program. If it does not wait, ended orphans remain as zombies.
+/// True if process 1 waits for ended orphans, as far as this process can see. In a container, process 1 can be any
+/// program. If it does not wait, ended orphans remain as zombies.
 pub fn orphans_are_waited_for() -> bool {
     /// The programs that often keep an idle container running.
     const IDLE: [&str; 3] = ["sleep", "tail", "cat"];
@@ -76,15 +77,15 @@ pub fn orphans_are_waited_for() -> bool {
 /// Lets the kernel kill (`SIGKILL`) the calling process when the thread that started it ends.
 ///
 /// # Errors
-/// If `parent` is no longer the parent, so that no signal would ever come.
+/// If `parent` is no longer the parent. The kernel would then never send the signal.
 pub fn die_with_parent(parent: u32) -> io::Result<()> {
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
     let now = rustix::process::getppid().map_or(0, |pid| pid.as_raw_nonzero().get());
     if u32::try_from(now) == Ok(parent) { Ok(()) } else { Err(io::Error::other("the parent process has ended")) }
 }
 
-/// Lets the kernel kill the process that `command` will start when the thread that starts it ends. Has no effect once
-/// that process executes a set-user-id program.
+/// Lets the kernel kill the process that `command` starts, when the thread that started the process ends. Has no effect
+/// after that process executes a set-user-id program.
 pub fn die_with_this_thread(command: &mut Command) -> &mut Command {
     let parent = std::process::id();
     // SAFETY: between fork and exec the closure makes two system calls and builds an error without allocating.
@@ -100,7 +101,7 @@ pub fn die_with_this_thread(command: &mut Command) -> &mut Command {
 /// Makes this process the new parent of every descendant whose parent ends.
 ///
 /// # Errors
-/// If the kernel refuses. No kernel since Linux 3.4 does.
+/// If the kernel refuses. No kernel since Linux 3.4 refuses.
 pub fn adopt_orphans() -> io::Result<()> {
     rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
     Ok(())
@@ -129,14 +130,14 @@ pub fn pin_to_core(core: usize) -> io::Result<()> {
     Ok(())
 }
 
-/// Waits for the child `leader` to end, kills the rest of the process group that it leads, and returns its resource
-/// usage. The usage includes the descendants that it waited for.
+/// Waits for the child `leader` to end, kills the rest of the process group that it leads, and returns its exit status
+/// and resource usage. The usage includes the descendants that `leader` waited for.
 ///
 /// # Errors
 /// If `leader` is not a child, or another thread has waited for it.
 pub fn wait_and_end_group(leader: u32) -> io::Result<(ExitStatus, Usage)> {
     let child = pid(leader).ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput))?;
-    // The first wait does not free the child's number, so the group that is killed next cannot be another one.
+    // The first wait does not free the child's number, so that the number cannot belong to another group at the kill.
     while let Err(error) = rustix::process::waitid(WaitId::Pid(child), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT) {
         if error != rustix::io::Errno::INTR {
             return Err(error.into());
@@ -171,27 +172,28 @@ pub fn wait_at_most(id: u32, bound: Duration) -> Option<ExitStatus> {
     }
 }
 
-/// Asks every process of the group that `leader` leads to end (`SIGTERM`). Ignores a group that is gone.
+/// Asks every process of the group that `leader` leads to end (`SIGTERM`). Does nothing if the group does not exist.
 pub fn ask_group_to_end(leader: u32) {
     signal_group(leader, Signal::TERM);
 }
 
-/// Sends a signal to every process of the group that `leader` leads. Ignores a group that is gone, and an unknown
-/// signal number. The caller must not have waited for `leader` yet, so that the number cannot belong to another group.
+/// Sends a signal to every process of the group that `leader` leads. Does nothing if the group does not exist or the
+/// signal number is unknown. The caller must not have waited for `leader` yet, so that the number cannot belong to
+/// another group.
 pub fn send_to_group(leader: u32, signal: i32) {
     Signal::from_named_raw(signal).into_iter().for_each(|signal| signal_group(leader, signal));
 }
 
 fn signal_group(leader: u32, signal: Signal) {
-    // `kill` takes a group as its leader's number, negated. −1 stands for every process.
+    // `kill` takes the negated number of a group's leader. −1 stands for every process, so skip leader 1.
     if let Some(leader) = pid(leader).filter(|pid| !pid.is_init()) {
         let _gone = rustix::process::kill_process_group(leader, signal);
     }
 }
 
-/// Ends every child. Asks each one to end (`SIGTERM`), waits up to `grace`, then kills the remaining children and
-/// newly adopted ones, until this process has no child. It takes their exit statuses, so no other thread may wait for
-/// a child afterwards.
+/// Ends every child. Asks each child to end (`SIGTERM`), waits up to `grace`, then kills the remaining children and
+/// newly adopted children until this process has no child. The call waits for all children, so no other thread may wait
+/// for a child.
 ///
 /// # Errors
 /// If a child remains ten seconds after it was killed.

@@ -4,8 +4,8 @@ use std::fs;
 
 use crate::census::{self, LINE, read_line};
 
-/// The signal sets and the tracer of a process, as `/proc/PID/status` has them for its first thread. Bit n − 1 of a
-/// set stands for signal n.
+/// The signal sets and the tracer of a process, from the `/proc/PID/status` of its first thread. Bit n − 1 of a set
+/// stands for signal n.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Signals {
     /// The number of the process that traces this process (ptrace), or 0.
@@ -45,19 +45,19 @@ impl Signals {
     }
 }
 
-/// The answer to the question whether a process would notice that one of its children was stopped or continued.
+/// The attention of a process to its children: would it notice that a child was stopped or continued?
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Watching {
-    /// The process would not notice: a thread waits for the end of a child, and no thread waits for stops.
+    /// The process would not notice: a thread waits for the end of a child, and no thread waits for stopped children.
     No,
     /// No thread waits for a child now, and the process does not handle SIGCHLD. A thread may be about to wait.
     Later,
-    /// The process would notice, or this process may not read what the threads wait for.
+    /// The process would notice, or the caller may not read the system calls of its threads.
     Yes,
 }
 
 impl Watching {
-    /// Reads what the threads of a process wait for.
+    /// Reads the system calls in which the threads of a process wait, and judges from them.
     pub fn of_process(process: u32) -> Watching {
         let Some(waits) = Waits::of_process(process) else { return Watching::Yes };
         let waits_for =
@@ -73,7 +73,7 @@ impl Watching {
 }
 
 /// True if a process waits for any child that ends, or may do so later because it handles, blocks or ignores SIGCHLD.
-/// `None` if this process may not read what the threads wait for.
+/// `None` if the caller may not read the system calls of that process's threads.
 pub fn waits_for_any_child(process: u32) -> Option<bool> {
     let signals = Signals::of_process(process)?;
     let is_told =
@@ -89,16 +89,16 @@ pub fn waits_for_any_child(process: u32) -> Option<bool> {
 /// The event that a thread waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Waits {
-    /// The end of a child: of any child, or only of one that the thread names. With `stops`, also a child that stops or
-    /// continues. A shell without job control waits in `sigsuspend` for the end of any child.
+    /// The end of any child (`any`), or of a child that the thread names. With `stops`, also a child that stops or
+    /// continues. `sigsuspend` is included, because a shell without job control waits in it for the end of any child.
     ForChild { any: bool, stops: bool },
-    /// Another event, or none.
+    /// Another event, or no event because the thread runs.
     Otherwise,
 }
 
 impl Waits {
-    /// Returns what the threads of a process wait for. Returns `None` if this process may not read it, for example
-    /// because only a parent may trace (Yama).
+    /// Returns the event that each thread of a process waits for. `None` if the caller may not read it, for example
+    /// because the security module Yama lets only a parent trace.
     fn of_process(process: u32) -> Option<Vec<Waits>> {
         let of_thread = |thread: u32| {
             let mut line = [0; LINE];
@@ -116,7 +116,7 @@ impl Waits {
             fields.map(|field| u64::from_str_radix(field.strip_prefix("0x")?, 16).ok()).collect();
         let (arguments, of_stops) = (arguments?, (libc::WUNTRACED | libc::WSTOPPED | libc::WCONTINUED) as u64);
         let (any, options) = match number {
-            // The number of a process, as an `int`: 0 or less for a group of children or for any.
+            // The first argument is a process number as an `int`. 0 or less means a group of children, or any child.
             libc::SYS_wait4 => (*arguments.first()? as i32 <= 0, *arguments.get(2)?),
             libc::SYS_waitid => (*arguments.first()? == u64::from(libc::P_ALL), *arguments.get(3)?),
             libc::SYS_rt_sigsuspend => (true, 0),

@@ -1,12 +1,12 @@
 //! Time slices: the time for which a thread runs before another thread on the same core may run.
 //!
-//! Under EEVDF (Linux 6.12 and later), a thread may request a shorter slice. It then runs more often for a shorter
-//! time. When woken, it precedes a thread with a longer slice, instead of waiting for that thread's next tick (4 ms
-//! at 250 Hz). A yield forfeits only the short slice. The thread's share of the time stays the same. Earlier kernels
-//! have no slices per thread.
+//! With EEVDF in Linux 6.12 and later, a thread may request a shorter slice. The thread then runs more often, for a
+//! shorter time. When the thread is woken, it runs before a thread with a longer slice, and does not wait for that
+//! thread's next tick (4 ms at 250 Hz). A yield loses at most the short slice. The thread's share of the processor time
+//! stays the same. Earlier kernels have no slices per thread.
 //!
-//! The system call also sets the nice value. Each change therefore reads the current attributes first, and changes
-//! only the slice.
+//! The system call also sets the nice value. Each change of the slice therefore reads the current attributes first, and
+//! writes all others back unchanged.
 
 use std::time::Duration;
 
@@ -17,8 +17,8 @@ pub const SHORTEST: Duration = Duration::from_micros(100);
 /// The longest slice that the kernel gives.
 pub const LONGEST: Duration = Duration::from_millis(100);
 
-/// Reads the scheduling attributes of a thread. `None` if it has ended, if its policy is not in `policies`, or if the
-/// kernel does not report them.
+/// Reads the scheduling attributes of a thread. `None` if the thread has ended, if its policy is not in `policies`, or
+/// if the kernel does not report the attributes.
 fn attributes(thread: libc::pid_t, policies: &[i32]) -> Option<libc::sched_attr> {
     let size = size_of::<libc::sched_attr>() as u32;
     let mut found = libc::sched_attr {
@@ -37,7 +37,7 @@ fn attributes(thread: libc::pid_t, policies: &[i32]) -> Option<libc::sched_attr>
     (known && policies.contains(&(found.sched_policy as i32))).then_some(found)
 }
 
-/// The number of the calling thread in the two calls.
+/// The number that stands for the calling thread in `sched_getattr` and `sched_setattr`.
 const THIS: libc::pid_t = 0;
 
 /// The policies of an ordinary thread.
@@ -58,13 +58,13 @@ pub fn of(thread: ThreadId) -> Option<Duration> {
     (found.sched_runtime > 0).then(|| Duration::from_nanos(found.sched_runtime))
 }
 
-/// Sets the slice of the calling thread, from [`SHORTEST`] to [`LONGEST`]. Returns false if the kernel refuses or has
-/// no slices per thread, or if the thread is not ordinary (`SCHED_OTHER`).
+/// Sets the slice of the calling thread, from [`SHORTEST`] to [`LONGEST`]. Returns false if the kernel refuses, if it
+/// has no slices per thread, or if the thread is not ordinary (`SCHED_OTHER`).
 pub fn set(length: Duration) -> bool {
     shorten(length).map(std::mem::forget).is_some()
 }
 
-/// Sets the slice of the calling thread until the value is dropped on that thread. `None` if no slice was set.
+/// Sets the slice of the calling thread until the returned guard is dropped. `None` if no slice was set.
 pub fn shorten(length: Duration) -> Option<Shortened> {
     let found = attributes(THIS, ORDINARY).filter(|found| found.sched_runtime > 0)?;
     let own = length.clamp(SHORTEST, LONGEST).as_nanos() as u64;
@@ -75,8 +75,8 @@ pub fn shorten(length: Duration) -> Option<Shortened> {
     })
 }
 
-/// A guard that restores the previous slice when dropped. If another slice was set meanwhile, or if the thread is now
-/// a realtime thread, the slice stays.
+/// A guard that restores the previous slice when dropped. It changes nothing if other code has set another slice
+/// meanwhile, or if the thread is now a realtime thread.
 #[derive(Debug)]
 #[must_use = "the slice is the one of before at once"]
 pub struct Shortened {
@@ -88,8 +88,8 @@ pub struct Shortened {
 impl Drop for Shortened {
     fn drop(&mut self) {
         let Some(found) = attributes(THIS, FAIR).filter(|found| found.sched_runtime == self.own) else { return };
-        // Set the kernel's default slice first, which follows the kernel's settings. The kernel does not report
-        // whether the previous slice was this default.
+        // Set the kernel's default slice first. If the previous slice equals it, keep the default, which follows later
+        // changes of the kernel's settings. The kernel does not report whether a slice is the default.
         set_attributes(&libc::sched_attr { sched_runtime: 0, ..found });
         if let Some(found) = attributes(THIS, FAIR).filter(|found| found.sched_runtime != self.before) {
             set_attributes(&libc::sched_attr { sched_runtime: self.before, ..found });

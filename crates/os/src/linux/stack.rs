@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use crate::cpu_clock::ThreadId;
 
-/// The answer of a thread.
+/// The call stack that a thread has captured.
 struct Answer {
     thread: i32,
     frames: Backtrace,
@@ -16,19 +16,19 @@ struct Answer {
 
 static ANSWER: AtomicPtr<Answer> = AtomicPtr::new(ptr::null_mut());
 
-/// The thread that is asked, or 0. A thread that reacts after the asker has stopped waiting does not answer.
+/// The thread that must capture its stack, or 0. Set to 0 after the wait, so that a late thread does not answer.
 static ASKED: AtomicI32 = AtomicI32::new(0);
 
 /// Returns the frames of a thread's stack, the innermost first, in the format of [`std::backtrace`]. `None` if the
-/// thread does not answer within `patience`, or if no signal is free for the question.
+/// thread does not answer within `patience`, or if the program handles all real-time signals.
 ///
 /// A real-time signal for which the program has no handler interrupts the thread, which then captures its own stack.
-/// That allocates, which is not safe in a handler: a thread that was interrupted in the allocator would hang and not
-/// answer. So call this only for threads known to be blocked in a system call. That call may end early (EINTR).
+/// The capture allocates memory, which is not safe in a signal handler: a thread that was interrupted in the allocator
+/// would hang. So call this only for threads that are blocked in a system call. That system call may end early (EINTR).
 pub fn of_blocked_thread(thread: ThreadId, patience: Duration) -> Option<String> {
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
     let began = Instant::now();
-    // Wait only for a limited time: a fork may have left the lock held.
+    // Wait only for a limited time, because a fork may have left the lock held in this child.
     let _one_at_a_time = loop {
         match ONE_AT_A_TIME.try_lock() {
             Ok(guard) => break guard,
@@ -44,7 +44,7 @@ pub fn of_blocked_thread(thread: ThreadId, patience: Duration) -> Option<String>
     let mut answer = None;
     while sent && answer.is_none() && asked_at.elapsed() < patience {
         std::thread::sleep(Duration::from_millis(1));
-        // An answer of another thread came too late for its own asker. Ignore it.
+        // Ignore the answer of another thread, which was too late for an earlier call.
         answer = take_answer().filter(|answer| answer.thread == thread.as_raw());
     }
     ASKED.store(0, Ordering::SeqCst);
@@ -57,7 +57,8 @@ fn take_answer() -> Option<Box<Answer>> {
     (!answer.is_null()).then(|| unsafe { Box::from_raw(answer) })
 }
 
-/// Removes the frame of our handler, and the frame that the kernel made to call it.
+/// Removes the frame of this module's signal handler, the frames above it, and the frame that the kernel made to call
+/// the handler.
 fn below_the_signal(frames: &str) -> String {
     let lines: Vec<&str> = frames.lines().collect();
     let is_frame = |line: &str| line.split_once(':').is_some_and(|(number, _)| number.trim().parse::<u32>().is_ok());
@@ -69,13 +70,13 @@ fn below_the_signal(frames: &str) -> String {
     lines[below.unwrap_or(0)..].join("\n")
 }
 
-/// Returns the signal of our handler. It is chosen once, among the signals that the program does not handle.
+/// Returns the signal of this module's handler. It is chosen once, among the signals that the program does not handle.
 fn signal() -> Option<libc::c_int> {
     static SIGNAL: OnceLock<Option<libc::c_int>> = OnceLock::new();
     *SIGNAL.get_or_init(|| (libc::SIGRTMIN()..=libc::SIGRTMAX()).rev().find(|signal| take(*signal)))
 }
 
-/// Sets our handler for `signal`, if the signal has none. Returns true if it is set.
+/// Sets this module's handler for `signal` if the signal has no handler. Returns true if the handler was set.
 fn take(signal: libc::c_int) -> bool {
     // SAFETY: both structs are plain data, and all zeros is a valid value: no flags, an empty mask, the default
     // action. `handler` has the type required without SA_SIGINFO: it takes the signal's number.
@@ -125,7 +126,7 @@ mod tests {
             a_function_that_blocks(&ended);
         });
         let thread = thread.recv().unwrap();
-        // The thread reports its number before it blocks.
+        // The thread reports its number before it blocks, so wait until it uses no more processor time.
         let mut used = None;
         while thread.cpu_time() != used {
             used = thread.cpu_time();

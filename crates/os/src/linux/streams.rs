@@ -1,7 +1,7 @@
 //! Standard streams that were closed when this program began.
 //!
-//! The standard library opens `/dev/null` in place of a closed stream before `main` (`std::rt`). A program that this
-//! process starts would then write to `/dev/null` instead of failing.
+//! Before `main`, the standard library (`std::rt`) opens `/dev/null` in place of a closed stream. A program that this
+//! process starts would then write to `/dev/null` instead of getting an error.
 
 use std::os::unix::process::CommandExt;
 use std::process::Command;
@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 /// Bit n is set if descriptor n was closed, for n from 0 to 2.
 static CLOSED: AtomicU8 = AtomicU8::new(0);
 
-/// The function that looks which streams are closed. The loader calls it before the standard library starts.
+/// The function that records which streams are closed. The loader calls it before the standard library starts.
 // SAFETY: `.init_array` holds pointers to C functions. The loader calls each once, while the process has one thread.
 #[used]
 #[unsafe(link_section = ".init_array")]
@@ -26,7 +26,7 @@ static AT_START: extern "C" fn() = {
     look
 };
 
-/// Makes the program that `command` starts, or that this process becomes, find these streams closed.
+/// Closes these streams again in the program that `command` starts, also if it replaces this process.
 pub fn stay_closed(command: &mut Command) {
     let closed = CLOSED.load(Ordering::Relaxed);
     if closed == 0 {

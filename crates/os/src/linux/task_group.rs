@@ -1,9 +1,9 @@
 //! Task groups: the groups of threads among which the kernel divides processor time.
 //!
-//! Under autogroup, each session is a task group, unless a control group below the root has a weight for its processes.
-//! The kernel divides time among groups with the same parent by their weights, however many threads each group has.
-//! Within a group it divides time among threads. So the result of a co-run depends most of all on whether the programs
-//! share a group.
+//! With the kernel's autogroup feature, each session is a task group. Exception: if a control group below the root has
+//! a weight, that control group is the task group of its processes. The kernel divides time among groups with the same
+//! parent by their weights, independent of their numbers of threads. Within a group it divides time among threads. So
+//! the result of running two programs together depends most of all on whether they are in the same group.
 
 use std::fs;
 use std::io;
@@ -15,28 +15,30 @@ use comity_values::TaskGroup;
 use crate::cgroup::{self, Version};
 use crate::{census, priority, writes};
 
-/// The first control group namespace of a machine: `PROC_CGROUP_INIT_INO` of the kernel. Its root is the root of all
-/// groups.
+/// The first control group namespace of a machine (`PROC_CGROUP_INIT_INO` in the kernel). Its root is the root of all
+/// control groups.
 const FIRST_NAMESPACE: &str = "cgroup:[4026531835]";
 
-/// The weight of a control group without a setting, of version 1 and 2.
+/// The default weights of a control group: in cgroup v1 (`cpu.shares`), then in cgroup v2 (`cpu.weight`).
 const DEFAULT_SHARES: u32 = 1024;
 const DEFAULT_WEIGHT: u32 = 100;
 
-/// True if new sessions become task groups of their own.
+/// True if each new session becomes a separate task group.
 pub fn autogroup_enabled() -> bool {
     fs::read_to_string("/proc/sys/kernel/sched_autogroup_enabled").is_ok_and(|text| text.trim() == "1")
 }
 
-/// Returns the control group, other than the root, that is the task group of this process. Sessions in such a group are
-/// no task groups, with autogroup or without (`task_wants_autogroup` of `kernel/sched/autogroup.c`).
+/// Returns the control group below the root that is the task group of this process, or `None` if there is no such
+/// control group. Sessions inside such a control group are not task groups, even with autogroup (`task_wants_autogroup`
+/// in `kernel/sched/autogroup.c`).
 pub fn control_group() -> Option<PathBuf> {
     let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
     let membership = fs::read_to_string("/proc/self/cgroup").ok()?;
     control_group_in(&groups(&membership, &mounts)).map(|(_, group)| group.clone())
 }
 
-/// Returns all control groups of a process for processor time, from its own up to the root that this process sees.
+/// Returns all control groups of the `cpu` controller that contain a process, from its own group up to the root that
+/// this process sees.
 fn groups(membership: &str, mounts: &str) -> Vec<(Version, PathBuf)> {
     cgroup::groups_in("cpu", membership, mounts)
 }
@@ -48,10 +50,10 @@ fn control_group_in(groups: &[(Version, PathBuf)]) -> Option<&(Version, PathBuf)
     below.map(|pair| &pair[0]).find(|(version, group)| weighs(*version, group))
 }
 
-/// Returns the task group of a process. `None` if the process has ended, if the task group cannot be known, or if the
-/// process is in the root group, where the kernel divides time among threads.
-///
-/// In a container that sees only its own part of the control groups, the task group cannot be known.
+/// Returns the task group of a process. `None` in these cases:
+/// - The process has ended.
+/// - The process is in the root group, where the kernel divides time among threads.
+/// - The task group is unknown, for example in a container that sees only its own part of the control groups.
 pub fn of_process(process: u32) -> Option<TaskGroup> {
     match group_of(process)? {
         Group::Control(version, group) => of_control_group(version, &group),
@@ -85,7 +87,7 @@ fn group_of(process: u32) -> Option<Group> {
     (sees_all && is_root_or_mounted(&membership, &mounts) && autogroup_enabled()).then_some(Group::Session)
 }
 
-/// True if every hierarchy that could give the process a weight is mounted here, or has the process in its root.
+/// True if each hierarchy that could give the process a weight is mounted here, or contains the process in its root.
 fn is_root_or_mounted(membership: &str, mounts: &str) -> bool {
     let is_root = |line: &str| {
         let path = line.splitn(3, ':').nth(2).unwrap_or("/");
@@ -99,7 +101,7 @@ fn is_root_or_mounted(membership: &str, mounts: &str) -> bool {
 }
 
 fn of_control_group(version: Version, group: &Path) -> Option<TaskGroup> {
-    // The kernel gives each control group a number of its own, and shows it as the inode.
+    // The inode number is the kernel's unique number of the control group.
     let number = |path: &Path| fs::metadata(path).ok().map(|metadata| metadata.ino());
     let word = |name: &str| fs::read_to_string(group.join(name)).ok()?.trim().parse::<u32>().ok();
     let (weight, usual) = match version {
@@ -119,34 +121,35 @@ fn milli(milli: u32) -> u16 {
 /// Returns the number and the nice value of the autogroup of a process. `None` if the process has ended, or if the
 /// kernel has no autogroups.
 fn autogroup(process: u32) -> Option<(u32, i32)> {
-    // `/autogroup-12 nice 0`
+    // Example: `/autogroup-12 nice 0`.
     let line = fs::read_to_string(format!("/proc/{process}/autogroup")).ok()?;
     let (id, nice) = line.trim().strip_prefix("/autogroup-")?.split_once(" nice ")?;
     Some((id.parse().ok().filter(|id| *id != 0)?, nice.parse().ok()?))
 }
 
-/// Returns the nice value of this session's task group, −20 to 19. `None` if the session is no task group.
+/// Returns the nice value of this session's task group, −20 to 19. `None` if the session is not a task group.
 pub fn nice() -> Option<i32> {
     nice_of(std::process::id())
 }
 
-/// Returns the nice value of the task group of a process's session, −20 to 19. `None` if the session is no task group.
+/// Returns the nice value of the task group of a process's session, −20 to 19. `None` if the session is not a task
+/// group.
 pub fn nice_of(process: u32) -> Option<i32> {
     autogroup(process).map(|(_, nice)| nice)
 }
 
-/// Sets the nice value of the task group of a process's session. The values 0 to 19 need no privilege, in both
-/// directions.
+/// Sets the nice value of the task group of a process's session. The values 0 to 19 need no privilege, even if the new
+/// value is lower than the old value.
 ///
 /// # Errors
-/// If the session is no task group, or the value needs a privilege. The kernel accepts ten values in a second from all
-/// unprivileged processes together, and refuses others (`EAGAIN`).
+/// If the session is not a task group, or the value needs a privilege. Also (`EAGAIN`) if unprivileged processes have
+/// together set ten values in the last second.
 pub fn set_nice_of(process: u32, nice: i32) -> io::Result<()> {
     writes::to_file(format!("/proc/{process}/autogroup"), nice.to_string())
 }
 
-/// Makes the calling process the leader of a new session, and so of a task group of its own where
-/// [`autogroup_enabled`]. Unprivileged.
+/// Makes the calling process the leader of a new session. If [`autogroup_enabled`] returns true, the session is a new
+/// task group. Needs no privilege.
 ///
 /// # Errors
 /// If the process already leads a process group.
@@ -156,8 +159,8 @@ pub fn new_session() -> io::Result<()> {
     Ok(())
 }
 
-/// Makes the calling process the leader of a new session, and gives the new session the nice value of the old one, so
-/// that a measurement keeps its weight.
+/// Makes the calling process the leader of a new session, and gives the new session the nice value of the old session.
+/// A measurement therefore keeps its weight.
 ///
 /// # Errors
 /// If [`new_session`] or [`set_nice_of`] fails.
@@ -200,7 +203,7 @@ mod tests {
 
     #[test]
     fn a_session_is_as_nice_as_a_thread_can_be() {
-        // `None` if the kernel has no autogroups.
+        // `nice` returns `None` if the kernel has no autogroups.
         assert!(nice().is_none_or(|nice| (-20..=19).contains(&nice)));
     }
 }

@@ -1,4 +1,4 @@
-//! The portable counterparts of Linux's `calls`, or stubs where this system has no counterpart.
+//! The portable counterparts of `linux/calls.rs`, or stubs where the standard library has no counterpart.
 
 use std::cell::Cell;
 use std::fs::{File, Metadata};
@@ -43,7 +43,7 @@ pub(crate) fn yield_core() {
     std::thread::yield_now();
 }
 
-/// A clock. Only the monotonic one exists here.
+/// A clock. Only the monotonic clock exists here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Clock {
     Monotonic,
@@ -69,7 +69,7 @@ impl Clock {
         (self == Clock::Monotonic).then(|| BEGAN.get_or_init(Instant::now).elapsed())
     }
 
-    /// Returns 4 ms, a usual tick: this system does not report its own.
+    /// Returns 4 ms, a common length of a tick, because the standard library does not report the system's tick.
     pub(crate) fn step(self) -> Duration {
         Duration::from_millis(4)
     }
@@ -82,32 +82,32 @@ pub(crate) enum Reach {
     Shared,
 }
 
-/// The place where threads wait whose words share a bucket.
+/// The lock and the condition variable on which threads wait for any word of this bucket.
 struct Bucket {
     gate: Mutex<()>,
     changed: Condvar,
 }
 
-/// The number of buckets. A wake-up of one word also wakes the waiters of other words in the same bucket.
+/// The number of buckets. A wake-up of a word also wakes the waiters of other words in its bucket.
 const BUCKETS: usize = 64;
 
 /// Returns the bucket of the word at an address.
 fn bucket(address: usize) -> &'static Bucket {
     static ALL: [Bucket; BUCKETS] = [const { Bucket { gate: Mutex::new(()), changed: Condvar::new() } }; BUCKETS];
-    // After multiplication by 2⁶⁴ over the golden ratio, the upper bits depend on all lower ones.
+    // After multiplication by 2⁶⁴ / golden ratio, the upper bits depend on all lower bits.
     let mixed = (address as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     &ALL[(mixed >> (u64::BITS - BUCKETS.ilog2())) as usize]
 }
 
-/// Waits for a word. A waker changes the word and then takes the gate. If it takes the gate first, the waiter finds the
-/// new value. If it takes the gate after the waiter, the waiter already waits, with the gate released, and is woken.
+/// Waits for a word. A waker changes the word and then locks the gate. If the waker locks the gate before the waiter,
+/// the waiter finds the new value. If the waker locks it after the waiter, the waiter already waits and is notified.
 pub(crate) fn futex_wait(_reach: Reach, word: &AtomicU32, value: u32, timeout: Option<Duration>) {
     let bucket = bucket(word.as_ptr().addr());
     let gate = lock(&bucket.gate);
     if word.load(Ordering::SeqCst) != value {
         return;
     }
-    // A poisoned gate protects no data, and callers expect early returns.
+    // Ignore poisoning: the gate protects no data, and callers expect early returns.
     match timeout {
         None => drop(bucket.changed.wait(gate)),
         Some(timeout) => drop(bucket.changed.wait_timeout(gate, timeout)),
@@ -122,7 +122,7 @@ pub(crate) fn futex_wait_either(
     false
 }
 
-/// Wakes all waiters of the bucket, because waiters of other words may be among them.
+/// Wakes all waiters of the word's bucket: if only one were woken, it could be the waiter of another word.
 pub(crate) fn futex_wake(_reach: Reach, word: &AtomicU32, _most: i32) {
     futex_wake_at(word);
 }

@@ -1,4 +1,4 @@
-//! Locks that end with their process. Comity knows no such locks on this system.
+//! Locks that end with their process. Comity supports such locks only on Linux.
 
 use std::io;
 use std::path::Path;
@@ -39,7 +39,7 @@ impl LockFile {
         match *self {}
     }
 
-    /// True if another description has the byte locked.
+    /// True if another open file description has locked the byte.
     ///
     /// # Errors
     /// Never called: no `LockFile` exists.

@@ -21,7 +21,7 @@ pub fn hold_off() -> HoldOff {
 /// Starts a thread that runs `body`.
 ///
 /// # Errors
-/// If the system provides no thread.
+/// If the system cannot start the thread.
 pub fn spawn(thread: Builder, body: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
     thread.spawn(body)
 }

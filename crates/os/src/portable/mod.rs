@@ -1,5 +1,5 @@
-//! The implementation for any system, with the standard library alone. A pool works; everything else is missing. A
-//! missing service makes Comity slower or coarser but changes no result, as on a Linux that refuses the service.
+//! The implementation for any system, with the standard library alone. Pools work, and all other services are missing.
+//! A missing service makes Comity slower or coarser but changes no result, as on a Linux that refuses the service.
 //!
 //! Threads park on condition variables. There are no affinity masks, no run status, no barrier on other cores, no
 //! slices, no quotas and no core table. Forks are not noticed, and `COMITY_WATCH` shows no call stacks.

@@ -4,8 +4,8 @@ use alloc::boxed::Box;
 
 use super::abp;
 use super::dws;
+use crate::definition::{Definition, Placement, Share, Sharing, Sleeper};
 use crate::parameters::{Parameter, parameters};
-use crate::row::{Placement, Row, Share, Sharing, Sleeper};
 use crate::{Account, Action, Claims, Coordinator, Event, Orders, Thief, Victims};
 
 parameters! {
@@ -27,8 +27,8 @@ parameters! {
     }
 }
 
-/// The catalog row.
-pub const ROW: Row = Row {
+/// The definition of the policy.
+pub const DEFINITION: Definition = Definition {
     name: "a-steal",
     summary: "A program desires more cores if it uses its cores, otherwise fewer. Thieves mug before they steal.",
     source: "A-STEAL §2, figure 1; DEQ of §3",
@@ -48,7 +48,7 @@ pub const ROW: Row = Row {
     }),
     parameters: Parameters::TABLE,
     rest: |victims, _| Box::new(ASteal { victims }),
-    ..abp::ROW
+    ..abp::DEFINITION
 };
 
 /// A thief that always mugs or steals: every cycle is spent working, stealing or mugging (§1).
@@ -155,7 +155,7 @@ mod tests {
 
     #[test]
     fn mugs_before_it_steals_and_never_yields() {
-        let mut thief = Policy::of(&ROW).thief(WorkerId(0), 2, 1);
+        let mut thief = Policy::of(&DEFINITION).thief(WorkerId(0), 2, 1);
         assert_eq!(thief.next(Event::DequeEmpty { wakeups_owed: 0 }), Action::Mug);
         for _ in 0..3 {
             assert_eq!(thief.next(Event::NothingToMug), Action::StealFrom(WorkerId(1)));

@@ -2,11 +2,11 @@
 
 use alloc::boxed::Box;
 
-use crate::row::{Row, Share, Waking};
+use crate::definition::{Definition, Share, Waking};
 use crate::{Action, Event, Place, Thief, Victims};
 
-/// The catalog row.
-pub const ROW: Row = Row {
+/// The definition of the policy.
+pub const DEFINITION: Definition = Definition {
     name: "abp",
     summary: "Thieves yield before every steal attempt and never sleep. Cilk++ does this; the baseline of the papers.",
     source: "Arora, Blumofe and Plaxton 1998; BWS §2.3, Algorithm 1",
@@ -45,7 +45,7 @@ mod tests {
 
     #[test]
     fn yields_before_every_attempt_the_first_included() {
-        let mut thief = Policy::of(&ROW).thief(WorkerId(0), 2, 1);
+        let mut thief = Policy::of(&DEFINITION).thief(WorkerId(0), 2, 1);
         assert_eq!(thief.next(Event::DequeEmpty { wakeups_owed: 0 }), Action::YieldCore);
         for _ in 0..100 {
             assert_eq!(thief.next(Event::Yielded), Action::StealFrom(WorkerId(1)));

@@ -3,16 +3,16 @@
 use alloc::boxed::Box;
 
 use super::abp_eq;
-use crate::row::Row;
+use crate::definition::Definition;
 use crate::{Action, Event, Thief, Victims};
 
-/// The catalog row.
-pub const ROW: Row = Row {
+/// The definition of the policy.
+pub const DEFINITION: Definition = Definition {
     name: "abp-mug",
     summary: "As abp-eq, but a thief mugs before it steals. Separates the effect of mugging from that of feedback.",
     source: "A-STEAL §9, future work",
     rest: |victims, _| Box::new(AbpMug { victims }),
-    ..abp_eq::ROW
+    ..abp_eq::DEFINITION
 };
 
 /// Algorithm 1 of BWS with A-STEAL's mugging (taking over the queue of a worker without a core). A thief yields, then
@@ -41,7 +41,7 @@ mod tests {
 
     #[test]
     fn mugs_before_it_steals_and_yields_before_both() {
-        let mut thief = Policy::of(&ROW).thief(WorkerId(0), 2, 1);
+        let mut thief = Policy::of(&DEFINITION).thief(WorkerId(0), 2, 1);
         assert_eq!(thief.next(Event::DequeEmpty { wakeups_owed: 0 }), Action::YieldCore);
         assert_eq!(thief.next(Event::Yielded), Action::Mug);
         assert_eq!(thief.next(Event::NothingToMug), Action::StealFrom(WorkerId(1)));

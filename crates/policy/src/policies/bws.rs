@@ -3,8 +3,8 @@
 use alloc::boxed::Box;
 
 use super::abp;
+use crate::definition::{Definition, Pull, Waking};
 use crate::parameters::{Field, Parameter, parameters};
-use crate::row::{Pull, Row, Waking};
 use crate::{Action, Event, Role, RunStatus, SleepRefusal, Thief, Values, Victim, Victims, WakeReason, WorkerId};
 
 parameters! {
@@ -42,8 +42,8 @@ impl Field for YieldTo {
     }
 }
 
-/// The catalog row.
-pub const ROW: Row = Row {
+/// The definition of the policy.
+pub const DEFINITION: Definition = Definition {
     name: "bws",
     summary: "Thieves sleep after 64 failures, wake each other and yield to preempted peers. A watchdog stays awake.",
     source: "BWS §3.2, Algorithm 2; §4",
@@ -54,7 +54,7 @@ pub const ROW: Row = Row {
     },
     parameters: Parameters::TABLE,
     rest: |victims, values| Box::new(Bws::new(victims, sleep_threshold(values))),
-    ..abp::ROW
+    ..abp::DEFINITION
 };
 
 /// SleepThreshold of `bws`, `bws-busy-wakes` and `robinhood` (BWS §5.1; §5.4 varies it from 32 to 4096).

@@ -4,22 +4,22 @@ use alloc::boxed::Box;
 
 use super::abp;
 use super::bws;
-use crate::row::{Row, Waking};
+use crate::definition::{Definition, Waking};
 use crate::{Action, Event, RunStatus, Thief, Victims};
 
-/// The catalog row.
-pub const ROW: Row = Row {
+/// The definition of the policy.
+pub const DEFINITION: Definition = Definition {
     name: "bws-busy-wakes",
     summary: "As bws, but a busy worker wakes two sleepers at each new task. Shows the cost of work on the busy path.",
     source: "BWS §5.5, first experiment",
     waking: Waking::EveryPush { sleepers: 2 },
-    yield_to: bws::ROW.yield_to,
-    parameters: bws::ROW.parameters,
+    yield_to: bws::DEFINITION.yield_to,
+    parameters: bws::DEFINITION.parameters,
     rest: |victims, values| {
         let sleep_threshold = bws::sleep_threshold(values);
         Box::new(BusyWakes { victims, sleep_threshold, steal_counter: 0 })
     },
-    ..abp::ROW
+    ..abp::DEFINITION
 };
 
 /// The policy that the paper describes in one sentence, of which these are the two halves:
@@ -83,7 +83,7 @@ mod tests {
 
     #[test]
     fn still_yields_to_a_preempted_victim() {
-        let mut thief = Policy::of(&ROW).thief(WorkerId(0), 2, 1);
+        let mut thief = Policy::of(&DEFINITION).thief(WorkerId(0), 2, 1);
         let victim = Victim { id: WorkerId(1), role: Role::Rich, run_status: RunStatus::Preempted, wakeups_owed: 0 };
         assert_eq!(thief.next(Event::Seen(victim)), Action::YieldTo(WorkerId(1)));
     }

@@ -11,8 +11,8 @@ use self::courtesy::Courtesy;
 use super::abp;
 use super::dws;
 use super::robinhood::CHANGES_PLACES;
+use crate::definition::{Accelerates, Definition, Placement, Share, Sharing, Sleeper, Waking};
 use crate::parameters::{Field, Parameter, parameters};
-use crate::row::{Accelerates, Placement, Row, Share, Sharing, Sleeper, Waking};
 use crate::{Action, Event, Level, Place, Role, RunStatus, Thief, Victims, WakeReason, WorkerId};
 
 parameters! {
@@ -97,8 +97,8 @@ impl Field for Accelerate {
     }
 }
 
-/// The catalog row.
-pub const ROW: Row = Row {
+/// The definition of the policy.
+pub const DEFINITION: Definition = Definition {
     name: "comity",
     summary: "Thieves spin briefly, then sleep. A push that finds sleepers wakes one, which may wake others.",
     source: "BWS §3.2 for sleeping; docs/decisions/ for the differences",
@@ -145,7 +145,7 @@ pub const ROW: Row = Row {
             doze_us: DOZE_US,
         })
     },
-    ..abp::ROW
+    ..abp::DEFINITION
 };
 
 /// A thief that rests as in BWS, with two differences that a kernel with EEVDF requires.

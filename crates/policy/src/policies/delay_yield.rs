@@ -3,8 +3,8 @@
 use alloc::boxed::Box;
 
 use super::abp;
+use crate::definition::Definition;
 use crate::parameters::{Parameter, parameters};
-use crate::row::Row;
 use crate::{Action, Event, Thief, Victims};
 
 parameters! {
@@ -15,8 +15,8 @@ parameters! {
     }
 }
 
-/// The catalog row.
-pub const ROW: Row = Row {
+/// The definition of the policy.
+pub const DEFINITION: Definition = Definition {
     name: "delay-yield",
     summary: "A thief yields its core on every failed steal after the first 2 × workers failures. Intel TBB did this.",
     source: "BWS §5.3",
@@ -26,7 +26,7 @@ pub const ROW: Row = Row {
         let workers = victims.peers() + 1;
         Box::new(DelayYield { victims, threshold: failures_per_worker.saturating_mul(workers), failures: 0 })
     },
-    ..abp::ROW
+    ..abp::DEFINITION
 };
 
 /// The policy of the paper: "A worker does not yield its core until the number of failed steals exceeds a threshold,
@@ -62,7 +62,7 @@ mod tests {
 
     #[test]
     fn yields_on_each_failure_past_twice_the_workers() {
-        let mut thief = Policy::of(&ROW).thief(WorkerId(0), 3, 1);
+        let mut thief = Policy::of(&DEFINITION).thief(WorkerId(0), 3, 1);
         for spell in 0..2 {
             let mut action = thief.next(Event::DequeEmpty { wakeups_owed: 0 });
             for failure in 1..=20 {

@@ -3,8 +3,8 @@
 use alloc::boxed::Box;
 
 use super::abp;
+use crate::definition::{Definition, Placement, Share, Sharing, Sleeper, Waking};
 use crate::parameters::{Parameter, Values, parameters};
-use crate::row::{Placement, Row, Share, Sharing, Sleeper, Waking};
 use crate::{Account, Action, Claims, Coordinator, Event, Orders, SleepRefusal, Thief, Victims};
 
 /// T of DWS §3.4: the time between two looks of a coordinator. With fewer than two looks per second, other programs
@@ -28,8 +28,8 @@ parameters! {
     }
 }
 
-/// The catalog row.
-pub const ROW: Row = Row {
+/// The definition of the policy.
+pub const DEFINITION: Definition = Definition {
     name: "dws",
     summary: "One worker per core. A worker sleeps after k failures and lends its core until it is taken back.",
     source: "DWS §3.2 to §3.5, Algorithms 1 and 2",
@@ -37,7 +37,7 @@ pub const ROW: Row = Row {
     share: Share::Cores(SHARING),
     parameters: Parameters::TABLE,
     rest,
-    ..abp::ROW
+    ..abp::DEFINITION
 };
 
 /// The rules by which `dws` and `dws-nc` use the core table.

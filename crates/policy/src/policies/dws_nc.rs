@@ -3,10 +3,10 @@
 use alloc::boxed::Box;
 
 use super::dws::{self, Demand};
-use crate::row::{Row, Share, Sharing};
+use crate::definition::{Definition, Share, Sharing};
 
-/// The catalog row.
-pub const ROW: Row = Row {
+/// The definition of the policy.
+pub const DEFINITION: Definition = Definition {
     name: "dws-nc",
     summary: "As dws, but each program uses only its own cores. Shows the value of the exchange of cores.",
     source: "DWS §4.4",
@@ -15,5 +15,5 @@ pub const ROW: Row = Row {
         coordinator: |_| Box::new(Demand { own_only: true }),
         ..dws::SHARING
     }),
-    ..dws::ROW
+    ..dws::DEFINITION
 };

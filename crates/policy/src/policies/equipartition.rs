@@ -3,8 +3,8 @@
 use alloc::boxed::Box;
 
 use super::{abp, dws};
+use crate::definition::{Definition, Placement, Share, Sharing, Sleeper};
 use crate::parameters::parameters;
-use crate::row::{Placement, Row, Share, Sharing, Sleeper};
 use crate::{Account, Claims, Coordinator, Orders};
 
 parameters! {
@@ -14,14 +14,14 @@ parameters! {
     }
 }
 
-/// The catalog row.
-pub const ROW: Row = Row {
+/// The definition of the policy.
+pub const DEFINITION: Definition = Definition {
     name: "equipartition",
     summary: "Equal parts of adjacent cores, one worker bound to each core. Thieves as in abp. EP of the DWS paper.",
     source: "DWS §2.2 and §4; Tucker and Gupta 1989",
     share: Share::Cores(SHARING),
     parameters: Parameters::TABLE,
-    ..abp::ROW
+    ..abp::DEFINITION
 };
 
 /// The rules by which policies without feedback use the core table.

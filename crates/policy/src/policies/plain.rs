@@ -3,8 +3,8 @@
 use alloc::boxed::Box;
 
 use super::abp;
+use crate::definition::{Definition, Waking};
 use crate::parameters::{Parameter, parameters};
-use crate::row::{Row, Waking};
 use crate::{Action, Event, Thief, Victims};
 
 parameters! {
@@ -14,8 +14,8 @@ parameters! {
     }
 }
 
-/// The catalog row.
-pub const ROW: Row = Row {
+/// The definition of the policy.
+pub const DEFINITION: Definition = Definition {
     name: "plain",
     summary: "Thieves yield after each round of failed steals and sleep after 33 rounds, as in stock rayon.",
     source: "rayon-core 1.13, sleep/README.md",
@@ -26,7 +26,7 @@ pub const ROW: Row = Row {
         let peers = victims.peers().max(1);
         Box::new(Plain { victims, peers, rounds, tried: 0, round: 0 })
     },
-    ..abp::ROW
+    ..abp::DEFINITION
 };
 
 /// A thief that tries to steal once per peer, yields, and starts the next round. This follows rayon, in which a thief
@@ -42,7 +42,7 @@ struct Plain {
     rounds: u32,
     /// Steals that this round has tried.
     tried: u32,
-    /// Rounds without a task since the spell began, or since the worker was woken.
+    /// Rounds without a task since the worker last ran out of tasks, or since it was woken.
     round: u32,
 }
 

@@ -4,44 +4,44 @@
 use alloc::boxed::Box;
 
 use super::bws::{self, Bws};
-use crate::row::{Accelerates, Pull, Row};
+use crate::definition::{Accelerates, Definition, Pull};
 use crate::{Action, Event, Level, Role, RunStatus, Thief, Values, Victim, Victims};
 
 /// The pull that `runtime/src/workers/acceleration.rs` implements: the accelerated thread keeps the thief's core, and
 /// the thief moves to that thread's old core.
 pub(super) const CHANGES_PLACES: Pull = Pull { across_nodes: false, changes_places: true };
 
-/// The catalog row.
-pub const ROW: Row = Row {
+/// The definition of the policy.
+pub const DEFINITION: Definition = Definition {
     name: "robinhood",
     summary: "As bws, but a thief gives the rest of its time slice to a poor worker that is off its core.",
     source: "Robinhood §3.2, §4.2, Algorithm 1",
     // A thief yields to a rich victim as under BWS, but only within its NUMA node.
-    yield_to: |values| (bws::ROW.yield_to)(values).map(|pull| Pull { across_nodes: false, ..pull }),
+    yield_to: |values| (bws::DEFINITION.yield_to)(values).map(|pull| Pull { across_nodes: false, ..pull }),
     accelerates: |_| Some(Accelerates { threads: Some(CHANGES_PLACES), vcpus: true }),
     rest: |victims, values| thief(victims, values, true),
-    ..bws::ROW
+    ..bws::DEFINITION
 };
 
-/// The catalog row of the variant that accelerates threads across NUMA nodes.
-pub const ROW_U: Row = Row {
+/// The definition of the variant that accelerates threads across NUMA nodes.
+pub const DEFINITION_U: Definition = Definition {
     name: "robinhood-u",
     summary: "As robinhood, but also across NUMA nodes. Shows the value of staying within a node.",
     source: "Robinhood §6.7",
-    yield_to: bws::ROW.yield_to,
+    yield_to: bws::DEFINITION.yield_to,
     accelerates: |_| Some(Accelerates { threads: Some(Pull { across_nodes: true, ..CHANGES_PLACES }), vcpus: true }),
-    ..ROW
+    ..DEFINITION
 };
 
-/// The catalog row of the variant that accelerates only virtual CPUs.
-pub const ROW_S: Row = Row {
+/// The definition of the variant that accelerates only virtual CPUs.
+pub const DEFINITION_S: Definition = Definition {
     name: "robinhood-s",
     summary: "As bws for threads and as robinhood for virtual CPUs. Shows the value of accelerating threads.",
     source: "Robinhood §6.7",
-    yield_to: bws::ROW.yield_to,
+    yield_to: bws::DEFINITION.yield_to,
     accelerates: |_| Some(Accelerates { threads: None, vcpus: true }),
     rest: |victims, values| thief(victims, values, false),
-    ..ROW
+    ..DEFINITION
 };
 
 fn thief(victims: Victims, values: &Values, threads: bool) -> Box<dyn Thief> {

@@ -3,8 +3,8 @@
 use alloc::boxed::Box;
 
 use super::abp;
+use crate::definition::Definition;
 use crate::parameters::{Parameter, parameters};
-use crate::row::Row;
 use crate::{Action, Event, Thief, Victims};
 
 parameters! {
@@ -14,8 +14,8 @@ parameters! {
     }
 }
 
-/// The catalog row.
-pub const ROW: Row = Row {
+/// The definition of the policy.
+pub const DEFINITION: Definition = Definition {
     name: "selective-yield",
     summary: "A thief yields its core once every 64 failed steals.",
     source: "BWS §5.3",
@@ -24,7 +24,7 @@ pub const ROW: Row = Row {
         let Parameters { every } = Parameters::read(values);
         Box::new(SelectiveYield { victims, every, failures: 0 })
     },
-    ..abp::ROW
+    ..abp::DEFINITION
 };
 
 /// The policy of the paper: "A worker yields its core once every time it has conducted a number (e.g., 64 …) of failed
@@ -57,7 +57,7 @@ mod tests {
 
     #[test]
     fn a_thief_yields_once_in_64_failures() {
-        let mut thief = Policy::of(&ROW).thief(WorkerId(0), 2, 1);
+        let mut thief = Policy::of(&DEFINITION).thief(WorkerId(0), 2, 1);
         let mut event = Event::DequeEmpty { wakeups_owed: 0 };
         let (mut yields, mut steals) = (0, 0);
         while steals < 640 {

@@ -3,17 +3,17 @@
 use alloc::boxed::Box;
 
 use super::abp;
-use crate::row::Row;
+use crate::definition::Definition;
 use crate::{Action, Event, Place, Thief, Victims};
 
-/// The catalog row.
-pub const ROW: Row = Row {
+/// The definition of the policy.
+pub const DEFINITION: Definition = Definition {
     name: "ws-last",
     summary: "An unblocked task is queued where it last ran. Thieves yield after every failed steal and never sleep.",
     source: "WS-LAST §2, §3; place=current is the paper's WS-CUR",
     place: Place::Last,
     rest: |victims, _| Box::new(WsLast { victims }),
-    ..abp::ROW
+    ..abp::DEFINITION
 };
 
 /// The loop of §2: a thief "chooses a random thread and tries to steal". If that fails, and the program is not
@@ -40,7 +40,7 @@ mod tests {
 
     #[test]
     fn yields_after_every_failed_attempt() {
-        let mut thief = Policy::of(&ROW).thief(WorkerId(0), 2, 1);
+        let mut thief = Policy::of(&DEFINITION).thief(WorkerId(0), 2, 1);
         assert_eq!(thief.next(Event::DequeEmpty { wakeups_owed: 0 }), Action::StealFrom(WorkerId(1)));
         for _ in 0..100 {
             assert_eq!(thief.next(Event::StealFailed(WorkerId(1))), Action::YieldCore);

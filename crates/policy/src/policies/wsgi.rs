@@ -3,8 +3,8 @@
 use alloc::boxed::Box;
 
 use super::abp;
+use crate::definition::{Definition, Waking};
 use crate::parameters::{Parameter, parameters};
-use crate::row::{Row, Waking};
 use crate::{Action, Event, Thief, Victims};
 
 parameters! {
@@ -14,8 +14,8 @@ parameters! {
     }
 }
 
-/// The catalog row.
-pub const ROW: Row = Row {
+/// The definition of the policy.
+pub const DEFINITION: Definition = Definition {
     name: "wsgi",
     summary: "Keeps two busy workers per awake thief: counts the roles under one lock. Shows the cost of global state.",
     source: "BWS §5.5, second experiment",
@@ -26,7 +26,7 @@ pub const ROW: Row = Row {
         let Parameters { ratio } = Parameters::read(values);
         Box::new(Wsgi { victims, ratio, found: false })
     },
-    ..abp::ROW
+    ..abp::DEFINITION
 };
 
 /// The policy that the paper describes in this sentence:
@@ -80,7 +80,7 @@ mod tests {
 
     #[test]
     fn keeps_half_as_many_thieves_as_busy_workers() {
-        let mut thief = Policy::of(&ROW).thief(WorkerId(0), 2, 1);
+        let mut thief = Policy::of(&DEFINITION).thief(WorkerId(0), 2, 1);
         let steal = Action::StealFrom(WorkerId(1));
         for (busy, thieves, sleepers, expected) in [
             (4, 2, 2, steal),
@@ -98,7 +98,7 @@ mod tests {
 
     #[test]
     fn counts_once_more_before_it_starts_a_task() {
-        let mut thief = Policy::of(&ROW).thief(WorkerId(0), 2, 1);
+        let mut thief = Policy::of(&DEFINITION).thief(WorkerId(0), 2, 1);
         assert_eq!(thief.next(Event::StealSucceeded(WorkerId(1))), Action::Count);
         assert_eq!(
             thief.next(Event::Counted { busy: 4, thieves: 0, sleepers: 4 }),

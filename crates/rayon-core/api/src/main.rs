@@ -1,6 +1,6 @@
-//! `rayon-core-api STOCK.json OURS.json`: checks that the second crate has every public item of the first, including
-//! trait implementations and auto traits. The files are rustdoc JSON. Exit code 2: `public-api` does not know the
-//! format of the compiler that wrote them.
+//! `rayon-core-api STOCK.json OURS.json`: checks that the second crate has every public item of the first crate,
+//! including trait implementations and auto traits. Both files are rustdoc JSON. Exit code 2: `public-api` cannot read
+//! a file, for example because another compiler version wrote it.
 
 use std::collections::BTreeSet;
 use std::error::Error;
@@ -33,6 +33,6 @@ fn items(rustdoc_json: &str) -> Result<BTreeSet<String>, Box<dyn Error>> {
     let api = public_api::Builder::from_rustdoc_json(rustdoc_json)
         .build()
         .map_err(|error| format!("cannot read {rustdoc_json}: {error}"))?;
-    // The memory layout of a struct is private if its fields are private.
+    // Ignore `repr(transparent)`: the memory layout of a struct is private if its fields are private.
     Ok(api.items().map(|item| item.to_string().replace("#[repr(transparent)] ", "")).collect())
 }

@@ -1,10 +1,10 @@
-//! The catalog of all programs by name. A new program needs a file under `programs/` and a row here.
+//! The catalog of all programs by name. A new program needs a file under `programs/` and an entry here.
 
 use crate::program::Program;
 use crate::programs::*;
 
-/// The catalog row of a program.
-pub struct Row {
+/// The definition of a program in the catalog.
+pub struct Definition {
     /// The name, as in `rayon-programs run NAME`.
     pub name: &'static str,
     /// A description in one line.
@@ -15,22 +15,22 @@ pub struct Row {
     pub prepare: fn(usize) -> Box<dyn Program>,
 }
 
-/// The rows of all programs except the papers' kernels.
-pub const ROWS: &[Row] = &[
-    map_reduce::ROW,
+/// The definitions of all programs except the papers' kernels.
+pub const DEFINITIONS: &[Definition] = &[
+    map_reduce::DEFINITION,
     sort::STABLE,
     sort::UNSTABLE,
-    chunks::ROW,
-    bridge::ROW,
-    flat_map::ROW,
-    nested_join::ROW,
-    trivial_loop::ROW,
-    scope::ROW,
-    collect::ROW,
-    small_jobs::ROW,
-    pools::ROW,
-    spawns::ROW,
-    nested_iter::ROW,
+    chunks::DEFINITION,
+    bridge::DEFINITION,
+    flat_map::DEFINITION,
+    nested_join::DEFINITION,
+    trivial_loop::DEFINITION,
+    scope::DEFINITION,
+    collect::DEFINITION,
+    small_jobs::DEFINITION,
+    pools::DEFINITION,
+    spawns::DEFINITION,
+    nested_iter::DEFINITION,
 ];
 
 /// The prefix of the names of kernels.
@@ -38,9 +38,9 @@ const KERNEL: &str = "kernel ";
 
 /// Returns the name and the summary of every program.
 pub fn all() -> impl Iterator<Item = (String, String)> {
-    let rows = ROWS.iter().map(|row| (row.name.to_owned(), row.summary.to_owned()));
+    let programs = DEFINITIONS.iter().map(|definition| (definition.name.to_owned(), definition.summary.to_owned()));
     let kernels = kernel::SIZES.iter().map(|(name, sized)| (format!("{KERNEL}{name}"), format!("the kernel {sized}")));
-    rows.chain(kernels)
+    programs.chain(kernels)
 }
 
 /// Builds the input of the program `text`.
@@ -49,9 +49,9 @@ pub fn prepare(text: &str) -> Result<Box<dyn Program>, String> {
         return kernel::prepare(kernel);
     }
     let (name, size) = text.split_once(':').map_or((text, None), |(name, size)| (name, Some(size)));
-    match ROWS.iter().find(|row| row.name == name) {
-        Some(row) => match size.map_or(Ok(row.size), str::parse) {
-            Ok(size) => Ok((row.prepare)(size)),
+    match DEFINITIONS.iter().find(|definition| definition.name == name) {
+        Some(definition) => match size.map_or(Ok(definition.size), str::parse) {
+            Ok(size) => Ok((definition.prepare)(size)),
             Err(error) => Err(format!("the size in '{text}' is not a number of elements: {error}")),
         },
         None => {
@@ -69,14 +69,14 @@ mod tests {
 
     #[test]
     fn every_program_is_right_at_every_small_size() {
-        for row in ROWS {
+        for definition in DEFINITIONS {
             for size in [0, 1, 2, 3, 50, 701] {
-                let mut program = (row.prepare)(size);
+                let mut program = (definition.prepare)(size);
                 // The second run must find the same input as the first.
                 for round in 1..=2 {
                     program
                         .run(Duration::ZERO)
-                        .unwrap_or_else(|wrong| panic!("{} of size {size}, round {round}: {wrong}", row.name));
+                        .unwrap_or_else(|wrong| panic!("{} of size {size}, round {round}: {wrong}", definition.name));
                 }
             }
         }

@@ -1,8 +1,8 @@
-//! Programs as rayon's users write them, compiled once with the stock rayon-core and once with a drop-in for it. The
-//! code does not depend on which one it got. `RAYON_NUM_THREADS` sets the number of threads, as for any rayon program.
+//! Typical programs that use rayon. They are compiled once with the stock rayon-core and once with the crate that
+//! replaces it, without a change to the code. `RAYON_NUM_THREADS` sets the number of threads, as for any rayon program.
 //!
 //! Every run checks its result, and a wrong result is an error. `comity-lab bench drop-in` starts `rayon-programs
-//! serve` and compares the two.
+//! serve` of both builds and compares them.
 
 mod catalog;
 mod program;

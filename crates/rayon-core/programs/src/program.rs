@@ -11,10 +11,11 @@ pub const AFTERMATH: Duration = Duration::from_millis(20);
 
 /// A program with its input, ready to run any number of times.
 pub trait Program {
-    /// Runs once, and counts processor time until `aftermath` after the run: [`AFTERMATH`] or 0.
+    /// Runs the program once. Counts processor time until the time `aftermath` after the run, which is [`AFTERMATH`]
+    /// or 0.
     ///
     /// # Errors
-    /// If the result is wrong: a sentence without the program's name.
+    /// If the result is wrong. The message does not contain the program's name.
     fn run(&mut self, aftermath: Duration) -> Result<Took, String>;
 }
 
@@ -23,8 +24,7 @@ pub trait Program {
 pub struct Took {
     /// The wall-clock time of the parallel part.
     pub wall: Duration,
-    /// The processor time of all threads, user and system, from just before the parallel part until the end of the
-    /// aftermath.
+    /// The user and system time of all threads, from just before the parallel part until the end of the aftermath.
     pub cpu: Duration,
 }
 
@@ -57,7 +57,7 @@ where
     }
 }
 
-/// Runs `parallel_part` and waits for the aftermath.
+/// Runs `parallel_part`, waits for the time `aftermath`, and returns the output and the times.
 pub fn measure<O>(aftermath: Duration, parallel_part: impl FnOnce() -> O) -> (O, Took) {
     let (used, start) = (cpu_time(), Instant::now());
     let output = parallel_part();
@@ -66,7 +66,7 @@ pub fn measure<O>(aftermath: Duration, parallel_part: impl FnOnce() -> O) -> (O,
     (output, Took { wall, cpu: cpu_time().saturating_sub(used) })
 }
 
-/// Returns the times of an interval without work.
+/// Waits for `time` without work, and returns the times of this interval.
 pub fn idle(time: Duration) -> Took {
     let (used, start) = (cpu_time(), Instant::now());
     thread::sleep(time);
@@ -94,7 +94,7 @@ pub fn same<T: PartialEq + Debug>(found: &[T], expected: &[T]) -> Result<(), Str
     }
 }
 
-/// Returns an error if `found` is not `expected`, apart from the rounding of a sum in another order.
+/// Returns an error if `found` differs from `expected` by more than the rounding errors of a sum in another order.
 pub fn close(found: f64, expected: f64) -> Result<(), String> {
     let tolerance = 1e-9 * expected.abs().max(1.0);
     if (found - expected).abs() <= tolerance { Ok(()) } else { equal(found, expected) }

@@ -1,4 +1,4 @@
-//! Runs programs on demand: names in, measurements out.
+//! Runs the programs that are named on standard input, and prints their measurements.
 
 use std::io;
 use std::time::Duration;
@@ -20,7 +20,7 @@ enum Answer<'line> {
     List { programs: Vec<String> },
 }
 
-/// The program that ran last, with its request line. Only one input is kept, because some are large.
+/// The program that ran last, with its request line. Only one program is kept, because some have a large input.
 #[derive(Default)]
 struct Last(Option<(String, Box<dyn Program>)>);
 
@@ -51,7 +51,7 @@ impl Last {
             return Ok(program::idle(parse_idleness(seconds)?));
         }
         if self.0.as_ref().is_none_or(|(name, _)| name != line) {
-            // Drop the old input first, so that memory holds only one.
+            // Drop the old program first, so that two inputs are never in memory at the same time.
             self.0 = None;
             self.0 = Some((line.to_owned(), catalog::prepare(line)?));
         }

@@ -1,4 +1,4 @@
-//! What the stock crate's unit tests find around them, made of its public interface.
+//! The modules that the stock crate's unit tests import, rebuilt from the crate's public interface.
 
 pub use rayon_core::*;
 

@@ -9,7 +9,7 @@ use crate::raw::latch::CountLatchRef;
 use crate::workers::current;
 use crate::workers::registry::{CountLatch, Registry, StackJob, Worker};
 
-/// The index of one call of a broadcast, and the number of calls.
+/// The index of one call in a broadcast, and the number of calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BroadcastContext {
     index: usize,
@@ -22,17 +22,19 @@ impl BroadcastContext {
         self.index
     }
 
-    /// The number of workers of the pool. It is also the number of calls.
+    /// The number of workers of the pool, which is also the number of calls.
     pub fn num_threads(&self) -> usize {
         self.num_threads
     }
 }
 
 /// Calls `op` once on every worker of the current pool, and returns the results in the order of the workers. Outside
-/// of any pool, uses the global pool. A worker calls `op` between two tasks, so a busy worker answers late.
+/// of any pool, uses the global pool. A worker calls `op` between two tasks, so a worker in a long task delays the
+/// broadcast.
 ///
 /// # Panics
-/// A panic of `op` is resumed after all calls have ended. If several calls panic, the panic with the lowest index is.
+/// A panic of `op` is resumed after all calls have ended. If several calls panic, the panic of the worker with the
+/// lowest index is resumed.
 /// Panics if the global pool is used and [cannot be built](crate::ThreadPoolBuilder#from-outside-of-the-program).
 pub fn broadcast<F, R>(op: F) -> Vec<R>
 where
@@ -45,8 +47,8 @@ where
     })
 }
 
-/// Calls `op` at some later time once on every worker of the current pool, and does not wait for the calls. Outside
-/// of any pool, uses the global pool.
+/// Makes every worker of the current pool call `op` once, and returns without waiting for the calls. Outside of any
+/// pool, uses the global pool.
 ///
 /// The pool ends only after all calls have ended. A panic of a call goes to the pool's panic handler. Without a panic
 /// handler, the process aborts.
@@ -73,7 +75,8 @@ impl ThreadPool {
         self.registry().broadcast(&op)
     }
 
-    /// Calls `op` later on every worker of this pool, like [`spawn_broadcast`](crate::spawn_broadcast).
+    /// Makes every worker of this pool call `op` once, without waiting, like
+    /// [`spawn_broadcast`](crate::spawn_broadcast).
     pub fn spawn_broadcast<F>(&self, op: F)
     where
         F: Fn(BroadcastContext) + Send + Sync + 'static,
@@ -113,7 +116,8 @@ impl Registry {
             let op = Arc::clone(&op);
             self.reason_to_run(move || op(context))
         };
-        // All jobs are created before the first one runs. Otherwise the end of the first job could end the pool.
+        // All jobs are created before the first one runs. Otherwise the pool could end after the first job: each job
+        // that has not ended keeps the pool running.
         let jobs: Vec<_> = self.contexts().filter_map(job).collect();
         self.deliver(jobs.into_iter());
     }

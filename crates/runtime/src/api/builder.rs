@@ -28,7 +28,7 @@ use crate::watching::watch;
 use crate::workers::current;
 use crate::workers::mask;
 use crate::workers::registry::{
-    Enrolment, Handlers, JobRef, MOST_WEIGHT, Own, Registry, Turn, USUAL_WEIGHT, Wish, WorkerHandler,
+    Enrolment, Handlers, JobRef, MOST_WEIGHT, Own, ProgramSettings, Registry, Turn, USUAL_WEIGHT, WorkerHandler,
 };
 
 /// The maximum number of workers of a pool.
@@ -42,25 +42,25 @@ pub const MAX_THREADS: usize = 65_535;
 ///
 /// - `COMITY_POLICY` and `COMITY_NUM_THREADS`: the policy, and the number of workers.
 /// - `COMITY_CORES`: the maximum number of cores that the program uses.
-/// - `COMITY_TABLE`: the core table through which the program shares cores with other programs.
-/// - `COMITY_WEIGHT`: the program's weight in the core table, 1 to 10000. The default follows the nice value, also if
-///   that changes later: 100 for nice 0.
-/// - `COMITY=off`: plain work stealing. In `COMITY`, `COMITY_TABLE` and `COMITY_TRACE`, the values `none`, `no`,
-///   `false` and `0` mean the same as `off`, in upper or lower case.
-/// - `COMITY_WATCH=SECS`: a pool that has tasks and makes no progress for `SECS` seconds reports which threads wait
-///   where.
+/// - `COMITY_TABLE`: the core table, the shared memory through which programs share cores, or `off`.
+/// - `COMITY_WEIGHT`: the program's weight in the core table, 1 to 10000. The default depends on the nice value (100
+///   for nice 0), and changes with it.
+/// - `COMITY=off`: plain work stealing, without sharing cores. In `COMITY`, `COMITY_TABLE` and `COMITY_TRACE`, the
+///   values `none`, `no`, `false` and `0` mean the same as `off`, in upper or lower case.
+/// - `COMITY_WATCH=SECS`: a pool that has tasks but makes no progress for `SECS` seconds prints where each of its
+///   threads waits.
 /// - `COMITY_TRACE=FILE`: a file for the timeline of all workers, in the Trace Event Format that Perfetto opens. `%p`
 ///   in the name stands for the process number.
 ///
 /// The builder returns an error if a variable has a bad value. The first use of the global pool panics with the
-/// message of that error. A program that prefers an exit code calls [`build_global`](ThreadPoolBuilder::build_global)
-/// first.
+/// message of that error. A program that wants to handle the error instead calls
+/// [`build_global`](ThreadPoolBuilder::build_global) first.
 ///
 /// # After a fork
 ///
-/// The child gets its own global pool. It cannot use the other pools of its parent: calls to them panic. A fork waits
-/// while threads of a pool start or end. It does not wait for threads that the program starts itself. If the program
-/// forks exactly while the standard library registers such a thread, the child can start no thread.
+/// The child gets its own global pool. It cannot use the other pools of its parent: calls to them panic. While a
+/// thread of a pool starts or ends, a fork waits. A fork does not wait for threads that the program itself starts. If
+/// the program forks exactly while the standard library registers such a thread, the child cannot start threads.
 ///
 /// # Example
 ///
@@ -86,8 +86,8 @@ impl ThreadPoolBuilder {
         ThreadPoolBuilder::default()
     }
 
-    /// Sets the number of workers, at most [`MAX_THREADS`]. Default, also for 0: `COMITY_NUM_THREADS`, else
-    /// `RAYON_NUM_THREADS`, else the number of usable cores. Affinity, cgroup quota and `COMITY_CORES` limit the
+    /// Sets the number of workers, at most [`MAX_THREADS`]. The value 0 selects the default: `COMITY_NUM_THREADS`,
+    /// else `RAYON_NUM_THREADS`, else the number of usable cores. Affinity, cgroup quota and `COMITY_CORES` limit the
     /// usable cores.
     pub fn num_threads(mut self, num_threads: usize) -> Self {
         self.num_threads = Some(num_threads).filter(|number| *number > 0);
@@ -127,8 +127,8 @@ impl ThreadPoolBuilder {
     }
 
     /// Makes the thread that builds the pool its worker 0. The thread runs tasks of the pool only while it waits for
-    /// tasks, or when it [yields](crate::yield_now()). Otherwise it counts as busy. It stays a worker for the rest of
-    /// its life: its part of the pool's memory is never freed.
+    /// tasks, or when it [yields](crate::yield_now()). At all other times the pool treats it as busy. It stays a
+    /// worker until it ends: its part of the pool's memory is never freed.
     pub fn use_current_thread(mut self) -> Self {
         self.use_current_thread = true;
         self
@@ -140,10 +140,10 @@ impl ThreadPoolBuilder {
         self
     }
 
-    /// Sets a handler that each worker calls with its index, before anything else runs on the worker. The thread that
-    /// builds the pool does not call it. A panic in the handler goes to the panic handler; without a panic handler,
-    /// the process aborts. A handler panics if it spawns a task into its own pool after the pool's handle was
-    /// dropped.
+    /// Sets a handler that each worker calls with its index, before anything else runs on the worker. Worker 0 does
+    /// not call it if it is [the thread that builds the pool](ThreadPoolBuilder::use_current_thread). A panic in the
+    /// handler goes to the panic handler; without a panic handler, the process aborts. A handler panics if it spawns
+    /// a task into its own pool after the pool's handle was dropped.
     pub fn start_handler<F>(mut self, handler: F) -> Self
     where
         F: Fn(usize) + Send + Sync + 'static,
@@ -154,8 +154,8 @@ impl ThreadPoolBuilder {
 
     /// Sets a handler that each worker calls with its index, after everything else has run on the worker. A panic in
     /// the handler goes to the panic handler; without a panic handler, the process aborts. Other workers may have
-    /// ended, so a handler that needs them, for example by [`broadcast`](crate::broadcast()), may wait for ever. A
-    /// handler that spawns a task into its own pool panics.
+    /// ended by then. So a handler that waits for them, for example by [`broadcast`](crate::broadcast()), may wait
+    /// for ever. A handler that spawns a task into its own pool panics.
     pub fn exit_handler<F>(mut self, handler: F) -> Self
     where
         F: Fn(usize) + Send + Sync + 'static,
@@ -167,7 +167,7 @@ impl ThreadPoolBuilder {
     /// Builds the pool.
     ///
     /// # Errors
-    /// See [`BuildError`]. No thread is left behind.
+    /// See [`BuildError`]. After an error, all threads that were started have ended.
     pub fn build(self) -> Result<ThreadPool, BuildError> {
         let mut threads = Vec::new();
         let built = self.build_with(|worker| {
@@ -182,7 +182,8 @@ impl ThreadPoolBuilder {
         match built {
             Ok(pool) => Ok(pool.with_threads(threads)),
             Err(error) => {
-                // Workers that have started end automatically. Wait for them, so that no thread is left behind.
+                // The workers that have started end, because `build_with` has dropped the pool's handle. This waits
+                // for them.
                 for thread in threads {
                     thread.join().expect("a worker does not unwind");
                 }
@@ -191,11 +192,11 @@ impl ThreadPoolBuilder {
         }
     }
 
-    /// Builds the pool on threads that `spawn` provides. `spawn` is called once for each worker, and makes a thread
-    /// call [`ThreadBuilder::run`].
+    /// Builds the pool on threads that `spawn` provides. `spawn` is called once for each worker, and must make a
+    /// thread call [`ThreadBuilder::run`].
     ///
     /// # Errors
-    /// See [`BuildError`]. Workers that have started end automatically.
+    /// See [`BuildError`]. After an error, the workers that have started end without a further call.
     pub fn build_with<F>(mut self, mut spawn: F) -> Result<ThreadPool, BuildError>
     where
         F: FnMut(ThreadBuilder) -> io::Result<()>,
@@ -203,7 +204,7 @@ impl ThreadPoolBuilder {
         if self.use_current_thread && current::with(|worker| worker.is_some()) {
             return Err(BuildError::CurrentThreadInPool);
         }
-        mask::heed_forks();
+        mask::register_fork_hooks();
         let num_threads = self.choose_num_threads()?;
         let policy = self.policy.map_or_else(|| default_policy(&self), Ok)?;
         let watch = self.or_default(watch_period(), || None)?;
@@ -214,18 +215,19 @@ impl ThreadPoolBuilder {
         let queue = if self.breadth_first { Spawns::new_fifo } else { Spawns::new_lifo };
         let spawns: Vec<Spawns<JobRef>> = (0..num_threads).map(|_| queue()).collect();
         let stealers: Vec<Stealer<JobRef>> = spawns.iter().map(Spawns::stealer).collect();
-        // crossbeam creates its collector behind a lock at the first steal. If a worker did that while this thread
-        // forks, the lock would stay locked in the child.
+        // This steal makes crossbeam create its collector now, which takes a lock. If a worker created the collector
+        // while this thread forks, the lock would stay locked in the child.
         let _nothing = stealers.first().map(Stealer::steal);
         let handlers = Handlers { lenient: self.lenient, ..std::mem::take(&mut self.handlers) };
-        // Each pool draws its own random victims. The n-th pool of a program draws the same victims on every run.
+        // The seed differs between pools, so that their thieves draw different victims. The n-th pool of a process
+        // has the same seed on every run.
         static POOLS: AtomicU64 = AtomicU64::new(0);
         let seed = POOLS.fetch_add(1, Ordering::Relaxed);
-        let enrolment = Enrolment { wish: Wish { weight, cores }, enroll: coordinator::enroll };
+        let enrolment = Enrolment { settings: ProgramSettings { weight, cores }, enroll: coordinator::enroll };
         let recorder = trace.map(|trace| trace.record(seed + 1, policy, num_threads));
         let registry =
             Registry::new(policy, stealers, handlers, self.use_current_thread, mask::roams(), enrolment, recorder);
-        // From here on, if anything fails or panics, dropping the handle ends the workers that have started.
+        // From here on, dropping the handle `pool` after an error or a panic ends the workers that have started.
         let pool = ThreadPool::new(Arc::clone(&registry), self.stack_size, self.breadth_first);
 
         let mut own_worker = None;
@@ -246,7 +248,7 @@ impl ThreadPoolBuilder {
                 spawn(worker).map_err(|error| BuildError::Spawn { index, num_threads, error })?;
             }
         }
-        // Nothing can fail from here on: the thread that is adopted stays a worker.
+        // Nothing can fail from here on. The calling thread must be adopted last, because it stays a worker for ever.
         if let Some(worker) = own_worker {
             worker.adopt();
         }
@@ -254,7 +256,8 @@ impl ThreadPoolBuilder {
             watch::start(Arc::downgrade(&registry), period);
         }
         if self.use_current_thread {
-            // Tasks that this thread forks are not injected, so no injection would begin the pool.
+            // This thread pushes its tasks into its own deque, so no injected task would make the pool join its
+            // program.
             registry.begin();
         }
         Ok(pool)
@@ -278,8 +281,8 @@ impl ThreadPoolBuilder {
         }
     }
 
-    /// Returns the default in place of a bad value of the environment, if the builder is lenient. The process prints
-    /// one line for each bad value, however many pools it has.
+    /// Returns the default in place of a bad environment value, if the builder is lenient. The process prints each
+    /// error once, for any number of pools.
     fn or_default<T>(&self, value: Result<T, BuildError>, default: impl FnOnce() -> T) -> Result<T, BuildError> {
         static SAID: PerProcess<Mutex<HashSet<String>>> = PerProcess::new();
         match value {
@@ -295,9 +298,9 @@ impl ThreadPoolBuilder {
     }
 }
 
-/// Returns a builder for programs whose users may not know Comity, for example rayon programs. If the environment has
-/// a bad value, its pools use the default, and the process prints one line for each bad value. A pool that has ended
-/// drops a task that its exit handler spawns.
+/// Returns a builder for programs whose users may not know Comity, for example rayon programs. If an environment
+/// variable has a bad value, the pools use the default, and the process prints one line for each bad value. If an
+/// exit handler spawns a task, the pool drops the task.
 pub fn lenient_builder() -> ThreadPoolBuilder {
     ThreadPoolBuilder { lenient: true, ..ThreadPoolBuilder::new() }
 }
@@ -305,7 +308,7 @@ pub fn lenient_builder() -> ThreadPoolBuilder {
 /// Returns the policy of a pool whose builder sets none: see [`ThreadPoolBuilder::policy`].
 ///
 /// # Errors
-/// If a variable of the environment has a bad value, unless the builder is lenient.
+/// If an environment variable has a bad value and the builder is not lenient.
 pub fn default_policy(builder: &ThreadPoolBuilder) -> Result<Policy, BuildError> {
     const NAME: &str = "COMITY_POLICY";
     match environment("COMITY") {
@@ -327,7 +330,7 @@ pub fn default_policy(builder: &ThreadPoolBuilder) -> Result<Policy, BuildError>
 /// Returns the number of workers of a pool whose builder sets none: see [`ThreadPoolBuilder::num_threads`].
 ///
 /// # Errors
-/// If a variable of the environment has a bad value, unless the builder is lenient.
+/// If an environment variable has a bad value and the builder is not lenient.
 pub fn default_num_threads(builder: &ThreadPoolBuilder) -> Result<usize, BuildError> {
     let number = whole_number("COMITY_NUM_THREADS", MAX_THREADS, "");
     Ok(builder.or_default(number, || None)?.unwrap_or_else(usual_num_threads))
@@ -371,17 +374,19 @@ fn choose_cores() -> Result<Option<u32>, BuildError> {
     whole_number("COMITY_CORES", CORES as u32, " (default: all cores)")
 }
 
-/// Returns how long a pool may make no progress before it reports that, if the user has set it.
+/// Returns the time without progress after which a pool prints a report, if the user has set it.
 fn watch_period() -> Result<Option<Duration>, BuildError> {
     const NAME: &str = "COMITY_WATCH";
     let Some(value) = environment(NAME) else { return Ok(None) };
     let period = value.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
-    // A thread may be off its core for some milliseconds and be neither blocked nor stuck.
+    // The minimum is 100 ms, because a thread that is neither blocked nor stuck may be off its core for some
+    // milliseconds.
     let period = period.filter(|period| *period >= Duration::from_millis(100));
     period.map(Some).ok_or_else(|| bad_variable(NAME, value, "is not a number of seconds (minimum 0.1)"))
 }
 
-/// Returns the process's trace, if the user has asked for one. `starter` is the caller's mask, if it is narrow.
+/// Returns the process's trace, if the user has asked for one. `starter` is the caller's affinity mask, if Comity has
+/// confined the caller.
 fn begin_trace(starter: Option<masks::Narrow>) -> Result<Option<&'static Trace>, BuildError> {
     const NAME: &str = "COMITY_TRACE";
     trace::begin(starter).map_err(|sentence| {
@@ -422,8 +427,8 @@ pub struct ThreadBuilder {
     thief: Box<dyn Thief>,
     registry: Arc<Registry>,
     spawns: Spawns<JobRef>,
-    /// The mask of the thread that built the pool, if it was narrow. The worker's thread may inherit that mask, and
-    /// widens it when it starts.
+    /// The affinity mask of the thread that built the pool, if Comity had confined that thread. The worker's thread
+    /// may inherit the mask, and widens it when it starts.
     starter: Option<masks::Narrow>,
 }
 
@@ -443,9 +448,9 @@ impl ThreadBuilder {
         self.stack_size
     }
 
-    /// Starts the thread that `thread` describes, which [runs](ThreadBuilder::run) the worker. A fork waits while the
-    /// thread starts or ends. Otherwise the child could start no thread, if the standard library was registering this
-    /// one.
+    /// Starts the thread that `thread` describes, and [runs](ThreadBuilder::run) the worker on it. A fork waits while
+    /// the thread starts or ends. A fork while the standard library registers this thread would leave a child that
+    /// cannot start threads.
     ///
     /// # Errors
     /// If the system cannot start a thread.
@@ -480,7 +485,7 @@ impl ThreadBuilder {
         });
     }
 
-    /// Makes this thread the worker for the rest of its life.
+    /// Makes this thread the worker until the thread ends.
     fn adopt(self) {
         let (id, own) = self.into_own();
         let own: &'static Own = Box::leak(Box::new(Own { adopted: true, ..own }));
@@ -540,25 +545,25 @@ pub enum BuildError {
     },
     /// The number of workers is greater than the number of threads that the process may have. No thread was started.
     ThreadLimit {
-        /// The number of workers that the pool was to have.
+        /// The requested number of workers.
         num_threads: usize,
         /// The number of threads that the limit allows.
         most: u64,
-        /// The name by which administrators know the limit.
+        /// The name of the limit, for administrators.
         limit: String,
     },
     /// The system could not start a thread.
     Spawn {
-        /// The index of the worker that got no thread.
+        /// The index of the worker whose thread could not be started.
         index: usize,
-        /// The number of workers that the pool was to have.
+        /// The requested number of workers.
         num_threads: usize,
         /// The system's error.
         error: io::Error,
     },
     /// The global pool has been built or used before.
     GlobalPoolExists,
-    /// The thread that was to become a worker is already a worker.
+    /// The calling thread, which was to become worker 0, is already a worker.
     CurrentThreadInPool,
 }
 

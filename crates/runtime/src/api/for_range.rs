@@ -11,13 +11,14 @@ use crate::workers::registry::Worker;
 /// Calls `body` with each block of `grain` indices of `range`, potentially in parallel. The last block may be
 /// shorter. The blocks are the same on every run, for any number of workers.
 ///
-/// The range is halved until a part is a quarter of a worker's share. Smaller parts are halved lazily: when a thief
-/// could take nothing else from this worker, or when a thief asks for more. So a loop that no thief joins costs next
-/// to nothing per block. A good grain is a microsecond of work or less. (Tzannes, Caragea, Barua and Vishkin, *Lazy
-/// binary splitting*, PPoPP 2010.)
+/// The range is halved until a part has `range.len() / (4 * workers)` indices. Smaller parts are halved lazily: when
+/// this worker's deque is empty, or when a thief asks for more. So a loop that no thief joins has almost no cost per
+/// block. A good grain is a microsecond of work or less. (Tzannes, Caragea, Barua and Vishkin, *Lazy binary
+/// splitting*, PPoPP 2010.)
 ///
 /// # Panics
-/// Panics if `grain` is zero. A panic of `body` is resumed after all blocks; of several, the leftmost one.
+/// Panics if `grain` is zero. A panic of `body` is resumed after all blocks have run. If several blocks panic, the
+/// panic of the leftmost block is resumed.
 /// Panics if the global pool is used and [cannot be built](crate::ThreadPoolBuilder#from-outside-of-the-program).
 ///
 /// ```
@@ -30,8 +31,9 @@ use crate::workers::registry::Worker;
 /// assert_eq!(sum.into_inner(), 499_500);
 /// ```
 ///
-/// Use [`map_reduce`] for a loop that computes a value. No two blocks may borrow a slice mutably at the same time. So
-/// a loop that writes into a slice spawns a task for each of its chunks in a [`scope`](crate::scope()):
+/// Use [`map_reduce`] for a loop that computes a value. `body` cannot borrow a slice mutably, because blocks run at
+/// the same time. So a loop that writes into a slice spawns a task for each chunk of the slice in a
+/// [`scope`](crate::scope()):
 ///
 /// ```
 /// let mut pixels = vec![1_u8; 100_000];
@@ -55,9 +57,8 @@ where
 /// Calls `map` with each block of `range`, like [`for_range`], and combines the results with `reduce`. Returns `None`
 /// if the range is empty.
 ///
-/// `reduce` must be associative. It gets two neighbours, the left one first, so it need not be commutative. Which
-/// neighbours are combined first differs from run to run, so the last digits of a sum of floating-point numbers may
-/// differ.
+/// `reduce` must be associative. It gets two neighbouring results, the left one first, so it need not be commutative.
+/// The order of the calls of `reduce` differs from run to run, so the last digits of a floating-point sum may differ.
 ///
 /// # Panics
 /// Panics if `grain` is zero. A panic of `map` or `reduce` is resumed after `map` has been called with all blocks. If
@@ -97,9 +98,10 @@ where
 
 struct Loop<'a, M, R> {
     grain: usize,
-    /// The length above which a part is halved in any case.
+    /// The length above which a part is halved even if no thief asks.
     coarse: usize,
-    /// True if a ringing bell means that a thief or a sleeper is hungry. In some pools the bell always rings.
+    /// True if the deque's bell rings only while a thief or a sleeper wants a task. In some pools the bell always
+    /// rings.
     hears: bool,
     map: &'a M,
     reduce: &'a R,
@@ -110,7 +112,7 @@ enum Sum<T> {
     /// No block has a result yet.
     Nothing,
     Of(T),
-    /// A panic has left a gap: later results have no left neighbour to be combined with.
+    /// A block has panicked, so later results have no left neighbour.
     Lost,
 }
 
@@ -153,7 +155,8 @@ where
     }
 }
 
-/// Runs the range until it ends or a block panics. Blocks are removed from the front of `range` before they begin.
+/// Runs the range until it ends or a block panics. Each block is removed from the front of `range` before it begins,
+/// so that a second call continues behind a block that panicked.
 fn until_panic<T, M, R>(worker: &Worker, range: &mut Range<usize>, sum: &mut Sum<T>, this: &Loop<'_, M, R>)
 where
     T: Send,

@@ -13,7 +13,7 @@ use crate::workers::current;
 
 /// The global pool of one process. The pool is never freed.
 struct Global {
-    /// The pool, once it is built. It is set once, under `building`.
+    /// The pool, once it is built. Set once, under the lock `building`.
     pool: AtomicCell<Option<&'static ThreadPool>>,
     /// The lock that a thread holds while it builds the pool.
     building: Mutex<()>,
@@ -29,8 +29,8 @@ fn of_process() -> &'static Global {
     GLOBAL.get(|parent| Global { pool: AtomicCell::new(None), building: Mutex::new(()), parent })
 }
 
-/// Returns the pool that the free functions use outside of any other pool, and builds it at first use. A forked child
-/// builds its own pool with the policy, the number of workers and the stack size of its parent's pool.
+/// Returns the pool that the free functions use outside of any other pool. The first call builds it. A forked child
+/// builds its own pool with the policy, the number of workers and the stack size of the parent's global pool.
 ///
 /// # Panics
 /// If the pool cannot be built, for example because an environment variable has a bad value.
@@ -38,8 +38,8 @@ pub(crate) fn global() -> &'static ThreadPool {
     built_by(ThreadPoolBuilder::new)
 }
 
-/// Builds the global pool with a [lenient builder](lenient_builder), unless this thread is a worker or the pool exists.
-/// The drop-in for rayon-core calls this before each function that uses the global pool.
+/// Builds the global pool with a [lenient builder](lenient_builder) if it does not exist and this thread is not a
+/// worker. The drop-in for rayon-core calls this before each function that uses the global pool.
 ///
 /// # Panics
 /// If the pool cannot be built.
@@ -55,8 +55,8 @@ pub fn have_lenient_global_pool() {
     }
 }
 
-/// Returns the global pool. If it does not exist, builds it with the builder from `new`, or in a forked child like the
-/// parent's.
+/// Returns the global pool. If it does not exist, builds it with the builder from `new`. In a forked child whose
+/// parent had a global pool, builds it like the parent's pool instead.
 fn built_by(new: fn() -> ThreadPoolBuilder) -> &'static ThreadPool {
     let ours = of_process();
     if let Some(pool) = ours.pool.load() {
@@ -67,13 +67,13 @@ fn built_by(new: fn() -> ThreadPoolBuilder) -> &'static ThreadPool {
     ours.pool.load().unwrap_or_else(|| {
         let parents = ours.parent.and_then(|parent| parent.pool.load());
         let builder = parents.map_or_else(new, ThreadPoolBuilder::like);
-        // No caller has asked to build the pool, so there is no caller to return an error to.
+        // This panics, because the caller asked for a task to run and cannot receive a build error.
         ours.keep(builder.build().unwrap_or_else(|error| panic!("the global pool cannot be built: {error}")))
     })
 }
 
 impl Global {
-    /// Makes `pool` the global pool. Called only once, with the lock.
+    /// Makes `pool` the global pool. Called once, with the lock `building`.
     fn keep(&self, pool: ThreadPool) -> &'static ThreadPool {
         let pool: &'static ThreadPool = Box::leak(Box::new(pool));
         self.pool.store(Some(pool));
@@ -85,14 +85,14 @@ impl ThreadPoolBuilder {
     /// Builds the pool that the free functions use outside of any other pool, and waits until its threads run.
     ///
     /// # Errors
-    /// See [`BuildError`]. The global pool is built at most once.
+    /// See [`BuildError`]. [`BuildError::GlobalPoolExists`]: the global pool has been built or used before.
     pub fn build_global(self) -> Result<(), BuildError> {
         build(|| self.build())
     }
 
     /// Builds the global pool like [`ThreadPoolBuilder::build_global`], on threads that `spawn` provides, like
-    /// [`ThreadPoolBuilder::build_with`]. Every worker must be run before this returns, because this waits for the
-    /// workers.
+    /// [`ThreadPoolBuilder::build_with`]. Returns only after every worker runs. So `spawn` must not wait for this
+    /// function to return before it runs a worker.
     ///
     /// # Errors
     /// See [`ThreadPoolBuilder::build_global`] and [`ThreadPoolBuilder::build_with`].
@@ -112,7 +112,7 @@ fn build(build: impl FnOnce() -> Result<ThreadPool, BuildError>) -> Result<(), B
         return Err(BuildError::GlobalPoolExists);
     }
     let pool = ours.keep(build()?);
-    // A thread may ask for the global pool before it becomes a worker.
+    // The lock is released before the wait, because a thread may use the global pool before it becomes a worker.
     drop(building);
     pool.wait_until_started();
     Ok(())

@@ -1,4 +1,4 @@
-//! `join`: runs two closures, of which a thief may take the second.
+//! `join`: runs two closures. A thief may take the second closure.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
@@ -12,8 +12,8 @@ use crate::workers::registry::{JoinJob, Worker};
 
 /// Runs both closures, potentially in parallel, and returns both results.
 ///
-/// Other workers may take `b` while the calling worker runs `a`. If no worker took it, the calling worker runs `b`
-/// too, by a direct call. Outside of any pool, uses the global pool.
+/// Another worker may take `b` while the calling worker runs `a`. If no other worker took `b`, the calling worker
+/// runs `b` too, by a direct call. Outside of any pool, uses the global pool.
 ///
 /// # Panics
 /// A panic of `a` or `b` is resumed after both have ended. If both panic, the panic of `a` is resumed.
@@ -34,7 +34,8 @@ where
     either(|_, _| a(), |_, _| b())
 }
 
-/// Joins on this thread's worker, or else on a worker of the global pool.
+/// Joins on this thread's worker, else on a worker of the global pool. The second argument of a closure is true if
+/// the closure runs on another thread than the caller's.
 #[inline(always)]
 fn either<A, B, RA, RB>(a: A, b: B) -> (RA, RB)
 where
@@ -67,7 +68,7 @@ where
     on_worker(|worker| worker.join(|worker| a(worker, true), |worker| b(worker, true)))
 }
 
-/// Calls both closures like [`join`], and tells each whether it runs on another worker than the caller.
+/// Calls both closures like [`join`], and passes each closure a context that says if it runs on the calling thread.
 ///
 /// # Panics
 /// Panics if the global pool is used and [cannot be built](crate::ThreadPoolBuilder#from-outside-of-the-program).
@@ -87,7 +88,7 @@ where
     either(|_, migrated| a(FnContext { migrated }), |_, migrated| b(FnContext { migrated }))
 }
 
-/// The place where a closure of [`join_context`] runs.
+/// The context of a closure of [`join_context`]: it tells if the closure runs on the calling thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FnContext {
     migrated: bool,
@@ -160,10 +161,10 @@ impl Worker {
 
     /// The implementation of every join. `job` is new, holds the right half, and is used for nothing else.
     ///
-    /// This function is never inlined. The compiler therefore inlines the closures into it, together with a recursive
-    /// caller's test for its leaves, and a leaf needs no frame. The job is passed by reference, so that its closure
-    /// is written where it stays. A copy would read 16 bytes at a time what was just written 8 bytes at a time, and
-    /// would wait for the store buffer.
+    /// This function is never inlined. The compiler therefore inlines the closures into this function, with the
+    /// base-case test of a recursive caller, so a leaf of the recursion needs no frame. The job is passed by
+    /// reference, so that its closure is written at its final address. A copy would read 16 bytes at a time the data
+    /// that was just written 8 bytes at a time, and would stall on the store buffer.
     #[inline(never)]
     fn fork<A, F, RA, RB>(&self, a: A, job: &JoinJob<F, RB>) -> (RA, RB)
     where
@@ -173,8 +174,8 @@ impl Worker {
         RB: Send,
     {
         let deque = &self.peer.deque;
-        // SAFETY: this thread is the owner. On every path the frame pops the job before it ends, and waits for a
-        // thief that has it.
+        // SAFETY: this thread is the owner. On every path this frame pops the job before the frame ends. If a thief
+        // has the job, the frame waits for the thief.
         let index = unsafe { deque.push(job.header()) };
         if deque.calls(index) {
             self.answer_bell();
@@ -183,8 +184,8 @@ impl Worker {
             Ok(result) => result,
             Err(payload) => self.after_panic(job, index, payload),
         };
-        // SAFETY: this thread is the owner, and this is the last push of the frame: `a` has popped all that it
-        // pushed.
+        // SAFETY: this thread is the owner, and `index` is from the newest push that is not popped: `a` has popped
+        // all jobs that it pushed.
         match unsafe { deque.pop(index) } {
             // SAFETY: the job belongs to this frame again.
             Popped::Back => (result_a, unsafe { job.run_inline(self) }),
@@ -196,8 +197,8 @@ impl Worker {
         }
     }
 
-    /// Ends the right half after the left half has panicked, and resumes the panic. The right half borrows from the
-    /// same frames, so it must end first. A panic of the right half is lost.
+    /// Called after the left half has panicked. Ends the right half and then resumes the panic, because the right
+    /// half borrows from the frames that the panic unwinds. A panic of the right half is lost.
     #[cold]
     #[inline(never)]
     fn after_panic<F, R>(&self, job: &JoinJob<F, R>, index: usize, payload: Payload) -> !
@@ -205,8 +206,8 @@ impl Worker {
         F: FnOnce(&Worker, bool) -> R + Send,
         R: Send,
     {
-        // SAFETY: this thread is the owner, and this is the last push of the frame: what was pushed later was popped
-        // while the panic unwound.
+        // SAFETY: this thread is the owner, and `index` is from the newest push that is not popped: the panic has
+        // unwound all frames that pushed later, and each popped its job.
         let lost = match unsafe { self.peer.deque.pop(index) } {
             // SAFETY: the job belongs to this frame again.
             Popped::Back => catch_unwind(AssertUnwindSafe(|| unsafe { job.run_inline(self) })),

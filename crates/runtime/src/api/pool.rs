@@ -18,9 +18,10 @@ use crate::workers::worker::Yield;
 pub struct ThreadPool {
     registry: Arc<Registry>,
     threads: Vec<JoinHandle<()>>,
-    /// The stack size that the pool was built with. A forked child uses it to build a pool like this one.
+    /// The stack size that the pool was built with. A forked child builds its global pool with it.
     pub(crate) stack_size: Option<usize>,
-    /// True if the pool was built breadth first. A forked child uses it like `stack_size`.
+    /// True if the pool was built with [`breadth_first`](crate::ThreadPoolBuilder::breadth_first). A forked child
+    /// builds its global pool with it.
     pub(crate) breadth_first: bool,
 }
 
@@ -29,7 +30,7 @@ impl ThreadPool {
         ThreadPool { registry, threads: Vec::new(), stack_size, breadth_first }
     }
 
-    /// Gives the handle the threads for which [`ThreadPool::shutdown`] waits.
+    /// Stores the threads for which [`ThreadPool::shutdown`] waits in the handle.
     pub(crate) fn with_threads(mut self, threads: Vec<JoinHandle<()>>) -> ThreadPool {
         self.threads = threads;
         self
@@ -41,8 +42,8 @@ impl ThreadPool {
     }
 
     /// Runs `task` on a worker of this pool and returns its result. In `task`, [`join`](crate::join),
-    /// [`scope`](crate::scope) and the other free functions use this pool. A worker of another pool that calls this
-    /// serves its own pool while it waits.
+    /// [`scope`](crate::scope) and the other free functions use this pool. If the caller is a worker of another pool,
+    /// it runs tasks of its own pool while it waits.
     ///
     /// # Panics
     /// A panic of `task` is resumed in the caller.
@@ -66,13 +67,13 @@ impl ThreadPool {
 
     /// Limits the number of workers that are awake to `most`. Workers beyond the limit rest as soon as they have no
     /// task. Any thread may call this, and each call replaces the limit of the call before.
-    /// [`current_num_threads`](ThreadPool::current_num_threads) does not change. Two kinds of worker are awake until
-    /// they are done, and count towards the limit: a worker that returns to a join or a scope for which it waits, and
-    /// a worker that has a part of a [broadcast](ThreadPool::broadcast).
+    /// [`current_num_threads`](ThreadPool::current_num_threads) does not change. Two kinds of worker may exceed the
+    /// limit until they are done: a worker that returns to a join or a scope for which it waits, and a worker that
+    /// has a part of a [broadcast](ThreadPool::broadcast). The limit counts these workers too.
     ///
     /// # Errors
-    /// If `most` is 0 or greater than the number of workers, or if the pool's policy leaves it to the operating
-    /// system which workers run: see [`ActiveThreadsError`].
+    /// If `most` is 0 or greater than the number of workers, or if the pool's policy does not control which workers
+    /// are awake: see [`ActiveThreadsError`].
     pub fn set_active_threads(&self, most: usize) -> Result<(), ActiveThreadsError> {
         let workers = self.current_num_threads();
         if !(1..=workers).contains(&most) {
@@ -124,8 +125,8 @@ impl ThreadPool {
     /// Ends the pool and waits until the threads that [`build`](crate::ThreadPoolBuilder::build) started have ended.
     ///
     /// # Panics
-    /// If one of these threads calls it, because it would wait for itself, or if this process was forked from the
-    /// pool's process.
+    /// If one of these threads calls it, because the thread would wait for itself. Also if this process was forked
+    /// from the process that built the pool.
     pub fn shutdown(mut self) {
         self.registry.assert_of_this_process();
         let is_one_of_them = self.if_current(|worker| !worker.own().adopted) == Some(true);
@@ -159,8 +160,8 @@ impl Drop for ThreadPool {
             self.threads.clear();
             self.registry.drop_reason_to_run();
         } else {
-            // A process that was forked from the pool's process has no such threads, and other threads may have their
-            // identifiers by now.
+            // In a process that was forked from the pool's process, these threads do not exist. Detaching them could
+            // detach other threads that have the same identifiers.
             std::mem::forget(std::mem::take(&mut self.threads));
         }
     }
@@ -172,12 +173,12 @@ impl Drop for ThreadPool {
 pub enum ActiveThreadsError {
     /// The limit is 0, or greater than the number of workers.
     OutOfRange {
-        /// The limit that was asked for.
+        /// The requested limit.
         most: usize,
         /// The number of the pool's workers.
         workers: usize,
     },
-    /// The pool's policy keeps no books about which workers are awake.
+    /// The pool's policy does not track which workers are awake.
     SharesNoCores(Policy),
 }
 

@@ -1,4 +1,4 @@
-//! `scope`: any number of tasks that may borrow. All of them have ended when it returns.
+//! `scope`: runs any number of tasks that may borrow from the caller. It returns after all tasks have ended.
 
 use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -18,8 +18,8 @@ use crate::workers::registry::{CountLatch, HeapJob, JobFifo, JobRef, Registry, W
 /// A scope, which can spawn tasks that borrow data that outlives `'scope`. See [`scope`].
 pub struct Scope<'scope> {
     group: Group,
-    /// Makes the scope invariant in `'scope`. With a longer or shorter lifetime, a task could borrow what it must
-    /// not.
+    /// Makes the scope invariant in `'scope`. With a longer or shorter lifetime, a task could borrow data that ends
+    /// before the task.
     tasks: PhantomData<fn(&'scope ()) -> &'scope ()>,
 }
 
@@ -38,7 +38,7 @@ pub struct ScopeFifo<'scope> {
 /// To work on a slice in parallel, spawn one task for each chunk that `chunks` or `chunks_mut` returns.
 ///
 /// # Panics
-/// The first panic of `body` or of a task is resumed after all have ended.
+/// If `body` or a task panics, the first panic is resumed after `body` and all tasks have ended.
 /// Panics if the global pool is used and [cannot be built](crate::ThreadPoolBuilder#from-outside-of-the-program).
 ///
 /// ```
@@ -198,8 +198,9 @@ impl<'scope> Scope<'scope> {
 }
 
 impl<'scope> ScopeFifo<'scope> {
-    /// Spawns a task that runs before the scope ends, and after the tasks that this worker has spawned in the scope
-    /// before, if no other worker takes them. The task gets the scope, so that it can spawn more tasks.
+    /// Spawns a task that runs before the scope ends, and after the tasks that this worker spawned earlier in the
+    /// scope, unless another worker takes the task or those tasks. The task gets the scope, so that it can spawn more
+    /// tasks.
     pub fn spawn_fifo<F>(&self, task: F)
     where
         F: FnOnce(&ScopeFifo<'scope>) + Send + 'scope,
@@ -225,7 +226,7 @@ impl<'scope> ScopeFifo<'scope> {
     }
 }
 
-/// The address of a scope, for a task on another thread.
+/// The address of a scope or a group, for a task on another thread.
 struct Home<S>(*const S);
 
 impl<S> Clone for Home<S> {
@@ -248,8 +249,8 @@ impl<S> Home<S> {
     }
 
     fn get(&self) -> &S {
-        // SAFETY: the scope's frame waits until the task that has this address is counted down, which is after its
-        // last use.
+        // SAFETY: the task that has this address is counted down after its last use of the address, and the scope's
+        // frame waits for that.
         unsafe { &*self.0 }
     }
 }
@@ -257,7 +258,7 @@ impl<S> Home<S> {
 /// The tasks of one scope.
 struct Group {
     pool: Arc<Registry>,
-    /// Counts the body and the tasks that have not ended.
+    /// The latch that counts the body and the tasks until they end.
     unfinished: CountLatch,
     /// The payload of the first panic.
     panic: Mutex<Option<Payload>>,
@@ -301,11 +302,12 @@ impl Group {
             // SAFETY: this task is counted, and not counted down yet.
             unsafe { Group::ended(home.address(), outcome) };
         };
-        // SAFETY: the group is complete only after the job has run; the rest is the caller's promise.
+        // SAFETY: the group is complete only after the job has run, and the caller promises that the borrowed data
+        // lives until then.
         unsafe { HeapJob::new_ref(task, done) }
     }
 
-    /// Gives every worker of the pool a call of `op`.
+    /// Makes every worker of the pool call `op` once.
     ///
     /// # Safety
     /// See [`Group::task`].
@@ -317,8 +319,8 @@ impl Group {
             unsafe { self.task(move || op(context)) }
         };
         let jobs: Vec<JobRef> = self.pool.contexts().map(job).collect();
-        // One of the calls must drop the last reference to `op`: the data that `op` borrows may be gone after the
-        // calls.
+        // This reference is dropped before the calls, so that one of the calls drops the last reference to `op`. The
+        // data that `op` borrows may be gone after the calls.
         drop(op);
         self.pool.deliver(jobs.into_iter());
     }
@@ -345,7 +347,8 @@ impl Group {
             *first = Some(payload);
             return;
         }
-        // Dropping the payload may run other tasks of this scope, which panic too.
+        // The lock is released first, because dropping the payload may run other tasks of this scope, which may panic
+        // too.
         drop(first);
         drop_lost(payload);
     }

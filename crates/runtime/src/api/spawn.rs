@@ -1,4 +1,4 @@
-//! Detached tasks: tasks for which nothing waits.
+//! Detached tasks: tasks for which no caller waits.
 
 use crate::api::global::global;
 use crate::api::pool::ThreadPool;
@@ -7,7 +7,7 @@ use crate::workers::current;
 use crate::workers::inject::PoolEnded;
 use crate::workers::registry::{HeapJob, JobFifo, JobRef, Registry};
 
-/// Runs `task` at some later time on the current pool. Outside of any pool, uses the global pool.
+/// Queues `task` to run on the current pool, and returns at once. Outside of any pool, uses the global pool.
 ///
 /// A pool ends only after all its spawned tasks have run. A panic of a task goes to the pool's panic handler. Without
 /// a panic handler, the process aborts.
@@ -24,7 +24,7 @@ where
     });
 }
 
-/// Runs `task` like [`spawn`], except that a worker that has several such tasks begins with the oldest.
+/// Queues `task` like [`spawn`], except that a worker that has spawned several such tasks begins with the oldest.
 ///
 /// # Panics
 /// Panics if the global pool is used and [cannot be built](crate::ThreadPoolBuilder#from-outside-of-the-program).
@@ -69,8 +69,9 @@ impl Registry {
         }
     }
 
-    /// Returns a job that runs `task` and keeps the pool running until then. If the pool has ended and is lenient,
-    /// drops `task` and returns `None`: release builds of stock rayon also lose a task that an exit handler spawns.
+    /// Returns a job that runs `task`, and keeps the pool running until `task` has ended. If the pool has ended and
+    /// is lenient, drops `task` and returns `None`: release builds of stock rayon also lose a task that an exit
+    /// handler spawns.
     ///
     /// # Panics
     /// If the pool has ended and is not lenient.
@@ -94,7 +95,7 @@ impl Registry {
     }
 
     /// Queues a job: in the caller's own queue if it is a worker of this pool, else in the injector. With a `fifo` of
-    /// that worker, the job goes into the fifo, and the queue gets a turn of the fifo's oldest job.
+    /// that worker, the job goes into the fifo, and the queue gets a placeholder that runs the fifo's oldest job.
     pub(crate) fn queue(&self, job: JobRef, fifo: Option<&JobFifo>) {
         current::with(|worker| match worker {
             Some(worker) if std::ptr::eq(&**worker.registry(), self) => {

@@ -1,4 +1,4 @@
-//! The calling thread's place in its pool.
+//! The calling thread's index in its pool, and its queued tasks.
 
 use crate::api::global::global;
 use crate::workers::current;
@@ -20,13 +20,13 @@ pub fn current_thread_index() -> Option<usize> {
     current::with(|worker| Some(worker?.id().index()))
 }
 
-/// True if this thread's worker has tasks that no worker has begun. `None` outside of any pool.
+/// True if tasks that no worker has begun are queued at this thread's worker. `None` outside of any pool.
 pub fn current_thread_has_pending_tasks() -> Option<bool> {
     current::with(|worker| Some(worker?.has_pending_tasks()))
 }
 
 /// Runs one task that is queued anywhere in this thread's pool, if there is one. Returns `None` outside of any pool.
-/// A task that polls for something calls this, so that other tasks run meanwhile.
+/// A task that polls for an event can call this, so that other tasks run meanwhile.
 pub fn yield_now() -> Option<Yield> {
     current::with(|worker| Some(worker?.yield_now()))
 }

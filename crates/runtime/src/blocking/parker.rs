@@ -1,4 +1,4 @@
-//! The parker: a thread waits on it again and again.
+//! The parker: an object on which one thread waits, any number of times.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,8 +11,8 @@ use crate::raw::latch::Probe;
 use crate::workers::current;
 use crate::workers::registry::Registry;
 
-/// A parker, on which the thread that made it waits until any thread unparks it. `block_on` sleeps on it. It can be
-/// made a [`Waker`](std::task::Waker).
+/// A parker. The thread that made it waits on it until any thread unparks it. An `Arc<Parker>` can be converted into
+/// a [`Waker`](std::task::Waker), for example for a function that waits for a future.
 pub struct Parker {
     /// True if the parker was unparked since the last [`Parker::park`].
     token: AtomicBool,
@@ -38,7 +38,7 @@ impl Parker {
     /// pool serves its pool while it waits.
     ///
     /// # Panics
-    /// On any thread but the one that made the parker.
+    /// If the calling thread is not the thread that made the parker.
     pub fn park(&self) {
         match &self.waiter {
             Waiter::Worker(pool, id) => current::with(|worker| {
@@ -53,8 +53,8 @@ impl Parker {
                 }
             }
         }
-        // A store would not do: if the parker was unparked again meanwhile, this thread must see what was written
-        // before that.
+        // A swap and not a store: if the parker was unparked again meanwhile, this thread must see the writes before
+        // that call.
         self.token.swap(false, Ordering::Acquire);
     }
 

@@ -1,4 +1,4 @@
-//! Work that a pool runs whenever it is ready to continue.
+//! Work that can block, and that a pool runs each time it is ready to continue.
 
 use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
@@ -19,11 +19,11 @@ use crate::workers::registry::{Header, Linked, LinkedRef, Registry, Worker};
 /// The value of `Runnable::last` before the work has run.
 const NOWHERE: u32 = u32::MAX;
 
-/// The work of an executor: it runs for a while, blocks, and runs again when something has unblocked it.
+/// The work of an executor: it runs until it blocks, and runs again after another thread or task has unblocked it.
 ///
 /// The pool calls [`resume`](Resume::resume) after the work was [queued](Runnable::schedule), on any worker. Work
 /// that is queued twice before it runs, runs once. Work that is queued while it runs may run on two workers at once.
-/// An executor that does not want that queues the work only when it has blocked.
+/// To prevent that, an executor queues the work only while the work is blocked.
 pub trait Resume: Send + Sync + Sized + 'static {
     /// Runs the work until it blocks or ends. Must not unwind: the process would abort.
     fn resume(this: &Arc<Runnable<Self>>);
@@ -33,8 +33,8 @@ pub trait Resume: Send + Sync + Sized + 'static {
     fn wake(&self) -> bool;
 }
 
-/// A `T` that a pool can run whenever it is ready. It keeps its pool running until it is [done](Runnable::done) or
-/// dropped. It can be made a [`Waker`](std::task::Waker).
+/// A `T` that a pool runs each time it is [queued](Runnable::schedule). It keeps its pool running until it is
+/// [done](Runnable::done) or dropped. An `Arc<Runnable<T>>` can be converted into a [`Waker`](std::task::Waker).
 #[repr(C, align(64))]
 pub struct Runnable<T> {
     linked: Linked,
@@ -81,9 +81,9 @@ impl<T: Resume> Runnable<T> {
         })
     }
 
-    /// Queues the work where the policy places tasks that the caller has unblocked. Does nothing if the work is
-    /// queued already. Does nothing in a process that was forked from the pool's process, where no worker would run
-    /// the work.
+    /// Queues the work in the queue that the policy chooses for a task that the caller has unblocked. Does nothing if
+    /// the work is queued already. Does nothing in a process that was forked from the pool's process, where no worker
+    /// would run the work.
     pub fn schedule(self: Arc<Self>) {
         if !self.is_to_be_queued() {
             return;
@@ -103,8 +103,7 @@ impl<T: Resume> Runnable<T> {
     }
 
     fn is_to_be_queued(&self) -> bool {
-        // If two threads queue the work at once, the run that the first has requested also sees what the second has
-        // written.
+        // If two threads queue the work at once, it runs once, and that run sees the earlier writes of both threads.
         self.pool.is_of_this_process() && !self.queued.swap(true, Ordering::AcqRel)
     }
 
@@ -122,8 +121,8 @@ impl<T: Resume> Runnable<T> {
         }
     }
 
-    /// Reports a panic of this work to the pool's panic handler, if no caller would learn of it. Without a panic
-    /// handler, the process aborts.
+    /// Gives a panic of this work that no caller receives to the pool's panic handler. Without a panic handler, the
+    /// process aborts.
     pub fn report_panic(&self, payload: Box<dyn std::any::Any + Send>) {
         self.pool.catch_panic(
             || std::panic::resume_unwind(payload),
@@ -133,21 +132,22 @@ impl<T: Resume> Runnable<T> {
 
     fn into_job(self: Arc<Self>) -> LinkedRef {
         let this = NonNull::new(Arc::into_raw(self).cast_mut()).expect("an Arc is never null");
-        // SAFETY: the reference counts as a reference to the `Runnable`, whose first field is what a `LinkedRef`
-        // points to.
+        // SAFETY: `this` owns a counted reference to the `Runnable`, and the first field of a `Runnable` is the
+        // `Linked` to which a `LinkedRef` points.
         unsafe { LinkedRef::new(this.cast()) }
     }
 
     /// # Safety
-    /// `header` is the header of a `Runnable` of this type from `into_job`, and each is executed once.
+    /// `header` is the header of a `Runnable` of this type, from `into_job`. Each result of `into_job` is executed
+    /// once.
     unsafe fn execute(header: NonNull<Header>, worker: &Worker) {
         // SAFETY: the pointer came from `Arc::into_raw` of this type, whose first field is the header. It is turned
         // back once.
         let this = unsafe { Arc::from_raw(header.as_ptr().cast_const().cast::<Self>()) };
         this.last.store(worker.id().0, Ordering::Relaxed);
         worker.own().turn.needed.set(true);
-        // From here on the work may be queued again. This run sees what was written before another thread found it
-        // queued.
+        // From here on the work may be queued again. This run sees the writes of a thread that called `schedule`
+        // before, and found the work already queued.
         this.queued.swap(false, Ordering::AcqRel);
         let abort = AbortOnDrop("a task's executor panicked");
         T::resume(&this);
@@ -229,7 +229,7 @@ mod tests {
         }
     }
 
-    /// An inbox has one link for each piece of work.
+    /// Work must not be in an inbox twice, because it has only one link.
     #[test]
     fn work_that_is_woken_twice_before_its_turn_runs_once() {
         for policy in ["ws-last", "comity", "bws:place=last"] {

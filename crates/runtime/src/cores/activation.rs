@@ -13,8 +13,8 @@ pub(crate) type Part = dyn Cores + Send + Sync;
 /// The activation of one pool.
 pub(crate) type Activation<C = Part> = comity_protocol::activation::Activation<Threads, C>;
 
-/// Returns the activation of a pool. `None`: the operating system shares out time. `may_use`: the cores on which the
-/// thread that builds the pool runs while Comity does not confine it.
+/// Returns the activation of a pool. `None` if the policy shares no cores. `adopts`: worker 0 is a thread of the
+/// program. `may_use`: the cores on which the thread that builds the pool may run when Comity does not confine it.
 pub(crate) fn of<C: Cores + ?Sized>(
     policy: Policy,
     workers: u32,

@@ -1,19 +1,20 @@
-//! A worker as a candidate for acceleration (Robinhood §4.3): one thief at a time accelerates it, and its clock
-//! stands still.
+//! The state of a worker as a candidate for acceleration (Robinhood §4.3): the thief that accelerates it, and
+//! readings of its thread's processor-time clock.
 //!
-//! [`Candidate::initiator`] is the paper's `acct_initiator`. A thief takes it by compare-and-swap from 0, with
-//! acquire, and gives it back with release. So a thief reads what the thief before it has written about the
-//! candidate's clock, and no two thieves pull a thread at the same time.
+//! [`Candidate::initiator`] is the paper's `acct_initiator`. A thief takes this word by compare-and-swap from 0, with
+//! acquire, and gives it back with release. So the thief sees the readings that the previous initiator has written,
+//! and no two thieves pull a thread at the same time.
 
 use comity_policy::WorkerId;
 
 use crate::raw::sync::{AtomicU32, AtomicU64, Ordering};
 
-/// The minimum time between two readings of a clock, in ns. A wait that is over sooner was no preemption.
+/// The minimum time between two equal readings of a thread's clock, in ns. A thread that is off its core for a
+/// shorter time does not count as preempted.
 const STILL: u64 = 50_000;
 
-/// The data of thieves about a worker as a candidate for acceleration. All fields but `initiator` belong to the
-/// initiator.
+/// The data that thieves keep about a worker as a candidate for acceleration. Only the initiator uses the other
+/// fields.
 #[derive(Default)]
 pub(crate) struct Candidate {
     /// The number of the thief that accelerates the worker, plus 1. 0 without such a thief.
@@ -105,8 +106,8 @@ mod loom_tests {
     use super::*;
     use crate::raw::sync::explore;
 
-    /// Lets three thieves take one candidate. A thief that has it finds both words of the same reading, and is alone
-    /// with it.
+    /// Lets three thieves take one candidate. A thief that has it finds two words of the same reading, and no other
+    /// thief changes them.
     #[test]
     fn loom_a_candidate_is_one_thiefs_at_a_time() {
         explore(3, || {

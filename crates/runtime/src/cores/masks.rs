@@ -1,12 +1,13 @@
-//! The masks of a pool's threads: where threads run, who put them there, and what that means for threads that they
-//! start.
+//! The affinity masks of a pool's worker threads: which mask a thread has, who set it, and which threads and
+//! processes have inherited it.
 //!
-//! The books (`comity_protocol::activation`) say where a worker's thread is to run, and the functions here confine
-//! it. A mask that the thread itself or an administrator has set wins: see [`Mask`] and `docs/decisions/0023`. A
-//! thread or process that is started under a narrow mask inherits it; `mender` corrects that.
+//! The books (`comity_protocol::activation`), the record of each worker's state, decide on which cores a worker's
+//! thread must run. The functions here confine the thread to these cores: its mask is then *narrow*. A mask that the
+//! thread itself or an administrator has set takes precedence: see [`Mask`] and `docs/decisions/0023`. A thread or
+//! process that is started under a narrow mask inherits it; `mender` corrects that.
 //!
-//! The masks have a separate lock, because a thread that asks for its own mask needs no books. That lock is taken
-//! within the books' lock, and never the other way round.
+//! The masks have a lock of their own, because a thread that asks for its own mask does not need the books. A thread
+//! that needs both locks takes the books' lock first.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard};
@@ -19,14 +20,15 @@ use comity_os::{CoreSet, SharedCoreSet, lock};
 use comity_policy::WorkerId;
 use comity_protocol::activation::{Books, State};
 
-/// The number of changes of a cpuset in succession that are followed before a mask counts as foreign.
+/// The maximum number of successive cpuset changes that [`Entry::learn`] follows. After them, a mask that it cannot
+/// explain counts as set by the program or an administrator.
 const CHANGES: u32 = 8;
 
 /// The masks of one pool's workers.
 pub(crate) struct Masks {
     kept: Mutex<Kept>,
-    /// The data for forked children, by worker. It is outside of the lock, which may be held for ever in a forked
-    /// child.
+    /// The data for forked children, by worker. It is outside of the lock, because in a forked child the lock may be
+    /// held for ever.
     for_children: Box<[ForChild]>,
 }
 
@@ -43,7 +45,7 @@ pub(crate) struct Spell {
 /// The reason why a thread was not moved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NotMoved {
-    /// The program, an administrator, a cpuset or the books want the thread elsewhere.
+    /// The program, an administrator, a cpuset or the books confine the thread to other cores.
     Bound,
     /// The thread has ended.
     Gone,
@@ -58,7 +60,7 @@ struct Kept {
     granted: CoreSet,
 }
 
-/// A move that has begun.
+/// A move of a thread to a core, while it is under way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Move {
     before: Mask,
@@ -69,7 +71,7 @@ struct Move {
 #[derive(Default)]
 struct Entry {
     mask: Mask,
-    /// The mask that the thread gets after a pull. Set while the thread is pulled.
+    /// The mask that the thread gets after a pull. `None` while the thread is not pulled.
     pulled: Option<Mask>,
     /// True if the thread was confined while it slept, and has not been awake since.
     sleeps: bool,
@@ -77,18 +79,17 @@ struct Entry {
     spells: Vec<Spell>,
 }
 
-/// The data about the mask of a thread that forks, for the child. The kernel copies the mask first and the memory
-/// later. So the child may have any mask that was narrow at any time of the fork.
+/// The data from which a forked child learns if it inherited a narrow mask. During a fork, the kernel copies the mask
+/// first and the memory later. So the child may have any mask that the thread had during the fork.
 #[derive(Default)]
 struct ForChild {
     is_narrow: AtomicBool,
-    /// The number of times that the mask has become another narrow one.
+    /// The number of narrow masks that the thread has been given.
     narrowed: AtomicU32,
-    /// The value of `narrowed` when the last fork began, minus one if the mask was narrow then. Only the worker uses
-    /// it.
+    /// The value of `narrowed - is_narrow` when the last fork began. Only the worker's thread uses it.
     at_fork: AtomicU32,
-    /// The last narrow masks, each at its number's place, and the mask that the program wanted instead of the last
-    /// one.
+    /// The last narrow masks, mask number n at index `n % NARROWED`. `own` is the mask that the program wanted
+    /// instead of the last one.
     noted: [SharedCoreSet; NARROWED],
     own: SharedCoreSet,
 }
@@ -108,7 +109,8 @@ impl ForChild {
         self.is_narrow.store(mask.is_narrow(), Ordering::Release);
     }
 
-    /// Notes the state before a fork. In this order, a mask that becomes narrow between the two loads counts.
+    /// Records the state before a fork. `narrowed` is read first, so that the child also considers a mask that
+    /// becomes narrow between the two loads.
     fn forks(&self) {
         let narrowed = self.narrowed.load(Ordering::Acquire);
         let was_narrow = self.is_narrow.load(Ordering::Acquire);
@@ -126,10 +128,10 @@ impl ForChild {
 }
 
 impl Entry {
-    /// Reads the mask of the worker's thread, and returns true if the program or an administrator has set it. The
-    /// cores that the system grants are read again before a mask counts as foreign. Nothing is learned while these
-    /// cores are unknown, or if this program may no longer set masks. Nothing is learned during a pull either, when
-    /// the thread may have one mask or the other.
+    /// Reads the mask of the worker's thread. Returns true if the program or an administrator has set another mask.
+    /// The cores that the system grants are read again first, because a changed cpuset may explain the mask. Learns
+    /// nothing and returns false in three cases: the granted cores are unknown, this program may no longer set masks,
+    /// or a pull is under way, when the thread may have the old or the new mask.
     fn learn(&mut self, thread: ThreadId, granted: &mut CoreSet, for_child: &ForChild) -> bool {
         let mut found = affinity::of(thread);
         if granted.is_empty() || found.is_empty() || self.pulled.is_some() {
@@ -143,7 +145,7 @@ impl Entry {
                 CoreSet::EMPTY => return false,
                 now => *granted = now,
             }
-            // A mask that was read before a cpuset changed is no longer valid after that.
+            // The mask is read again, because the cpuset may have changed after the first reading.
             let before = std::mem::replace(&mut found, affinity::of(thread));
             if found == before {
                 break;
@@ -156,11 +158,11 @@ impl Entry {
         foreign
     }
 
-    /// Confines the worker's thread, or lets it roam as its program wants. If the kernel refuses that, the thread
-    /// runs where it ran. Not called before it is known what the system grants.
+    /// Confines the worker's thread to `cores`. `None`: gives it the mask that its program wants. If the kernel
+    /// refuses, the thread keeps its mask. Called only when the granted cores are known.
     fn confine(&mut self, thread: ThreadId, granted: &mut CoreSet, cores: Option<CoreSet>, for_child: &ForChild) {
         if let Some(pulled) = &mut self.pulled {
-            // The thief that pulls the thread sets this mask afterwards.
+            // The thief that pulls the thread sets this mask at the end of the pull.
             pulled.note(cores);
             return;
         }
@@ -168,8 +170,8 @@ impl Entry {
         let before = self.mask;
         let Some(mask) = self.mask.note(cores) else { return };
         self.begin_spell();
-        // A child that is forked in between has the old or the new mask, and both are noted as narrow if one of them
-        // is.
+        // A child that is forked during this step has the old or the new mask. If one of the masks is narrow, the
+        // state for children is narrow during the whole step.
         if self.mask.is_narrow() {
             for_child.tell(&self.mask);
         }
@@ -179,8 +181,8 @@ impl Entry {
         for_child.tell(&self.mask);
     }
 
-    /// Begins a move of the thread to `core`. [`Entry::has_moved`] restores its mask afterwards. `has_task`: a thread
-    /// or process that the thread starts meanwhile inherits the narrow mask.
+    /// Begins a move of the thread to `core`. [`Entry::has_moved`] restores its mask afterwards. `has_task` is true
+    /// if the thread may start threads or processes meanwhile, which inherit the narrow mask.
     fn moves(
         &mut self,
         thread: ThreadId,
@@ -201,14 +203,15 @@ impl Entry {
         Ok(Move { before, spell })
     }
 
-    /// Ends a move. A mask that the program or an administrator has set meanwhile wins. Otherwise the thread gets the
-    /// mask that it had, or the mask that was noted for it since.
+    /// Ends a move. If the program or an administrator has set a mask during the move, that mask stays. Otherwise the
+    /// thread gets the mask that it had before the move, or the mask that [`Entry::confine`] has noted during the
+    /// move.
     fn has_moved(&mut self, thread: ThreadId, granted: &mut CoreSet, for_child: &ForChild) {
         let after = self.pulled.take().unwrap_or_default();
         if !self.learn(thread, granted, for_child) {
             self.mask = after;
-            // The kernel also refuses if the thread may use none of those cores any more. Then it gets the cores that
-            // are left.
+            // The kernel refuses a mask if the cpuset allows none of its cores. The thread then gets all cores that
+            // the cpuset allows.
             if !affinity::confine(thread, after.cores()) {
                 affinity::confine(thread, CoreSet::ALL);
             }
@@ -216,7 +219,8 @@ impl Entry {
         for_child.tell(&self.mask);
     }
 
-    /// Ends a move that the kernel refused, without setting a mask.
+    /// Ends a move that the kernel refused. Sets a mask only if [`Entry::confine`] has noted another one during the
+    /// move.
     fn has_stayed(&mut self, thread: ThreadId, before: Mask, for_child: &ForChild) {
         self.mask = before;
         if let Some(after) = self.pulled.take().filter(|after| *after != before) {
@@ -225,7 +229,8 @@ impl Entry {
         for_child.tell(&self.mask);
     }
 
-    /// Begins a spell: what the thread starts from now on may inherit the mask. Returns the spell if it is new.
+    /// Begins a [`Spell`] if the mask is narrow: a thread or process that the thread starts from now on inherits the
+    /// mask. Returns the spell if it is new.
     fn begin_spell(&mut self) -> Option<Spell> {
         let (cores, own) = (self.mask.cores(), self.mask.own());
         let is_known = self.spells.iter().any(|spell| spell.cores == cores && spell.own == own);
@@ -237,8 +242,8 @@ impl Entry {
         None
     }
 
-    /// Removes a spell in which nothing has inherited the mask: a thread that has the mask later has it from
-    /// elsewhere.
+    /// Removes a [`Spell`] in which no thread or process has inherited the mask. The mender then does not change a
+    /// thread that has been given the same mask by the program.
     fn withdraw(&mut self, spell: Spell) {
         self.spells.retain(|other| *other != spell);
     }
@@ -262,8 +267,9 @@ impl Masks {
         self.kept().entries.iter().any(|entry| !entry.spells.is_empty())
     }
 
-    /// Takes all narrow masks that workers have had since the last call, of a pool whose workers are only pulled. A
-    /// worker that still has a narrow mask may hand it on until the next call.
+    /// Takes the [`Spell`]s of all workers since the last call, in a pool whose workers are pulled and never
+    /// confined. The spell of a mask that is still narrow is returned by the next call too, because threads may still
+    /// inherit the mask.
     pub(crate) fn spells_of_pulls(&self) -> Vec<Spell> {
         let of = |entry: &mut Entry| {
             let (cores, is_narrow) = (entry.mask.cores(), entry.mask.is_narrow());
@@ -274,7 +280,7 @@ impl Masks {
         self.kept().entries.iter_mut().flat_map(of).collect()
     }
 
-    /// Takes all narrow masks that workers have had since the last call, of a pool that has ended.
+    /// Takes the [`Spell`]s of all workers since the last call, in a pool that has ended.
     pub(crate) fn all_spells(&self) -> Vec<Spell> {
         self.kept().entries.iter_mut().flat_map(|entry| std::mem::take(&mut entry.spells)).collect()
     }
@@ -283,15 +289,16 @@ impl Masks {
 /// Functions that are called without the books' lock.
 impl Masks {
     /// Moves the worker's thread to `core`, where it stays until the kernel moves it again. The thread's mask is
-    /// narrow while it moves. If the calling thread loses its core in that moment, the mask stays narrow until it
-    /// runs again. No lock is held meanwhile: the caller is the only thread that pulls this worker
-    /// ([`Candidate`](crate::cores::candidate::Candidate)). A mask that the coordinator notes meanwhile is set
-    /// afterwards.
+    /// narrow while it moves. If the calling thread loses its core during the move, the mask stays narrow until the
+    /// calling thread runs again. The lock is not held during the move, because a
+    /// [`Candidate`](crate::cores::candidate::Candidate) is pulled by one thread at a time. If the coordinator
+    /// confines the worker during the move, that mask is set at the end of the move.
     ///
-    /// `clock`: the processor time of a worker that has a task, which may start threads and processes. If the clock
-    /// stands still, the worker has started nothing, and no spell is left.
+    /// `clock` is the processor time of a worker that has a task. `None` for a thief, which starts no threads or
+    /// processes. If the clock stands still during the move, the worker has not run, and the move leaves no
+    /// [`Spell`].
     ///
-    /// A thread that moves itself returns when it has its turn on the other core.
+    /// If a thread moves itself, the call returns when the kernel runs the thread on the other core.
     pub(crate) fn pull(
         &self,
         worker: WorkerId,
@@ -338,8 +345,8 @@ impl Masks {
         self.set(worker, granted, |entry, granted, for_child| entry.confine(thread, granted, cores, for_child))
     }
 
-    /// Leads the worker's thread, like [`Pool::lead`](comity_protocol::activation::Pool::lead). A thread that runs is
-    /// confined while it moves.
+    /// Moves the worker's thread to `core`, like [`Pool::lead`](comity_protocol::activation::Pool::lead). If `sleeps`
+    /// is false, the thread is confined only while it moves.
     pub(crate) fn lead(
         &self,
         worker: WorkerId,
@@ -357,7 +364,8 @@ impl Masks {
         })
     }
 
-    /// Calls `set` with the worker's entry. Returns false if it is not known what the system grants.
+    /// Calls `set` with the worker's entry. Does nothing and returns false if the granted cores are unknown: neither
+    /// stored here nor returned by `known`.
     fn set(
         &self,
         worker: WorkerId,
@@ -366,7 +374,7 @@ impl Masks {
     ) -> bool {
         let mut kept = self.kept();
         let Kept { entries, granted } = &mut *kept;
-        // A pool that was built later learns the granted cores from its program.
+        // A pool at which the coordinator has not looked yet learns the granted cores from its program.
         if granted.is_empty() {
             *granted = known();
         }
@@ -377,15 +385,16 @@ impl Masks {
         is_known
     }
 
-    /// Notes that the worker is awake, like [`Pool::up`](comity_protocol::activation::Pool::up): a worker that slept
-    /// with a narrow mask has tasks again.
+    /// Records that the worker is awake, like [`Pool::up`](comity_protocol::activation::Pool::up). If it slept with a
+    /// narrow mask, threads that it starts from now on inherit the mask.
     pub(crate) fn is_up(&self, worker: WorkerId) {
         let entry = &mut self.kept().entries[worker.index()];
         entry.sleeps = false;
         entry.begin_spell();
     }
 
-    /// Reads where the threads of the pool's program may run. `granted`: the cores that the system grants.
+    /// Reads the masks of all workers' threads, and stores in `books.may_use` the cores on which the program lets
+    /// them run. `granted`: the cores that the system grants.
     pub(crate) fn look(&self, thread: impl Fn(WorkerId) -> Option<ThreadId>, books: &mut Books, granted: CoreSet) {
         let mut may_use = CoreSet::EMPTY;
         let mut kept = self.kept();
@@ -404,7 +413,7 @@ impl Masks {
         }
     }
 
-    /// Takes, for each worker's thread, the narrow masks that it has had since the last call.
+    /// Takes the [`Spell`]s of each worker's thread since the last call.
     pub(crate) fn spells(
         &self,
         thread: impl Fn(WorkerId) -> Option<ThreadId>,
@@ -414,7 +423,8 @@ impl Masks {
         let workers = (0..).map(WorkerId).zip(&mut kept.entries).filter_map(|(worker, entry)| {
             let thread = thread(worker)?;
             let spells = std::mem::take(&mut entry.spells);
-            // A worker that has tasks may hand on its present mask until the next call.
+            // While an awake worker has the mask of a spell, the next call returns the spell too: threads may still
+            // inherit the mask.
             let goes_on = |spell: &&Spell| {
                 let lasts = spell.cores == entry.mask.cores() && entry.mask.is_narrow();
                 lasts && books.is(worker, State::Awake)
@@ -425,7 +435,7 @@ impl Masks {
         workers.collect()
     }
 
-    /// Returns the mask of a worker that asks for its own, and the cores that the system grants.
+    /// Returns the mask of the calling worker, and the cores that the system grants.
     pub(crate) fn of(&self, me: WorkerId) -> (Mask, CoreSet) {
         let kept = self.kept();
         (kept.entries[me.index()].mask, kept.granted)
@@ -437,8 +447,8 @@ impl Masks {
     }
 
     /// Returns the mask that the program wants for the calling thread, if its worker was confined. Called in a forked
-    /// child, on the thread that forked. Does not use the lock: another thread of the parent may hold it, and never
-    /// releases it here.
+    /// child, on the thread that forked. Does not use the lock: a thread that exists only in the parent may hold it,
+    /// and the child's copy is never released.
     pub(crate) fn in_child(&self, me: WorkerId, found: CoreSet) -> Option<CoreSet> {
         self.for_children[me.index()].in_child(found)
     }
@@ -447,7 +457,8 @@ impl Masks {
 /// A narrow mask, and the mask that the program wants instead. `None`: all cores.
 pub(crate) type Narrow = (CoreSet, Option<CoreSet>);
 
-/// Lets the calling thread roam, if it inherited the narrow mask of the thread that started it.
+/// Gives the calling thread the mask that the program wants, if it inherited `starter`, the narrow mask of the thread
+/// that started it.
 pub(crate) fn widen(starter: Option<Narrow>) {
     let me = ThreadId::current();
     if let Some((narrow, own)) = starter
@@ -478,8 +489,8 @@ mod tests {
         thread.join().unwrap();
     }
 
-    /// Returns all cores that this thread may use, and two of them. Prints a message and returns `None` if there is
-    /// only one.
+    /// Returns all cores that this thread may use, and two of them. Prints a message and returns `None` if this
+    /// thread may use only one core.
     fn two_cores() -> Option<(CoreSet, [CoreSet; 2])> {
         let all = affinity::of(ThreadId::current());
         let two = [all.iter().next()?, all.iter().last()?].map(|core| [core].into_iter().collect());
@@ -510,7 +521,7 @@ mod tests {
                 assert_eq!(spells.iter().map(|spell| spell.cores).collect::<Vec<_>>(), narrow);
             }
             assert!(masks.spells_of_pulls().is_empty(), "none of them lasts");
-            // A thread that has gone to sleep starts nothing either: its clock stands still.
+            // A sleeping thread starts no thread either: its clock stands still, so its spells are removed.
             while Stat::of_thread(std::process::id(), thread.as_raw() as u32).is_none_or(|stat| stat.state != 'S') {
                 std::thread::yield_now();
             }
@@ -518,7 +529,7 @@ mod tests {
                 assert_eq!(masks.pull(worker, thread, core, thread.cpu_time()), Ok(()));
             }
             assert!(masks.spells_of_pulls().is_empty());
-            // A thief starts nothing.
+            // A pull of a thief begins no spell, because a thief starts no thread.
             let last = all.iter().last().unwrap();
             assert_eq!(masks.pull(worker, thread, last, None), Ok(()));
             assert!(masks.spells_of_pulls().is_empty());
@@ -544,7 +555,8 @@ mod tests {
     fn a_forked_child_knows_a_mask_that_was_narrow_at_any_time_of_the_fork() {
         let (all, narrow): (CoreSet, CoreSet) = ((0..4).collect(), [1].into_iter().collect());
         let masks = [Mask::default(), Mask::noted(None, Some(narrow))];
-        // 1 if the mask is narrow: before the fork, in between, and when the kernel copies the memory.
+        // Each number is 1 if the mask is narrow at that time: before the fork, in between, or when the kernel copies
+        // the memory.
         for [before, between, at_the_end] in [[0, 0, 0], [0, 0, 1], [0, 1, 0], [0, 1, 1], [1, 0, 0], [1, 1, 1]] {
             let for_child = ForChild::default();
             for_child.tell(&masks[1]);
@@ -591,7 +603,8 @@ mod tests {
         });
     }
 
-    /// Checks each mask that the thread may have at that time, and pulls that succeed and that fail.
+    /// Confines a thread during a pull: for each mask that the thread may have at that time, and for pulls that
+    /// succeed or fail.
     #[test]
     fn what_a_coordinator_notes_in_the_midst_of_a_pull_holds_afterwards() {
         let Some((all, [first, last])) = two_cores() else { return };

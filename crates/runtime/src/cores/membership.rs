@@ -1,4 +1,4 @@
-//! The program to which a pool belongs, as the pool sees it.
+//! The interface through which a pool calls the program to which it belongs.
 
 use comity_os::CoreSet;
 
@@ -11,7 +11,7 @@ pub(crate) trait Membership: Send + Sync {
     /// because no pool had work.
     fn worker_is_up(&self);
 
-    /// Called by a worker that ends, so that the program counts its times.
+    /// Called by a worker that ends, so that the program keeps the worker's processor time.
     fn worker_ends(&self);
 
     /// Called when the pool has ended.

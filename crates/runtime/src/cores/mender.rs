@@ -1,15 +1,22 @@
-//! The mender: it corrects the masks of threads and processes that tasks start while their worker is confined. They
-//! inherit the mask, which is meant for the worker alone. Within a tenth of a second they get the mask that the
+//! The mender corrects the affinity masks of threads and processes that a task starts while Comity confines its
+//! worker. They inherit the worker's narrow mask. Within a tenth of a second, the mender gives them the mask that the
 //! program wants.
 //!
-//! A thread is mended if it has exactly a mask that a worker has had, was started since, and was not there at the
-//! look before. An older thread has its mask from itself or from an administrator, and that mask wins. One case
-//! cannot be told apart by equality. A thread that, before the first look, has bound itself to exactly the cores of a
-//! confined worker is mended too.
+//! The mender looks at the process's threads and children every 50 ms while there may be something to correct. It
+//! mends (corrects) a thread if three conditions hold:
 //!
-//! Forked children correct their own masks (`masks::in_child`). Children of `posix_spawn` and `vfork`, and what they
-//! have started meanwhile, are found by the kernel's lists of children. Two kinds are not found: a process whose
-//! parent has ended before the look, and all that a program starts in its own last tenth of a second.
+//! - The thread has exactly a mask that a worker has had.
+//! - The thread was started after the worker got that mask.
+//! - The thread did not exist at the previous look.
+//!
+//! The mask of an older thread was set by the thread itself or by an administrator, and is kept. One case is
+//! corrected wrongly: a new thread that has bound itself to exactly the cores of a confined worker, before the
+//! mender's first look at the thread.
+//!
+//! Forked children correct their own masks (`masks::in_child`). Children of `posix_spawn` and `vfork`, and processes
+//! that these children have started, are found through the kernel's lists of children. Two kinds of process are not
+//! found: a process whose parent has ended before the look, and a process that the program starts in its last tenth
+//! of a second.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Mutex;
@@ -23,35 +30,36 @@ use comity_os::{CoreSet, affinity, lock};
 
 use crate::cores::masks::Spell;
 
-/// The time between two looks for what confined workers have started. It is mended within two looks, a tenth of a
-/// second.
+/// The time between two looks at threads and processes. They are mended within two looks, a tenth of a second.
 pub(crate) const MEND: Duration = Duration::from_millis(50);
 const _: () = assert!(2 * MEND.as_millis() <= 100);
 
-/// The number of looks at a child, which may have been about to start another at the first look.
+/// The number of looks at each child process. The second look finds a process that the child was about to start at
+/// the first look.
 const LOOKS: u32 = 2;
 
-/// The state of the mender: see the module.
+/// The state of the mender.
 #[derive(Debug)]
 pub(crate) struct Mender {
-    /// Threads of this process that were there at the last look. A thread that has begun since may have the number of
-    /// one that has ended.
+    /// The threads of this process at the last look. A thread that was started since may have the number of a thread
+    /// that has ended.
     known: HashSet<u32>,
     /// The time of the last look, from [`census::now`].
     looked: u64,
     /// Child processes by their numbers.
     children: HashMap<u32, Child>,
-    /// The spells of the last look. Their masks may be found now.
+    /// The [`Spell`]s that the last look used. A thread that was being started at that time is found by the next
+    /// look.
     before: Vec<Spell>,
-    /// The threads whose children were looked for at the last look. A thread may have been about to start another
-    /// child.
+    /// The threads whose children the last look listed. The next look lists them again, because a thread may have
+    /// been about to start a child.
     parents: HashSet<u32>,
 }
 
 /// A child process.
 #[derive(Clone, Copy, Debug)]
 struct Child {
-    /// The start time of the child, because its number may have been another's.
+    /// The start time of the child. It distinguishes the child from an earlier process with the same number.
     start: u64,
     /// The number of looks at the child.
     looks: u32,
@@ -79,9 +87,10 @@ impl Mender {
         !self.before.is_empty() || self.children.values().any(|child| child.looks < LOOKS)
     }
 
-    /// Looks at new threads and processes. `workers`: the program's workers, each with its spells since the last
-    /// look. `ended`: the spells of workers that have ended since. The children of ended workers belong to another
-    /// thread by now.
+    /// Looks at all threads and at new child processes, and mends them. `workers`: the program's workers, each with
+    /// its [`Spell`]s (times with a narrow mask) since the last look. `ended`: the spells of workers that have ended
+    /// since. The kernel moves the children of an ended worker to another thread, so the children of all threads are
+    /// listed then.
     pub(crate) fn look(&mut self, workers: &[(ThreadId, Vec<Spell>)], ended: Vec<Spell>) {
         let any_ended = !ended.is_empty();
         let of_workers = workers.iter().flat_map(|(_, spells)| spells.iter().copied());
@@ -119,9 +128,9 @@ impl Mender {
     }
 }
 
-/// Gives a thread the mask that the program wants, if it has the mask of one of these spells, and was not there
-/// before the spell, nor before `not_before`. A cpuset that has become smaller hides the mask, and shows it again
-/// when it grows.
+/// Gives a thread the mask that the program wants, if it has the mask of one of these [`Spell`]s. The thread must
+/// have been started after the spell began, and not earlier than `not_before`. The comparison allows for a cpuset:
+/// while it allows only a part of the mask's cores, the kernel does not report the mask itself.
 fn mend(process: u32, thread: u32, spells: &[Spell], granted: CoreSet, not_before: u64) {
     let id = ThreadId::from_raw(thread as i32);
     let found = affinity::of(id);
@@ -131,7 +140,7 @@ fn mend(process: u32, thread: u32, spells: &[Spell], granted: CoreSet, not_befor
         return;
     }
     let Some(start) = Stat::of_thread(process, thread).map(|stat| stat.start) else { return };
-    // The kernel rounds start times down.
+    // One unit is added, because the kernel rounds start times down.
     if let Some(spell) = same.find(|spell| start + 1 >= spell.since && start >= not_before) {
         affinity::confine(id, spell.own.unwrap_or(CoreSet::ALL));
     }
@@ -147,12 +156,12 @@ fn mend_all(process: u32, spells: &[Spell], granted: CoreSet) {
     }
 }
 
-/// The mender thread of a pool without a coordinator: it mends what workers have started that a thief pulled. It
-/// waits until it is called.
+/// The mender thread of a pool without a coordinator. It mends threads and processes that a worker started while a
+/// thief pulled it. It sleeps until a thief calls it.
 ///
-/// The thread is called for the last time when the pool ends, and may be started at that very moment. The lock orders
-/// the two: either the end finds the thread, or the thief that has started it finds that the pool has ended, and
-/// calls it. Nothing else is done under the lock.
+/// The thread is called for the last time when the pool ends, perhaps while a thief is starting it. The lock orders
+/// these two steps: either the end of the pool finds the thread and calls it, or the thief finds that the pool has
+/// ended and calls the thread. Nothing else is done under the lock.
 #[derive(Default)]
 pub(crate) struct Mending {
     state: Mutex<Mends>,
@@ -188,7 +197,7 @@ impl Mending {
                 return true;
             }
             (Mends::Begins, None) => *state = Mends::NotYet,
-            // The pool has ended meanwhile, which the thread sees.
+            // The pool has ended meanwhile. The thread wakes, sees that, and ends.
             (_, Some(thread)) => thread.unpark(),
             (_, None) => {}
         }
@@ -253,7 +262,7 @@ mod tests {
     }
 
     /// Checks the bound of a tenth of a second, which is two looks. A thread and a child are mended at the next look,
-    /// and what the child has started since at the look after that.
+    /// and a process that the child has started since is mended at the look after that.
     #[test]
     fn what_was_started_is_let_go_at_the_next_look() {
         let me = ThreadId::current();
@@ -309,7 +318,7 @@ mod tests {
         mend(other.id(), other.id(), &[spell], left, 0);
         assert_eq!(affinity::of(late[1]), all);
 
-        // A thread that is older, or was there at the last look, has its mask from elsewhere.
+        // A thread that existed at the last look keeps its mask.
         affinity::confine(thread_id, cores);
         mender.look(&workers, Vec::new());
         assert_eq!(affinity::of(thread_id), cores);

@@ -7,9 +7,10 @@
 //! ```
 //!
 //! The owner pushes and pops above `split` with plain loads and stores. A thief takes the oldest shared task with one
-//! compare-and-swap. A hungry thief rings the bell. The owner sees the bell at its next push, and shares tasks. If
-//! the owner does not push for long, a thief raids the private part. The raid pays for both threads, with a barrier
-//! on every core.
+//! compare-and-swap. A thief that finds no shared task rings the bell: it changes a word that the owner reads at each
+//! push. The owner then shares tasks. If the owner does not push for long, a thief *raids*: it shares the private
+//! tasks itself. A raid interrupts every core of the process with a barrier, so that the owner needs no fence in its
+//! pushes and pops.
 //!
 //! The crate's `README.md` has the protocol with its proof. Comments at the steps below name its lemmas.
 //!
@@ -31,14 +32,14 @@ use super::sync::{AtomicPtr, AtomicU64, AtomicUsize, Ordering, back_off, fence, 
 /// The number of slots of a new deque. The deque grows if a worker has more joins under way.
 const SLOTS: usize = if cfg!(loom) { 2 } else { 1024 };
 
-/// The maximum number of slots, limited by the width of the indices in [`Shown`]. A call stack for it has 512 MiB or
-/// more.
+/// The maximum number of slots, limited by the width of the indices in [`Shown`]. A call stack with this number of
+/// joins has 512 MiB or more.
 const MOST_SLOTS: usize = 1 << 22;
 
-/// The value of `limit` while the bell rings: every index is at or above it.
+/// The value of `limit` while the bell rings: every index is at or above it, so every push sees the bell.
 const RINGING: usize = 0;
 
-/// The value of `floor` while the owner must not pop without asking: every index is below it.
+/// The value of `floor` while every pop must check `shown`: every index is below it.
 const CLOSED: usize = usize::MAX;
 
 /// The value of [`Shown::mover`] while no thread has begun to move `split`.
@@ -46,8 +47,8 @@ const NO_MOVER: u32 = 0;
 /// The value of [`Shown::mover`] while the owner moves `split`.
 const OWNER: u32 = (1 << (64 - 2 * Shown::BITS)) - 1;
 
-/// The one word that thieves change: the two ends of the shared part, and the thread that has begun to move its upper
-/// end.
+/// The one word that thieves change: the ends `tail` and `split` of the shared part, and the thread that has begun to
+/// move `split`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Shown {
     tail: usize,
@@ -100,14 +101,16 @@ pub(crate) struct Deque<T> {
 
 struct Own<T> {
     head: AtomicUsize,
-    /// A pop at this index or above need not ask any other thread.
+    /// A pop at this index or above need not check `shown`.
     floor: AtomicUsize,
-    /// A push below this index has nothing else to do. It is the index of the last slot, or [`RINGING`].
+    /// A push at a lower index than this needs no further step. The value is the index of the last slot, or
+    /// [`RINGING`].
     limit: AtomicUsize,
     slots: AtomicPtr<AtomicPtr<T>>,
     /// The number of slots. Only the owner reads it.
     capacity: AtomicUsize,
-    /// True if the barrier that raids need is available. Otherwise everything is shared at once, and each pop asks.
+    /// True if the barrier that raids need is available. Otherwise each task is shared as soon as it is pushed, and
+    /// each pop checks `shown`.
     raids: bool,
 }
 
@@ -181,11 +184,11 @@ impl<T> Deque<T> {
                 // No task may become private again.
                 shown.split.min(index)
             } else if shown.mover != NO_MOVER || self.rings() {
-                // This may cancel a raid, and an owner may pop for long without a push. So the owner answers here
-                // too.
+                // This pop may cancel a raid, and the owner may pop for long before its next push. So the owner
+                // shares half of the remaining tasks here too.
                 shown.tail + left.div_ceil(2)
             } else {
-                // Half of the tasks that remain shared become private again, so that the next pops need not ask.
+                // At most half of the remaining tasks stay shared, so that the next pops need not check `shown`.
                 shown.split.min(shown.tail + left / 2)
             };
             Shown { split, ..shown }
@@ -228,8 +231,8 @@ impl<T> Deque<T> {
             "a worker has {capacity} nested joins, the maximum. Check the program for endless recursion"
         );
         let new = allocate(2 * capacity);
-        // Lemma D5: nothing is shared and no raid begins, so no thief can claim a slot. Thieves that have claimed one
-        // have read it.
+        // Lemma D5: nothing is shared and no raid begins, so no thief can claim a slot. After the wait, thieves that
+        // had claimed a slot have read it.
         let (before, shown) = self.begin_move(|shown| Shown { split: shown.tail, ..shown });
         self.wait_for_readers(0..shown.tail);
         for index in shown.tail..capacity {
@@ -258,7 +261,8 @@ impl<T> Deque<T> {
         moved
     }
 
-    /// Does the first half of a move: no raid begins until the mover is cleared. Returns the old and the new word.
+    /// Does the first half of a move of `split`: no raid begins until the mover is cleared. Returns the old and the
+    /// new word.
     fn begin_move(&self, to: impl Fn(Shown) -> Shown) -> (Shown, Shown) {
         let mut now = self.shown.load(Ordering::Acquire);
         loop {
@@ -310,7 +314,7 @@ impl<T> Deque<T> {
         self.steal()
     }
 
-    /// Stops the bell. If a thread rings from now on, the owner's next push meets the bell.
+    /// Stops the bell. If a thread rings from now on, the owner's next push sees that.
     ///
     /// # Safety
     /// Only the owner calls this.
@@ -383,7 +387,8 @@ impl<T> Deque<T> {
         }
     }
 
-    /// Makes the owner's next push meet the bell. A thread that must not be missed fences before.
+    /// Rings the bell, so that the owner's next push sees it. A caller whose ring must not be missed executes a fence
+    /// before.
     pub(crate) fn ring(&self) {
         if !self.rings() {
             // A swap, although a store suffices, because loom may order a store before a compare-and-swap that missed
@@ -392,24 +397,25 @@ impl<T> Deque<T> {
         }
     }
 
-    /// Asks the owner to share. `now` is the reading of a clock, not 0. Returns the time since which the owner has
-    /// been asked without an answer.
+    /// Asks the owner to share tasks. `now` is the reading of a clock, not 0. Returns the time of the first request
+    /// that the owner has not answered.
     pub(crate) fn ask(&self, now: u64) -> u64 {
         let asked = self.asked_at.compare_exchange(0, now, Ordering::Relaxed, Ordering::Relaxed);
         self.ring();
         asked.map_or_else(|before| before, |_| now)
     }
 
-    /// True if the caller is to raid an owner that was asked at `asked`. Other thieves that see the same `asked` wait
-    /// for the same time again.
+    /// True if the caller must raid the owner, which has not answered since `asked`. The time of the request becomes
+    /// `now`, so that other thieves wait before they raid too.
     pub(crate) fn may_raid(&self, asked: u64, now: u64) -> bool {
         self.asked_at.compare_exchange(asked, now, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 
     /// Shares everything that is private, without the owner. `raider` is the caller's number in its pool.
     ///
-    /// The owner may be anywhere, and may be preempted. If it moves `split` meanwhile, it has answered, and the raid
-    /// is cancelled. A raid costs a barrier on every core that runs a thread of this process, about 10 µs.
+    /// The owner may run any code, and may be preempted. If the owner moves `split` during the raid, it has answered,
+    /// and the raid is cancelled. A raid costs a barrier on every core that runs a thread of this process, about 10
+    /// µs.
     pub(crate) fn raid(&self, raider: u32) {
         let me = raider + 1;
         let begin = |word| {

@@ -1,9 +1,9 @@
 //! The inbox: tasks that other workers have unblocked and placed at a worker. Any thread pushes on this stack, and a
 //! thread that takes tasks takes the whole stack (Treiber 1986).
 //!
-//! The links are in the tasks, which the pusher has just written anyway. A push costs one compare-and-swap. Taking
-//! twenty tasks costs one swap. Only the thread that has taken a link follows it, so no task can be freed or return
-//! to the stack in between.
+//! The links are fields of the tasks, to which the pusher has just written anyway. A push costs one compare-and-swap.
+//! Taking any number of tasks costs one swap. A thread follows the links only after it has taken the stack. So no
+//! task can be freed or pushed again while a thread follows a link to it (no ABA problem).
 
 #[cfg(all(test, loom))]
 mod loom_tests;
@@ -82,7 +82,8 @@ impl<W> Inbox<W> {
         let mut newest = self.newest.job.load(Ordering::Relaxed);
         loop {
             job.older().store(newest, Ordering::Relaxed);
-            // The links of all older jobs are in the release sequences of their own pushes.
+            // This release covers the link of `job`. Older links were released by their own pushes, whose release
+            // sequences continue here.
             match self.newest.job.compare_exchange_weak(newest, job.0.as_ptr(), Ordering::Release, Ordering::Relaxed) {
                 Ok(_) => return,
                 Err(now) => newest = now,

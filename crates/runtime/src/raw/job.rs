@@ -1,4 +1,4 @@
-//! Tasks as the queues hold them: one word each. `W` is the worker that runs them.
+//! Tasks as the queues hold them: one pointer for each task. The type parameter `W` is the worker that runs them.
 
 use std::any::Any;
 use std::cell::UnsafeCell;
@@ -16,7 +16,7 @@ pub(crate) type Payload = Box<dyn Any + Send>;
 /// The first field of every job, so that a pointer to the header is a pointer to the job.
 #[repr(C)]
 pub(crate) struct Header<W> {
-    /// Runs the job that has this header, once, on this worker.
+    /// Runs the job that has this header on the worker. Called once.
     execute: unsafe fn(NonNull<Header<W>>, &W),
 }
 
@@ -237,8 +237,9 @@ where
     }
 }
 
-/// A queue of jobs that run in the order in which they were pushed, although the worker's queue runs the newest
-/// first. The worker's queue holds a turn for each of these jobs, and a turn runs the oldest job.
+/// A queue of jobs that run in the order in which they were pushed, although the worker's own queue runs the newest
+/// job first. For each of these jobs, the worker's queue holds a placeholder. A placeholder runs the oldest job of
+/// the fifo.
 #[repr(C)]
 pub(crate) struct JobFifo<W> {
     header: Header<W>,
@@ -250,18 +251,19 @@ impl<W> JobFifo<W> {
         JobFifo { header: Header { execute: Self::execute }, jobs: Injector::new() }
     }
 
-    /// Adds a job, and returns the turn that is to be queued in its place: a reference that is to be executed once.
+    /// Adds a job, and returns the placeholder that the caller must queue in its place. The placeholder must be
+    /// executed once.
     ///
     /// # Safety
-    /// The fifo must not move, and must live until the reference has been executed.
+    /// The fifo must not move, and must live until the placeholder has been executed.
     pub(crate) unsafe fn push(&self, job: JobRef<W>) -> JobRef<W> {
         self.jobs.push(job);
         JobRef(NonNull::from(self).cast())
     }
 
     /// # Safety
-    /// `header` is the header of a live `JobFifo`, with a reference from [`JobFifo::push`] that is executed for the
-    /// first time.
+    /// `header` is the header of a live `JobFifo`, and belongs to a placeholder from [`JobFifo::push`] that is
+    /// executed for the first time.
     unsafe fn execute(header: NonNull<Header<W>>, worker: &W) {
         // SAFETY: the header is the first field of a live `JobFifo`.
         let this = unsafe { header.cast::<JobFifo<W>>().as_ref() };
@@ -271,7 +273,7 @@ impl<W> JobFifo<W> {
     }
 }
 
-/// A job on the heap for which no thread waits directly: `done` informs the thread that must know. One allocation.
+/// A job on the heap for which no frame waits directly. It calls `done` with its outcome. It needs one allocation.
 #[repr(C)]
 pub(crate) struct HeapJob<W, F, D> {
     header: Header<W>,

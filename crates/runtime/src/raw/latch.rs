@@ -1,7 +1,8 @@
 //! Latches: a latch is set once, and one thread waits for it.
 //!
 //! The memory of a latch may be freed as soon as the latch is set, because the waiter may see that and end its frame.
-//! So `set` takes a pointer, first copies what it needs, and sets the latch in its last access to it.
+//! So `set` takes a pointer, first copies the values that it needs, and sets the latch in its last access to the
+//! latch.
 
 #[cfg(all(test, loom))]
 mod loom_tests;
@@ -53,7 +54,7 @@ pub(crate) trait AsPool: Send + Sync {
 
 /// The latch of a join's right half: one word, written once if no thief steals the half.
 ///
-/// Its states are: the owner's address; the thief's number, after a thief took the job; and in the end
+/// Its states are the owner's address, the thief's number (after a thief took the job), and at the end
 /// [`JoinLatch::DONE`].
 pub(crate) struct JoinLatch<W> {
     state: AtomicPtr<W>,
@@ -61,7 +62,8 @@ pub(crate) struct JoinLatch<W> {
 
 impl<W: AsWorker> JoinLatch<W> {
     const DONE: usize = 1;
-    /// Added to twice a thief's number, so that the word is odd. An owner's address is even.
+    /// The state `2 * thief + STOLEN` means that `thief` has taken the half. It is odd, and an owner's address is
+    /// even.
     const STOLEN: usize = 3;
 
     /// Returns the latch of `owner`'s join. Without an owner there is no join, and the latch is not used.
@@ -219,7 +221,7 @@ impl<P> CountLatch<P> {
         CountLatch { count: AtomicUsize::new(count), waiter }
     }
 
-    /// Waits until the count is zero. `worker` is this thread's worker, the same as when the waiter was made.
+    /// Waits until the count is zero. `worker` is this thread's worker, for which the waiter was made.
     pub(crate) fn wait(&self, worker: Option<&impl AsWorker>) {
         match (&self.waiter, worker) {
             (Waiter::Worker(latch), Some(worker)) => worker.wait_until(latch),

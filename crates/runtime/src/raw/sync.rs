@@ -24,7 +24,7 @@ mod real {
 
     /// Pauses, so that another thread can finish a step that it has begun.
     pub(crate) fn back_off(tries: u32) {
-        // If the thread has not finished by now, it was preempted and needs a core.
+        // If the other thread has not finished after 200 tries, it was preempted and needs a core.
         if tries < 200 { std::hint::spin_loop() } else { comity_os::yield_core() }
     }
 
@@ -36,8 +36,8 @@ mod real {
             FutexWord(comity_os::park::Parker::new(value))
         }
 
-        /// Sleeps while the word holds `expected`, until it is woken or `timeout` has passed. May also return early
-        /// without a reason.
+        /// Sleeps while the word holds `expected`, until it is woken or `timeout` has passed. May also return
+        /// spuriously.
         pub(crate) fn wait(&self, expected: u32, timeout: Option<Duration>) {
             self.0.wait(expected, timeout);
         }
@@ -101,7 +101,7 @@ mod modelled {
         builder.check(model);
     }
 
-    /// Runs `what` on its own thread.
+    /// Runs `what` on a new thread.
     #[cfg(test)]
     pub(crate) fn beside<M: 'static, T: 'static>(
         shared: &loom::sync::Arc<M>,
@@ -111,7 +111,8 @@ mod modelled {
         loom::thread::spawn(move || what(&shared))
     }
 
-    /// Runs each of `others` on its own thread, and `what` on this thread. Returns when all have ended.
+    /// Runs each of `others` on a new thread, and `what` on this thread. Returns when all of these threads have
+    /// ended.
     #[cfg(test)]
     pub(crate) fn together<M: 'static>(shared: &loom::sync::Arc<M>, others: &[fn(&M)], what: impl FnOnce()) {
         let others: Vec<_> = others.iter().map(|other| beside(shared, *other)).collect();
@@ -207,8 +208,8 @@ impl Platform for Threads {
 /// The sleep protocol of one pool.
 pub(crate) type Sleep = comity_protocol::sleep::Sleep<Threads>;
 
-/// Parks until it is woken, as a dialogue makes a worker do. `None`: the timeout has passed, and the worker is still
-/// announced.
+/// Parks the worker `me` until it is woken, with the steps of a dialogue. Returns `None` if the timeout has passed.
+/// The worker is then still announced as a sleeper.
 #[cfg(all(test, loom))]
 pub(crate) fn park<P: Platform<Parker = <Threads as Platform>::Parker>>(
     sleep: &comity_protocol::sleep::Sleep<P>,
@@ -327,7 +328,7 @@ impl<T> Lock<T> for Locked<T> {
     }
 }
 
-/// A cell that is set before the threads that loom explores begin, so that a model's threads see it set.
+/// A cell that is set once. It uses no atomics of loom's, because a model sets it before its threads begin.
 pub(crate) struct SetOnce<T> {
     value: std::sync::OnceLock<T>,
     /// True if `value` is set. ThreadSanitizer cannot see the ordering that the lock inside of `OnceLock` provides.

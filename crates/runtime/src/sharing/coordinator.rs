@@ -1,10 +1,13 @@
-//! The coordinator of one program: the thread that keeps its account with the core table (DWS §3.3).
+//! The coordinator of one program: the thread that manages the program's cores in the core table (DWS §3.3).
 //!
-//! While a pool has work, the coordinator looks at the table once each quantum. Under a policy that lends cores, it
-//! also looks when its bell rings, because a core was taken back or became free. `protocol`'s [`quantum`] decides
-//! what happens then. This file drives it: it has the thread, the locks of the books, and the table. A program that
-//! has had no work for a quantum holds no core and reports no desire. Its coordinator sleeps until a task comes, or
-//! until the program is to rest: then its pools are closed before they have work.
+//! While a pool has work, the coordinator looks at the table once each *quantum*, a time that the policy sets. Under
+//! a policy that lends cores, it also looks when another program wakes it, because a core was taken back or became
+//! free. `comity_protocol::quantum` decides what happens at a look. This file provides the thread, the locks of the
+//! books and the table for these decisions.
+//!
+//! A program that has had no work for a quantum holds no core and requests none. Its coordinator sleeps until a pool
+//! gets a task, or until a user pauses the program. In the second case it closes the pools at once, so that they
+//! begin no task that comes later.
 
 #[cfg(all(test, not(any(loom, comity_portable))))]
 mod fold_tests;
@@ -33,13 +36,13 @@ use crate::sharing::observer::{self, Clock, Pool, Published};
 use crate::sharing::program::{self, PoolId, Program};
 use crate::watching::say::say_once;
 use crate::workers::mask;
-use crate::workers::registry::{Registry, Wish};
+use crate::workers::registry::{ProgramSettings, Registry};
 
-/// The time after which a program that found the table full tries again.
+/// The time after which a program that found the table full tries again to join it.
 const TRY_AGAIN: Duration = Duration::from_secs(1);
 
-/// The time between two checks of which cores the program may use, and how many. A quota, a cpuset or an affinity may
-/// change.
+/// The time between two checks of the program's limits: which cores it may use, and how many. A quota, a cpuset or an
+/// affinity may change.
 const LIMITS: Duration = Duration::from_secs(1);
 
 /// The time slice of the coordinator's thread, which computes for microseconds at a time.
@@ -48,8 +51,8 @@ const SLICE: Duration = Duration::from_micros(100);
 const _: () = assert!(2 * MEND.as_millis() <= STOPPED_AFTER.as_millis());
 
 /// Adds the pool, which has its first task, to its program.
-pub(crate) fn enroll(pool: &Arc<Registry>, wish: Wish) {
-    let started = program::enroll(pool, wish, |program| {
+pub(crate) fn enroll(pool: &Arc<Registry>, settings: ProgramSettings) {
+    let started = program::enroll(pool, settings, |program| {
         let thread = thread::Builder::new().name("comity-share".to_owned());
         let program = Arc::clone(program);
         mask::spawn_thread(thread, move || keep(&program))
@@ -61,11 +64,12 @@ pub(crate) fn enroll(pool: &Arc<Registry>, wish: Wish) {
 
 /// Runs the coordinator's thread. Returns when the program's pools have ended.
 fn keep(program: &Arc<Program>) {
-    // The slice is short, because a turn begins and ends when this thread runs.
+    // The slice is short, so that this thread runs soon after it wakes: the program's turns on its cores begin and
+    // end when it runs.
     slice::set(SLICE);
     let (_, quantum) = Sharing::of(&program.policy).expect("only pools that share cores have a program");
     if program.lends() {
-        // A program that ends within a quantum has nothing to share.
+        // The program joins the table only after a quantum: a program that ends earlier need not share cores.
         let heard = program.heard();
         program.wait_while_pools_remain(heard, quantum);
     }
@@ -74,7 +78,7 @@ fn keep(program: &Arc<Program>) {
         && !program.ends()
     {
         program.set_dormant(true);
-        // Read before the look at the requests, so that none is missed.
+        // The number of requests is read before the requests are, so that no request is missed.
         let asks = coordinator.as_ref().map_or(0, |coordinator| coordinator.member.asks());
         if !has_work(program) && !program.has_cores() && !coordinator.as_ref().is_some_and(Coordinator::is_to_rest) {
             match &coordinator {
@@ -98,7 +102,8 @@ fn keep(program: &Arc<Program>) {
                 }
                 Err(error) => {
                     goes_without(&error.to_string());
-                    // This thread must not end at the moment in which it is detached: see `ThreadPool::drop`.
+                    // This thread waits for the end of the pools, because it must not end while it is being detached:
+                    // see `ThreadPool::drop`.
                     let again = error.is_full().then_some(TRY_AGAIN);
                     program.wait_while_pools_remain(heard, again.unwrap_or(Duration::MAX));
                 }
@@ -111,7 +116,7 @@ fn keep(program: &Arc<Program>) {
     program.has_left();
 }
 
-/// True if a worker is awake, should be awake, or rests in the middle of a task.
+/// True if a task is queued, or if a worker is awake, should be awake, or sleeps in the middle of a task.
 fn has_work(program: &Program) -> bool {
     let has_work = |pool: &Registry| {
         let is_at_work = pool.activation.as_ref().is_some_and(|activation| activation.books().is_at_work());
@@ -120,7 +125,7 @@ fn has_work(program: &Program) -> bool {
     program.list().iter().any(|(_, pool)| has_work(pool))
 }
 
-/// True if a pool without any worker awake keeps a core: see `Activation::keeps_core`.
+/// True if a pool of which no worker is awake keeps a core: see `Activation::keeps_core`.
 fn keeps_core(program: &Program) -> bool {
     let keeps_core = |pool: &Registry| {
         let view = pool.view();
@@ -129,8 +134,8 @@ fn keeps_core(program: &Program) -> bool {
     program.list().iter().any(|(_, pool)| keeps_core(pool))
 }
 
-/// Prints why the program does not share cores. Sharing is a courtesy: without it, the program runs as it would
-/// without Comity.
+/// Prints once why the program does not share cores. The program continues: its threads run wherever the operating
+/// system schedules them.
 fn goes_without(why: &str) {
     static SAID: AtomicBool = AtomicBool::new(false);
     say_once(&SAID, &format!("{why}. The program continues without sharing cores."));
@@ -153,8 +158,8 @@ fn profile(program: &Program) -> Profile {
     }
 }
 
-/// Returns the program number of this process. All members of the process have this number in the table, under every
-/// policy and from every copy of this crate. A forked child has another number.
+/// Returns the number that identifies this process in the table. All programs of the process have the same number,
+/// for every policy and every copy of this crate. A forked child has another number.
 fn number_of_this_process() -> u64 {
     static PROGRAM: PerProcess<u64> = PerProcess::new();
     *PROGRAM.get(|_| this_program())
@@ -170,7 +175,7 @@ struct Coordinator<'a> {
     clock: Clock,
     mender: Mender,
     mended: Instant,
-    /// The time of the last look at the nice value, the task group and the table, which must still be in place.
+    /// The time of the last check of the nice value, the task group, and whether the table's file is still the same.
     weighed: Instant,
     /// The processor time that the program had used before it joined.
     before: Duration,
@@ -206,15 +211,16 @@ impl<'a> Coordinator<'a> {
         pools.into_iter().map(|(id, registry)| Pool { id, queued: registry.queued(), registry }).collect()
     }
 
-    /// Lets the coordination decide something for the program.
+    /// Calls `decide` with the coordination and the driver through which it acts.
     fn decide<R>(&mut self, pools: &[Pool], decide: impl FnOnce(&mut Coordination, &mut Driver<'_>) -> R) -> R {
         let Coordinator { program, member, ended, limits, clock, .. } = self;
         let mut driver = Driver { program, member, ended: *ended, limits, clock, pools };
         decide(&mut self.coordination, &mut driver)
     }
 
-    /// Publishes the program's weight in the table, and returns the settings that are in force. In the table, a new
-    /// weight of a program that is to rest says that its pools are closed, so that weight is published later.
+    /// Returns the settings that are in force, and publishes the weight in the table. While the program is to be
+    /// paused, the weight is published later, after the pools are closed: readers of the table take a new weight as a
+    /// sign of that.
     fn obey(&self) -> InForce {
         let told = told(self.program, &self.member);
         if told.paused_until.is_none() {
@@ -223,12 +229,13 @@ impl<'a> Coordinator<'a> {
         told
     }
 
-    /// True if the program, which has no work, is to rest, and so must be closed before it has work.
+    /// True if the program is to be paused. Called while it has no work, because its pools must be closed before they
+    /// have work.
     fn is_to_rest(&self) -> bool {
         !self.program.list().is_empty() && self.obey().paused_until.is_some()
     }
 
-    /// Looks at the table once each quantum, until no pool is left or none had work for a quantum.
+    /// Looks at the table once each quantum, until no pool is left or no pool had work for a quantum.
     fn serve(&mut self) {
         let pools = self.pools();
         self.decide(&pools, |coordination, driver| coordination.begin(driver, now_ns()));
@@ -254,7 +261,7 @@ impl<'a> Coordinator<'a> {
         self.leave_off();
     }
 
-    /// Called when there is no work: the program then holds no core and reports no desire.
+    /// Called when there is no work. Releases all cores of the program, and withdraws its request for cores.
     fn leave_off(&mut self) {
         let pools = self.pools();
         self.decide(&pools, |coordination, driver| coordination.leave_off(driver));
@@ -262,11 +269,13 @@ impl<'a> Coordinator<'a> {
         if self.mender.is_busy() {
             self.mend(&pools);
         }
-        // A claim may have been under way when the program lost a core to its own affinity.
+        // A claim that was under way may have taken a core that the program's affinity excludes by now. This call
+        // releases it.
         self.member.set_may_use(self.member.may_use());
     }
 
-    /// Does the work after a look that does not belong to the quantum's decision.
+    /// Does the rest of the work after a look, besides decisions about cores: publishes times and counts, mends
+    /// masks, and checks the settings.
     fn has_looked(&mut self, pools: &[Pool]) {
         let Usage { voluntary_switches, involuntary_switches, .. } = Usage::of_this_process();
         let siblings = self.member.siblings();
@@ -307,7 +316,7 @@ impl<'a> Coordinator<'a> {
 }
 
 /// Returns the weight, core limit and pause that are in force for the program, after requests by `comity set`. The
-/// members of a process divide the core limit of the process (`COMITY_CORES`).
+/// programs of a process divide the core limit of the process (`COMITY_CORES`).
 fn told(program: &Program, member: &Member) -> InForce {
     let own = program.own();
     let part = |cores: u32| member.siblings().map_or(cores, |siblings| siblings.part(cores));
@@ -322,7 +331,7 @@ struct Limits {
     quota: Option<f64>,
     found: Option<Instant>,
     throttle: Throttle,
-    /// The CPUs that the program may use, and the counts of their steal time, if the policy uses these.
+    /// The CPUs that the program may use. `stat` reads their steal time, if the policy uses steal time.
     may_use: CoreSet,
     stat: Option<Stat>,
 }

@@ -1,6 +1,6 @@
-//! Requests to a program from outside, under loom: a setter runs together with the program's look, with another
-//! setter, or with the next program that takes the slot. A request that is never seen shows as a deadlock. The bell
-//! is a model of the futex of `comity_table`. The words are those that `comity_table` uses.
+//! Requests to a program from outside (`comity set`), under loom: a setter runs together with the program's look,
+//! with another setter, or with the next program that takes the slot. If a request is never seen, the test ends in a
+//! deadlock. The bell is a model of the futex of `comity_table`. The words are those that `comity_table` uses.
 
 use std::time::Duration;
 
@@ -56,7 +56,7 @@ impl Slot {
         }
     }
 
-    /// Ends the program, and another takes the slot, like `comity_table::Member` with the slot's lock.
+    /// Ends the program and gives the slot to another program, like `comity_table::Member` with the slot's lock.
     fn changes_hands(&self) -> u64 {
         self.is_taken.store(false, Ordering::Release);
         let tenure = self.words().begin();
@@ -92,7 +92,8 @@ fn loom_requests_of_two_setters_all_reach_the_program() {
     });
 }
 
-/// Checks a late setter, which meant the program before, while another setter asks the program that has the slot now.
+/// Checks a late setter, whose request is for the slot's previous program. Meanwhile another setter asks the current
+/// program.
 #[test]
 fn loom_a_late_setter_neither_asks_the_next_program_nor_unmakes_what_it_is_asked() {
     explore(3, || {

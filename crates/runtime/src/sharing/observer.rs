@@ -18,7 +18,7 @@ use crate::sharing::program::{PoolId, Program};
 use crate::workers::registry::{Peer, Registry};
 use crate::workers::view::View;
 
-/// A pool at one look.
+/// A pool, with the values that one look of the coordinator has read.
 pub(crate) struct Pool {
     pub(crate) id: PoolId,
     pub(crate) registry: Arc<Registry>,
@@ -94,13 +94,14 @@ fn process_clock() -> u64 {
     cpu_clock::of_process(std::process::id()).map_or(0, nanos)
 }
 
-/// The processor time of a program since its process began. While the process has other members in the table, only the
-/// time of the program's own workers is added. Otherwise the members would count the time of each other's workers.
+/// The processor time of a program since its process began. While the process has other programs in the table, only
+/// the time of this program's own workers is added. Otherwise each program would also count the time of the other
+/// programs' workers.
 pub(crate) struct Clock {
     used: u64,
     /// The time of all threads of the process at the last look.
     process: u64,
-    /// The time of the program's workers at the last look, if the process had other members.
+    /// The time of the program's workers at the last look, if the process had other programs in the table.
     workers: Option<u64>,
 }
 
@@ -114,12 +115,14 @@ impl Clock {
         self.used
     }
 
-    /// Returns the time until now. `workers` is the time of the program's workers, if the process has other members.
+    /// Returns the time until now. `workers` is the time of the program's workers, if the process has other programs
+    /// in the table.
     pub(crate) fn look(&mut self, workers: Option<u64>) -> u64 {
         let before = std::mem::replace(&mut self.workers, workers);
         let process = process_clock();
         let since = process.saturating_sub(std::mem::replace(&mut self.process, process));
-        // A thread that a pool adopts brings the time that it has used before.
+        // The difference is limited to `since`: the workers' time also grows by the earlier time of a thread that a
+        // pool adopts.
         let own = workers.zip(before).map_or(since, |(now, then)| now.saturating_sub(then).min(since));
         self.used += own;
         self.used
@@ -131,9 +134,9 @@ pub(crate) struct Published {
     total: Duration,
     /// The time of all threads of the process at the last look.
     process: Duration,
-    /// The time of the program's workers at the last look, if the process had other members.
+    /// The time of the program's workers at the last look, if the process had other programs in the table.
     workers: Option<Duration>,
-    /// The time that the other members of the process had published at the last look.
+    /// The time that the other programs of the process had published at the last look.
     others: Duration,
 }
 
@@ -144,8 +147,8 @@ impl Published {
         Published { total: before, process, workers: None, others: others.unwrap_or_default() }
     }
 
-    /// Returns the time until now. Readers add up the members of a process. So the first member adds the time of
-    /// threads that are no workers, and every other member adds the time of its own workers alone.
+    /// Returns the time until now. Readers add up the times of the programs of a process. So the program that joined
+    /// first adds all time that the others do not publish. Every other program adds only the time of its own workers.
     pub(crate) fn look(&mut self, program: &Program, siblings: Option<Siblings>) -> Duration {
         let since = |now: Duration, then: &mut Duration| now.saturating_sub(std::mem::replace(then, now));
         let process = since(Duration::from_nanos(process_clock()), &mut self.process);
@@ -161,7 +164,7 @@ impl Published {
     }
 }
 
-/// The time that the machine's cores had nothing to run, in ns.
+/// The time that the machine's cores were idle, in ns, summed over all cores.
 pub(crate) fn machine_idle() -> Option<u64> {
     idle_clock::machine().map(nanos)
 }

@@ -1,12 +1,12 @@
-//! Programs in the core table. All pools of a process under one policy are one program, with one slot, one
-//! coordinator and one share.
+//! Programs in the core table. All pools of a process under one policy are one program, with one slot (entry of the
+//! table), one coordinator and one share of the cores.
 //!
-//! A pool takes part from its first task on. The coordinator's thread starts then, and joins the table a quantum
-//! later if there is still work: a program that ends sooner has nothing to share. The coordinator stays for a moment
-//! after the last pool, for the next one.
+//! A pool joins its program at its first task. The first pool starts the coordinator's thread, which joins the table
+//! a quantum later if there is still work: a program that ends earlier need not share cores. After the last pool has
+//! ended, the coordinator waits 100 ms for the next pool, and then ends.
 //!
-//! [`Division`] records, under one lock, which of its program's cores each pool uses. A pool takes the lock when it
-//! claims or releases a core, and the coordinator takes it too.
+//! [`Division`] records which of the program's cores each pool uses. Its lock is held while a pool or the coordinator
+//! claims, releases or passes on a core.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -28,7 +28,7 @@ use crate::cores::masks::Spell;
 use crate::cores::membership::Membership;
 use crate::fork::PerProcess;
 use crate::watching::trace::{self, Holding, Mode, Trace};
-use crate::workers::registry::{MOST_WEIGHT, Peer, Registry, USUAL_WEIGHT, Wish};
+use crate::workers::registry::{MOST_WEIGHT, Peer, ProgramSettings, Registry, USUAL_WEIGHT};
 
 /// The time that a program without pools waits for the next pool.
 const WAIT_FOR_NEXT_POOL: Duration = Duration::from_millis(100);
@@ -37,23 +37,23 @@ const WAIT_FOR_NEXT_POOL: Duration = Duration::from_millis(100);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct PoolId(pub(crate) u64);
 
-/// A program of this process: see the module.
+/// A program of this process: all its pools that have the same policy and core table.
 pub(crate) struct Program {
     pub(crate) policy: Policy,
     pub(crate) location: Location,
-    wish: Wish,
-    /// The weight, unless a request from outside sets another.
+    settings: ProgramSettings,
+    /// The program's own weight. A request from outside (`comity set`) can override it.
     weight: AtomicU32,
     pools: Mutex<Pools>,
-    /// The number of times that a pool came or the coordinator has left the table: a futex.
+    /// The number of times that a pool was added or the coordinator left the table. Threads wait on it as a futex.
     changes: AtomicU32,
     division: Mutex<Division>,
     /// The number of pools that want a core.
     wanting: AtomicU32,
-    /// The coordinator's futex while it is not in the table, or has nothing to do there.
+    /// The futex on which the coordinator waits while the program is not in the table, or has no work.
     bell: AtomicU32,
-    /// True if no pool had work at the coordinator's last look. A thread that wakes a worker for a task then wakes
-    /// the coordinator, and so does the worker.
+    /// True if no pool had work at the coordinator's last look. If so, a thread that wakes a worker for a task wakes
+    /// the coordinator too, and so does the worker when it is awake.
     dormant: AtomicBool,
     /// The cores that the system lets the program use, as the coordinator found them. Empty until then.
     pub(crate) granted: SharedCoreSet,
@@ -74,11 +74,13 @@ struct Ended {
 struct Pools {
     list: Vec<(PoolId, Arc<Registry>)>,
     next: u64,
-    /// The terms that the coordinator's last look gave all pools.
+    /// The [`Terms`] that the coordinator's last look has set for all pools: the rules for which workers may be
+    /// awake.
     terms: Terms,
-    /// The maximum number of awake workers of each pool. Workers that need no core do not count.
+    /// The maximum number of awake workers of each pool, without workers that need no core.
     cap: u32,
-    /// True if the pools are closed, because the program rests or is out of turn.
+    /// True if the pools are closed: they begin no task, because the program is paused or another program has the
+    /// turn.
     are_closed: bool,
     /// The program's membership, once it is in the table.
     member: Option<Arc<Member>>,
@@ -86,7 +88,7 @@ struct Pools {
     thieves: Thieves,
     /// The times of workers that have ended before their pool.
     leaving: Vec<(PoolId, Times)>,
-    /// The time at which the last pool left.
+    /// The time at which the last pool ended. `None` while there are pools.
     deserted: Option<Instant>,
     /// The number of threads that wait for the end of the coordinator.
     waiting: u32,
@@ -115,7 +117,7 @@ struct Division {
     lacking: Vec<PoolId>,
     /// The maximum number of cores that the program may use.
     most: usize,
-    /// True if the program is about to leave the table. Then its pools change nothing there any more.
+    /// True if the program is about to leave the table. Then its pools change nothing in the table any more.
     closed: bool,
     /// The time that cores were held up to `since`, in ns, summed over all cores.
     held_ns: u64,
@@ -146,7 +148,7 @@ impl Division {
         self.cores.retain(|(other, _)| *other != core);
     }
 
-    /// Records if the pool lacks a core from now on. A pool that has ended must not inherit one, although its workers
+    /// Records if the pool has more awake workers than cores. An ended pool must not get a core, although its workers
     /// may still report that they lack one.
     fn lack(&mut self, pool: PoolId, lacks: bool) {
         let lacks = lacks && self.living.contains(&pool);
@@ -156,7 +158,8 @@ impl Division {
         }
     }
 
-    /// Returns the pool that gets a core that the pool `of` leaves.
+    /// Returns the pool that gets a core that the pool `of` gives up: of the other pools, the one that has lacked a
+    /// core longest.
     fn heir(&mut self, of: PoolId) -> Option<PoolId> {
         let nth = self.lacking.iter().position(|pool| *pool != of)?;
         let heir = self.lacking.remove(nth);
@@ -193,14 +196,14 @@ fn programs() -> &'static Mutex<Vec<Arc<Program>>> {
 /// If the coordinator's thread cannot be started. The next pool tries again.
 pub(crate) fn enroll(
     pool: &Arc<Registry>,
-    wish: Wish,
+    settings: ProgramSettings,
     start: impl FnOnce(&Arc<Program>) -> io::Result<JoinHandle<()>>,
 ) -> io::Result<()> {
     let Some(location) = Location::from_environment() else { return Ok(()) };
     let mut programs = lock(programs());
     let running = programs.iter().find(|program| program.policy == pool.policy && program.location == location);
     let program = running.cloned().unwrap_or_else(|| {
-        let program = Arc::new(Program::new(pool.policy, location, wish));
+        let program = Arc::new(Program::new(pool.policy, location, settings));
         programs.push(Arc::clone(&program));
         program
     });
@@ -229,25 +232,25 @@ fn default_weight() -> u32 {
 }
 
 impl Program {
-    /// Returns the settings of the program that hold unless a request from outside changes them.
+    /// Returns the program's own settings. A request from outside (`comity set`) can override them.
     pub(super) fn own(&self) -> Own {
-        Own { weight: self.weight.load(Ordering::Relaxed), cores: self.wish.cores }
+        Own { weight: self.weight.load(Ordering::Relaxed), cores: self.settings.cores }
     }
 
-    /// Reads the nice value of this process again, if the weight follows it.
+    /// Reads the nice value of this process again, if the user has set no weight.
     pub(super) fn follow_nice(&self) {
-        if self.wish.weight.is_none() {
+        if self.settings.weight.is_none() {
             self.weight.store(default_weight(), Ordering::Relaxed);
         }
     }
 
-    pub(super) fn new(policy: Policy, location: Location, wish: Wish) -> Program {
+    pub(super) fn new(policy: Policy, location: Location, settings: ProgramSettings) -> Program {
         let terms = Terms { alone: true, by_time: false, room: Room::Workers, usable: u32::MAX };
         Program {
             policy,
             location,
-            wish,
-            weight: AtomicU32::new(wish.weight.unwrap_or_else(default_weight)),
+            settings,
+            weight: AtomicU32::new(settings.weight.unwrap_or_else(default_weight)),
             pools: Mutex::new(Pools {
                 list: Vec::new(),
                 next: 0,
@@ -290,7 +293,8 @@ impl Program {
         lock(&self.division)
     }
 
-    /// True if sleepers lend their cores. Then a program that has not joined yet keeps no core from others.
+    /// True if sleepers lend their cores. Under such a policy, a program that has not joined yet withholds no core
+    /// from other programs.
     pub(crate) fn lends(&self) -> bool {
         Sharing::of(&self.policy).is_some_and(|(sharing, _)| sharing.sleeper == Sleeper::LendsCore)
     }
@@ -309,8 +313,9 @@ impl Program {
         self.admit(&pools, id, pool);
         drop(pools);
         if let Some(activation) = pool.activation.as_ref().filter(|activation| activation.member().is_some()) {
-            // The pool replaces one that has ended. The kernel started its threads on any core, perhaps behind
-            // threads of another program. A start handler may be about to set the mask of its thread.
+            // The program is in the table already. The kernel has started the pool's threads on any core, perhaps
+            // behind threads of another program, so they move to the program's cores now. They are not moved if a
+            // start handler may be about to set the mask of its thread.
             let view = pool.view();
             let mover = if pool.handlers.start.is_some() { Mover::Other } else { Mover::Start };
             activation.employ(&mut activation.books(), &view, pool.queued(), mover);
@@ -318,7 +323,7 @@ impl Program {
         self.wake_coordinator();
     }
 
-    /// Lets a pool count cores from now on, if its program is in the table.
+    /// Lets a pool use the program's cores from now on, if the program is in the table.
     fn admit(self: &Arc<Self>, pools: &Pools, id: PoolId, pool: &Registry) {
         if let (Some(activation), Some(member)) = (&pool.activation, &pools.member) {
             activation.stand(pools.terms);
@@ -339,7 +344,8 @@ impl Program {
         let mut pools = self.pools();
         let gone = pools.list.iter().position(|(other, _)| *other == id).map(|nth| pools.list.remove(nth));
         if let Some((_, pool)) = &gone {
-            // `thieves` holds the same lock, so it counts the pool once. No task is left in the pool to steal.
+            // `thieves` takes the same lock, so it counts the pool once: in the list, or in these sums. The pool has
+            // no tasks left to steal, so its counts are final.
             count_in(pool, &mut pools.thieves);
             let spells = pool.masks.all_spells();
             let mut ended = lock(&self.ended);
@@ -351,7 +357,8 @@ impl Program {
                 }
                 *of != id
             });
-            // A thread that the pool had adopted continues to run, and no longer counts as a worker.
+            // A thread that the pool had adopted continues to run, but is no longer a worker. Its times until now are
+            // kept.
             let counts = |peer: &Peer| pool.activation.as_ref().is_none_or(|activation| activation.counts(peer.id));
             for adopted in pool.peers.iter().filter(|peer| !counts(peer)) {
                 if let Some(times) = adopted.thread().and_then(ThreadId::times) {
@@ -367,8 +374,8 @@ impl Program {
         division.living.retain(|living| *living != id);
         division.lack(id, false);
         if let Some(member) = &member {
-            // The thread that used the pool continues to run. If it has used another pool, that pool keeps a core for
-            // its next task.
+            // The thread that injected the pool's last task continues to run. If it also injected the last task of
+            // another pool, that pool gets one of the cores, for the thread's next task.
             let called_alike = |(_, pool): &(PoolId, Arc<Registry>)| {
                 pools.list.iter().find(|(_, other)| pool.is_called_like(other)).map(|(id, _)| *id)
             };
@@ -389,7 +396,7 @@ impl Program {
         }
         drop(division);
         drop(pools);
-        // Dropped outside of the lock, because it may be the last reference.
+        // The pool is dropped outside of the lock, because this may be the last reference to it.
         drop(gone);
         self.wake_coordinator();
     }
@@ -423,8 +430,8 @@ impl Program {
         self.pools().list.clone()
     }
 
-    /// True if no pool is left, and none has come for a while. Then the coordinator ends, and the next pool gets
-    /// another one.
+    /// True if no pool is left, and one of two conditions holds: no pool was added for [`WAIT_FOR_NEXT_POOL`], or a
+    /// thread waits for the end of the coordinator. The coordinator then ends, and the next pool gets a new program.
     pub(crate) fn ends(&self) -> bool {
         let mut programs = lock(programs());
         let mut pools = self.pools();
@@ -437,7 +444,8 @@ impl Program {
         true
     }
 
-    /// Leaves the table. Workers of pools that have ended may still refer to it.
+    /// Leaves the table. Workers of ended pools may still have a reference to the table, and change nothing there any
+    /// more.
     pub(crate) fn leave(&self, member: &Member) {
         let mut division = self.division();
         division.closed = true;
@@ -460,7 +468,7 @@ impl Program {
         self.tell_of_change();
     }
 
-    /// Records that the program is in the table: its pools count cores from now on.
+    /// Records that the program is in the table. Its pools use its cores from now on.
     pub(crate) fn joined(self: &Arc<Self>, member: &Arc<Member>) {
         let mut pools = self.pools();
         pools.member = Some(Arc::clone(member));
@@ -469,7 +477,8 @@ impl Program {
         }
     }
 
-    /// Sets the terms of all pools, and the maximum number of awake workers of each.
+    /// Sets the [`Terms`] of all pools (the rules for which workers may be awake), and the maximum number of awake
+    /// workers of each pool.
     pub(crate) fn stand(&self, terms: Terms, cap: u32) {
         if let Some(trace) = self.division().trace {
             trace.mode(self.policy, Some(Mode::of(terms)));
@@ -499,12 +508,12 @@ impl Program {
         thieves
     }
 
-    /// Takes the spells of pools that have ended since the last call.
+    /// Takes the spells (narrow masks) of the workers of pools that have ended since the last call.
     pub(crate) fn take_ended(&self) -> Vec<Spell> {
         std::mem::take(&mut lock(&self.ended).spells)
     }
 
-    /// Returns the pools that have not ended, and the times of the workers of other pools, which have ended while the
+    /// Returns the pools that have not ended, and the sum of the times of workers whose pools have ended while the
     /// program was in the table.
     pub(crate) fn list_and_ended(&self) -> (Vec<(PoolId, Arc<Registry>)>, Times) {
         let pools = self.pools();
@@ -543,11 +552,12 @@ impl Program {
         self.division().most = most;
     }
 
-    /// Divides the program's cores among its pools that have work. `pools` lists how many cores each of them can use.
+    /// Divides the program's cores among its pools that have work. `pools` lists these pools and the number of cores
+    /// that each can use. `turn` decides which pool gets the remainder.
     pub(crate) fn divide(&self, member: &Member, pools: &[(PoolId, u32)], turn: u64) {
         let mut division = self.division();
         division.keep(member.held());
-        // A pool that has ended since they were listed gets no core.
+        // A pool that has ended since `pools` was listed gets no core.
         let pools: Vec<_> = pools.iter().filter(|(id, _)| division.living.contains(id)).copied().collect();
         let in_use: Vec<PoolId> = division.cores.iter().map(|(_, pool)| *pool).collect();
         if let [(only, _)] = &pools[..]
@@ -571,7 +581,7 @@ impl Program {
         }
     }
 
-    /// True if a pool holds a core. The coordinator releases it when it leaves off, at the latest.
+    /// True if a pool holds a core. The coordinator releases it at the latest in `Coordinator::leave_off`.
     pub(crate) fn has_cores(&self) -> bool {
         !self.division().cores.is_empty()
     }
@@ -583,13 +593,13 @@ impl Program {
         self.bell.load(Ordering::Acquire)
     }
 
-    /// Waits until the coordinator is woken once more than `heard`, or for `timeout`.
+    /// Waits until [`Program::heard`] is no longer `heard`, at most for `timeout`.
     pub(crate) fn wait(&self, heard: u32, timeout: Option<Duration>) {
         futex::wait(&self.bell, heard, timeout);
     }
 
-    /// Waits like [`Program::wait`] for a program in the table. Also returns after a request: once there are more
-    /// than `asks`.
+    /// Waits like [`Program::wait`] for a program in the table. Also returns once the number of requests is no longer
+    /// `asks`.
     pub(crate) fn wait_in(&self, member: &Member, asks: u32, heard: u32, timeout: Option<Duration>) {
         member.wait_for_requests(asks, (&self.bell, heard), timeout);
     }
@@ -608,8 +618,8 @@ impl Program {
         }
     }
 
-    /// Records if no pool has work, as far as the coordinator knows. Then a thread that wakes a worker for a task
-    /// wakes the coordinator, and so does the worker.
+    /// Records if no pool had work at the coordinator's last look. If so, a thread that wakes a worker for a task
+    /// wakes the coordinator too, and so does the worker when it is awake.
     pub(crate) fn set_dormant(&self, dormant: bool) {
         self.dormant.store(dormant, Ordering::SeqCst);
     }
@@ -645,7 +655,7 @@ fn count_in(pool: &Registry, thieves: &mut Thieves) {
     pool.peers.iter().for_each(|peer| peer.counters.count_in(thieves));
 }
 
-/// The program of a pool, as the pool uses it.
+/// A pool's link to its program.
 struct Enrolled {
     program: Arc<Program>,
     pool: PoolId,
@@ -668,7 +678,8 @@ impl Membership for Enrolled {
             return;
         }
         let Some(times) = ThreadId::current().times().map(nanos) else { return };
-        // Until the pool has ended, a look still reads the times of its workers from the workers themselves.
+        // While the pool is in the list, looks read the times of its workers from their threads. So the times are not
+        // added to `ended` yet.
         match pools.list.iter().any(|(id, _)| *id == self.pool) {
             true => pools.leaving.push((self.pool, times)),
             false => lock(&self.program.ended).times.add(times),
@@ -694,7 +705,8 @@ struct Part {
 }
 
 impl Part {
-    /// Returns the core that the pool gives up: `core`, or else preferably one that the program does not own.
+    /// Returns the core that the pool gives up: `core` if the pool uses it. If `core` is `None`, preferably a core
+    /// that the program does not own.
     fn which(&self, division: &Division, core: Option<usize>) -> Option<usize> {
         let used = division.of(self.pool);
         match core {
@@ -724,7 +736,7 @@ impl Cores for Part {
     }
 
     fn gain(&self, how: Gain) -> Option<usize> {
-        // The lock is taken first, so that a look at the pool's cores after that sees the core.
+        // The lock is taken before the claim, so that a later look at the pool's cores sees the claimed core.
         let mut division = self.program.division();
         let may_have = division.living.contains(&self.pool) && division.cores.len() < division.most;
         if division.closed || !may_have {
@@ -741,13 +753,15 @@ impl Cores for Part {
     }
 
     fn reclaim(&self) {
-        // While another worker changes the division, the worker that is woken gets no core.
+        // If another thread holds the lock, this call does not wait. The worker that is being woken then gets no
+        // core.
         let division = match self.program.division.try_lock() {
             Ok(division) => division,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
             Err(TryLockError::WouldBlock) => return,
         };
-        // While the lock is held, no other pool begins to wait: that pool would have to be told of the core.
+        // While the lock is held, no other pool can begin to wait for a core. Such a pool would have to be told of
+        // this core.
         if !division.closed && division.cores.len() < division.most && !self.does_another_want() {
             self.member.view().iter().for_each(table::reclaim);
         }
@@ -776,7 +790,7 @@ impl Cores for Part {
         let core = self.which(&division, core)?;
         division.give(core, heir);
         drop(division);
-        // The heir's books learn of the core at the coordinator's next look.
+        // The pool that gets the core uses it after the coordinator's next look.
         self.program.wake_coordinator();
         Some(core)
     }

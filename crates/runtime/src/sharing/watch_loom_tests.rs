@@ -1,7 +1,7 @@
-//! A program that waits for a core, and watches one that was left a moment ago, under loom. A worker and the
-//! coordinator run together with a program that leaves a core. A missed core shows as a core that is free while
-//! nothing makes the coordinator look. The steps are those of `comity_protocol::table`. The table and the bell are a
-//! model of the shared memory of `comity_table`.
+//! A program that waits for a core, under loom. It watches a core that was released a moment ago, because it may
+//! claim the core only later. A worker and the coordinator of the program run together with a program that releases a
+//! core. The test fails if the core is free and nothing makes the coordinator look again. The steps are those of
+//! `comity_protocol::table`. The table and the bell are a model of the shared memory of `comity_table`.
 
 use comity_protocol::table::{self, Table};
 use comity_protocol::{CoreSet, CoreWord, SlotId};
@@ -17,16 +17,17 @@ fn slot(index: usize) -> SlotId {
     SlotId::new(index).expect("there are as many")
 }
 
-/// The way in which a program leaves its core.
+/// The way in which a program gives up its core.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Left {
     Released,
-    /// Another program borrows the core. The owner takes it back, and leaves it free for a worker that is woken,
-    /// which has no use for it.
+    /// The owner takes back the core, which another program borrows, and leaves it free for a worker that it wakes.
+    /// That worker does not use the core.
     Reclaimed,
 }
 
-/// A core. It belongs to the program that leaves it or, with `own`, to the program that waits for it.
+/// A core, and the state of the programs. With `own`, the owner of the core is the program that waits, else the
+/// program that gives the core up.
 struct Shared {
     core: AtomicU64,
     wanting: AtomicBool,
@@ -46,29 +47,29 @@ impl Shared {
         Arc::new(Shared { core, wanting, waits, watches, bell: AtomicU32::new(0) })
     }
 
-    fn seen(&self, me: usize, is_old: bool) -> Seen<'_> {
-        Seen { shared: self, me, is_old }
+    fn table(&self, me: usize, is_old: bool) -> TestTable<'_> {
+        TestTable { shared: self, me, is_old }
     }
 
-    /// Makes the coordinator look. `is_old`: a core that was left is old enough to be claimed. Returns true if the
-    /// program has claimed a core. Also returns `Ok` if the coordinator looks again on a timeout, else the number of
-    /// rings before.
+    /// Makes the coordinator look. `is_old`: the core was released so long ago that it may be claimed. Returns true
+    /// if the program has claimed a core. Also returns `Ok` if the coordinator looks again after a timeout, else the
+    /// number of rings before the look.
     fn visit(&self, is_old: bool) -> (bool, Result<(), u32>) {
         let heard = self.bell.load(Ordering::Acquire);
-        let seen = self.seen(WAITS, is_old);
-        table::heed(&seen);
-        let has_claimed = table::claim(&seen, false).is_some();
-        (has_claimed, table::watch(&seen).map(drop).ok_or(heard))
+        let table = self.table(WAITS, is_old);
+        table::stop_watching(&table);
+        let has_claimed = table::claim(&table, false).is_some();
+        (has_claimed, table::watch(&table).map(drop).ok_or(heard))
     }
 }
 
-struct Seen<'a> {
+struct TestTable<'a> {
     shared: &'a Shared,
     me: usize,
     is_old: bool,
 }
 
-impl Table for Seen<'_> {
+impl Table for TestTable<'_> {
     fn slot(&self) -> SlotId {
         slot(self.me)
     }
@@ -148,9 +149,9 @@ impl Table for Seen<'_> {
 enum Before {
     HasEnough,
     Waits,
-    /// Watches a core that is in use again by now: its coordinator looks at it again.
+    /// The program watches a core that is in use again. Its coordinator will look at the core again.
     Watches,
-    /// Watches a core that is in use again by now, but no longer needs one.
+    /// The program watches a core that is in use again, but no longer needs a core.
     WatchesInVain,
 }
 
@@ -158,30 +159,30 @@ impl Before {
     const ALL: [Before; 4] = [Before::HasEnough, Before::Waits, Before::Watches, Before::WatchesInVain];
 }
 
-/// Lets a worker begin to wait, the coordinator look at a core that is old or not, and another program leave its
+/// Runs three threads: a worker begins to wait for a core, the coordinator looks, and another program gives up its
 /// core.
 fn a_core_is_left(own: bool, left: Left, is_old: bool) {
     let model = move |before: Before| {
         let shared = Shared::new(own, left);
         if matches!(before, Before::Waits | Before::Watches) {
-            table::want(&shared.seen(WAITS, false), true);
+            table::want(&shared.table(WAITS, false), true);
         }
         if matches!(before, Before::Watches | Before::WatchesInVain) {
             shared.watches.store(true, Ordering::Relaxed);
             shared.wanting.store(false, Ordering::Relaxed);
         }
         let leaves = beside(&shared, move |shared| {
-            let seen = shared.seen(LEAVES, false);
+            let table = shared.table(LEAVES, false);
             match left {
-                Left::Released => assert!(table::release(&seen, Some(0)).is_some()),
-                Left::Reclaimed => table::reclaim(&seen),
+                Left::Released => assert!(table::release(&table, Some(0)).is_some()),
+                Left::Reclaimed => table::reclaim(&table),
             }
         });
         let waits = beside(&shared, |shared| {
-            let seen = shared.seen(WAITS, false);
-            table::want(&seen, true);
+            let table = shared.table(WAITS, false);
+            table::want(&table, true);
             // Claims like a worker that found no core and retires.
-            table::any_free(&seen) && table::claim(&seen, false).is_some()
+            table::any_free(&table) && table::claim(&table, false).is_some()
         });
         let (has_claimed, comes_again) = shared.visit(is_old);
         leaves.join().unwrap();
@@ -189,7 +190,7 @@ fn a_core_is_left(own: bool, left: Left, is_old: bool) {
         let comes_by = comes_again != Err(shared.bell.load(Ordering::Acquire));
         assert!(has_claimed || comes_by, "the core is free, and nothing brings the coordinator by");
         if !has_claimed {
-            // The core is old by then.
+            // By then, the core may be claimed.
             assert!(shared.visit(true).0);
         }
     };

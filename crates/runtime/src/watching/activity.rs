@@ -1,4 +1,4 @@
-//! The activity of a worker, for the watch.
+//! The activity of a worker, for the watch (`COMITY_WATCH`).
 
 use std::sync::atomic::{AtomicU32, Ordering};
 

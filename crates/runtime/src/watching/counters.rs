@@ -1,5 +1,5 @@
-//! Counters of each worker. The worker writes them at the edges of a spell as a thief, and any thread may read them
-//! at any time.
+//! Counters of each worker. The worker writes them at steals, and when it begins or ends a spell (a time without a
+//! task). Any thread may read them at any time.
 
 use std::fmt;
 use std::iter::Sum;
@@ -12,8 +12,8 @@ use comity_table::{REFUSALS, Thieves};
 /// Counts of what one worker has done since its pool was built, or between two readings (see
 /// [`WorkerCounters::since`]).
 ///
-/// The three times add up to the worker's age, without the spell that is under way. The counters of several workers
-/// can be summed up. Counters are printed as one line:
+/// `busy + thief + asleep` is the worker's age, except for the current period with or without a task, which is added
+/// when it ends. The counters of several workers can be summed up. Counters are printed as one line:
 ///
 /// ```
 /// use comity::WorkerCounters;
@@ -38,7 +38,7 @@ pub struct WorkerCounters {
     pub yields: u64,
     /// The number of times that the worker went to sleep.
     pub sleeps: u64,
-    /// The number of peers that the worker woke because its policy said so.
+    /// The number of peers that the worker woke because its policy decided so.
     pub wakeups: u64,
     /// The number of times that the worker gave the rest of its time slice to a peer.
     pub accelerations: u64,
@@ -131,8 +131,8 @@ pub enum Refusal {
     Blocked,
     /// The worker has been pulled to another core, and has not run since.
     Pulled,
-    /// Another thief accelerates the worker, or is about to pull the first worker of its pool and is not ready; or
-    /// the pool has ended.
+    /// Another thief accelerates the worker, or the thread that corrects affinity masks is not available. That thread
+    /// may be starting, may have failed to start, or may have been told that the pool has ended.
     Taken,
     /// The thief is being accelerated itself.
     Chain,

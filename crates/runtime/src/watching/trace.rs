@@ -1,15 +1,15 @@
 //! `COMITY_TRACE=FILE`: a timeline of each worker, and of the cores that the program held, in a file that Perfetto
 //! opens.
 //!
-//! Without a trace, the cost is a branch at the edges of a spell as a thief, at a steal, and at an attempt to
-//! accelerate. With a trace, each worker notes its state there, under its own lock. Only the tracer's thread also
-//! takes that lock, for the time in which it swaps a vector. The tracer visits the workers' notes up to fifty times a
-//! second. It writes the notes to the file, and asks the kernel how long each thread that was awake has waited for a
-//! core.
+//! Without a trace, the cost is one branch at each of these points: the start and the end of a spell (a time without
+//! a task), a steal, and an attempt to accelerate. With a trace, the worker takes notes at these points, under a lock
+//! of its own. The tracer's thread also takes that lock, only to swap a vector. The tracer visits the workers' notes
+//! up to fifty times a second. It writes the notes to the file, and asks the kernel how long each thread that was
+//! awake has waited for a core.
 //!
-//! Accelerations are events, like steals. Refusals are counts by reason, which the tracer writes at each visit. A
-//! thief that finds its candidate running asks again tens of thousands of times a second. As events, its refusals
-//! would crowd out all other events.
+//! An acceleration is an event, like a steal. Refused accelerations are only counted by reason, and the tracer writes
+//! the counts at each visit. A thief whose candidate runs tries again tens of thousands of times a second. As events,
+//! these refusals would displace all other events.
 
 mod file;
 
@@ -27,18 +27,19 @@ use crate::fork::PerProcess;
 use crate::watching::counters::{Refusal, Refusals};
 use file::Output;
 
-/// The pause between two visits of the tracer: the shortest one, and the longest one, while nothing happens.
+/// The shortest pause between two visits of the tracer. While nothing happens, the pause grows up to `SELDOM`.
 const OFTEN: Duration = Duration::from_millis(20);
 const SELDOM: Duration = Duration::from_millis(320);
 
 /// The maximum number of events that a worker notes between two visits. Further events are only counted.
 const MOST_EVENTS: usize = 1 << 16;
 
-/// The duration of a state, in ns, after which it is written in pieces. So a trace that is cut short lacks little.
+/// The maximum duration of a state in one event, in ns. A longer state is written in pieces, so that a trace that is
+/// cut short lacks little.
 const PIECE_NS: u64 = 1_000_000_000;
 
-/// The time for which the end of the program waits for a lock. A signal handler that ends the program may have
-/// interrupted the thread that holds the lock.
+/// The maximum time that the exit handler waits for a lock. A signal handler that ends the program may have
+/// interrupted the thread that holds the lock, which then never releases it.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The state of a worker.
@@ -53,7 +54,7 @@ pub(crate) enum State {
     Retired,
 }
 
-/// The way in which a worker took a task from another.
+/// The way in which a worker took a task from another worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Taking {
     Steal,
@@ -146,7 +147,7 @@ impl Recorder {
         notes.switch(Some(State::Task), clock::now_ns());
     }
 
-    /// Notes that the worker, which is the caller, enters a state at this moment.
+    /// Notes that the worker, on whose thread this runs, enters a state at `moment`.
     pub(crate) fn enter(&self, worker: WorkerId, state: State, moment: Instant) {
         if !self.trace.is_open() {
             return;
@@ -165,8 +166,8 @@ impl Recorder {
         }
     }
 
-    /// Notes the outcome of the worker's attempt to accelerate another, which began at `began`. The worker may have
-    /// been off its core since.
+    /// Notes the outcome of the worker's attempt to accelerate `candidate`. An acceleration is an event at `began`,
+    /// the start of the attempt, because the worker may have been off its core since.
     pub(crate) fn accelerated(
         &self,
         worker: WorkerId,
@@ -192,7 +193,7 @@ impl Recorder {
 
 /// The trace of one process.
 pub(crate) struct Trace {
-    /// A moment, as both clocks show it.
+    /// A moment, as an `Instant` and in ns of the clock that all processes share.
     base: (Instant, Nanos),
     /// False once the file takes no more events.
     open: AtomicBool,
@@ -205,11 +206,11 @@ pub(crate) struct Trace {
 /// The trace of this process, if it has one. It is opened under this lock.
 static TRACE: PerProcess<Mutex<Option<&'static Trace>>> = PerProcess::new();
 
-/// Returns the process's trace. The first call opens it if `COMITY_TRACE` asks for one. `starter` is the caller's
-/// mask, if it is narrow.
+/// Returns the process's trace. The first call opens it if `COMITY_TRACE` names a file. `starter` is the caller's
+/// affinity mask, if Comity has confined the caller.
 ///
 /// # Errors
-/// A sentence without the variable's name and `=`.
+/// The part of the message that follows `COMITY_TRACE=`.
 pub(crate) fn begin(starter: Option<Narrow>) -> Result<Option<&'static Trace>, String> {
     let name = environment::variable("COMITY_TRACE").filter(|name| !environment::is_off(name));
     let Some(name) = name else { return Ok(None) };
@@ -258,7 +259,7 @@ extern "C" fn at_exit() {
     });
 }
 
-/// Locks the mutex. Returns `None` if another thread holds it for too long.
+/// Locks the mutex. Returns `None` if another thread holds it for longer than [`PATIENCE`].
 fn lock_soon<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
     let began = Instant::now();
     loop {
@@ -298,7 +299,7 @@ impl Trace {
         recorder
     }
 
-    /// Notes an event of a core that the program of a policy has, or gets.
+    /// Notes that the program of a policy gets or loses a core.
     pub(crate) fn core(&self, policy: Policy, core: usize, holding: Holding) {
         if self.is_open() {
             let mut holdings = lock(&self.holdings);
@@ -345,20 +346,20 @@ impl Trace {
 struct Tracer {
     /// The file. `None`: it is complete, or takes no more events.
     output: Option<Output>,
-    pools: Vec<Seen>,
+    pools: Vec<TracedPool>,
 }
 
 /// A pool, and what the tracer knows of its workers since the last visit.
-struct Seen {
+struct TracedPool {
     recorder: Arc<Recorder>,
-    workers: Box<[SeenWorker]>,
+    workers: Box<[TracedWorker]>,
 }
 
 #[derive(Clone, Default)]
-struct SeenWorker {
+struct TracedWorker {
     is_named: bool,
-    /// The events until the last visit, empty between visits. This vector and the worker's are swapped, so that
-    /// neither grows anew.
+    /// A vector that each visit swaps with the worker's vector of events. It is empty between visits. Both vectors
+    /// keep their memory.
     events: Vec<Event>,
     /// The thread's times, and the time until which its waits for a core have been written.
     times: Option<(Times, Nanos)>,
@@ -370,12 +371,12 @@ impl Tracer {
         let Some(output) = &mut self.output else { return false };
         let recorders = visit.lock(&trace.recorders).map(|mut new| std::mem::take(&mut *new));
         for recorder in recorders.into_iter().flatten() {
-            let workers = vec![SeenWorker::default(); recorder.workers.len()].into();
-            self.pools.push(Seen { recorder, workers });
+            let workers = vec![TracedWorker::default(); recorder.workers.len()].into();
+            self.pools.push(TracedPool { recorder, workers });
         }
         let mut happened = false;
         self.pools.retain_mut(|pool| {
-            // Read before the notes are: a pool whose workers note something later stays in the list.
+            // Read before the notes, so that a pool whose workers may still note something stays in the list.
             let is_over = Arc::strong_count(&pool.recorder) == 1;
             happened |= pool.write(output, visit);
             !is_over
@@ -399,7 +400,7 @@ impl Tracer {
     }
 }
 
-impl Seen {
+impl TracedPool {
     fn write(&mut self, output: &mut Output, visit: Visit) -> bool {
         let Recorder { pool, policy, workers, .. } = &*self.recorder;
         let mut happened = false;
@@ -434,7 +435,7 @@ impl Seen {
     }
 }
 
-impl SeenWorker {
+impl TracedWorker {
     /// Writes how long the worker has waited for a core since the last visit.
     fn ask(&mut self, thread: ThreadId, output: &mut Output) {
         let at = clock::now_ns();
@@ -442,7 +443,7 @@ impl SeenWorker {
         if let Some(((before, until), now)) = self.times.zip(times) {
             let waited = now.for_core.saturating_sub(before.for_core).as_nanos() as u64;
             if waited == 0 {
-                // A wait that is not over is written when it is.
+                // A wait that is still under way is written after it has ended.
                 return;
             }
             output.preempted(thread, at.saturating_sub(waited).max(until), at);

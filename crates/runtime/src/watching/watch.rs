@@ -1,8 +1,8 @@
 //! `COMITY_WATCH`: a report of which threads wait where, when a pool stands still.
 //!
 //! Users of rayon know this deadlock. A worker holds a lock, and waits for the other half of a join. Meanwhile it
-//! runs another task, which locks the same lock. No scheduler can undo that, but it can be seen: all workers that
-//! have a task are off their cores for long, and there is something to do.
+//! runs another task, which locks the same lock. No scheduler can resolve this deadlock, but a watch can detect it:
+//! all workers that have a task are off their cores for long, although there is something to do.
 
 use std::fmt::Write as _;
 use std::sync::Weak;
@@ -23,18 +23,18 @@ const PATIENCE: Duration = Duration::from_secs(1);
 pub(crate) trait Watched: Send + Sync + 'static {
     fn has_ended(&self) -> bool;
 
-    /// True if the pool's program rests.
+    /// True if the pool may begin no task, because its program is paused or out of turn.
     fn is_closed(&self) -> bool;
 
     /// The number of tasks that no worker has begun.
     fn queued(&self) -> usize;
 
     /// The current state of each worker.
-    fn workers(&self) -> Vec<Seen>;
+    fn workers(&self) -> Vec<WatchedWorker>;
 }
 
 /// A worker, as the watch sees it.
-pub(crate) struct Seen {
+pub(crate) struct WatchedWorker {
     pub(crate) id: WorkerId,
     /// The worker's thread. `None`: the worker has not started.
     pub(crate) thread: Option<ThreadId>,
@@ -45,7 +45,7 @@ pub(crate) struct Seen {
     pub(crate) steals: u64,
 }
 
-/// Starts a thread that watches a pool until the pool ends. The pool already has its threads.
+/// Starts a thread that watches a pool until the pool ends. Called after the pool's threads were started.
 pub(crate) fn start(pool: Weak<impl Watched>, period: Duration) {
     let watch = fork::spawn(thread::Builder::new().name("comity-watch".to_owned()), move || watch(&pool, period));
     if let Err(error) = watch {
@@ -66,7 +66,8 @@ fn watch(pool: &Weak<impl Watched>, period: Duration) {
             (last, since, said) = (Some(now), Instant::now(), false);
         } else if !said && since.elapsed() >= period && has_something_to_do(&*pool) {
             to_stderr(&report(&*pool, since.elapsed()));
-            // The threads that reported their stacks used processor time for that.
+            // The state is read again, because the threads used processor time to report their stacks, which is no
+            // progress.
             (last, said) = (Some(look()), true);
         }
     }
@@ -83,15 +84,15 @@ struct Snapshot {
 }
 
 impl Snapshot {
-    fn of(worker: &Seen) -> Snapshot {
-        let Seen { doing, steals, .. } = *worker;
+    fn of(worker: &WatchedWorker) -> Snapshot {
+        let WatchedWorker { doing, steals, .. } = *worker;
         let used = worker.thread.filter(|_| doing == Doing::Task).and_then(ThreadId::cpu_time);
         Snapshot { doing, used, steals }
     }
 }
 
-/// True if a task is queued, or if a blocked task lies on top of a frame that waits. Any other blocked task is the
-/// program's own affair. A pool that was asked to rest has nothing to do.
+/// True if a task is queued, or if a blocked task is on the stack above a frame that waits. Any other task may block
+/// for as long as its program wants. A closed pool has nothing to do.
 fn has_something_to_do(pool: &impl Watched) -> bool {
     if pool.is_closed() {
         return false;
@@ -107,7 +108,7 @@ fn report(pool: &impl Watched, stands_still: Duration) -> String {
         stands_still.as_secs_f64(),
         pool.queued(),
     );
-    for Seen { id, thread, doing, waits, .. } in workers {
+    for WatchedWorker { id, thread, doing, waits, .. } in workers {
         let Some(thread) = thread else {
             let _ = writeln!(report, "comity: worker {} has no thread yet", id.0);
             continue;

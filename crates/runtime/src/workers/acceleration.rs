@@ -1,40 +1,48 @@
-//! Acceleration of a worker's thread without privileges (Robinhood §3.1; Algorithms 2 and 3 as far as a stock kernel
-//! permits).
+//! Acceleration of a preempted worker's thread by a thief, without privileges (Robinhood §3.1; Algorithms 2 and 3 as
+//! far as a stock kernel permits).
 //!
-//! The thief and the candidate change places. The thief pulls the candidate's thread to its own core: it confines the
-//! thread to that core, and restores the thread's mask at once. Then the thief moves itself in the same way to the
-//! core from which the thread came. On the thief's old core the kernel runs the candidate next, or another thread.
-//! The thief sleeps until the candidate has had its turn: a thief that looked for tasks meanwhile would spend its
-//! program's part of the other core. When the candidate is preempted again, the thief is on another core, with that
-//! part unspent, and they change places once more.
+//! A thief is a worker without a task. A *candidate* is a worker that has a task, but whose thread has lost its core
+//! to another thread. The thief and the candidate change places:
 //!
-//! The kernel has no call for the rest of the paper's rule. The candidate keeps no place in its old queue, and pays
-//! for its time itself. It gets a turn of the kernel's instead of the rest of the thief's turn. If the thief may not
-//! run on the candidate's core, or does not know that core, it yields.
+//! 1. The thief pulls the candidate's thread to its own core: it confines the thread to that core, and restores the
+//!    thread's mask at once.
+//! 2. The thief moves itself in the same way to the core that the candidate's thread left. On the thief's old core,
+//!    the kernel runs the candidate next, or another thread.
+//! 3. The thief sleeps until the candidate has run and is off its core again. A thief that looked for tasks meanwhile
+//!    would use its share of the time on its new core. Because the thief has slept, the kernel runs it soon when the
+//!    candidate is preempted again, and the two can change places once more.
 //!
-//! Under a policy whose thieves stay (see [`Pull::changes_places`]), like BWS's call, the thief yields on its own
-//! core. It continues there at its next turn.
+//! A stock kernel does not support the rest of the paper's rule. The candidate loses its place in its old run queue,
+//! and the kernel charges the used time to the candidate, not to the thief. The candidate gets a new time slice, not
+//! the rest of the thief's slice. A thief that does not know the candidate's core, or may not run there, yields
+//! instead of step 2.
 //!
-//! One thief at a time accelerates a worker ([`candidate`](crate::cores::candidate)). A thief that is a candidate
-//! itself accelerates no worker: the paper's inheritance passes on the rest of a slice, which is not possible here.
+//! If [`Pull::changes_places`] is false, as under BWS, the thief does not leave its core. After step 1 it yields, and
+//! it continues on the same core when the kernel runs it next.
+//!
+//! Only one thief at a time accelerates a given worker ([`candidate`](crate::cores::candidate)). While a thief is
+//! being accelerated itself, it accelerates no worker. In the paper, such a thief passes on the rest of the slice
+//! that it was given, which a stock kernel does not support.
 //!
 //! # Off its core
 //!
-//! The clock of a thread that is off its core stands still. Two readings of the clock, some time apart, must agree.
-//! The first reading is stored with the candidate, and a later thief compares, so that no thief waits. The clock of a
-//! thread that waits in a system call stands still too; `/proc` tells the two apart. A thread is pulled once for each
-//! value of its clock. Otherwise thieves would pull it from core to core, and it would never run.
+//! The processor-time clock of a thread that is off its core stands still. So a thief takes a candidate to be off its
+//! core if two readings of its clock, at least 50 µs apart, are equal. The first reading is stored with the candidate,
+//! and a later attempt compares, so that no thief waits between the readings. The clock of a thread that waits in a
+//! system call stands still too: the thread's state in `/proc` tells the two cases apart. A thread that was pulled is
+//! pulled again only after it has run. Otherwise thieves would pull it from core to core, and it would never run.
 //!
 //! # What a candidate starts
 //!
-//! A thread or process that a candidate starts inherits the narrow mask, if the thief loses its core before it has
-//! restored the old mask. The candidate's clock has moved in that case. In a pool that shares cores, the coordinator
-//! corrects the mask, as for workers that are confined. In any other pool, a mender thread corrects it. That thread
-//! starts at the first pull, and waits until the next pull. Not covered: a candidate that replaces its program
-//! (`exec`) in that moment, which ends the thief.
+//! The thief may lose its core before it has restored the candidate's mask. If the candidate then runs, a thread or
+//! process that it starts inherits the narrow mask. The thief detects this case, because the candidate's clock has
+//! advanced. In a pool that shares cores, the coordinator corrects the inherited mask, as for workers that it
+//! confines. In any other pool, a mender thread corrects it. The mender starts at the first pull, and sleeps while no
+//! pull needs a correction. Not covered: a candidate that replaces its program (`exec`) in that moment, which ends
+//! the thief.
 //!
-//! A thief that moves itself continues when it has its turn on the other core. Behind a thread with a realtime
-//! policy, it waits until that thread leaves the core.
+//! A thief that has moved itself continues when the kernel runs it on its new core. If a thread with a realtime
+//! policy runs there, the thief waits until that thread leaves the core.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -45,7 +53,7 @@ use comity_os::census::Stat;
 use comity_os::cores;
 use comity_os::cpu_clock::ThreadId;
 use comity_policy::WorkerId;
-use comity_policy::row::Pull;
+use comity_policy::definition::Pull;
 
 use crate::cores::masks::{NotMoved, widen};
 use crate::cores::mender::{MEND, Mender};
@@ -54,27 +62,29 @@ use crate::watching::say::say_once;
 use crate::workers::mask;
 use crate::workers::registry::{Registry, Worker};
 
-/// The time that a thief sleeps between two looks at a candidate that has the thief's core, waits in a system call,
-/// or is accelerated by another thief.
+/// The time that a thief sleeps between two checks of a candidate that has the thief's old core. Also the time that
+/// it sleeps after it found a candidate blocked, or accelerated by another thief.
 const NAP: Duration = Duration::from_micros(300);
 
-/// The maximum number of naps: 30 ms in all. The candidate may be blocked by then.
+/// The maximum number of naps after a pull, 30 ms in total. The number is limited because the candidate may be
+/// blocked.
 const NAPS: u32 = 100;
 
-/// The message of a program if the kernel lets it move none of its threads.
+/// The message that the program prints once if the kernel does not let it move its threads.
 const REFUSED: &str = "the kernel does not let this program move its threads (sched_setaffinity). \
     Thieves yield their cores, and do not give time slices to preempted workers.";
 
 impl Worker {
-    /// Gives the rest of this thief's time slice to the thread of `candidate`, which moves to this core by `pull`.
-    /// Returns at once when `calls` is true.
+    /// Gives this thief's core to the thread of `candidate`, which moves to the core by the rules of `pull`. Stops
+    /// waiting once `calls` returns true: then there is a task or an event for this thief.
     pub(crate) fn accelerate(&self, candidate: WorkerId, pull: Pull, calls: impl Fn() -> bool) -> Result<(), Refusal> {
         let outcome = self.change_places(candidate, pull, calls);
         if outcome == Err(Refusal::Kernel) {
             static SAID: AtomicBool = AtomicBool::new(false);
             say_once(&SAID, REFUSED);
         }
-        // A thief that has nothing to give yields its core, as under BWS.
+        // A thief whose attempt was refused yields its core, as under BWS. If the candidate is blocked, or
+        // accelerated by another thief, it sleeps instead.
         match outcome {
             Err(Refusal::Blocked | Refusal::Taken) => thread::sleep(NAP),
             Err(Refusal::Pulled | Refusal::Chain | Refusal::OtherNode | Refusal::Mask | Refusal::Kernel) => {
@@ -87,7 +97,7 @@ impl Worker {
 
     fn change_places(&self, candidate: WorkerId, pull: Pull, calls: impl Fn() -> bool) -> Result<(), Refusal> {
         let (registry, peer) = (self.registry(), self.registry().peer(candidate));
-        // While this is held, no other thief moves this thief.
+        // While this thief holds its own `candidate` word, no other thief can move it.
         let _own = self.peer.candidate.take(self.id()).ok_or(Refusal::Chain)?;
         let taken = peer.candidate.take(self.id()).ok_or(Refusal::Taken)?;
         let thread = peer.thread().ok_or(Refusal::Running)?;
@@ -133,7 +143,7 @@ impl Worker {
                 break;
             }
             thread::sleep(NAP);
-            // The candidate has had its turn.
+            // The candidate has run since the pull, and is off its core again.
             if thread.is_running() != Some(true) && thread.cpu_time().is_none_or(|now| now.as_nanos() as u64 != clock) {
                 break;
             }
@@ -143,9 +153,10 @@ impl Worker {
 }
 
 impl Registry {
-    /// Moves the candidate's thread to `core`. `time` is what the thread's clock said.
+    /// Moves the candidate's thread to `core`. `time` is the last reading of the thread's clock.
     fn pull(&self, candidate: WorkerId, thread: ThreadId, core: usize, time: Duration) -> Result<(), Refusal> {
-        // The mender starts first: whatever exists before the first pull has its mask from elsewhere.
+        // The mender starts before the first pull. It never changes the masks of threads that exist at its start, so it
+        // would not mend a mask that such a thread has inherited from a pulled thread.
         if self.activation.is_none() && !self.mending.begin(|| self.me().and_then(mends)) {
             return Err(Refusal::Taken);
         }

@@ -14,12 +14,11 @@ thread_local! {
 pub(crate) fn with<R>(f: impl FnOnce(Option<&Worker>) -> R) -> R {
     let worker = CURRENT.get();
     // SAFETY: the pointer is null, or was set by `enter` or `adopt` on this thread. The caller of `enter` keeps the
-    // worker alive until everything that runs inside has returned, and this call runs inside. An adopted worker lives
-    // for ever.
+    // worker alive until `f` has returned, and this call runs inside of `f`. An adopted worker lives for ever.
     f(unsafe { worker.as_ref() })
 }
 
-/// Makes this thread the worker behind `peer` while `f` runs. `own` is the data that belongs to its thread alone.
+/// Makes this thread the worker of `peer` while `f` runs. `own` is the data that only the worker's thread uses.
 ///
 /// # Panics
 /// If this thread is a worker already.
@@ -38,7 +37,7 @@ pub(crate) fn enter<R>(peer: &Peer, own: &Own, f: impl FnOnce(&Worker) -> R) -> 
     f(worker)
 }
 
-/// Makes this thread the worker behind `peer` for the rest of its life.
+/// Makes this thread the worker of `peer` until the thread ends.
 ///
 /// # Panics
 /// If this thread is a worker already.

@@ -1,4 +1,4 @@
-//! Injection: the ways by which tasks reach a pool from outside of its workers.
+//! Injection: how threads that are not workers of a pool give tasks to the pool.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -16,8 +16,8 @@ use crate::workers::registry::{JobRef, Registry, StackJob, Worker};
 #[derive(Debug)]
 pub(crate) struct PoolEnded;
 
-/// Runs `task` in a separate frame. If `task` were inlined, it would enlarge the caller's frame even where another
-/// worker runs it.
+/// Runs `task` in a separate frame. If `task` were inlined, it would enlarge the caller's frame also on the paths on
+/// which another worker runs `task`.
 #[inline(never)]
 fn run_here<R>(task: impl FnOnce() -> R) -> R {
     task()
@@ -27,8 +27,8 @@ impl Registry {
     /// Adds a reason to keep the pool running.
     ///
     /// # Errors
-    /// If the pool has ended, unless this is a thread that the pool has adopted. An adopted thread continues, and
-    /// runs its tasks when it yields.
+    /// If the pool has ended, and this thread is not a thread that the pool has adopted. An adopted thread outlives
+    /// its pool, and runs its tasks when it yields.
     pub(crate) fn add_reason_to_run(&self) -> Result<(), PoolEnded> {
         let one_more = |reasons: usize| (reasons > 0).then_some(reasons + 1);
         if self.reasons_to_run.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more).is_err() {
@@ -44,7 +44,7 @@ impl Registry {
     /// Queues a task from a thread that is not a worker of this pool.
     ///
     /// # Panics
-    /// If this process was forked from the pool's process: no worker would ever run the task.
+    /// If this process was forked from the pool's process, because no worker would ever run the task.
     pub(crate) fn inject(&self, job: JobRef, submitter: Waker) {
         self.assert_of_this_process();
         if self.activation.is_some() {
@@ -55,7 +55,7 @@ impl Registry {
         self.begin();
     }
 
-    /// Gives each worker its job of a broadcast.
+    /// Gives each worker of the pool its job of a broadcast.
     ///
     /// # Panics
     /// See [`Registry::inject`].
@@ -72,8 +72,8 @@ impl Registry {
         self.begin();
     }
 
-    /// Checks that the pool belongs to this process. Called before anything is counted that would never be counted
-    /// down.
+    /// Checks that the pool's threads are in this process. Called before a counter is increased that only the pool's
+    /// workers decrease.
     ///
     /// # Panics
     /// If this process was forked from the pool's process.
@@ -84,7 +84,8 @@ impl Registry {
         );
     }
 
-    /// Runs `task` on a worker of this pool and waits for it. A worker of another pool serves its own pool meanwhile.
+    /// Runs `task` on a worker of this pool and waits for it. A caller that is a worker of another pool runs tasks of
+    /// its own pool meanwhile.
     #[inline]
     pub(crate) fn run<R: Send>(self: &Arc<Self>, task: impl FnOnce() -> R + Send) -> R {
         current::with(|worker| match worker {
@@ -94,7 +95,8 @@ impl Registry {
         })
     }
 
-    /// Runs `task` for a worker of another pool. The jobs that this worker runs meanwhile lie on top of this frame.
+    /// Runs `task` for a worker of another pool. The jobs that this worker runs meanwhile are above this frame on the
+    /// stack.
     #[inline(never)]
     fn run_for_worker<R: Send>(&self, worker: &Worker, task: impl FnOnce() -> R + Send) -> R {
         let mut job = StackJob::new(task, worker.cross_latch());
@@ -117,9 +119,9 @@ impl Registry {
     /// Makes a thread that is not a worker wait for a task of this pool. If the thread is on a core of another
     /// program, it wakes on one of the pool's cores.
     ///
-    /// The kernel wakes a thread on the core where it ran last. There, this program and its neighbour would delay
-    /// each other at the end of each phase, while the pool's own core is idle. The mask is narrow only while the
-    /// thread waits here, where it starts no thread and no process.
+    /// The kernel wakes a thread on the core where it ran last. If another program holds that core, the two programs
+    /// would delay each other at each end of a parallel phase, while the pool's own core is idle. So the thread is
+    /// confined while it waits. During the wait it cannot start a thread or process that would inherit the mask.
     fn wait_beside_workers(&self, latch: &ThreadLatch) {
         let cores = self.activation.as_ref().and_then(|activation| activation.refuge(cores::current()));
         let Some(cores) = cores else { return latch.wait() };
@@ -133,8 +135,8 @@ impl Registry {
         latch.wait();
         if is_confined {
             let found = affinity::of(me);
-            // The old mask is not restored if another thread of the program has set a mask meanwhile. The cpuset may
-            // have changed too.
+            // If the program has set another mask meanwhile, that mask stays. The second comparison is for a cpuset
+            // that has changed during the wait.
             let is_ours = mask.explains(found, self.granted()) || mask.explains(found, affinity::granted());
             if let Some(own) = mask.note(None).filter(|_| is_ours) {
                 affinity::confine(me, own);

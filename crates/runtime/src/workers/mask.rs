@@ -1,4 +1,5 @@
-//! The mask of the calling thread, which may be a worker's, and the mask of a forked child.
+//! The affinity mask of the calling thread, which may be the thread of a confined worker, and the mask of a forked
+//! child.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,7 +13,7 @@ use crate::cores::masks::{self, Narrow};
 use crate::workers::current;
 
 /// Returns the mask of the calling thread and the cores that the system grants it, if it is the thread of a confined
-/// worker. Returns `None` also if the program has just set another mask.
+/// worker. Returns `None` for other threads, and if the program has just set another mask.
 fn narrow_mask() -> Option<(Mask, CoreSet)> {
     current::with(|worker| {
         let worker = worker?;
@@ -22,23 +23,23 @@ fn narrow_mask() -> Option<(Mask, CoreSet)> {
     })
 }
 
-/// Returns the calling thread's mask, if it is the thread of a confined worker. A thread that it starts must not stay
-/// confined.
+/// Returns the calling thread's mask and the mask that the program wants, if it is the thread of a confined worker. A
+/// new thread that the caller starts passes them to [`masks::widen`], so that it does not stay confined.
 pub(crate) fn narrow() -> Option<Narrow> {
     narrow_mask().map(|(mask, _)| (affinity::of(ThreadId::current()), mask.own()))
 }
 
-/// Returns the cores on which the calling thread runs while Comity does not confine it.
+/// Returns the cores on which the calling thread may run when Comity does not confine it.
 pub(crate) fn roams() -> CoreSet {
     let as_worker = narrow_mask().map(|(mask, granted)| mask.roams(granted));
     as_worker.unwrap_or_else(|| affinity::of(ThreadId::current()))
 }
 
 /// Starts a thread that is not a worker, and runs `body` on it. The thread may use all cores of the program from its
-/// start, even if a worker starts it that is confined to some cores. A fork waits while the thread starts or ends.
-/// Otherwise the child could start no thread, if the standard library was registering this one.
+/// start, even if a confined worker starts it. A fork waits while the thread starts or ends. A fork while the
+/// standard library registers this thread would leave a child that cannot start threads.
 ///
-/// The thread's processor time counts as the program's, and the thread holds no core of the core table.
+/// The thread's processor time is part of the program's, but the thread holds no core of the core table.
 ///
 /// # Errors
 /// If the system cannot start a thread.
@@ -52,13 +53,13 @@ pub fn spawn_thread(thread: Builder, body: impl FnOnce() + Send + 'static) -> io
 
 /// Registers fork hooks. In the child, the forking thread is no longer a worker and gets back the affinity that the
 /// program chose. Called before the first worker starts.
-pub(crate) fn heed_forks() {
-    static HEEDED: AtomicBool = AtomicBool::new(false);
-    if !HEEDED.load(Ordering::Relaxed) {
+pub(crate) fn register_fork_hooks() {
+    static REGISTERED: AtomicBool = AtomicBool::new(false);
+    if !REGISTERED.load(Ordering::Relaxed) {
         // The hooks are registered before the flag is set, so that no fork is missed. If two threads register them at
         // once, they run twice at each fork, which does no harm.
         comity_os::fork::call_before_and_in_children(before_fork, in_child);
-        HEEDED.store(true, Ordering::Relaxed);
+        REGISTERED.store(true, Ordering::Relaxed);
     }
 }
 
@@ -71,8 +72,8 @@ extern "C" fn before_fork() {
     });
 }
 
-/// Runs in each forked child, on the thread that forked. Locks may be held there by threads that exist only in the
-/// parent.
+/// Runs in each forked child, on the thread that forked. Takes no lock, because a thread that exists only in the
+/// parent may hold it.
 extern "C" fn in_child() {
     let me = ThreadId::current();
     let own = current::with(|worker| {
@@ -82,6 +83,6 @@ extern "C" fn in_child() {
     if let Some(own) = own {
         affinity::confine(me, own);
     }
-    // The other workers exist only in the parent.
+    // The pool's other workers exist only in the parent, so this thread cannot be a worker any more.
     current::forget();
 }

@@ -7,7 +7,8 @@ use crate::workers::current;
 use crate::workers::registry::{LinkedRef, Registry};
 
 impl Registry {
-    /// Queues a task that can continue, where the policy says. The task last ran on the worker `last`.
+    /// Queues a task that was blocked and can continue, in the queue that the policy chooses. `last` is the worker
+    /// that last ran the task.
     pub(crate) fn place(&self, job: LinkedRef, last: Option<WorkerId>) {
         current::with(|worker| {
             let worker = worker.filter(|worker| std::ptr::eq(&**worker.registry(), self));
@@ -24,10 +25,10 @@ impl Registry {
         });
     }
 
-    /// True if the policy places the task at the worker `last`. `has_more`: the current worker has other tasks, or
-    /// `None` for a thread of no pool, which never runs what it unblocks.
+    /// True if the policy places the task at the worker `last`. `has_more` is true if the current worker has other
+    /// tasks. It is `None` on a thread that is not a worker of this pool, which never runs the task that it unblocks.
     fn goes_to(&self, last: WorkerId, has_more: Option<bool>) -> bool {
-        // A worker without a core is woken only for its own business.
+        // A retired worker has no core. It is woken only for events that no other worker can handle.
         !self.sleep.is_retired(last)
             && self.policy.place().goes_to_last(Unblocked {
                 last_is_up: !self.sleep.is_asleep(last),
@@ -35,11 +36,11 @@ impl Registry {
             })
     }
 
-    /// Queues a task so that other tasks run first.
+    /// Queues a task behind the other tasks of the current worker.
     pub(crate) fn queue_last(&self, job: LinkedRef) {
         current::with(|worker| match worker {
             Some(worker) if std::ptr::eq(&**worker.registry(), self) => {
-                // The worker takes placed tasks when it has nothing else.
+                // The worker takes placed tasks only when it has no other task.
                 worker.peer.placed.push(job);
                 self.sleep.after_spawn(worker.id(), &self.view());
             }

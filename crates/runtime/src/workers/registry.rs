@@ -11,7 +11,7 @@ use std::time::Instant;
 
 use comity_os::CoreSet;
 use comity_os::cpu_clock::ThreadId;
-use comity_policy::row::Row;
+use comity_policy::definition::Definition;
 use comity_policy::{Policy, Role, RunStatus, Thief, Victim, WorkerId};
 use comity_protocol::platform::Once as _;
 use crossbeam_deque::{Injector, Steal, Stealer, Worker as Spawns};
@@ -34,8 +34,8 @@ use crate::watching::counters::{Counter, Live};
 use crate::watching::trace::Recorder;
 use crate::workers::sleep::Sleep;
 
-/// The time, in ns, for which an owner may leave a thief's question unanswered before the thief raids. An owner that
-/// pushes answers in less than 1 µs. A raid costs each running worker 1 to 2 µs.
+/// The time, in ns, that a thief waits for a deque's owner to share tasks, before the thief [raids](Deque::raid) the
+/// deque. An owner that pushes tasks answers in less than 1 µs. A raid costs each running worker 1 to 2 µs.
 const PATIENCE: u64 = 20_000;
 
 // The generic types of `raw`, for this crate's worker and registry.
@@ -58,7 +58,7 @@ pub(crate) type PanicHandler = dyn Fn(Box<dyn Any + Send>) + Send + Sync;
 /// A handler that gets a worker's index.
 pub(crate) type WorkerHandler = dyn Fn(usize) + Send + Sync;
 
-/// The handlers that a pool calls at certain moments.
+/// The handlers of a pool: for panics, and for the start and the end of each worker.
 #[derive(Default)]
 pub(crate) struct Handlers {
     pub(crate) panic: Option<Box<PanicHandler>>,
@@ -72,43 +72,44 @@ pub(crate) struct Handlers {
 ///
 /// | field | written by | read by |
 /// |---|---|---|
-/// | `deque` | its own protocol | all threads |
-/// | `spawns` | the queue's own protocol | thieves |
-/// | `fifo` | the owner | the worker that runs one of its turns |
+/// | `deque` | the owner and thieves: see [`Deque`] | all threads |
+/// | `spawns` | the owner pushes and pops, thieves steal | thieves |
+/// | `fifo` | the owner | the worker that runs a placeholder of the fifo |
 /// | `placed` | any thread | the owner, thieves |
 /// | `broadcasts` | any thread | the owner |
 /// | `wakeups_owed` | the owner stores, thieves count down | thieves |
 /// | `thread` | the owner, once, before it runs anything | thieves |
 /// | `raid_takes` | raiders | thieves |
-/// | `candidate` | its own protocol | thieves |
+/// | `candidate` | thieves: see [`Candidate`] | thieves |
 /// | `own` | the owner | the owner |
 /// | `counters`, `jobs`, `busy_since`, `activity` | the owner | any thread |
 pub(crate) struct Peer {
     /// The right halves of joins.
     pub(crate) deque: Deque<Header>,
     pub(crate) id: WorkerId,
-    /// Tasks of `spawn` and of scopes: always shared, and any number of them.
+    /// Tasks of `spawn` and of scopes. Thieves may take each of them at any time: no part of this queue is private.
     spawns: Stealer<JobRef>,
-    /// Tasks of `spawn_fifo`. Their turns are in `spawns`.
+    /// Tasks of `spawn_fifo`. For each of them, `spawns` has a placeholder, which runs the oldest of them.
     pub(crate) fifo: JobFifo,
-    /// Tasks that last ran here, and that other workers have unblocked.
+    /// Unblocked tasks that the policy has placed here because they last ran here, and tasks that must run after all
+    /// others.
     pub(crate) placed: Inbox,
     /// Jobs that only this worker may run: its parts of broadcasts.
     pub(crate) broadcasts: Injector<JobRef>,
-    /// The wake-up counter `v.c` of BWS Algorithm 2 while the worker is busy.
+    /// The number of wake-ups that the worker, while it is busy, still has to cause (`v.c` in BWS Algorithm 2).
     pub(crate) wakeups_owed: AtomicU32,
     thread: AtomicI32,
     /// The duration of the last raid on this worker, in ns, including the barrier.
     raid_takes: AtomicU64,
     pub(crate) candidate: Candidate,
-    /// The data of the worker's thread while it runs: see [`Worker::own`](crate::Worker).
+    /// The [`Own`] of the worker's thread while the thread is the worker. Null before and after.
     pub(crate) own: AtomicPtr<Own>,
     pub(crate) counters: Live,
     /// The number of jobs that the worker has taken from a queue.
     pub(crate) jobs: Counter,
     /// The time at which the worker got its current task, in ns since the pool was built. 0 for a thief.
     pub(crate) busy_since: AtomicU64,
-    /// The worker's activity, for a watch.
+    /// The worker's activity, for `COMITY_WATCH`.
     pub(crate) activity: Activity,
 }
 
@@ -148,15 +149,16 @@ impl Peer {
         !self.deque.is_empty() || !self.spawns.is_empty() || !self.placed.is_empty()
     }
 
-    /// Takes a task that this worker shares: the right half of a join, else spawned tasks. Of these it takes up to
-    /// `batch`, and puts all but the first into the thief's own queue `to`.
+    /// Takes a task that this worker shares: the oldest shared right half of a join, else up to `batch` spawned
+    /// tasks. Of a batch, it returns the first task, and puts the others into the thief's own queue `to`.
     pub(crate) fn rob_shared(&self, to: &Spawns<JobRef>, batch: usize) -> Option<JobRef> {
         let spawned = || self.spawns.steal_batch_with_limit_and_pop(to, batch);
         self.deque.steal().map(JobRef::of).or_else(|| take(spawned))
     }
 
-    /// Asks this worker for a task when it shares none. Rings the bell for its next push. If there are private tasks,
-    /// asks for them in the name of `thief` at the time `now`, and raids them after a limited wait.
+    /// Asks this worker to share a task, because it shares none now: rings the bell, which the worker notices at its
+    /// next push. If the worker has private tasks and does not answer within [`PATIENCE`], raids them for `thief`.
+    /// `now` returns the present, in ns since the pool was built.
     pub(crate) fn rob_private(&self, thief: WorkerId, now: impl Fn() -> u64) -> Option<JobRef> {
         if self.deque.is_empty() {
             self.deque.ring();
@@ -164,8 +166,8 @@ impl Peer {
         }
         let began = now();
         let asked = self.deque.ask(began);
-        // A raider gets several times the duration of the last raid: a thief that takes a raider's place makes its
-        // raid void.
+        // While a raid is under way, other thieves wait for eight times the duration of the last raid, because a
+        // second raider would cancel the first raid.
         let raid = self.raid_takes.load(Ordering::Relaxed).max(PATIENCE);
         let patience = if self.deque.is_raided() { 8 * raid } else { PATIENCE };
         if began.saturating_sub(asked) < patience || !self.deque.may_raid(asked, began) {
@@ -181,8 +183,8 @@ impl Peer {
         self.spawns.steal()
     }
 
-    /// Takes the whole queue of this worker for `thief`, and returns the oldest task. The thief's own queue gets the
-    /// others.
+    /// Takes all tasks of this worker, which has no core, for `thief`. Returns the oldest task, and puts the others
+    /// into the thief's own queue `to`.
     pub(crate) fn mug(&self, thief: WorkerId, to: &Spawns<JobRef>) -> Option<JobRef> {
         let mut oldest = None;
         let mut keep = |job| match oldest {
@@ -191,7 +193,8 @@ impl Peer {
         };
         self.deque.steal_all(|task| keep(JobRef::of(task)));
         if !self.deque.is_empty() {
-            // The owner has not shared these tasks: it has no core on which it could answer.
+            // These tasks are private, and the owner has no core on which it could share them. So the thief raids
+            // them.
             self.deque.raid(thief.0);
             self.deque.steal_all(|task| keep(JobRef::of(task)));
         }
@@ -216,7 +219,7 @@ impl Peer {
     }
 }
 
-/// The worker of this thread, as [`on_worker`](crate::on_worker) and the closures of [`Worker::join`] get it.
+/// The worker of this thread. [`on_worker`](crate::on_worker) and [`Worker::join`] pass it to their closures.
 ///
 /// Passing the worker along saves each [`join`](crate::join()) an access to the thread's local storage. A worker
 /// stays on its thread: it is neither `Send` nor `Sync`.
@@ -231,35 +234,37 @@ pub(crate) struct Own {
     pub(crate) registry: Arc<Registry>,
     /// Tasks for which no frame of this worker waits directly: tasks of `spawn` and of scopes.
     pub(crate) spawns: Spawns<JobRef>,
-    /// The policy's thief: what this worker does when it has no task. It is borrowed for one spell, and no task runs
-    /// in a spell.
+    /// The policy's state for this worker. It decides what the worker does when it has no task. It is borrowed while
+    /// the worker has no task, so no task can borrow it again.
     pub(crate) thief: RefCell<Box<dyn Thief>>,
-    /// The time at which the last spell as a thief ended.
+    /// The time since which the worker is busy: the end of its last spell (a time without a task).
     pub(crate) busy_since: Cell<Instant>,
     /// True if the thread belonged to the program before the pool adopted it. Such a thread runs no main loop.
     pub(crate) adopted: bool,
-    /// The number of jobs that this worker has put on its stack while it waited for something else.
+    /// The number of unfinished jobs on this worker's stack that it took while a frame below waited for something
+    /// else.
     pub(crate) stolen_depth: Cell<u32>,
-    /// Counts for the jobs that this worker must take from time to time.
+    /// Counters by which this worker takes a job from another source from time to time.
     pub(crate) turn: Turn,
 }
 
-/// Counts of a worker that always has tasks, so that it takes other jobs from time to time.
+/// Counters with which a worker that never runs out of tasks still takes jobs from other sources. Every 61 jobs it
+/// has a *turn*, in which it takes such a job: see `Worker::job_in_turn`.
 #[derive(Default)]
 pub(crate) struct Turn {
-    /// True if this worker has run work that blocks. Without such work, no task returns again and again, and spawned
-    /// tasks run in the order that rayon's users expect.
+    /// True if this worker has run work that blocks, which can return to its queue without end. Without such work the
+    /// worker has no turns, so that spawned tasks run in the order that rayon's users expect.
     pub(crate) needed: Cell<bool>,
     /// The number of jobs since the last turn.
     pub(crate) jobs: Cell<u32>,
-    /// The number of turns.
+    /// The number of turns that the worker has had.
     pub(crate) turns: Cell<u32>,
-    /// A peer, and the number of jobs that it had taken at the last look.
+    /// A peer that the worker has looked at, and the number of jobs that the peer had taken by then.
     pub(crate) looked_at: Cell<(u32, u64)>,
 }
 
 impl Peer {
-    /// Lends `own` to this worker until [`Peer::leave`].
+    /// Makes `own` the data of this worker until [`Peer::leave`].
     pub(crate) fn enter(&self, own: &Own) -> &Worker {
         self.own.store(std::ptr::from_ref(own).cast_mut(), Ordering::Relaxed);
         // SAFETY: `Worker` is a transparent `Peer`. The caller is `current::enter` or `current::adopt`, on the
@@ -284,7 +289,7 @@ impl Worker {
 
     pub(crate) fn own(&self) -> &Own {
         // SAFETY: a `Worker` is visible only on its thread, inside of `current::enter` or after `current::adopt`.
-        // Both lend this.
+        // Both have stored a pointer to a live `Own`.
         unsafe { &*self.peer.own.load(Ordering::Relaxed) }
     }
 
@@ -295,9 +300,9 @@ impl Worker {
 
 /// The settings and the function with which a pool joins its program, at its first task.
 pub(crate) struct Enrolment {
-    /// The user's settings for the program. Those of the program's first pool are in force.
-    pub(crate) wish: Wish,
-    pub(crate) enroll: fn(&Arc<Registry>, Wish),
+    /// The user's settings for the program. The settings of the program's first pool apply to all its pools.
+    pub(crate) settings: ProgramSettings,
+    pub(crate) enroll: fn(&Arc<Registry>, ProgramSettings),
 }
 
 /// The weight of a program at nice 0, and the maximum weight. Control groups use the same numbers.
@@ -306,7 +311,7 @@ pub(crate) const MOST_WEIGHT: u32 = 10_000;
 
 /// The settings that the user has chosen for a program.
 #[derive(Clone, Copy)]
-pub(crate) struct Wish {
+pub(crate) struct ProgramSettings {
     /// The weight. `None`: it follows the nice value.
     pub(crate) weight: Option<u32>,
     /// The maximum number of cores. `None`: there is no maximum.
@@ -317,7 +322,8 @@ pub(crate) struct Wish {
 pub(crate) struct Registry {
     pub(crate) policy: Policy,
     pub(crate) sleep: Sleep,
-    /// The pool's part in the core table. `None`: the operating system shares out time.
+    /// The state of which workers are awake, and on which cores. `None`: the policy shares no cores, and the
+    /// operating system schedules all workers.
     pub(crate) activation: Option<Activation>,
     pub(crate) masks: Masks,
     pub(crate) mending: Mending,
@@ -330,15 +336,14 @@ pub(crate) struct Registry {
     /// The number of reasons to keep the pool running: the handle, and each spawned task that has not ended.
     pub(super) reasons_to_run: AtomicUsize,
     ended: AtomicBool,
-    /// Counts the workers that have no thread yet.
+    /// The latch that counts the workers whose thread has not started.
     started: CountLatch,
     /// Held while a broadcast is handed out, so that all workers see broadcasts in the same order.
     pub(super) broadcast_order: Mutex<()>,
     born: Instant,
     me: Weak<Registry>,
     enrolment: Enrolment,
-    /// The thread outside of the pool that injected its last task, or 0. Only used if the pool takes part in the core
-    /// table.
+    /// The thread outside of the pool that injected the pool's last task, or 0. Only set if the policy shares cores.
     pub(super) caller: AtomicI32,
     /// True if the pool has had a task.
     begun: AtomicBool,
@@ -356,7 +361,7 @@ impl AsPool for Registry {
 
 impl Registry {
     /// Returns a new pool. `adopts`: worker 0 is a thread of the program. `may_use`: the cores on which the thread
-    /// that builds the pool runs while Comity does not confine it.
+    /// that builds the pool may run when Comity does not confine it.
     pub(crate) fn new(
         policy: Policy,
         spawns: Vec<Stealer<JobRef>>,
@@ -366,7 +371,7 @@ impl Registry {
         enrolment: Enrolment,
         recorder: Option<Arc<Recorder>>,
     ) -> Arc<Registry> {
-        let row = Row::of(&policy);
+        let definition = Definition::of(&policy);
         let workers = u32::try_from(spawns.len()).expect("the builder bounds the number of workers");
         let raids = comity_os::barrier::is_available();
         let peer = |(id, spawns)| CachePadded::new(Peer::new(WorkerId(id), spawns, raids));
@@ -376,7 +381,7 @@ impl Registry {
             caller: AtomicI32::new(0),
             begun: AtomicBool::new(false),
             policy,
-            sleep: Sleep::new(Threads, workers, row.waking, row.counts_roles),
+            sleep: Sleep::new(Threads, workers, definition.waking, definition.counts_roles),
             activation: activation::of(policy, workers, adopts, may_use),
             masks: Masks::new(workers),
             mending: Mending::default(),
@@ -398,8 +403,8 @@ impl Registry {
         registry
     }
 
-    /// True if the thread outside of the pool that injected its last task runs or waits for a core. The call takes 5
-    /// µs.
+    /// True if the thread outside of the pool that injected the pool's last task runs or waits for a core. The call
+    /// takes 5 µs.
     pub(crate) fn caller_runs(&self) -> bool {
         let caller = self.caller.load(Ordering::Relaxed);
         caller != 0 && ThreadId::from_raw(caller).is_runnable() == Some(true)
@@ -410,7 +415,8 @@ impl Registry {
         self.caller.load(Ordering::Relaxed) == other.caller.load(Ordering::Relaxed) && self.caller_runs()
     }
 
-    /// Makes the next push of every worker look for sleepers. Workers that do see what the caller wrote before.
+    /// Rings the bell of every worker, so that its next push looks for sleepers. The worker then also sees what the
+    /// caller wrote before this call.
     pub(super) fn ring_bells(&self) {
         // Pairs with the fence in `Deque::silence`: either this thread sees that the bell is silent, or the owner
         // sees what this thread wrote.
@@ -493,12 +499,14 @@ impl Registry {
         self.program.get().map(|program| &**program)
     }
 
-    /// The cores that the system grants, as far as the pool's program knows them.
+    /// The cores that the system grants to the pool's program. Empty while the pool has no program, or the program
+    /// does not know them.
     pub(crate) fn granted(&self) -> CoreSet {
         self.program().map_or(CoreSet::EMPTY, |program| program.granted())
     }
 
-    /// Called when the pool has a task. The pool takes part in the core table from its first task on.
+    /// Called when the pool gets a task. At its first task the pool joins its program, which shares cores through the
+    /// core table.
     #[inline]
     pub(crate) fn begin(&self) {
         if !self.begun.load(Ordering::Relaxed) {
@@ -512,8 +520,9 @@ impl Registry {
             && self.activation.is_some()
             && let Some(pool) = self.me()
         {
-            (self.enrolment.enroll)(&pool, self.enrolment.wish);
-            // The pool may have ended meanwhile: `end` looks for the program after it has set `ended`.
+            (self.enrolment.enroll)(&pool, self.enrolment.settings);
+            // The pool may have ended before the program was set. `end` sets `ended` and then reads the program; this
+            // thread does the reverse. So at least one of the two threads makes the pool leave its program.
             fence(Ordering::SeqCst);
             if self.has_ended() {
                 self.leave_program();
@@ -521,7 +530,7 @@ impl Registry {
         }
     }
 
-    /// Returns a reference to the pool, or `None` once nothing holds the pool.
+    /// Returns a reference to the pool, or `None` if no other reference is left.
     pub(crate) fn me(&self) -> Option<Arc<Registry>> {
         self.me.upgrade()
     }
@@ -531,8 +540,8 @@ impl Registry {
         self.peers.iter().map(|peer| peer.queued()).sum::<usize>() + self.injector.len()
     }
 
-    /// The time that all workers together have had a task since the pool was built, in ns. Adopted threads do not
-    /// count.
+    /// The time that all workers together have had a task since the pool was built, in ns. The time of adopted
+    /// threads is left out.
     pub(crate) fn busy_ns(&self) -> u64 {
         let now = self.now();
         let counts = |id| self.activation.as_ref().is_none_or(|activation| activation.counts(id));
@@ -548,16 +557,16 @@ impl Registry {
         self.ended.load(Ordering::Acquire)
     }
 
-    /// Calls a detached task. A panic goes to [`Registry::handle_panic`].
+    /// Calls a closure for which no caller waits. A panic goes to [`Registry::handle_panic`].
     pub(crate) fn catch_panic(&self, call: impl FnOnce(), no_handler: &'static str) {
         if let Err(payload) = catch_unwind(AssertUnwindSafe(call)) {
             self.handle_panic(payload, no_handler);
         }
     }
 
-    /// Gives the panic of a detached task to the pool's panic handler. Without a handler, the process aborts with the
-    /// message `no_handler`: a lost panic would be a wrong result that no caller sees. If the handler panics too, the
-    /// process also aborts.
+    /// Gives a panic that no caller receives to the pool's panic handler. Without a handler, the process aborts with
+    /// the message `no_handler`: a program that ignores the panic could compute a wrong result. If the handler panics
+    /// too, the process also aborts.
     #[cold]
     #[inline(never)]
     pub(crate) fn handle_panic(&self, payload: Payload, no_handler: &'static str) {
@@ -572,8 +581,8 @@ impl Registry {
 
     // Functions for thieves.
 
-    /// Returns what a thief sees of a worker. The run status is read for busy workers only, because that takes up to
-    /// 0.9 µs.
+    /// Returns the state of a worker, for a thief. The run status (whether the worker's thread is on a core) is read
+    /// only for busy workers, because reading it takes up to 0.9 µs.
     pub(crate) fn inspect(&self, worker: WorkerId) -> Victim {
         let peer = self.peer(worker);
         let role = if self.sleep.is_asleep(worker) {

@@ -1,12 +1,12 @@
-//! The shell around a policy on threads: carries out the effects of a `comity_protocol` dialogue, and tells the
-//! dialogue their outcomes.
+//! A worker as a thief. The dialogue of `comity_protocol` asks the policy what the worker does next, and returns
+//! effects. This file carries out each effect on threads, and returns its outcome to the dialogue.
 
 use std::cell::OnceCell;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use comity_os::slice::{Shortened, shorten};
-use comity_policy::row::Pull;
+use comity_policy::definition::Pull;
 use comity_policy::{Level, Thief, Victim, WorkerId};
 use comity_protocol::activation::Pool;
 use comity_protocol::dialogue::{Dialogue, Effect, Hands, Outcome, Take};
@@ -20,7 +20,8 @@ use crate::workers::sleep::Work;
 use crate::workers::view::View;
 
 impl Worker {
-    /// Looks for a task until there is one, until `awaited` is true, or until this worker has other business.
+    /// Looks for a task until there is one, until `awaited` is true, or until this worker has
+    /// [business](Work::has_business), an event that only it can handle.
     #[cold]
     pub(crate) fn search(&self, awaited: &dyn Fn() -> bool) -> Option<JobRef> {
         let owed = &self.registry().peer(self.id()).wakeups_owed;
@@ -28,19 +29,20 @@ impl Worker {
         self.spell(awaited, begin, |wakeups_owed| owed.store(wakeups_owed, Ordering::Relaxed))
     }
 
-    /// Rests while the pool is closed, with all tasks that are queued here. Returns when the pool is open or
-    /// `awaited` is true. Then the worker continues even without room: it has the rest of a task, or tasks for which
-    /// no thief needs to look.
+    /// Sleeps while the pool is closed, so that no worker may begin a task. Tasks that are queued at this worker stay
+    /// queued. Returns when the pool is open or `awaited` is true. The worker then continues even if the pool already
+    /// has its maximum of awake workers, because it has an unfinished task or queued tasks.
     #[cold]
     pub(crate) fn rest_while_closed(&self, awaited: &dyn Fn() -> bool) {
-        // Aborts for the same reason as in `answer_bell`.
+        // A panic from here would unwind through frames that other threads still borrow from.
         let abort = AbortOnDrop("a worker panicked while its pool was closed. This is a bug in Comity");
         let goes_on = || !self.registry().is_closed() || awaited();
         self.spell(&goes_on, |view| Dialogue::begin_to_rest(self.id(), view), |_| {});
         std::mem::forget(abort);
     }
 
-    /// Runs a spell without a task. The worker is busy again when this returns.
+    /// Runs a spell, the time in which the worker has no task. The worker is busy again when this returns. `owes`
+    /// gets the number of wake-ups that the worker still has to cause.
     fn spell(
         &self,
         awaited: &dyn Fn() -> bool,
@@ -62,7 +64,8 @@ impl Worker {
         let wakeups_owed = hold(&mut dialogue, &mut **self.own().thief.borrow_mut(), &view, id, &mut spell);
         owes(wakeups_owed);
         dialogue.finish(&view);
-        // A thread or process that a task starts would inherit the slice.
+        // The thread gets its usual time slice back, because a thread or process that a task starts would inherit the
+        // short one.
         drop(spell.slice.take());
 
         let ended = Instant::now();
@@ -76,18 +79,20 @@ impl Worker {
     }
 }
 
-/// A spell of a worker as a thief.
+/// A spell of a worker as a thief: the time from the end of its last task to the next task.
 struct Spell<'a> {
     worker: &'a Worker,
     awaited: &'a dyn Fn() -> bool,
     found: Option<JobRef>,
     /// The start of the spell, moved forward by the time spent asleep.
     began: Instant,
-    /// The thread's shortened slice from the first yield on. `None` if the policy has none, or the kernel refuses it.
+    /// The shortened time slice of the thread, set at the first yield. `None` if the policy does not shorten the
+    /// slice, or if the kernel refuses it.
     slice: OnceCell<Option<Shortened>>,
 }
 
-/// Runs the dialogue of `me` to its end. Returns the number of wake-ups that stay owed.
+/// Runs the dialogue of the worker `me` to its end. Returns the number of wake-ups that the worker still has to
+/// cause.
 pub(crate) fn hold(
     dialogue: &mut Dialogue,
     thief: &mut dyn Thief,
@@ -138,10 +143,11 @@ impl Hands for Spell<'_> {
         woken
     }
 
-    /// Yields the core. A stock kernel has no directed yield: under BWS, the thief first pulls the peer to this core.
-    /// If the peer is on a core after all, the thief continues.
+    /// Yields the core, under BWS to the peer `to`. A stock kernel has no directed yield, so the thief first pulls
+    /// the peer to this core. If the peer turns out to run on a core, the thief continues without a yield.
     fn give_way(&mut self, to: Option<WorkerId>) {
-        // If another program's thread runs on this core, a yield delays the thief's next wake-up by a slice.
+        // The slice is shortened before the yield: if another program's thread runs on this core, the yield delays
+        // the thief's next wake-up by the thief's slice.
         self.slice.get_or_init(|| self.worker.registry().policy.slice().and_then(shorten));
         let goes_on = match to.zip(self.worker.registry().policy.yield_to()) {
             Some((peer, pull)) => self.accelerates(peer, Some(pull)) == Err(Refusal::Running),
@@ -180,7 +186,8 @@ impl<'a> Spell<'a> {
         &self.worker.registry().peer(self.worker.id()).counters
     }
 
-    /// Accelerates the thread of `candidate`, or its virtual CPU if `threads` is `None`. Counts the outcome.
+    /// Accelerates the thread of `candidate`, and counts the outcome. If `threads` is `None`, the policy accelerates
+    /// virtual CPUs, which no hypervisor supports.
     fn accelerates(&mut self, candidate: WorkerId, threads: Option<Pull>) -> Result<(), Refusal> {
         let (worker, registry) = (self.worker, self.worker.registry());
         let view = View { registry, awaited: self.awaited };

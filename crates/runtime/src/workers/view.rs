@@ -1,4 +1,4 @@
-//! A pool, as the protocol and the watch see it.
+//! The view that `comity_protocol` and the watch (`COMITY_WATCH`) have of a pool: implementations of their traits.
 
 use comity_os::CoreSet;
 use comity_policy::WorkerId;
@@ -6,7 +6,7 @@ use comity_protocol::activation::Pool;
 
 use crate::cores::activation::{Activation, Part};
 use crate::raw::sync::Threads;
-use crate::watching::watch::{Seen, Watched};
+use crate::watching::watch::{Watched, WatchedWorker};
 use crate::workers::registry::{Peer, Registry};
 use crate::workers::sleep::{Sleep, Work};
 
@@ -40,9 +40,10 @@ impl Work for View<'_> {
     fn make_way(&self) {
         if let Some(activation) = &self.registry.activation {
             activation.make_way();
-            // The coordinator is informed now, and not only when the sleeper is awake. Until it reports that the
-            // program can use cores, the program owns none, and the sleeper's thread waits behind threads of other
-            // programs. In a forked child, threads that exist only in the parent may hold the program's locks.
+            // The coordinator is woken already now, before the sleeper is awake. Until the coordinator reports that
+            // the program can use cores, the program owns no core, and the woken thread waits behind threads of other
+            // programs. In a forked child the coordinator is not woken: a thread that exists only in the parent may
+            // hold the program's locks.
             if self.registry.is_of_this_process() {
                 self.worker_is_up();
             }
@@ -111,8 +112,8 @@ impl Watched for Registry {
         self.queued()
     }
 
-    fn workers(&self) -> Vec<Seen> {
-        let seen = |peer: &Peer| Seen {
+    fn workers(&self) -> Vec<WatchedWorker> {
+        let seen = |peer: &Peer| WatchedWorker {
             id: peer.id,
             thread: peer.thread(),
             doing: peer.activity.get(),

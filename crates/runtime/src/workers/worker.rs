@@ -1,11 +1,11 @@
-//! One worker: its queues, and how it waits.
+//! One worker: how it takes jobs from its queues and from other workers, and how it waits.
 
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
 use std::time::{Duration, Instant};
 
 use comity_policy::WorkerId;
-use comity_policy::row::Row;
+use comity_policy::definition::Definition;
 
 use crate::raw::abort::AbortOnDrop;
 use crate::raw::job::take;
@@ -15,20 +15,21 @@ use crate::watching::trace::Taking;
 use crate::workers::registry::{CrossLatch, JobRef, JoinLatch, Registry, Waiter, Worker};
 use crate::workers::sleep::Sleep;
 
-/// The number of unfinished jobs that a worker may have on its stack without need. At this number the worker stops
-/// stealing. It still runs its own jobs and jobs from outside of the pool: see [`Worker::job_beyond_the_bound`].
+/// The *bound*: the maximum number of unfinished jobs on a worker's stack that another worker could have run. At the
+/// bound, the worker stops stealing. It still runs its own jobs and jobs from outside of the pool: see
+/// [`Worker::job_beyond_the_bound`].
 const DEEPEST: u32 = if cfg!(test) { 2 } else { 64 };
 
-/// The time that a worker at the bound rests before it looks again.
+/// The time that a worker at the bound ([`DEEPEST`]) sleeps before it looks for a job again.
 const NAP: Duration = Duration::from_micros(50);
 
 /// The number of naps in a row after which the worker takes tasks that it spawned itself. Other workers may wait for
 /// these tasks, and be at the bound too.
 const MOST_NAPS: u32 = 20;
 
-/// The number of jobs in a row after which a worker takes a job that would wait longest otherwise. That is a task
-/// from outside, its own oldest task, or a task that waits for a peer in the middle of a long task. The number is
-/// prime, so that it matches no rhythm of a program.
+/// The number of jobs after which a worker takes a job that could otherwise wait for ever: a task from outside, its
+/// own oldest task, or a task queued at a peer that runs a long task. The number is prime, so that it does not
+/// coincide with a period of the program.
 const TURN: u32 = 61;
 
 impl AsWorker for Worker {
@@ -60,8 +61,8 @@ enum For {
     Thief,
 }
 
-/// A probe that is true once the pool has ended and the worker has no queued tasks. A batch may still be queued when
-/// the pool ends, because a thread that waits for the batch need not keep the pool running.
+/// A probe that is true once the pool has ended and the worker has no queued tasks. Tasks that were stolen in a batch
+/// may still be queued when the pool ends, because a thread that waits for a task need not keep the pool running.
 struct Ended<'a>(&'a Worker);
 
 impl Probe for Ended<'_> {
@@ -76,7 +77,8 @@ impl Worker {
         CrossLatch::new(Arc::clone(self.registry()), self.id())
     }
 
-    /// Returns the waiter for jobs of `pool`: this thread. `worker` is the worker of this thread, if it has one.
+    /// Returns the object on which this thread waits for jobs of `pool`. `worker` is the worker of this thread, if it
+    /// has one.
     pub(crate) fn waiter(worker: Option<&Worker>, pool: &Arc<Registry>) -> Waiter {
         match worker {
             Some(worker) if Arc::ptr_eq(worker.registry(), pool) => {
@@ -94,8 +96,8 @@ impl Worker {
         own.registry.sleep.after_spawn(self.id(), &own.registry.view());
     }
 
-    /// Handles a push that met the bell, or that filled the deque: stops the bell, answers it, and looks for
-    /// sleepers.
+    /// Called after a push that found the bell ringing, or that filled the deque. Stops the bell, shares tasks, and
+    /// looks for sleepers to wake.
     #[cold]
     #[inline(never)]
     pub(crate) fn answer_bell(&self) {
@@ -122,8 +124,8 @@ impl Worker {
         self.serve(latch, For::OwnTasks);
     }
 
-    /// Serves the pool until the latch is set. The latch need not depend on this worker's own tasks, so these are put
-    /// on the stack like any other job.
+    /// Serves the pool until the latch is set. The latch need not depend on this worker's own tasks, so the bound on
+    /// the stack ([`DEEPEST`]) includes these tasks too.
     #[cold]
     pub(crate) fn wait_for_anything(&self, latch: &dyn Probe) {
         self.serve(latch, For::Anything);
@@ -137,8 +139,8 @@ impl Worker {
         self.serve(latch, For::Thief);
     }
 
-    /// Runs jobs until the latch is set. This frame is below each job on the stack, so it holds only what outlives a
-    /// job.
+    /// Runs jobs until the latch is set. This frame stays on the stack below each job. To be small, it holds only
+    /// values that are needed after a job.
     #[inline(never)]
     fn serve(&self, latch: &dyn Probe, awaits: For) {
         let (activity, depth) = (&self.peer.activity, self.own().stolen_depth.get());
@@ -166,7 +168,7 @@ impl Worker {
                 continue;
             }
             activity.set(latch.thief().map_or(doing, Doing::WaitingFor));
-            // Aborts for the same reason as in `answer_bell`.
+            // A panic from here would unwind through frames that other threads still borrow from.
             let abort =
                 AbortOnDrop("a worker panicked while it looked for work. This is a bug in Comity or in the policy");
             let in_turn = if activity.waits() == 0 { self.job_in_turn() } else { None };
@@ -196,9 +198,11 @@ impl Worker {
         None
     }
 
-    /// Takes a job that this worker should run itself. With `spawned`, that is the newest task that it spawned: most
-    /// likely a part of the scope for which it waits. With `any`, tasks that were placed here are included. Else it
-    /// is a job that only this worker may run.
+    /// Takes a job that this worker should run itself, from the first of these sources that has one:
+    ///
+    /// - if `any`: its spawned tasks, and then the tasks that were placed here
+    /// - if `spawned`: its newest spawned task, most likely a part of the scope for which it waits
+    /// - its parts of broadcasts, which no other worker may run
     fn job_to_run_here(&self, spawned: bool, any: bool) -> Option<JobRef> {
         let own = if any { self.own_task() } else { None };
         let own = own.or_else(|| if spawned { self.own().spawns.pop() } else { None });
@@ -215,8 +219,9 @@ impl Worker {
         !self.own().spawns.is_empty() || !self.peer.placed.is_empty()
     }
 
-    /// Takes all tasks that others have unblocked and placed here, and returns the newest. A frame that waits takes
-    /// one task only. Otherwise it would take the others for its own tasks.
+    /// Takes all tasks that were placed here. Returns the newest, and queues the others as spawned tasks. If a frame
+    /// of this worker waits, takes only the oldest task: the frame would mistake the others for tasks that it waits
+    /// for.
     fn placed_task(&self) -> Option<JobRef> {
         if self.peer.activity.waits() > 0 {
             return self.rob_placed(self.id());
@@ -236,7 +241,7 @@ impl Worker {
         Some(newest.job())
     }
 
-    /// Takes the oldest task that was placed at a worker. The others stay where they were placed.
+    /// Takes the oldest task that was placed at a worker. The other placed tasks stay there.
     fn rob_placed(&self, victim: WorkerId) -> Option<JobRef> {
         let registry = self.registry();
         let peer = registry.peer(victim);
@@ -248,15 +253,17 @@ impl Worker {
             put_back = true;
         }
         if put_back {
-            // A thread that looked meanwhile, for example the victim, has not seen these tasks. This worker may be a
-            // thief, on which a sleeper does not rely if `membarrier` is refused.
+            // A thread that looked while the inbox was empty, for example the victim, has not seen these tasks. The
+            // fence is a full one, because this worker may be a thief: where `membarrier` is refused, a sleeper does
+            // not look again for the sake of a thief.
             fence(Ordering::SeqCst);
             registry.sleep.after_placing(victim, Some(self.id()), &registry.view());
         }
         Some(oldest.job())
     }
 
-    /// Returns, once every [`TURN`] jobs, a job that would wait longest if this worker never ran out of tasks.
+    /// Returns a job once every [`TURN`] calls, from one of four sources in rotation. A job of these sources could
+    /// wait for ever if this worker never ran out of tasks.
     fn job_in_turn(&self) -> Option<JobRef> {
         let turn = &self.own().turn;
         if !turn.needed.get() {
@@ -279,9 +286,9 @@ impl Worker {
         }
     }
 
-    /// Takes a task that was placed or spawned at a peer, if the peer has begun no job since this worker's last look
-    /// at it. This rescues tasks from a worker that is busy for long, without a clock: long means longer than some
-    /// hundred tasks here.
+    /// Takes a task that was placed or spawned at a peer, if the peer has begun no job since this worker last looked
+    /// at it. So tasks do not wait until a long task of the peer ends. The check uses no clock: between two looks,
+    /// this worker runs some hundred tasks.
     fn job_of_a_busy_peer(&self) -> Option<JobRef> {
         let registry = self.registry();
         let looked_at = &self.own().turn.looked_at;
@@ -296,41 +303,43 @@ impl Worker {
         job
     }
 
-    /// Takes a job that this frame does not need to have run on this worker.
+    /// Takes a job that another worker could run, to run it on top of a frame that waits.
     fn job_to_lay_on_top(&self, latch: &dyn Probe) -> Option<JobRef> {
         let back = self.steal_back(latch);
         if back.is_some() || latch.probe() {
             return back;
         }
         let own = self.own_task();
-        // SAFETY: this thread is the owner. In a join that waits for a thief, the deque is empty: older tasks were
-        // stolen before. But a scope or an `install` may wait inside of a join's left half.
+        // SAFETY: this thread is the owner. If the frame waits for the thief of a right half, the deque is empty:
+        // thieves take older halves first. A scope or an `install` may wait inside of a join's left half, while the
+        // right half is in the deque.
         let own = own.or_else(|| unsafe { self.peer.deque.take_oldest() }.map(JobRef::of));
         own.or_else(|| self.search(&|| latch.probe()))
     }
 
-    /// Takes a job at the bound, where this worker puts no more jobs on its stack without need. The progress of
-    /// another worker, or of this one, may depend on these jobs, and no other worker may take them:
+    /// Takes a job although the stack is at the bound ([`DEEPEST`]). It takes only jobs on which the progress of a
+    /// worker may depend, and which perhaps no other worker would take:
     ///
-    /// - Right halves in its own deque: what this frame awaits may wait for such a half, and all other workers may be
-    ///   at the bound too. The deque is empty if the frame waits for the thief of a join's right half.
+    /// - Right halves in this worker's deque. The job that this frame awaits may wait for such a half, and all other
+    ///   workers may be at the bound too. If this frame waits for the thief of a right half, the deque is empty.
     /// - Jobs from outside of the pool.
     ///
     /// Every other job for which this frame may wait has begun on another worker, or is in the deque of a worker that
     /// will run it.
     ///
-    /// A half that runs here may push halves, which run on top of it in turn. So the stack grows with the number of
-    /// tasks that wait at the same time, and `serve` keeps the frames small.
+    /// A right half that runs here may push other right halves, which then run on top of it. So the stack may exceed
+    /// the bound: it grows with the number of tasks that wait at the same time. `serve` keeps the frames small for
+    /// this reason.
     fn job_beyond_the_bound(&self, awaits: For) -> Option<JobRef> {
         // SAFETY: this thread is the owner.
         let own = if awaits == For::Thief { None } else { unsafe { self.peer.deque.take_oldest() }.map(JobRef::of) };
         own.or_else(|| take(|| self.registry().injector.steal()))
     }
 
-    /// Takes a task from the thief that runs what this worker waits for: the task is a part of it. A thief that is
-    /// not in the middle of a long task answers before this gives up. The policy sets the number of tries.
+    /// Takes a task from the thief that runs the job for which this worker waits: the thief's tasks are parts of that
+    /// job. The policy sets the number of tries. A thief that pushes tasks often shares one within these tries.
     fn steal_back(&self, latch: &dyn Probe) -> Option<JobRef> {
-        for _ in 0..Row::of(&self.registry().policy).steal_backs {
+        for _ in 0..Definition::of(&self.registry().policy).steal_backs {
             let thief = latch.thief().filter(|thief| *thief != self.id())?;
             let stolen = self.rob(thief);
             if stolen.is_some() || latch.probe() {
@@ -358,8 +367,8 @@ impl Worker {
         self.run_one(self.any_job())
     }
 
-    /// Takes a task that is queued here: a task that this worker spawned, else its part of a broadcast, else the
-    /// right half of the outermost join that still has it. Returns `None` while the pool is closed.
+    /// Takes a task that is queued here: a task that was spawned or placed here, else this worker's part of a
+    /// broadcast, else the oldest right half in its deque. Returns `None` while the pool is closed.
     #[inline(never)]
     fn local_job(&self) -> Option<JobRef> {
         if self.registry().is_closed() {
@@ -382,7 +391,8 @@ impl Worker {
         self.local_job().or_else(rob).or_else(|| take(|| self.registry().injector.steal()))
     }
 
-    /// Runs a job that was taken from a queue, on top of the frame that yields. Inlined, so that both are one frame.
+    /// Runs a job that was taken from a queue, on top of the frame that yields. Inlined, so that it needs no frame of
+    /// its own.
     #[inline(always)]
     fn run_one(&self, job: Option<JobRef>) -> Yield {
         let Some(job) = job else { return Yield::Idle };
@@ -394,8 +404,8 @@ impl Worker {
         Yield::Executed
     }
 
-    /// Counts a job that was taken from a queue. `deepens`: the job is on this worker's stack without need, and the
-    /// caller decreases `stolen_depth` after the job.
+    /// Counts a job that was taken from a queue. `deepens` is true if another worker could have run the job. The job
+    /// then counts towards [`DEEPEST`], and the caller decreases `stolen_depth` after the job.
     fn begins(&self, deepens: bool) {
         self.peer.jobs.add(1);
         let depth = &self.own().stolen_depth;
@@ -407,8 +417,9 @@ impl Worker {
         let (registry, counters) = (self.registry(), &self.peer.counters);
         counters.steal_attempts.add(1);
         let own = self.own();
-        // A frame that waits runs its own tasks first, and would take a batch for its own tasks.
-        let batch = if self.peer.activity.waits() == 0 { Row::of(&registry.policy).batch } else { 1 };
+        // If a frame of this worker waits, only one task is taken: the frame would mistake the rest of a batch for
+        // tasks that it waits for.
+        let batch = if self.peer.activity.waits() == 0 { Definition::of(&registry.policy).batch } else { 1 };
         let peer = registry.peer(victim);
         let stolen = peer.rob_shared(&own.spawns, batch.into()).or_else(|| self.rob_placed(victim));
         let stolen = stolen.or_else(|| peer.rob_private(self.id(), || registry.now()));
@@ -425,8 +436,8 @@ impl Worker {
         stolen
     }
 
-    /// Takes over the queue of a worker that has no core. A frame that waits takes one task only. Otherwise it would
-    /// take the others for its own tasks.
+    /// Takes all tasks of a worker that has no core, and returns the oldest. If a frame of this worker waits, steals
+    /// only one task: the frame would mistake the others for tasks that it waits for.
     pub(crate) fn mug(&self, victim: WorkerId) -> Option<JobRef> {
         if self.peer.activity.waits() > 0 {
             return self.rob(victim);
@@ -451,7 +462,7 @@ impl Worker {
         let now = Instant::now();
         self.own().busy_since.set(now);
         self.peer.busy_since.store(self.registry().nanos_at(now), Ordering::Relaxed);
-        // The main loop is not a task that waits.
+        // `serve` counts itself as a wait. This undoes the count, because the main loop is not a task that waits.
         self.peer.activity.count_wait(-1);
         self.serve(&Ended(self), For::Work);
         let nothing_is_queued = !self.has_own_tasks() && self.peer.deque.is_empty();

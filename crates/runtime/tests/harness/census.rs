@@ -1,4 +1,4 @@
-//! Values whose drops are counted, and panics that carry such a value.
+//! Values whose drops are counted, and panics whose payload is such a value.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, panic_any};
 use std::sync::{Arc, Mutex, Once};
@@ -34,7 +34,7 @@ impl Drop for Item {
     }
 }
 
-/// The payload of a panic that a test wants.
+/// The payload of a panic that a test causes on purpose.
 pub struct Planned {
     pub name: usize,
     _item: Item,

@@ -1,7 +1,8 @@
-//! Child processes for tests: for tests that end the process, read its environment, or use what a process has only
-//! once.
+//! Child processes for tests that end the process, read its environment, or use something of which a process has only
+//! one.
 //!
-//! A test file that uses this has an ignored test `child`, which plays the role that the environment names.
+//! A test file that uses this module has an ignored test `child`. In the child process, this test plays the role that
+//! the environment names.
 
 use std::io::Read as _;
 use std::process::{Command, Output};
@@ -9,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 const ROLE: &str = "COMITY_TEST_ROLE";
 
-/// The role that this process plays, if it is such a child.
+/// The role that this process plays, if it is a child of a test.
 pub fn role() -> Option<String> {
     std::env::var(ROLE).ok()
 }
@@ -33,7 +34,7 @@ pub fn command(role: &str) -> Command {
     command
 }
 
-/// Called in a child. Becomes true when the test closes this process's standard input, or ends.
+/// Called in a child. Returns a flag that becomes true when the test ends or closes this process's standard input.
 #[allow(dead_code, reason = "not every child lasts until it is told")]
 pub fn end() -> &'static AtomicBool {
     static END: AtomicBool = AtomicBool::new(false);

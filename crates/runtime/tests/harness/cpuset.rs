@@ -8,12 +8,12 @@ use comity_os::CoreSet;
 /// A cpuset for this program alone. It is removed when this value is dropped.
 pub struct Cpuset {
     folder: PathBuf,
-    /// The cpuset in which the program was before.
+    /// The cpuset in which the program was before the test.
     home: PathBuf,
 }
 
 impl Cpuset {
-    /// Creates a cpuset and moves this program into it. Returns `None` if the system lets no test create one.
+    /// Creates a cpuset and moves this program into it. Returns `None` if the system does not allow that.
     pub fn new(cores: CoreSet) -> Option<Cpuset> {
         let place = fs::read_to_string("/proc/self/cpuset").ok()?;
         // The paths of version 1 and version 2 of control groups.

@@ -2,8 +2,8 @@
 
 use seccompiler::{BpfProgram, SeccompAction, SeccompFilter};
 
-/// Returns a filter that makes `call` fail with `error`, for a thread and for all that it starts. If `error` is 0,
-/// the call seems to succeed without an effect.
+/// Returns a filter that makes `call` fail with `error`. It applies to a thread, and to threads and processes that
+/// the thread starts. If `error` is 0, the call seems to succeed, and has no effect.
 pub fn refusing(call: libc::c_long, error: libc::c_int) -> BpfProgram {
     let refuse = SeccompAction::Errno(error as u32);
     let architecture = std::env::consts::ARCH.try_into().expect("a known architecture");

@@ -3,15 +3,15 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
-/// Forks, and returns true if `body` returned true in the child. No thread of this process may start or end
-/// meanwhile, because of a lock of the standard library. Only threads of pools wait for the fork.
+/// Forks, and returns true if `body` returned true in the child. No thread of this process may start or end during
+/// the fork, because the standard library then holds a lock. Threads of pools wait for the fork automatically.
 ///
 /// # Panics
 /// If this process cannot fork, or the child takes longer than two minutes.
 #[allow(dead_code, reason = "not every test program waits for the child")]
 pub fn in_a_fork(body: impl FnOnce() -> bool) -> bool {
-    // SAFETY: the child runs `body` and ends without returning into the parent's frames. Other threads of this
-    // process hold no lock that `body` needs: that is what is tested.
+    // SAFETY: the child runs `body` and ends without returning into the parent's frames. The test checks that other
+    // threads of this process hold no lock that `body` needs.
     match unsafe { libc::fork() } {
         -1 => panic!("this process cannot fork"),
         0 => {
@@ -51,7 +51,7 @@ pub fn leave_a_fork(body: impl FnOnce()) -> u32 {
     }
 }
 
-/// Kills a child of [`leave_a_fork`], which nothing has waited for yet.
+/// Kills a child of [`leave_a_fork`] for which this process has not waited yet.
 #[allow(dead_code, reason = "not every test program leaves a child behind")]
 pub fn kill(child: u32) {
     // SAFETY: the child is this process's own, and nothing is written of its status.
@@ -69,7 +69,7 @@ pub fn become_a_daemon() {
     assert_eq!(unsafe { libc::daemon(1, 1) }, 0, "this process cannot become a daemon");
 }
 
-/// Makes the standard library fork for this command, where it would otherwise call `posix_spawn`.
+/// Makes the standard library start this command by `fork`, and not by `posix_spawn`.
 #[allow(dead_code, reason = "not every test program asks for it")]
 pub fn with_a_fork(command: &mut std::process::Command) -> &mut std::process::Command {
     // SAFETY: nothing is done between the fork and the `exec`.

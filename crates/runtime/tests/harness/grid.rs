@@ -10,7 +10,8 @@ pub fn under_every_policy(test: &'static str, workers: &[usize], check: impl Fn(
     under_policies(test, workers, |_| true, check);
 }
 
-/// True if all workers of a program that is alone may be awake at the same time, for any number of cores.
+/// True if all workers of a program may be awake at the same time on any number of cores, while no other program uses
+/// the table.
 #[allow(dead_code, reason = "not every test program asks")]
 pub fn wakes_all_workers(policy: &Policy) -> bool {
     Sharing::of(policy).is_none_or(|(sharing, _)| sharing.plain_alone)

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use comity_os::affinity;
 use comity_os::cpu_clock::ThreadId;
 
-/// Runs `work` while two threads on each core never rest, so that workers are preempted. The threads are bound to
-/// their cores, because the kernel would move them out of the way otherwise.
+/// Runs `work` while two threads on each core compute all the time, so that workers are preempted. The threads are
+/// bound to their cores, because otherwise the kernel would move them away from the workers.
 pub fn beside_hogs<R>(work: impl FnOnce() -> R) -> R {
     struct End<'a>(&'a AtomicBool);
     impl Drop for End<'_> {

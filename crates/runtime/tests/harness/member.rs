@@ -1,4 +1,4 @@
-//! A member of a core table that has no separate process, and requests no core.
+//! A program in a core table that has no process of its own, and requests no core.
 
 use std::time::Duration;
 

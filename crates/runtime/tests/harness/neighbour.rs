@@ -1,4 +1,4 @@
-//! A neighbour: another program in the core table, which computes nothing.
+//! A neighbour: another program in the core table, which claims cores and computes nothing.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -37,7 +37,8 @@ impl Neighbour {
                 while !ends.load(Ordering::Relaxed) {
                     let desire = desire.load(Ordering::Relaxed);
                     member.round(desire, 1);
-                    // The neighbour claims the cores that it owns. When it requests less, it releases cores.
+                    // The neighbour claims the cores that it owns. When it requests fewer cores than before, it
+                    // releases cores.
                     let changes_one = || {
                         let view = member.view()?;
                         match desire {

@@ -2,9 +2,9 @@
 
 use std::process::Command;
 
-/// Runs `test` of this program again, in a process with a separate core table, where it runs `check`. In the table of
-/// other tests, a pool may have one core, and so one awake worker, for as long as they run. If the environment names
-/// a table, `check` runs in this process.
+/// Runs the test `test` again, in a process with a separate core table, and runs `check` there. In a table shared
+/// with other tests, a pool may have only one core and one awake worker, for as long as these tests run. If the
+/// environment names a table, this is that process, and `check` runs here.
 ///
 /// # Panics
 /// If the process fails.

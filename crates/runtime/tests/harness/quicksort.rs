@@ -1,4 +1,4 @@
-//! A sort with joins down to single values.
+//! Quicksort with a join at each level, down to single values.
 
 pub fn quicksort<T: Ord + Send>(values: &mut [T]) {
     if values.len() <= 1 {

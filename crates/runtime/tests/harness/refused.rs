@@ -14,8 +14,8 @@ pub fn again_without_membarrier() {
         return;
     }
     let filter = filter::refusing(libc::SYS_membarrier, libc::ENOSYS);
-    // A process inherits the filter of the thread that starts it. It gets a separate table, because this process's
-    // pools use cores too.
+    // A process inherits the filter of the thread that starts it. The process gets a separate table, because pools of
+    // this process use cores in the other one.
     let table = std::env::temp_dir().join(format!("comity-refused-{}", std::process::id()));
     let again = std::thread::spawn(move || {
         seccompiler::apply_filter(&filter).expect("a thread may filter its own system calls");

@@ -1,4 +1,4 @@
-//! Threads and processes that tasks start. They stay until they have the program's own mask.
+//! Threads and processes that tasks start, with the time until they have the program's own affinity mask.
 
 use std::collections::BTreeMap;
 use std::process::{Child, Command, Stdio};
@@ -12,15 +12,16 @@ use comity_os::{CoreSet, affinity, census};
 
 use crate::forked;
 
-/// The maximum time for which a mask may differ: it tells a mask that stays for ever from a slow machine.
+/// The maximum time for which a mask may be wrong. It is long, because it must tell a mask that stays for ever from a
+/// slow machine.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// A thread, process or pool that was started. It stays until it is told to end.
+/// A thread, process or pool that a task has started. It exists until it is told to end.
 pub struct Started {
     kind: &'static str,
     began: Instant,
     was_narrow: bool,
-    /// Returns its threads, or no thread until all of them are there.
+    /// Returns its threads. Returns no thread while some of them have not started.
     threads: Box<dyn Fn() -> Vec<ThreadId> + Send>,
     end: Box<dyn FnOnce() + Send>,
 }
@@ -90,7 +91,8 @@ impl Started {
             let all = all.into_iter().map(|process| ThreadId::from_raw(process as i32));
             Some(all.collect()).filter(|all: &Vec<_>| all.len() == processes).unwrap_or_default()
         };
-        // A forked child also has the other end of its input, so that input is closed later.
+        // The command is killed, and not ended by its closed input: a forked child may have inherited the other end
+        // of that input, and keep it open.
         let end = move || {
             child.kill().unwrap();
             child.wait().unwrap();
@@ -98,7 +100,7 @@ impl Started {
         Started::new(kind, began, threads, end)
     }
 
-    /// True if all of its threads have that mask.
+    /// True if all threads of the started object have that mask.
     fn has(&mut self, mask: CoreSet) -> bool {
         let found: Vec<CoreSet> = (self.threads)().into_iter().map(affinity::of).collect();
         self.was_narrow |= found.iter().any(|found| *found != mask);
@@ -111,17 +113,17 @@ impl Started {
     }
 }
 
-/// The counts of one kind.
+/// The counts for one kind of started object.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Tally {
     pub started: u32,
-    /// The number that were found with another mask.
+    /// The number of objects that were found with another mask.
     pub narrow: u32,
-    /// The longest time from before the start to the look at which all had the program's mask.
+    /// The longest time from the start of an object to the look at which all its threads had the program's mask.
     pub longest: Duration,
 }
 
-/// A watch over what was started. It ends each of them once it has the program's mask.
+/// A watch over the started objects. It ends each object once the object has the program's mask.
 pub struct Watch {
     starts: Sender<Started>,
     thread: JoinHandle<BTreeMap<&'static str, Tally>>,
@@ -137,7 +139,7 @@ impl Watch {
         self.starts.send(started).unwrap();
     }
 
-    /// Waits until all of them have ended.
+    /// Waits until all started objects have ended.
     pub fn finish(self) -> BTreeMap<&'static str, Tally> {
         drop(self.starts);
         self.thread.join().unwrap()

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 
-/// The number of times that the folder is read. A reading may stop short where a thread ends, and miss other threads.
+/// The number of times that the folder is read. If a thread ends while the folder is read, the reading may miss other
+/// threads.
 const READINGS: usize = 5;
 
 /// Returns the ids of this process' threads whose names begin with `prefix` (the kernel keeps at most 15 bytes of a

@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 /// Waits until `condition` is true.
 ///
 /// # Panics
-/// With `sentence`, if `condition` is not true within two minutes: that tells a hang from a slow machine.
+/// With `sentence`, if `condition` is not true within two minutes. The limit is long, because it must tell a hang
+/// from a slow machine.
 pub fn wait_until(sentence: &str, mut condition: impl FnMut() -> bool) {
     let deadline = Instant::now() + Duration::from_secs(120);
     while !condition() {

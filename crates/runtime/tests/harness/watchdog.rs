@@ -25,7 +25,7 @@ impl Watchdog {
                     Err(RecvTimeoutError::Disconnected) => return,
                     Err(RecvTimeoutError::Timeout) => {
                         let sentence = format!("{test} hangs: no progress for {LIMIT:?} since {step}; aborting\n");
-                        // Not `eprintln!`: the test harness captures what a test prints, and an abort loses it.
+                        // Not `eprintln!`: the test harness captures its output, which an abort would lose.
                         std::io::stderr().write_all(sentence.as_bytes()).expect("stderr takes a sentence");
                         std::process::abort();
                     }
@@ -35,7 +35,7 @@ impl Watchdog {
         Watchdog { test, steps }
     }
 
-    /// Announces the next step. A test that fails prints all steps: it failed in the last one.
+    /// Announces the next step. A test that fails prints all announced steps, and has failed in the last one.
     pub fn step(&self, step: impl Into<String>) {
         let step = step.into();
         println!("{}: {step}", self.test);

@@ -1,4 +1,4 @@
-//! Tests in which a process dies or stops at each transition. The other programs must find a sound table.
+//! Tests in which a process dies or stops at each transition. The other programs must then find a consistent table.
 
 use std::env;
 use std::ffi::OsString;
@@ -15,7 +15,7 @@ use crate::harness::{self, Seat as _, Table, claims, profile, reap, slots, wait_
 
 const CHILD: &str = "fault::tests::child";
 
-/// Points that only the process that makes the table reaches, once.
+/// Points that only the process that creates the table reaches, once.
 const ONCE: &[&str] = &["file-made", "file-named"];
 
 /// Points that a program reaches only after its table was removed or replaced.
@@ -25,8 +25,8 @@ const ELSEWHERE: &[&str] = &["table-replaced"];
 fn victim_of(program: Option<&OsString>, role: &str, fault: &str, seed: u64, table: &Table) -> Process {
     let usual = command(CHILD, role, seed, &table.path());
     let mut command = Command::new(program.map_or_else(|| env::current_exe().unwrap().into(), OsString::clone));
-    // With a single test thread, the tests run on the first thread of the process, which gets a signal to itself at
-    // once.
+    // With a single test thread, the tests run on the main thread. A signal that the main thread sends to its own
+    // process is delivered to it immediately.
     command
         .args(usual.get_args())
         .arg("--test-threads=1")
@@ -54,14 +54,15 @@ fn is_stopped(process: &Process) -> bool {
     Stat::of_process(process.pid()).is_some_and(|process| process.state == 'T')
 }
 
-/// Every point that a program reaches in a table of another program, each with the visit at which the fault happens.
+/// Returns the points that a program reaches in a table that another program has created, each with the number of the
+/// visit at which the fault happens.
 fn moments() -> impl Iterator<Item = (&'static str, u64)> {
     let usual = POINTS.iter().filter(|point| !ONCE.contains(point) && !ELSEWHERE.contains(point));
     usual.flat_map(|point| [1, 2, 5].map(|nth| (*point, nth)))
 }
 
-/// Starts the two programs that keep running while others die. One of them is the program that `COMITY_OTHER_BUILD`
-/// names, if any.
+/// Starts the two programs that keep running while others die. If `COMITY_OTHER_BUILD` names a program, that program is
+/// one of the two.
 fn survivors(table: &Table) -> [Process; 2] {
     [1, 2].map(|seed| Process::spawn(&mut stand_in(CHILD, "wander", seed, &table.path())))
 }
@@ -73,8 +74,8 @@ fn make_progress(table: &Table, survivors: &[Process], before: &[u64]) {
     });
 }
 
-/// The test also kills the program of another version at the points that it knows, if `checks/mixed-versions.sh`
-/// names this program in `COMITY_OTHER_LIFE`.
+/// `checks/mixed-versions.sh` may name a program of another version in `COMITY_OTHER_LIFE`. The test then also kills
+/// that program, at each point that it knows.
 #[test]
 fn a_program_that_dies_at_any_transition_is_reaped_by_the_next_round_of_any_other() {
     let table = Table::new();
@@ -111,7 +112,7 @@ fn a_program_that_stops_at_any_transition_holds_nobody_up_and_goes_on() {
         let victims = || claims(&table, std::slice::from_ref(&victim))[0];
         let before = victims();
         go_on(&victim);
-        // The victim leaves again and again, and its counters start from 0 each time.
+        // The victim leaves and joins again and again, and its counters start from 0 each time.
         wait_until(&format!("{point}:{times}: it goes on"), || ![0, before].contains(&victims()));
         victim.kill();
         reap(&member, &table, SHARED as u32);
@@ -166,7 +167,7 @@ fn a_program_that_dies_or_stops_while_it_moves_to_another_table_is_in_none() {
 
 #[test]
 fn a_program_that_dies_while_it_reaps_another_is_reaped_with_it() {
-    // A process passes some of these points first while it takes its own slot.
+    // A process passes some of these points a first time when it takes its own slot. At those, `nth` is 2.
     for (point, nth) in [("reaping", 2), ("reaped-half", 1), ("reaped-half", 3), ("slot-freed", 2), ("reaped", 2)] {
         let table = Table::new();
         let member = table.join(1, SHARED);

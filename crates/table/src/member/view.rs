@@ -1,4 +1,4 @@
-//! The core table at one time, as the steps of `comity_protocol::table` see and change it.
+//! The core table as one step of `comity_protocol::table` reads and changes it.
 
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
@@ -9,10 +9,10 @@ use super::{Member, clear_bit, count, exchange, has_bit, is_stopped, load, ring,
 use crate::layout::{Layout, Slot};
 use crate::{CoreSet, CoreWord, SlotId, fault};
 
-/// The core table at one time, as a member sees it.
+/// The core table as a member reads and changes it in one step.
 pub struct View<'a> {
     pub(super) member: &'a Member,
-    /// The memory of the table in which the step began. Another table may replace it during the step.
+    /// The memory of the table in which the step began. Another table may replace that table during the step.
     pub(super) layout: &'a Layout,
     /// The program's slot when the step began.
     pub(super) me: SlotId,
@@ -21,7 +21,7 @@ pub struct View<'a> {
 }
 
 impl View<'_> {
-    /// The words of the program's slot.
+    /// Returns the words of the program's slot.
     fn own(&self) -> &Slot {
         &self.layout.slots[self.me.index()]
     }
@@ -121,7 +121,8 @@ impl Table for View<'_> {
 
     fn lasts(&self, core: usize) -> u64 {
         let since = self.layout.since[core].load(Ordering::Relaxed);
-        // The time changed after this step began, or the word holds no valid time.
+        // `since` is later than `now` if the holder changed after this step began. If it is more than a second later,
+        // it is invalid, and the core counts as free for long.
         if since > self.now + 1_000_000_000 { u64::MAX } else { self.now.saturating_sub(since) }
     }
 

@@ -1,4 +1,4 @@
-//! Test tables in folders of their own, members of them, the content of their files, and processes that join them.
+//! Helpers for tests: tables in separate folders, their members, the content of their files, and processes that join.
 #![allow(dead_code, reason = "not every test program uses all of it")]
 
 use std::path::{Path, PathBuf};
@@ -13,8 +13,7 @@ pub use comity_table::Seat;
 
 pub mod roles;
 
-/// The time limit for events that happen without further action. It is long, so that only a hang exceeds it, and not
-/// a slow machine.
+/// The time limit of a wait. It is long, so that only a hang exceeds it, and not a slow machine.
 pub const LIMIT: Duration = Duration::from_secs(120);
 
 /// A table that no other test uses.
@@ -155,13 +154,13 @@ pub fn slots() -> impl Iterator<Item = SlotId> {
     (0..SLOTS).filter_map(SlotId::new)
 }
 
-/// Returns the cores with a holder that is dead.
+/// Returns the cores that dead programs hold.
 pub fn held_by_the_dead(path: &Path) -> Vec<String> {
     named_dead(path, |word| [None, word.holder()])
 }
 
-/// Returns all traces of dead programs in a table. There may be some while others reap them, or while others grant
-/// cores from an older look.
+/// Returns all traces of dead programs in a table. Traces may remain while other programs reap a dead program, or grant
+/// it cores because they read the table before its death.
 pub fn unsound(path: &Path) -> Vec<String> {
     let lock = LockFile::open(path).unwrap();
     let lives = |slot: SlotId| lock.is_locked_by_another(slot.index() as u64).unwrap();
@@ -175,8 +174,8 @@ pub fn unsound(path: &Path) -> Vec<String> {
     wrong_slots.chain(names).collect()
 }
 
-/// Checks that after a death one round of any program returns all that the dead program held. Returns the number of
-/// rounds until nothing else names the dead program.
+/// Checks that after a death, one round of any program frees all cores that the dead program held. Returns the number
+/// of rounds until no word names the dead program.
 pub fn reap(member: &Member, table: &Table, desire: u32) -> u32 {
     let path = table.path();
     member.round(desire, 0);
@@ -208,7 +207,7 @@ fn named_dead(path: &Path, names: impl Fn(CoreWord) -> [Option<SlotId>; 2]) -> V
     let before = TableFile::read(path);
     let suspects: Vec<usize> =
         (0..CORES).filter(|core| names(before.core(*core)).into_iter().flatten().any(dead)).collect();
-    // If a program has reaped the dead one meanwhile, it has released the lock, and the word has changed.
+    // Ignore words that changed since `before`: another program may have reaped the dead program meanwhile.
     let after = TableFile::read(path);
     let same = suspects.into_iter().filter(|core| before.core(*core) == after.core(*core));
     same.map(|core| format!("core {core}: {:?}", after.core(core))).collect()

@@ -61,8 +61,8 @@ impl Drop for Process {
     }
 }
 
-/// The test program of another version, from `COMITY_OTHER_BUILD`. If it is set, this program plays all roles with an
-/// odd seed.
+/// Returns the path of the test program of another version, from `COMITY_OTHER_BUILD`. If it is set, that program plays
+/// all roles with an odd seed.
 pub fn other_build() -> Option<PathBuf> {
     std::env::var_os("COMITY_OTHER_BUILD").map(PathBuf::from)
 }
@@ -74,13 +74,13 @@ pub fn command(child: &str, role: &str, seed: u64, table: &Path) -> Command {
     let mut command = Command::new(program);
     command.args([child, "--exact", "--ignored", "--nocapture"]).env(ROLE, role).env(SEED, seed.to_string());
     command.env("COMITY_TABLE", table).env_remove("COMITY_FAULT");
-    // The end of standard input tells a role that the test has ended.
+    // The role's process ends when its standard input ends, which happens when the test ends.
     command.stdin(Stdio::piped()).stdout(Stdio::null());
     command
 }
 
-/// Returns the command of [`command`], for a test that is not in an integration test. The other version's program is
-/// an integration test.
+/// Returns the command of [`command`] for a unit test. The other version's program is an integration test, so its name
+/// of the child test differs.
 pub fn stand_in(child: &str, role: &str, seed: u64, table: &Path) -> Command {
     command(if other_build().is_some() && seed % 2 == 1 { "child" } else { child }, role, seed, table)
 }
@@ -139,7 +139,7 @@ fn wander(random: &mut Random, steps: usize, pause: Duration) {
     }
 }
 
-/// Sends a request to a random program of the table, which may be this one.
+/// Sends a request to a random program of the table, which may be this program.
 fn ask(member: &Member, random: &mut Random) {
     let _obeyed = member.requests();
     let location = Location::from_environment().expect("a role has a table");
@@ -156,7 +156,7 @@ fn ask(member: &Member, random: &mut Random) {
     }
 }
 
-/// Reports a desire for all cores. Claims at most `most` of its own cores, and never others.
+/// Reports a desire for all cores. Claims at most `most` of its own cores, and no other cores.
 fn hold(most: u32) {
     let member = join();
     loop {

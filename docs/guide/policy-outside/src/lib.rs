@@ -1,13 +1,13 @@
 //! A policy outside of Comity's catalog: a thief sleeps after three failed attempts.
 
-use comity_policy::row::Row;
+use comity_policy::definition::Definition;
 use comity_policy::{Action, Event, Place, Share, Thief, Victims, Waking};
 
 /// The number of failed attempts after which a thief sleeps.
 const ATTEMPTS: u32 = 3;
 
-/// The row of the policy, with the same fields as a row of Comity's catalog.
-pub static ROW: Row = Row {
+/// The definition of the policy, with the same fields as a definition in Comity's catalog.
+pub static DEFINITION: Definition = Definition {
     name: "three-attempts",
     summary: "a thief sleeps after three failed attempts",
     source: "this example",
@@ -52,7 +52,7 @@ mod tests {
 
     #[test]
     fn a_thief_sleeps_after_three_failures_and_begins_anew_when_it_is_woken() {
-        let mut thief = Policy::of(&ROW).thief(WorkerId(0), 4, 1);
+        let mut thief = Policy::of(&DEFINITION).thief(WorkerId(0), 4, 1);
         for beginning in [
             Event::DequeEmpty { wakeups_owed: 0 },
             Event::Woken(WakeReason::Peer),

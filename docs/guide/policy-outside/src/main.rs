@@ -5,7 +5,7 @@ use std::error::Error;
 use comity::{Policy, ThreadPoolBuilder, WorkerCounters};
 use comity_sim::program::{Fork, ForkJoin};
 use comity_sim::threads::{Costs, Host};
-use policy_outside::ROW;
+use policy_outside::DEFINITION;
 
 fn fib(n: u64) -> u64 {
     if n < 2 {
@@ -16,7 +16,7 @@ fn fib(n: u64) -> u64 {
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let ours = Policy::of(&ROW);
+    let ours = Policy::of(&DEFINITION);
 
     let pool = ThreadPoolBuilder::new().num_threads(4).policy(ours).build()?;
     let value = pool.install(|| fib(24));

@@ -20,7 +20,7 @@ struct Header {
     _version: u64,
     /// The number of lines that follow.
     tasks: u64,
-    /// The number of tasks that unfold.
+    /// The number of tasks of the unfolded graph.
     unfold: u64,
     /// The work T₁, in ns.
     work_ns: u64,
@@ -35,11 +35,11 @@ struct Kind {
 }
 
 impl Graph {
-    /// Reads a graph that [`Graph::write`] has written. Its memory use is bounded by a small multiple of the file's
-    /// length.
+    /// Reads a graph that [`Graph::write`] has written. The memory that it uses is at most a small multiple of the
+    /// file's length.
     ///
     /// # Errors
-    /// A sentence that says what is wrong with the file.
+    /// A message that says why the file is invalid.
     pub fn read(from: &mut impl BufRead) -> Result<Graph, String> {
         let first = next_line(from)?.ok_or("it is empty. Record the program again")?;
         let kind: Kind =
@@ -85,7 +85,7 @@ impl Graph {
     }
 }
 
-/// Reads the next line, without its end. `None` if there is no line, or if its end is missing.
+/// Reads the next line, without its newline character. `None` if there is no line, or if the newline is missing.
 fn next_line(from: &mut impl BufRead) -> Result<Option<Vec<u8>>, String> {
     let mut line = Vec::new();
     from.take(LONGEST_LINE).read_until(b'\n', &mut line).map_err(|error| error.to_string())?;

@@ -10,13 +10,13 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use comity_graph::Scale;
 
+use crate::definition::Definition;
 use crate::random::SplitMix;
-use crate::row::Row;
 use crate::scaling::Scaling;
 use crate::{ForkJoin, Kernel, Parameter, ParameterError, Parameters, Verdict};
 
-/// The catalog row.
-pub const ROW: Row = Row {
+/// The definition of the program.
+pub const DEFINITION: Definition = Definition {
     name: "bfs",
     summary: "breadth-first search of a random graph from node 0, level by level (BWS paper: 10 million nodes)",
     parameters: &[

@@ -15,14 +15,14 @@ use std::ops::Range;
 
 use comity_graph::Scale;
 
-use crate::row::Row;
+use crate::definition::Definition;
 use crate::scaling::Scaling;
 use crate::{ForkJoin, Kernel, Parameter, ParameterError, Parameters, Verdict};
 use makea::{Matrix, make_matrix};
 use phase::sum_rows;
 
-/// The catalog row.
-pub const ROW: Row = Row {
+/// The definition of the program.
+pub const DEFINITION: Definition = Definition {
     name: "cg",
     summary: "NPB CG: conjugate gradients on a sparse matrix, many tiny parallel phases with serial gaps",
     parameters: &[

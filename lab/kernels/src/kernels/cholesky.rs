@@ -16,15 +16,15 @@ mod tree;
 
 use comity_graph::Scale;
 
+use crate::definition::Definition;
 use crate::difference::{largest, largest_difference};
 use crate::random::SplitMix;
-use crate::row::Row;
 use crate::scaling::{Scaling, quarters_on_path};
 use crate::{ForkJoin, Kernel, Parameter, ParameterError, Parameters, Verdict};
 use tree::{Recursion, Tree};
 
-/// The catalog row.
-pub const ROW: Row = Row {
+/// The definition of the program.
+pub const DEFINITION: Definition = Definition {
     name: "cholesky",
     summary: "Cholesky decomposition of a sparse matrix in a quad-tree (DWS paper, compute-intensive; MIT Cilk)",
     parameters: &[

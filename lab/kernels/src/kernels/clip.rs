@@ -19,13 +19,13 @@ use i_overlay::i_shape::flat::buffer::FlatContoursBuffer;
 use self::polygon::{Polygon, twice_area};
 use comity_graph::Scale;
 
+use crate::definition::Definition;
 use crate::random::SplitMix;
-use crate::row::Row;
 use crate::scaling::Scaling;
 use crate::{ForkJoin, Kernel, Parameter, ParameterError, Parameters, Verdict};
 
-/// The catalog row.
-pub const ROW: Row = Row {
+/// The definition of the program.
+pub const DEFINITION: Definition = Definition {
     name: "clip",
     summary: "areas of intersection and union of pairs of star-shaped polygons (BWS paper; Wang 2011, spatial databases)",
     parameters: &[

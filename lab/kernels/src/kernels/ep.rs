@@ -7,13 +7,13 @@
 
 use comity_graph::Scale;
 
+use crate::definition::Definition;
 use crate::randlc::Randlc;
-use crate::row::Row;
 use crate::scaling::{Scaling, halved};
 use crate::{ForkJoin, Kernel, Parameter, ParameterError, Parameters, Verdict};
 
-/// The catalog row.
-pub const ROW: Row = Row {
+/// The definition of the program.
+pub const DEFINITION: Definition = Definition {
     name: "ep",
     summary: "NPB EP: Gaussian pairs by rejection, wide and evenly parallel",
     parameters: &[

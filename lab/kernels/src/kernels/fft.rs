@@ -13,14 +13,14 @@ use std::f64::consts::{PI, TAU};
 
 use comity_graph::Scale;
 
+use crate::definition::Definition;
 use crate::difference::largest;
 use crate::random::SplitMix;
-use crate::row::Row;
 use crate::scaling::{Scaling, forked};
 use crate::{ForkJoin, Kernel, Parameter, ParameterError, Parameters, Serial, Verdict};
 
-/// The catalog row.
-pub const ROW: Row = Row {
+/// The definition of the program.
+pub const DEFINITION: Definition = Definition {
     name: "fft",
     summary: "fast Fourier transform of complex f64, halved recursively (DWS paper, compute-intensive; MIT Cilk)",
     parameters: &[

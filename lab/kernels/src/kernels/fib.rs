@@ -2,12 +2,12 @@
 
 use comity_graph::Scale;
 
-use crate::row::Row;
+use crate::definition::Definition;
 use crate::scaling::Scaling;
 use crate::{ForkJoin, Kernel, Parameter, ParameterError, Parameters, Verdict};
 
-/// The catalog row.
-pub const ROW: Row = Row {
+/// The definition of the program.
+pub const DEFINITION: Definition = Definition {
     name: "fib",
     summary: "n-th Fibonacci number by double recursion without a cutoff: measures the cost of a join",
     parameters: &[Parameter { key: "n", default: "32", help: "index of the Fibonacci number, 0 to 50" }],

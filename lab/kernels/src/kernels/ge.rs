@@ -13,14 +13,14 @@
 
 use comity_graph::Scale;
 
+use crate::definition::Definition;
 use crate::difference::largest_difference;
 use crate::random::SplitMix;
-use crate::row::Row;
 use crate::scaling::Scaling;
 use crate::{ForkJoin, Kernel, Parameter, ParameterError, Parameters, Verdict};
 
-/// The catalog row.
-pub const ROW: Row = Row {
+/// The definition of the program.
+pub const DEFINITION: Definition = Definition {
     name: "ge",
     summary: "Gaussian elimination of a dense system of f64, a phase per pivot (DWS paper, data-intensive)",
     parameters: &[

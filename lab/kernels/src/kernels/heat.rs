@@ -12,14 +12,14 @@ use std::f64::consts::PI;
 
 use comity_graph::Scale;
 
+use crate::definition::Definition;
 use crate::difference::largest_difference;
 use crate::plate::{Plate, TOLERANCE, Wave, sines};
-use crate::row::Row;
 use crate::scaling::Scaling;
 use crate::{ForkJoin, Kernel, Parameter, ParameterError, Parameters, Verdict};
 
-/// The catalog row.
-pub const ROW: Row = Row {
+/// The definition of the program.
+pub const DEFINITION: Definition = Definition {
     name: "heat",
     summary: "heat on a plate, five-point scheme, a parallel phase per step (DWS paper, data-intensive; MIT Cilk)",
     parameters: &[

@@ -6,13 +6,13 @@
 use std::thread::sleep;
 use std::time::Duration;
 
+use crate::definition::Definition;
 use crate::recurrence::{Step, spin};
-use crate::row::Row;
 use crate::scaling::FORKS_NOTHING;
 use crate::{ForkJoin, Kernel, Parameter, ParameterError, Parameters, Verdict};
 
-/// The catalog row.
-pub const ROW: Row = Row {
+/// The definition of the program.
+pub const DEFINITION: Definition = Definition {
     name: "io",
     summary: "tasks that sleep in a system call and then compute: workers block, as in reading files",
     parameters: &[

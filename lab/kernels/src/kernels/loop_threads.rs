@@ -8,13 +8,13 @@
 use std::num::NonZero;
 use std::thread;
 
+use crate::definition::Definition;
 use crate::recurrence::{Step, spin};
-use crate::row::Row;
 use crate::scaling::FORKS_NOTHING;
 use crate::{ForkJoin, Kernel, Parameter, Verdict};
 
-/// The catalog row.
-pub const ROW: Row = Row {
+/// The definition of the program.
+pub const DEFINITION: Definition = Definition {
     name: "loop",
     summary: "plain threads that each run a fixed busy loop: the program without work stealing of the BWS paper",
     parameters: &[

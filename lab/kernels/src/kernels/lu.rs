@@ -12,15 +12,15 @@
 
 use comity_graph::Scale;
 
+use crate::definition::Definition;
 use crate::difference::largest_difference;
 use crate::fork_join::COPY_GRAIN;
 use crate::random::SplitMix;
-use crate::row::Row;
 use crate::scaling::{Scaling, quarters_on_path};
 use crate::{ForkJoin, Kernel, Parameter, ParameterError, Parameters, Verdict};
 
-/// The catalog row.
-pub const ROW: Row = Row {
+/// The definition of the program.
+pub const DEFINITION: Definition = Definition {
     name: "lu",
     summary: "LU decomposition of a dense matrix of f64 by recursive quarters (DWS paper, compute-intensive; MIT Cilk)",
     parameters: &[

@@ -8,13 +8,13 @@
 
 use comity_graph::Scale;
 
+use crate::definition::Definition;
 use crate::random::SplitMix;
-use crate::row::Row;
 use crate::scaling::{Scaling, halved};
 use crate::{ForkJoin, Kernel, Parameter, ParameterError, Parameters, Verdict};
 
-/// The catalog row.
-pub const ROW: Row = Row {
+/// The definition of the program.
+pub const DEFINITION: Definition = Definition {
     name: "mergesort",
     summary: "merge sort of random 64-bit keys with a parallel merge: uneven joins (DWS paper, data-intensive)",
     parameters: &[

@@ -8,13 +8,13 @@
 
 use comity_graph::Scale;
 
+use crate::definition::Definition;
 use crate::random::SplitMix;
-use crate::row::Row;
 use crate::scaling::Scaling;
 use crate::{ForkJoin, Kernel, Parameter, ParameterError, Parameters, Verdict};
 
-/// The catalog row.
-pub const ROW: Row = Row {
+/// The definition of the program.
+pub const DEFINITION: Definition = Definition {
     name: "mi",
     summary: "inverse of a dense matrix of f64 by Gauss-Jordan elimination with partial pivoting (BWS paper: n = 500)",
     parameters: &[

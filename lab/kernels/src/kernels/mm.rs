@@ -9,14 +9,14 @@
 
 use comity_graph::Scale;
 
+use crate::definition::Definition;
 use crate::random::SplitMix;
-use crate::row::Row;
 use crate::scaling::Scaling;
 use crate::{ForkJoin, Kernel, Parameter, ParameterError, Parameters, Verdict};
 use std::ops::Range;
 
-/// The catalog row.
-pub const ROW: Row = Row {
+/// The definition of the program.
+pub const DEFINITION: Definition = Definition {
     name: "mm",
     summary: "product of two dense matrices of f64 by divide and conquer (BWS paper and Cilk++ package: n = 1600)",
     parameters: &[

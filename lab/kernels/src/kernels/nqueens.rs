@@ -6,12 +6,12 @@
 
 use comity_graph::Scale;
 
-use crate::row::Row;
+use crate::definition::Definition;
 use crate::scaling::Scaling;
 use crate::{ForkJoin, Kernel, Parameter, ParameterError, Parameters, Verdict};
 
-/// The catalog row.
-pub const ROW: Row = Row {
+/// The definition of the program.
+pub const DEFINITION: Definition = Definition {
     name: "nqueens",
     summary: "number of placements of n queens on an n x n board: an irregular search tree",
     parameters: &[

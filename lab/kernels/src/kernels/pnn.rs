@@ -18,14 +18,14 @@ mod fit;
 
 use comity_graph::Scale;
 
+use crate::definition::Definition;
 use crate::random::SplitMix;
-use crate::row::Row;
 use crate::scaling::Scaling;
 use crate::{ForkJoin, Kernel, Parameter, ParameterError, Parameters, Serial, Verdict};
 use fit::{Polynomial, fit};
 
-/// The catalog row.
-pub const ROW: Row = Row {
+/// The definition of the program.
+pub const DEFINITION: Definition = Definition {
     name: "pnn",
     summary: "a polynomial neural network, grown from pairs of variables by GMDH (DWS paper, compute-intensive)",
     parameters: &[
@@ -56,8 +56,8 @@ pub const ROW: Row = Row {
     }),
 };
 
-/// The number of variables, samples and layers by class. The paper gives no size: the class paper takes about a
-/// second on one core.
+/// The number of variables, samples and layers by class. The paper gives no size: a run of the class
+/// `paper` takes about a second on one core.
 const SIZES: [(usize, usize, usize); 3] = [(16, 1_500, 4), (40, 6_000, 5), (80, 6_000, 6)];
 
 const MOST_VARIABLES: usize = 256;
@@ -65,10 +65,12 @@ const MOST_VARIABLES: usize = 256;
 /// The number of terms of the function to learn. Each term is a polynomial of two variables.
 const TERMS: usize = 4;
 
-/// The magnitude of the coefficient of the product in a term, and the maximum of the other coefficients. The product
-/// then has a variance of one and dominates the term, and no other pair of variables predicts it. No term is so much
-/// weaker than the others that all of its neurons are dropped.
+/// The magnitude of the coefficient of the product of the two variables of a term. With it, the product has a variance
+/// of one and dominates the term, and no other pair of variables predicts it. No term is so much weaker than the others
+/// that all of its neurons are dropped.
 const PRODUCT_COEFFICIENT: f64 = 3.0;
+
+/// The maximum magnitude of the other coefficients of a term.
 const OTHER_COEFFICIENTS: f64 = 0.3;
 
 /// The maximum error of the best neuron, as a fraction of the target's variance on the validation samples. A neuron
@@ -209,7 +211,7 @@ impl Growth {
         Network { layers }
     }
 
-    /// Fits a neuron to every pair of `variables`, and returns one neuron per variable, in the order of their errors.
+    /// Fits a neuron to every pair of `variables`. Returns the best neurons, as many as there are variables, by error.
     fn grow<J: ForkJoin>(&self, fork_join: J, variables: &[Vec<f64>]) -> Vec<Neuron> {
         let mut neurons = vec![Neuron { inputs: [0; 2], polynomial: [0.0; 6], error: f64::INFINITY }; self.pairs.len()];
         fork_join.for_chunks_mut(&mut neurons, self.grain, &|chunk, neurons| {

@@ -15,12 +15,12 @@ use std::path::{Path, PathBuf};
 use self::tracer::Tracer;
 use comity_graph::Scale;
 
-use crate::row::Row;
+use crate::definition::Definition;
 use crate::scaling::Scaling;
 use crate::{ForkJoin, Kernel, Parameter, ParameterError, Parameters, Verdict};
 
-/// The catalog row.
-pub const ROW: Row = Row {
+/// The definition of the program.
+pub const DEFINITION: Definition = Definition {
     name: "raytrace",
     summary: "a ray-traced picture of mirrors, glass and beads (BWS paper; Whitted 1980: 800 x 600, 4 rays a pixel)",
     parameters: &[

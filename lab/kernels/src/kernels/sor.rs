@@ -15,14 +15,14 @@ use std::f64::consts::PI;
 
 use comity_graph::Scale;
 
+use crate::definition::Definition;
 use crate::difference::largest_difference;
 use crate::plate::{Plate, TOLERANCE, Wave, sines};
-use crate::row::Row;
 use crate::scaling::Scaling;
 use crate::{ForkJoin, Kernel, Parameter, ParameterError, Parameters, Verdict};
 
-/// The catalog row.
-pub const ROW: Row = Row {
+/// The definition of the program.
+pub const DEFINITION: Definition = Definition {
     name: "sor",
     summary: "red-black successive over-relaxation, two parallel phases a sweep (DWS paper, data-intensive)",
     parameters: &[

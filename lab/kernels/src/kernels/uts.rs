@@ -10,11 +10,11 @@
 
 use sha1::block_api::compress;
 
-use crate::row::Row;
+use crate::definition::Definition;
 use crate::{ForkJoin, Kernel, Parameter, Verdict};
 
-/// The catalog row.
-pub const ROW: Row = Row {
+/// The definition of the program.
+pub const DEFINITION: Definition = Definition {
     name: "uts",
     summary: "Unbalanced Tree Search: number of nodes of a tree that is generated during the walk",
     parameters: &[Parameter {

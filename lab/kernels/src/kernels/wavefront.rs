@@ -18,13 +18,13 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex};
 use std::{hint, thread};
 
+use crate::definition::Definition;
 use crate::difference::largest_difference;
-use crate::row::Row;
 use crate::scaling::FORKS_NOTHING;
 use crate::{ForkJoin, Kernel, Parameter, ParameterError, Parameters, Verdict};
 
-/// The catalog row.
-pub const ROW: Row = Row {
+/// The definition of the program.
+pub const DEFINITION: Definition = Definition {
     name: "wavefront",
     summary: "Gauss-Seidel sweeps by tasks that wait for each other, as in LU of the NAS benchmarks",
     parameters: &[

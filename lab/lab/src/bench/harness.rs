@@ -113,7 +113,7 @@ struct Framed<'a, R> {
 }
 
 /// The outcomes of the rounds that are done, by block.
-type Record<S> = Arc<Mutex<Vec<Vec<S>>>>;
+type Outcomes<S> = Arc<Mutex<Vec<Vec<S>>>>;
 
 /// The writer of reports: it prints and files them.
 struct Teller<F> {
@@ -136,15 +136,15 @@ impl Harness<'_> {
     {
         let (filing, found, result) = self.filed()?;
         let (all, done) = (self.all(), found.iter().map(Vec::len).sum());
-        let record: Record<S> = Arc::new(Mutex::new(found));
+        let outcomes: Outcomes<S> = Arc::new(Mutex::new(found));
         let teller = Arc::new(Teller { name: self.name, report, json: self.json, result });
         descendants::look_after()?;
-        let (interrupted, told) = (Arc::clone(&record), Arc::clone(&teller));
+        let (interrupted, told) = (Arc::clone(&outcomes), Arc::clone(&teller));
         descendants::at_a_signal(move || {
-            let record = comity_os::lock(&interrupted);
-            told.interrupted(&record, all);
+            let outcomes = comity_os::lock(&interrupted);
+            told.interrupted(&outcomes, all);
             // The lock is never released, so that the command prints no further report after this partial one.
-            std::mem::forget(record);
+            std::mem::forget(outcomes);
         });
         let what = format!("bench {}, {}", self.name, self.setting);
         if self.has_own_table {
@@ -155,7 +155,7 @@ impl Harness<'_> {
         let progress = Progress::new(all, done, "rounds");
         let mut nth = 0;
         for (block, Block { name, rounds }) in self.blocks.iter().enumerate() {
-            let from = comity_os::lock(&record)[block].len();
+            let from = comity_os::lock(&outcomes)[block].len();
             if from == *rounds {
                 nth += rounds;
                 continue;
@@ -166,8 +166,8 @@ impl Harness<'_> {
                 if let Some(filing) = &filing {
                     filing.note(nth + turn, &outcome)?;
                 }
-                let mut record = comity_os::lock(&record);
-                record[block].push(outcome);
+                let mut outcomes = comity_os::lock(&outcomes);
+                outcomes[block].push(outcome);
                 progress.inc();
                 if turn + 1 == *rounds {
                     progress.end_of_block(name);
@@ -176,7 +176,7 @@ impl Harness<'_> {
             nth += rounds;
         }
         progress.end();
-        let report = (teller.report)(&comity_os::lock(&record));
+        let report = (teller.report)(&comity_os::lock(&outcomes));
         let filed = descendants::finish(|| teller.file(&report, false));
         filed.and(teller.print(&report, None))
     }
@@ -249,13 +249,13 @@ impl<F> Teller<F> {
     }
 
     /// Reports the outcomes so far when a signal ends the command.
-    fn interrupted<S, R: Report>(&self, record: &[Vec<S>], all: usize)
+    fn interrupted<S, R: Report>(&self, outcomes: &[Vec<S>], all: usize)
     where
         F: Fn(&[Vec<S>]) -> R,
     {
-        let done = record.iter().map(Vec::len).sum();
+        let done = outcomes.iter().map(Vec::len).sum();
         if descendants::say_interrupted(done, all, "rounds", (done == 0).then_some("nothing has been measured yet")) {
-            let report = (self.report)(record);
+            let report = (self.report)(outcomes);
             let part = format!("PARTIAL: the command was interrupted after {done} of {all} rounds. ");
             descendants::say_failures([self.file(&report, true), self.print(&report, Some(&part))]);
         }

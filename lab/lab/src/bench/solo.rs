@@ -65,8 +65,8 @@ struct BackendRatio {
     over_rayon: Ratio,
 }
 
-/// The pause between two runs. The coordinator of the previous pool looks at the core table for the last time in it:
-/// five quanta of 10 ms under `comity`, and a margin.
+/// The pause between two runs. During the pause, the coordinator of the previous pool looks at the core table for the
+/// last time. That takes up to five quanta of 10 ms under `comity`; the rest is a margin.
 const SETTLE: Duration = Duration::from_millis(70);
 
 /// Runs the bench.
@@ -116,12 +116,12 @@ pub fn run(arguments: &Arguments, out: Option<&Path>) -> Result<(), Failure> {
 
 /// Returns the names of all kernels except `loop`, which has its own threads and does not use the pool.
 fn all_stealing() -> Vec<String> {
-    catalog::ROWS.iter().map(|row| row.name.to_owned()).filter(|name| name != "loop").collect()
+    catalog::DEFINITIONS.iter().map(|definition| definition.name.to_owned()).filter(|name| name != "loop").collect()
 }
 
 /// Runs one round and returns the seconds of each backend.
 fn run_all(name: &str, program: &dyn Program, started: &[(String, Started)], round: u64) -> Result<Vec<f64>, Failure> {
-    // The order is random, so that no backend always finds the caches that the same other backend left.
+    // The order is random. In a fixed order, each backend would always find the caches as the same backend left them.
     let mut turns: Vec<usize> = (0..started.len()).collect();
     fastrand::Rng::with_seed(round).shuffle(&mut turns);
     let mut seconds = vec![0.0; started.len()];

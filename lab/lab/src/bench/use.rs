@@ -27,7 +27,7 @@ use serde::Serialize;
 use self::party::{Party, Sharing, Used};
 use self::quota::Quota;
 use self::role::Role;
-use self::scenario::{ROWS, Row};
+use self::scenario::{SCENARIOS, Scenario};
 use super::harness::{self, Block, Harness};
 use super::quartiles::Quartiles;
 use super::ratio::Ratio;
@@ -60,7 +60,7 @@ the cpu controller. Without permission, they are skipped.";
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
     /// Scenarios to measure [default: all]
-    #[arg(long, value_name = "NAME,…", value_delimiter = ',', value_parser = PossibleValuesParser::new(ROWS.iter().map(|row| row.name)))]
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',', value_parser = PossibleValuesParser::new(SCENARIOS.iter().map(|one| one.name)))]
     scenario: Vec<String>,
     /// List the scenarios instead of measuring
     #[arg(long)]
@@ -145,39 +145,44 @@ pub fn run(arguments: &Arguments, out: Option<&Path>) -> Result<(), Failure> {
                 "--list measures nothing, so --out cannot save a result. Leave out one of the two".to_owned(),
             ));
         }
-        let lines: Vec<String> = ROWS.iter().map(|row| format!("{}\n    {}\n", row.name, row.what)).collect();
+        let lines: Vec<String> =
+            SCENARIOS.iter().map(|scenario| format!("{}\n    {}\n", scenario.name, scenario.what)).collect();
         return output::print(&lines.concat());
     }
     descendants::look_after()?;
-    let is_chosen =
-        |row: &&Row| arguments.scenario.is_empty() || arguments.scenario.iter().any(|name| name == row.name);
-    let rows: Vec<&'static Row> = ROWS.iter().filter(is_chosen).collect();
-    let skipped: Vec<Option<String>> = rows.iter().map(|row| why_skipped(row)).collect();
+    let is_chosen = |scenario: &&Scenario| {
+        arguments.scenario.is_empty() || arguments.scenario.iter().any(|name| name == scenario.name)
+    };
+    let scenarios: Vec<&'static Scenario> = SCENARIOS.iter().filter(is_chosen).collect();
+    let skipped: Vec<Option<String>> = scenarios.iter().map(|scenario| why_skipped(scenario)).collect();
     let Arguments { seconds, rounds, json, .. } = *arguments;
     let number = |skipped: &Option<String>| if skipped.is_some() { 0 } else { rounds as usize };
-    let blocks = rows.iter().zip(&skipped);
+    let blocks = scenarios.iter().zip(&skipped);
     let harness = Harness {
         name: "use",
         setting: format!("{seconds} s each"),
         has_own_table: true,
-        blocks: blocks.map(|(row, skipped)| Block { name: row.name.to_owned(), rounds: number(skipped) }).collect(),
+        blocks: blocks
+            .map(|(scenario, skipped)| Block { name: scenario.name.to_owned(), rounds: number(skipped) })
+            .collect(),
         json,
         out,
     };
     let measure = |turn: harness::Turn| {
-        let row = ROWS.iter().filter(is_chosen).nth(turn.block).expect("a block is a row");
-        let table = side_by_side(row, Sharing::Table, seconds)?;
-        Ok([table, side_by_side(row, Sharing::Off, seconds)?])
+        let scenario = SCENARIOS.iter().filter(is_chosen).nth(turn.block).expect("a block is a scenario");
+        let table = side_by_side(scenario, Sharing::Table, seconds)?;
+        Ok([table, side_by_side(scenario, Sharing::Off, seconds)?])
     };
     let report = move |done: &[Vec<[Used; 2]>]| {
-        let all = rows.iter().zip(&skipped).zip(done);
-        let scenario = |((row, skipped), rounds): ((&&'static Row, &Option<String>), &Vec<[Used; 2]>)| ScenarioReport {
-            name: row.name,
-            what: row.what,
-            skipped: skipped.clone(),
-            measured: (!rounds.is_empty()).then(|| measured(row, rounds)),
-        };
-        Report { seconds, rounds, scenarios: all.map(scenario).collect() }
+        let all = scenarios.iter().zip(&skipped).zip(done);
+        let report =
+            |((scenario, skipped), rounds): ((&&'static Scenario, &Option<String>), &Vec<[Used; 2]>)| ScenarioReport {
+                name: scenario.name,
+                what: scenario.what,
+                skipped: skipped.clone(),
+                measured: (!rounds.is_empty()).then(|| measured(scenario, rounds)),
+            };
+        Report { seconds, rounds, scenarios: all.map(report).collect() }
     };
     harness.run(measure, report)
 }
@@ -196,27 +201,27 @@ fn become_member(arguments: &Arguments, parent: u32) -> Result<(), Failure> {
     Err(cannot(&format!("start '{}'", program.display()), Command::new(program).args(words).exec()))
 }
 
-fn why_skipped(row: &Row) -> Option<String> {
-    let error = row.has_quota().then(|| Quota::new(0, 1.0).err()).flatten()?;
+fn why_skipped(scenario: &Scenario) -> Option<String> {
+    let error = scenario.has_quota().then(|| Quota::new(0, 1.0).err()).flatten()?;
     let why = format!("cannot create a control group with a quota: {error}");
-    hint(format!("warning: the scenario {} is skipped: {why}", row.name));
+    hint(format!("warning: the scenario {} is skipped: {why}", scenario.name));
     Some(why)
 }
 
 /// Compares the rounds with a core table and without a table.
-fn measured(row: &Row, rounds: &[[Used; 2]]) -> Measured {
+fn measured(scenario: &Scenario, rounds: &[[Used; 2]]) -> Measured {
     let sums = |nth: usize| rounds.iter().map(|used| used[nth].by.iter().sum()).collect::<Vec<f64>>();
     let used_of_what_could_be = Ratio::of(&sums(0), &sums(1));
-    let side = |nth: usize| side(row, &rounds.iter().map(|used| &used[nth]).collect::<Vec<_>>());
+    let side = |nth: usize| side(scenario, &rounds.iter().map(|used| &used[nth]).collect::<Vec<_>>());
     Measured { rounds: rounds.len(), table: side(0), off: side(1), used_of_what_could_be }
 }
 
-fn side_by_side(row: &Row, sharing: Sharing, seconds: u64) -> Result<Used, Failure> {
-    let party = Party::start(row, sharing, cores::usable().get())?;
+fn side_by_side(scenario: &Scenario, sharing: Sharing, seconds: u64) -> Result<Used, Failure> {
+    let party = Party::start(scenario, sharing, cores::usable().get())?;
     sleep(BEGIN);
     let (start, time) = (Instant::now(), Duration::from_secs(seconds));
     let first = party.look()?;
-    for event in row.events {
+    for event in scenario.events {
         sleep(time.mul_f64(event.after).saturating_sub(start.elapsed()));
         party.act(event.to, event.act)?;
     }
@@ -226,10 +231,10 @@ fn side_by_side(row: &Row, sharing: Sharing, seconds: u64) -> Result<Used, Failu
     Ok(used)
 }
 
-fn side(row: &Row, rounds: &[&Used]) -> Side {
+fn side(scenario: &Scenario, rounds: &[&Used]) -> Side {
     let quartiles =
         |value: &dyn Fn(&Used) -> f64| Quartiles::of(&rounds.iter().copied().map(value).collect::<Vec<f64>>());
-    let members = row.members.iter().enumerate();
+    let members = scenario.members.iter().enumerate();
     Side {
         members: members
             .map(|(nth, member)| MemberReport { name: member.program.name(), used: quartiles(&|used| used.by[nth]) })

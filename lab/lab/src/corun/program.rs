@@ -21,7 +21,7 @@ impl Program {
     /// kernel. Another text is a command if it contains a space or a slash. A text with neither is an error.
     pub fn parse(text: &str) -> Result<Program, Failure> {
         let (name, parameters) = text.split_once(':').unwrap_or((text, ""));
-        if catalog::ROWS.iter().any(|row| row.name == name) {
+        if catalog::DEFINITIONS.iter().any(|definition| definition.name == name) {
             // Only building the input shows if the values are valid. The default values are valid.
             if !parameters.is_empty() {
                 catalog::prepare(text).map_err(|error| Failure::Usage(error.to_string()))?;

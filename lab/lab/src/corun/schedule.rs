@@ -65,7 +65,7 @@ pub fn blocks(rounds: usize) -> Vec<usize> {
 
 /// The measurements of a plan so far, by backend, then by block. The lock is necessary because they are reported when
 /// a signal ends the command.
-pub struct Record(Mutex<Vec<Vec<Block>>>);
+pub struct Measurements(Mutex<Vec<Vec<Block>>>);
 
 /// The rounds of one backend in one block.
 struct Block {
@@ -75,12 +75,12 @@ struct Block {
     is_filed: bool,
 }
 
-impl Record {
-    /// Makes the record of a plan of which no round has been run.
-    pub fn empty(plan: &Plan) -> Record {
+impl Measurements {
+    /// Makes the measurements of a plan of which no round has been run.
+    pub fn empty(plan: &Plan) -> Measurements {
         let block = |_| Block { samples: plan.programs.iter().map(|_| Samples::default()).collect(), is_filed: false };
         let backend = |_| (0..blocks(plan.rounds).len()).map(block).collect();
-        Record(Mutex::new(plan.backends.iter().map(backend).collect()))
+        Measurements(Mutex::new(plan.backends.iter().map(backend).collect()))
     }
 
     /// Returns the measurements by backend, then by program.
@@ -158,19 +158,19 @@ pub fn rounds(plan: &Plan) -> usize {
 
 /// Measures every program under every backend. Skips the blocks that were read from the file. Writes each measured
 /// block to the file, with its number plus `filed.1`.
-pub fn measure(plan: &Plan, record: &Record, filed: Option<(&Filing, usize)>) -> Result<(), Failure> {
+pub fn measure(plan: &Plan, measurements: &Measurements, filed: Option<(&Filing, usize)>) -> Result<(), Failure> {
     let blocks = blocks(plan.rounds);
-    let progress = Progress::new(rounds(plan), record.rounds(), "rounds");
+    let progress = Progress::new(rounds(plan), measurements.rounds(), "rounds");
     for (nth, rounds) in blocks.iter().copied().enumerate() {
         // The first backend changes from block to block, so that no backend is always first.
         for turn in 0..plan.backends.len() {
             let place = Place { backend: (turn + nth) % plan.backends.len(), block: nth };
-            if record.is_filed(place) {
+            if measurements.is_filed(place) {
                 continue;
             }
-            measure_block(plan, place, rounds, record, &progress)?;
+            measure_block(plan, place, rounds, measurements, &progress)?;
             if let Some((filing, first)) = filed {
-                record.file(filing, place, first, plan)?;
+                measurements.file(filing, place, first, plan)?;
             }
             let names: Vec<String> = plan.programs.iter().map(|program| program.to_string()).collect();
             let backend = &plan.backends[place.backend];
@@ -186,7 +186,7 @@ fn measure_block(
     plan: &Plan,
     place: Place,
     rounds: usize,
-    record: &Record,
+    measurements: &Measurements,
     progress: &Progress,
 ) -> Result<(), Failure> {
     let backend = &plan.backends[place.backend];
@@ -200,13 +200,13 @@ fn measure_block(
     for (nth, program) in plan.programs.iter().enumerate() {
         progress.doing(|| format!("{backend}: {program} alone"));
         solo(launch(program), rounds, plan.timeout, |round| {
-            record.note(place, nth, &round, |samples| samples.solo.push(round.clone()));
+            measurements.note(place, nth, &round, |samples| samples.solo.push(round.clone()));
             progress.inc();
         })?;
         progress.doing(|| format!("{backend}: {program} on one core"));
         let one_core = Launch { workers: 1, core: Some(plan.one_core), ..launch(program) };
         solo(one_core, rounds.min(MAX_ONE_CORE_ROUNDS), plan.timeout, |round| {
-            record.note(place, nth, &round, |samples| samples.one_core.push(round.clone()));
+            measurements.note(place, nth, &round, |samples| samples.one_core.push(round.clone()));
             progress.inc();
         })?;
     }
@@ -214,11 +214,11 @@ fn measure_block(
     let launches: Vec<Launch<'_>> = plan.programs.iter().map(launch).collect();
     let mut stage = Stage::open(&launches, plan.timeout)?;
     for nth in 0..launches.len() {
-        stage.rounds_of(nth, plan.lead_in, |round| record.note(place, nth, &round, |_uncounted| {}))?;
+        stage.rounds_of(nth, plan.lead_in, |round| measurements.note(place, nth, &round, |_uncounted| {}))?;
     }
     progress.doing(|| format!("{backend}: together"));
     together(stage, launches.len(), rounds, |program, round, is_counted| {
-        record.note(place, program, &round, |samples| match is_counted {
+        measurements.note(place, program, &round, |samples| match is_counted {
             true => samples.corun.push(round.clone()),
             false => samples.uncounted_s.push(round.seconds),
         });

@@ -24,7 +24,7 @@ pub struct Twin {
 }
 
 /// The properties of the machine, as the kernel reports them.
-struct Found {
+struct MachineProperties {
     cores: Vec<Core>,
     /// The processors of each core's physical core, by number, in the order of `cores`. A set includes the core's own
     /// number.
@@ -44,7 +44,7 @@ impl Twin {
         let cores = cores::allowed();
         let siblings = cores.iter().map(|core| siblings(core.id)).collect();
         let text = |path: &str| fs::read_to_string(path).unwrap_or_default();
-        let found = Found {
+        let found = MachineProperties {
             cores,
             siblings,
             online: text("/proc/stat").matches("\ncpu").count(),
@@ -66,7 +66,7 @@ impl Twin {
     }
 }
 
-impl Found {
+impl MachineProperties {
     fn twin(&self) -> Result<Twin, String> {
         let cores = self.cores.len();
         if !(1..=Host::MOST_CORES).contains(&cores) {
@@ -142,10 +142,10 @@ fn siblings(core: usize) -> BTreeSet<usize> {
 mod tests {
     use super::*;
 
-    fn found(cores: usize, packages: usize, threads: usize, release: &str) -> Found {
+    fn found(cores: usize, packages: usize, threads: usize, release: &str) -> MachineProperties {
         let core = |id| Core { id, package: id * packages / cores, node: 0 };
         let siblings = |id: usize| (id / threads * threads..(id / threads + 1) * threads).collect();
-        Found {
+        MachineProperties {
             cores: (0..cores).map(core).collect(),
             siblings: (0..cores).map(siblings).collect(),
             online: cores,
@@ -164,7 +164,7 @@ mod tests {
 
     #[test]
     fn what_is_otherwise_is_said() {
-        let uneven = Found { quota: Some(1.5), ..found(5, 2, 1, "5.15.0-91-generic") };
+        let uneven = MachineProperties { quota: Some(1.5), ..found(5, 2, 1, "5.15.0-91-generic") };
         let twin = uneven.twin().unwrap();
         assert_eq!((twin.linux.version, twin.linux.sockets), (Version::V3_9, 1));
         for (said, part) in twin.differs.iter().zip(["rules of 3.9", "not divided evenly among 2", "quota of 1.5"]) {

@@ -12,8 +12,8 @@ use crate::progress::Progress;
 
 /// Checks that `name` is a kernel with valid parameters, and that the kernel can be recorded.
 pub fn check(name: &str) -> Result<(), Failure> {
-    let (row, _) = catalog::parse(name).map_err(|error| Failure::Usage(error.to_string()))?;
-    if row.scaling.err() == Some(FORKS_NOTHING) {
+    let (definition, _) = catalog::parse(name).map_err(|error| Failure::Usage(error.to_string()))?;
+    if definition.scaling.err() == Some(FORKS_NOTHING) {
         return Err(Failure::Usage(format!(
             "{name} cannot be recorded, because its tasks wait or have threads of their own; in a scenario, use kind = \
              \"loop\" for the program loop, and sleep or kind = \"scatter-gather\" for tasks that wait"

@@ -9,8 +9,8 @@ use comity_console::parse::whole;
 use comity_console::{Failure, output};
 use serde::Serialize;
 
-use super::{CORES, Found, Ground, Measured, Mix, POLICIES, Setting, run as run_cells};
-use crate::driver::{self, Asked, Row as PaperRow};
+use super::{CORES, Ground, Measured, MeasuredCell, Mix, POLICIES, Setting, run as run_cells};
+use crate::driver::{self, Asked, Definition};
 use crate::figure::{Cell, Heat};
 use crate::measure::median;
 use crate::report::{Pictures, Report};
@@ -30,9 +30,9 @@ docs/results/all-five.md has the results.";
 
 const SCHEMA: &str = "comity-all-five/1";
 
-/// Returns the catalog row of the comparison.
-pub const fn row<R: Runner + 'static>() -> PaperRow<R> {
-    PaperRow {
+/// Returns the definition of the comparison.
+pub const fn definition<R: Runner + 'static>() -> Definition<R> {
+    Definition {
         name: "all-five",
         title: "The five papers' policies, comity, and their predecessors, on the same eight mixes",
         about: "Programs run together repeatedly, on a simulated host and in a simulated virtual machine, on 8, 32 and \
@@ -170,7 +170,7 @@ struct Json<'a> {
     schema: &'a str,
     comity: &'a str,
     setting: &'a str,
-    cells: &'a [Found],
+    cells: &'a [MeasuredCell],
 }
 
 /// A request for the comparison.
@@ -231,7 +231,7 @@ impl<R: Runner> Asked<R> for Comparison {
 }
 
 /// Returns the kinds and sizes of machines that have cells.
-fn shown(found: &[Found]) -> Vec<(Ground, u32)> {
+fn shown(found: &[MeasuredCell]) -> Vec<(Ground, u32)> {
     let mut all = Vec::new();
     for one in found {
         let place = (one.cell.ground, one.cell.cores);
@@ -250,27 +250,27 @@ fn told(ground: Ground) -> &'static str {
 }
 
 /// A mix with its results under each policy. A result is `None` if the mix was not run under this policy.
-type Row<'a> = (Mix, Vec<Option<&'a Found>>);
+type Row<'a> = (Mix, Vec<Option<&'a MeasuredCell>>);
 
 /// Returns the mixes that were run on this kind and size of machine, each with its results under all policies.
-fn rows(found: &[Found], (ground, cores): (Ground, u32)) -> Vec<Row<'_>> {
+fn rows(found: &[MeasuredCell], (ground, cores): (Ground, u32)) -> Vec<Row<'_>> {
     let of = |mix: Mix, policy: &str| {
-        found
-            .iter()
-            .find(|Found { cell, .. }| (cell.mix, cell.ground, cell.cores, cell.policy) == (mix, ground, cores, policy))
+        found.iter().find(|MeasuredCell { cell, .. }| {
+            (cell.mix, cell.ground, cell.cores, cell.policy) == (mix, ground, cores, policy)
+        })
     };
     let row = |mix: Mix| (mix, POLICIES.iter().map(|policy| of(mix, policy)).collect::<Vec<_>>());
     Mix::ALL.into_iter().map(row).filter(|(_, cells)| cells.iter().any(Option::is_some)).collect()
 }
 
-fn table(text: &mut String, found: &[Found], place: (Ground, u32), quantity: Quantity) {
+fn table(text: &mut String, found: &[MeasuredCell], place: (Ground, u32), quantity: Quantity) {
     let mut table = Table::new();
     let header = [quantity.name()].into_iter().chain(POLICIES.map(str::to_owned));
     table.load_style(presets::UTF8_FULL_CONDENSED).set_header(header);
     let rows = rows(found, place);
-    let says = |cell: &Found| !quantity.of(&cell.median).is_nan();
+    let says = |cell: &MeasuredCell| !quantity.of(&cell.median).is_nan();
     for (mix, cells) in rows.iter().filter(|(_, cells)| cells.iter().flatten().any(|cell| says(cell))) {
-        let cell = |found: &Option<&Found>| match found {
+        let cell = |found: &Option<&MeasuredCell>| match found {
             Some(found) => spread(found, quantity),
             None => "–".to_owned(),
         };
@@ -288,7 +288,7 @@ fn table(text: &mut String, found: &[Found], place: (Ground, u32), quantity: Qua
 }
 
 /// Formats the median, and the range of the runs if they differ.
-fn spread(found: &Found, quantity: Quantity) -> String {
+fn spread(found: &MeasuredCell, quantity: Quantity) -> String {
     let of = found.runs.iter().map(|run| quantity.of(run));
     let (least, most) =
         of.fold((f64::INFINITY, f64::NEG_INFINITY), |(least, most), one| (least.min(one), most.max(one)));
@@ -299,7 +299,7 @@ fn spread(found: &Found, quantity: Quantity) -> String {
 }
 
 /// Returns a table for each quantity and kind of machine, with the name of its file.
-fn heats(found: &[Found]) -> Vec<(String, Heat)> {
+fn heats(found: &[MeasuredCell]) -> Vec<(String, Heat)> {
     let mut heats = Vec::new();
     for ground in [Ground::Bare, Ground::Virtual] {
         let places: Vec<(Ground, u32)> = shown(found).into_iter().filter(|place| place.0 == ground).collect();
@@ -315,7 +315,7 @@ fn heats(found: &[Found]) -> Vec<(String, Heat)> {
 }
 
 /// Returns the table of a quantity: for each mix and policy, the median over the sizes of machines.
-fn heat(found: &[Found], places: &[(Ground, u32)], quantity: Quantity) -> Heat {
+fn heat(found: &[MeasuredCell], places: &[(Ground, u32)], quantity: Quantity) -> Heat {
     let each: Vec<Vec<Row<'_>>> = places.iter().map(|place| rows(found, *place)).collect();
     let mut table = Vec::new();
     let mut some_is_unfinished = false;

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use comity_graph::{Graph, Scale};
-use comity_policy::row::{Row, Share};
+use comity_policy::definition::{Definition, Share};
 use comity_sim::threads::Costs;
 use comity_sim::threads::linux::{Linux, Version};
 
@@ -183,7 +183,7 @@ impl Programs {
             let entry = Entry::new(does, policy, PROCESSORS);
             let begins_at_home = match at_home {
                 AtHome::None => false,
-                AtHome::InTheTable => matches!(Row::of(&entry.policy).share, Share::Cores(_)),
+                AtHome::InTheTable => matches!(Definition::of(&entry.policy).share, Share::Cores(_)),
                 AtHome::All => true,
             };
             Entry { memory: if is_data_intensive(*number) { memory } else { 0 }, begins_at_home, ..entry }

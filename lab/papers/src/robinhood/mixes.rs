@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::rates::{Found, alone};
+use super::rates::{Outcomes, alone};
 use super::{Benchmark, Programs, Strategy};
 use crate::Runner;
 use crate::corun::Shared;
@@ -63,7 +63,7 @@ impl CoRun {
 }
 
 /// Computes the speedups of all mixes, relative to the programs alone.
-pub fn co_runs(found: &Found, mixes: &CoRuns) -> Vec<CoRun> {
+pub fn co_runs(found: &Outcomes, mixes: &CoRuns) -> Vec<CoRun> {
     let each = |(mix, strategy, ran): &(Mix, Strategy, Shared)| {
         let speedup = |nth: usize| found.time(alone(mix[nth], 1, Strategy::Baseline)) / ran.programs[nth].mean();
         CoRun { mix: *mix, strategy: *strategy, speedups: std::array::from_fn(speedup) }

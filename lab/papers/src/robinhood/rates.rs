@@ -102,9 +102,9 @@ pub fn run<R: Runner>(programs: &Programs, part: Part, runner: &R) -> Result<Vec
 
 /// The outcomes of runs.
 #[derive(Clone, Default)]
-pub struct Found(pub Vec<(Point, Ran)>);
+pub struct Outcomes(pub Vec<(Point, Ran)>);
 
-impl Found {
+impl Outcomes {
     fn ran(&self, point: Point) -> &Ran {
         &self.0.iter().find(|(known, _)| *known == point).expect("the point was run").1
     }

@@ -39,7 +39,7 @@ fn a_slice_that_was_given_is_given_on_and_the_first_giver_pays() {
     machine.next(0, 5_000_000);
     machine.check();
     assert_eq!([0, 1, 2].map(|nth| machine.state((0, nth)).paid), [30_000_000, 0, 0]);
-    // All entities have their places, and the giver comes last.
+    // The other two entities are in the queue, and the giver is the last.
     assert_eq!(machine.running[0], Some(((0, 1), SLICE)));
     assert_eq!(machine.queues[0], [(0, 2), (0, 0)]);
 }
@@ -99,7 +99,7 @@ fn a_slice_that_is_over_before_the_switch_is_not_given() {
 /// An event on a machine of four CPUs and twelve entities.
 #[derive(Clone, Copy, Debug)]
 enum Step {
-    /// The entity that runs on a CPU gives its slice to another, if that is allowed.
+    /// The entity that runs on a CPU gives its slice to another entity, if the scheduler allows it.
     Gives(usize, usize, bool),
     /// The entity that runs on a CPU leaves after this percentage of its remaining slice.
     Leaves(usize, u64),

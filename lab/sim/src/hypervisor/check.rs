@@ -4,7 +4,7 @@ use super::{Hypervisor, Scheduling, Vcpu};
 use crate::acceleration::Part;
 
 impl Hypervisor {
-    /// Checks that every virtual CPU is where it may be, and that all credits are accounted for.
+    /// Checks that every virtual CPU is in a place where it may be, and that all credits are accounted for.
     pub(crate) fn check(&self) -> Result<(), String> {
         self.vcpus.iter().enumerate().try_for_each(|(nth, vcpu)| {
             let wrong = |what| format!("virtual CPU {nth}: {what}: {vcpu:?}");
@@ -30,8 +30,8 @@ impl Hypervisor {
         if may_run != (on.is_some() || queued.is_some()) {
             return Err("it has a CPU or a queue although it cannot run, or can run and has neither");
         }
-        // A virtual CPU keeps its place in a queue while it is accelerated, and has none while it runs on its own
-        // slice.
+        // A virtual CPU keeps its place in a queue while it is accelerated. While it runs on its own slice, it has no
+        // place in a queue.
         if on.is_some() && (queued.is_some() != initiator.is_some() || queued != home) {
             return Err("it runs, but its place in a queue is wrong");
         }

@@ -1,12 +1,16 @@
-//! The Credit scheduler of Xen 4.2 (`xen/common/sched_credit.c`), from memory of its rules. A credit is a nanosecond
-//! here.
+//! The Credit scheduler of Xen 4.2 (`xen/common/sched_credit.c`), written from memory of its rules. A credit is a
+//! nanosecond here.
 //!
-//! In every slice, each machine gets its part of all physical CPUs' time: by its weight, or by its weight times the
-//! number of its virtual CPUs that were seen running. These virtual CPUs get equal parts of that. A virtual CPU that
-//! has credits is *under*, else *over*. A virtual CPU that wakes while it is under is *boosted* until a tick finds it
-//! running. The first of the highest priority runs next, for a slice. If its own first virtual CPU is over, or its
-//! queue is empty, a physical CPU looks for a better one in the other queues. A virtual CPU with a cap is parked
-//! while it has used more than the cap allows.
+//! - **Credits.** Once per slice, the time of all physical CPUs is divided among the machines as credits. A machine's
+//!   part is in proportion to its weight, or to its weight times the number of its *active* virtual CPUs
+//!   ([`WeightOf`]). A virtual CPU is active if a tick has found it running. The active virtual CPUs of a machine get
+//!   equal parts of the machine's credits.
+//! - **Priorities.** A virtual CPU with credits is *under*, and a virtual CPU without credits is *over*. A virtual CPU
+//!   that wakes while it is under is *boosted* until a tick finds it running.
+//! - **Choice.** A physical CPU runs the first virtual CPU of the highest priority in its queue, for a slice. If this
+//!   virtual CPU is over, or the queue is empty, it looks for a higher priority in the queues of the other physical
+//!   CPUs.
+//! - **Caps.** A virtual CPU with a cap is *parked* (it may not run) while it has used more than the cap allows.
 //!
 //! Left out: `vcpu_migration_delay` and the search for a better physical CPU at a tick (no physical CPU idles while a
 //! virtual CPU waits), yields, affinity.
@@ -21,14 +25,14 @@ pub(super) enum Priority {
     Over,
     /// The virtual CPU has credits.
     Under,
-    /// The virtual CPU has woken, and had credits.
+    /// The virtual CPU had credits when it woke, and no tick has found it running since.
     Boost,
 }
 
 /// The account of all credits.
 #[derive(Debug, Default)]
 pub(super) struct Accounts {
-    /// Credits that were handed out, paid for time, and lost beyond the bounds of an account.
+    /// Credits that were handed out, paid for processor time, and lost because an account has bounds.
     granted: i128,
     burnt: i128,
     forfeited: i128,
@@ -43,7 +47,7 @@ impl Accounts {
         self.burnt += i128::from(time);
     }
 
-    /// Sets an account to `credit`, as if it had reached that in the usual way.
+    /// Sets the account of a virtual CPU to `credit`, and keeps the sum of all accounts right.
     #[cfg(test)]
     pub(super) fn give(&mut self, vcpu: &mut Vcpu, credit: i64) {
         self.granted += i128::from(credit - vcpu.credit);
@@ -51,14 +55,14 @@ impl Accounts {
         vcpu.priority = if credit < 0 { Priority::Over } else { Priority::Under };
     }
 
-    /// The sum that all accounts must have.
+    /// The sum that the accounts of all virtual CPUs must have.
     pub(super) fn sum(&self) -> i128 {
         self.granted - self.burnt - self.forfeited
     }
 }
 
 impl Hypervisor {
-    /// Returns the virtual CPU that a physical CPU runs next. It stays in its queue.
+    /// Returns the virtual CPU that a physical CPU runs next. The virtual CPU stays in its queue.
     pub(super) fn first_by_credit(&self, pcpu: usize) -> Option<usize> {
         if self.pcpus[pcpu].offline {
             return None;
@@ -90,8 +94,8 @@ impl Hypervisor {
         self.insert(vcpu);
     }
 
-    /// Called when a virtual CPU has come to a queue. An idle physical CPU takes it, or it preempts a virtual CPU of
-    /// lower priority.
+    /// Called when a virtual CPU was put into a queue. An idle physical CPU takes it. If no physical CPU is idle, the
+    /// virtual CPU preempts the running virtual CPU of the queue's physical CPU, if it has the higher priority.
     pub(super) fn tickle(&mut self, vcpu: usize) {
         let Some(pcpu) = self.vcpus[vcpu].queued else { return };
         self.offer(vcpu);
@@ -111,13 +115,13 @@ impl Hypervisor {
         }
     }
 
-    /// Returns the priority of a virtual CPU. If it runs on another's slice, that is the priority of the slice's
-    /// giver.
+    /// Returns the priority of a virtual CPU. An accelerated virtual CPU has the priority of the slice's giver.
     fn priority_of(&self, vcpu: usize) -> Priority {
         self.vcpus[self.vcpus[vcpu].part.initiator.unwrap_or(vcpu)].priority
     }
 
-    /// Handles a tick: the virtual CPU that runs pays, is no longer boosted, and gets credits from now on.
+    /// Handles a tick: the running virtual CPU pays, is no longer boosted, and gets credits from now on. If it is
+    /// accelerated, this applies to the giver of its slice instead.
     pub(super) fn ticks(&mut self, pcpu: usize) {
         let tick = self.tick();
         self.plan(self.now + tick, Due::Tick(pcpu));
@@ -155,8 +159,8 @@ impl Hypervisor {
             let most = (count * self.vmm.slice + part(owed)).min(cap.map_or(u64::MAX, |cap| cap * count));
             let mut fair = part(total);
             if fair < most {
-                // This machine's share is less than it could use: it is served first while others have more than they
-                // can use.
+                // This machine could use more than its share. Machines after it that get more than they can use move
+                // to the head of the list. Next time, this machine then gets a part of what they cannot use.
                 has_less = true;
                 order.push(vm);
             } else {
@@ -202,7 +206,7 @@ impl Hypervisor {
         (first..first + self.shares[vm].vcpus).filter(|vcpu| self.vcpus[*vcpu].active)
     }
 
-    /// Gives a virtual CPU its credits. Returns its balance after that.
+    /// Gives a virtual CPU its credits. Returns the new balance of its account.
     fn pay_out(&mut self, vcpu: usize, credits: u64, cap: Option<u64>) -> i64 {
         let most = self.vmm.slice as i64;
         let one = &mut self.vcpus[vcpu];
@@ -220,7 +224,7 @@ impl Hypervisor {
             }
             unparked = std::mem::take(&mut one.parked);
             if one.credit > most {
-                // The virtual CPU has not run for long: it gets no credits until a tick finds it running again.
+                // The virtual CPU has not run for a long time. It gets no credits until a tick finds it running again.
                 one.active = false;
                 one.credit /= 2;
             }

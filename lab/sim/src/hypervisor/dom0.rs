@@ -1,8 +1,9 @@
-//! Domain 0: the machine from which the others are managed. Each of its virtual CPUs wakes now and then, boosted, for
-//! a short while.
+//! Domain 0: the virtual machine that manages the other machines. Each of its virtual CPUs wakes at random times, with
+//! the highest priority, and runs for a short while.
 //!
-//! Its effect is that it interrupts: a virtual CPU that is interrupted goes behind the others of its priority.
-//! Therefore the machines' slices, which begin in step on all physical CPUs, do not stay in step.
+//! Domain 0 is simulated because it interrupts the other machines. An interrupted virtual CPU goes behind the other
+//! virtual CPUs of its priority. The slices begin at the same times on all physical CPUs, and the interruptions shift
+//! them against each other.
 
 use rand::RngExt;
 
@@ -26,8 +27,8 @@ impl Hypervisor {
         self.plan(self.now + after, Due::Dom0 { vcpu, wakes: true });
     }
 
-    /// A virtual CPU of Domain 0 wakes, or has finished its work. If it was interrupted, it repeats the work when it
-    /// runs again.
+    /// Handles [`Due::Dom0`]: a virtual CPU of Domain 0 wakes, or its work is due to end. If it was interrupted before
+    /// the end, it repeats the work when it runs again.
     pub(super) fn dom0(&mut self, vcpu: usize, wakes: bool) {
         let is_done = !wakes && self.vcpus[vcpu].on.is_some();
         if !wakes && !is_done {

@@ -1,17 +1,17 @@
 //! Co-scheduling: the machines take turns, each with all of its virtual CPUs at once (Ousterhout's gang scheduling,
 //! without alternates).
 //!
-//! A machine of the default weight has a turn of one slice; other turns are in proportion to the weight. A turn ends
-//! early if no virtual CPU of the machine has anything to do. The nth virtual CPU of a machine runs on the nth
-//! physical CPU, so a machine has at most one virtual CPU for each physical CPU.
+//! The turn of a machine with the default weight lasts one slice. The length of other turns is in proportion to the
+//! weight. A turn ends early if no virtual CPU of the machine has anything to do. The nth virtual CPU of a machine runs
+//! on the nth physical CPU, so a machine has at most one virtual CPU for each physical CPU.
 
 use super::{Due, Hypervisor};
 
-/// The machine that has its turn, and the number of turns so far.
+/// The machine that has its turn, the machine that had the last turn, and the number of planned turns.
 #[derive(Debug, Default)]
 pub(super) struct Gang {
     current: Option<usize>,
-    /// The machine that had the last turn.
+    /// The machine that began a turn last.
     last: usize,
     plan: u32,
 }
@@ -64,7 +64,7 @@ impl Hypervisor {
             self.plan(self.now + turn, Due::Turn(plan));
         }
         for pcpu in 0..self.pcpus.len() {
-            // With fewer physical CPUs than before, two virtual CPUs of a machine may take turns on one.
+            // After physical CPUs went offline, two virtual CPUs of a machine may take turns on one physical CPU.
             let is_over = |vcpu: usize| Some(self.vcpus[vcpu].vm) != next || self.first_of_gang(pcpu).is_some();
             if self.pcpus[pcpu].running.is_some_and(is_over) {
                 self.schedule(pcpu);

@@ -23,7 +23,7 @@ fn run(hypervisor: &mut Hypervisor, end: u64) {
     hypervisor.pass(end);
 }
 
-/// Returns each machine's part of the time in which physical CPUs were used.
+/// Returns, for each machine, its part of the time in which physical CPUs were used.
 fn parts(hypervisor: &Hypervisor) -> Vec<f64> {
     let ran = |vm| hypervisor.run_and_steal_time(vm).0 as f64;
     (0..hypervisor.shares.len()).map(|vm| ran(vm) / hypervisor.used() as f64).collect()
@@ -37,7 +37,7 @@ fn machines_get_time_by_their_weight_and_a_cap_holds_where_others_idle() {
         let part = parts(&hypervisor)[0];
         assert!((0.22..0.28).contains(&part), "{scheduler:?}: {part}");
         assert_eq!(hypervisor.used(), 4 * hypervisor.now, "{scheduler:?}");
-        // The machine waited whenever it did not run.
+        // The virtual CPUs of the machine waited whenever they did not run.
         let (ran, waited) = hypervisor.run_and_steal_time(0);
         assert_eq!(ran + waited, 4 * hypervisor.now);
     }
@@ -60,13 +60,13 @@ fn a_slice_is_30_ms_and_the_first_of_a_physical_cpu_is_shorter() {
         }
     }
     assert!(switches[0] <= 30 * MILLISECOND);
-    // A virtual CPU with credits comes first, and may have two slices in a row.
+    // The time between switches is a multiple of a slice: a virtual CPU with credits may have two slices in a row.
     assert!(switches.windows(2).all(|two| (two[1] - two[0]).is_multiple_of(30 * MILLISECOND)), "{switches:?}");
 }
 
 #[test]
 fn one_that_wakes_with_credits_is_boosted_and_one_without_waits() {
-    // The third virtual CPU sleeps, and wakes in the middle of another's slice.
+    // The third virtual CPU sleeps, and wakes in the middle of another virtual CPU's slice.
     let woken = |credit: i64| {
         let mut hypervisor = machine(Vmm::default(), 1, &[share(1, 256), share(1, 256), share(1, 256)]);
         hypervisor.set_wants(2, 0, false);
@@ -114,7 +114,7 @@ fn balance_scheduling_spreads_siblings_and_credit_stacks_them() {
         while hypervisor.now < 5_000 * MILLISECOND {
             hypervisor.step();
             hypervisor.check().unwrap();
-            // Only the two machines count, not Domain 0.
+            // Only the two machines are checked. The virtual CPUs of Domain 0 may be stacked.
             let is_stacked = |vcpu: usize| {
                 let one = &hypervisor.vcpus[vcpu];
                 let at = one.on.or(one.queued);
@@ -162,7 +162,7 @@ fn a_virtual_cpu_runs_on_the_rest_of_another_s_slice_and_has_its_place_after_it(
     let change = |core, runs_after| Change { vm: 0, core, runs_after };
     let cost = hypervisor.vmm.switch + hypervisor.vmm.near;
     assert_eq!(hypervisor.take_changes(), [change(0, None), change(1, Some(cost))]);
-    // While a virtual CPU is accelerated it gets no other slice, nor does a virtual CPU that runs.
+    // An accelerated virtual CPU, like every running virtual CPU, gets no second slice.
     assert!(!hypervisor.accelerate(0, 1, 1, false));
     let credits = |hypervisor: &Hypervisor| [0, 1].map(|vcpu: usize| hypervisor.vcpus[vcpu].credit);
     let [giver, accelerated] = credits(&hypervisor);

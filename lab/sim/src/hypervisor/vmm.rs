@@ -12,12 +12,12 @@ pub enum Scheduling {
     /// Xen's Credit scheduler, with at most one virtual CPU of a machine in the queue of each physical CPU (Sukwong
     /// and Kim, EuroSys 2011).
     Balance,
-    /// Co-scheduling: all virtual CPUs of a machine have physical CPUs at the same time, or none has (Robinhood §6.2,
-    /// its reference 24). A physical CPU idles if its virtual CPU has nothing to do.
+    /// Co-scheduling: all virtual CPUs of a machine have physical CPUs in the same time slices (Robinhood §6.2, its
+    /// reference 24). A physical CPU idles if its virtual CPU has nothing to do.
     CoScheduling,
 }
 
-/// The entity to which a weight applies, among those that get credits.
+/// The entity to which a weight applies when credits are handed out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum WeightOf {
@@ -40,7 +40,7 @@ pub struct Vmm {
     pub nodes: u32,
     /// The time slice. Credits are handed out once in each slice, and three ticks are one slice.
     pub slice: u64,
-    /// The time for which a virtual CPU is not preempted when another wakes (`sched_ratelimit_us`).
+    /// The minimum time that a virtual CPU runs before a virtual CPU that wakes may preempt it (`sched_ratelimit_us`).
     pub ratelimit: u64,
     /// The cost of a hypercall, for the thread that makes it.
     pub hypercall: u64,
@@ -81,7 +81,7 @@ impl Vmm {
     /// Checks that a machine of `pcpus` physical CPUs can have this hypervisor.
     ///
     /// # Errors
-    /// Says in a sentence what is invalid.
+    /// A message that names the invalid parameter.
     pub fn check(&self, pcpus: u32) -> Result<(), String> {
         let Vmm { nodes, slice, ratelimit, hypercall, switch, near, far, dom0_every, dom0_work, .. } = *self;
         if nodes == 0 || !pcpus.is_multiple_of(nodes) {

@@ -33,7 +33,7 @@ pub struct ForkJoin {
 }
 
 /// The strand of a serial phase. The strands of a parallel phase are numbered from 1, as nodes of a binary tree: node
-/// k enables 2k and 2k + 1. The leaves, which are the phase's parallel strands, come after all other nodes.
+/// k enables 2k and 2k + 1. The leaves are the phase's parallel strands, and have the highest numbers.
 const SERIAL: u32 = 0;
 
 impl ForkJoin {

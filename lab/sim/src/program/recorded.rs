@@ -1,8 +1,8 @@
 //! The graph of a real run, unfolded.
 //!
-//! Each task that has begun and is not over has a frame, and at most one strand, whose identifier is the frame's
-//! number. Frames are reused, so the number of frames is the largest number of tasks that are open at a time. The end
-//! of a strand needs no search and, once there are enough frames, no allocation.
+//! Each task that has begun and is not over has a frame, and at most one strand. The strand's identifier is the number
+//! of the frame, so the end of a strand needs no search. Frames are reused, so the number of frames is the largest
+//! number of tasks that are open at a time. Once there are enough frames, the end of a strand needs no allocation.
 
 use std::cell::OnceCell;
 use std::num::NonZeroU64;
@@ -34,13 +34,13 @@ struct Frame {
     task: TaskId,
     /// The next step of the task. While the task waits for children, the step that it waits for.
     step: u32,
-    /// The frame of the task that waits for this one. The root has its own number here.
+    /// The frame of the parent task, which waits for this task. The root's frame has the root's own number here.
     parent: u32,
     /// The number of children that are not over.
     waits: u32,
     /// If the step is a repetition, the number of repetitions that are over.
     over: u32,
-    /// The number of this repetition (`instance`), and the number of all repetitions (`of`).
+    /// The index of this repetition (`instance`), and the number of all repetitions (`of`).
     instance: u64,
     of: u64,
 }
@@ -67,7 +67,7 @@ impl Recorded {
             let found = self.graph.measure(self.seed_of(0));
             return (found.work, found.span);
         }
-        // With the costs of joins, a copy is run in which each strand begins as soon as it is ready.
+        // To include the costs of joins, run a copy of the program in which each strand begins as soon as it is ready.
         let mut copy = Recorded { begun: 0, frames: Vec::new(), free: Vec::new(), ..self.clone() };
         let (mut work, mut latest, mut ready) = (0, 0, Vec::new());
         // The time at which each frame's strand began.
@@ -226,7 +226,7 @@ mod tests {
             prop_assert_eq!(unfold(&mut program), (found.work, found.span));
             let frames = program.frames.len();
             prop_assert_eq!(program.free.len() + 1, frames);
-            // A second execution has other lengths and the same work.
+            // A second execution draws lengths in another order, but does the same work.
             prop_assert_eq!(unfold(&mut program).0, found.work);
         }
 

@@ -5,8 +5,8 @@ use std::num::NonZeroU64;
 use super::{Program, Strand};
 
 /// A server with one task for each worker. Each task waits for a request in a system call, computes the answer, and
-/// begins again. No task forks, so nothing is stolen once each worker has a task. It resembles the threads of
-/// SPECjbb, one for each warehouse.
+/// begins again. No task forks, so nothing is stolen once each worker has a task. The tasks resemble the threads of
+/// SPECjbb, which has a thread for each warehouse.
 #[derive(Clone, Debug)]
 pub struct Requests {
     workers: u32,

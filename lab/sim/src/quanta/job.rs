@@ -1,12 +1,12 @@
 //! One job on the machine of A-STEAL §3: a program, its deques, and the processors that it is allotted for a quantum.
 //!
 //! Time passes in steps. In each step a processor does one cycle: it works, tries to steal, or mugs. Reallocation
-//! costs nothing, as in the paper. The thieves are those of the policy catalog, and their spells come from
-//! `comity_protocol::dialogue`. This file drives the dialogue: it carries out each effect and decides which take a
-//! cycle.
+//! costs nothing, as in the paper. The thieves are those of the policy catalog. A thief's *spell* lasts from its first
+//! cycle without a strand until it begins a strand, and consists of a dialogue of `comity_protocol::dialogue`. This
+//! file drives the dialogue: it carries out each effect, and decides which effects take a cycle.
 //!
-//! Processors that work are skipped until a strand ends. Processors that steal are asked step by step, since each
-//! attempt may find something else. The outcome equals that of a look at every processor in every step
+//! Processors that work are skipped until a strand ends. Processors that steal are handled in every step, because each
+//! attempt may have another result. The outcome is the same as if every processor was handled in every step
 //! (`tests/stepping.rs`).
 
 use std::cmp::Reverse;
@@ -50,7 +50,7 @@ impl Cycles {
         self.work + self.steal + self.mug
     }
 
-    /// The nonsteal usage (§2).
+    /// The nonsteal usage of A-STEAL §2: the cycles spent working or mugging.
     pub fn usage(&self) -> u64 {
         self.work + self.mug
     }
@@ -69,7 +69,7 @@ impl AddAssign for Cycles {
     }
 }
 
-/// A worker: its deque, and what its processor does.
+/// A worker: its deque, and the activity of its processor.
 #[derive(Default)]
 struct Worker {
     /// The strand that runs. The time at which it ends is in `Job::ends`.
@@ -80,8 +80,8 @@ struct Worker {
 }
 
 impl Worker {
-    /// True if the worker runs a strand, or has one in its queue. A worker without a processor has its interrupted
-    /// strand there.
+    /// True if the worker runs a strand, or has a strand in its queue. The interrupted strand of a worker without a
+    /// processor is in the worker's queue.
     fn has_task(&self) -> bool {
         self.running.is_some() || !self.ready.is_empty()
     }
@@ -89,7 +89,7 @@ impl Worker {
 
 type Ready = VecDeque<Strand>;
 
-/// The thief of a worker, and its current dialogue.
+/// The thief of a worker, and the thief's current dialogue.
 struct Spell {
     thief: Box<dyn Thief>,
     /// The dialogue, from the first cycle of the worker as a thief until it begins a strand.
@@ -109,7 +109,7 @@ impl Spell {
 #[derive(Default)]
 struct Queues {
     workers: Vec<Worker>,
-    /// True for each worker that has something to steal. Most attempts need to look no further.
+    /// True for each worker that has something to steal. With it, most attempts need not look at the queues.
     rich: Vec<bool>,
     /// The queues of workers that have lost their processor for good.
     muggable: Vec<Ready>,
@@ -146,7 +146,7 @@ impl Queues {
         stolen
     }
 
-    /// Takes over a muggable queue and returns its oldest strand. Workers on threads begin with that one too.
+    /// Takes over a muggable queue and returns its oldest strand, with which a thief of a real program begins, too.
     fn mug(&mut self, me: u32) -> Strand {
         let mut ready = self.muggable.pop().expect("the dialogue was told of it");
         let strand = ready.pop_front().expect("an empty queue is not muggable");
@@ -177,12 +177,12 @@ impl Queues {
         Victim { id: victim, role, run_status, wakeups_owed: worker.wakeups_owed }
     }
 
-    /// Carries out an effect that takes no cycle. Inlined, like [`Dialogue::next`], so that an effect that passes
-    /// between them need not be written to memory.
+    /// Carries out an effect that takes no cycle. Inlined, like [`Dialogue::next`], so that the effect that
+    /// [`Dialogue::next`] returns need not be written to memory.
     #[inline(always)]
     fn without_cycle(&mut self, effect: Effect) -> Outcome {
         match effect {
-            // A processor belongs to the job for the whole quantum.
+            // A yield has no effect, because a processor belongs to the job for the whole quantum.
             Effect::Yield(_) | Effect::Step(_) => Outcome::Done,
             // No task comes from outside, and nothing is accelerated.
             Effect::TakeInjected | Effect::Accelerate { .. } => Outcome::Took(Take::Nothing),
@@ -210,8 +210,8 @@ impl Surroundings for Queues {
         Roles { busy, thieves: self.workers() - busy, sleepers: 0 }
     }
 
-    /// A worker that has lost its processor for good has no number any more. Its queue has the number after the last
-    /// worker's.
+    /// A worker that has lost its processor for good has no number any more. A muggable queue therefore has the number
+    /// after the last worker's number.
     fn next_without_core(&self, _: WorkerId, last: Option<WorkerId>) -> Option<WorkerId> {
         (last.is_none() && !self.muggable.is_empty()).then_some(WorkerId(self.workers()))
     }
@@ -242,13 +242,13 @@ pub struct Job {
     made_ready: Vec<Strand>,
 }
 
-/// The largest number of effects without a cycle that a thief may have in a row. After that many, its cycle counts as
-/// a failed steal.
+/// The maximum number of effects without a cycle that a thief may have in a row. After this number of effects, the
+/// thief's cycle counts as a failed steal.
 const FREE_EFFECTS: u32 = 16;
 
 impl Job {
-    /// Creates a job that runs `program` with the thieves of `policy`, on a machine of `processors`. `random` draws
-    /// everything that is left to chance.
+    /// Creates a job that runs `program` with the thieves of `policy`, on a machine of `processors`. All random choices
+    /// are drawn from `random`.
     ///
     /// # Panics
     /// Panics if `processors` is zero.
@@ -364,7 +364,8 @@ impl Job {
         }
     }
 
-    /// Adjusts the number of workers to the allotment. The paper does not say which processors leave: they are drawn.
+    /// Adjusts the number of workers to the allotment. The paper does not say which processors leave, so they are drawn
+    /// at random.
     fn resize(&mut self, allotment: u32) {
         if self.queues.workers() == allotment {
             return;
@@ -374,7 +375,7 @@ impl Job {
             self.spells.swap_remove(leaves);
             self.queues.dismiss(leaves);
         }
-        // All workers that stay have other victims now.
+        // A thief is created for a number of workers, so all workers that stay get new thieves.
         let seed = self.random.random();
         for (me, spell) in self.spells.iter_mut().enumerate() {
             *spell = Spell::of(self.policy.thief(WorkerId(me as u32), allotment, seed));
@@ -384,7 +385,7 @@ impl Job {
         self.seats = (0..allotment).collect();
     }
 
-    /// Ends the quantum. An interrupted strand becomes the newest of its queue.
+    /// Ends the quantum. An interrupted strand becomes the newest strand of its worker's queue.
     fn unseat(&mut self, now: u64) {
         let mut ends = std::mem::take(&mut self.ends);
         for Reverse((end, _, worker)) in ends.drain() {
@@ -404,7 +405,7 @@ impl Job {
         self.ends.push(Reverse((now + strand.length.get(), self.order, worker)));
     }
 
-    /// The worker takes the newest of its own strands, or becomes a thief.
+    /// Makes the worker take the newest strand of its own queue, or become a thief if the queue is empty.
     fn take_next(&mut self, worker: u32, now: u64) {
         match self.queues.workers[worker as usize].ready.pop_back() {
             Some(strand) => {
@@ -455,8 +456,8 @@ impl Job {
                     *untold = Outcome::Took(Take::Nothing);
                     return false;
                 }
-                // A thief mugs only if there is a queue. The paper's structures tell it at once, without a cycle, if
-                // there is no queue.
+                // A thief mugs only if there is a muggable queue. In the paper, a thief learns without a cycle whether
+                // there is such a queue.
                 Effect::Mug(_) => {
                     cycles.mug += 1;
                     let strand = queues.mug(me);
@@ -476,8 +477,8 @@ impl Job {
         false
     }
 
-    /// The thief begins this strand. Its dialogue until then takes no cycle, and its length is bounded by the
-    /// dialogue.
+    /// Makes the thief begin this strand at the step `at`. The rest of the thief's dialogue takes no cycle, and the
+    /// dialogue itself bounds the number of effects.
     #[cold]
     fn begin(&mut self, me: u32, strand: Strand, at: u64) {
         let Spell { thief, dialogue, outcome: untold } = &mut self.spells[me as usize];
@@ -495,9 +496,9 @@ impl Job {
         self.start(me, strand, at);
     }
 
-    /// Checks the invariants of the job. The error is a sentence that names the one that does not hold.
+    /// Checks the invariants of the job. The error is a sentence that names the violated invariant.
     ///
-    /// This looks at every queue, so it is meant for tests, and for occasional use in long runs.
+    /// The check looks at every queue, so it is meant for tests, and for occasional use in long runs.
     pub fn check(&self) -> Result<(), String> {
         let Queues { workers, rich, muggable } = &self.queues;
         let queues = || workers.iter().map(|worker| &worker.ready).chain(muggable);

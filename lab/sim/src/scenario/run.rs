@@ -16,15 +16,16 @@ use crate::random::stream;
 use crate::threads::{Counts, Host, Lateness, Stretch, Switches};
 use crate::vms::Vms;
 
-/// A function that receives what thieves are told and answer.
+/// A function that receives the [conversations](crate::conversation) of thieves, line by line.
 pub type Recorder = Box<dyn FnMut(Line)>;
 
 /// The functions that receive what happens in a run on a host.
 #[derive(Default)]
 pub struct Observers {
-    /// Receives what thieves are told and answer.
+    /// Receives the [conversations](crate::conversation) of thieves, line by line.
     pub conversations: Option<Recorder>,
-    /// Receives what each thread does, and where it runs. Programs are numbered as in [`Outcome::programs`].
+    /// Receives the timeline: what each thread does, and where it runs. Programs are numbered as in
+    /// [`Outcome::programs`].
     pub timeline: Option<Box<dyn FnMut(Stretch)>>,
 }
 
@@ -40,20 +41,20 @@ impl Observers {
 pub struct Outcome {
     /// The seed of the run.
     pub seed: u64,
-    /// The step at which the run ended: all programs had ended, or the steps of the scenario were over.
+    /// The step at which the run ended, because all programs had ended or the steps of the scenario were over.
     pub steps: u64,
     /// The cycles of all processors.
     pub cycles: Cycles,
     /// The part of all cycles that was spent working. Cycles of lost processors do not count.
     pub utilization: f64,
-    /// Nanoseconds that cores of a host idled while a thread waited for a core, or while a task was not begun and
-    /// workers rested for want of a core.
+    /// Nanoseconds that cores of a host idled although there was work: a thread waited for a core, or a task waited
+    /// while workers of its program rested because they had no core.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idle_beside_work: Option<u64>,
     /// The number of switches of a host's cores from one thread to another.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub switches: Option<Switches>,
-    /// The number of switches of a hypervisor's physical CPUs from one virtual CPU to another, and of accelerations.
+    /// Counts of switches of a hypervisor's physical CPUs from one virtual CPU to another, and of accelerations.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vmm: Option<hypervisor::Counts>,
     /// The outcomes of the programs, in the order in which they began.
@@ -76,25 +77,25 @@ pub struct ProgramOutcome {
     pub ended: Option<u64>,
     /// The step at which the program died.
     pub died: Option<u64>,
-    /// The cycles of the program's processors. On a host: the nanoseconds that its workers had a task, looked for
-    /// one, or mugged.
+    /// The cycles of the program's processors. On a host, the nanoseconds for which the program's workers had a task,
+    /// looked for a task, or mugged.
     pub cycles: Cycles,
     /// Nanoseconds that the program's threads on a host waited for a core, or for the next period of its quota,
     /// summed over the threads.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waited: Option<u64>,
-    /// Counts of what the program's threads on a host did.
+    /// Counts of events of the program's threads on a host.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub counts: Option<Counts>,
-    /// The steps at which the executions of a repeating program ended. The first execution began when the program
-    /// began, and each other when the execution before it ended.
+    /// The steps at which the executions of a repeating program ended. The first execution begins when the program
+    /// begins, and every later execution begins when the execution before it ends.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub executions: Vec<u64>,
 }
 
 impl ProgramOutcome {
-    /// Returns the steps from the program's beginning to its end. For a repeating program it is the mean time of an
-    /// execution. `None` if no execution has ended.
+    /// Returns the number of steps from the program's beginning to its end. For a repeating program, returns the mean
+    /// time of an execution. `None` if no execution has ended.
     pub fn time(&self) -> Option<f64> {
         match (self.executions.as_slice(), self.ended) {
             ([.., last], _) => Some((last - self.came) as f64 / self.executions.len() as f64),
@@ -130,9 +131,9 @@ impl Machine {
 }
 
 impl Scenario {
-    /// Runs the scenario for the `nth` time, counted from 0. The invariants are checked in one of `check_every`
-    /// quanta, on a host after one of `check_every` events. A host also runs the cheap checks after every event.
-    /// `record`, which is only for a host, receives the conversations of all thieves.
+    /// Runs the scenario for the `nth` time, counted from 0. Checks the invariants in every `check_every`-th quantum,
+    /// or on a host after every `check_every`-th event. A host also runs fast checks after every event. `record`
+    /// receives the conversations of all thieves. It is only for a host.
     ///
     /// # Errors
     /// Names the invariant that did not hold, and when. This is a bug of the simulator.
@@ -178,7 +179,7 @@ impl Scenario {
         if let Some(tell) = timeline {
             hosts[0].trace(tell);
         }
-        // For each program the index of its host, and its number there.
+        // For each program, the index of its host and the program's number on that host.
         let mut places: Vec<(usize, u32)> = Vec::new();
         let mut outcome = Outcome::new(seed);
         for (at, submission) in self.arrivals().into_iter().rev() {
@@ -221,7 +222,7 @@ impl Scenario {
             places.push((guest, number));
             outcome.programs.push(what);
         }
-        // The times at which physical CPUs come or go, and how many are left then.
+        // The times at which physical CPUs go online or offline, and the number of online physical CPUs from then on.
         let mut resizes = Vec::new();
         for fault in &self.written.faults {
             match fault {
@@ -335,7 +336,8 @@ impl Scenario {
         Ok(outcome)
     }
 
-    /// Returns the step at which each program begins and the index of its submission. The first is at the end.
+    /// Returns, for each program, the step at which it begins and the index of its submission. The program that begins
+    /// first is at the end of the list.
     fn arrivals(&self) -> Vec<(u64, usize)> {
         let each = self.written.programs.iter().enumerate();
         let mut arrivals: Vec<(u64, usize)> =

@@ -1,4 +1,4 @@
-//! Virtual machines of a scenario, as they are written.
+//! The written form of the virtual machines of a scenario.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,7 +7,7 @@ use crate::hypervisor::{Scheduling, Share};
 use crate::threads::Host;
 use crate::threads::linux::Linux;
 
-/// A virtual machine. Its programs name it.
+/// A virtual machine. Its programs refer to it by its name.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct WrittenVm {
@@ -18,7 +18,7 @@ pub struct WrittenVm {
     /// The weight of the virtual machine relative to others.
     #[serde(default = "usual")]
     pub weight: u32,
-    /// The largest part of its time in which a virtual CPU may have a physical one, in hundredths.
+    /// The maximum part of its time for which a virtual CPU may have a physical CPU, in hundredths.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cap: Option<u32>,
     /// The guest's kernel. Without it, threads take equal turns.
@@ -27,7 +27,7 @@ pub struct WrittenVm {
     /// The guest's [`Machine::directed_yield`].
     #[serde(default)]
     pub directed_yield: bool,
-    /// True if the guest is told its steal time.
+    /// True if the hypervisor tells the guest its steal time.
     #[serde(default)]
     pub steal_time: bool,
     /// True if the guest has a core table of its own.
@@ -95,7 +95,7 @@ impl Written {
     /// Returns the index in [`Written::guests`] of the machine on which a program runs.
     ///
     /// # Errors
-    /// Says in a sentence why the program runs on no machine.
+    /// A message that says why the program runs on no machine.
     pub(super) fn guest_of(&self, program: &Submission) -> Result<usize, String> {
         let known = || self.vms.iter().map(|vm| vm.name.as_str()).collect::<Vec<_>>().join(", ");
         match (&self.machine.vmm, &program.vm) {
@@ -151,7 +151,7 @@ impl Written {
         Ok(())
     }
 
-    /// Checks that a guest says whether it has a core table, if a program's policy shares cores by the table.
+    /// Checks that a guest with a program whose policy shares cores states whether it has a core table.
     pub(super) fn check_table(&self, guest: usize, program: &Submission) -> Result<(), String> {
         let Some(vm) = self.vms.get(guest).filter(|vm| vm.table.is_none()) else { return Ok(()) };
         Err(format!(

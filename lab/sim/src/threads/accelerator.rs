@@ -1,8 +1,9 @@
 //! Robinhood's Thread Accelerator: the guest's kernel gives the rest of a thief's turn to a preempted worker
 //! ([`crate::acceleration`]).
 //!
-//! An accelerated thread runs on the giver's core and keeps its place in its own queue. It is in [`Core::away`] of
-//! that queue's core, and as an entity of that queue it neither moves nor pays. The giver pays when the turn is over.
+//! An accelerated thread runs on the giver's core, keeps its place in its own queue, and is in [`Core::away`] of that
+//! queue's core. As an entity of its own queue, it neither moves nor pays for the time. The giver pays when the turn
+//! is over.
 
 use super::kernel::{Core, Place};
 use super::{Host, Thread};
@@ -110,8 +111,8 @@ impl Core {
 }
 
 impl Host {
-    /// The system call of Algorithm 1, line 5: gives the rest of the thief's turn to the victim. If it is granted,
-    /// the core switches at once.
+    /// The system call of Algorithm 1, line 5: gives the rest of the thief's turn to the victim. If the request is
+    /// granted, the core switches at once.
     pub(super) fn accelerate_thread(
         &mut self,
         thief: Thread,
@@ -161,7 +162,7 @@ impl Host {
                 self.plan_sibling(core);
             }
         }
-        // A core may have been idle because its queue held only the pushed-back thread, or a thread that got no turn.
+        // The core to which `current` was pushed back may be idle, and so may the core of a candidate without a turn.
         for core in [Some(self.cpu(current)), waited].into_iter().flatten() {
             self.attend(core);
         }
@@ -173,7 +174,8 @@ impl Host {
         }
     }
 
-    /// Ends the accelerations of a thread that leaves its core or queue: it neither gives a turn nor has a given one.
+    /// Ends the accelerations of a thread that leaves its core or queue: it gives its turn to no thread any more, and
+    /// no longer runs on the turn of another thread.
     pub(super) fn ends_acceleration(&mut self, thread: Thread) {
         let Part { initiator, candidate, home } = self.worker(thread).part;
         if let (Some(home), Place::On(core)) = (home, self.worker(thread).place) {
@@ -236,7 +238,7 @@ mod tests {
             }
             seen += 1;
             let lasted = host.now - began;
-            // If the thread has not slept since, it is as far behind the others of its queue as it was.
+            // If the thread is in its queue again and has not slept, its virtual run time has not changed.
             if host.worker(thread).place == Place::Queued(home) {
                 assert_eq!(vruntime(&host, thread), before[0]);
                 ran += lasted;

@@ -23,9 +23,9 @@ pub(super) struct Check<'a> {
     pub(super) pools: &'a Pools,
     /// The programs that the event concerned.
     pub(super) touched: &'a [u32],
-    /// The tasks that wait for want of a core, as the host has noted it.
+    /// The number of tasks that wait because workers of their program have no core, as the host has noted it.
     pub(super) starved: u64,
-    /// The core time until now in which cores had a thread.
+    /// The time until now in which cores had a thread, summed over the cores.
     pub(super) used: u64,
 }
 
@@ -58,7 +58,8 @@ impl Check<'_> {
         Ok(())
     }
 
-    /// Checks that all time of busy cores is some thread's, and that each thread is served by the kernel's rules.
+    /// Checks that the time of all busy cores is charged to threads, and that the queues serve each thread by the
+    /// kernel's rules.
     fn check_linux(&self) -> Result<(), String> {
         let Some(linux) = &self.kernel.linux else { return Ok(()) };
         let served = self.kernel.served(self.now);
@@ -71,7 +72,8 @@ impl Check<'_> {
         linux.check(&self.kernel.cores, self.pools, self.now)
     }
 
-    /// Checks the noted number of tasks that wait for want of a core. The idle time beside work is computed from it.
+    /// Checks the noted number of tasks that wait because of missing cores. `Host::idle_beside_work` is computed from
+    /// this number.
     fn check_starved(&self) -> Result<(), String> {
         let starved: u64 = self.pools.0.iter().map(|pool| pool.starved).sum();
         if starved != self.starved {
@@ -101,7 +103,7 @@ impl Check<'_> {
         self.check_share(pool)
     }
 
-    /// Checks that what the worker does agrees with its words and with its place.
+    /// Checks that the worker's action agrees with its rest word and with the place of its thread.
     fn check_worker(&self, pool: &Pool, nth: usize) -> Result<(), String> {
         let (worker, own, sleep) = (&pool.workers[nth], WorkerId(nth as u32), pool.sleep());
         let Worker { doing, place, rest, .. } = worker;
@@ -140,8 +142,9 @@ impl Check<'_> {
         Ok(())
     }
 
-    /// Checks that each core that was given to a worker is the program's, and was given to one worker only. The
-    /// program must know of all cores that it holds in the table. The books must agree with what each worker does.
+    /// Checks that each core that was given to a worker belongs to the program, and was given to one worker only. The
+    /// program must know all cores that it holds in the table. The books (the pool's record of each worker's state)
+    /// must agree with the action of each worker.
     fn check_share(&self, pool: &Pool) -> Result<(), String> {
         let Some(share) = pool.share.as_ref().filter(|share| share.activation.member().is_some()) else {
             return Ok(());
@@ -155,7 +158,7 @@ impl Check<'_> {
             |worker| [State::Awake, State::Asleep, State::Retired].into_iter().find(|state| books.is(worker, *state));
         let (mut given, mut twice) = (CoreSet::EMPTY, None);
         for (own, worker) in (0..).map(WorkerId).zip(&pool.workers) {
-            // The books are updated later. If a worker was woken, they are updated when it is awake.
+            // The books are updated after the rest word. If a worker was woken, they are updated when it is awake.
             let is_on_its_way = || {
                 matches!(
                     worker.doing,
@@ -196,8 +199,8 @@ impl Check<'_> {
         }
         let lends = activation.sharing.sleeper == Sleeper::LendsCore && !activation.is_free();
         let none_sleeps = books.retired() > 0 && books.awake() + books.retired() == activation.workers();
-        // Out of turn, a program must wait for a core only if a worker rests in the middle of a task or with tasks
-        // queued.
+        // A program out of turn must wait for a core only if one of its workers rests in the middle of a task, or with
+        // tasks in its queue.
         let waits = !pool.is_closed() || books.midway() > 0;
         if lends && none_sleeps && waits && books.held() < activation.most() && !self.table.waits(share.slot) {
             return Err(
@@ -210,9 +213,11 @@ impl Check<'_> {
         Ok(())
     }
 
-    /// Checks that a program follows its requests within two quanta after its bell, and that a pause ends in time. A
-    /// pool that is closed, but not for a pause, is out of turn: it holds no core, and gets its turn or opens within
-    /// a frame. A closed pool begins no task; that is checked where a task begins.
+    /// Checks that a program follows its requests within two quanta after its bell, and that a pause ends in time.
+    ///
+    /// A program whose pool is closed without a pause is out of turn. It must hold no core, and must get its turn, or
+    /// open its pool, within a frame (the time in which each program has a turn). That a closed pool begins no task is
+    /// checked where a task begins.
     fn check_orders(&self, pool: &Pool) -> Result<(), String> {
         let Some(share) = &pool.share else { return Ok(()) };
         let (now, closed) = (self.now, pool.is_closed());
@@ -220,8 +225,8 @@ impl Check<'_> {
         if closed && !is_told && share.activation.books().held() > 0 {
             return Err(format!("the pool is closed, but holds cores; its orders are {:?}", share.told));
         }
-        // When another program has left, frames become shorter, and the turn may come later than planned. Then the
-        // pool opens when a frame of the old length is over, at its next look, which is at most four quanta later.
+        // When another program has left, frames become shorter, and the turn may come later than planned. Then the pool
+        // opens at the coordinator's next look after a frame of the old length, at most four quanta after the frame.
         if let Some(since) = share.out_since.filter(|_| !is_told) {
             let frame = TURN.as_nanos() as u64 * share.among.max(self.table.population()) as u64;
             let most = if self.table.may_probe() { 2 * frame } else { frame };
@@ -251,7 +256,7 @@ impl Check<'_> {
         Ok(())
     }
 
-    /// Checks that a thread is on one core or in one queue, and that a busy core belongs to a program that is there.
+    /// Checks that a thread is on one core or in one queue, and that a busy core runs a thread of a running program.
     fn check_cores(&self) -> Result<(), String> {
         let queued: usize = self.kernel.cores.iter().map(|core| core.queue.len()).sum();
         if queued != self.kernel.queued {
@@ -274,11 +279,11 @@ impl Check<'_> {
                 }
                 found += 1;
             }
-            // A thread has one place, so a thread that is found twice is twice in the same queue.
+            // A thread has only one place, so a thread that is found twice is twice in the same queue.
             if let Some(thread) = twice_in(&core.queue) {
                 return Err(format!("core {nth} has {thread:?} twice"));
             }
-            // A thread that is about to be accelerated waits for another core.
+            // A thread that is about to be accelerated waits for the giver's core, not for this core.
             let waits = |thread: &Thread| self.pools.worker(*thread).part.initiator.is_none();
             if core.running.is_none() && core.queue.iter().any(waits) {
                 return Err(format!("core {nth} is idle, but threads wait for it"));
@@ -302,8 +307,8 @@ impl Check<'_> {
         Ok(())
     }
 
-    /// Checks that an accelerated thread runs on another's turn, in its node, and keeps its place. Any other thread
-    /// has a single place.
+    /// Checks that an accelerated thread runs on another thread's turn, in its own node, and keeps its place in its
+    /// queue. A thread that is not accelerated must have only one place.
     fn check_accelerated(&self, nth: usize, away: &[Thread], running: Option<Thread>) -> Result<(), String> {
         for thread in away {
             let worker = self.pools.worker(*thread);
@@ -345,7 +350,7 @@ fn twice_in(queue: &VecDeque<Thread>) -> Option<Thread> {
 /// Counts of what the workers of a pool do.
 #[derive(Default)]
 struct Tally {
-    /// The numbers of strands that are in the workers' queues, run, are found, or are carried to a queue.
+    /// The numbers of strands that are in the workers' queues, run, are found and not begun, or are carried to a queue.
     queued: u64,
     running: u64,
     in_hand: u64,
@@ -383,8 +388,8 @@ impl Tally {
     }
 }
 
-/// Checks that each task that can block is in one place: in a queue, with a worker, or blocked. The channels must
-/// agree.
+/// Checks that each task that can block is in one place: in a queue, with a worker, or blocked. The channels of the
+/// network must agree.
 fn check_tasks(pool: &Pool) -> Result<(), String> {
     let Work::Network(network) = &pool.work else { return Ok(()) };
     network.check()?;
@@ -416,11 +421,12 @@ fn check_tasks(pool: &Pool) -> Result<(), String> {
 /// Checks that the program makes progress:
 ///
 /// - A ready strand waits only while a worker is awake or a wake-up is on its way.
-/// - While a worker sleeps that a task should wake, a thief looks for the task or is about to; or it has just found
-///   one and not handed over its duty. A worker that has announced its sleep has yet to look.
-/// - Pushes leave work to a searching worker only if a worker searches.
+/// - While a strand is queued and a worker sleeps, a thief looks for strands or is about to look. Or a worker has just
+///   found a strand, and has not yet handed its duty to search to another worker. A worker that has announced its
+///   sleep counts as a thief, because it looks once more before it sleeps.
+/// - If the protocol has noted a searching worker, so that pushes wake no other worker, a worker really searches.
 fn is_alive(pool: &Pool) -> Result<(), String> {
-    // Everything that is queued waits until the pool is open.
+    // In a closed pool, all queued strands wait until the pool is open.
     if pool.is_closed() {
         return Ok(());
     }
@@ -655,7 +661,7 @@ mod tests {
             ),
             (
                 |host| {
-                    // The pools learn that their cores are gone, but do not act on it.
+                    // The pools learn that they have lost their cores, but do not act on it.
                     host.table.clear();
                     for share in host.pools.0.iter().map(share) {
                         share.activation.note_losses(&mut share.activation.books(), share.part());
@@ -782,7 +788,7 @@ mod tests {
 
     #[test]
     fn a_standstill_is_noticed() {
-        // Each task waits for the other's message.
+        // Each of the two tasks waits for a message of the other task.
         let process = |from, to| (vec![Step::new(5, Then::Receive(from)), Step::new(5, Then::Send(to))], 1);
         for policy in ["ws-last", "comity"] {
             let mut host = Host::new(2, Costs::default(), 1);

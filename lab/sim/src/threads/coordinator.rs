@@ -1,8 +1,8 @@
-//! The coordinator of one program: reads what `comity_protocol::quantum` asks for, and carries out its decisions.
+//! The coordinator of one program: provides the inputs of `comity_protocol::quantum`, and carries out its decisions.
 
 use std::cell::Cell;
 
-use comity_policy::row::Sleeper;
+use comity_policy::definition::Sleeper;
 use comity_policy::{Mode, Room, Sharing, WorkerId};
 use comity_protocol::SlotId;
 use comity_protocol::activation::{Activation, Terms};
@@ -28,22 +28,22 @@ pub(super) struct Share {
     usable: u32,
     /// The length of a quantum, in nanoseconds.
     pub(super) quantum: u64,
-    /// The time since which the pool is closed although the program is not paused.
+    /// The time since which the program is out of turn: its pool is closed, although it is not paused.
     pub(super) out_since: Option<u64>,
-    /// The largest number of programs at the looks since then.
+    /// The largest number of programs in the table at the coordinator's looks since `out_since`.
     pub(super) among: usize,
     /// The coordinator's state. `None` during a look, and before the program is a member of the table.
     coordination: Option<Coordination>,
-    /// True if the coordinator sleeps because there was no work. A worker that becomes awake then wakes it.
+    /// True if the coordinator sleeps because there was no work. The next worker that wakes up wakes the coordinator.
     is_dormant: Cell<bool>,
     is_poked: Cell<bool>,
-    /// True if the coordinator was woken and will begin anew.
+    /// True if the coordinator was woken from this sleep, and starts again at its bell.
     begins: Cell<bool>,
     /// The number of times that the next look was planned. Only the newest plan is valid.
     plan: u32,
     /// The requests from outside that were in force at the last visit.
     pub(super) told: InForce,
-    /// The time from which on all requests so far must be in force.
+    /// The time from which on all requests that were sent so far must be in force.
     obeys_from: Cell<u64>,
 }
 
@@ -58,22 +58,22 @@ impl Share {
         }
     }
 
-    /// Notes a request. The program hears its bell at `heard` at the latest.
+    /// Notes a request. The coordinator reacts to its bell at `heard` at the latest.
     pub(super) fn is_asked(&self, heard: u64) {
         self.obeys_from.set(self.obeys_from.get().max(heard + 2 * self.quantum));
     }
 
-    /// True if all requests so far must be in force.
+    /// True if all requests that were sent so far must be in force.
     pub(super) fn obeys(&self, now: u64) -> bool {
         now > self.obeys_from.get()
     }
 
-    /// True if the coordinator sleeps, or is about to begin anew.
+    /// True if the coordinator sleeps, or was woken and has not looked yet.
     pub(super) fn is_off(&self) -> bool {
         self.is_dormant.get() || self.is_poked.get() || self.begins.get()
     }
 
-    /// True, once, if the coordinator must be woken.
+    /// Returns true if the coordinator must be woken. Returns true only once for each of the coordinator's sleeps.
     pub(super) fn take_poke(&self) -> bool {
         self.is_poked.take() && !self.begins.replace(true)
     }
@@ -114,7 +114,7 @@ impl Host {
             obeys_from: Cell::new(0),
         });
         if sharing.sleeper == Sleeper::LendsCore {
-            // A program that ends within a quantum has nothing to share.
+            // The program becomes a member after a quantum, because a program that ends earlier has nothing to share.
             self.plan(self.now + quantum, Due::TakesPart(program));
         } else {
             self.enter(program);
@@ -132,7 +132,7 @@ impl Host {
         share.coordination = Some(Coordination::new(coordinator, share.quantum, spent, population));
     }
 
-    /// Called when a program that lends cores has been there for a quantum.
+    /// Called when a program that lends cores has run for a quantum.
     pub(super) fn takes_part(&mut self, program: u32) {
         if !self.pool(program).is_there() {
             return;
@@ -156,15 +156,15 @@ impl Host {
         });
     }
 
-    /// Handles a look that is due, unless it was planned anew since.
+    /// Handles a look that is due. Does nothing if `plan` is not the newest plan of a look.
     pub(super) fn quantum(&mut self, program: u32, plan: u32) {
         if self.pool(program).share.as_ref().is_some_and(|share| share.plan == plan) {
             self.coordinate(program, |coordination, driver, now| coordination.come_by(driver, now));
         }
     }
 
-    /// Handles the bell. It was rung because a core was taken back or is free, another program has come, a worker is
-    /// awake again, or there is a request.
+    /// Handles the bell. It was rung for one of these reasons: a core was taken back or is free, another program has
+    /// joined the table, a worker is awake again, or there is a request.
     pub(super) fn rung(&mut self, program: u32) {
         let Some(share) = &self.pool(program).share else { return };
         if share.begins.take() {
@@ -172,7 +172,7 @@ impl Host {
         }
         if share.is_dormant.get() {
             let told = self.obey(program);
-            // The pool of a paused program is closed before the program has work.
+            // A paused program's coordinator starts now, so that the pool is closed before the program has work.
             if told.is_some_and(|told| told.paused_until.is_some()) {
                 self.pool(program).share.iter().for_each(|share| share.is_dormant.set(false));
                 self.begin_to_share(program);
@@ -224,9 +224,8 @@ impl Host {
 }
 
 impl Host {
-    /// Publishes the program's present weight in the table, and returns all settings that are in force. For a paused
-    /// program the table gets the weight later, since in the table a new weight implies that the program's pools are
-    /// closed.
+    /// Publishes the program's present weight in the table, and returns all settings that are in force. The weight of a
+    /// paused program is published later, because its new weight in the table means that its pools are closed.
     fn obey(&self, program: u32) -> Option<InForce> {
         let slot = self.pool(program).share.as_ref().filter(|_| self.pool(program).is_there())?.slot;
         let told = self.table.in_force(slot);
@@ -237,7 +236,7 @@ impl Host {
     }
 }
 
-/// A program at one look.
+/// A program at one look of its coordinator.
 struct Driver<'a> {
     pool: &'a Pool,
     table: &'a Table,
@@ -291,7 +290,7 @@ impl Looked for Driver<'_> {
         Some(Times { on_core: times.on_core, for_core: times.for_core })
     }
 
-    /// A worker that its program's quota stops is not blocked: it waits for a core.
+    /// A worker that the program's quota stops is not blocked: it waits for a core.
     fn is_blocked(&self, worker: WorkerId) -> Option<bool> {
         Some(matches!(self.pool.workers[worker.index()].place, Place::Blocked | Place::Nowhere))
     }

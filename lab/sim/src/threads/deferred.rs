@@ -1,21 +1,21 @@
-//! Deferred attempts of thieves: attempts that find nothing are made in bulk.
+//! Deferred attempts of thieves: attempts to steal that find nothing are simulated in bulk.
 //!
-//! A thief that never sleeps only repeats itself if it is alone on its core and its program has no task to steal.
-//! Then it causes no events. Its attempts are made later, all at once and each as it would have been, before anything
-//! changes that they could meet: a task is pushed, a thread comes to the core, or the thief leaves the core. So the
-//! outcome is that of stepping through them, except for what happens at the very same nanosecond.
+//! A thief that never sleeps only repeats its attempts while it is alone on its core and its program has no task to
+//! steal. Such attempts are no events. They are simulated later, all at once, just before a change that could affect an
+//! attempt: a task is pushed, a thread joins the core's queue, or the thief leaves the core. The outcome is the same as
+//! with an event for each attempt, except if an attempt and a change happen in the same nanosecond.
 
 use comity_policy::Waking;
-use comity_policy::row::Row;
+use comity_policy::definition::Definition;
 use comity_protocol::dialogue::Effect;
 
 use super::kernel::Place;
 use super::worker::Doing;
 use super::{Host, Thread};
 
-/// The nanoseconds that a worker has left to do while its attempts are deferred: more than a simulation lasts.
+/// The value of `Worker::left` while the worker's attempts are deferred, in ns: longer than any simulation.
 const FAR: u64 = 1 << 50;
-/// The number of successive effects that concern only the thief itself, before its attempts are deferred.
+/// The number of successive effects that concern only the thief itself, after which its attempts are deferred.
 const ENOUGH: u32 = 16;
 
 /// True if the effect concerns no other thread while no task can be stolen and no thread waits for the core.
@@ -24,7 +24,7 @@ fn is_local(effect: Effect) -> bool {
 }
 
 impl Host {
-    /// Makes each attempt of a thief an event from now on.
+    /// Makes each attempt of a thief a separate event from now on.
     pub fn step_through(&mut self) {
         self.defers = false;
     }
@@ -35,18 +35,18 @@ impl Host {
         *local = if is_local(effect) { *local + 1 } else { 0 };
     }
 
-    /// Defers the thief's attempts from now on, if it only repeats itself.
+    /// Defers the thief's attempts from now on, if it only repeats them.
     pub(super) fn defer(&mut self, thread: Thread) {
         let worker = self.worker(thread);
         let (Doing::Acting(effect), Place::On(core)) = (worker.doing, worker.place) else { return };
-        // Hosts with equal turns are excluded, so that their outcomes stay the same to the nanosecond.
+        // Hosts without a Linux kernel are excluded, so that their outcomes stay the same to the nanosecond.
         let may_defer = self.defers && self.kernel.linux.is_some() && self.record.is_none() && self.costs.queue == 0;
         if worker.local < ENOUGH || !is_local(effect) || !may_defer {
             return;
         }
         let pool = self.pool(thread.program);
         let is_plain =
-            Row::of(&pool.policy).waking == Waking::AlwaysAwake && pool.share.is_none() && pool.quota.is_none();
+            Definition::of(&pool.policy).waking == Waking::AlwaysAwake && pool.share.is_none() && pool.quota.is_none();
         if !is_plain
             || pool.shows_task()
             || pool.ledger.is_empty()
@@ -61,7 +61,7 @@ impl Host {
         worker.left = FAR;
     }
 
-    /// Makes the attempts that the program's thieves have deferred.
+    /// Simulates the deferred attempts of the program's thieves.
     pub(super) fn catch_up(&mut self, program: u32) {
         if self.pool(program).deferred > 0 {
             for worker in 0..self.pool(program).workers.len() as u32 {
@@ -70,12 +70,12 @@ impl Host {
         }
     }
 
-    /// Makes the attempts that the thieves of all programs have deferred.
+    /// Simulates the deferred attempts of the thieves of all programs.
     pub(super) fn catch_up_all(&mut self) {
         (0..self.pools.0.len() as u32).for_each(|program| self.catch_up(program));
     }
 
-    /// Makes the attempts that one thief has deferred, if there are any.
+    /// Simulates the deferred attempts of one thief, if there are any.
     pub(super) fn catch_up_with(&mut self, thread: Thread) {
         let worker = self.worker(thread);
         let (Doing::Deferred(effect, left), Place::On(core)) = (worker.doing, worker.place) else { return };

@@ -1,12 +1,12 @@
-//! A host that is a virtual machine: its cores are virtual CPUs, which have a physical CPU or none. The kernel's
-//! clocks continue while a core has none, as in a kernel that is not told the steal time (Xen's guests until Linux
-//! 4.8). A missed tick comes late.
+//! A host that is a virtual machine: its cores are virtual CPUs, and a virtual CPU may have no physical CPU. The clocks
+//! of the guest's kernel continue while a core has no physical CPU. Kernels that do not know the steal time behave like
+//! this (Xen's guests until Linux 4.8). A missed tick comes as soon as the core has a physical CPU again.
 
 use std::cell::RefCell;
 use std::rc::Rc;
 
 use comity_policy::Level;
-use comity_policy::row::Accelerates;
+use comity_policy::definition::Accelerates;
 use comity_protocol::steal_time::Reading;
 
 use super::{Host, Thread};
@@ -22,8 +22,8 @@ pub(super) struct Calls {
 }
 
 impl Host {
-    /// Makes the host a virtual machine, none of whose cores runs until it is resumed. Called before any program
-    /// begins.
+    /// Makes the host a virtual machine. None of its cores has a physical CPU until [`Host::resume`]. Called before any
+    /// program begins.
     pub(crate) fn virtualize(&mut self, hypervisor: Rc<RefCell<Hypervisor>>, vm: usize) {
         let cost = hypervisor.borrow().hypercall();
         self.calls = Some(Calls { hypervisor, vm, cost });
@@ -67,29 +67,29 @@ impl Host {
         self.plan_core(core);
     }
 
-    /// Returns the run time and the steal time of a guest in nanoseconds, summed over its virtual CPUs. In the first
-    /// they ran; in the second they wanted to run and had no physical CPU.
+    /// Returns the run time and the steal time of a guest in nanoseconds, summed over its virtual CPUs. In its run
+    /// time, a virtual CPU has a physical CPU. In its steal time, it wants a physical CPU and has none. `None` if the
+    /// host is not a guest.
     pub fn run_and_steal_time(&self) -> Option<(u64, u64)> {
         let Calls { hypervisor, vm, .. } = self.calls.as_ref()?;
         Some(hypervisor.borrow().run_and_steal_time(*vm))
     }
 
-    /// Makes the kernel tell a guest's programs how much time was taken from its virtual CPUs, as Linux does under
-    /// KVM.
+    /// Makes the guest's kernel tell its programs the steal time, as Linux does under KVM.
     pub fn tell_steal_time(&mut self) {
         self.tells_steal = true;
     }
 
-    /// Returns the run time and the steal time of the guest's cores, if the programs are told.
+    /// Returns the run time and the steal time of the guest's cores, if the kernel tells them to programs.
     pub(super) fn stolen(&self) -> Option<Reading> {
         let Calls { hypervisor, .. } = self.calls.as_ref().filter(|_| self.tells_steal)?;
         hypervisor.borrow_mut().pass(self.now);
         self.run_and_steal_time().map(|(run_ns, steal_ns)| Reading { run_ns, steal_ns })
     }
 
-    /// The request of Algorithm 1, lines 4 to 7: gives the rest of a thief's turn to the victim, or the rest of its
-    /// virtual CPU's slice to the victim's virtual CPU. Returns true if it is granted; then the thief's core switches
-    /// at once.
+    /// The request of Algorithm 1, lines 4 to 7: gives the rest of the thief's turn to the victim. At [`Level::Vcpu`],
+    /// gives the rest of the slice of the thief's virtual CPU to the victim's virtual CPU. Returns true if the request
+    /// is granted. Then the thief's core switches at once.
     pub(super) fn accelerate(&mut self, thief: Thread, victim: Thread, level: Level) -> bool {
         let Some(Accelerates { threads, vcpus }) = self.pool(thief.program).policy.accelerates() else { return false };
         let across_nodes = threads.is_some_and(|pull| pull.across_nodes);
@@ -111,7 +111,7 @@ impl Host {
         granted
     }
 
-    /// Returns the cost of such a request: that of a system call, or of a hypercall.
+    /// Returns the cost of a request for an acceleration: the cost of a system call or of a hypercall.
     pub(super) fn cost_of_acceleration(&self, level: Level) -> u64 {
         match level {
             Level::Thread if self.accelerates() => self.costs.yield_core,

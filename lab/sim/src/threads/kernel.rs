@@ -1,10 +1,14 @@
 //! The kernel: each core has a queue of threads that take turns.
 //!
-//! If the host has a Linux kernel, [`super::linux`] decides which thread has its turn, for how long, and which thread
-//! is moved where. Otherwise the kernel is the simplest possible. A turn is one slice, and a queue is served in its
-//! order. A thread that wakes goes to an idle core, preferably the one it ran on, else to the shortest queue. A
-//! thread may be confined to some cores. An idle core takes a thread from the longest queue. A newcomer waits until
-//! the slice of the running thread is over, which is at once if that slice began long ago.
+//! A *turn* is the time for which a core runs one thread. If the host has a Linux kernel, [`super::linux`] decides
+//! which thread has its turn, for how long, and which thread moves to which core. Otherwise the kernel is the simplest
+//! possible kernel:
+//!
+//! - A turn is one slice, and the threads of a queue run in the order of the queue.
+//! - A thread that wakes goes to an idle core, preferably the core on which it ran last. If no core is idle, it goes to
+//!   the shortest queue. It waits until the slice of the running thread is over, which may already be the case.
+//! - An idle core with an empty queue takes a thread from the longest queue.
+//! - A thread may be confined to some cores.
 
 use std::collections::VecDeque;
 use std::iter::Sum;
@@ -26,19 +30,20 @@ pub(super) const WHOLE: u64 = 1_000;
 pub(super) struct Core {
     pub(super) running: Option<Thread>,
     pub(super) queue: VecDeque<Thread>,
-    /// Threads that have their place here, and run elsewhere on another thread's turn.
+    /// Accelerated threads that keep their place in this queue while they run on another core, on the turn of another
+    /// thread.
     pub(super) away: Vec<Thread>,
     offline: bool,
-    /// True if the core is a virtual CPU without a physical one: its thread makes no progress.
+    /// True if the core is a virtual CPU without a physical CPU. Its thread then makes no progress.
     pub(super) suspended: bool,
     /// The time until which the running thread's work is accounted for. It is later than now during a switch to the
     /// thread.
     since: u64,
     /// The time until which the running thread's turn is accounted for. The turn includes the switch.
     charged: u64,
-    /// The time at which the running thread came.
+    /// The time at which the core was switched to the running thread.
     pub(super) came: u64,
-    /// The time at which the running thread's turn is over, if others wait.
+    /// The time at which the running thread's turn is over, if other threads wait.
     pub(super) slice_end: u64,
     /// The thread that ran last.
     last: Option<Thread>,
@@ -59,12 +64,12 @@ impl Core {
     }
 }
 
-/// The nanoseconds that a thread has spent since it began, by their use.
+/// The nanoseconds that a thread has spent since it began: on a core, and waiting for a core.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Times {
     pub(super) on_core: u64,
     /// The time that the thread waited for a core or for its quota's next period. A wait that is not over is not
-    /// included, as in the kernel's own count.
+    /// included, as in the count of a real kernel.
     pub(super) for_core: u64,
     waits_since: Option<u64>,
 }
@@ -118,7 +123,7 @@ pub(super) struct Kernel {
     served: u64,
     /// The switches from one thread to another.
     pub(super) switches: Switches,
-    /// The cores that got a thread, or lost their thread, since they were last taken. Only for a guest.
+    /// The cores that got a thread, or lost their thread, since this list was last taken. Only for a guest.
     pub(super) turned: Option<Vec<usize>>,
 }
 
@@ -182,15 +187,15 @@ impl Kernel {
         !self.cores[core].offline
     }
 
-    /// Returns a predicate for the cores on which the worker's thread may run. If all its cores are offline, it may
-    /// run on any.
+    /// Returns a predicate for the cores on which the worker's thread may run. If all cores to which the thread is
+    /// confined are offline, it may run on any online core.
     pub(super) fn cores_of(&self, worker: &Worker) -> impl Fn(&Kernel, usize) -> bool + use<> {
         let confined = worker.confined.get();
         let confined = confined.filter(|cores| cores.iter().any(|core| core < self.len() && self.is_online(core)));
         move |kernel, core| kernel.is_online(core) && confined.is_none_or(|cores| cores.contains(core))
     }
 
-    /// Returns the core to whose queue a thread goes that can run.
+    /// Returns the core whose queue a thread joins when it becomes runnable.
     pub(super) fn choose_core(&self, worker: &Worker) -> usize {
         let may_run = self.cores_of(worker);
         let cores = self.len();
@@ -203,7 +208,7 @@ impl Kernel {
         found.expect("there is always a core")
     }
 
-    /// Returns the speed of the core's thread, in thousandths of its speed alone.
+    /// Returns the speed of the core's thread, in thousandths of its speed on a core that shares no hardware.
     fn speed(&self, core: usize) -> u64 {
         let Some(linux) = &self.linux else { return WHOLE };
         (self.smt_speed(linux, core) * linux.memory_speed(core) / WHOLE).max(1)
@@ -289,7 +294,7 @@ impl Kernel {
         Some(thread)
     }
 
-    /// Takes a thread that waits elsewhere and may run here.
+    /// Takes a thread from the queue of another core, if the thread may run on this core.
     fn pull(&mut self, core: usize, pools: &Pools) -> Option<Thread> {
         if self.queued == 0 {
             return None;
@@ -324,7 +329,7 @@ impl Host {
         worker.times.begin_to_wait(now);
     }
 
-    /// Gives a core to a thread that can run, or puts it into a core's queue.
+    /// Gives a core to a runnable thread, or puts the thread into a core's queue.
     pub(super) fn enqueue(&mut self, thread: Thread) {
         if self.pool(thread.program).is_throttled() {
             return self.throttle(thread);
@@ -340,7 +345,7 @@ impl Host {
         self.attend(core);
     }
 
-    /// Lets a thread that has come preempt the one that runs, if the kernel's rules allow it.
+    /// Lets a thread that has joined the core's queue preempt the running thread, if the kernel's rules allow it.
     fn preempt_for(&mut self, core: usize, thread: Thread) {
         let Host { kernel, pools, .. } = self;
         if let Some(linux) = &mut kernel.linux
@@ -350,7 +355,7 @@ impl Host {
         }
     }
 
-    /// Gives an idle core a thread; on a busy core, plans the end of the turn for those that wait.
+    /// Gives an idle core a thread. On a busy core, plans the end of the turn, because a thread may wait for the core.
     pub(super) fn attend(&mut self, core: usize) {
         if self.kernel.cores[core].running.is_none() {
             self.dispatch(core);
@@ -422,8 +427,8 @@ impl Host {
         }
     }
 
-    /// Makes the thread wait in a system call for `time` nanoseconds, without a core. Pending kernel time comes
-    /// first.
+    /// Makes the thread wait in a system call for `time` nanoseconds, without a core. The wait begins after the time
+    /// for which [`Host::keep_in_kernel`] delays the thread.
     pub(super) fn block(&mut self, thread: Thread, time: u64) {
         let Place::On(core) = self.worker(thread).place else { return };
         let from = self.kernel.cores[core].since.max(self.now);
@@ -536,8 +541,8 @@ impl Host {
         }
         self.charge(core);
         let Some(thread) = self.kernel.cores[core].running else { return };
-        // With equal turns, an action that takes no time ends with the turn, even within a switch. Old outcomes
-        // depend on it.
+        // Without a Linux kernel, an action that takes no time ends even while the core still switches to its thread.
+        // The outcomes of existing seeds depend on this.
         let has_begun = self.kernel.linux.is_none() || self.kernel.cores[core].since <= self.now;
         if self.worker(thread).left == 0 && has_begun {
             self.complete(thread);
@@ -560,7 +565,7 @@ impl Host {
         }
     }
 
-    /// Handles a possible end of the turn of the core's thread: another thread runs, or the same one continues.
+    /// Handles a possible end of the turn of the core's thread: another thread runs, or the same thread continues.
     fn look_at_turn(&mut self, core: usize, thread: Thread) {
         let Host { kernel, pools, now, .. } = self;
         let Some(linux) = &mut kernel.linux else { return };
@@ -589,7 +594,7 @@ impl Host {
         self.push_back(core, thread);
     }
 
-    /// Takes a thread from wherever it is. Its time on a core until now is accounted for.
+    /// Removes a thread from its core or queue, if it has one. Accounts for its time on a core until now.
     pub(super) fn deactivate(&mut self, thread: Thread) {
         self.catch_up_with(thread);
         self.ends_acceleration(thread);
@@ -620,7 +625,7 @@ impl Host {
         for worker in 0..self.pool(program).workers.len() as u32 {
             let thread = Thread { program, worker };
             let (Place::Queued(core) | Place::On(core)) = self.worker(thread).place else { continue };
-            // A thread that is about to wait needs no core for long.
+            // A thread that is about to wait needs its core only for a short time, so it is not moved.
             if matches!(self.worker(thread).doing, Doing::Acting(Effect::Step(Step::PassOn) | Effect::Wait { .. })) {
                 continue;
             }
@@ -634,7 +639,8 @@ impl Host {
         }
     }
 
-    /// Moves the threads that were led to a core. They may run anywhere, and are moved on if they must wait there.
+    /// Moves each thread to the core that its worker was given (`Pool::led`). The thread is not confined to this core,
+    /// so the kernel may move it again if it must wait there.
     fn move_led(&mut self, program: u32) {
         for (worker, core) in self.pool(program).led.take() {
             let thread = Thread { program, worker };
@@ -648,8 +654,8 @@ impl Host {
         }
     }
 
-    /// Offers the thread's core to the threads that wait, or to `peer` (BWS's yield to a preempted worker), if that
-    /// waits and may run here.
+    /// Offers the core to the threads that wait. With `peer` (BWS's yield to a preempted worker), offers the core to
+    /// this thread, if it waits and may run here.
     pub(super) fn yield_core(&mut self, core: usize, peer: Option<Thread>) {
         let peer = peer.filter(|peer| {
             matches!(self.worker(*peer).place, Place::Queued(_))
@@ -670,7 +676,7 @@ impl Host {
         }
         self.charge(core);
         if self.kernel.cores[core].running.is_some_and(|thread| self.worker(thread).part.home.is_some()) {
-            // The rest of the turn that it was given ends.
+            // The running thread is accelerated, so its yield ends the turn that it was given.
             return self.resched(core);
         }
         if let Some(peer) = peer
@@ -698,7 +704,7 @@ impl Host {
             let away = self.kernel.cores[core].away.clone();
             let all: Vec<Thread> = running.into_iter().chain(queue).chain(away).collect();
             all.iter().for_each(|thread| self.deactivate(*thread));
-            // The offline core is not idle any more.
+            // An offline core is not in the set of idle cores.
             self.kernel.set_running(core, None);
             all.iter().for_each(|thread| self.enqueue(*thread));
         }
@@ -708,7 +714,7 @@ impl Host {
             }
             self.dispatch(core);
         }
-        // A thread whose cores were all offline may have been on any core.
+        // While all cores of a confined thread were offline, the thread could run on any core. Move it back.
         (0..self.pools.0.len() as u32).for_each(|program| self.migrate_misplaced(program));
     }
 }

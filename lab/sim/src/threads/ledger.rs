@@ -1,4 +1,5 @@
-//! A second account of all strands, by their names, from the events of each strand: created, begun, done.
+//! A second account of all strands, by identifier, from the events of each strand: created, begun, done. The checks
+//! compare it with the counts of the pool.
 
 use std::collections::HashMap;
 
@@ -13,7 +14,7 @@ pub(super) struct Ledger {
     pub(super) done: u64,
 }
 
-/// The state of a strand. All strands of a task that can block have the task's name.
+/// The state of a strand. All strands of a task that can block have the identifier of the task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
     Waits,
@@ -78,8 +79,8 @@ impl Ledger {
         self.live.is_empty()
     }
 
-    /// Checks that created = done + running + blocked + waiting, and that another task runs or is ready while one is
-    /// blocked.
+    /// Checks that created = done + running + blocked + waiting. If a task is blocked, also checks that another task
+    /// runs or is ready.
     pub(super) fn balances(&self, waiting: u64) -> Result<(), String> {
         let Ledger { created, running, blocked, done, .. } = *self;
         if created != done + running + blocked + waiting {
@@ -99,7 +100,7 @@ impl Ledger {
 
 #[cfg(test)]
 impl Ledger {
-    /// Makes a blocked task wait, without counting that it is unblocked.
+    /// Marks a blocked task as waiting, without counting that it is unblocked.
     pub(super) fn waits_untold(&mut self, task: u32) {
         self.live.insert(task, Stage::Waits);
     }

@@ -1,7 +1,7 @@
-//! Linux's fair scheduler, as far as it decides for programs that share cores.
+//! Linux's fair scheduler, as far as its decisions concern programs that share cores.
 //!
-//! It decides which thread a core runs next and for how long, what a yield does, where a thread goes that wakes, and
-//! when a thread is moved.
+//! It decides which thread a core runs next, for how long, and what a yield does. It also decides which core a thread
+//! joins when it wakes, and when a thread moves to another core.
 //!
 //! ```text
 //! linux.rs      kernel versions and their constants
@@ -15,9 +15,12 @@
 //! moves.rs      the choice of a core, and moves of threads between cores
 //! ```
 //!
-//! Left out are loads that are averaged over time (a load is the number of threads here), and buddies except those of
-//! a yield. Also left out are bandwidth control except for a quota of the whole program, and all other scheduling
-//! classes.
+//! Left out:
+//!
+//! - loads that are averaged over time (here a load is the number of threads)
+//! - buddies, except the buddy of a yield
+//! - bandwidth control, except a quota of the whole program
+//! - all other scheduling classes
 
 mod cfs;
 mod check;
@@ -59,8 +62,8 @@ pub enum Groups {
     /// All threads are in one group.
     #[default]
     Same,
-    /// The threads of each program are a group, as with autogroup where each program has its own session, or with a
-    /// cgroup for each program.
+    /// The threads of each program are a group. Autogroup has this effect if each program has its own session, and so
+    /// has a cgroup for each program.
     Separate,
 }
 
@@ -70,8 +73,8 @@ pub enum Groups {
 pub struct Linux {
     /// The version, which determines the rules.
     pub version: Version,
-    /// The sysctl `sched_compat_yield` of 2.6.32 and 2.6.36. True if a thread that yields goes behind all others of
-    /// its queue. Otherwise it stays where its virtual run time places it.
+    /// The sysctl `sched_compat_yield` of 2.6.32 and 2.6.36. If true, a thread that yields goes behind all other
+    /// threads of its queue. If false, it keeps the place that its virtual run time gives it.
     #[serde(default)]
     pub compat_yield: bool,
     /// The number of timer ticks per second. Time slices end at ticks.
@@ -84,26 +87,26 @@ pub struct Linux {
     /// socket.
     #[serde(default = "one")]
     pub sockets: u32,
-    /// The number of hardware threads of a core, 1 or 2. With 2 the machine's processors are hardware threads, and
-    /// two neighbours are a core.
+    /// The number of hardware threads of a core, 1 or 2. With 2, the machine's processors are hardware threads, and
+    /// processors 2n and 2n + 1 are a core.
     #[serde(default = "one")]
     pub threads_per_core: u32,
     /// The speed of a hardware thread while the other thread of its core runs, in thousandths of its speed alone.
     #[serde(default = "smt_speed")]
     pub smt_speed: u32,
-    /// The number of cores, in thousandths, that a socket's memory can serve if they do nothing but wait for it.
+    /// The number of cores, in thousandths, that a socket's memory can serve if these cores only wait for memory.
     /// `None` means no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bandwidth: Option<u32>,
-    /// True if a program uses the memory of the socket on which its first task ran, as when one thread touches all
-    /// pages first. Otherwise each thread uses the memory of the socket on which it runs.
+    /// If true, a program uses the memory of the socket on which its first task ran, as if one thread had touched all
+    /// pages first. If false, each thread uses the memory of the socket on which it runs.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub first_touch: bool,
     /// True if the kernel has Robinhood's Thread Accelerator: a thief's turn can go to a preempted worker.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub accelerates: bool,
-    /// The number of processors for which the kernel's constants are scaled, if it differs from the host's. Used
-    /// where a program is confined to a part of a machine.
+    /// The number of processors for which the kernel's constants are scaled, if it differs from the number of the
+    /// host's processors. Used if the host stands for a part of a machine to which programs are confined.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scaled_for: Option<u32>,
 }
@@ -145,7 +148,7 @@ impl Linux {
     /// Checks that a machine of `processors` processors can have this kernel.
     ///
     /// # Errors
-    /// Says in a sentence what is invalid.
+    /// A message that names the invalid parameter.
     pub fn check(&self, processors: u32) -> Result<(), String> {
         let Linux { version, compat_yield, hz, sockets, threads_per_core, smt_speed, bandwidth, scaled_for, .. } =
             *self;
@@ -181,7 +184,7 @@ impl Linux {
             ));
         }
         if let Some(cores) = bandwidth {
-            // With a smaller bandwidth, speeds in whole thousandths are too coarse.
+            // With a smaller bandwidth, the rounding of speeds to whole thousandths is too coarse.
             let least = (10 * processors / sockets).max(100);
             if !(least..=1_024_000).contains(&cores) {
                 return Err(format!(
@@ -193,7 +196,7 @@ impl Linux {
         Ok(())
     }
 
-    /// The nanoseconds from one tick to the next.
+    /// Returns the nanoseconds from one tick to the next.
     fn tick(&self) -> u64 {
         1_000_000_000 / u64::from(self.hz)
     }
@@ -206,13 +209,15 @@ impl Linux {
 /// The tunables of a kernel, in nanoseconds, scaled for its machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Constants {
-    /// The period in which each thread of a queue runs once, if there are few threads (`sysctl_sched_latency`).
+    /// The period in which each thread of a queue runs once, if there are at most `few` threads
+    /// (`sysctl_sched_latency`).
     latency: u64,
-    /// The time that each thread runs at least, if there are more than `few` (`sysctl_sched_min_granularity`).
+    /// The minimum time for which each thread runs, if there are more than `few` threads
+    /// (`sysctl_sched_min_granularity`).
     granularity: u64,
-    /// The largest number of threads that counts as few (`sched_nr_latency`).
+    /// The number of threads up to which the period is `latency` (`sched_nr_latency`).
     few: u64,
-    /// The virtual time by which a thread that wakes must be behind the running thread to preempt it
+    /// A thread that wakes preempts the running thread if its virtual run time is smaller by more than this
     /// (`sysctl_sched_wakeup_granularity`).
     wakeup_granularity: u64,
     /// The length of a thread's request (EEVDF's `sysctl_sched_base_slice`).
@@ -247,7 +252,7 @@ impl Constants {
         }
     }
 
-    /// The period in which each of `threads` threads runs once (`__sched_period`).
+    /// Returns the period in which each of `threads` threads runs once (`__sched_period`).
     fn period(&self, threads: u64) -> u64 {
         if threads > self.few { threads * self.granularity } else { self.latency }
     }

@@ -1,8 +1,8 @@
 //! Requests to running programs from outside, like those of `comity set`.
 //!
-//! A setter looks up the program's slot and the present request there, and sends its request a moment later. By then
-//! another program may have the slot. `comity_protocol` decides which requests a program follows, and when;
-//! `check.rs` checks the result.
+//! A setter looks up the program's slot (its entry in the core table) and the present request in the slot. It sends its
+//! own request a moment later, when another program may have the slot. `comity_protocol` decides which requests a
+//! program follows, and when. `check.rs` checks the result.
 
 use comity_protocol::SlotId;
 use comity_protocol::orders::Request;
@@ -20,13 +20,13 @@ pub(super) struct Setter {
 }
 
 impl Host {
-    /// Sends this request to the program at the time `at`, if the program is there and in the table.
+    /// Sends this request to the program at the time `at`, if the program is running and in the table.
     pub fn order(&mut self, at: u64, program: u32, request: Request) {
         self.plan(at, Due::Asks(self.setters.len() as u32));
         self.setters.push(Setter { program, request, meant: None });
     }
 
-    /// The setter looks up its program or, if it has done that, sends the request.
+    /// Makes the setter look up its program. If it has already done so, makes it send the request.
     pub(super) fn asks(&mut self, setter: u32) {
         let Setter { program, request, meant } = self.setters[setter as usize];
         let Some((slot, tenure, before)) = meant else {
@@ -42,7 +42,7 @@ impl Host {
         if !self.table.ask(slot, tenure, before, request) {
             return;
         }
-        // The program that now has the slot hears its bell, even if the request is for another.
+        // The bell of the program that now has the slot rings, even if the request is for another program.
         let heard = self.now + self.most_latency();
         if let Some(share) = self.table.program_of(slot).and_then(|program| self.pool(program).share.as_ref()) {
             share.is_asked(heard);

@@ -1,8 +1,8 @@
 //! The simulated platform of the protocol's steps: plain cells, which count the operations on them.
 //!
-//! A step is one instant of the simulation, so a fence orders nothing and a barrier is never refused. Both are
-//! counted, because on a large machine they are the cost of a step. A write to a word that another worker's core has
-//! in its cache is counted for the same reason.
+//! A step is one instant of the simulation, so a fence orders nothing and a barrier is never refused. Fences, barriers
+//! and writes to a word in the cache of another worker's core are counted, because on a large machine they are the cost
+//! of a step.
 
 use std::cell::{Cell, OnceCell, RefCell, RefMut};
 use std::collections::VecDeque;
@@ -12,10 +12,10 @@ use std::sync::atomic::Ordering;
 use comity_policy::WorkerId;
 use comity_protocol::platform::{Counter, Lock, Once, Parker, Platform, Waker, Word};
 
-/// Counts of what the steps of one pool did. The words of the pool share it.
+/// Counts of the operations in the steps of one pool. All words of the pool share these counts.
 #[derive(Default)]
 pub(super) struct Traffic {
-    /// True during a step. Accesses at other times are the simulator's own, and do not count.
+    /// True during a step. Accesses at other times are the simulator's own, and are not counted.
     counts: Cell<bool>,
     /// The worker that takes the step. `None` if a thread outside the pool takes it.
     current: Cell<Option<WorkerId>>,
@@ -48,7 +48,7 @@ impl Traffic {
         self.has_news.take()
     }
 
-    /// Counts a write to a word of `owner`. Without an owner, it is a word that all workers write.
+    /// Counts a write to a word of `owner`. `None` stands for a word that all workers write.
     pub(super) fn write(&self, owner: Option<WorkerId>) {
         if self.counts.get() && (owner.is_none() || owner != self.current.get()) {
             add(&self.shared_writes, 1);
@@ -187,7 +187,7 @@ impl Counter for Shared<i32> {
     }
 }
 
-/// A worker's rest word. Each change and each wake-up is noted.
+/// A worker's rest word. Each change and each wake-up is recorded in [`Traffic`].
 pub(super) struct Rest {
     word: Shared<u32>,
     owner: WorkerId,
@@ -220,7 +220,7 @@ impl Word<u32> for Rest {
 }
 
 impl Parker for Rest {
-    /// The simulated kernel ignores what the waker does next when it chooses a core for the worker.
+    /// Records a wake-up. The simulated kernel ignores what the waker does next when it chooses a core for the worker.
     fn wake(&self, _: Waker) {
         add(&self.word.traffic.wakeups, 1);
         self.word.traffic.has_news.set(true);

@@ -4,7 +4,7 @@
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::VecDeque;
 
-use comity_policy::row::Row;
+use comity_policy::definition::Definition;
 use comity_policy::{Policy, WorkerId};
 use comity_protocol::dialogue::{Effect, Step};
 use comity_protocol::sleep::Sleep;
@@ -35,13 +35,13 @@ pub(super) struct Pool {
     pub(super) policy: Policy,
     pub(super) work: Work,
     seed: u64,
-    /// The number of workers while the program is there.
+    /// The number of workers while the program runs.
     size: u32,
     pub(super) workers: Vec<Worker>,
-    /// The sleep protocol, while the program is there.
+    /// The sleep protocol, while the program runs.
     sleep: Option<Box<Sleep<Cells>>>,
     pub(super) cells: Cells,
-    /// True for each worker whose next push looks for sleepers.
+    /// The bells of the workers: if a worker's bell was rung, its next push looks for sleepers.
     pub(super) bells: Vec<Cell<bool>>,
     /// Strands that were handed in from outside.
     pub(super) injected: VecDeque<Strand>,
@@ -49,8 +49,8 @@ pub(super) struct Pool {
     pub(super) queued: u64,
     /// The number of strands that workers have found and not begun.
     pub(super) in_hand: u64,
-    /// The number of workers that have work again, but have not yet handed over their duties or begun their own
-    /// business.
+    /// The number of workers that have found work but whose spell as a thief is not over. Such a worker hands over its
+    /// duties to other workers, or takes the task from its own queue.
     pub(super) leaving: u64,
     /// The number of strands that are unblocked and in no queue yet.
     pub(super) carried: u64,
@@ -59,9 +59,9 @@ pub(super) struct Pool {
     /// The number of thieves with deferred attempts.
     pub(super) deferred: u32,
     pub(super) busy: u32,
-    /// Nanoseconds in which workers had a task, on a core or not, and the time until which they are counted.
+    /// Nanoseconds in which workers had a task, on a core or not, and the time until which this sum is computed.
     busy_time: (u64, u64),
-    /// The number of workers that rest in each way.
+    /// The number of workers in each state of [`Rest`] except `Awake`.
     pub(super) asleep: u32,
     pub(super) retired: u32,
     pub(super) rising: u32,
@@ -69,27 +69,27 @@ pub(super) struct Pool {
     pub(super) quota: Option<Quota>,
     /// The nice value of the threads.
     pub(super) nice: i8,
-    /// The part of its time alone in which a strand waits for memory, in thousandths.
+    /// The part of its time in which a strand waits for memory when the program runs alone, in thousandths.
     pub(super) memory: u32,
-    /// The socket on which the first task ran.
+    /// The socket on which the first task ran that uses memory.
     pub(super) began: OnceCell<usize>,
-    /// The number of tasks that are not begun while workers rest for want of a core, after the last event.
+    /// The number of tasks that wait while workers rest because they have no core, after the last event.
     pub(super) starved: u64,
     pub(super) ledger: Ledger,
     spent: Cycles,
     /// The nanoseconds that former threads waited for a core.
     waited: u64,
     pub(super) counts: Counts,
-    /// Switches to the program's threads, and from them to another program's.
+    /// Switches to the program's threads, and switches from the program's threads to threads of other programs.
     pub(super) switches: Switches,
-    /// The time at which all workers that have come to the pool's lock will have released it.
+    /// The time at which the pool's lock will be free, after all workers that hold it or wait for it.
     pub(super) lock_free_at: u64,
     came: bool,
     /// True if the program starts again when it has ended.
     pub(super) repeats: bool,
-    /// The program whose execution begins when an execution of this one has ended, if it is another.
+    /// The program that alternates with this program: its execution begins when an execution of this program ends.
     pub(super) next: Option<u32>,
-    /// True if the program begins without work.
+    /// True if the program begins without work, because the other of two alternating programs begins first.
     pub(super) waits: bool,
     /// The times at which executions ended, if the program repeats.
     pub(super) executions: Vec<u64>,
@@ -99,7 +99,7 @@ pub(super) struct Pool {
     pub(super) began_at: Option<u64>,
     /// True if threads of the program may be on cores where they may not run.
     pub(super) is_misplaced: Cell<bool>,
-    /// Workers whose threads move to the core that the worker was given, with that core.
+    /// Pairs of a worker and a core. The worker was given the core, and the worker's thread moves there.
     pub(super) led: RefCell<Vec<(u32, usize)>>,
 }
 
@@ -169,7 +169,7 @@ impl Pool {
         self.quota.as_ref().is_some_and(Quota::is_throttled)
     }
 
-    /// True if the pool is closed because the program is paused, and not because it is out of turn.
+    /// True if the pool is closed because the program is paused. It is also closed while the program is out of turn.
     pub(super) fn is_paused(&self) -> bool {
         self.share.as_ref().is_some_and(|share| share.activation.is_closed() && share.told.paused_until.is_some())
     }
@@ -217,13 +217,13 @@ impl Pool {
         self.workers[worker as usize].set_busy(now, busy);
     }
 
-    /// A-STEAL's usage on threads: the nanoseconds that workers had a task, preempted or not.
+    /// Returns A-STEAL's usage of the program: the nanoseconds for which workers had a task, preempted or not.
     pub(super) fn busy_time(&self, now: u64) -> u64 {
         let (sum, until) = self.busy_time;
         sum + u64::from(self.busy) * (now - until)
     }
 
-    /// Accounts for `elapsed` nanoseconds of a worker on a core of this speed, but not beyond the end of what it did.
+    /// Accounts for `elapsed` nanoseconds of a worker on a core of this speed, but not beyond the end of its action.
     pub(super) fn spend(&mut self, worker: u32, elapsed: u64, speed: u64) {
         let worker = &mut self.workers[worker as usize];
         let elapsed = worker.advance(elapsed, speed);
@@ -272,7 +272,7 @@ impl Pool {
         )
     }
 
-    /// Returns the rest state of the worker that follows from its word and what it does.
+    /// Returns the rest state of the worker that follows from its rest word and its action.
     pub(super) fn rest_of(&self, worker: u32) -> Rest {
         let me = WorkerId(worker);
         match self.workers[worker as usize].doing {
@@ -284,7 +284,7 @@ impl Pool {
         }
     }
 
-    /// Updates the rest state of a worker whose word or action has changed, and the counts.
+    /// Updates the rest state of a worker whose rest word or action has changed, and the counts of rest states.
     pub(super) fn note_rest(&mut self, worker: u32) {
         let rest = self.rest_of(worker);
         let before = std::mem::replace(&mut self.workers[worker as usize].rest, rest);
@@ -364,8 +364,8 @@ impl Host {
         let pool = self.pool_mut(program);
         pool.workers = (0..size).map(worker).collect();
         pool.bells = vec![Cell::new(false); size as usize];
-        let row = Row::of(&policy);
-        pool.sleep = Some(Box::new(Sleep::new(pool.cells.clone(), size, row.waking, row.counts_roles)));
+        let definition = Definition::of(&policy);
+        pool.sleep = Some(Box::new(Sleep::new(pool.cells.clone(), size, definition.waking, definition.counts_roles)));
         self.begin_to_rest(program);
         for root in roots {
             self.pool_mut(program).injected.push_back(root);
@@ -399,8 +399,8 @@ impl Host {
         }
     }
 
-    /// Completes an event for a program that it concerned: removes a program that is over, or moves misplaced
-    /// threads.
+    /// Completes an event for a program that the event concerned: removes a program that is over, or moves threads that
+    /// are on cores where they may not run.
     pub(super) fn settle(&mut self, program: u32) {
         let pool = self.pool_mut(program);
         if pool.is_over() && !pool.workers.is_empty() {
@@ -591,7 +591,7 @@ impl Host {
         self.plan(self.now + latency, Due::Up(thread));
     }
 
-    /// The worker continues with its task or, without one, with the newest task of its queue.
+    /// Makes the worker continue with its task. Without a task, it takes the newest task of its queue.
     pub(super) fn go_on(&mut self, thread: Thread, next: Option<Strand>) {
         match next {
             Some(strand) => self.run_strand(thread, strand),
@@ -599,7 +599,7 @@ impl Host {
         }
     }
 
-    /// Handles the end of what the worker did.
+    /// Handles the end of the worker's action.
     pub(super) fn complete(&mut self, thread: Thread) {
         self.acting = Some(thread);
         let worker = self.worker_mut(thread);

@@ -1,8 +1,8 @@
 //! Run queues of workers: the cost of accessing a queue, and the place of unblocked tasks.
 //!
-//! A queue has a lock ([`super::Costs::queue`]), which workers get in the order in which they come. The changes of an
-//! owner or an unblocker become visible when it releases the lock. Those of a thief become visible a little later,
-//! when its attempt is over.
+//! A queue has a lock ([`super::Costs::queue`]), which workers get in the order in which they arrive. A change by the
+//! queue's owner, or by a worker that places an unblocked task, becomes visible when this worker releases the lock. A
+//! change by a thief becomes visible a little later, when the thief's attempt is over.
 
 use comity_policy::{Unblocked, WorkerId};
 
@@ -25,8 +25,8 @@ impl Host {
         *free - now
     }
 
-    /// Delays the release of the lock of `victim`'s queue because the thief has taken a task. A worker that waits for
-    /// the lock already gets it at the predicted time; a worker that comes later waits longer.
+    /// Delays the release of the lock of `victim`'s queue because the thief has taken a task. A worker that already
+    /// waits for the lock gets it at the time that was computed before. A worker that arrives later waits longer.
     pub(super) fn remove(&mut self, thief: Thread, victim: WorkerId) {
         let removal = self.costs.removal;
         if removal == 0 {
@@ -71,7 +71,7 @@ impl Host {
         self.pool_mut(me.program).queued -= u64::from(newest.is_some());
         match newest {
             Some(strand) => self.begin_anew(me, strand),
-            // The queue was empty, or a thief was faster.
+            // The queue was empty, or a thief took the last task.
             None => self.becomes_thief(me),
         }
     }
@@ -85,7 +85,7 @@ impl Host {
             last_is_up: !pool.sleep().is_asleep(last),
             current_has_more: !self.worker(me).ready.is_empty(),
         };
-        // A retired worker has no core and would wake only for this task, so the task is not placed there.
+        // A retired worker has no core and would wake only for this task, so the task is not placed at that worker.
         let goes_to_last = pool.policy.place().goes_to_last(unblocked) && !pool.sleep().is_retired(last);
         let at = if goes_to_last { last.0 } else { me.worker };
         self.pool_mut(me.program).carried += 1;

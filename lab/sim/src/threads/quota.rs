@@ -1,5 +1,5 @@
-//! Quotas: limits of the processor time that a program may use in each period. When it is used up, all threads of the
-//! program stop until the next period, like those of a Linux cgroup that has used its `cpu.max`.
+//! Quotas: limits of the processor time that a program may use in each period. When the quota is used up, all threads
+//! of the program stop until the next period, like the threads of a Linux cgroup that has used its `cpu.max`.
 
 use super::kernel::Place;
 use super::{Due, Host, Thread};
@@ -11,23 +11,23 @@ pub(super) const PERIOD: u64 = 100_000_000;
 pub(super) struct Quota {
     /// Nanoseconds on a core in each period.
     each: u64,
-    /// Nanoseconds that are left of this period's.
+    /// Nanoseconds on a core that are left in this period.
     left: u64,
     /// True if the program's threads are stopped.
     throttled: bool,
-    /// The time at which the threads stopped last.
+    /// The time at which the quota last stopped the threads.
     last: Option<u64>,
 }
 
 impl Quota {
-    /// Creates a quota of `cores` cores' worth of time.
+    /// Creates a quota of `cores` · [`PERIOD`] in each period.
     pub(super) fn new(cores: f64) -> Quota {
         let each = ((cores * PERIOD as f64) as u64).max(1);
         Quota { each, left: each, throttled: false, last: None }
     }
 
-    /// Returns the largest time that the program can use in `lasted` ns, if it was stopped within the last second.
-    /// This is the rule of `comity_os::throttle`.
+    /// Returns the maximum processor time that the program can use in `lasted` ns. `None` if the quota has not stopped
+    /// the program within the last second. This is the rule of `comity_os::throttle`.
     pub(super) fn most(&self, lasted: u64, now: u64) -> Option<u64> {
         let is_active = self.last.is_some_and(|last| now - last < 10 * PERIOD);
         is_active.then(|| (u128::from(lasted) * u128::from(self.each) / u128::from(PERIOD)) as u64)
@@ -57,14 +57,14 @@ impl Quota {
         (self.throttled, self.last) = (true, Some(now));
     }
 
-    /// The number of cores that the program can make use of, as `comity_os::cores` counts.
+    /// Returns the number of cores that the program can use with this quota, rounded up as in `comity_os::cores`.
     pub(super) fn usable(&self) -> u32 {
         self.each.div_ceil(PERIOD) as u32
     }
 }
 
 impl Host {
-    /// Begins the first period of a program with a quota, or its next one.
+    /// Begins the first or the next period of a program with a quota.
     pub(super) fn begin_period(&mut self, program: u32) {
         self.charge_all();
         let now = self.now;
@@ -78,8 +78,8 @@ impl Host {
         self.plan(now + PERIOD, Due::Period(program));
     }
 
-    /// Returns the time for which the program's threads may continue to run, if it has a quota and the number of
-    /// running threads stays the same.
+    /// Returns the time for which the program's threads may continue to run if the number of running threads stays the
+    /// same. `None` if the program has no quota.
     pub(super) fn time_left(&mut self, program: u32) -> Option<u64> {
         self.pool(program).quota.as_ref()?;
         self.charge_all();
@@ -106,7 +106,7 @@ impl Host {
         (0..self.kernel.len()).for_each(|core| self.dispatch(core));
     }
 
-    /// Makes a thread that could run stop until the next period.
+    /// Makes a runnable thread stop until the next period.
     pub(super) fn throttle(&mut self, thread: Thread) {
         let now = self.now;
         let worker = self.worker_mut(thread);
@@ -137,7 +137,7 @@ mod tests {
                 host.run(period * PERIOD - 1, 100).unwrap();
                 let used =
                     host.fate(program).spent.total() - std::mem::replace(&mut had, host.fate(program).spent.total());
-                // A switch in the middle shifts the time of the other threads by its length.
+                // A switch between threads shifts the time of the other threads by the length of the switch.
                 assert!(used.abs_diff(each) < 10_000, "{used} of {each} in period {period}");
                 assert!(host.pool(program).is_throttled());
             }
@@ -151,7 +151,7 @@ mod tests {
         let program = host.submit(0, Box::new(work), "comity".parse().unwrap(), 3, 1);
         host.limit(program, 0.25);
         host.run(u64::MAX, 1).unwrap();
-        // 100 ms of work is done in the first 25 ms of four periods; thieves need a little more.
+        // 100 ms of work is done in the first 25 ms of four periods. Thieves need a little more time.
         let ended = host.fate(program).ended.unwrap();
         assert!((3 * PERIOD + 25_000_000..4 * PERIOD + 25_000_000).contains(&ended), "{ended}");
         assert_eq!(host.fate(program).spent.work, 100_001_000);

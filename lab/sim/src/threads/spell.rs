@@ -1,5 +1,6 @@
-//! A worker's spell as a thief: carries out the effects of `comity_protocol::dialogue`. Each effect takes its time,
-//! and each step of the protocol is an event, so that other events can happen between two steps.
+//! A worker's spell as a thief, from its last task until it begins another task: carries out the effects of
+//! `comity_protocol::dialogue`. Each effect takes its time, and each step of the protocol is an event, so that other
+//! events can happen between two steps.
 //!
 //! ```text
 //!   a thief ──▶ Acting(effect) ──▶ … ──▶ Acting(Wait) ──▶ Waiting ──▶ Rising ──▶ Acting(…) ──▶ Acting(Begin) ──▶ its task
@@ -39,7 +40,7 @@ impl Work for Queues<'_> {
     }
 
     fn has_business(&self, worker: WorkerId) -> bool {
-        // A task that is queued at a worker waits like any other while the pool is closed.
+        // While the pool is closed, a task in a worker's queue waits like all other tasks.
         !self.0.workers[worker.index()].ready.is_empty() && !self.0.is_closed()
     }
 
@@ -120,7 +121,7 @@ impl<'a> Queues<'a> {
 }
 
 impl Pool {
-    /// Makes the worker's next push look for sleepers.
+    /// Rings the worker's bell, so that the worker's next push looks for sleepers.
     pub(super) fn ring(&self, worker: WorkerId) {
         if !self.bells[worker.index()].replace(true) {
             self.cells.traffic().write(Some(worker));
@@ -133,8 +134,7 @@ impl Pool {
         self.workers[worker as usize].found = Some(strand);
     }
 
-    /// Takes the oldest strand of another worker. If its queue is empty, makes that worker's next push look for
-    /// sleepers.
+    /// Takes the oldest strand of another worker. If that worker's queue is empty, rings its bell.
     fn steal(&mut self, worker: u32, victim: WorkerId) -> bool {
         self.counts.attempts += 1;
         let Some(strand) = self.workers[victim.index()].ready.pop_front() else {
@@ -148,13 +148,13 @@ impl Pool {
         true
     }
 
-    /// Takes over the queue of a worker without a core. Returns `None` if that is empty, and true if the worker now
-    /// has other strands in addition to the one in hand.
+    /// Takes over the queue of a worker without a core. Returns `None` if that queue is empty. Returns true if the
+    /// thief now has other strands in addition to the strand that it will begin.
     fn mug(&mut self, worker: u32, victim: WorkerId) -> Option<bool> {
         let mut queue = std::mem::take(&mut self.workers[victim.index()].ready);
         let strand = queue.pop_front()?;
         self.queued -= 1;
-        // Strands that were placed here meanwhile are newer.
+        // Strands that were placed in the thief's own queue meanwhile are newer.
         let own = &mut self.workers[worker as usize].ready;
         queue.append(own);
         *own = queue;
@@ -250,10 +250,10 @@ impl Hands for OnHost<'_> {
         self.host.accelerate(self.thread, Thread { worker: candidate.0, ..self.thread }, level)
     }
 
-    /// Nothing is left to do: the time of the pause is over when the effect is carried out.
+    /// Does nothing, because the time of the pause is already over when the effect is carried out.
     fn pause(&mut self, _: u32) {}
 
-    /// Comparing the word and beginning to wait are one instant.
+    /// Compares the rest word and begins to wait in one instant, so no wake-up can come in between.
     fn wait(&mut self, at_rest: u32, timeout: Option<Duration>, _: bool) -> bool {
         let Thread { program, worker } = self.thread;
         // No barrier is refused here, and no pool keeps a core for an outside thread, so no worker waits with a
@@ -314,8 +314,8 @@ impl Host {
         }
     }
 
-    /// Sends a wake-up. If the waker is a worker, the kernel call keeps it busy. A thread that is only about to wait
-    /// needs no event, since it will see its word.
+    /// Sends a wake-up. If the waker is a worker, the system call takes the worker's time. A thread that has not begun
+    /// to wait needs no event, because it will see that its rest word has changed.
     fn wake(&mut self, thread: Thread, waker: Option<Thread>) {
         if let Some(waker) = waker {
             self.keep_in_kernel(waker, self.costs.wake);
@@ -333,13 +333,13 @@ impl Host {
         let worker = &mut pool.workers[thread.worker as usize];
         worker.doing = Doing::Acting(effect);
         worker.left = left;
-        // A worker that is awake stays so, unless it is about to wait.
+        // The rest state of an awake worker can change only if the worker is about to wait.
         if worker.rest != Rest::Awake || matches!(effect, Effect::Wait { .. }) {
             pool.note_rest(thread.worker);
         }
     }
 
-    /// Rings all bells in pools in which every push looks for sleepers.
+    /// Rings all bells of the pool, if every push in this pool must look for sleepers.
     pub(super) fn begin_to_rest(&mut self, program: u32) {
         self.step(program, |sleep, queues| {
             if !sleep.bell_may_stop() {
@@ -353,8 +353,8 @@ impl Host {
         self.step(program, |sleep, queues| sleep.after_injection(Waker::GoesOn, queues));
     }
 
-    /// Called when `strands` strands were pushed, one after the other. A push that meets the bell looks for sleepers.
-    /// Returns false if no push met the bell.
+    /// Called when `strands` strands were pushed, one after the other. A push after the worker's bell was rung looks
+    /// for sleepers. Returns false if no push looked for sleepers.
     pub(super) fn pushed(&mut self, me: Thread, strands: u64) -> bool {
         for nth in 0..strands {
             if !self.pool(me.program).bells[me.worker as usize].get() {
@@ -377,8 +377,8 @@ impl Host {
         self.begin_spell(thread, |queues| Dialogue::begin(WorkerId(thread.worker), owed, queues));
     }
 
-    /// Makes the worker of a closed pool rest until the pool is open again. The worker keeps its queue, the strand in
-    /// hand, and the wake-ups that it owes.
+    /// Makes the worker of a closed pool rest until the pool is open again. The worker keeps its queue, the strand that
+    /// it has found, and the wake-ups that it owes.
     pub(super) fn rests(&mut self, thread: Thread) {
         self.begin_spell(thread, |queues| Dialogue::begin_to_rest(WorkerId(thread.worker), queues));
     }
@@ -412,7 +412,8 @@ impl Host {
         }
     }
 
-    /// Inlined, because an outcome and an effect that are passed in memory are slow to read.
+    /// Returns the next effect of the thief's dialogue. Inlined, because an outcome and an effect that are passed in
+    /// memory are slow to read.
     #[inline(always)]
     fn next_effect(&mut self, thread: Thread, outcome: Outcome) -> Effect {
         let mut mind = self.worker_mut(thread).mind.take().expect("the mind is returned after each effect");
@@ -446,7 +447,7 @@ impl Host {
                 steal + self.lock_queue(Thread { worker: victim.0, ..thread }, 1)
             }
             Effect::StealFrom(_) => costs.steal,
-            // These are included in the costs of the steal, or of the look for a queue, before them.
+            // The cost of the steal, or of the look for a queue, before such an effect includes the effect.
             Effect::TakeInjected | Effect::Mug(_) | Effect::Begin { .. } => 0,
             Effect::Accelerate { level, .. } => self.cost_of_acceleration(level),
             Effect::Inspect(_) | Effect::ClaimWakeup(_) | Effect::Wake { .. } => costs.look,
@@ -489,7 +490,7 @@ impl Host {
         effect.carry_out(WorkerId(thread.worker), &mut OnHost { host: self, thread })
     }
 
-    /// Ends the spell. The worker begins the strand that was found, or its own business.
+    /// Ends the spell. The worker begins the strand that it has found, or takes a task from its own queue.
     fn begins(&mut self, thread: Thread, wakeups_owed: u32) {
         if self.pool(thread.program).policy.slice().is_some() {
             self.set_slice(thread, None);
@@ -508,7 +509,7 @@ impl Host {
         }
     }
 
-    /// Called when a wake-up has arrived or a system call is over: the worker wants a core.
+    /// Called when a wake-up has arrived or a system call is over. The worker's thread becomes runnable.
     pub(super) fn arrives(&mut self, thread: Thread) {
         if self.pool(thread.program).is_there() {
             if self.worker(thread).doing == Doing::Rising {
@@ -522,7 +523,7 @@ impl Host {
     fn mug(&mut self, thread: Thread, victim: WorkerId) -> bool {
         let Some(carried) = self.pool_mut(thread.program).mug(thread.worker, victim) else { return false };
         if carried {
-            // A worker that looked for tasks while these were moved has not seen them.
+            // A worker that looked for tasks while the strands were moved has not seen them.
             self.step(thread.program, |sleep, queues| {
                 queues.fence();
                 sleep.after_spawn(WorkerId(thread.worker), queues);

@@ -1,9 +1,9 @@
-//! The core table, and a program's part in it: the counterpart of `comity_table::Member`, which works on a mapped
+//! The core table, and a program's access to it: the counterpart of `comity_table::Member`, which works on a mapped
 //! file.
 //!
-//! `comity_protocol::table` decides what a program claims, releases and tells there; this file is its driver. It
-//! holds the words and the programs: which slot each program takes, when each program's heartbeat was, and how dead
-//! programs are removed.
+//! `comity_protocol::table` decides which cores a program claims and releases, and which programs it notifies. This
+//! file drives that code: it stores the words of the cores and a slot for each program, with the time of the program's
+//! last heartbeat, and removes dead programs.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -16,11 +16,11 @@ use comity_protocol::orders::{InForce, Own, Request, Requests, Words};
 use comity_protocol::table::{self, Gain, Report, Seat, Table as _};
 use comity_protocol::{CoreSet, CoreWord, Party, SLOTS, STOPPED_AFTER, SlotId, Standing, Way};
 
-/// A program's slot.
+/// A slot: the entry of a program in the table.
 #[derive(Default)]
 struct Slot {
     program: Cell<Option<u32>>,
-    /// The number of the program among those that have had the slot.
+    /// The number of the program among the programs that have had the slot.
     tenure: Cell<u64>,
     /// The requests from outside: weight, cores, pause.
     asked: [Cell<u64>; 3],
@@ -32,16 +32,17 @@ struct Slot {
     correction: Cell<u32>,
     /// The program's proposal for the division of cores.
     proposal: Cell<Proposal>,
-    /// A false correction that the program publishes.
+    /// A false correction that the program publishes instead, if any.
     false_correction: Cell<Option<u32>>,
     /// The time of the last heartbeat.
     heartbeat: Cell<u64>,
     /// The desire (`desire`) and the number of awake workers (`awake`) as of the program's last round.
     desire: Cell<u32>,
     awake: Cell<u32>,
-    /// True if the program is told when a core becomes free.
+    /// True if the program's bell rings when a core becomes free.
     wants: Cell<bool>,
-    /// True if the program waits for a core (`waits`), and if it watches one that is free (`watches`).
+    /// True if the program waits for a core (`waits`), and if it watches a free core that it may not claim yet
+    /// (`watches`).
     waits: Cell<bool>,
     watches: Cell<bool>,
     /// The time in nanoseconds that a core of another program must have been free before this program claims it.
@@ -57,12 +58,12 @@ impl Slot {
 /// The core table. All programs share it.
 pub(super) struct Table {
     words: Vec<Cell<CoreWord>>,
-    /// The time since which each core has its holder, or none.
+    /// The time since which each core has its present holder, or no holder.
     since: Vec<Cell<u64>>,
-    /// All cores. Each program may use each.
+    /// All cores. Every program may use all of them.
     cores: CoreSet,
     slots: Vec<Slot>,
-    /// The number of slots whose programs are to be told of a free core.
+    /// The number of slots in which `wants` is true.
     wanting: Cell<u32>,
     /// Programs whose bells were rung, in order.
     rung: RefCell<VecDeque<u32>>,
@@ -125,8 +126,8 @@ impl Table {
         View { table: self, me }
     }
 
-    /// Gives the program a slot. The program claims cores of others only after they were free for `lend_after` ns.
-    /// Returns `None` if the table is full.
+    /// Gives the program a slot. The program claims a core of another program only after the core was free for
+    /// `lend_after` ns. Returns `None` if the table is full.
     pub(super) fn join(&self, program: u32, lend_after: u64) -> Option<SlotId> {
         let can_be_had = |slot: &&Slot| slot.program.get().is_none() || slot.is_dead.get();
         let free = SlotId::new(self.slots.iter().position(|slot| can_be_had(&slot))?)?;
@@ -153,8 +154,8 @@ impl Table {
         self.bury(slot);
     }
 
-    /// Removes everything of the program from the table. If the program used a core, all programs that wait for one
-    /// are told.
+    /// Removes the program, and its cores, from the table. If the program used a core, rings the bells of all programs
+    /// that wait for a core.
     fn bury(&self, slot: SlotId) {
         let Slot { program, is_dead, desire, awake, .. } = self.slot(slot);
         if program.take().is_none() {
@@ -208,8 +209,8 @@ impl Table {
     }
 
     /// Sends a request to the program of this tenure. `before` is the value that the setter saw in the request word.
-    /// Rings the bell of the program that has the slot now. Returns false if the word has changed and the program has
-    /// left.
+    /// Rings the bell of the program that has the slot now. Returns false if the request was not written: the word has
+    /// changed and the program has left.
     pub(super) fn ask(&self, slot: SlotId, tenure: u64, before: u64, request: Request) -> bool {
         let (place, now) = (self.slot(slot), self.now.get());
         let words = place.words();
@@ -231,8 +232,8 @@ impl Table {
         self.slot(slot).words().read(tenure.get())
     }
 
-    /// Returns the settings that hold for the program now. Without a request each program has the default weight, and
-    /// uses all cores that it can.
+    /// Returns the settings that are in force for the program now. Without a request, a program has the default weight
+    /// and no limit of cores.
     pub(super) fn in_force(&self, slot: SlotId) -> InForce {
         match self.asked(slot) {
             nothing if nothing == Requests::default() => InForce::default(),
@@ -249,12 +250,13 @@ impl Table {
         self.slot(slot).weight.set(weight);
     }
 
-    /// True if a frame may be a probe, between two of a program's turns.
+    /// True if a program proposes equal slowdown. Then a frame may be a probe, which lengthens the time between two
+    /// turns of a program.
     pub(super) fn may_probe(&self) -> bool {
         self.slots.iter().any(|slot| matches!(slot.proposal.get(), Proposal::Slowdown { .. }))
     }
 
-    /// Makes the program publish this correction from now on, whatever is true.
+    /// Makes the program publish this correction from now on, instead of the true correction.
     pub(super) fn lie(&self, slot: SlotId, correction: u32) {
         self.slot(slot).false_correction.set(Some(correction));
         self.slot(slot).correction.set(correction);
@@ -268,7 +270,8 @@ impl Table {
         self.slot(slot).wants.get()
     }
 
-    /// True if the program in this slot waits for a core, and is told of the next free one or watches for one.
+    /// True if the program in this slot waits for a core, and its bell rings for the next free core or it watches a
+    /// core.
     pub(super) fn waits(&self, slot: SlotId) -> bool {
         let Slot { waits, wants, watches, .. } = self.slot(slot);
         waits.get() && (wants.get() || watches.get())
@@ -383,14 +386,14 @@ impl table::Table for View<'_> {
     }
 }
 
-/// A program's part of the table, as its pool uses it.
+/// A program's access to the table, as the program's pool and coordinator use it.
 pub(super) struct Part {
     table: Rc<Table>,
     slot: SlotId,
     /// The cores that the program holds, as far as it knows.
     held: Cell<CoreSet>,
-    /// Nanoseconds for which the program held cores, summed over the cores, and the time until which they are
-    /// counted.
+    /// Nanoseconds for which the program held cores, summed over the cores, and the time until which this sum is
+    /// computed.
     held_time: Cell<(u64, u64)>,
     /// Cores that the program lost to their owners.
     lost: Cell<u64>,
@@ -424,8 +427,8 @@ impl Seat for Part {
         Some(self.table.view(self.slot))
     }
 
-    /// Reports the round to the table, and removes dead programs. Asking for them costs nothing here, so each round
-    /// asks about all programs.
+    /// Reports the round to the table, and removes dead programs. Each round looks for dead programs in all slots,
+    /// because this costs nothing here.
     fn round(&self, desire: u32, awake: u32) -> Standing {
         let Part { table, slot, .. } = self;
         let own = table.slot(*slot);

@@ -1,6 +1,6 @@
-//! The timeline: what each thread did and where it ran, from when to when.
+//! The timeline: the activity of each thread, and the core on which it ran, as a sequence of stretches.
 //!
-//! After each event, the timeline looks at the threads that the event can have changed, and reports a stretch when it
+//! After each event, the timeline looks at the threads that the event can have changed, and reports each stretch that
 //! is over. Nothing else in the host depends on the timeline.
 
 use super::kernel::{Kernel, Place};
@@ -13,7 +13,7 @@ use super::{Host, Thread};
 pub enum Activity {
     /// The thread ran, and had a task.
     Task,
-    /// The thread ran and looked for a task, or woke, or fell asleep.
+    /// The thread ran and looked for a task, woke up, or fell asleep.
     Thief,
     /// The thread could have run, and waited for a core.
     Preempted,
@@ -21,15 +21,15 @@ pub enum Activity {
     Blocked,
     /// The thread could have run, but its program had used its quota.
     Throttled,
-    /// The thread rested for want of a core.
+    /// The thread rested because its worker had no core.
     Retired,
-    /// The thread slept for want of work, or a wake-up was on its way.
+    /// The thread slept: there was no work, or it had not yet been woken by a wake-up that was sent.
     Asleep,
 }
 
-/// An interval in which a thread did one thing, in one place. The stretches of a thread follow each other without a
-/// gap, from the program's beginning to its end or death. Between two equal stretches the thread did something else
-/// for an instant.
+/// An interval in which a thread had one activity, in one place. The stretches of a thread follow each other without a
+/// gap, from the program's beginning to its end or death. Two successive stretches may be equal: between them, the
+/// thread had another activity for an instant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stretch {
     /// The program, as [`Host::submit`] numbers it.
@@ -42,8 +42,8 @@ pub struct Stretch {
     pub until: u64,
     /// The activity of the thread.
     pub activity: Activity,
-    /// The core on which the thread ran, if it did. The switch to the thread is included. A core runs one thread at a
-    /// time.
+    /// The core on which the thread ran. `None` if it did not run. The switch to the thread is included. A core runs
+    /// one thread at a time.
     pub core: Option<u32>,
 }
 
@@ -62,7 +62,7 @@ impl Timeline {
     }
 
     /// Looks at the threads after an event that concerned the programs `touched`. The event may have given cores to
-    /// threads of other programs, or taken them away, but has not changed these threads otherwise.
+    /// threads of other programs, or taken cores away from them, but has not changed these threads otherwise.
     pub(super) fn look(&mut self, now: u64, kernel: &Kernel, pools: &Pools, touched: &[u32]) {
         for core in 0..kernel.len() {
             let runs = kernel.cores[core].running;
@@ -113,7 +113,7 @@ impl Timeline {
         }
     }
 
-    /// Reports a stretch, unless it lasted for an instant only.
+    /// Reports a stretch, unless its length is 0.
     fn tell(&mut self, stretch: Stretch, until: u64) {
         if stretch.from < until {
             (self.tell)(Stretch { until, ..stretch });
@@ -121,7 +121,7 @@ impl Timeline {
     }
 }
 
-/// Returns the stretch that begins now.
+/// Returns the stretch of the thread that begins now.
 fn begun(now: u64, pools: &Pools, thread: Thread) -> Stretch {
     let worker = pools.worker(thread);
     let (activity, core) = match worker.place {

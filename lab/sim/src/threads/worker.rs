@@ -16,7 +16,7 @@ use crate::program::Strand;
 /// The action of a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Doing {
-    /// The worker is between two actions, or not there.
+    /// The worker is between two actions, or its program is not running.
     Nothing,
     /// The worker runs a strand.
     Strand(u32),
@@ -25,13 +25,13 @@ pub(super) enum Doing {
     /// The worker puts an unblocked task into the queue of worker `at`, and then continues with its own task, if it
     /// has one.
     Placing { task: Strand, at: u32, next: Option<Strand> },
-    /// The worker takes a task from its own queue. With `leaves`, it has just ended its spell as a thief for that
-    /// task.
+    /// The worker takes a task from its own queue. With `leaves`, the worker has just ended its spell as a thief to
+    /// take this task.
     Taking { leaves: bool },
-    /// The worker is a thief that finds nothing. The fields are its effect when deferral began, and the nanoseconds
-    /// that were left of that effect.
+    /// The worker is a thief that finds nothing, and its attempts are [deferred](super::deferred). The fields are its
+    /// effect when deferral began, and the nanoseconds that were left of that effect.
     Deferred(Effect, u64),
-    /// The worker waits for its parker.
+    /// The worker waits until another thread wakes it.
     Waiting,
     /// The worker was woken while it waited, and is about to learn the reason.
     Rising,
@@ -40,17 +40,17 @@ pub(super) enum Doing {
 /// The rest state of a worker, which follows from its rest word and its action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Rest {
-    /// The worker is awake, or has yet to look whether it may rest.
+    /// The worker is awake, or has not yet checked whether it may rest.
     Awake,
     /// The worker sleeps until a task or a peer wakes it.
     Asleep,
-    /// The worker has no core, and rests until the coordinator has one.
+    /// The worker has no core, and rests until the coordinator has a core for it.
     Retired,
-    /// The worker was woken while it waited, and has not learnt the reason.
+    /// The worker was woken while it waited, and has not learnt the reason yet.
     Rising,
 }
 
-/// The part of a worker that decides while it has no task.
+/// The part of a worker that makes the decisions while the worker has no task.
 pub(super) struct Mind {
     pub(super) thief: Box<dyn Thief>,
     /// The dialogue, while the worker is a thief.
@@ -64,34 +64,35 @@ pub(super) struct Worker {
     pub(super) in_spell: bool,
     /// The ready strands, the oldest first.
     pub(super) ready: VecDeque<Strand>,
-    /// The time at which all workers that have come to the lock of that queue will have released it.
+    /// The time at which the lock of `ready` will be free, after all workers that hold it or wait for it.
     pub(super) queue_free_at: u64,
     pub(super) place: Place,
     pub(super) doing: Doing,
     /// The nanoseconds at full speed that are left of the worker's action.
     pub(super) left: u64,
-    /// The thousandths that are done of the next of these nanoseconds.
+    /// The part of the first of these nanoseconds that is already done, in thousandths.
     done: u64,
     /// The rest state as the pool counts it.
     pub(super) rest: Rest,
     /// The time at which the worker got its present task.
     busy_since: Option<u64>,
-    /// The nanoseconds that the worker had had a task by then, on a core or not.
+    /// The nanoseconds for which the worker had earlier tasks, on a core or not.
     busy_time: u64,
     /// The number of tasks that the worker has begun.
     pub(super) begun: u64,
-    /// The nanoseconds that the worker's thread has spent, by their use.
+    /// The nanoseconds that the worker's thread has spent on a core, and waiting for a core.
     pub(super) times: Times,
-    /// True if the worker was on its way to a task when its pool was closed.
+    /// True if the worker was on its way to a task when its pool was closed. It may still begin this task.
     pub(super) may_begin: bool,
-    /// The number of effects as a thief since more workers have been awake than there is room for.
+    /// The number of effects that the worker has carried out as a thief since more workers are awake than the pool has
+    /// room for.
     pub(super) beyond: u32,
-    /// The number of successive effects as a thief that concerned no other thread.
+    /// The number of successive effects that the worker has carried out as a thief and that concerned no other thread.
     pub(super) local: u32,
     /// The strand that the worker has found and not begun.
     pub(super) found: Option<Strand>,
     pub(super) wakeups_owed: u32,
-    /// True if the worker has offered its core.
+    /// True if the worker has offered its core to other threads. Losing the core is then no preemption.
     pub(super) gives_way: bool,
     pub(super) last_core: usize,
     /// The state of the worker's thread in a Linux queue.
@@ -131,8 +132,8 @@ impl Worker {
         }
     }
 
-    /// Accounts for `elapsed` nanoseconds on a core of `speed` thousandths. Returns the part in which the worker did
-    /// something.
+    /// Accounts for `elapsed` nanoseconds on a core of `speed` thousandths. Returns the nanoseconds until the end of
+    /// the worker's action, if the action ended within this time. Otherwise returns `elapsed`.
     pub(super) fn advance(&mut self, elapsed: u64, speed: u64) -> u64 {
         if speed == WHOLE {
             let elapsed = elapsed.min(self.left);

@@ -8,12 +8,13 @@ use statrs::distribution::ContinuousCDF;
 
 use super::Rigid;
 
-/// The part of jobs on one processor (`SERIAL`), and on a power of two of them (`POWER_OF_TWO`).
+/// The part of jobs on one processor (`SERIAL`), and on a larger power of two of processors (`POWER_OF_TWO`).
 const SERIAL: f64 = 0.244;
 const POWER_OF_TWO: f64 = 0.576;
 
-/// log₂ of the processors of a parallel job. It lies between `LEAST` and the medium with probability `SMALL`, else
-/// between the medium and log₂ of the machine's size. The medium is `MEDIUM_BELOW_MOST` below that size's log₂.
+/// The bounds of log₂ of the number of processors of a parallel job. With probability `SMALL`, the logarithm lies
+/// between `LEAST` and `medium` = log₂(processors of the machine) − `MEDIUM_BELOW_MOST`. Otherwise it lies between
+/// `medium` and log₂(processors of the machine).
 const LEAST: f64 = 0.8;
 const MEDIUM_BELOW_MOST: f64 = 2.5;
 const SMALL: f64 = 0.86;
@@ -34,16 +35,16 @@ const DAY: (f64, f64) = (8.1737, 3.9631);
 const HALF_HOURS: usize = 48;
 const HALF_HOUR: f64 = 1800.0;
 
-/// The half hour of the day at which the day of [`DAY`] begins.
+/// The half hour of the day at which the distribution [`DAY`] begins.
 const DAY_BEGINS: usize = 11;
 
-/// Upper limits for logarithms of seconds: two days of run time, five days between arrivals. Larger values are drawn
-/// again.
+/// Upper limits for logarithms of seconds: two days of run time, five days between arrivals. A larger value is
+/// discarded, and a new value is drawn.
 const LONGEST: f64 = 12.0;
 const LONGEST_BETWEEN: f64 = 13.0;
 
-/// Returns the first `count` jobs that are submitted to a machine of `processors`, from a midnight on. No job has a
-/// wait yet.
+/// Returns the first `count` jobs that are submitted after midnight to a machine of `processors`. The waits of the
+/// jobs are 0; [`super::first_come_first_served`] computes them.
 ///
 /// # Panics
 /// Panics if the machine has fewer than eight processors: the model describes parallel machines.
@@ -87,10 +88,10 @@ fn draw((shape, scale): (f64, f64), random: &mut impl Rng) -> f64 {
     Gamma::new(shape, scale).expect("the parameters are positive").sample(random)
 }
 
-/// Generates arrival times. Time between two jobs is measured in points, and a busy half hour has many of them.
+/// Generates arrival times. The time between two jobs is measured in points. A busy half hour has many points.
 struct Arrivals {
     points: [f64; HALF_HOURS],
-    /// Points of the current half hour that are used up.
+    /// The points of the current half hour that earlier arrivals have used up.
     paid: f64,
     /// Half hours since the beginning.
     now: u64,
@@ -145,8 +146,8 @@ mod tests {
         assert!(jobs.iter().all(|job| (1..=128).contains(&job.processors)));
         let logarithms = || jobs.iter().filter(|job| job.ran > 0).map(|job| (job.ran as f64).ln());
         let mean = logarithms().sum::<f64>() / logarithms().count() as f64;
-        // About three quarters are short, with a mean of 4.2 · 0.94 = 3.9; the mean of the others is 312 · 0.03 =
-        // 9.4.
+        // About three quarters of the run times are from `SHORT`, with a mean logarithm of 4.2 · 0.94 = 3.9. The mean
+        // logarithm of `LONG` is 312 · 0.03 = 9.4.
         assert!((4.8..6.0).contains(&mean), "{mean}");
         assert!(jobs.is_sorted_by_key(|job| job.submitted));
         let noon = part(&|job| (10..18).contains(&(job.submitted / 3600 % 24)));

@@ -52,7 +52,7 @@ impl Stretches {
                 own.map(|stretch| stretch.until - stretch.from).sum()
             };
             let waits = |stretch: &Stretch| matches!(stretch.activity, Activity::Preempted | Activity::Throttled);
-            // The time since which each waiting thread waits.
+            // The waits that are not over at the end of the run: for each waiting thread, the begin and the end so far.
             let mut waiting = BTreeMap::new();
             for stretch in stretches.iter().filter(|stretch| stretch.program == nth) {
                 match waits(stretch) {

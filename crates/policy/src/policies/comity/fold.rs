@@ -50,7 +50,7 @@ pub(super) struct Fold {
     /// The maximum number of cores that are worth using. `u32::MAX`: all cores.
     most: u32,
     /// The sum of the windows since `most` last changed. Outside a trial, only windows with much steal time are added.
-    seen: Seen,
+    seen: WindowSum,
     trial: Option<Trial>,
     /// The number of windows until the program may fold. The field below it is half the number to wait for if the next
     /// fold is undone.
@@ -68,7 +68,7 @@ pub(super) struct Fold {
 
 /// The sum of several windows.
 #[derive(Clone, Copy, Debug, Default)]
-struct Seen {
+struct WindowSum {
     windows: u32,
     time: StealTime,
 }
@@ -120,7 +120,7 @@ const MOST_CAUTION: u32 = 256;
 
 impl Default for Fold {
     fn default() -> Fold {
-        let (seen, trial) = (Seen::default(), None);
+        let (seen, trial) = (WindowSum::default(), None);
         Fold {
             most: u32::MAX,
             seen,
@@ -135,7 +135,7 @@ impl Default for Fold {
     }
 }
 
-impl Seen {
+impl WindowSum {
     fn add(&mut self, steal: StealTime) {
         let StealTime { lasted_ns, run_ns, steal_ns } = &mut self.time;
         self.windows += 1;
@@ -177,7 +177,7 @@ impl Fold {
                 }
             }
             None => {
-                self.seen = Seen::default();
+                self.seen = WindowSum::default();
                 if has_at_least(steal, LOW) {
                     (self.step, self.calm) = (0, 0);
                 } else {
@@ -198,11 +198,11 @@ impl Fold {
             let caution = (2 * self.caution).min(MOST_CAUTION);
             *self = Fold { pause: caution, caution, by_part: !self.by_part, ..Fold::default() };
         } else if trial.begins {
-            (self.seen, self.trial) = (Seen::default(), Some(Trial { begins: false, ..trial }));
+            (self.seen, self.trial) = (WindowSum::default(), Some(Trial { begins: false, ..trial }));
         } else if is_known && self.seen.is_high() {
             self.fold(account);
         } else if is_known {
-            (self.seen, self.trial, self.caution) = (Seen::default(), None, CAUTION);
+            (self.seen, self.trial, self.caution) = (WindowSum::default(), None, CAUTION);
         }
     }
 
@@ -217,7 +217,7 @@ impl Fold {
         let enough = enough.min(used.saturating_sub(is_probed.into()).into());
         let worth = u32::try_from(enough.max(floor).max(1)).unwrap_or(u32::MAX);
         let before = self.trial.take().map_or(granted, |trial| trial.granted);
-        self.seen = Seen::default();
+        self.seen = WindowSum::default();
         if worth < used {
             self.most = worth;
             self.patience = if is_probed { (2 * self.patience).min(MOST_PATIENCE) } else { PATIENCE };

@@ -1,12 +1,12 @@
-//! Counts the primes below a bound: a serial iterator whose items are tested in parallel.
+//! Counts the primes below a bound: the numbers of a serial iterator are tested in parallel.
 
 use rayon::prelude::*;
 
-use crate::catalog::Row;
+use crate::catalog::Definition;
 use crate::program::{Program, equal, steps};
 
-/// The catalog row.
-pub const ROW: Row = Row {
+/// The definition of the program.
+pub const DEFINITION: Definition = Definition {
     name: "bridge",
     summary: "par_bridge over a serial iterator: primes by trial division",
     size: 300_000,

@@ -1,14 +1,14 @@
-//! Heat that spreads over a square plate: some sweeps of a stencil, with the rows of the plate in parallel.
+//! Simulates heat that spreads over a square plate: sweeps of a stencil, each over all rows of the plate in parallel.
 
 use rayon::prelude::*;
 
 use super::random_numbers;
-use crate::catalog::Row;
+use crate::catalog::Definition;
 use crate::program::{Program, same, steps};
 
-/// The catalog row.
-pub const ROW: Row =
-    Row { name: "chunks", summary: "par_chunks_mut: sweeps of a stencil over a plate", size: 1000, prepare };
+/// The definition of the program.
+pub const DEFINITION: Definition =
+    Definition { name: "chunks", summary: "par_chunks_mut: sweeps of a stencil over a plate", size: 1000, prepare };
 
 const SWEEPS: usize = 20;
 

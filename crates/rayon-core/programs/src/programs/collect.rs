@@ -1,13 +1,13 @@
-//! A vector made from a range.
+//! Collects the square roots of a range of numbers into a vector.
 
 use rayon::prelude::*;
 
-use crate::catalog::Row;
+use crate::catalog::Definition;
 use crate::program::{Program, same, steps};
 
-/// The catalog row.
-pub const ROW: Row =
-    Row { name: "collect", summary: "into_par_iter, map and collect into a vector", size: 4_000_000, prepare };
+/// The definition of the program.
+pub const DEFINITION: Definition =
+    Definition { name: "collect", summary: "into_par_iter, map and collect into a vector", size: 4_000_000, prepare };
 
 fn prepare(size: usize) -> Box<dyn Program> {
     let expected: Vec<f64> = (0..size).map(element).collect();

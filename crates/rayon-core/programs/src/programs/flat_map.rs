@@ -1,15 +1,19 @@
-//! The paths of Collatz's problem, one after the other: inner iterators of unknown lengths.
+//! Collects the paths of Collatz's problem for all starts: a parallel iterator over inner iterators of unknown lengths.
 
 use std::iter::successors;
 
 use rayon::prelude::*;
 
-use crate::catalog::Row;
+use crate::catalog::Definition;
 use crate::program::{Program, same, steps};
 
-/// The catalog row.
-pub const ROW: Row =
-    Row { name: "flat-map", summary: "flat_map_iter with uneven inner lengths, collected", size: 30_000, prepare };
+/// The definition of the program.
+pub const DEFINITION: Definition = Definition {
+    name: "flat-map",
+    summary: "flat_map_iter with uneven inner lengths, collected",
+    size: 30_000,
+    prepare,
+};
 
 fn prepare(size: usize) -> Box<dyn Program> {
     let starts = 1..size as u64;
@@ -21,7 +25,7 @@ fn prepare(size: usize) -> Box<dyn Program> {
     )
 }
 
-/// Returns the path from `start` to 1. An odd number n is followed by 3n + 1, an even one by n/2.
+/// Returns the path from `start` to 1. The successor of n is 3n + 1 if n is odd, else n/2.
 fn path(start: u64) -> impl Iterator<Item = u64> {
     successors(Some(start), |&step| match step {
         1 => None,

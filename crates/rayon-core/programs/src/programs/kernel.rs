@@ -1,6 +1,6 @@
 //! The papers' kernels, written with `rayon::join` alone.
 //!
-//! They run in a separate pool with the same number of threads as the global pool.
+//! The kernels run in a separate pool with the same number of threads as the global pool.
 
 use std::sync::LazyLock;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use comity_kernels::{Backend, catalog};
 
 use crate::program::{Program, Took, measure};
 
-/// Every kernel that joins, with its size here.
+/// The name of every kernel that uses `join`, and the size that it has here.
 pub const SIZES: &[(&str, &str)] = &[
     ("fib", "fib:n=32"),
     ("bfs", "bfs:nodes=300000"),

@@ -3,12 +3,16 @@
 use rayon::prelude::*;
 
 use super::random_numbers;
-use crate::catalog::Row;
+use crate::catalog::Definition;
 use crate::program::{Program, close, steps};
 
-/// The catalog row.
-pub const ROW: Row =
-    Row { name: "map-reduce", summary: "par_iter, map and sum over a vector of numbers", size: 4_000_000, prepare };
+/// The definition of the program.
+pub const DEFINITION: Definition = Definition {
+    name: "map-reduce",
+    summary: "par_iter, map and sum over a vector of numbers",
+    size: 4_000_000,
+    prepare,
+};
 
 fn prepare(size: usize) -> Box<dyn Program> {
     let angles = random_numbers(size);

@@ -1,14 +1,19 @@
-//! Counts pairs of points that are close to each other. Points run in parallel, and so do the earlier points of each.
+//! Counts pairs of points that are close to each other. A parallel iterator over all points contains a parallel
+//! iterator over the preceding points.
 
 use rayon::prelude::*;
 
 use super::random_numbers;
-use crate::catalog::Row;
+use crate::catalog::Definition;
 use crate::program::{Program, equal, steps};
 
-/// The catalog row.
-pub const ROW: Row =
-    Row { name: "nested-iter", summary: "a parallel iterator inside of a parallel iterator", size: 14_000, prepare };
+/// The definition of the program.
+pub const DEFINITION: Definition = Definition {
+    name: "nested-iter",
+    summary: "a parallel iterator inside of a parallel iterator",
+    size: 14_000,
+    prepare,
+};
 
 type Point = [f64; 2];
 

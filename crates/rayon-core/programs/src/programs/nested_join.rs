@@ -1,12 +1,16 @@
-//! Quicksort as in the documentation of `rayon::join`: down to single keys, without a serial cut-off.
+//! Quicksort as in the documentation of `rayon::join`: it joins down to single keys, without a serial cut-off.
 
 use super::random_keys;
-use crate::catalog::Row;
+use crate::catalog::Definition;
 use crate::program::{Program, same, steps};
 
-/// The catalog row.
-pub const ROW: Row =
-    Row { name: "nested-join", summary: "quicksort by recursive join without a cut-off", size: 500_000, prepare };
+/// The definition of the program.
+pub const DEFINITION: Definition = Definition {
+    name: "nested-join",
+    summary: "quicksort by recursive join without a cut-off",
+    size: 500_000,
+    prepare,
+};
 
 fn prepare(size: usize) -> Box<dyn Program> {
     let keys = random_keys(size);

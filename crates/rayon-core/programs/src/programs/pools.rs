@@ -1,14 +1,18 @@
-//! Builds and drops a pool for each job, which measures the cost of both.
+//! Builds and drops a pool for each job, to measure the cost of building and dropping.
 
 use rayon::ThreadPoolBuilder;
 use rayon::prelude::*;
 
-use crate::catalog::Row;
+use crate::catalog::Definition;
 use crate::program::{Program, equal, steps};
 
-/// The catalog row.
-pub const ROW: Row =
-    Row { name: "pools", summary: "build a pool of two threads, install a short sum, drop it", size: 300, prepare };
+/// The definition of the program.
+pub const DEFINITION: Definition = Definition {
+    name: "pools",
+    summary: "build a pool of two threads, install a short sum, drop it",
+    size: 300,
+    prepare,
+};
 
 const NUMBERS: u64 = 1000;
 

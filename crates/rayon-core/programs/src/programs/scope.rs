@@ -1,10 +1,11 @@
 //! Many small tasks, spawned one by one into a scope.
 
-use crate::catalog::Row;
+use crate::catalog::Definition;
 use crate::program::{Program, same, steps};
 
-/// The catalog row.
-pub const ROW: Row = Row { name: "scope", summary: "many small spawns in a scope", size: 40_000, prepare };
+/// The definition of the program.
+pub const DEFINITION: Definition =
+    Definition { name: "scope", summary: "many small spawns in a scope", size: 40_000, prepare };
 
 /// The number of arithmetic steps of a task.
 const STEPS: u32 = 300;
@@ -25,7 +26,7 @@ fn prepare(size: usize) -> Box<dyn Program> {
     )
 }
 
-/// Computes the result of a task. Each step depends on the one before.
+/// Computes the result of a task. Each step depends on the previous step.
 fn task(nth: usize) -> u32 {
     (0..STEPS).fold(nth as u32 | 1, |x, _| x.wrapping_mul(747_796_405).rotate_left(7))
 }

@@ -1,16 +1,21 @@
-//! Many short parallel iterators, one after the other, from outside of the pool: each must wake the pool.
+//! Many short parallel iterators, one after the other. A thread outside of the pool runs them, so each must wake the
+//! pool.
 
 use rayon::prelude::*;
 
 use super::random_numbers;
-use crate::catalog::Row;
+use crate::catalog::Definition;
 use crate::program::{Program, close, steps};
 
-/// The catalog row.
-pub const ROW: Row =
-    Row { name: "small-jobs", summary: "short sums one after the other, each of 20 to 100 µs", size: 200, prepare };
+/// The definition of the program.
+pub const DEFINITION: Definition = Definition {
+    name: "small-jobs",
+    summary: "short sums one after the other, each of 20 to 100 µs",
+    size: 200,
+    prepare,
+};
 
-/// The number of numbers in the shortest and in the longest job.
+/// The numbers of elements of the shortest and of the longest job.
 const LEAST: usize = 2000;
 const MOST: usize = 10_000;
 
@@ -21,7 +26,7 @@ fn prepare(jobs: usize) -> Box<dyn Program> {
     steps(
         || (),
         move |()| -> Vec<f64> {
-            // Run the jobs one after the other, as if each depended on the one before.
+            // Run the jobs one after the other, as if each depended on the previous job.
             jobs.iter().map(|job| job.par_iter().map(|number| number.sin()).sum()).collect()
         },
         move |sums| {

@@ -3,21 +3,21 @@
 use rayon::prelude::*;
 
 use super::random_keys;
-use crate::catalog::Row;
+use crate::catalog::Definition;
 use crate::program::{Program, same, steps};
 
 const KEYS: usize = 1_000_000;
 
-/// The catalog row of the stable sort.
-pub const STABLE: Row = Row {
+/// The definition of the stable sort.
+pub const STABLE: Definition = Definition {
     name: "sort",
     summary: "par_sort of random keys",
     size: KEYS,
     prepare: |size| prepare(size, |keys| keys.par_sort()),
 };
 
-/// The catalog row of the unstable sort.
-pub const UNSTABLE: Row = Row {
+/// The definition of the unstable sort.
+pub const UNSTABLE: Definition = Definition {
     name: "sort-unstable",
     summary: "par_sort_unstable of random keys",
     size: KEYS,

@@ -1,16 +1,17 @@
-//! Empty tasks, each after a pause, like rayon-demo's `noop`. They measure the cost of waking a pool for almost no
-//! work.
+//! Empty tasks, each after a pause, like rayon-demo's `noop`. The program measures the cost of waking a pool for almost
+//! no work.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use crate::catalog::Row;
+use crate::catalog::Definition;
 use crate::program::{Program, equal, steps};
 
-/// The catalog row.
-pub const ROW: Row = Row { name: "spawns", summary: "spawn nothing, every two milliseconds", size: 300, prepare };
+/// The definition of the program.
+pub const DEFINITION: Definition =
+    Definition { name: "spawns", summary: "spawn nothing, every two milliseconds", size: 300, prepare };
 
 const PAUSE: Duration = Duration::from_millis(2);
 

@@ -2,11 +2,11 @@
 
 use rayon::prelude::*;
 
-use crate::catalog::Row;
+use crate::catalog::Definition;
 use crate::program::{Program, equal, steps};
 
-/// The catalog row.
-pub const ROW: Row = Row {
+/// The definition of the program.
+pub const DEFINITION: Definition = Definition {
     name: "trivial-loop",
     summary: "par_iter_mut and for_each: 10^7 numbers plus one",
     size: 10_000_000,
@@ -17,7 +17,7 @@ const PASSES: u32 = 3;
 
 fn prepare(size: usize) -> Box<dyn Program> {
     steps(
-        // Ones, not zeros: the system would provide zeroed pages only at the first access, inside the measured loop.
+        // Fill with ones: for zeros, the system would provide the pages at the first access, inside the measured loop.
         move || vec![1_u32; size],
         |mut numbers| {
             for _ in 0..PASSES {

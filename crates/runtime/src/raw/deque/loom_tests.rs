@@ -1,8 +1,8 @@
 //! The split deque under loom: every interleaving and every weak-memory outcome of an owner and one or two thieves.
 //! Run with `RUSTFLAGS="--cfg loom" cargo test -p comity --lib loom_`.
 //!
-//! A task is a cell that its pusher and its taker write. So loom reports a task that is taken twice, or a taker that
-//! does not see what was written before the push.
+//! A task is a cell that its pusher and its taker write. So loom reports a task that is taken twice, and a taker that
+//! does not see the pusher's writes.
 
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;
@@ -88,7 +88,7 @@ impl Model {
     }
 }
 
-/// Runs `thief` while an owner pushes `tasks` tasks and pops them again, twice. Each task must be taken once.
+/// Runs `thief` while an owner twice pushes `tasks` tasks and pops them again. Each task must be taken once.
 fn beside_an_owner(tasks: usize, raids: bool, most_preemptions: usize, thief: fn(&Model) -> usize) {
     explore(most_preemptions, move || {
         let model = Model::new(2 * tasks, raids);
@@ -195,7 +195,8 @@ fn loom_an_owner_takes_its_oldest_beside_a_thief() {
 
 #[test]
 fn loom_a_push_hears_the_bell_or_is_seen() {
-    // A thread that is about to sleep relies on this: it rings, and looks for tasks after a barrier.
+    // A thread that is about to sleep rings the bell, and looks for tasks after a barrier. Either the pusher sees the
+    // bell, or this thread sees the task.
     explore(4, || {
         let model = Model::new(1, true);
         let sleeper = beside(&model, |model| {
@@ -249,14 +250,14 @@ fn loom_a_bell_goes_on_while_the_deque_grows() {
     });
 }
 
-/// Checks that an owner that only pops also answers: each of its pops may cancel a raid, or make shared tasks private
-/// again.
+/// Checks that an owner that only pops also shares tasks: each of its pops may cancel a raid, or make shared tasks
+/// private again.
 #[test]
 fn loom_a_pop_beside_a_raid_shares() {
     explore(4, || {
         let model = Model::new(3, true);
         let indices = [0, 1, 2].map(|nth| model.push(nth));
-        // The task that was shared when the deque grew is gone; two private tasks are left.
+        // The task that was shared when the deque grew has been taken. Two private tasks are left.
         assert_eq!(model.steal(), 1);
         let raider = beside(&model, |model| {
             model.deque.ask(1);

@@ -8,14 +8,15 @@ use super::*;
 
 const UNTAKEN: u32 = 0;
 
-/// Takes a task, which is the count of how often it was taken.
+/// Takes a task. A task is a counter of how often it was taken.
 fn take(task: NonNull<AtomicU32>) {
     // SAFETY: the tests keep their tasks until all threads have ended.
     let before = unsafe { task.as_ref() }.fetch_add(1, Ordering::Relaxed);
     assert_eq!(before, UNTAKEN, "a task was taken twice");
 }
 
-/// Runs an owner with a stack of frames: it pushes at `true` and pops at `false`. Returns how many tasks came back.
+/// Runs an owner with a stack of frames: a step `true` pushes, a step `false` pops. Returns the number of tasks that
+/// the owner got back.
 fn run_owner(deque: &Deque<AtomicU32>, tasks: &[AtomicU32], steps: impl IntoIterator<Item = bool>) -> usize {
     let (mut frames, mut next, mut back) = (Vec::new(), 0, 0);
     let pop = |(index, task): (usize, NonNull<AtomicU32>)| {
@@ -141,8 +142,8 @@ fn thieves_of_every_kind_and_an_owner_lose_nothing() {
             });
             run_owner(&deque, &tasks, steps);
             done.store(true, Ordering::Release);
-            // The threads are joined in turn: ThreadSanitizer understands the order of joins, and not how a scope
-            // ends.
+            // The threads are joined one by one: ThreadSanitizer sees the ordering of a join, but not the ordering at
+            // the end of a scope.
             thieves.into_iter().for_each(|thief| thief.join().expect("a thief ends well"));
         });
         assert!(deque.is_empty());
@@ -151,7 +152,8 @@ fn thieves_of_every_kind_and_an_owner_lose_nothing() {
 }
 
 proptest! {
-    /// The model is a plain vector: a thief always steals the oldest task, whenever it steals.
+    /// Compares the deque with a model, a plain double-ended queue: a successful steal always returns the oldest
+    /// task.
     #[test]
     fn one_thread_in_all_roles_agrees_with_a_vector(steps in prop::collection::vec((0..6u8, any::<bool>()), 1..200)) {
         let tasks: Vec<AtomicU32> = (0..200).map(|_| AtomicU32::new(UNTAKEN)).collect();

@@ -1,4 +1,4 @@
-//! The inbox under every interleaving of two threads that push and one or two threads that take.
+//! The inbox under loom: every interleaving of two threads that push and one or two threads that take.
 
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;
@@ -29,7 +29,7 @@ fn push(inbox: &Inbox<()>, job: usize) {
     inbox.push(unsafe { LinkedRef::new(job) });
 }
 
-/// Takes all jobs, and counts for each that it was taken. loom would report a race on the count.
+/// Takes all jobs, and counts up each job's counter. loom would report a race on the counter.
 fn take(inbox: &Inbox<()>) {
     for job in inbox.take() {
         let job: NonNull<Job> = job.0.cast();

@@ -1,5 +1,5 @@
-//! Latches for which workers wait, together with the sleep protocol. A waiter that sleeps is woken, sees what was
-//! written before the latch was set, and may free the latch at once.
+//! Latches for which workers wait, together with the sleep protocol. A waiter that sleeps is woken, sees all writes
+//! before the latch was set, and may free the latch at once.
 
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;
@@ -31,7 +31,7 @@ impl Work for Waits<'_> {
     fn ring_bells(&self) {}
 }
 
-/// Waits like `Worker::wait_until` in a pool without tasks.
+/// Waits like `Worker::wait_until` does in a pool without tasks.
 fn wait(sleep: &Sleep, latch: &dyn Probe) {
     let work = Waits(latch);
     while !latch.probe() {

@@ -1,9 +1,10 @@
-//! Pools of real threads in a guest with recorded steal time: the coordinator reads `/proc/stat` as a guest with
-//! eight CPUs would show it.
+//! Pools of real threads with recorded steal time: the coordinator reads `/proc/stat` as a virtual machine with eight
+//! CPUs would show it.
 //!
-//! The machine of the test may have fewer CPUs, so the coordinator is told that it may use eight. Everything else is
-//! the code that ships. The test is the coordinator's thread, and plays the record back while it waits for the next
-//! look. Its clock is the record's clock, which is faster than the machine's, because the first fold waits for 16 s.
+//! The test machine may have fewer CPUs, so the coordinator is told that it may use eight. All other code is the
+//! released code. The test runs on the coordinator's thread, and plays the record back while it waits for the next
+//! look. The coordinator's clock is the record's clock. It is faster than the machine's clock, because the first fold
+//! (use of fewer cores) comes after 16 s.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -19,19 +20,19 @@ use crate::{ThreadPool, ThreadPoolBuilder, join};
 
 const CPUS: u32 = 8;
 
-/// The variable that names the folder of the process that plays the role.
+/// The environment variable with the folder of the process that plays the role.
 const FOLDER: &str = "COMITY_TEST_FOLDER";
 
-/// The counts of each CPU in a guest's `/proc/stat`, 20 ms apart. All CPUs request time, and the host grants each of
-/// them half.
+/// The counts of each CPU in a guest's `/proc/stat`, every 20 ms. All CPUs request time, and the host grants each CPU
+/// half of the time.
 const AT_HALF: [&str; 3] =
     ["4711 0 310 90211 44 0 12 2205 0 0", "4712 0 310 90211 44 0 12 2206 0 0", "4712 0 311 90211 44 0 12 2207 0 0"];
 
-/// Half of the CPUs request time, and the host grants it all.
+/// Counts like [`AT_HALF`], but half of the CPUs request time, and the host grants all of it.
 const FOLDED: [&str; 3] =
     ["4712 0 311 90211 44 0 12 2207 0 0", "4713 0 311 90212 44 0 12 2207 0 0", "4713 0 312 90213 44 0 12 2207 0 0"];
 
-/// The host grants each CPU all of its time.
+/// Counts of a guest whose host grants each CPU all of the time.
 const WHOLE: [&str; 3] =
     ["4712 0 311 90211 44 0 12 2207 0 0", "4713 0 312 90211 44 0 12 2207 0 0", "4715 0 312 90211 44 0 12 2207 0 0"];
 
@@ -40,11 +41,12 @@ const NO_GUEST: [&str; 2] = ["4711 0 310 90211 44 0 12 0 0 0", "4713 0 310 90211
 
 const APART: Duration = Duration::from_millis(20);
 
-/// The number of lines of the record that are played when the machine's clock says that one is due.
+/// The speed of the record's clock relative to the machine's: the number of record lines that are played in the time
+/// of one line.
 const FASTER: u32 = 8;
 
-/// A player of recorded stretches, each repeated, into a file whose counts grow like the kernel's.
-struct Record {
+/// A player that repeats recorded stretches into a file. The counts in the file grow like the kernel's counts.
+struct Player {
     path: PathBuf,
     counts: [u64; 10],
     played: usize,
@@ -55,14 +57,14 @@ fn counts(line: &str) -> [u64; 10] {
     std::array::from_fn(|_| words.next().expect("ten counts"))
 }
 
-impl Record {
-    fn new(path: PathBuf, first: &str) -> Record {
-        let record = Record { path, counts: counts(first), played: 0 };
-        record.write();
-        record
+impl Player {
+    fn new(path: PathBuf, first: &str) -> Player {
+        let player = Player { path, counts: counts(first), played: 0 };
+        player.write();
+        player
     }
 
-    /// Adds what the guest counted between two lines of the stretch.
+    /// Adds the difference between two lines of the stretch to the counts.
     fn play(&mut self, stretch: &[&str]) {
         let nth = self.played % (stretch.len() - 1);
         let [before, after] = [counts(stretch[nth]), counts(stretch[nth + 1])];
@@ -107,31 +109,31 @@ struct Guest {
     registry: Arc<Registry>,
     program: Arc<Program>,
     stop: Arc<AtomicBool>,
-    record: Record,
+    player: Player,
     began_ns: u64,
 }
 
 impl Guest {
     fn new(folder: &str, policy: Policy, first: &str) -> Guest {
-        let record = Record::new(PathBuf::from(folder).join("stat"), first);
+        let player = Player::new(PathBuf::from(folder).join("stat"), first);
         let pool = ThreadPoolBuilder::new().num_threads(CPUS as usize).policy(policy).build().expect("a pool");
         let registry = pool.install(|| current::with(|worker| worker.and_then(|worker| worker.registry().me())));
         let registry = registry.expect("the pool is there");
         let stop: Arc<AtomicBool> = Arc::default();
         let stopped = Arc::clone(&stop);
         pool.spawn(move || compute(&stopped));
-        let wish = Wish { weight: Some(100), cores: None };
-        let program = Arc::new(Program::new(policy, Location::At(PathBuf::from(folder).join("table")), wish));
+        let settings = ProgramSettings { weight: Some(100), cores: None };
+        let program = Arc::new(Program::new(policy, Location::At(PathBuf::from(folder).join("table")), settings));
         program.add(&registry);
-        Guest { pool, registry, program, stop, record, began_ns: now_ns() }
+        Guest { pool, registry, program, stop, player, began_ns: now_ns() }
     }
 
     fn now_ns(&self) -> u64 {
-        self.began_ns + self.record.played as u64 * APART.as_nanos() as u64
+        self.began_ns + self.player.played as u64 * APART.as_nanos() as u64
     }
 
-    /// The number of workers that may be awake, and the number of workers that rest because there is no room for
-    /// them.
+    /// The number of workers that may be awake, and the number of workers that are retired because that number is too
+    /// small.
     fn room_and_retired(&self) -> [u32; 2] {
         let activation = self.registry.activation.as_ref().expect("the policy shares cores");
         let books = activation.books();
@@ -145,7 +147,7 @@ impl Guest {
         program.joined(&member);
         let (_, quantum) = Sharing::of(&program.policy).expect("the policy shares cores");
         let mut coordinator = Coordinator::new(&program, Arc::clone(&member), quantum);
-        let stat = coordinator.limits.stat.take().and_then(|_| Stat::at(&self.record.path));
+        let stat = coordinator.limits.stat.take().and_then(|_| Stat::at(&self.player.path));
         coordinator.limits.stat = stat;
         coordinator.limits.usable = CPUS;
         coordinator.limits.may_use = (0..CPUS as usize).collect();
@@ -163,13 +165,13 @@ impl Guest {
     /// Plays the stretch until the next look. Returns true if there was a look.
     fn look(&mut self, coordinator: &mut Coordinator<'_>, stretch: &[&str]) -> bool {
         thread::sleep(APART);
-        (0..FASTER).for_each(|_| self.record.play(stretch));
+        (0..FASTER).for_each(|_| self.player.play(stretch));
         let pools = coordinator.pools();
         coordinator.decide(&pools, |coordination, driver| coordination.come_by(driver, self.now_ns())) == Visit::Looked
     }
 
-    /// Plays the stretch until `is_so` is true. The deadline is generous, because threads of the real machine must
-    /// run.
+    /// Plays the stretch until `is_so` is true. The deadline is long, because threads of the real machine must run
+    /// meanwhile.
     fn look_until(
         &mut self,
         coordinator: &mut Coordinator<'_>,
@@ -205,7 +207,7 @@ fn eight_workers_fold_to_four_at_half_and_unfold() {
 }
 
 #[test]
-fn nothing_folds_where_no_steal_time_is_told_or_none_is_heeded() {
+fn nothing_folds_if_steal_time_is_unknown_or_ignored() {
     play("keeps_all");
 }
 
@@ -215,7 +217,7 @@ fn folds_and_unfolds() {
     let Ok(folder) = env::var(FOLDER) else { return };
     Guest::new(&folder, Policy::default(), AT_HALF[0]).coordinate(|coordinator, guest| {
         assert_eq!(guest.room_and_retired()[0], CPUS);
-        // Checked as soon as it folds: no worker has retired yet, which would let others in.
+        // Checked right after the fold, before any worker has retired.
         guest.look_until(coordinator, &AT_HALF, "it folds", |[room, _]| room < CPUS);
         assert_eq!(guest.room_and_retired()[0], CPUS / 2);
         guest.look_until(coordinator, &FOLDED, "workers retire", |[_, retired]| retired >= CPUS / 2);
@@ -232,8 +234,8 @@ fn keeps_all() {
         Guest::new(&folder, policy, stretch[0]).coordinate(|coordinator, guest| {
             assert_eq!(coordinator.limits.stat.is_some(), policy.folds());
             let mut looks = 0;
-            // The looks last longer than a fold would take.
-            while looks < 20 || guest.record.played < 1200 {
+            // The looks cover more time than a fold needs.
+            while looks < 20 || guest.player.played < 1200 {
                 looks += u32::from(guest.look(coordinator, stretch));
                 assert_eq!(guest.room_and_retired()[0], CPUS, "{policy}");
             }

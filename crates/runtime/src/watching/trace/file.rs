@@ -20,7 +20,7 @@ use crate::watching::counters::{Refusal, Refusals};
 /// The beginning of every trace. A file that begins otherwise is never overwritten.
 const BEGINNING: &str = "[\n{\"name\":\"comity_trace\"";
 
-/// The maximum size of a trace. A larger one does not help a reader, and the disk may be a server's.
+/// The maximum size of a trace, in bytes. A larger trace does not help a reader, and could fill the disk of a server.
 const MOST_BYTES: u64 = 1 << 30;
 
 /// The byte that a process locks while it writes. It is far behind the end of the file.
@@ -162,7 +162,7 @@ impl Output {
         }
     }
 
-    /// Writes what a worker did to `other`.
+    /// Writes an event of a worker that concerns the worker `other`.
     fn moment(&mut self, name: &str, thread: i32, at: Nanos, role: &str, other: WorkerId) {
         self.begin(name, 'i', thread);
         self.text.push_str("\"cat\":\"worker\",\"s\":\"t\",\"ts\":");
@@ -201,8 +201,8 @@ impl Output {
         }
     }
 
-    /// Writes that a program gets or loses a core. The core belongs to the process from its first program that has it
-    /// to the last.
+    /// Writes that a program gets or loses a core. If several programs of the process have the core, only the first
+    /// gain and the last loss are written.
     pub(super) fn core(&mut self, policy: Policy, core: usize, holding: Holding, at: Nanos) {
         let (phase, how) = match holding {
             Holding::Claimed => ('b', "claimed"),
@@ -319,8 +319,8 @@ fn push_micros(text: &mut String, nanos: Nanos) {
     }
 }
 
-/// Appends a number in decimal. There may be a hundred thousand of them a second, and the formatting traits would
-/// take as long as everything else. A crate for this would be one more in the build of each program.
+/// Appends a number in decimal. There may be a hundred thousand numbers a second, and the formatting traits would
+/// take as long as the rest of the tracer's work. A crate for this would be a further dependency of every program.
 fn push_number(text: &mut String, number: u64) {
     let first = number.checked_ilog10().map_or(1, |power| 10_u64.pow(power));
     let mut unit = first;

@@ -1,5 +1,6 @@
-//! The hand-overs of the sleep protocol under loom: every interleaving and every weak-memory outcome of two or three
-//! threads. A lost wake-up shows as a deadlock. Run with `RUSTFLAGS="--cfg loom" cargo test -p comity --lib loom_`.
+//! The sleep protocol under loom: every interleaving and every weak-memory outcome of two or three threads that push,
+//! sleep and wake. A lost wake-up ends in a deadlock, which loom reports. Run with `RUSTFLAGS="--cfg loom" cargo test
+//! -p comity --lib loom_`.
 
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -27,7 +28,8 @@ struct Pool<P: Platform = Threads> {
     /// The inbox of `W1`.
     placed: AtomicU32,
     injector: AtomicU32,
-    /// The workers whose next push looks for sleepers: `Deque::limit` in the product.
+    /// The bell of each worker that pushes: true if its next push looks for sleepers. In the runtime, each deque has
+    /// its bell.
     bells: Vec<AtomicBool>,
     ended: AtomicBool,
 }
@@ -45,7 +47,7 @@ impl<P: Platform> Work for Pool<P> {
         self.ended.load(Ordering::Acquire) || worker == W1 && self.placed.load(Ordering::Acquire) > 0
     }
 
-    /// Rings like `Registry::ring_bells` and `Deque::ring`. Workers that never push have no bell here.
+    /// Rings like `Registry::ring_bells` and `Deque::ring`. Only workers that push have a bell here.
     fn ring_bells(&self) {
         fence(Ordering::SeqCst);
         for bell in &self.bells {
@@ -71,14 +73,15 @@ impl<P: Platform<Parker = FutexWord> + Clone> Pool<P> {
         })
     }
 
-    /// Sleeps as a dialogue makes a worker sleep.
+    /// Puts the worker to sleep with the steps of a dialogue, until it is woken or the sleep is refused.
     fn sleep(&self, me: WorkerId) -> Result<Woken, SleepRefusal> {
         self.sleep.announce(me);
         let admission = self.sleep.admit(me, self);
         self.rest(me, admission)
     }
 
-    /// Does what follows the first look. A timeout is a moment at which others run, because loom has no time.
+    /// Takes the steps after the first look of [`Pool::sleep`]. loom has no time, so instead of a wait with a
+    /// timeout, other threads run for a moment.
     fn rest(&self, me: WorkerId, mut admission: Admission) -> Result<Woken, SleepRefusal> {
         loop {
             match admission {
@@ -93,7 +96,7 @@ impl<P: Platform<Parker = FutexWord> + Clone> Pool<P> {
         }
     }
 
-    /// Puts the worker to sleep. No task keeps it awake.
+    /// Announces the worker as a sleeper. The sleep must not be refused.
     fn falls_asleep(&self, me: WorkerId) {
         self.sleep.announce(me);
         assert!(matches!(self.sleep.admit(me, self), Admission::Park(_)));
@@ -112,7 +115,7 @@ impl<P: Platform<Parker = FutexWord> + Clone> Pool<P> {
         self.sleep.hand_over(me, self);
     }
 
-    /// Sleeps and looks until the worker has a task, like a thief without patience. Then publishes that it is busy.
+    /// Alternates between a look for a task and a sleep, until the worker has a task. Then publishes that it is busy.
     fn find(&self, me: WorkerId) {
         while !(Pool::take(&self.deque) || Pool::take(&self.placed) || Pool::take(&self.injector)) {
             let _ = self.sleep(me);
@@ -135,12 +138,12 @@ impl<P: Platform<Parker = FutexWord> + Clone> Pool<P> {
         self.find(me);
     }
 
-    /// Makes `W1`, which has retired, hungry again, as the coordinator does.
+    /// Lets a push wake `W1` again, which has retired, like the coordinator.
     fn restore_hunger(&self) {
         self.sleep.restore_hunger([W1].into_iter(), self);
     }
 
-    /// Ends the pool, which is business of each of `workers`.
+    /// Ends the pool, and wakes each of `workers`, because the end is business of each of them.
     fn end(&self, workers: impl IntoIterator<Item = WorkerId>) {
         self.ended.store(true, Ordering::Release);
         workers.into_iter().for_each(|worker| self.sleep.wake_for_business(worker));
@@ -151,7 +154,7 @@ impl<P: Platform<Parker = FutexWord> + Clone> Pool<P> {
         assert_eq!(self.sleep.hunger(), 0, "no worker sleeps, and none is searching");
     }
 
-    /// Answers the bell after the worker's push met it.
+    /// Answers the bell after a push of the worker found it ringing.
     fn answer_bell(&self, me: WorkerId) {
         if self.sleep.bell_may_stop() {
             self.bells[me.index()].swap(false, Ordering::AcqRel);
@@ -169,13 +172,13 @@ impl<P: Platform<Parker = FutexWord> + Clone> Pool<P> {
         }
     }
 
-    /// Places a task at `W1`. `me` is the worker that does this; `None`: a thread of no pool.
+    /// Places a task at `W1`. `me` is the worker that places it, or `None` for a thread that is not a worker.
     fn place(&self, me: Option<WorkerId>) {
         self.placed.fetch_add(1, Ordering::Release);
         self.sleep.after_placing(W1, me, self);
     }
 
-    /// Pushes a task onto the queue that all workers can see.
+    /// Spawns a task, which all workers can see at once.
     fn spawn(&self, me: WorkerId) {
         self.deque.fetch_add(1, Ordering::Release);
         self.sleep.after_spawn(me, self);
@@ -192,7 +195,7 @@ impl Pool {
     }
 }
 
-/// Explores what `model` does with a pool of `workers` workers. The workers in `busy` are busy.
+/// Explores `model` with a pool of `workers` workers. The workers in `busy` are busy.
 fn with_pool(
     most_preemptions: usize,
     (workers, waking): (u32, Waking),
@@ -230,13 +233,13 @@ fn loom_a_spawn_wakes_a_hungry_sleeper() {
     BY_PUSH.into_iter().for_each(|waking| a_task_reaches_a_would_be_sleeper(waking, Pool::spawn));
 }
 
-/// Places a task where no other worker looks: the worker at which it is placed must not sleep.
+/// Places a task at a worker, while no other worker looks for tasks. That worker must not sleep on.
 #[test]
 fn loom_a_placed_task_reaches_the_worker_that_it_last_ran_on() {
     for waking in BY_PUSH {
         a_task_reaches_a_would_be_sleeper(waking, |pool, me| pool.place(Some(me)));
     }
-    // A watchdog is awake and busy elsewhere, so the others may sleep.
+    // `W2`, the watchdog, stays awake and takes no step here, so the other thieves may sleep.
     with_pool(4, (3, Waking::Watchdog), &[W0], |pool| {
         assert_eq!(pool.sleep(W2), Err(SleepRefusal::YouAreWatchdog));
         together(pool, &[|pool| pool.find(W1)], || pool.place(Some(W0)));
@@ -247,7 +250,8 @@ fn loom_a_placed_task_reaches_the_worker_that_it_last_ran_on() {
     }
 }
 
-/// Places a task at a worker that never takes it: a worker that is about to sleep takes it, or is woken for it.
+/// Places a task at a busy worker that never takes it. A worker that is about to sleep must take it, or be woken for
+/// it.
 #[test]
 fn loom_a_task_placed_at_a_busy_worker_wakes_a_hungry_sleeper() {
     for waking in BY_PUSH {
@@ -259,7 +263,8 @@ fn loom_a_task_placed_at_a_busy_worker_wakes_a_hungry_sleeper() {
     }
 }
 
-/// Spawns a second task while the worker that was woken for the first one still searches. Nothing rings for it later.
+/// Spawns a second task while the worker that was woken for the first one still searches. No later push wakes a
+/// worker for the second task.
 #[test]
 fn loom_two_spawns_wake_two_hungry_sleepers() {
     with_pool(2, (3, Waking::Hungry), &[W0], |pool| {
@@ -270,8 +275,8 @@ fn loom_two_spawns_wake_two_hungry_sleepers() {
     });
 }
 
-/// Checks a worker that dozes: its doze may end in the moment in which a waker looks at it, while the other sleeper
-/// relied on its look.
+/// Checks a worker that dozes (sleeps until a timeout). Its doze may end at the moment when a waker chooses it, while
+/// the other sleeper relies on its look.
 #[test]
 fn loom_a_doze_that_ends_hides_no_task_and_no_sleeper() {
     let doze_and_find = |pool: &Pool| {
@@ -307,7 +312,8 @@ fn loom_business_wakes_the_worker_that_has_it() {
     });
 }
 
-/// Checks a worker that calls no barrier, because another worker already sleeps and has answered for all that rest.
+/// Checks a worker that calls no barrier, because another sleeper has already called one and looked for tasks on
+/// behalf of all sleepers.
 #[test]
 fn loom_business_wakes_one_that_another_answers_for() {
     with_pool(4, (3, Waking::Hungry), &[], |pool| {
@@ -327,8 +333,8 @@ fn loom_a_searching_worker_answers_for_the_tasks_left_to_it() {
     });
 }
 
-/// Makes the worker the watchdog, before it sleeps or when it is woken. Otherwise it parks for ever, and loom reports
-/// the deadlock.
+/// Checks that the worker becomes the watchdog, before it sleeps or when it is woken. If not, the worker parks for
+/// ever, and loom reports a deadlock.
 fn becomes_the_watchdog(pool: &Pool, me: WorkerId) {
     match pool.sleep(me) {
         Ok(Woken::For(WakeReason::Appointed)) | Err(SleepRefusal::YouAreWatchdog) => {}
@@ -363,7 +369,7 @@ fn loom_work_in_hand_wakes_all_workers_of_an_always_awake_pool() {
 
 #[test]
 fn loom_a_sleeper_that_is_called_away_does_not_hide_another() {
-    // As in `thief::Spell`, business ends the spell, whatever else there is.
+    // As in `thief::Spell`, business ends the spell, also if there are tasks.
     let is_called_away = |pool: &Pool| {
         while !pool.ended.load(Ordering::Acquire) && !Pool::take(&pool.deque) {
             let _ = pool.sleep(W1);
@@ -390,7 +396,8 @@ fn loom_business_wakes_one_that_retires() {
     with_pool(4, (2, Waking::Hungry), &[], move |pool| together(pool, &[retire], || pool.end([W1])));
 }
 
-/// Checks that a worker is woken once, if the coordinator has a core for it and it has business at the same time.
+/// Checks that a worker is woken once if two events happen at the same time: the coordinator gets a core for it, and
+/// it gets business.
 #[test]
 fn loom_a_recall_and_business_wake_once() {
     with_pool(4, (2, Waking::Hungry), &[], |pool| {
@@ -404,7 +411,7 @@ fn loom_a_recall_and_business_wake_once() {
     });
 }
 
-/// Makes retired workers hungry again because a core is free. A push at the same time wakes one.
+/// Lets a push wake a retired worker again, because a core is free. A push at the same time must wake it.
 #[test]
 fn loom_a_push_beside_restored_hunger_wakes() {
     with_pool(4, (2, Waking::Hungry), &[W0], |pool| {
@@ -414,7 +421,8 @@ fn loom_a_push_beside_restored_hunger_wakes() {
     });
 }
 
-/// Makes a worker hungry again that has just retired, while it takes its retirement back because it has business.
+/// Lets a push wake a worker again that has just retired. At the same time, the worker takes its retirement back
+/// because it has business.
 #[test]
 fn loom_one_that_comes_back_beside_restored_hunger_is_not_counted() {
     with_pool(4, (2, Waking::Hungry), &[], |pool| {
@@ -426,7 +434,7 @@ fn loom_one_that_comes_back_beside_restored_hunger_is_not_counted() {
     });
 }
 
-/// Retires a sleeper because it has no core: the push wakes it, or leaves it for the coordinator to recall.
+/// Retires a sleeper because it has no core. Either the push wakes it, or the coordinator recalls it.
 #[test]
 fn loom_a_push_wakes_a_sleeper_or_leaves_it_to_its_recall() {
     let wake_and_find = |pool: &Pool| {
@@ -445,7 +453,8 @@ fn loom_a_push_wakes_a_sleeper_or_leaves_it_to_its_recall() {
     });
 }
 
-/// Retires a searching worker because it has no core: the task that was left to it passes to another sleeper.
+/// Retires a searching worker because it has no core. Another sleeper must be woken for the task that the searching
+/// worker had to find.
 #[test]
 fn loom_a_searching_worker_that_retires_answers_for_its_tasks() {
     with_pool(3, (3, Waking::Hungry), &[W0], |pool| {
@@ -455,7 +464,7 @@ fn loom_a_searching_worker_that_retires_answers_for_its_tasks() {
             let up = up.clone();
             beside(pool, move |pool| {
                 let _ = park(&pool.sleep, me, None).expect("no timeout");
-                // The first worker that is awake retires, as if it had no core, until it has business.
+                // The first worker that wakes retires, as if it had no core, until it has business.
                 if up.fetch_add(1, Ordering::AcqRel) == 0 {
                     pool.sleep.retire(me);
                     let _ = pool.rest_until_up(me);

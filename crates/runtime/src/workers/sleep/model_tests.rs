@@ -1,10 +1,11 @@
-//! The sleep protocol, the dialogue and the books that ship, under each policy, in a model world. The steps of up to
-//! four workers are interleaved at random, and the liveness invariant is checked after every step.
+//! The released code of the sleep protocol, the dialogue and the books, under each policy, in a model world. The
+//! steps of up to four workers are interleaved at random, and the liveness invariant is checked after every step.
 //!
-//! The world is a driver of [`Dialogue`], like a pool of threads. It holds queues and cores, and draws who takes the
-//! next step: a worker, a thread of no pool, or the coordinator. A worker's step is one effect, or the dialogue's
-//! work between two effects. Others may take steps in the middle of a step, where the dialogue looks at the pool or a
-//! worker has tasks in its hand. A worker is parked if its word says so.
+//! The world is a driver of [`Dialogue`], like a pool of threads. It holds queues and cores, and draws at random
+//! which thread takes the next step: a worker, a thread that is not a worker, or the coordinator. A worker's step is
+//! one effect, or the dialogue's work between two effects. Other threads may take steps in the middle of a worker's
+//! step: where the dialogue looks at the pool, or while the worker moves tasks. A worker is parked if its rest word
+//! has a resting value.
 
 mod machine;
 mod program;
@@ -12,7 +13,7 @@ mod world;
 
 use std::cell::Cell;
 
-use comity_policy::row::Row;
+use comity_policy::definition::Definition;
 use comity_policy::{Action, Event, Policy, SleepRefusal, Thief, Waking, WorkerId};
 use comity_protocol::platform::Waker;
 use comity_protocol::sleep::{Admission, Parking, Work};
@@ -22,7 +23,7 @@ use crate::raw::sync::{Sleep, Threads};
 use program::programs;
 use world::{World, lives};
 
-/// Returns the policy as the world runs it: with small thresholds, so that workers soon sleep.
+/// Returns the policy with small thresholds, so that workers soon sleep.
 fn hasty(policy: Policy) -> Policy {
     match policy.name() {
         "bws" => "bws:sleep_threshold=2".parse().unwrap(),
@@ -52,8 +53,8 @@ proptest! {
         }
     }
 
-    /// Checks a policy that wants to sleep at every turn and runs tasks that it does not have. It is slow, and never
-    /// stuck, under each way of waking.
+    /// Checks a policy that asks to sleep at each of its turns, and to run tasks that it does not have. The pool is
+    /// then slow, but never stuck, under each way of waking.
     #[test]
     fn a_bad_policy_cannot_strand_a_task(program in programs(), workers in 1..=4u32, seed in any::<u64>()) {
         let sleepyhead = |me| Box::new(Sleepyhead { me, workers, turn: seed as u32 }) as Box<dyn Thief>;
@@ -103,9 +104,9 @@ impl Work for TaskWaits {
 
 #[test]
 fn a_would_be_sleeper_is_asked_for_business_only_if_no_task_waits() {
-    let hungry = Policy::all().filter(|policy| Row::of(policy).waking == Waking::Hungry);
+    let hungry = Policy::all().filter(|policy| Definition::of(policy).waking == Waking::Hungry);
     for policy in hungry {
-        let sleep = Sleep::new(Threads, 2, Row::of(&policy).waking, Row::of(&policy).counts_roles);
+        let sleep = Sleep::new(Threads, 2, Definition::of(&policy).waking, Definition::of(&policy).counts_roles);
         let me = WorkerId(0);
         sleep.publish_thief(me);
         sleep.announce(me);
@@ -114,13 +115,13 @@ fn a_would_be_sleeper_is_asked_for_business_only_if_no_task_waits() {
     }
 }
 
-/// Checks a case that is too rare to occur by chance: a worker that was woken for a task from outside has no core,
-/// and the other worker has looked before the task came.
+/// Checks a case that is too rare to occur by chance. A worker that was woken for a task from outside has no core,
+/// and the other worker has looked for tasks before that task was injected.
 #[test]
 #[cfg_attr(comity_portable, ignore = "where barriers are refused, both look")]
 fn one_that_retires_leaves_a_task_from_outside_to_another() {
     for policy in Policy::all().filter(Policy::shares_cores) {
-        let sleep = Sleep::new(Threads, 2, Row::of(&policy).waking, Row::of(&policy).counts_roles);
+        let sleep = Sleep::new(Threads, 2, Definition::of(&policy).waking, Definition::of(&policy).counts_roles);
         let queues = FromOutside(Cell::new(false));
         let workers = [WorkerId(0), WorkerId(1)];
         workers.iter().for_each(|me| sleep.publish_thief(*me));
@@ -139,7 +140,7 @@ fn one_that_retires_leaves_a_task_from_outside_to_another() {
     }
 }
 
-/// A policy that wants to sleep between any two steals, and owes wake-ups that it never pays.
+/// A policy that asks to sleep between any two steals, and owes wake-ups that it never causes.
 struct Sleepyhead {
     me: u32,
     workers: u32,

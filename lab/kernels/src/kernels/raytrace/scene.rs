@@ -81,7 +81,7 @@ pub(super) fn sky(direction: Vector) -> Vector {
     gradient + vector(1.0, 0.78, 0.5) * (0.3 * glow) + WHITE * (5.0 * lamp)
 }
 
-/// Returns `base` to the power of 2 to the `squarings`. The library's powers are rounded differently on each machine.
+/// Returns `base` raised to 2^`squarings`, by squaring. The library's powers are rounded differently on each machine.
 pub(super) fn power(base: f64, squarings: u32) -> f64 {
     (0..squarings).fold(base, |value, _| value * value)
 }

@@ -16,7 +16,7 @@ use tempfile::TempDir;
 use super::clocks;
 use super::quota::Quota;
 use super::role::Role;
-use super::scenario::{Act, Member, Program, Row};
+use super::scenario::{Act, Member, Program, Scenario};
 use crate::descendants;
 
 /// The time between the start of one member and the start of the next.
@@ -67,12 +67,12 @@ pub struct Used {
 
 impl Party {
     /// Starts all members of a scenario.
-    pub fn start(row: &Row, sharing: Sharing, cores: usize) -> Result<Party, Failure> {
-        let cannot = |error: io::Error| Failure::Run(format!("cannot prepare the scenario {}: {error}", row.name));
+    pub fn start(scenario: &Scenario, sharing: Sharing, cores: usize) -> Result<Party, Failure> {
+        let cannot = |error: io::Error| Failure::Run(format!("cannot prepare the scenario {}: {error}", scenario.name));
         let folder = tempfile::tempdir().map_err(cannot)?;
         let mut party = Party { members: Vec::new(), folder, ended: false };
         let (pipe_out, pipe_in) = io::pipe().map_err(cannot)?;
-        for member in row.members {
+        for member in scenario.members {
             let words = member.program.command(cores)?;
             party.start_member(member, sharing, words, (&pipe_out, &pipe_in)).map_err(cannot)?;
             sleep(BETWEEN_STARTS);

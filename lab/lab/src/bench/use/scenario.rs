@@ -1,4 +1,5 @@
-//! The scenarios: the programs that run together, and the events during the run. To add a scenario, add one row.
+//! The scenarios: the programs that run together, and the events during the run. To add a scenario, add an entry to
+//! [`SCENARIOS`].
 //!
 //! In every scenario, at least one program can use all cores all the time. Therefore the idle time of cores is time
 //! that the program could have used.
@@ -11,7 +12,7 @@ use super::role::Role;
 use crate::beside;
 
 /// A scenario: programs that run together.
-pub struct Row {
+pub struct Scenario {
     /// The name, as in `--scenario`.
     pub name: &'static str,
     /// A description for people, in one line.
@@ -70,7 +71,7 @@ pub enum Act {
     Grant(f64),
 }
 
-impl Row {
+impl Scenario {
     /// True if the scenario needs a control group.
     pub fn has_quota(&self) -> bool {
         self.members.iter().any(|member| member.quota.is_some())
@@ -131,93 +132,93 @@ const fn with_quota(program: Program, cores: f64) -> Member {
 const SLEEPERS: Program = Program::Sleepers { spins: 9_000, per_core: 8 };
 
 /// All scenarios.
-pub const ROWS: &[Row] = &[
-    Row {
+pub const SCENARIOS: &[Scenario] = &[
+    Scenario {
         name: "sleepers",
         what: "tasks that sleep 1 ms and work 10 µs, on 8 workers per core; and fib",
         members: &[of(SLEEPERS), of(Program::Fib)],
         events: &[],
     },
-    Row {
+    Scenario {
         name: "sleepers-work",
         what: "tasks that sleep 1 ms and work 200 µs, on 2 workers per core; and fib",
         members: &[of(Program::Sleepers { spins: 180_000, per_core: 2 }), of(Program::Fib)],
         events: &[],
     },
-    Row {
+    Scenario {
         name: "looks-in",
         what: "`comity run` of a shell that sleeps 5 ms again and again; and fib",
         members: &[of(Program::Command(LOOKS_IN)), of(Program::Fib)],
         events: &[],
     },
-    Row {
+    Scenario {
         name: "quota",
         what: "fib with a quota of half a core; and fib",
         members: &[with_quota(Program::Fib, 0.5), of(Program::Fib)],
         events: &[],
     },
-    Row {
+    Scenario {
         name: "quota-run",
         what: "`comity run` of four processes that compute, with a quota of half a core; and another without a quota",
         members: &[with_quota(Program::Command(BURNERS), 0.5), of(Program::Command(BURNERS))],
         events: &[],
     },
-    Row { name: "compute", what: "fib and fib", members: &[of(Program::Fib), of(Program::Fib)], events: &[] },
-    Row {
+    Scenario { name: "compute", what: "fib and fib", members: &[of(Program::Fib), of(Program::Fib)], events: &[] },
+    Scenario {
         name: "three",
         what: "two fib, and tasks that sleep",
         members: &[of(Program::Fib), of(SLEEPERS), of(Program::Fib)],
         events: &[],
     },
-    Row {
+    Scenario {
         name: "four",
         what: "two fib, tasks that sleep, and a shell that sleeps 5 ms again and again",
         members: &[of(Program::Fib), of(SLEEPERS), of(Program::Command(LOOKS_IN)), of(Program::Fib)],
         events: &[],
     },
-    Row {
+    Scenario {
         name: "server",
         what: "bursts of parallel work with 30 ms of idle time between them; and fib",
         members: &[of(Program::Role(Role::Server)), of(Program::Fib)],
         events: &[],
     },
-    Row {
+    Scenario {
         name: "pipeline",
         what: "`comity run` of three commands with pipes between them; and fib",
         members: &[of(Program::Command(PIPELINE)), of(Program::Fib)],
         events: &[],
     },
-    Row {
+    Scenario {
         name: "pipe",
         what: "tasks that block on a pipe; and the program that fills it",
         members: &[of(Program::Role(Role::Reader)), of(Program::Role(Role::Writer))],
         events: &[],
     },
-    Row {
+    Scenario {
         name: "waits",
         what: "tasks that wait for each other on condition variables; and fib",
         members: &[of(Program::Wavefront), of(Program::Fib)],
         events: &[],
     },
-    Row {
+    Scenario {
         name: "steps",
         what: "a pool for each step, whose tasks meet at barriers; and fib",
         members: &[of(Program::Role(Role::Steps)), of(Program::Fib)],
         events: &[],
     },
-    Row {
+    Scenario {
         name: "phases",
         what: "2 ms of work outside the pool between two parallel phases; and fib",
         members: &[of(Program::Role(Role::Phases)), of(Program::Fib)],
         events: &[],
     },
-    Row {
+    Scenario {
         name: "stopped",
         what: "fib; and fib that is stopped for the second third of the time",
         members: &[of(Program::Fib), of(Program::Fib)],
         events: &[Event { after: 1.0 / 3.0, to: 1, act: Act::Stop }, Event { after: 2.0 / 3.0, to: 1, act: Act::GoOn }],
     },
-    Row {
+    Scenario {
         name: "quota-changes",
         what: "fib with a quota of half a core, and of one and a half from the middle on; and fib",
         members: &[with_quota(Program::Fib, 0.5), of(Program::Fib)],

@@ -3,40 +3,43 @@
 use super::entity::{Entity, UNIT};
 use super::{Constants, Version};
 
-/// Returns the entity with the least virtual run time. Of equal ones, it is the first (`__pick_first_entity`).
+/// Returns the entity with the least virtual run time. Of equal run times, the first wins (`__pick_first_entity`).
 pub(super) fn first<'a, K>(entities: impl Iterator<Item = (K, &'a Entity)>) -> Option<(K, &'a Entity)> {
     entities.min_by_key(|(_, entity)| entity.vruntime)
 }
 
-/// Returns the time on its core after which the running entity's turn is over. That is when its ideal time is over,
-/// or another entity is behind it by more than that (`check_preempt_tick`). The caller rounds to ticks.
+/// Returns the time on a core after which the turn of the running entity is over (`check_preempt_tick`). The turn is
+/// over when it is longer than `ideal`, or when the entity is ahead of `first` by more than `ideal`. In the second
+/// case, it lasts at least the minimum granularity. `first` is the least virtual run time of the other entities. The
+/// caller rounds to ticks.
 pub(super) fn left_of_turn(constants: &Constants, current: &Entity, first: i64, ideal: u64) -> u64 {
     let over = (ideal + 1).saturating_sub(current.turn());
     let too_far = current.as_real(first + ideal as i64 + 1 - current.vruntime);
     over.min(too_far.max(constants.granularity.saturating_sub(current.turn())))
 }
 
-/// True if an entity that wakes preempts the running one (`wakeup_preempt_entity`).
+/// True if an entity that wakes preempts the running entity (`wakeup_preempt_entity`).
 pub(super) fn preempts(constants: &Constants, woken: &Entity, current: &Entity) -> bool {
     current.vruntime - woken.vruntime > woken.as_virtual(constants.wakeup_granularity as i64)
 }
 
-/// Returns the least virtual run time that an entity gets after a sleep: half a latency before the others
+/// Returns the least virtual run time that an entity has after a sleep: half a latency less than the queue's floor
 /// (`place_entity` with `GENTLE_FAIR_SLEEPERS`, which is on in all of 2.6.32 to 6.5).
 pub(super) fn sleeper_credit(constants: &Constants, floor: i64) -> i64 {
     floor - constants.latency as i64 / 2
 }
 
-/// Returns the entity's part of the period, in nanoseconds, in proportion to its part of the load (`sched_slice`).
+/// Returns the entity's part of the period, in nanoseconds: the period times weight / load, for the entity and for its
+/// group (`sched_slice`). `parts` has these weights and loads.
 pub(super) fn slice(constants: &Constants, threads: u64, parts: &[(i64, i64)]) -> u64 {
     let whole = u128::from(constants.period(threads));
     let part = |time: u128, (weight, load): &(i64, i64)| time * *weight as u128 / (*load).max(1) as u128;
     parts.iter().fold(whole, part) as u64
 }
 
-/// Applies a yield to the entity. `furthest` is the largest virtual run time of the queue. With `sched_compat_yield`
-/// the entity goes behind all others (`yield_task_fair` of 2.6.32 to 2.6.38); else it keeps its place. From 2.6.39 on
-/// the next choice skips it, unless the other entity is too far ahead ([`second`]).
+/// Applies a yield to the entity. `furthest` is the largest virtual run time of the queue. With `sched_compat_yield`,
+/// the entity goes behind all other entities (`yield_task_fair` of 2.6.32 to 2.6.38). Without it, the entity keeps its
+/// place. From 2.6.39 on, the next choice skips the entity, unless the second entity is too far ahead ([`second`]).
 pub(super) fn yields(compat: bool, entity: &mut Entity, furthest: i64) {
     if compat && furthest >= entity.vruntime {
         entity.vruntime = furthest + 1;
@@ -48,13 +51,13 @@ pub(super) fn skips(version: Version) -> bool {
     version == Version::V3_9
 }
 
-/// True if another entity may run in place of the first, which is to be skipped (`pick_next_entity`).
+/// True if `other` may run in place of `first`, which is to be skipped (`pick_next_entity`).
 pub(super) fn second(constants: &Constants, first: &Entity, other: &Entity) -> bool {
     other.vruntime - first.vruntime <= other.as_virtual(constants.wakeup_granularity as i64)
 }
 
-/// Returns the weight of a group's entity on a core. Its part of the group's share is the part of the group's load
-/// that is on this core (`calc_cfs_shares`).
+/// Returns the weight of a group's entity on a core: [`UNIT`] · load on this core / load on all cores
+/// (`calc_cfs_shares`).
 pub(super) fn group_weight(here: i64, everywhere: i64) -> i64 {
     (UNIT * here / everywhere.max(1)).clamp(2, UNIT)
 }
@@ -80,7 +83,7 @@ mod tests {
         let mut current = at(0);
         current.charge(2_000_000, 0);
         assert_eq!(left_of_turn(&constants(), &current, 0, ideal), 10_000_001);
-        // If another entity is far behind, the turn ends after the minimum granularity.
+        // If another entity is far behind, the turn ends after the minimum granularity of 8 ms.
         assert_eq!(left_of_turn(&constants(), &current, -50_000_000, ideal), 6_000_000);
     }
 

@@ -1,4 +1,4 @@
-//! The invariants of the queues, which must hold at any time.
+//! The invariants of Linux's queues, which must hold at any time.
 
 use super::super::Thread;
 use super::super::kernel::Core;
@@ -8,8 +8,8 @@ use super::entity::Entity;
 use super::queues::Queues;
 
 impl Queues {
-    /// Checks that the queues know the present threads and their weights, and that no thread is far from its part or
-    /// waits for ever.
+    /// Checks that the queues know the present threads and their weights. Also checks that no thread has had much more
+    /// or less than its part, and that no thread waits for ever.
     pub(in super::super) fn check(&self, cores: &[Core], pools: &Pools, now: u64) -> Result<(), String> {
         let mut loads = vec![0; self.loads.len()];
         for (nth, (root, core)) in self.roots.iter().zip(cores).enumerate() {
@@ -63,8 +63,9 @@ impl Queues {
         Ok(())
     }
 
-    /// Returns the longest time that a thread may wait: 16 turns, each with two ticks, per thread of its core and per
-    /// multiple of its weight in the core's load. The margin also covers what the thread was ahead.
+    /// Returns the longest time that a thread may wait: 16 · turn · (threads on its core + load of the core / weight).
+    /// With task groups, the formula also includes the groups of the core and the weight of the thread's group. A turn
+    /// includes two ticks. The factor 16 also covers the time by which the thread was ahead of others.
     fn longest_wait(&self, core: usize, thread: Thread, entity: &Entity) -> u64 {
         let root = &self.roots[core];
         let group = self.group_of(thread);
@@ -153,7 +154,7 @@ mod tests {
             ),
             (
                 |host| {
-                    // The thread seems to have waited all the time.
+                    // The thread seems to have waited for all of this time.
                     let lasted = 100_000_000_000;
                     host.now += lasted;
                     host.used += 2 * lasted;

@@ -1,7 +1,7 @@
 //! The rules of EEVDF, which Linux uses from 6.6 on, as of 6.18.
 //!
-//! The entity that runs next has the earliest virtual deadline of the eligible entities: those that have not had more
-//! than their part.
+//! The entity that runs next is the eligible entity with the earliest virtual deadline. An entity is *eligible* if its
+//! virtual run time is not above the weighted average of its queue, so it has had no more than its part.
 
 use super::entity::Entity;
 
@@ -30,7 +30,7 @@ impl Average {
         self.base + self.sum.div_euclid(self.load) as i64
     }
 
-    /// True if an entity of this virtual run time has had no more than its part (`entity_eligible`).
+    /// True if an entity of this virtual run time is eligible: vruntime ≤ average (`entity_eligible`).
     pub(super) fn is_eligible(&self, vruntime: i64) -> bool {
         i128::from(vruntime - self.base) * self.load <= self.sum
     }
@@ -41,20 +41,20 @@ impl Average {
     }
 }
 
-/// Returns the eligible entity with the earliest deadline. Of equal ones, it is the first (`pick_eevdf`).
+/// Returns the eligible entity with the earliest deadline. Of equal deadlines, the first wins (`pick_eevdf`).
 pub(super) fn first<'a, K>(entities: impl Iterator<Item = (K, &'a Entity)> + Clone) -> Option<(K, &'a Entity)> {
     let average = Average::of(entities.clone())?;
     entities.filter(|(_, entity)| average.is_eligible(entity.vruntime)).min_by_key(|(_, entity)| entity.deadline)
 }
 
-/// Returns the time on its core after which the running entity's turn is over: its request is served, or its
+/// Returns the time on a core after which the turn of the running entity is over: its request is served, or its
 /// protection from preemption ends (`update_curr`). The caller rounds to ticks.
 pub(super) fn left_of_turn(current: &Entity) -> u64 {
     current.as_real(current.deadline.min(current.protected) - current.vruntime)
 }
 
-/// Begins the entity's next request, if the present one is served (`update_deadline`). Returns true if it is served,
-/// or if the entity is no longer protected: then another entity may run (`update_curr`).
+/// Begins the entity's next request, if its present request is served (`update_deadline`). Returns true if another
+/// entity may run, because the request is served or the entity is no longer protected (`update_curr`).
 pub(super) fn renew(entity: &mut Entity) -> bool {
     let is_over = entity.vruntime >= entity.deadline;
     if is_over {
@@ -63,8 +63,8 @@ pub(super) fn renew(entity: &mut Entity) -> bool {
     is_over || !is_protected(entity)
 }
 
-/// Renews the request of an entity that has run for the last `ran` nanoseconds, at the ticks in that time. Ticks are
-/// at multiples of `tick`.
+/// Renews the request of an entity that has run for the last `ran` nanoseconds. A request ends only at a tick, so the
+/// renewals are at the ticks in this time. Ticks are at multiples of `tick`.
 pub(super) fn renew_at_ticks(entity: &mut Entity, ran: u64, now: u64, tick: u64) {
     if entity.vruntime < entity.deadline {
         return;
@@ -72,8 +72,8 @@ pub(super) fn renew_at_ticks(entity: &mut Entity, ran: u64, now: u64, tick: u64)
     let since = entity.as_real(entity.vruntime - entity.deadline).min(ran.saturating_sub(1));
     let last = now / tick * tick;
     let Some(room) = last.checked_sub(now - since) else { return };
-    // After the first such tick, every `each` ticks a request ends and the next begins. `after` is the time since
-    // then.
+    // A request ends at the first tick after it is served. From then on, a request ends and the next begins every
+    // `each` ticks. `after` is the time from the last such begin to the last tick.
     let each = (entity.slice as u64).div_ceil(tick).max(1);
     let after = room / tick % each * tick;
     entity.deadline =
@@ -86,8 +86,8 @@ pub(super) fn protect(entity: &mut Entity, shortest: i64) {
         .min(entity.deadline);
 }
 
-/// True if an entity that wakes ends the protection of the current one. It must have a shorter slice and be eligible.
-/// It must have an earlier deadline, unless the current entity is not eligible (`do_preempt_short`).
+/// True if the entity `woken` ends the protection of the current entity (`do_preempt_short`). `woken` must have the
+/// shorter slice and be eligible. It must also have the earlier deadline, unless the current entity is not eligible.
 pub(super) fn ends_protection(woken: &Entity, current: &Entity, average: &Average) -> bool {
     woken.slice < current.slice
         && average.is_eligible(woken.vruntime)
@@ -98,16 +98,16 @@ pub(super) fn is_protected(entity: &Entity) -> bool {
     entity.vruntime < entity.protected
 }
 
-/// Returns the virtual time by which an entity that leaves is behind the average, within bounds
+/// Returns the virtual time by which an entity that leaves its queue is behind the queue's average, within bounds
 /// (`update_entity_lag`).
 pub(super) fn lag(entity: &Entity, average: i64, tick: u64) -> i64 {
     let limit = entity.as_virtual((2 * entity.slice).max(tick as i64));
     (average - entity.vruntime).clamp(-limit, limit)
 }
 
-/// Places an entity that comes. It is as far behind the average, which then includes it, as `lag` says
-/// (`place_entity` with `PLACE_LAG`). Its deadline is a slice later, for a new entity half a slice
-/// (`PLACE_DEADLINE_INITIAL`).
+/// Places an entity that joins a queue, so that it is `lag` behind the average of the queue with this entity
+/// (`place_entity` with `PLACE_LAG`). Its deadline is a slice after its virtual run time, or half a slice for a new
+/// entity (`PLACE_DEADLINE_INITIAL`).
 pub(super) fn place(entity: &mut Entity, lag: i64, average: Option<&Average>, floor: i64, is_new: bool) {
     entity.vruntime = match average {
         None => floor,
@@ -170,12 +170,12 @@ mod tests {
 
     #[test]
     fn requests_end_at_ticks() {
-        // The entity has run for 10,500, of which 10,000 were asked for in requests of 1,000. Ticks are at 4,000,
-        // 8,000 and so on.
+        // The entity has run for 10,500. A request is 1,000. Ticks are at 4,000, 8,000 and so on, so requests ended at
+        // 4,000 and 8,000.
         let mut entity = at(10_500, 1_000);
         renew_at_ticks(&mut entity, 10_500, 10_500, 4_000);
         assert_eq!(entity.deadline, 9_000);
-        // Here no tick came since the request was served.
+        // There was no tick since the request was served.
         let mut entity = at(1_500, 1_000);
         renew_at_ticks(&mut entity, 1_500, 10_500, 4_000);
         assert_eq!(entity.deadline, 1_000);

@@ -14,7 +14,7 @@ const WEIGHTS: [i64; 40] = [
 #[derive(Clone, Copy, Debug)]
 pub(in super::super) struct Entity {
     pub(super) weight: i64,
-    /// The virtual run time: the run time divided by the weight.
+    /// The virtual run time: run time · [`UNIT`] / weight, plus corrections when the entity joins a queue.
     pub(super) vruntime: i64,
     /// The run time.
     pub(super) ran: u64,
@@ -24,7 +24,7 @@ pub(in super::super) struct Entity {
     pub(super) seen: u64,
     /// The core whose queue has the entity, or had it last.
     pub(super) home: usize,
-    /// True if the entity is in that queue, or runs there.
+    /// True if the entity is in the queue of `home`, or runs on that core.
     pub(super) queued: bool,
     /// The length of the entity's requests (EEVDF).
     pub(super) slice: i64,
@@ -32,12 +32,12 @@ pub(in super::super) struct Entity {
     pub(super) deadline: i64,
     /// The virtual time until which the entity is not preempted once it runs.
     pub(super) protected: i64,
-    /// The virtual time by which the entity was behind its queue's average when it left that queue.
+    /// The virtual time by which the entity was behind the average of its queue when it left the queue.
     pub(super) lag: i64,
 }
 
 impl Entity {
-    /// Creates an entity of this nice value, −20 to 19, that was in no queue yet.
+    /// Creates an entity of this nice value, −20 to 19, that has been in no queue yet.
     pub(in super::super) fn new(nice: i8) -> Entity {
         let weight = WEIGHTS[(i32::from(nice).clamp(-20, 19) + 20) as usize];
         Entity {
@@ -93,7 +93,7 @@ impl Entity {
         self.vruntime
     }
 
-    /// Returns the entity's run time since it was chosen.
+    /// Returns the entity's run time since it was last chosen.
     pub(super) fn turn(&self) -> u64 {
         self.ran - self.ran_before
     }

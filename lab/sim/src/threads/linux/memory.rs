@@ -1,9 +1,11 @@
 //! The memory of a socket, whose bandwidth the socket's cores share.
 //!
-//! A strand spends a part of its time alone waiting for memory. If the cores of a socket demand more than its memory
-//! serves, that part takes longer for all cores by one factor. It is the least factor with which the demand can be
-//! served. This is the bound of a roofline at its slope (Williams, Waterman and Patterson, 2009), for cores that
-//! share it. A core uses its own socket's memory. If pages lie where they were first touched, it uses the memory of
+//! When a program runs alone, its strands wait for memory for a part of their time. If the cores of a socket demand
+//! more than the socket's memory serves, the waits of all these cores take longer by the same factor. This is the
+//! smallest factor with which the memory can serve the demand. The model is the sloped part of a roofline (Williams,
+//! Waterman and Patterson, 2009) that several cores share.
+//!
+//! A core uses its own socket's memory. With [`Linux::first_touch`](super::Linux::first_touch), it uses the memory of
 //! the socket on which its program began.
 
 use super::super::kernel::WHOLE;
@@ -11,9 +13,9 @@ use super::super::kernel::WHOLE;
 /// The memory demand of a core's thread.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in super::super) struct Demand {
-    /// The part of its time alone in which the thread waits for memory, in thousandths.
+    /// The part of its time in which the thread waits for memory when its program runs alone, in thousandths.
     pub(in super::super) part: u64,
-    /// The speed of the core without limits of memory, in thousandths.
+    /// The speed of the core if memory had no limits, in thousandths.
     pub(in super::super) speed: u64,
     /// The socket whose memory the thread uses.
     pub(in super::super) of: usize,
@@ -21,18 +23,18 @@ pub(in super::super) struct Demand {
 
 /// The memories of all sockets.
 pub(super) struct Memory {
-    /// The number of cores, in thousandths, that a socket's memory can serve if they do nothing but wait for it.
+    /// The number of cores, in thousandths, that a socket's memory can serve if these cores only wait for memory.
     capacity: u64,
     /// The demand of each core's thread.
     demands: Vec<Demand>,
     per_socket: usize,
     /// True if cores use memories of other sockets, too.
     crosses: bool,
-    /// The factor by which waiting for each socket's memory takes longer, in thousandths.
+    /// The factor by which waits for the memory of each socket take longer, in thousandths.
     factors: Vec<u64>,
 }
 
-/// The sockets whose factor has changed, with the new factor.
+/// The sockets whose factor changes, with the new factor.
 pub(in super::super) type Changed = [Option<(usize, u64)>; 2];
 
 impl Memory {
@@ -50,7 +52,7 @@ impl Memory {
         self.demands[core]
     }
 
-    /// Returns the speed of a core under the limits of memory, in thousandths of its speed without them.
+    /// Returns the speed of a core with the limits of memory, in thousandths of its speed without these limits.
     pub(super) fn speed(&self, core: usize) -> u64 {
         let Demand { part, of, .. } = self.demands[core];
         speed(part, self.factors[of])
@@ -73,7 +75,7 @@ impl Memory {
         self.factors[socket] = factor;
     }
 
-    /// Returns the least factor with which the demand for a socket's memory does not exceed its capacity.
+    /// Returns the smallest factor with which the demand for a socket's memory does not exceed the memory's capacity.
     fn factor(&self, socket: usize) -> u64 {
         let near =
             if self.crosses { 0..self.demands.len() } else { socket * self.per_socket..(socket + 1) * self.per_socket };
@@ -85,7 +87,7 @@ impl Memory {
         if fits(WHOLE) {
             return WHOLE;
         }
-        // If the demand were all waiting, the factor would be the demand over the capacity; with that it fits.
+        // For threads that only wait, the factor is demand / capacity. The search begins with twice this factor.
         let all: u64 = demands.clone().map(|demand| demand.part * demand.speed).sum();
         let (mut too_low, mut enough) = (WHOLE, 2 * all / self.capacity + 1);
         while !fits(enough) {
@@ -116,8 +118,8 @@ impl Memory {
     }
 }
 
-/// Returns the speed of a thread that waits for `part` thousandths of its time, if waiting takes `factor` thousandths
-/// as long.
+/// Returns the speed of a thread that waits for `part` thousandths of its time, if its waits take `factor` thousandths
+/// of their time alone.
 fn speed(part: u64, factor: u64) -> u64 {
     WHOLE * WHOLE / (WHOLE - part + part * factor / WHOLE)
 }
@@ -155,8 +157,8 @@ mod tests {
     fn what_waits_less_is_slowed_less() {
         let mut memory = Memory::new(2_000, 8, 8, false);
         with(&mut memory, 8, 500);
-        // Eight cores that wait half of their time demand the memory of four. At half their speed they demand that of
-        // two.
+        // Eight cores that wait half of their time demand as much memory as four cores that only wait. At half their
+        // speed, they demand as much as two such cores.
         assert!((498..=500).contains(&memory.speed(0)), "{}", memory.speed(0));
         assert!(matches!(memory.note(7, Demand::default()), [Some((0, ..3_000)), None]));
         assert_eq!(memory.speed(7), 1_000);
@@ -167,7 +169,7 @@ mod tests {
         let mut memory = Memory::new(2_000, 16, 8, true);
         with(&mut memory, 16, 1_000);
         assert_eq!((memory.speed(0), memory.speed(15), memory.factor(1)), (125, 125, 1_000));
-        // A core that changes to the other memory has that for itself, and leaves more to the other cores.
+        // A core that changes to the second memory does not share it, and leaves more of the first to the other cores.
         note(&mut memory, 15, asking(1_000, 1));
         assert_eq!((memory.speed(15), memory.speed(0)), (1_000, 133));
         memory.check(15, asking(1_000, 1)).unwrap();

@@ -1,4 +1,4 @@
-//! Choices of a core for a thread that can run, and moves of threads between cores.
+//! The choice of a core for a thread that becomes runnable, and moves of threads between cores.
 
 use std::ops::Range;
 
@@ -8,10 +8,10 @@ use super::super::{Due, Host, Thread};
 use super::queues::{Joins, Queues};
 use super::{MILLISECOND, Version};
 
-/// The load above which a core is busy enough to be pulled from, in hundredths of the pulling core's load
+/// The load above which another core pulls threads from a core, in hundredths of the pulling core's load
 /// (`imbalance_pct` of cores and sockets).
 const IMBALANCE: u32 = 125;
-/// The number of attempts that find only threads with data in the cache, before one of them is moved
+/// A core spares threads whose data is in the cache until more than this number of its attempts in a row have failed
 /// (`cache_nice_tries`).
 const TRIES: u32 = 1;
 
@@ -20,7 +20,7 @@ const TRIES: u32 = 1;
 pub(in super::super) struct Balance {
     /// The number of ticks until now.
     ticks: u64,
-    /// The number of successive attempts in which each core found only threads that had just run.
+    /// The number of pulls in a row that failed, for each core, because all threads found had just run.
     failed: Vec<u32>,
 }
 
@@ -30,9 +30,10 @@ impl Kernel {
         self.cores[core].queue.len() as u32 + u32::from(self.cores[core].running.is_some())
     }
 
-    /// Returns the core to whose queue a thread goes that can run (`select_task_rq_fair`). A new thread goes to the
-    /// least loaded core. A thread that wakes goes to its last core or, if that is more loaded, to the waker's. If
-    /// that core is busy, it prefers an idle core with the same last-level cache.
+    /// Returns the core whose queue a thread joins when it becomes runnable (`select_task_rq_fair`). A new thread goes
+    /// to the least loaded core. A thread that wakes goes to its last core, or to the waker's core if that core is
+    /// less loaded. If the chosen core is busy, the thread goes to an idle core with the same last-level cache, if
+    /// possible.
     pub(in super::super) fn choose_core_as(&self, linux: &Queues, worker: &Worker, waker: Option<usize>) -> usize {
         let may_run = self.cores_of(worker);
         let (topology, last) = (&linux.topology, worker.last_core);
@@ -72,7 +73,7 @@ impl Kernel {
             return None;
         }
         let (first, count) = (near.start, near.len());
-        // The old kernels take the lowest number; newer kernels search from the target on.
+        // The old kernels take the idle core with the lowest number. Newer kernels search from the target on.
         let begin = if linux.linux.version == Version::V6_18 { target - first } else { 0 };
         let idle = (0..count).map(|nth| first + (begin + nth) % count).filter(|core| self.is_idle(*core));
         let mut free = idle.filter(|core| may_run(self, *core)).peekable();
@@ -90,7 +91,7 @@ struct Pull {
 }
 
 impl Host {
-    /// Returns the core of the thread that causes the event.
+    /// Returns the core of the thread that causes the current event.
     pub(in super::super) fn waker_core(&self) -> Option<usize> {
         match self.worker(self.acting?).place {
             Place::On(core) => Some(core),
@@ -98,7 +99,7 @@ impl Host {
         }
     }
 
-    /// Pulls a waiting thread to a core without one, from as near as possible (`newidle_balance`).
+    /// Pulls a waiting thread to a core without a thread, from the nearest possible core (`newidle_balance`).
     pub(in super::super) fn pull_to_idle(&mut self, core: usize) {
         let Some(linux) = &self.kernel.linux else { return };
         if self.kernel.queued == 0 {
@@ -112,8 +113,8 @@ impl Host {
         }
     }
 
-    /// Finds a thread to pull: the longest-waiting thread of the busiest core that has one to pull. Threads that have
-    /// just run are left out.
+    /// Finds a thread to pull to `core`: the longest-waiting thread of the busiest core that has a thread to pull.
+    /// Threads that have just run are left out.
     fn pullable(&self, linux: &Queues, core: usize, from: impl Iterator<Item = usize>) -> Pull {
         let kernel = &self.kernel;
         let own = kernel.threads_on(core);
@@ -140,7 +141,7 @@ impl Host {
         Pull { thread: best.map(|(_, thread)| thread), hot }
     }
 
-    /// Pulls a thread to the core from the busiest core of `from`. Returns true if there was one.
+    /// Pulls a thread to the core from the busiest core of `from`. Returns true if it found a thread.
     fn pull(&mut self, core: usize, from: Range<usize>) -> bool {
         let Some(linux) = &self.kernel.linux else { return false };
         let Pull { thread, hot } = self.pullable(linux, core, from);
@@ -172,8 +173,8 @@ impl Host {
         self.plan_core(from);
     }
 
-    /// Handles a tick of load balancing, on all cores. Idle cores pull threads that wait; busy cores do so less often
-    /// (`rebalance_domains`).
+    /// Handles a tick of load balancing on all cores (`rebalance_domains`). An idle core pulls a waiting thread at
+    /// every tick, and a busy core less often.
     pub(in super::super) fn balance(&mut self) {
         let Some(linux) = &self.kernel.linux else { return };
         let tick = linux.linux.tick();
@@ -183,7 +184,7 @@ impl Host {
             return;
         }
         for core in 0..self.kernel.len() {
-            // A virtual CPU without a physical one has no ticks. Other CPUs do the ticks of an idle one.
+            // A virtual CPU without a physical CPU has no ticks, unless it is idle: other CPUs balance for an idle CPU.
             let has_ticks = self.kernel.cores[core].running.is_none() || !self.kernel.cores[core].suspended;
             if self.kernel.is_online(core) && has_ticks {
                 self.balance_core(core, tick);
@@ -202,11 +203,12 @@ impl Host {
         for domain in domains {
             let spans = domain.len() > socket.len();
             let every = (busy_interval(version, domain.len(), spans) / tick).max(1);
-            // The cores have their turns at different ticks.
+            // Different cores balance at different ticks.
             if !(self.kernel.balance.ticks + core as u64).is_multiple_of(every) {
                 continue;
             }
-            // Between sockets, only the first core of each socket pulls, and only if its socket has less to do.
+            // Between sockets, only the first core of a socket pulls, and only if its socket has less to do than
+            // others.
             if spans && (core != socket.start || !self.is_socket_behind(&domain, &socket)) {
                 continue;
             }
@@ -226,9 +228,15 @@ impl Host {
     }
 }
 
-/// Returns the nanoseconds between two looks of a busy core in a domain: `min_interval` times `busy_factor`. In
-/// 2.6.32 to 3.9 these are 1 ms and 64 within a socket, 8 ms and 32 between sockets. In 6.18 they are a millisecond
-/// for each processor of the domain, and 16. The doubling of intervals while the load is balanced is left out.
+/// Returns the nanoseconds between two attempts of a busy core to pull within a domain: `min_interval` · `busy_factor`.
+///
+/// | version | domain | `min_interval` | `busy_factor` |
+/// |---|---|---|---|
+/// | 2.6.32 to 3.9 | a socket | 1 ms | 64 |
+/// | 2.6.32 to 3.9 | several sockets | 8 ms | 32 |
+/// | 6.18 | all | 1 ms per processor | 16 |
+///
+/// Left out: kernels double the interval while the load is balanced.
 fn busy_interval(version: Version, processors: usize, spans_sockets: bool) -> u64 {
     match (version, spans_sockets) {
         (Version::V6_18, _) => 16 * processors as u64 * MILLISECOND,

@@ -1,4 +1,4 @@
-//! The queues of all cores. A core's queue has threads and, if programs are task groups, the groups of the threads.
+//! The queues of all cores. A core has a queue of threads for each task group, and a queue of the groups.
 
 use std::rc::Rc;
 
@@ -34,12 +34,12 @@ impl Group {
 #[derive(Default)]
 pub(super) struct Root {
     pub(super) groups: Vec<Group>,
-    /// The groups that have threads here, in the order in which they came.
+    /// The groups that have threads on this core, in the order in which the groups joined.
     pub(super) present: Vec<usize>,
     pub(super) floor: i64,
-    /// The thread that was given the rest of a turn, and the time at which that ends.
+    /// The thread that was given the rest of a turn, and the time at which this turn ends.
     pub(super) granted: Option<(Thread, u64)>,
-    /// True if the next choice must be made before the turn is over.
+    /// True if the core must choose its next thread at once, before the turn is over.
     pub(super) resched: bool,
 }
 
@@ -53,21 +53,22 @@ pub(in super::super) struct Queues {
     pub(super) loads: Vec<i64>,
     /// The memories, if their bandwidth is limited.
     memory: Option<Memory>,
-    /// The program whose task group each of the first programs is in. Any later program has its own group.
+    /// The task group of each of the first programs, by the number of a program of this group. A later program has its
+    /// own group.
     owners: Rc<[u32]>,
 }
 
-/// Returns the program whose task group the thread is in.
+/// Returns the number of the thread's task group: the number of a program of this group.
 fn owner(owners: &[u32], thread: Thread) -> u32 {
     owners.get(thread.program as usize).copied().unwrap_or(thread.program)
 }
 
-/// The way in which a thread comes to a queue.
+/// The way in which a thread joins a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in super::super) enum Joins {
     /// The thread has slept, or is new.
     Wakes,
-    /// The thread comes from another queue.
+    /// The thread moves from another queue.
     Moves,
 }
 
@@ -93,7 +94,7 @@ impl Queues {
         }
     }
 
-    /// Puts the threads of a program that has not begun into the task group of another.
+    /// Puts the threads of a program that has not begun into the task group of the program `of`.
     pub(in super::super) fn join_group(&mut self, program: u32, of: u32) {
         let known = self.owners.len().max(program as usize + 1) as u32;
         let owner =
@@ -117,7 +118,7 @@ impl Queues {
         if is_shared { self.linux.smt_speed.into() } else { WHOLE }
     }
 
-    /// Returns the speed of a core under the limits of memory, in thousandths of its speed without them.
+    /// Returns the speed of a core with the limits of memory, in thousandths of its speed without these limits.
     pub(in super::super) fn memory_speed(&self, core: usize) -> u64 {
         self.memory.as_ref().map_or(WHOLE, |memory| memory.speed(core))
     }
@@ -127,7 +128,7 @@ impl Queues {
         self.memory.as_ref().map(|memory| memory.demand(core))
     }
 
-    /// Notes the core's memory demand. Returns the factors for waiting that change.
+    /// Notes the core's memory demand. Returns the sockets whose factor changes, with the new factor.
     pub(in super::super) fn note_demand(&mut self, core: usize, demand: Demand) -> Changed {
         self.memory.as_mut().map_or([None, None], |memory| memory.note(core, demand))
     }
@@ -142,7 +143,7 @@ impl Queues {
         self.memory.as_ref().map_or(Ok(()), |memory| memory.check(core, demand))
     }
 
-    /// Returns the socket whose memory a core uses. `began` gives the socket on which its program began.
+    /// Returns the socket whose memory a core uses. `began` returns the socket on which the core's program began.
     pub(in super::super) fn asks(&self, core: usize, began: impl FnOnce(usize) -> usize) -> usize {
         let own = self.topology.socket_of(core);
         if self.linux.first_touch { began(own) } else { own }
@@ -165,7 +166,8 @@ impl Queues {
         &mut groups[group]
     }
 
-    /// Returns the threads of a group on a core: those that wait, in their order, then the one that runs.
+    /// Returns the threads of a group on a core: the waiting threads in the order of the queue, then the accelerated
+    /// threads that run elsewhere, then the running thread.
     pub(super) fn threads<'a>(
         &self,
         core: &'a Core,
@@ -173,7 +175,7 @@ impl Queues {
         pools: &'a Pools,
     ) -> impl Iterator<Item = (Thread, &'a Entity)> + Clone + use<'a> {
         let (groups, group, owners) = (self.linux.groups, group as u32, Rc::clone(&self.owners));
-        // An accelerated thread is in the queue from which it came.
+        // An accelerated thread is in the queue of its home, so it does not count as the running thread here.
         let own = core.running.iter().filter(|thread| pools.worker(**thread).part.home.is_none());
         let all = core.queue.iter().chain(&core.away).chain(own).copied();
         let are = all.filter(move |thread| groups == Groups::Same || owner(&owners, *thread) == group);
@@ -186,7 +188,7 @@ impl Queues {
         root.present.iter().map(|group| (*group, &root.groups[*group].own))
     }
 
-    /// Adds a thread to a core's queue, in which it is not yet.
+    /// Adds a thread to a core's queue. The thread must not be in this queue yet.
     pub(in super::super) fn join(
         &mut self,
         core: usize,
@@ -240,8 +242,8 @@ impl Queues {
         }
     }
 
-    /// Called before a thread of this group comes to a core's queue or leaves it. Renews the request of the running
-    /// thread, which may have been served (`update_curr`).
+    /// Called before a thread of this group joins or leaves a core's queue. Renews the request of the running thread,
+    /// if the request has been served (`update_curr`).
     fn update(&mut self, nth: usize, core: &Core, pools: &mut Pools, group: usize) {
         let Some(running) = core.running else { return };
         if !self.linux.is_eevdf() {
@@ -257,7 +259,7 @@ impl Queues {
         }
     }
 
-    /// Renews the request of the running thread's group.
+    /// Renews the request of the running thread's group, if the request has been served.
     fn update_groups(&mut self, nth: usize, running: Thread) {
         let group = self.group_of(running);
         let root = &mut self.roots[nth];
@@ -265,8 +267,8 @@ impl Queues {
         root.resched |= is_over && root.present.len() > 1;
     }
 
-    /// Returns the lag with which an entity joins a queue. What it was ahead is forgotten as the other entities
-    /// progress (`DELAY_DEQUEUE`).
+    /// Returns the lag with which an entity joins a queue. An entity with a negative lag, which was ahead, loses its
+    /// lead as the other entities of its former queue progress (`DELAY_DEQUEUE`).
     fn lag_by_now(entity: &Entity, at_home: Option<&eevdf::Average>, joins: Joins) -> i64 {
         if entity.lag >= 0 || joins == Joins::Moves {
             return entity.lag;
@@ -274,7 +276,7 @@ impl Queues {
         at_home.map_or(0, |average| (average.value() - entity.vruntime).clamp(entity.lag, 0))
     }
 
-    /// Called when a group's first thread has come to a core.
+    /// Called when the first thread of a group has joined the group's queue on a core.
     fn group_joins(&mut self, core: usize, group: usize) {
         let weight = self.weight(core, group);
         let root = &self.roots[core];
@@ -298,8 +300,8 @@ impl Queues {
         if self.has_groups() { cfs::group_weight(self.roots[core].groups[group].load, self.loads[group]) } else { UNIT }
     }
 
-    /// Updates the group's weight on a core to the threads that it has there. Its lag stays the same, scaled by the
-    /// weight.
+    /// Updates the group's weight on a core for the threads that the group has there. Scales its lag and its deadline
+    /// so that they stay the same in real time.
     fn reweigh(&mut self, core: usize, group: usize) {
         let weight = self.weight(core, group);
         let own = self.roots[core].groups[group].own;
@@ -398,8 +400,8 @@ impl Queues {
             eevdf::renew_at_ticks(&mut self.roots[nth].groups[group].own, time, now, tick);
             return;
         }
-        // This equals [`Queues::floor`], but stops at the first entity that is not above the floor. Then the floor
-        // stays.
+        // This computes [`Queues::floor`], but stops at the first entity that is not above the floor, because then the
+        // floor stays the same.
         let floor = self.roots[nth].groups[group].floor;
         let above = |(_, entity): (Thread, &Entity)| (entity.vruntime > floor).then_some(entity.vruntime);
         if above((thread, &pools.worker(thread).entity)).is_some()
@@ -415,7 +417,7 @@ impl Queues {
         }
     }
 
-    /// Chooses the thread that runs next on a core, of those that wait and the one that runs.
+    /// Chooses the thread that runs next on a core, among the waiting threads and the running thread.
     pub(in super::super) fn choose(&mut self, nth: usize, core: &Core, pools: &Pools) -> Option<Thread> {
         if let Some((thread, _)) = self.roots[nth].granted {
             let waits = core.queue.contains(&thread) && pools.worker(thread).part.initiator.is_none();
@@ -506,12 +508,12 @@ impl Queues {
         }
     }
 
-    /// Sets the thread that is given a turn on the core, and the time at which that ends.
+    /// Sets the thread that is given a turn on the core, and the time at which this turn ends.
     pub(in super::super) fn grant(&mut self, core: usize, granted: Option<(Thread, u64)>) {
         self.roots[core].granted = granted;
     }
 
-    /// Charges a thread for the turn that it gave to another (`burn_runtime` of Robinhood's Algorithm 3).
+    /// Charges a thread for the turn that it gave to another thread (`burn_runtime` of Robinhood's Algorithm 3).
     pub(in super::super) fn pays(&mut self, pools: &mut Pools, thread: Thread, time: u64) {
         let entity = &mut pools.worker_mut(thread).entity;
         entity.vruntime += entity.as_virtual(time as i64);
@@ -554,8 +556,8 @@ impl Queues {
         self.roots[core].resched = true;
     }
 
-    /// Returns the time at which the turn of the core's thread may be over, if others wait there: a tick, or now. If
-    /// that is not before `at`, the result may be any time that is not before `at`.
+    /// Returns the time at which the turn of the core's thread may be over, if other threads wait for the core. This is
+    /// the time of a tick, or now. If this time is not before `at`, the result may be any time that is not before `at`.
     pub(in super::super) fn turn_end(&self, nth: usize, core: &Core, pools: &Pools, now: u64, at: u64) -> u64 {
         let root = &self.roots[nth];
         if root.resched {
@@ -635,7 +637,7 @@ impl Queues {
         forced || over || had_grant
     }
 
-    /// True if a thread that has come to the queue preempts the one that runs.
+    /// True if a thread that has joined the queue preempts the running thread.
     pub(in super::super) fn preempts(&mut self, nth: usize, core: &Core, pools: &mut Pools, thread: Thread) -> bool {
         let Some(running) = core.running else { return false };
         if self.roots[nth].granted.is_some() {
@@ -668,7 +670,8 @@ impl Queues {
         self.choose_by_deadline(nth, core, pools) == Some(thread)
     }
 
-    /// Makes the core's thread yield. If `to`, which waits there, is given, it runs next, for the rest of the turn.
+    /// Makes the core's thread yield. With `to`, a thread that waits for this core, `to` runs next for the rest of the
+    /// turn.
     pub(in super::super) fn yields(
         &mut self,
         nth: usize,
@@ -703,7 +706,7 @@ impl Queues {
         root.granted = to.map(|to| (to, now + rest));
     }
 
-    /// Returns the rest of the thread's turn, if it shared the core from now on. The rest is at most a turn.
+    /// Returns the rest of the turn that the thread would have if it shared the core, at most one turn.
     fn rest_of_turn(&self, nth: usize, core: &Core, pools: &Pools, thread: Thread) -> u64 {
         let entity = pools.worker(thread).entity;
         if self.linux.is_eevdf() {

@@ -2,8 +2,8 @@
 
 use super::Linux;
 
-/// The order of a machine's processors: socket by socket, in a socket core by core, in a core one hardware thread
-/// after the other.
+/// The numbering of a machine's processors. The processors of a socket have successive numbers, and so have the
+/// hardware threads of a core.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Topology {
     processors: usize,
@@ -22,8 +22,8 @@ impl Topology {
         (self.per_core == 2).then_some(processor ^ 1)
     }
 
-    /// Returns the processors of the processor's core, of its socket and of the machine, nearest first. A range is
-    /// left out if it is not larger than the one before.
+    /// Returns the processors of the processor's core, of its socket and of the machine, in this order. A range that is
+    /// not larger than the range before it is left out.
     pub(super) fn domains(&self, processor: usize) -> impl Iterator<Item = std::ops::Range<usize>> + use<> {
         let sizes = [self.per_core, self.per_socket, self.processors];
         let mut before = 1;

@@ -1,13 +1,14 @@
-//! Workers that rest while others push without a fence. The barrier is as asymmetric as `membarrier`, and may be
+//! Workers that sleep while others push without a fence. The barrier is asymmetric, like `membarrier`, and may be
 //! refused.
 //!
-//! In the other models, each half of the barrier is a full fence. There, a worker that fences and looks sees all for
-//! which it may rely on another worker's look (Lemma 12). So only these tests notice a failure of the other worker.
+//! In the other models, each half of the barrier is a full fence. There, a worker that fences and looks sees even the
+//! tasks for which it may rely on another worker's look (Lemma 12). So only the tests of this file notice if that
+//! other worker's look fails.
 //!
-//! loom has no barrier that interrupts other threads. Here each barrier comes before or after a `light`, for each
-//! thread that calls one. A proof may use no more of `membarrier`, and a barrier at another place orders no less. A
-//! refused barrier orders only its own thread. loom cannot express that a store becomes visible in time. Where a
-//! sleeper looks again after a timeout, it yields instead, and loom shows it other values than those that it saw
+//! loom has no barrier that interrupts other threads. Here a barrier (`heavy`) is ordered before or after each call
+//! of `light` by a lock. The proofs may use no other property of `membarrier`, which orders at least as much. A
+//! refused barrier orders only its own thread. loom cannot express that a store becomes visible in time. So a sleeper
+//! that would look again after a timeout yields instead. After a yield, loom shows the thread other values than
 //! before.
 
 use std::sync::atomic as uncounted;
@@ -16,13 +17,13 @@ use loom::sync::Mutex;
 
 use super::*;
 
-/// A barrier that is granted a number of times, and refused after that.
+/// A platform whose barrier is granted a number of times, and refused after that.
 #[derive(Clone)]
 struct Asymmetric {
-    /// A lock that each half takes, so that of two halves one comes first.
+    /// A lock that `light` and `heavy` take, which orders them.
     order: Arc<Mutex<()>>,
-    /// The number of barriers that are still granted. Not an atomic of loom's: that would order what a refused
-    /// barrier does not.
+    /// The number of barriers that are still granted. It is not an atomic of loom's, which would add an ordering to a
+    /// refused barrier.
     granted: std::sync::Arc<uncounted::AtomicU32>,
 }
 
@@ -31,12 +32,12 @@ impl Asymmetric {
         let platform = Asymmetric { order: Arc::default(), granted: std::sync::Arc::new(granted.into()) };
         let pool = Pool::on(platform, workers, Waking::Hungry);
         if granted == 0 {
-            // All workers know of the refusal from the beginning, so that no test relies on the wake-ups of the first
-            // refusal.
+            // The first refusal, which wakes all sleepers, comes before the model begins. So no test passes only
+            // because of these wake-ups.
             pool.sleep.announce(W1);
             pool.sleep.admit(W1, &*pool);
             assert!(matches!(pool.sleep.park(W1), Parking::Over(_)), "the first refusal wakes all");
-            // No test relies on the tasks for which that worker answered.
+            // This undoes the effect of that look for tasks, so that no test relies on it.
             pool.sleep.push_met_bell(W0, &*pool);
             assert_eq!(pool.sleep.hunger(), 0);
         }
@@ -44,7 +45,7 @@ impl Asymmetric {
     }
 }
 
-/// A number of barriers that no test reaches.
+/// A number of barriers that no test uses up.
 const ALL: u32 = u32::MAX;
 
 impl Platform for Asymmetric {
@@ -102,7 +103,7 @@ impl Platform for Asymmetric {
 
 type Hands = fn(&Pool<Asymmetric>, WorkerId);
 
-/// Explores what `model` does with a pool of `workers` workers, of which `W0` is busy.
+/// Explores `model` with a pool of `workers` workers, of which `W0` is busy.
 fn with_asymmetric(
     most_preemptions: usize,
     (workers, granted): (u32, u32),
@@ -115,7 +116,7 @@ fn with_asymmetric(
     });
 }
 
-/// Makes `W0` queue two tasks while two workers take one each. No task is left while a worker sleeps.
+/// Makes `W0` queue two tasks, while two workers must take one task each.
 fn two_tasks_reach_two_that_rest(most_preemptions: usize, granted: u32, hand_in: Hands) {
     with_asymmetric(most_preemptions, (3, granted), move |pool| {
         together(pool, &[|pool| pool.find(W1), |pool| pool.find(W2)], || {
@@ -130,13 +131,14 @@ fn loom_one_barrier_serves_two_that_rest_together() {
     two_tasks_reach_two_that_rest(3, ALL, Pool::push);
 }
 
-/// Refuses a barrier after the other worker relied on an earlier one: it is told to look itself.
+/// Refuses the second barrier. A sleeper that relied on the first barrier, of another worker, must be told to look
+/// itself.
 #[test]
 fn loom_a_barrier_that_is_refused_late_wakes_those_that_relied_on_another() {
     two_tasks_reach_two_that_rest(2, 1, Pool::push);
 }
 
-/// Checks that a task reaches the only worker that rests.
+/// Checks that a task reaches the only worker that sleeps.
 fn a_task_reaches_one_that_rests(hand_in: Hands) {
     with_asymmetric(4, (2, ALL), move |pool| together(pool, &[|pool| pool.find(W1)], || hand_in(pool, W0)));
 }
@@ -151,7 +153,8 @@ fn loom_a_task_placed_without_a_fence_reaches_its_worker() {
     a_task_reaches_one_that_rests(|pool, me| pool.place(Some(me)));
 }
 
-/// Makes `W0` spawn a task for each worker that takes one. `W1` has retired, and is made hungry meanwhile.
+/// Makes `W0` spawn one task for each worker that takes one. `W1` has retired. Meanwhile it is made hungry, which
+/// means that a push may wake it again.
 fn spawns_beside_restored_hunger(most_preemptions: usize, granted: u32, other: Option<fn(&Pool<Asymmetric>)>) {
     with_asymmetric(most_preemptions, (3, granted), move |pool| {
         pool.sleep.retire(W1);
@@ -161,7 +164,7 @@ fn spawns_beside_restored_hunger(most_preemptions: usize, granted: u32, other: O
     });
 }
 
-/// Covers both cases: the coordinator answers for the worker, or relies on another worker that does.
+/// Covers two cases: the coordinator looks for tasks on the worker's behalf, or relies on another worker that does.
 #[test]
 fn loom_a_spawn_beside_restored_hunger_and_an_answer_is_taken() {
     spawns_beside_restored_hunger(2, ALL, None);
@@ -174,8 +177,8 @@ fn loom_a_spawn_beside_restored_hunger_is_taken_where_the_barrier_is_refused() {
     spawns_beside_restored_hunger(2, 0, None);
 }
 
-/// Makes a searching worker hungry that has retired, before it passes its search on: it may pass the search to
-/// itself.
+/// Makes a searching worker hungry that has retired, before it passes its search on to a sleeper. It may pass the
+/// search to itself.
 #[test]
 fn loom_a_searching_worker_passes_its_search_to_itself() {
     with_asymmetric(4, (2, ALL), |pool| {
@@ -190,8 +193,8 @@ fn loom_a_searching_worker_passes_its_search_to_itself() {
     });
 }
 
-/// Lets two workers fall asleep while none is busy. The worker that searches for the first task may not see the
-/// second one, which was left to it.
+/// Lets two workers fall asleep while no worker is busy. The worker that is woken for the first task may not see the
+/// second task, for which no other worker was woken.
 #[test]
 fn loom_where_the_barrier_is_refused_one_that_slept_beside_none_looks_again() {
     explore(2, || {

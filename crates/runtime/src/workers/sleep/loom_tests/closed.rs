@@ -1,9 +1,10 @@
-//! A pool that is closed and opened while its workers look for tasks, rest and push (Claim 7): the dialogue, the
-//! books and the sleep protocol together. A worker that still rests in an open pool shows as a deadlock.
+//! A pool that is closed and opened while its workers look for tasks, sleep and push (Claim 7). This tests the
+//! dialogue, the books and the sleep protocol together. If a worker sleeps on in an open pool, the model ends in a
+//! deadlock.
 
 use std::sync as unexplored;
 
-use comity_policy::row::Row;
+use comity_policy::definition::Definition;
 use comity_policy::{Action, Event, Level, Policy, Room, Sharing, Thief, Victim};
 use comity_protocol::CoreSet;
 use comity_protocol::activation::{self, Activation, Cores, Mover, Terms};
@@ -13,15 +14,15 @@ use comity_protocol::table::Gain;
 use super::*;
 use crate::workers::thief::hold;
 
-/// A core table in which no other program moves, except for the program whose turn it is while the pool is out of
-/// turn. It is only used under the lock of the books, so loom need not explore it.
+/// A core table in which no other program claims cores. Only the turn of another program takes all cores from the
+/// pool. The table is only used under the lock of the books, so loom need not explore it.
 struct Table {
     free: unexplored::Mutex<CoreSet>,
     held: unexplored::Mutex<CoreSet>,
 }
 
 impl Table {
-    /// Moves a core from one set to the other: `core`, or the first one.
+    /// Moves the core `core`, or the first core if it is `None`, from one set to the other.
     fn pass(from: &unexplored::Mutex<CoreSet>, to: &unexplored::Mutex<CoreSet>, core: Option<usize>) -> Option<usize> {
         let mut from = from.lock().unwrap();
         let core = core.or_else(|| from.iter().next())?;
@@ -74,13 +75,13 @@ struct Member {
 /// The reason why the coordinator closes the pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Why {
-    /// The program is asked to rest, and shares time.
+    /// The program is paused, and shares time: it holds no core.
     ToRest,
     /// Other programs have their turn on the cores.
     OutOfTurn,
 }
 
-/// The pool, as a worker or the coordinator sees it. The event that it waits for is its business.
+/// The view that a worker or the coordinator has of the pool. A worker's business is the event for which it waits.
 struct View<'a> {
     member: &'a Member,
     awaited: &'a dyn Fn() -> bool,
@@ -166,7 +167,7 @@ impl Hands for Spell<'_> {
     fn take_injected(&mut self) -> bool {
         let taken = Pool::take(&self.pool.injector);
         if !taken {
-            // A worker that may not sleep looks again and again.
+            // A worker that may not sleep looks again.
             thread::yield_now();
         }
         taken
@@ -200,7 +201,8 @@ impl Hands for Spell<'_> {
         thread::yield_now();
     }
 
-    /// Waits on the worker's word. loom has no time: a timeout is a moment at which others run.
+    /// Waits on the worker's word. loom has no time, so instead of a wait with a timeout, other threads run for a
+    /// moment.
     fn wait(&mut self, at_rest: u32, timeout: Option<std::time::Duration>, _: bool) -> bool {
         match timeout {
             Some(_) => thread::yield_now(),
@@ -216,7 +218,7 @@ impl Member {
         let (sharing, _): (Sharing, _) = Sharing::of(&policy).expect("the policy shares cores");
         let cores: CoreSet = (0..workers as usize).collect();
         let member = Member {
-            pool: Pool::new(workers, Row::of(&policy).waking),
+            pool: Pool::new(workers, Definition::of(&policy).waking),
             activation: Activation::new(&Threads, sharing, workers, adopts, cores, workers),
             cores,
             why,
@@ -233,7 +235,7 @@ impl Member {
 
     // The coordinator's steps, in the order of `comity_protocol::quantum`.
 
-    /// Does one look, at which the pool is to be closed or open.
+    /// Takes one look of the coordinator, which closes the pool or opens it.
     fn look(&self, closed: bool) {
         let Member { pool, activation, cores, why } = self;
         let table = activation.member().expect("it has joined");
@@ -264,7 +266,7 @@ impl Member {
         self.open();
     }
 
-    /// Leaves off, like a coordinator whose program has no work: the pool is open for the next task.
+    /// Ends the coordinator's looks, as if the program had no work. The pool is then open for the next task.
     fn leave_off(&self) {
         let Member { activation, .. } = self;
         activation.stand(Terms { alone: true, by_time: false, room: Room::Workers, usable: u32::MAX });
@@ -286,13 +288,13 @@ impl Member {
         self.pool.end((0..self.activation.workers()).map(WorkerId));
     }
 
-    /// Looks for a task, like a worker without one, until it has one or the pool has ended.
+    /// Looks for a task, like a worker without a task, until the worker has one or the pool has ended.
     fn find(&self, me: WorkerId) {
         let ended = || self.pool.ended.load(Ordering::Acquire);
         self.spell(me, &ended, Dialogue::begin(me, 0, &self.view(&ended)));
     }
 
-    /// Rests in the middle of a task while the pool is closed, like `Worker::rest_while_closed`.
+    /// Sleeps in the middle of a task while the pool is closed, like `Worker::rest_while_closed`.
     fn rest_midway(&self, me: WorkerId) {
         let goes_on = || !self.activation.is_closed();
         if !goes_on() {
@@ -308,7 +310,7 @@ impl Member {
     }
 }
 
-/// The policies under which a sleeper lends its core, leaves it, and keeps it.
+/// Three policies: a sleeper lends its core, releases its core, or keeps its core.
 fn policies() -> [Policy; 3] {
     ["comity", "dws", "a-steal"].map(|name| name.parse().expect("a policy of that name"))
 }
@@ -342,8 +344,8 @@ fn loom_a_thief_takes_the_task_of_a_pool_that_is_opened() {
     });
 }
 
-/// Checks both ways to open: the coordinator finds the pool without tasks, and does not look again before the task
-/// comes.
+/// Checks two ways to open the pool: at a look, or because the coordinator ends its looks before the task is
+/// injected.
 #[test]
 fn loom_a_task_reaches_a_pool_that_is_closed_and_opened() {
     for open in [Member::open, Member::leave_off] {
@@ -366,8 +368,8 @@ fn loom_a_worker_in_the_middle_of_a_task_goes_on_in_a_pool_that_is_opened() {
     });
 }
 
-/// Keeps the pusher in the middle of a task for ever. (Only the coordinator's next look recalls a worker that leaves
-/// its core.)
+/// Keeps the pusher in the middle of a task for ever, so that another worker must take the pushed task. Without
+/// `dws`, whose sleepers release their cores: only the coordinator's next look recalls them.
 #[test]
 fn loom_a_push_in_a_pool_that_is_closed_and_opened_reaches_another_worker() {
     let policies = policies().into_iter().filter(|policy| policy.name() != "dws");
@@ -380,8 +382,8 @@ fn loom_a_push_in_a_pool_that_is_closed_and_opened_reaches_another_worker() {
     }
 }
 
-/// Checks that a pool that ends is open, whatever its program is told, so that a worker in the middle of a task
-/// continues.
+/// Checks that a pool that ends is open, even if the coordinator closes it at the same time. So a worker in the
+/// middle of a task continues.
 #[test]
 fn loom_a_closed_pool_that_ends_is_open() {
     each_kind_of_worker(2, |policy, adopts, why| {

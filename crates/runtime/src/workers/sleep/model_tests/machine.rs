@@ -6,8 +6,8 @@ use comity_protocol::activation::Cores;
 use comity_protocol::table::Gain;
 use comity_table::CoreSet;
 
-/// The cores of a machine: this pool's cores, the cores of others, and free cores. A draw decides which cores the
-/// pool owns.
+/// The cores of a machine: cores of this pool, cores of other programs, and free cores. The cores that the pool owns
+/// are drawn at random.
 #[derive(Default)]
 pub(super) struct Machine {
     cores: usize,

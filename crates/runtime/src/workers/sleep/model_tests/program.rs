@@ -7,7 +7,8 @@ use proptest::prelude::*;
 pub(super) struct Task {
     /// The tasks that this task pushes, one after the other.
     pub(super) children: Vec<usize>,
-    /// True if the task keeps its core after its last push until others have taken every child: a long serial part.
+    /// True if the task keeps its core after its last push until other workers have taken each of its children, like
+    /// a task with a long serial part.
     pub(super) needs_thieves: bool,
 }
 
@@ -34,7 +35,8 @@ pub(super) fn programs() -> impl Strategy<Value = Program> {
     })
 }
 
-/// Limits the tasks that keep their worker until a thief has come: one worker must be left to be that thief.
+/// Limits the number of tasks that keep their worker until thieves have taken their children. One worker must be left
+/// to be a thief.
 pub(super) fn bound_demands(tasks: &[Task], workers: u32) -> Vec<Task> {
     let mut demanding = 0;
     let bound = |task: &Task| {

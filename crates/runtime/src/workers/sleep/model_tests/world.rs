@@ -1,4 +1,4 @@
-//! The world: a pool whose queues and cores are modelled, and the choice of the next step.
+//! The world: a pool with model queues and model cores, and the choice of the next step.
 
 mod check;
 
@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use comity_os::affinity;
 use comity_os::cpu_clock::ThreadId;
-use comity_policy::row::Row;
+use comity_policy::definition::Definition;
 use comity_policy::{Level, Policy, Role, Room, RunStatus, Thief, Victim, WorkerId};
 use comity_protocol::activation::{Mover, Pool, Terms};
 use comity_protocol::dialogue::{Dialogue, Effect, Hands, KEPT_CORE, Outcome, Take};
@@ -26,7 +26,7 @@ use crate::raw::sync::{Sleep, Threads};
 
 pub(super) use check::lives;
 
-/// The point at which a worker is between two steps.
+/// The next step of a worker.
 #[derive(Clone, Copy, Debug, Default)]
 enum At {
     /// Tells its dialogue the outcome of the last effect.
@@ -44,13 +44,13 @@ enum At {
     Looks,
     /// Runs the task, and has pushed this many children.
     Runs(usize, usize),
-    /// Has pushed, and not yet looked at the bell.
+    /// Has pushed a task, and not yet looked at the bell.
     Pushed(usize, usize),
-    /// Has met the bell and stopped it, and not yet looked for sleepers.
+    /// Has found the bell ringing and stopped it, and not yet looked for sleepers.
     Heard(usize, usize),
     /// Has placed a task at this worker, and not yet looked whether that worker sleeps.
     Placed(usize, usize, WorkerId),
-    /// Is in the middle of a step, while others take steps.
+    /// Is in the middle of a step, while other threads take steps.
     WithinAStep,
     Ended,
 }
@@ -61,9 +61,9 @@ struct Worker {
     /// The policy's thief. `None` in the middle of a step.
     thief: Option<Box<dyn Thief>>,
     dialogue: Option<Dialogue>,
-    /// True if the spell is a rest in a closed pool, with all tasks that are queued here.
+    /// True if the worker sleeps because the pool is closed. Its tasks stay queued.
     rests: bool,
-    /// The task in the middle of which the worker rests, and the number of children that it has pushed.
+    /// The task in the middle of which the worker sleeps, and the number of children that the task has pushed.
     midway: Option<(usize, usize)>,
     /// The task that the spell has found.
     found: Option<usize>,
@@ -81,7 +81,7 @@ impl Worker {
     }
 }
 
-/// The state that changes.
+/// The mutable state of a world.
 #[derive(Default)]
 struct Now {
     workers: Vec<Worker>,
@@ -89,13 +89,13 @@ struct Now {
     taken_by: Vec<Option<WorkerId>>,
     done: usize,
     ended: bool,
-    /// Tasks that are still to come from outside.
+    /// Tasks that threads outside of the pool will inject or place.
     to_inject: VecDeque<usize>,
     /// Set if a task was injected, or placed at this worker, and its sender has not yet looked for sleepers.
     injecting: Option<Option<WorkerId>>,
-    /// True if the program has rested and is open, and the workers that rest have not yet been woken.
+    /// True if the pool has been opened, and the workers that sleep because it was closed have not been woken yet.
     reopening: bool,
-    /// The first violation.
+    /// The first violation of an invariant.
     wrong: Option<String>,
     trace: Vec<String>,
 }
@@ -150,7 +150,8 @@ impl Pool for World {
         self.now().workers.len() as u32
     }
 
-    /// Lets others take steps: the dialogue asks before each of its steps, and never within the lock of the books.
+    /// Lets other threads take steps. The dialogue calls this before each of its steps, and never while it holds the
+    /// lock of the books.
     fn activation(&self) -> Option<&Activation<Machine>> {
         self.others_come();
         self.share.as_ref()
@@ -262,7 +263,7 @@ impl Hands for OnQueues<'_> {
 
     fn pause(&mut self, _: u32) {}
 
-    /// Returns true if the word has changed, and now and then although it has not.
+    /// Returns true if the word has changed. At random, also returns true if it has not.
     fn wait(&mut self, at_rest: u32, _: Option<Duration>, _: bool) -> bool {
         self.world.sleep.parker(self.me).load(Ordering::Relaxed) != at_rest || self.world.below(8) == 0
     }
@@ -282,7 +283,7 @@ impl World {
             share.set_alone(false);
         }
         World {
-            sleep: Sleep::new(Threads, workers, Row::of(&policy).waking, Row::of(&policy).counts_roles),
+            sleep: Sleep::new(Threads, workers, Definition::of(&policy).waking, Definition::of(&policy).counts_roles),
             share,
             now: RefCell::new(Now {
                 workers: thieves.into_iter().map(|thief| Worker { thief: Some(thief), ..Worker::default() }).collect(),
@@ -325,7 +326,7 @@ impl World {
         (random.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33) as usize % bound
     }
 
-    /// True if the worker waits, or is about to wait without another look, and its word says that it rests.
+    /// True if the worker waits, or is about to wait without another look, and its rest word has a resting value.
     fn is_parked(&self, me: WorkerId, at: At) -> bool {
         let waits = matches!(
             at,
@@ -334,7 +335,8 @@ impl World {
         waits && self.sleep.is_at_rest(me)
     }
 
-    /// True if the worker's task waits until others have taken its children, without a look at its own deque.
+    /// True if the worker's task waits until other workers have taken its children. Such a worker does not look at
+    /// its own deque.
     fn is_stuck(&self, now: &Now, at: At) -> bool {
         let At::Runs(task, pushed) = at else { return false };
         let Task { children, needs_thieves } = &self.program[task];
@@ -349,7 +351,7 @@ impl World {
         }
     }
 
-    /// Takes one step, which is drawn. False: no step is possible.
+    /// Takes one step, drawn at random. Returns false if no step is possible.
     fn step(&self) -> bool {
         let now = self.now();
         let workers = now.workers.len();
@@ -363,7 +365,7 @@ impl World {
             Some(worker) if first < workers => self.step_of(WorkerId(worker as u32)),
             _ if coordinates => self.coordinate(),
             _ if outside == 1 => self.step_outside(),
-            // The coordinator comes again, and each time the cores may have moved.
+            // The coordinator can always look again, because other programs may have claimed or released cores.
             _ if self.share.is_some() && !ended => self.coordinate(),
             _ => return false,
         }
@@ -373,7 +375,7 @@ impl World {
         true
     }
 
-    /// Lets others take steps while a worker is in the middle of a step.
+    /// Lets other threads take steps while a worker is in the middle of a step.
     fn others_come(&self) {
         while self.below(8) == 0 && self.step() {}
     }
@@ -406,16 +408,17 @@ impl World {
         }
     }
 
-    /// Draws the worker at which a task is placed, if it is. Like `Registry::place`, it does not choose a worker
-    /// without a core.
+    /// Draws the worker at which a task from outside is placed. `None`: the task is injected. Like `Registry::place`,
+    /// does not choose a retired worker.
     fn lot_of_place(&self) -> Option<WorkerId> {
         let last = WorkerId(self.below(self.now().workers.len()) as u32);
         (self.below(2) == 0 && !self.sleep.is_retired(last)).then_some(last)
     }
 
-    /// Takes a step of the machine's other programs, and then of the coordinator, with orders that are drawn.
+    /// Lets another program change cores, and then the coordinator look, with terms that are drawn at random.
     fn coordinate(&self) {
-        // The coordinator is one thread: it takes no step while others take steps in the middle of its own.
+        // The coordinator is one thread. While other threads take steps in the middle of its step, it takes no second
+        // one.
         if self.coordinates.replace(true) {
             return;
         }
@@ -451,8 +454,8 @@ impl World {
         share.employ(&mut books, self, queued, Mover::Look);
     }
 
-    /// Closes or opens the pool now and then: the program is asked to rest, or is out of turn. While it is closed,
-    /// the coordinator does nothing else.
+    /// Closes or opens the pool at random, because the program is paused or out of turn. Returns true if this was the
+    /// coordinator's step: while the pool is closed, the coordinator does nothing else.
     fn rest(&self) -> bool {
         let (opens, closes) = (self.below(3) == 0, self.below(12) == 0);
         let Some(share) = &self.share else { return false };
@@ -478,7 +481,8 @@ impl World {
         }
         share.close(closed);
         self.change().reopening = was_closed && !closed;
-        // The tasks that wait were counted before, and more may have come.
+        // The coordinator may have counted the waiting tasks before some of them came. So this passes the lowest
+        // possible count: the tasks in the middle of which workers sleep.
         let mut books = share.books();
         let midway = books.midway() as usize;
         share.employ(&mut books, self, midway, Mover::Look);
@@ -547,7 +551,7 @@ impl World {
         effect
     }
 
-    /// Ends the spell: the worker begins the task that it has found, or continues the task in which it rested.
+    /// Ends the spell: the worker begins the task that it has found, or continues the task in which it slept.
     fn begin(&self, me: WorkerId, wakeups_owed: u32) -> At {
         let mut worker = self.worker(me);
         if !take(&mut worker.rests) {
@@ -592,7 +596,7 @@ impl World {
         At::Tells(Outcome::Done)
     }
 
-    /// Queues the tasks that the worker has in its hand.
+    /// Queues tasks that the worker has taken from its inbox or from a peer.
     fn carry(&self, me: WorkerId, tasks: VecDeque<usize>) {
         if !tasks.is_empty() {
             self.others_come();

@@ -1,6 +1,6 @@
-//! The world's life from its first step to its last, and the checks after each step.
+//! The run of a world from its first step to its last, and the checks after each step.
 
-use comity_policy::row::Row;
+use comity_policy::definition::Definition;
 use comity_policy::{Sleeper, Waking, WorkerId};
 use comity_protocol::activation::Pool;
 use comity_protocol::activation::State;
@@ -9,7 +9,7 @@ use proptest::prelude::TestCaseError;
 
 use super::{At, Now, Worker, World};
 
-/// A number of steps that no pool reaches: several times the largest number that was seen.
+/// The maximum number of steps of a pool: several times the largest number that a run has needed.
 const BOUND: usize = 20_000;
 
 /// The ids of workers, from 0.
@@ -18,8 +18,8 @@ fn ids() -> impl Iterator<Item = WorkerId> {
 }
 
 impl World {
-    /// Checks the liveness invariant: while a worker is busy, some thief is awake or will wake on a timeout, or no
-    /// worker sleeps. Under `Hungry` and `EveryPush`, where the next push wakes, the invariant holds whenever a task
+    /// Checks the liveness invariant: if a worker is busy and a worker sleeps, then a thief is awake or will wake on
+    /// a timeout. Under `Hungry` and `EveryPush`, a push wakes sleepers, so the invariant must hold only while a task
     /// waits.
     pub(super) fn check(&self) -> Result<(), String> {
         let now = self.now();
@@ -28,11 +28,11 @@ impl World {
         }
         self.check_books(&now)?;
         let Roles { busy, thieves, sleepers } = self.sleep.roles();
-        if Row::of(&self.policy).counts_roles && (busy + thieves + sleepers) as usize != now.workers.len() {
+        if Definition::of(&self.policy).counts_roles && (busy + thieves + sleepers) as usize != now.workers.len() {
             return Err(format!("{busy} busy, {thieves} thieves and {sleepers} sleepers are not all workers"));
         }
-        // The first is true if a worker sleeps. The second is true if a worker looks for tasks, or is between a
-        // change and the wake-up that the change causes.
+        // `sleeps` is true if a worker sleeps. `attends` is true if a worker looks for tasks, or is between a change
+        // and the wake-up that the change causes.
         let (mut sleeps, mut attends) = (false, now.injecting.is_some());
         for (me, worker) in ids().zip(&now.workers) {
             let is_parked = self.is_parked(me, worker.at);
@@ -50,7 +50,9 @@ impl World {
         if self.deques_have_task() || self.injector_has_task() {
             return Err("a task waits, a worker sleeps, and no thread looks or will wake it".into());
         }
-        if self.sleep.any_busy() && matches!(Row::of(&self.policy).waking, Waking::AlwaysAwake | Waking::Watchdog) {
+        if self.sleep.any_busy()
+            && matches!(Definition::of(&self.policy).waking, Waking::AlwaysAwake | Waking::Watchdog)
+        {
             return Err("a worker is busy, another sleeps, and no thief is awake".into());
         }
         Ok(())
@@ -78,7 +80,7 @@ impl World {
         let lends = share.sharing.sleeper == Sleeper::LendsCore && !share.is_free();
         let has_room = lends && books.held() < share.most();
         let wants = share.member().is_some_and(|machine| machine.wants.get());
-        // A closed pool waits for a core if a task waits for one.
+        // A closed pool waits for a core only if a worker sleeps in the middle of a task.
         let has_room = has_room && (!share.is_closed() || books.midway() > 0);
         if has_room && retired > 0 && awake + retired == workers && !wants {
             return Err(
@@ -144,8 +146,7 @@ impl World {
     }
 }
 
-/// Lives through a world. After a failure, lives through the same world again, to record the steps before the
-/// failure.
+/// Runs a world. After a failure, runs the same world again, to record the steps before the failure.
 pub(in super::super) fn lives(new: impl Fn() -> World) -> Result<(), TestCaseError> {
     let world = new();
     if world.live().is_ok() {

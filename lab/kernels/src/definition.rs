@@ -1,4 +1,4 @@
-//! The row of a program in the catalog.
+//! The definition of a program in the catalog.
 
 use crate::scaling::Scaling;
 use crate::{Parameter, ParameterError, Parameters, Program};
@@ -7,7 +7,7 @@ use crate::{Parameter, ParameterError, Parameters, Program};
 pub type Prepare = fn(&Parameters) -> Result<Box<dyn Program>, ParameterError>;
 
 /// A program of the catalog.
-pub struct Row {
+pub struct Definition {
     /// The name on the command line.
     pub name: &'static str,
     /// A description of the program in a line, with its source.

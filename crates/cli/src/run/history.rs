@@ -1,4 +1,4 @@
-//! The record of a command while it was in the table: the cores that it used, held and lent, and the cost of sharing
+//! The history of a command while it was in the table: the cores that it used, held and lent, and the cost of sharing
 //! cores.
 
 use std::time::Duration;
@@ -59,9 +59,9 @@ impl Stretch {
     }
 }
 
-/// The whole record, and the command's entry in the table at the end.
+/// The whole history, and the command's entry in the table at the end.
 #[derive(Debug, Default)]
-pub struct Record {
+pub struct History {
     stretches: Vec<Stretch>,
     /// The length that a stretch must have before the next look begins a new stretch.
     width: Duration,
@@ -71,7 +71,7 @@ pub struct Record {
     pub account: Option<Program>,
 }
 
-impl Record {
+impl History {
     /// Adds a look at a command that may use `usable` cores and is entitled to `owned` cores. `held` is the core time
     /// that it has held since the previous look.
     pub fn note(&mut self, look: &Look, usable: u32, owned: u32, held: Duration) {
@@ -129,15 +129,15 @@ mod tests {
 
     #[test]
     fn nothing_is_lost_however_many_looks_there_are() {
-        let mut record = Record::default();
+        let mut history = History::default();
         let looks = 10 * STRETCHES as u32 + 7;
         for _ in 0..looks {
-            record.note(&look(5, 10), 2, 1, LOOK / 2);
+            history.note(&look(5, 10), 2, 1, LOOK / 2);
         }
-        assert!((STRETCHES / 4..=STRETCHES).contains(&record.stretches().len()));
-        let whole = record.whole();
+        assert!((STRETCHES / 4..=STRETCHES).contains(&history.stretches().len()));
+        let whole = history.whole();
         assert_eq!((whole.elapsed, whole.used, whole.lent()), (LOOK * looks, LOOK * looks / 2, LOOK * looks / 2));
-        let [first, .., before_last, _] = record.stretches() else { panic!("several") };
+        let [first, .., before_last, _] = history.stretches() else { panic!("several") };
         assert_eq!(first.elapsed, before_last.elapsed);
     }
 }

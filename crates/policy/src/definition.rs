@@ -1,4 +1,4 @@
-//! The catalog row of a policy: its constants and functions.
+//! The definition of a policy: its constants and functions.
 
 use alloc::boxed::Box;
 use core::iter;
@@ -101,7 +101,7 @@ pub enum Sleeper {
 
 /// A policy: its name, its source, and its constants and functions.
 #[derive(Debug)]
-pub struct Row {
+pub struct Definition {
     /// The name, as in `COMITY_POLICY`.
     pub name: &'static str,
     /// The policy in one line.
@@ -137,7 +137,7 @@ pub struct Row {
     pub rest: fn(Victims, &Values) -> Box<dyn Thief>,
 }
 
-impl Row {
+impl Definition {
     /// All parameters: `place`, which every policy has, then the policy's own.
     pub fn all_parameters(&self) -> impl Iterator<Item = Parameter> {
         let place = Parameter::choice(self.place as u32, &Place::NAMES, "worker to which an unblocked task goes");

@@ -5,8 +5,8 @@
 //!   folder admits one call at a time, and the kernel releases it however a call ends. Therefore no call mistakes the
 //!   journal of a running call for that of a killed call. On a file system without such locks, calls may run at the
 //!   same time.
-//! - The *record*, in the user's own files, has the content before `enable` and after it. While the project's files
-//!   are as `enable` left them, `disable` restores every byte. Without a record, or after other changes, `disable`
+//! - The *undo file*, in the user's own files, has the content before `enable` and after it. While the project's files
+//!   are as `enable` left them, `disable` restores every byte. Without an undo file, or after other changes, `disable`
 //!   removes only what `enable` has added.
 
 use std::env;
@@ -256,45 +256,46 @@ fn note_signals() -> Result<Arc<AtomicBool>, Failure> {
 
 /// The content of the project's files before and after `enable`.
 #[derive(Debug, Serialize, Deserialize)]
-pub struct Record {
+pub struct Undo {
     project: PathBuf,
     pub before: Files,
     left: Files,
 }
 
-impl Record {
-    /// Returns the record of a project, if the project's files are still as `enable` left them.
-    pub fn of(project: &Project) -> Result<Option<Record>, Failure> {
+impl Undo {
+    /// Returns the undo file of a project, if the project's files are still as `enable` left them.
+    pub fn of(project: &Project) -> Result<Option<Undo>, Failure> {
         let Some(text) = place(project).and_then(|path| fs::read_to_string(path).ok()) else { return Ok(None) };
-        // A record that cannot be read is treated as missing.
-        let record: Option<Record> = serde_json::from_str(&text).ok();
+        // An undo file that cannot be read is treated as missing.
+        let undo: Option<Undo> = serde_json::from_str(&text).ok();
         let now = Files::read(project)?;
-        Ok(record.filter(|record| record.project == project.manifest() && record.left == now))
+        Ok(undo.filter(|undo| undo.project == project.manifest() && undo.left == now))
     }
 
-    /// Saves the record of an `enable`: the files `before` it, and the files after it (this manifest and the present
-    /// lock file). If the user has no folder for state files, nothing is saved, and `disable` works without a record.
+    /// Saves the undo file of an `enable`: the files `before` it, and the files after it (this manifest and the present
+    /// lock file). If the user has no folder for state files, nothing is saved, and `disable` works without an undo
+    /// file.
     pub fn keep(project: &Project, before: Files, manifest: String) -> Result<(), Failure> {
         let left = Files { manifest: Saved { text: manifest, changed: None }, ..Files::read(project)? };
-        let record = Record { project: project.manifest().to_owned(), before, left };
+        let undo = Undo { project: project.manifest().to_owned(), before, left };
         if let Some(path) = place(project) {
             let _ = fs::create_dir_all(path.parent().expect("it lies in a folder"));
-            let _ = output::replace(&path, output::to_json(&record).as_bytes());
+            let _ = output::replace(&path, output::to_json(&undo).as_bytes());
         }
         Ok(())
     }
 
-    /// Deletes the record of a project. Called when the project has nothing left to restore.
+    /// Deletes the undo file of a project. Called when the project has nothing left to restore.
     pub fn forget(project: &Project) {
         let _ = place(project).map(fs::remove_file);
     }
 }
 
-/// Returns the path of the record of a project, if the user has a folder for state files.
+/// Returns the path of the undo file of a project, if the user has a folder for state files.
 fn place(project: &Project) -> Option<PathBuf> {
     let absolute = |name| environment::variable(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let states = absolute("XDG_STATE_HOME").or_else(|| Some(env::home_dir()?.join(".local/state")))?;
-    // FNV-1a gives the same name with every compiler. The record also contains the project's path, so a collision is
+    // FNV-1a gives the same name with every compiler. The undo file also contains the project's path, so a collision is
     // noticed.
     let mix = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
     let name = project.manifest().as_os_str().as_bytes().iter().fold(0xcbf2_9ce4_8422_2325, mix);
