@@ -56,7 +56,8 @@ A PROGRAM is one of:
   - a command for /bin/sh: any other text with a space or a slash. Each
     execution is one round and must end with exit code 0. The command gets the
     number of workers in COMITY_NUM_THREADS and RAYON_NUM_THREADS, and the
-    policy in COMITY_POLICY. Its output is discarded. If the command fails, the
+    policy in COMITY_POLICY. It runs on the runtime that it was built with,
+    under each --backend. Its output is discarded. If the command fails, the
     end of its standard error is shown.
 
 Measures, per backend:
