@@ -38,8 +38,8 @@ Cargo.toml, updates Cargo.lock, and checks with cargo that the entry has an
 effect. `disable` restores both files. If there is no Cargo.lock, neither verb
 leaves one.
 
-With --record, the next build of the program runs serially. It writes its task
-graph if `comity-lab record` runs it. A later `enable` without --record switches
+With --record, build the program again. The built program runs its tasks
+serially, and writes its task graph if `comity-lab record` runs it. A later `enable` without --record switches
 the program to Comity.
 
 Exit codes: 0: done, or nothing to do; 1: the project is invalid or cargo has

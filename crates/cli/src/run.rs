@@ -77,7 +77,8 @@ could notice the stop.
 
 A command is a team if one of its processes has several runnable threads. Such
 threads may wait for each other: on one core, each would wait for the time slice
-of another. Therefore a team takes turns with all cores, under two conditions:
+of another. Therefore programs run one after the other if one is a team, and
+each has all cores in its turn. This needs two conditions:
   - The command has no core limit (--cores).
   - All programs are commands that can be frozen and can use all cores.
 `comity table --wide` and `comity top` then show the word `turns`.
@@ -106,9 +107,10 @@ variables to N, unless they are set: COMITY_NUM_THREADS, RAYON_NUM_THREADS,
 OMP_NUM_THREADS, GOMAXPROCS, TOKIO_WORKER_THREADS, POLARS_MAX_THREADS,
 CARGO_BUILD_JOBS, PYTEST_XDIST_AUTO_NUM_WORKERS.
 
-COMITY_POLICY=comity:share=slowdown or share=time proposes another division of
-the cores, as in programs that use Comity. With share=time, programs have all
-cores in turns. With share=slowdown, they do so in every 16th round of turns.
+COMITY_POLICY=comity:share=slowdown or comity:share=time requests another
+division of the cores. All programs must request the same division. With
+share=time, each program has all cores in its turn. With share=slowdown, this is
+so in every 16th round of turns.
 
 The command gets three variables:
   COMITY_TABLE=off  Its programs do not join the table on their own.
@@ -121,7 +123,8 @@ prints which of its options have no effect.
 exit status are therefore the command's own. Only SIGPIPE is set to its default
 if it was ignored. Two more processes exist for the command, whose number is N:
   comity:N  Joins the table for the command, 10 ms after its start. It is a
-            child of the command if that is the first process of a container.
+            child of the command if the command is the first process of a
+            container.
   comity+N  Removes the masks and thaws the command if comity:N is killed or
             stopped. If both are killed at once, the masks stay, and the command
             stays frozen until the next `comity run` in its control group.

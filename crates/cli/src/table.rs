@@ -30,7 +30,8 @@ Columns of a program:
   entitled:     share by weight, among programs that have work, in cores
   desire:       cores that it could use now; 0 while it holds no core and may
                 run on any core
-  owned:        whole cores that it is entitled to now (fractions of a core rotate)
+  owned:        whole cores that it is entitled to now. Of a core that several
+                programs share, each is the owner in turn
   held:         whole cores that it uses now
   life:         living; paused (by `comity set`); stopped (it has work, but its
                 coordinator has not run for 500 ms); dead
@@ -44,8 +45,8 @@ More columns with --wide:
   cpu time:     processor time that it has used
   cpu:          processor time that it has used / age, in cores
   owed:         processor time that it was due and did not get / age, in cores
-  efficiency:   with comity:share=slowdown: speed with all N cores / (N x speed
-                per core of its share)
+  efficiency:   only with comity:share=slowdown. Its speed per core with all
+                cores, divided by its speed per core with its share
   claimed:      times that it began to use a core that no program used
   taken back:   times that it took back its own core
   released:     times that it released a core
@@ -77,7 +78,7 @@ root. To share a table within a group, make the folder setgid (chmod g+s): the
 file then gets the group of the folder. A program uses a named table if its user
 or root owns the file, or if one of its groups may write to the file. It refuses
 a table that all users may write to. It also refuses a table that some users may
-read but not write, because these users could lock all of its slots.
+read but not write, because read access is enough to lock all of its slots.
 
 Root may read the table of any user and set its programs: name the table in
 COMITY_TABLE. A program that is set-user-id or set-group-id, or has file

@@ -65,10 +65,10 @@ Measures, per backend:
   one core T_1               mean seconds alone, one worker, pinned to one core
   slowdown                   (T_c - T_s) / T_s
   unfairness                 largest slowdown - smallest slowdown
-  unfairness of cpu          largest - smallest (cores used / cores due);
-                             used: processor time / T_c; due: an equal share,
-                             at most the cores used alone; the other programs
-                             share the cores that are left
+  unfairness of cpu          largest r - smallest r; r: cores used / cores due;
+                             cores used: processor time / T_c; cores due: an
+                             equal share, at most the cores used alone; the
+                             other programs share the cores that are left
   response time T            mean seconds together over all rounds, including
                              uncounted rounds (overlapped_s in JSON)
   slow-down ratio T/B        T / B; B = T_b: seconds alone under the baseline
@@ -76,7 +76,8 @@ Measures, per backend:
   weighted speedup           sum of T_b / T_c; T_b: see slow-down ratio
   work W                     mean processor seconds alone, one worker, pinned
                              to one core
-  bound                      programs / s, s = max(1, sum of (W / T_b) / cores):
+  bound                      (number of programs) / s;
+                             s = max(1, sum of (W / T_b) / cores);
                              the weighted speedup if no work is wasted and all
                              programs are slowed down equally
   efficiency                 weighted speedup / bound
@@ -105,7 +106,7 @@ SIGKILL one second later.
 
 A signal that ends the command (Ctrl-C, SIGTERM, SIGHUP) makes it print and save
 the rounds measured so far, marked as partial. With --out DIR, each completed
-block is saved in DIR/runs, and the same command continues after it.
+block is saved in DIR/runs. Run the same command again to continue after it.
 DIR/result.json is the output of --json. If DIR has results of another command,
 machine or version, the command refuses to run.
 
@@ -123,8 +124,8 @@ pub struct Arguments {
     /// COMITY_POLICY, or comity]
     #[arg(long, value_name = "P,…", value_parser = str::parse::<PolicyList>)]
     policy: Vec<PolicyList>,
-    /// Other backends to compare. Comity is compared too, unless this option is given without `comity` and without
-    /// --policy
+    /// Other backends to compare. Comity is compared if this option has `comity`, if --policy is given, or without this
+    /// option
     #[arg(long, value_enum, value_name = "B,…", value_delimiter = ',')]
     backend: Vec<BackendName>,
     /// Run each pair of the programs together, one pair after the other, instead of all programs. Without WHICH:
@@ -145,8 +146,8 @@ pub struct Arguments {
     /// Sessions of the programs. With autogroup, each session is a task group
     #[arg(long, value_enum, value_name = "GROUPING", default_value = "same")]
     group: Grouping,
-    /// Backend whose time alone is the baseline (T_b and B), for example abp as in the BWS paper. `own`: the time alone
-    /// of each backend is its baseline
+    /// Backend that gives the baseline (T_b and B): the time of a program alone, for example under abp as in the BWS
+    /// paper. `own`: each backend is its own baseline
     #[arg(long, value_name = "NAME", default_value = "own")]
     baseline: String,
     /// Maximum time of one round, and of the preparation of a program, in seconds, 1 to 1000000

@@ -55,16 +55,16 @@ A PROGRAM is one of:
 With --measure, all programs must be kernels.
 
 The simulated host has this machine's cores, sockets, hardware threads and timer
-ticks. Its Linux version is the simulated version with the scheduling rules of
-this machine's kernel. The report lists the differences from this machine.
+ticks. It uses the version of the simulated Linux that has the same scheduling
+rules as this machine's kernel. The report lists the differences.
 
 As in `comity-lab corun`, each program runs alone, then all programs run
 together repeatedly. Between two rounds, a kernel checks its result. The check
 uses a core and is not part of the round's time. `comity-lab corun --help` and
 docs/guide/src/measures.md define the measures.
 
-Each of the --starts simulated runs has its own seed and counts a third of
---rounds, like a block of a co-run. Equal recordings, seed and options give
+Each of the --starts simulated runs has its own seed. Its number of counted
+rounds is a third of --rounds, as in one block of a co-run. Equal recordings, seed and options give
 equal numbers.
 
 Costs are in nanoseconds. Their names are those of a scenario's machine.costs

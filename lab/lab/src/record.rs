@@ -65,7 +65,7 @@ pub struct Arguments {
     #[arg(long, value_name = "FILE", required_unless_present = "show")]
     out: Option<PathBuf>,
     /// Number of workers to record for, 1 to 1024. A COMMAND divides its work by this number; a kernel does not
-    /// [default: as in kernel]
+    /// [default: as in `comity-lab kernel`]
     #[arg(long, value_name = "N", value_parser = workers_range(), conflicts_with = "show")]
     workers: Option<u16>,
     /// Minimum length of a recorded task, in nanoseconds. A shorter task is merged into its parent, or with other tasks
@@ -80,8 +80,8 @@ pub struct Arguments {
     /// Show this recording instead of making one
     #[arg(long, value_name = "FILE", conflicts_with_all = ["name", "out", "command"])]
     show: Option<PathBuf>,
-    /// Scale the recording of --show to another input of its kernel, or by factors of repeats, phases, width, length or
-    /// serial
+    /// Scale the recording of --show to another input of its kernel, or multiply repeats, phases, width, length or
+    /// serial by a number
     #[arg(long, value_name = "NAME:key=value,… | factor=N,…", requires = "show")]
     scale: Option<String>,
     /// Print JSON (schema comity-record/1)

@@ -48,7 +48,7 @@ pub struct Arguments {
     /// Run shard I of N here, and save its runs. For batch systems that --engine does not support
     #[arg(long, value_name = "I/N", conflicts_with = "engine")]
     shard: Option<Shard>,
-    /// Use the runs saved in this folder, a copy of the file's `out`, and do no others; can be repeated
+    /// Do no runs. Use the runs saved in this folder: the sweep file's `out`, or a copy of it; can be repeated
     #[arg(long, value_name = "DIR", conflicts_with_all = ["engine", "shard"])]
     merge: Vec<PathBuf>,
     /// Number of threads of this command [default: the usable cores]. With --engine, the file's `cpus` is used instead

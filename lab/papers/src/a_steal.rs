@@ -99,7 +99,7 @@ impl Paper for ASteal {
   comity-lab reproduce a-steal --out shard-3 --shard 3/8
   comity-lab reproduce a-steal --merge shard-1 --merge shard-2 … --out all
 
-If a command with --out is interrupted, the same command continues. --shard
+If a command with --out is interrupted, run it again to continue. --shard
 divides the runs among machines; --merge combines them.
 
 Agrawal, He and Leiserson, An Empirical Evaluation of Work Stealing with

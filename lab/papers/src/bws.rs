@@ -66,7 +66,7 @@ impl Paper for Bws {
   comity-lab reproduce bws --full --out results
   comity-lab reproduce bws examples --vary slow=20 --vary hz=250
 
-If a command with --out is interrupted, the same command continues.
+If a command with --out is interrupted, run it again to continue.
 
 Ding, Wang, Gibbons and Zhang, BWS: Balanced Work Stealing for Time-Sharing
 Multicores, EuroSys 2012. docs/results/bws.md compares the paper's numbers with

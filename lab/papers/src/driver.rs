@@ -67,11 +67,11 @@ pub trait Asked<R> {
 #[derive(Args)]
 #[group(skip)]
 struct Options {
-    /// Fail if a claim does not hold that lab/papers records as holding
+    /// Fail if a claim that is recorded as true in lab/papers does not hold
     #[arg(long, conflicts_with = "shard")]
     check: bool,
-    /// Run also with other values of each parameter that no number of the paper fixes. A claim then holds only if it
-    /// holds with all values
+    /// Repeat the runs with other values of the parameters that the paper does not determine. A claim then holds only
+    /// if it holds with all values
     #[arg(long, conflicts_with = "vary")]
     full: bool,
     /// Run only the experiments that this figure of the paper shows; can be repeated

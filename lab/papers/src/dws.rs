@@ -65,7 +65,7 @@ impl Paper for Dws {
   comity-lab reproduce dws --full --out results
   comity-lab reproduce dws fig6 --vary memory=900 --vary refill=100000
 
-If a command with --out is interrupted, the same command continues.
+If a command with --out is interrupted, run it again to continue.
 
 Chen, Zheng and Guo, Adaptive demand-aware work-stealing in multi-programmed
 multi-core architectures, CCPE 2016. docs/results/dws.md compares the paper's

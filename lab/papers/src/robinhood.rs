@@ -77,7 +77,7 @@ impl Paper for Robinhood {
   comity-lab reproduce robinhood --full --out results
   comity-lab reproduce robinhood table2 --vary rate=neighbours --vary length=100
 
-If a command with --out is interrupted, the same command continues.
+If a command with --out is interrupted, run it again to continue.
 
 Peng, Wu and Jin, Robinhood: Towards Efficient Work-stealing in Virtualized
 Environments. docs/results/robinhood.md compares the paper's numbers with ours.

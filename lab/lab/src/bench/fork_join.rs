@@ -24,7 +24,7 @@ const EXAMPLES: &str = "Examples:
 /// Each program is written once and compiled for each backend. Comity takes part in two forms: with the worker passed
 /// along (`on_worker` and `Worker::join`), and with rayon's interface (`comity::join`). The other backends are stock
 /// rayon, chili, and a minimal pool that never sleeps (a Chase-Lev deque per thread, thieves of Arora, Blumofe and
-/// Plaxton). In serial, a join is two calls. The backends take turns in the same run, and every result is checked.
+/// Plaxton). Backend `serial` has no pool: a join is two calls. The backends take turns in the same run, and every result is checked.
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
@@ -34,7 +34,7 @@ pub struct Arguments {
     /// Index of the Fibonacci number that `fib` computes, 1 to 45 [default: 38, or 22 with --quick]
     #[arg(long, value_name = "N", value_parser = whole::<u32>(1..=45))]
     n: Option<u32>,
-    /// Number of workers in the second table, 2 to 1024
+    /// Number of workers for the speedups, 2 to 1024. The first table is measured with one worker
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = whole::<u16>(2..=u64::from(MAX_WORKERS)))]
     workers: u16,
     /// Number of rounds per backend, 1 to 100000 [default: 7, or 3 with --quick]

@@ -23,7 +23,7 @@ const EXAMPLES: &str = "Examples:
   comity-lab reproduce all-five --vary kernel=6.18
   comity-lab reproduce all-five spins --vary comity=comity:share=time
 
-If a command with --out is interrupted, the same command continues.
+If a command with --out is interrupted, run it again to continue.
 
 No paper contains this comparison, so there are no claims to check.
 docs/results/all-five.md has the results.";
