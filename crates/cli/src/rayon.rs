@@ -39,8 +39,8 @@ effect. `disable` restores both files. If there is no Cargo.lock, neither verb
 leaves one.
 
 With --record, build the program again. The built program runs its tasks
-serially, and writes its task graph if `comity-lab record` runs it. A later `enable` without --record switches
-the program to Comity.
+serially, and writes its task graph if `comity-lab record` runs it. A later
+`enable` without --record switches the program to Comity.
 
 Exit codes: 0: done, or nothing to do; 1: the project is invalid or cargo has
 failed, and the files are unchanged; 2: invalid command line.";

@@ -64,8 +64,8 @@ uses a core and is not part of the round's time. `comity-lab corun --help` and
 docs/guide/src/measures.md define the measures.
 
 Each of the --starts simulated runs has its own seed. Its number of counted
-rounds is a third of --rounds, as in one block of a co-run. Equal recordings, seed and options give
-equal numbers.
+rounds is a third of --rounds, as in one block of a co-run. Equal recordings,
+seed and options give equal numbers.
 
 Costs are in nanoseconds. Their names are those of a scenario's machine.costs
 (lab/scenarios/README.md), and `join`: the cost of a join that is not stolen.
