@@ -474,8 +474,7 @@ fn a_command_that_comes_and_goes_leaves_its_neighbour_the_cores() {
     wait_until("the neighbour has all cores", has_all);
     let waits_lightly = || often.entry(&table).is_some_and(|entry| entry["desire"] == 0 && held(&entry) == 0);
     // If programs outside of the table compute too, `often` and its children may wait for cores. They can then use
-    // their share and request cores, so the waiting time of `often` is another way to pass. On a free machine it waits
-    // for less than a hundredth of the time.
+    // their share and request cores, so the waiting time of `often` is another way to pass.
     wait_until("the neighbour has all cores at most looks", || {
         let (before, began) = (waited(often.id()), Instant::now());
         let good = (0..200).filter(|_| has_all() && waits_lightly()).count();
