@@ -360,8 +360,7 @@ fn programs(report: &TableReport, wide: bool) -> Table {
     table(&header, rows, &numbers)
 }
 
-/// Returns the policy. If a command has a way other than the default (see `way` in the JSON), the way follows the
-/// policy.
+/// Returns `POLICY`, or `POLICY, WAY` for a command whose way is not the default. For ways, see `way` in the JSON.
 pub fn policy_and_way(policy: &str, way: Option<&str>) -> String {
     match way.filter(|way| *way != Way::default().name()) {
         Some(way) => format!("{policy}, {way}"),
@@ -490,8 +489,9 @@ struct TableProgram {
     /// The division of cores that the program proposes: `equal`, `slowdown` or `time`, as in `comity:share=slowdown`.
     /// `together` for a command that needs all cores in turns. `null` for an older build, and shortly after joining.
     proposal: Option<&'static str>,
-    /// The efficiency, 0.5 to 1: speed with all N cores, over N times the speed per core of its share. If all programs
-    /// propose `slowdown`, shares are in proportion to weight times efficiency. `null` if the efficiency is not used.
+    /// The efficiency, 0.5 to 1: v / (N × w). Here v is the program's speed with all N cores, and w is its speed per
+    /// core with only the cores of its share. If all programs propose `slowdown`, shares are in proportion to weight
+    /// times efficiency. `null` if the efficiency is not used.
     efficiency: Option<f64>,
     /// The way in which a command of `comity run` is limited to its share: `cores` (it holds its own cores), `turns`
     /// (it gets all cores, in turns), or left to the operating system as `team`, `nice`, `even` or `group` (see

@@ -126,8 +126,8 @@ impl Network {
             let outcome = poll_fn(|context| {
                 let polled = body.as_mut().poll(context);
                 match polled {
-                    // A hand-written future may keep its channel ends until after its panic. `End::drop` then finds no
-                    // panic in progress, so mark the process here.
+                    // Mark the process as broken by a panic. A channel end that is dropped during the panic does the
+                    // same (`End::drop`). But a hand-written future may keep its ends until the panic is over.
                     Poll::Ready(Err(_)) => process.breaks(),
                     _ => process.survives(),
                 }

@@ -4,10 +4,11 @@
 //!
 //! ```text
 //!   look        losses noted, workers looked at (`observer`)
-//!   round       publishes the desire of the last look, and computes the program's standing
+//!   round       publishes the last look's desire (requested cores), and computes the standing (share and cores)
 //!   orders      the policy's coordinator answers the account with orders
 //!   round       once more, if the desire has changed, so that the cores are divided anew at once
-//!   stand       the books get the mode, the room and the maximum number of cores, before cores are claimed
+//!   stand       before cores are claimed, sets the mode (hold cores or share time), the room (number of workers
+//!               that may be awake) and the maximum number of cores
 //!   claims      surplus cores are released first; free cores are claimed, then own cores taken back
 //!   close       closes the pools if the program is paused, or has no core and is out of turn; else opens them
 //!   employ      assigns workers to the cores, and releases cores without a worker unless the policy keeps them
@@ -60,7 +61,8 @@ pub(crate) struct Quantum {
     share_milli: u32,
     /// The processor time that the program was due since it began, in ns.
     due_ns: u64,
-    /// The published factor on the program's weight, in thousandths.
+    /// The factor on the program's weight that is published in the table, in thousandths. It repays processor time that
+    /// the program is owed, see [`Orders::correction`].
     correction: u32,
     proposal: Proposal,
     /// The number of cores that the program held when the present quantum began.
@@ -75,8 +77,9 @@ pub(crate) struct Quantum {
     pub(crate) turn: Turn,
 }
 
-/// The state of a program's turns. The fractions of cores rotate in frames. In one part of each frame, its turn, a
-/// program is entitled to one more core than otherwise, see [`Standing::until_change`]. Times are in nanoseconds.
+/// The state of a program's turns. A core that cannot be divided equally rotates among the programs, once in each
+/// *frame*. In one part of each frame, its *turn*, a program is entitled to one more core than otherwise, see
+/// [`Standing::until_change`]. Times are in nanoseconds.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Turn {
     /// True if the workers must rest whenever the program is out of turn (it holds no core and is entitled to none).
@@ -89,7 +92,7 @@ pub(crate) struct Turn {
     had_core: u64,
     /// The maximum time without a core. After this time, the program no longer waits for a turn: its workers run.
     patience: u64,
-    /// The time of the latest check, if the program was out of turn at that check.
+    /// The time until which `out_ns` counts, if the latest check found the program out of turn. Otherwise `None`.
     out_since: Option<u64>,
     /// The time that the program was out of turn since the last account.
     out_ns: u64,
@@ -163,8 +166,9 @@ impl Quantum {
     /// Gives the policy the account `seen` of the quantum that ended, and carries out its orders. Publishes in the
     /// table that `awake` workers are awake. The program can use `usable` cores.
     ///
-    /// This method fills in the values of `seen` that come from the table: the fields `owned` through `lent`, the
-    /// share, and the allotment. `amended` changes the policy's orders before they are carried out.
+    /// This method fills in the fields of `seen` that come from the table: the numbers of cores (`owned`, `held`,
+    /// `free`, `own_free` and `lent`), the share, the allotment, the division, the frame, `programs` and `alone`.
+    /// `amended` changes the policy's orders before they are carried out.
     pub(crate) fn decide<P: Program>(
         &mut self,
         program: &mut P,
@@ -257,8 +261,8 @@ impl Quantum {
         for nth in 0..program.staffs() {
             program.staff(nth).employ();
         }
-        // Since `employ`, the program is notified of each core that becomes free. A core that became free before is
-        // borrowed here.
+        // If the program wants a core, `employ` has published this, and the program is notified of each core that
+        // becomes free later. A core that became free before `employ` is borrowed here.
         if self.turn.out_since.is_some() && borrow(program) {
             self.shut(program, closed, now);
             (0..program.staffs()).for_each(|nth| program.staff(nth).employ());
@@ -381,7 +385,8 @@ pub(crate) fn held(seat: &impl Seat) -> CoreSet {
     seat.view().map_or(CoreSet::EMPTY, |view| table::held(&view))
 }
 
-/// Begins a visit of the coordinator, as the function of this name in [`table`] does.
+/// Begins a visit of the coordinator: see [`table::stop_watching`]. Does nothing if the program has lost its place in
+/// the table.
 pub(crate) fn stop_watching(seat: &impl Seat) {
     if let Some(view) = seat.view() {
         table::stop_watching(&view);
@@ -415,7 +420,7 @@ fn claim_and_take_back<P: Program>(program: &mut P, [mut free, mut back]: [u32; 
         let mut staff = program.staff(nth);
         let Status { queued, retired, .. } = staff.status();
         let wanted = queued.min(retired.into()) as u32;
-        // The only pool of a program gets the cores that the policy orders, no matter how many tasks it has queued.
+        // If the program has a single pool, the pool gets the cores that the policy orders, even without queued tasks.
         let wanted = if staffs == 1 { u32::MAX } else { wanted };
         let claimed =
             (0..free.min(wanted).min(room)).take_while(|_| staff.gain(Gain::Claim { own_only })).count() as u32;
@@ -432,8 +437,9 @@ pub struct Coordination {
     observer: Observer,
     /// The number of programs in the table when the bell was last rung.
     population: usize,
-    /// The time of the last look. The field below it is the time at which the next look is due.
+    /// The time of the last look.
     looked: u64,
+    /// The time at which the next look is due.
     next: u64,
     /// The settings at the last visit.
     told: InForce,
@@ -540,8 +546,8 @@ impl Coordination {
     pub fn leave_off<P: Pools>(&mut self, pools: &mut P) {
         self.closed = false;
         if self.quantum.turn.shut {
-            // After the pools were closed, each has ended or has run out of work. The next task must not find a
-            // closed pool.
+            // The pools are still closed, although each has ended or run out of work since. Open them, so that the
+            // next task finds an open pool.
             let usable = pools.usable();
             pools.stand(true, Mode::Cores, Room::Workers, usable);
             self.quantum.open(pools);

@@ -1,11 +1,11 @@
 //! Rules that scale the recorded graph of a program's small input to the graph of a larger input. A rule says which
 //! parameters may differ, and gives the factors.
 //!
-//! The rule of a program is in its definition. For an input, the rule returns an extent for each factor of
-//! [`Scale`], in the program's own units. The factor is the extent of the larger input / the extent of the small
-//! input. Extents that count tasks and leaves are exact, because they are computed by the program's own halving.
-//! Extents for lengths count the work of a leaf, without the effect of caches. If only the small input fits into a
-//! cache, the predicted lengths are too short.
+//! The rule of a program is in its definition. For each field of [`Scale`], the rule computes the *extent* of an input
+//! in the program's own units, for example its number of samples. The factor that scales the graph is the extent of
+//! the larger input / the extent of the small input. Extents that count tasks and leaves are exact, because they are
+//! computed by the program's own halving. Extents for lengths count the work of a leaf, without the effect of caches.
+//! If only the small input fits into a cache, the predicted lengths are too short.
 
 use comity_graph::Scale;
 
@@ -48,11 +48,12 @@ pub(crate) fn forked(length: usize, grain: usize) -> usize {
     if length <= grain.max(1) { 0 } else { halved(length, grain) }
 }
 
-/// Returns the number of operations on the longest path through a triangular decomposition by quarters, of a matrix
-/// with `side` parts along a side.
+/// Returns the length of the critical path, in operations on parts, of a recursive triangular decomposition (LU or
+/// Cholesky). The matrix has `side` × `side` parts, and each level of the recursion splits it into quarters.
 ///
-/// With t parts, a product takes p(t) = 2 p(t/2) = t operations, and a solution s(t) = 2 s(t/2) + p(t/2). A
-/// decomposition takes d(t) = 2 d(t/2) + s(t/2) + p(t/2), and p(1) = s(1) = d(1) = 1. This function returns d.
+/// With t × t parts, the path of a product has p(t) = 2 p(t/2) = t operations, and the path of a solution has
+/// s(t) = 2 s(t/2) + p(t/2). The path of a decomposition has d(t) = 2 d(t/2) + s(t/2) + p(t/2) operations. All three
+/// begin with p(1) = s(1) = d(1) = 1. This function returns d(`side`).
 pub(crate) fn quarters_on_path(side: f64) -> f64 {
     let levels = side.log2();
     side * (1.0 + levels * (7.0 + levels) / 8.0)

@@ -16,8 +16,9 @@ use crate::costs::Costs;
 use crate::place::{Place, numbered};
 use crate::session;
 
-/// The default merge length, in ns. A task shorter than the merge length is merged into its parent, or with other
-/// tasks of its fork into one task. A steal costs less than a tenth of the default.
+/// The default merge length, in ns. Tasks of a fork that are shorter than the merge length are merged into one task as
+/// soon as their total reaches it. The parent runs the remaining short tasks itself. A steal costs less than a tenth of
+/// the default.
 pub const MERGE_NS: u64 = 2_000;
 
 /// The maximum time for which a program, at its end, waits for threads and tasks that still run.
@@ -47,10 +48,11 @@ enum Wanted {
 
 static REQUEST: OnceLock<Request> = OnceLock::new();
 
-/// The largest number of threads that any pool of the process claims to have.
+/// The largest number of threads that any pool of the process claims to have. A pool tells the program the number of
+/// threads that the program has chosen, but has one worker.
 static THREADS: AtomicUsize = AtomicUsize::new(0);
 
-/// The number of sessions that have begun.
+/// The number of sessions that have begun. A [`session`] records one thread, or one detached task.
 static BEGUN: AtomicU64 = AtomicU64::new(0);
 static ENDED: AtomicU64 = AtomicU64::new(0);
 

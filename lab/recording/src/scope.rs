@@ -94,7 +94,8 @@ impl<'scope> ScopeFifo<'scope> {
 }
 
 impl<'scope, const FIFO: bool> Tasks<'scope, FIFO> {
-    /// Calls `op` for each thread that the scope's pool claims to have. All calls end before the scope ends.
+    /// Calls `op` once for each thread that the scope's pool claims to have: the number that the program has chosen,
+    /// although the pool has one worker. All calls end before the scope ends.
     pub fn spawn_broadcast<F>(&self, op: F)
     where
         F: Fn(&Tasks<'scope, FIFO>, BroadcastContext) + Send + Sync + 'scope,
@@ -106,8 +107,8 @@ impl<'scope, const FIFO: bool> Tasks<'scope, FIFO> {
         }
     }
 
-    /// Runs `body` on this thread, and its tasks on the worker of `pool`. `None` stands for this thread's pool. Outside
-    /// of any pool, `None` stands for the global pool.
+    /// Runs `body` on this thread. Then runs the tasks that `body` has spawned on the only worker of `pool`. `None`
+    /// stands for this thread's pool. Outside of any pool, `None` stands for the global pool.
     pub(crate) fn complete<F, R>(pool: Option<&ThreadPool>, body: F) -> R
     where
         F: FnOnce(&Self) -> R,
@@ -146,11 +147,12 @@ struct Group<T> {
 /// The state of the body that is running.
 struct Open<T> {
     waiting: VecDeque<T>,
-    /// The place in the run at which the body began. The first spawn at this place begins a fork, but a spawn inside a
-    /// fork of the body does not. In a quiet fork, where the depth is unknown, every spawn counts as one at this place.
-    /// `None` between bodies, and if nothing is measured.
+    /// The place at which the body began: the session, and the depth of nested forks. The first spawn at this depth
+    /// begins a fork. A spawn inside a fork of the body, such as a `join`, is deeper and begins no fork. In a
+    /// [quiet fork](Fork::Quiet), depths are not counted: for a body that begins there, the first spawn at any depth
+    /// begins a fork. `None` between bodies, and if nothing is measured.
     place: Option<Place>,
-    /// The fork whose first child is the rest of the body.
+    /// The fork that a spawn of the body has begun. Its first child is the code of the body that follows this spawn.
     fork: Option<Fork>,
 }
 
@@ -169,7 +171,8 @@ impl<T> Group<T> {
     fn push(&self, task: T) {
         let mut open = lock(&self.open);
         if open.fork.is_none() && open.place.is_some() && open.place == session::place() {
-            // A fork may become quiet only on a worker, because `join` does not check for a worker in a quiet fork.
+            // Outside of workers, the fork must not become quiet: in a quiet fork, `join` assumes that its thread is a
+            // worker, and would not move its closures to one.
             open.fork = Some(session::fork(pool::is_worker()));
         }
         open.waiting.push_back(task);

@@ -50,7 +50,7 @@ impl Step {
 /// The state of a process after a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// The process continues with this strand.
+    /// The process continues with this strand, a chain of instructions.
     GoesOn(Strand),
     /// The process waits for the other end of a channel, and releases its worker.
     Blocks,
@@ -172,9 +172,10 @@ impl Network {
         }
     }
 
-    /// Creates the scatter-gather program of WS-LAST §4, figure 2. Process 0 has `workers` other processes as workers.
-    /// In each round it sends a message to each worker, and then receives a reply from each worker in the same order.
-    /// A worker that receives a message works for `work` ns and replies. Sending and receiving take `message` ns each.
+    /// Creates the scatter-gather program of the WS-LAST paper (Vrba, Halvorsen and Griwodz, 2010; §4, figure 2).
+    /// Process 0 has `workers` other processes as workers. In each round it sends a message to each worker, and then
+    /// receives a reply from each worker in the same order. A worker that receives a message works for `work` ns and
+    /// replies. Sending and receiving take `message` ns each.
     ///
     /// # Panics
     /// Panics if there are no workers, or if a message takes no time.
@@ -190,8 +191,8 @@ impl Network {
     }
 
     /// Creates a wavefront, like the sweeps of NAS's LU. Each of `tasks` processes works for `work` ns on each of
-    /// `strips`, as soon as the process before it has finished that strip. A process that waits for the process before
-    /// it checks again and again, like a thread that spins on a flag. A check takes `look` ns.
+    /// `strips`, as soon as the process before it has finished that strip. Until then, the process checks again and
+    /// again, like a thread that spins on a flag. A check takes `look` ns.
     ///
     /// # Panics
     /// Panics if there are no tasks, or if the work or a look takes no time.
@@ -218,7 +219,9 @@ impl Network {
             let before = (nth + tasks - 1) % tasks;
             (vec![Step::new(work, Then::Send(nth)), Step::new(lock, Then::Wait(before))], rounds)
         };
-        // A task is ahead of another by less than one round for each task between them, so no channel is ever full.
+        // A task receives once between two sends, so it is at most one send ahead of the task before it. Around the
+        // ring, it is at most `tasks - 1` sends ahead of the task after it. So a channel never holds more than `tasks`
+        // messages, and is never full.
         Network::new((0..tasks).map(task).collect(), &vec![tasks + 1; tasks])
     }
 
@@ -422,8 +425,8 @@ mod tests {
     fn a_wavefront_goes_from_task_to_task() {
         let network = Network::wavefront(3, 4, 100, 10);
         assert_eq!(network.work(), 4 * (100 + 2 * 110) + 3);
-        // The second task looks every 10 ns, and ends its strips at 200, 310, 420 and 530 ns. The third task ends each
-        // strip 110 ns later, except for the last strip: its last look ends at 530 ns.
+        // A look takes 10 ns, and a strip 100 ns. The second task ends its strips at 200, 310, 420 and 530 ns. The
+        // third task sees at once that a strip is ready, and ends it 100 ns later. The last ns is the third task's end.
         assert_eq!(network.critical_path(), 631);
         assert_eq!(network.looked(), 0);
         // In this order of steps, some tasks look and find nothing.

@@ -60,7 +60,7 @@ impl Project {
         })
     }
 
-    /// Returns a sentence about the obstacle, if cargo's configuration replaces crates.io by another source.
+    /// Returns a hint that explains a failure of cargo, if cargo's configuration replaces crates.io by another source.
     pub fn elsewhere(&self) -> Option<String> {
         let config = self.replaced_sources()?;
         Some(format!(

@@ -1,17 +1,18 @@
 //! All processes and threads of a command: their activity, and the cores on which they may run.
 //!
 //! A process belongs to the command if its parent belongs to it, and stays a process of the command when another
-//! process adopts it. A process that became an orphan before a walk found it is recognized by its [`MARK`], if it has
-//! the same user.
+//! process adopts it. If the parent ends before this module has seen the process in `/proc`, the process is recognized
+//! by its [`MARK`]. It must then have the same user as the coordinator.
 //!
 //! Threads are moved only within the affinity that their program or an administrator grants: see [`Mask`]. If a new
-//! thread has a mask that this module has set, the thread inherited the mask from the thread that started it. The
-//! coordinator writes each set of cores to the companion's note before a thread is confined to it.
+//! thread has a mask that this module has set, the thread inherited the mask from the thread that started it. Before
+//! the coordinator confines a thread to a set of cores, it writes the set to a note. The [companion](super::companion)
+//! process reads the note, to release the command if the coordinator is killed or stopped.
 //!
 //! The coordinator stops the processes of a paused command, and continues them at the end of the pause or when the
-//! coordinator ends. If a command is out of turn, the coordinator halts it. If a control group can be made for the
-//! command, its processes are frozen, which no process can notice. Otherwise only the processes are stopped whose
-//! stop no other process can notice: see [`Spared::Watched`].
+//! coordinator ends. It halts a command that is [out of turn](comity_policy::OutOfTurn), which holds no core and waits
+//! for its turn. If a control group can be made for the command, its processes are frozen, which no process can notice.
+//! Otherwise only the processes are stopped whose stop no other process can notice: see [`Spared::Watched`].
 //!
 //! During a halt, a process that the user stops stays stopped. A process that receives a signal such as SIGTERM
 //! continues, so that it can handle the signal.
@@ -54,8 +55,8 @@ pub fn outer_command_lives() -> bool {
     })
 }
 
-/// The maximum number of passes over all threads or processes. One that a pass has not reached yet may start others.
-/// A later look finds what is left after the last pass.
+/// The maximum number of passes over all threads or processes. A thread or process that a pass has not reached yet may
+/// start others, so another pass follows. A later look finds those that are left after the last pass.
 const PASSES: usize = 4;
 
 /// The time between two attempts to make a control group for the command.
@@ -105,8 +106,8 @@ pub struct Tree {
     /// (see `fill`).
     came: Option<CoreSet>,
     processes: HashMap<u32, Process>,
-    /// The processes of the machine that did not belong to the command at the last walk. A walk reads the parent of a
-    /// process only if the process is in neither set.
+    /// The processes of the machine that did not belong to the command when [`Tree::find`] last looked at all
+    /// processes. For a process in `processes` or `strangers`, `find` does not read the parent.
     strangers: HashSet<u32>,
     /// The processes that this tree has stopped, each with its start time.
     stopped: HashSet<(u32, u64)>,
@@ -117,8 +118,8 @@ pub struct Tree {
     next_freezer: Instant,
     /// True if the control group was frozen and not thawed since.
     is_frozen: bool,
-    /// True if nice processes had more than half of the time for which threads ran or waited for a core. Kept from
-    /// the last look at which this time was not 0.
+    /// True if nice processes had more than half of [`Look::able`], the time for which the command's threads ran or
+    /// waited for a core. Kept from the last look at which this time was not 0.
     is_nice: bool,
     /// The task group of all processes that worked before the last survey. `None`: it is unknown, or the processes
     /// have several.
@@ -257,7 +258,7 @@ impl Tree {
                 let found = freezer.place().membership(*id);
                 let is_taken = found == Membership::Beside && is_there.is_some() && freezer.take(*id);
                 process.membership = Some(if is_taken { Membership::Inside } else { found });
-                // The next pass finds the processes that this process started before it was moved.
+                // If the moved process started others before the move, the next pass finds them.
                 has_new |= is_taken;
             }
             if !has_new {
@@ -265,7 +266,8 @@ impl Tree {
             }
         }
         let is_frozen = freezer.freeze();
-        // If the group cannot be frozen, the companion removed it while this process was stopped.
+        // Freezing fails only if the group no longer exists: the companion removed it while the coordinator was
+        // stopped.
         self.freezer = Some(freezer).filter(|_| is_frozen);
         is_frozen
     }
@@ -284,7 +286,8 @@ impl Tree {
         }
     }
 
-    /// Continues commands at the same place whose coordinator and companion were both killed.
+    /// Thaws other commands whose coordinator and companion were both killed, and removes their control groups. Finds
+    /// only groups in the parent group of this command's group.
     pub fn free_abandoned(&self) {
         if let Some(place) = &self.place {
             place.free_abandoned();
@@ -368,8 +371,8 @@ impl Tree {
             if is_users_job(id) {
                 self.stopped.insert((id, start));
             } else if !(is_stopped(id) && is_sent(id, &STOPS)) {
-                // If a process has had no core since, it has not stopped yet. Its pending SIGSTOP is then the one
-                // that this tree has sent.
+                // A process that had no core after this tree sent SIGSTOP has not stopped yet. Its pending SIGSTOP is
+                // the signal from this tree, so the process continues.
                 Pidfd::of_process(id, start).map(|process| process.go_on());
             }
         }
@@ -509,8 +512,8 @@ impl Tree {
     /// Walks over all processes of the machine. Adds new processes of the command and removes ended processes.
     /// Returns the numbers of the new processes.
     fn find(&mut self) -> Vec<u32> {
-        // This process is left out. If the command adopts orphans, as the first process of a container does, this
-        // process is its child.
+        // The coordinator (this process) is left out. It was started as an orphan, so it is a child of the command if
+        // the command adopts orphans, as the first process of a container does.
         let this = std::process::id();
         let all: HashSet<u32> = census::processes().into_iter().filter(|id| *id != this).collect();
         self.processes.retain(|id, _| all.contains(id));
@@ -570,8 +573,8 @@ impl Tree {
         }
     }
 
-    /// Returns the cores of `target` to which the command is not confined yet. Empty if the command is not confined
-    /// now.
+    /// Returns the cores that `target` adds to the cores to which the command is confined now. Empty if the command is
+    /// not confined now, or `target` is `None`.
     pub fn coming(&self, target: Option<CoreSet>) -> CoreSet {
         let (Some(target), Some(before)) = (target, self.target) else { return CoreSet::EMPTY };
         target.iter().filter(|core| !before.contains(*core)).collect()
@@ -653,8 +656,8 @@ impl Tree {
                 continue;
             }
             let known = process.threads.get(&number).copied();
-            // If other threads have the mask too, a known thread has not chosen it. For example, a pool moves a
-            // thread and then restores the mask that it found.
+            // If the mask has changed to a mask that `inherited` contains, it does not count as the thread's own
+            // choice. For example, a pool moves a thread, and then restores the mask that the thread had before.
             let as_known = known
                 .filter(|known| known.found == found)
                 .or_else(|| inherited.iter().find(|other| other.found == found).copied());

@@ -25,8 +25,8 @@ use crate::census;
 pub fn start(name: &str, kept: BorrowedFd<'_>, work: impl FnOnce()) -> io::Result<()> {
     check_threads()?;
     let cores = sched_getaffinity(None)?;
-    // With this mask, the intermediate process runs on this core as soon as the caller waits for it. On another core,
-    // it might wait for other threads.
+    // Confine this thread to its core. The intermediate process inherits the mask, and runs here as soon as the caller
+    // waits for it. On another core, it might wait for other threads.
     let _slower = stay_here();
     let started = start_by_another(&cores, || {
         stand_apart(name, &[kept]);
@@ -160,8 +160,8 @@ fn stand_apart(name: &str, kept: &[BorrowedFd<'_>]) {
 }
 
 fn close(first: RawFd, last: RawFd) {
-    // SAFETY: the call takes no pointers. The copy uses only those of the caller's descriptors that lie between the
-    // ranges.
+    // SAFETY: the call takes no pointers, and the copy does not use the descriptors from `first` to `last`:
+    // `stand_apart` leaves out the kept descriptors and the standard streams.
     if first <= last && unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) } != 0 {
         // Linux before 5.9 lacks the call. Closing a number that is no descriptor fails without harm.
         for descriptor in first..=last.min(4096) {

@@ -62,7 +62,8 @@ pub fn hold_off() -> HoldOff {
 
 impl Drop for HoldOff {
     fn drop(&mut self) {
-        // In a child whose fork did not wait for this guard, the count of guards is already 0.
+        // After `PATIENCE`, a fork no longer waits for this guard. In the child of such a fork, `in_child` has already
+        // set the count of guards to 0.
         let leave = |gate: u64| (gate as u32 > 0).then(|| gate - 1);
         let _ = GATE.fetch_update(Ordering::Release, Ordering::Relaxed, leave);
     }
@@ -91,8 +92,8 @@ extern "C" fn in_child() {
 /// If the system cannot start the thread.
 pub fn spawn(thread: Builder, body: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
     thread_local! {
-        /// The guard of a thread that ends. It is dropped after the standard library has finished the thread, before
-        /// other thread locals.
+        /// The guard of a thread that ends. At the end of the thread, the standard library first removes its record of
+        /// the thread's stack. Then this guard is dropped, and after it the other thread locals.
         static ENDING: Cell<Option<HoldOff>> = const { Cell::new(None) };
     }
     let starting = hold_off();

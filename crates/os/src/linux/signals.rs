@@ -48,7 +48,8 @@ impl Signals {
 /// The attention of a process to its children: would it notice that a child was stopped or continued?
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Watching {
-    /// The process would not notice: a thread waits for the end of a child, and no thread waits for stopped children.
+    /// The process would not notice. A thread already waits for children, but only for their end: a stop does not wake
+    /// it. No thread waits for stopped children.
     No,
     /// No thread waits for a child now, and the process does not handle SIGCHLD. A thread may be about to wait.
     Later,

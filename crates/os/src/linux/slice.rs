@@ -88,8 +88,8 @@ pub struct Shortened {
 impl Drop for Shortened {
     fn drop(&mut self) {
         let Some(found) = attributes(THIS, FAIR).filter(|found| found.sched_runtime == self.own) else { return };
-        // Set the kernel's default slice first. If the previous slice equals it, keep the default, which follows later
-        // changes of the kernel's settings. The kernel does not report whether a slice is the default.
+        // The kernel does not report whether the previous slice was the default. So set the default slice first, and
+        // set the previous slice only if it differs. A default slice follows later changes of the kernel's settings.
         set_attributes(&libc::sched_attr { sched_runtime: 0, ..found });
         if let Some(found) = attributes(THIS, FAIR).filter(|found| found.sched_runtime != self.before) {
             set_attributes(&libc::sched_attr { sched_runtime: self.before, ..found });

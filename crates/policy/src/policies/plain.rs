@@ -35,7 +35,8 @@ pub const DEFINITION: Definition = Definition {
 ///
 /// There are two differences from rayon. First, this thief draws each victim of a round at random, as under all
 /// policies here; in rayon it visits all peers in a circle from a random one. Second, it does not announce its sleep
-/// before the last round, because the shell's protocol (`Waking::Hungry`) looks for tasks itself.
+/// before the last round. This is not necessary, because the sleep protocol of the runtime and the simulator
+/// ([`Waking::Hungry`]) looks for tasks itself after it has announced the sleep.
 struct Plain {
     victims: Victims,
     peers: u32,
@@ -57,7 +58,8 @@ impl Thief for Plain {
     fn next(&mut self, event: Event) -> Action {
         match event {
             Event::StealSucceeded(_) | Event::Injected | Event::Resumed => Action::Run { wakeups_owed: 0 },
-            // As in rayon, a round with a missed steal does not count as failed, and is repeated.
+            // A steal is missed if the victim has tasks, but the thief got none. As in rayon, the thief then repeats
+            // the round, and the round does not count as failed.
             Event::StealMissed(_) => {
                 self.tried = 0;
                 self.search()

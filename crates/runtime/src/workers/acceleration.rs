@@ -8,21 +8,21 @@
 //!    thread's mask at once.
 //! 2. The thief moves itself in the same way to the core that the candidate's thread left. On the thief's old core,
 //!    the kernel runs the candidate next, or another thread.
-//! 3. The thief sleeps until the candidate has run and is off its core again. A thief that looked for tasks meanwhile
-//!    would use its share of the time on its new core. Because the thief has slept, the kernel runs it soon when the
-//!    candidate is preempted again, and the two can change places once more.
+//! 3. The thief sleeps until the candidate has run and is off its core again. Because the thief has slept, the kernel
+//!    runs it soon when the candidate is preempted again, and the two can change places once more. If the thief looked
+//!    for tasks instead, it would use up its own share of processor time, and the kernel would run it late.
 //!
 //! A stock kernel does not support the rest of the paper's rule. The candidate loses its place in its old run queue,
 //! and the kernel charges the used time to the candidate, not to the thief. The candidate gets a new time slice, not
 //! the rest of the thief's slice. A thief that does not know the candidate's core, or may not run there, yields
 //! instead of step 2.
 //!
-//! If [`Pull::changes_places`] is false, as under BWS, the thief does not leave its core. After step 1 it yields, and
-//! it continues on the same core when the kernel runs it next.
+//! If [`Pull::changes_places`] is false, as under the policy [`bws`](comity_policy::policies::bws), the thief does not
+//! leave its core. After step 1 it yields, and it continues on the same core when the kernel runs it next.
 //!
-//! Only one thief at a time accelerates a given worker ([`candidate`](crate::cores::candidate)). While a thief is
-//! being accelerated itself, it accelerates no worker. In the paper, such a thief passes on the rest of the slice
-//! that it was given, which a stock kernel does not support.
+//! Only one thief at a time accelerates a given worker ([`candidate`](crate::cores::candidate)). A worker that is being
+//! accelerated may run out of tasks and become a thief. It accelerates no worker until its own acceleration is over.
+//! In the paper, such a thief passes on the rest of the slice that it was given. A stock kernel does not support this.
 //!
 //! # Off its core
 //!
@@ -36,10 +36,11 @@
 //!
 //! The thief may lose its core before it has restored the candidate's mask. If the candidate then runs, a thread or
 //! process that it starts inherits the narrow mask. The thief detects this case, because the candidate's clock has
-//! advanced. In a pool that shares cores, the coordinator corrects the inherited mask, as for workers that it
-//! confines. In any other pool, a mender thread corrects it. The mender starts at the first pull, and sleeps while no
-//! pull needs a correction. Not covered: a candidate that replaces its program (`exec`) in that moment, which ends
-//! the thief.
+//! advanced. If the pool shares cores with other programs, its [coordinator](crate::sharing::coordinator) thread
+//! corrects the inherited mask, as it does after it has confined a worker to some cores. In any other pool, a mender
+//! thread corrects the mask. The mender starts at the first pull, and sleeps while no pull needs a correction. Not
+//! covered: if the candidate replaces its program (`exec`) at that moment, the narrow mask stays, because `exec` ends
+//! all other threads.
 //!
 //! A thief that has moved itself continues when the kernel runs it on its new core. If a thread with a realtime
 //! policy runs there, the thief waits until that thread leaves the core.
@@ -97,7 +98,7 @@ impl Worker {
 
     fn change_places(&self, candidate: WorkerId, pull: Pull, calls: impl Fn() -> bool) -> Result<(), Refusal> {
         let (registry, peer) = (self.registry(), self.registry().peer(candidate));
-        // While this thief holds its own `candidate` word, no other thief can move it.
+        // Claim this thief's own state as a candidate, so that no other thief pulls this thread meanwhile.
         let _own = self.peer.candidate.take(self.id()).ok_or(Refusal::Chain)?;
         let taken = peer.candidate.take(self.id()).ok_or(Refusal::Taken)?;
         let thread = peer.thread().ok_or(Refusal::Running)?;
@@ -119,7 +120,7 @@ impl Worker {
             return Err(Refusal::OtherNode);
         }
         let from = stat.map(|stat| stat.core).filter(|from| *from != core);
-        // A candidate that waits on this core already needs no pull.
+        // Pull the candidate, unless it already waits on this core.
         if from.is_some() || stat.is_none() {
             if taken.was_pulled(clock) {
                 return Err(Refusal::Pulled);
@@ -155,8 +156,8 @@ impl Worker {
 impl Registry {
     /// Moves the candidate's thread to `core`. `time` is the last reading of the thread's clock.
     fn pull(&self, candidate: WorkerId, thread: ThreadId, core: usize, time: Duration) -> Result<(), Refusal> {
-        // The mender starts before the first pull. It never changes the masks of threads that exist at its start, so it
-        // would not mend a mask that such a thread has inherited from a pulled thread.
+        // Start the mender before the first pull, because it keeps the masks of all threads that exist when it starts.
+        // After a pull, one of these threads could have inherited a narrow mask.
         if self.activation.is_none() && !self.mending.begin(|| self.me().and_then(mends)) {
             return Err(Refusal::Taken);
         }

@@ -20,7 +20,7 @@ struct Header {
     _version: u64,
     /// The number of lines that follow.
     tasks: u64,
-    /// The number of tasks of the unfolded graph.
+    /// The number of tasks of the unfolded graph, which has each task as often as it occurs: [`Graph::count_tasks`].
     unfold: u64,
     /// The work T₁, in ns.
     work_ns: u64,

@@ -1,18 +1,19 @@
 //! A polynomial neural network that grows automatically. Each layer fits hundreds of small polynomials, in
 //! independent tasks.
 //!
-//! PNN of the DWS paper (Table III, p-2, compute-intensive), which the authors adapted from an OpenMP program that
-//! they do not name. This is the group method of data handling (A. Ivakhnenko, "Polynomial theory of complex
-//! systems", IEEE Trans. SMC 1, 1971). For every pair of variables, a neuron is the polynomial of second order that
-//! fits the training samples best in the sense of least squares. The neurons with the smallest errors on the
-//! validation samples are kept. Their outputs are the next layer's variables. The pairs of a layer are fitted in
-//! parallel, and between the layers the best neurons are chosen serially.
+//! PNN is program p-2 in Table III of the paper on demand-aware work stealing (DWS; Chen, Zheng and Guo, 2016), a
+//! compute-intensive program. The authors adapted it from an OpenMP program that they do not name. The method is the
+//! group method of data handling (A. Ivakhnenko, "Polynomial theory of complex systems", IEEE Trans. SMC 1, 1971).
+//! For every pair of variables, a neuron is the polynomial of second order that fits the training samples best in the
+//! sense of least squares. The neurons with the smallest errors on the validation samples are kept. Their outputs are
+//! the next layer's variables. The pairs of a layer are fitted in parallel, and between the layers the best neurons are
+//! chosen serially.
 //!
 //! Deviations: the number of layers is fixed, so that every run does the same work, whereas Ivakhnenko stops as soon
 //! as a layer is no better than the layer before it. The normal equations are regularised, because the variables of
 //! late layers hardly differ.
 //!
-//! A leaf fits one pair, in 15 to 40 µs for the numbers of samples in the classes.
+//! A leaf task fits one pair. This takes 15 to 40 µs, depending on the number of samples (see the parameter `class`).
 
 mod fit;
 
@@ -66,8 +67,8 @@ const MOST_VARIABLES: usize = 256;
 const TERMS: usize = 4;
 
 /// The magnitude of the coefficient of the product of the two variables of a term. With it, the product has a variance
-/// of one and dominates the term, and no other pair of variables predicts it. No term is so much weaker than the others
-/// that all of its neurons are dropped.
+/// of one and dominates the term, and no other pair of variables predicts it. All terms have nearly the same variance,
+/// so that each layer keeps neurons of every term.
 const PRODUCT_COEFFICIENT: f64 = 3.0;
 
 /// The maximum magnitude of the other coefficients of a term.
@@ -97,7 +98,7 @@ fn extents(parameters: &Parameters) -> Result<Scale, ParameterError> {
     let (variables, samples, layers) = size(parameters)?;
     let pairs = (variables * (variables - 1) / 2) as f64;
     Ok(Scale {
-        // The repeated part begins with the second layer.
+        // The first layer is not repeated. All later layers repeat the same part: outputs, then a fit.
         repeats: (layers - 1) as f64,
         width: pairs,
         length: samples as f64,
@@ -211,7 +212,7 @@ impl Growth {
         Network { layers }
     }
 
-    /// Fits a neuron to every pair of `variables`. Returns the best neurons, as many as there are variables, by error.
+    /// Fits a neuron to every pair of `variables`. Returns the `variables.len()` best neurons, in the order of error.
     fn grow<J: ForkJoin>(&self, fork_join: J, variables: &[Vec<f64>]) -> Vec<Neuron> {
         let mut neurons = vec![Neuron { inputs: [0; 2], polynomial: [0.0; 6], error: f64::INFINITY }; self.pairs.len()];
         fork_join.for_chunks_mut(&mut neurons, self.grain, &|chunk, neurons| {
@@ -267,8 +268,8 @@ impl Kernel for Pnn {
 
     /// Checks two things. The network must have the same bits as the network of the serial run: no pair was lost or
     /// swapped with another pair. The network must have learned: its best neuron must have a small error on the
-    /// validation samples, and the neuron must report the same error. The samples are evaluated one by one, without
-    /// the arrays of the fit.
+    /// validation samples, and the neuron must report the same error. This check computes the network's outputs anew,
+    /// one sample at a time.
     fn verify(&self, output: &Network) -> Verdict {
         let same = *output == self.expected;
         let claimed = output.layers.last().and_then(|layer| layer.first()).map_or(f64::NAN, |best| best.error);

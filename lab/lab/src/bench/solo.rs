@@ -121,7 +121,8 @@ fn all_stealing() -> Vec<String> {
 
 /// Runs one round and returns the seconds of each backend.
 fn run_all(name: &str, program: &dyn Program, started: &[(String, Started)], round: u64) -> Result<Vec<f64>, Failure> {
-    // The order is random. In a fixed order, each backend would always find the caches as the same backend left them.
+    // The order is random. In a fixed order, a backend would always follow the same other backend, whose data would be
+    // in the caches.
     let mut turns: Vec<usize> = (0..started.len()).collect();
     fastrand::Rng::with_seed(round).shuffle(&mut turns);
     let mut seconds = vec![0.0; started.len()];

@@ -1,4 +1,5 @@
-//! The examples of §2.3.2: three pairs under ABP, and one pair without yields.
+//! The examples of §2.3.2: three pairs under the paper's original work stealing ([ABP](ORIGINAL)), and one pair almost
+//! without yields ([`NO_YIELDS`]).
 
 use super::{Benchmark, Bws, CORES, ORIGINAL, Programs};
 use crate::Runner;

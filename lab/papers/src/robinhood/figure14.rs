@@ -1,4 +1,5 @@
-//! Figure 14 (§6.7): Robinhood_s, together with LOOP programs in the same machine.
+//! Figure 14 (§6.7): Robinhood, compared with Robinhood_s (its variant with BWS's yields in the guest), BWS and the
+//! baseline. LOOP programs, which compute and do not steal, run in the same machine.
 
 use super::rates::{LOOPS, Point, WITH_LOOPS, alone, by_program, saved};
 use super::{Benchmark, Robinhood, Strategy};

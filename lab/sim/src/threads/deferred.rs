@@ -1,9 +1,9 @@
 //! Deferred attempts of thieves: attempts to steal that find nothing are simulated in bulk.
 //!
-//! A thief that never sleeps only repeats its attempts while it is alone on its core and its program has no task to
-//! steal. Such attempts are no events. They are simulated later, all at once, just before a change that could affect an
-//! attempt: a task is pushed, a thread joins the core's queue, or the thief leaves the core. The outcome is the same as
-//! with an event for each attempt, except if an attempt and a change happen in the same nanosecond.
+//! If a thief never sleeps, is alone on its core, and its program has no task to steal, the thief only repeats its
+//! attempts. Such attempts are no events. They are simulated later, all at once, just before a change that could affect
+//! an attempt: a task is pushed, a thread joins the core's queue, or the thief leaves the core. The outcome is the same
+//! as with an event for each attempt, except if an attempt and a change happen in the same nanosecond.
 
 use comity_policy::Waking;
 use comity_policy::definition::Definition;

@@ -23,7 +23,7 @@ pub enum Activity {
     Throttled,
     /// The thread rested because its worker had no core.
     Retired,
-    /// The thread slept: there was no work, or it had not yet been woken by a wake-up that was sent.
+    /// The thread slept because there was no work. Includes the time that a wake-up takes to reach the thread.
     Asleep,
 }
 

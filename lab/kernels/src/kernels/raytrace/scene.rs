@@ -179,8 +179,8 @@ impl Scene {
         })
     }
 
-    /// Returns the share of light that arrives along the ray from at most `distance` away. Glass casts a light
-    /// shadow.
+    /// Returns the fraction of light that reaches the start of the ray from a lamp `distance` away along the ray. Each
+    /// glass ball in between lets a part of the light through, and any other ball blocks all light.
     pub(super) fn passes(&self, ray: Ray, distance: f64) -> f64 {
         let blocks = |sphere: &Sphere| sphere.distance(ray).is_some_and(|met| met < distance);
         let mut share = 1.0;

@@ -184,7 +184,8 @@ impl Host {
             return;
         }
         for core in 0..self.kernel.len() {
-            // A virtual CPU without a physical CPU has no ticks, unless it is idle: other CPUs balance for an idle CPU.
+            // A virtual CPU that has a thread, but no physical CPU, gets no ticks and does not balance. An idle CPU
+            // needs no ticks of its own, because other CPUs balance for it.
             let has_ticks = self.kernel.cores[core].running.is_none() || !self.kernel.cores[core].suspended;
             if self.kernel.is_online(core) && has_ticks {
                 self.balance_core(core, tick);

@@ -1,6 +1,6 @@
-//! A pool that is closed and opened while its workers look for tasks, sleep and push (Claim 7). This tests the
-//! dialogue, the books and the sleep protocol together. If a worker sleeps on in an open pool, the model ends in a
-//! deadlock.
+//! A pool that is closed and opened while its workers look for tasks, sleep and push: Claim 7 of the protocol's
+//! `README.md`. This tests three parts together: the sleep protocol, the dialogue (the steps of a thief), and the books
+//! (the state of each worker). If a worker stays asleep in an open pool with a task, the model ends in a deadlock.
 
 use std::sync as unexplored;
 
@@ -14,8 +14,8 @@ use comity_protocol::table::Gain;
 use super::*;
 use crate::workers::thief::hold;
 
-/// A core table in which no other program claims cores. Only the turn of another program takes all cores from the
-/// pool. The table is only used under the lock of the books, so loom need not explore it.
+/// A core table in which other programs never claim a single core. But while another program has its turn, the pool has
+/// no cores at all. The table is only used under the lock of the books, so loom need not explore it.
 struct Table {
     free: unexplored::Mutex<CoreSet>,
     held: unexplored::Mutex<CoreSet>,
@@ -75,13 +75,14 @@ struct Member {
 /// The reason why the coordinator closes the pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Why {
-    /// The program is paused, and shares time: it holds no core.
+    /// The program is paused. A paused program holds no core: its mode is `Mode::Time`.
     ToRest,
     /// Other programs have their turn on the cores.
     OutOfTurn,
 }
 
-/// The view that a worker or the coordinator has of the pool. A worker's business is the event for which it waits.
+/// The view that a worker or the coordinator has of the pool. `awaited` returns true after the event for which the
+/// worker waits. Only this worker can act on the event, which is therefore its business ([`Work::has_business`]).
 struct View<'a> {
     member: &'a Member,
     awaited: &'a dyn Fn() -> bool,
@@ -320,7 +321,8 @@ fn reasons(policy: &Policy) -> &'static [Why] {
     if policy.name() == "comity" { &[Why::ToRest, Why::OutOfTurn] } else { &[Why::ToRest] }
 }
 
-/// Explores the model under each policy, for each kind of worker, and for each reason to close.
+/// Explores the model under each policy and for each reason to close the pool. In half of the models, worker 0 is a
+/// thread of the program that the pool has adopted.
 fn each_kind_of_worker(most_preemptions: usize, model: impl Fn(&Policy, bool, Why) + Copy + Sync + Send + 'static) {
     for policy in policies() {
         for (adopts, why) in
@@ -344,8 +346,8 @@ fn loom_a_thief_takes_the_task_of_a_pool_that_is_opened() {
     });
 }
 
-/// Checks two ways to open the pool: at a look, or because the coordinator ends its looks before the task is
-/// injected.
+/// Checks that an injected task is run although the pool is closed meanwhile. The coordinator opens the pool in one of
+/// two ways: at its next look, or because it has found no work and ends its looks.
 #[test]
 fn loom_a_task_reaches_a_pool_that_is_closed_and_opened() {
     for open in [Member::open, Member::leave_off] {
@@ -368,8 +370,9 @@ fn loom_a_worker_in_the_middle_of_a_task_goes_on_in_a_pool_that_is_opened() {
     });
 }
 
-/// Keeps the pusher in the middle of a task for ever, so that another worker must take the pushed task. Without
-/// `dws`, whose sleepers release their cores: only the coordinator's next look recalls them.
+/// Keeps the pusher in the middle of a task for ever, so that another worker must take the pushed task. The policy
+/// `dws` is left out. Its sleepers release their cores, and a push does not wake them: they wait for the coordinator's
+/// next look. In this model, the last look may precede the push.
 #[test]
 fn loom_a_push_in_a_pool_that_is_closed_and_opened_reaches_another_worker() {
     let policies = policies().into_iter().filter(|policy| policy.name() != "dws");
@@ -382,8 +385,8 @@ fn loom_a_push_in_a_pool_that_is_closed_and_opened_reaches_another_worker() {
     }
 }
 
-/// Checks that a pool that ends is open, even if the coordinator closes it at the same time. So a worker in the
-/// middle of a task continues.
+/// Checks that the end of a pool opens it, even if the coordinator closes it at the same time. A worker that rests in
+/// the middle of a task therefore continues.
 #[test]
 fn loom_a_closed_pool_that_ends_is_open() {
     each_kind_of_worker(2, |policy, adopts, why| {
