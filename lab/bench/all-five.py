@@ -11,6 +11,7 @@ import math
 import sys
 
 GROUNDS = {"bare": "on a host", "virtual": "in virtual machines"}
+ROWS = ["comity", "bws", "dws", "a-steal", "robinhood", "ws-last", "equipartition", "co-scheduling", "abp", "plain"]
 LESS = ["unfairness", "waste", "idle", "switches", "delay", "burst"]
 WHAT = {
     "efficiency": "Efficiency",
@@ -48,7 +49,7 @@ def main():
         for value, known in ((one["policy"], policies), (one["mix"], mixes)):
             if value not in known:
                 known.append(value)
-    policies.sort(key=["comity", "bws", "dws", "a-steal", "robinhood", "ws-last", "abp", "plain"].index)
+    policies.sort(key=ROWS.index)
     places = sorted({(one["ground"], one["cores"]) for one in cells})
     of = {(one["ground"], one["cores"], one["mix"], one["policy"]): one for one in cells}
     for quantity in WHAT:

@@ -110,7 +110,8 @@ has the kind and the tolerance of each claim.",
         vary: (
             "KEY=VALUE",
             "Change a parameter that the paper omits; can be repeated. fork=tree creates the strands of a phase by a \
-             tree instead of at once. trimmed=C sets R = C·(T∞ + L·lg P). The others take a range, for example \
+             tree instead of at once. interrupted=kept lets a process of ABP keep the strand in which it is \
+             interrupted. trimmed=C sets R = C·(T∞ + L·lg P). The others take a range, for example \
              iterations=1-8: critical-path (steps), parallelism (multiples of the mean availability), serial (part of \
              the critical path), iterations (repetitions of the two phases), alternating (iterations in the time-waste \
              experiments)",

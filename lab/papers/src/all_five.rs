@@ -1,10 +1,13 @@
 //! A comparison that none of the five papers made: the policies of the papers, `comity`, ABP and the policy of stock
 //! rayon.
 //!
-//! All policies run the same eight mixes of programs, on machines of three sizes, without and with a hypervisor.
+//! All policies run the same mixes of programs, on machines of three sizes, without and with a hypervisor. Each paper's
+//! own best case is one of the mixes.
 //!
-//! The simulated kernel is the same for all policies, and has the changes that the papers require. Larger machines
-//! run larger programs, so that a program takes about a tenth of a second alone on every machine.
+//! The simulated kernel is the same for all policies, and has the changes that the papers require. Operations have the
+//! [costs] that the papers' data fix, data-intensive programs share the bandwidth of a socket, and the hypervisor is
+//! that of Robinhood. Larger machines run larger programs, so that a program takes a tenth to a fifth of a second alone
+//! on every machine.
 
 pub mod mixes;
 mod report;
@@ -13,18 +16,23 @@ use std::ops::Range;
 
 use serde::Serialize;
 
-use crate::Runner;
 use crate::corun::{self, Again, Entry, Length, Machine, Ran, Shared, Virtual};
 use crate::measure::median;
+use crate::{Runner, costs};
 use comity_sim::hypervisor::{Scheduling, Share, Vmm};
 use comity_sim::threads::Costs;
 use comity_sim::threads::linux::{Groups, Linux, Version};
 pub use mixes::{Mix, Piece};
 pub use report::definition;
 
-/// The compared policies: `comity`, the policies of five papers, `abp` (the baseline of the papers) and `plain`
-/// (stock rayon). `ws-last` runs only if tasks block.
-pub const POLICIES: [&str; 8] = ["comity", "bws", "dws", "a-steal", "robinhood", "ws-last", "abp", "plain"];
+/// The compared policies: `comity`, the policies of five papers, the baselines of the papers, and `plain` (stock
+/// rayon). `ws-last` runs only if tasks block, and [`CO_SCHEDULING`] only in virtual machines.
+pub const POLICIES: [&str; 10] =
+    ["comity", "bws", "dws", "a-steal", "robinhood", "ws-last", "equipartition", CO_SCHEDULING, "abp", "plain"];
+
+/// Robinhood's baseline CS+Cilk++: thieves under `abp`, and a hypervisor that runs the virtual CPUs of a machine at the
+/// same time.
+pub const CO_SCHEDULING: &str = "co-scheduling";
 
 /// The number of cores of each machine, which is also the number of workers of each program.
 pub const CORES: [u32; 3] = [8, 32, 128];
@@ -53,10 +61,16 @@ pub struct Setting {
     pub groups: Groups,
     /// The policy to run in place of `comity`.
     pub comity: String,
+    /// The costs of operations.
+    pub costs: Costs,
 }
 
-/// The number of cores of a socket. A machine with more cores has several sockets and NUMA nodes.
-const OF_A_SOCKET: u32 = 64;
+/// The maximum number of cores of a socket, which is also a NUMA node. The sockets of the papers' machines have eight
+/// cores or processors.
+const OF_A_SOCKET: u32 = 16;
+
+/// The cores of a socket that its memory can serve, in thousandths for each core: half of the cores (BWS).
+const BANDWIDTH: u32 = 500;
 
 /// The minimum number of executions that are measured of each program.
 const EXECUTIONS: usize = 3;
@@ -70,7 +84,14 @@ const WEIGHT: u32 = 256;
 impl Setting {
     /// Returns the parameters with a kernel of 2013 that has the changes of BWS and Robinhood.
     pub fn new(seed: u64) -> Setting {
-        Setting { seed, runs: 3, kernel: Version::V3_9, groups: Groups::Same, comity: POLICIES[0].to_owned() }
+        Setting {
+            seed,
+            runs: 5,
+            kernel: Version::V3_9,
+            groups: Groups::Same,
+            comity: POLICIES[0].to_owned(),
+            costs: costs::all(),
+        }
     }
 
     /// Sets a parameter, written as `key=value`.
@@ -83,13 +104,23 @@ impl Setting {
             ("kernel", "6.18") => self.kernel = Version::V6_18,
             ("groups", "same") => self.groups = Groups::Same,
             ("groups", "separate") => self.groups = Groups::Separate,
+            ("steal", time) => {
+                let wrong = || format!("steal={time}: give a whole number of nanoseconds from 1 to 1000000");
+                self.costs.steal = time.parse().ok().filter(|time| (1..=1_000_000).contains(time)).ok_or_else(wrong)?;
+            }
+            ("queues", "mutex") => {
+                let Costs { queue, removal, handover, .. } = costs::all();
+                self.costs = Costs { queue, removal, handover, ..self.costs };
+            }
+            ("queues", "lock-free") => self.costs = Costs { queue: 0, removal: 0, handover: 0, ..self.costs },
             ("comity", policy) => {
                 let parsed: comity_policy::Policy = policy.parse().map_err(|why| format!("comity={policy}: {why}"))?;
                 self.comity = parsed.to_string();
             }
             _ => {
                 return Err(format!(
-                    "'{text}' is not one of kernel=3.9, kernel=6.18, groups=same, groups=separate, comity=POLICY"
+                    "'{text}' is not one of kernel=3.9, kernel=6.18, groups=same, groups=separate, queues=mutex, \
+                     queues=lock-free, steal=NANOSECONDS, comity=POLICY"
                 ));
             }
         }
@@ -100,18 +131,30 @@ impl Setting {
         // BWS requires a yield that gives the core to a peer, and Robinhood requires the Thread Accelerator. The
         // authors implemented them in kernels of the age of 3.9.
         let is_changed = self.kernel == Version::V3_9 && self.groups == Groups::Same;
+        // All sockets have the same number of cores.
+        let divides = |sockets: &u32| cores.is_multiple_of(*sockets) && cores / sockets <= OF_A_SOCKET;
+        let sockets = (1..=cores).find(divides).expect("a socket can have a single core");
         let linux = Linux {
             groups: self.groups,
             accelerates: is_changed,
-            sockets: cores.div_ceil(OF_A_SOCKET),
+            sockets,
+            bandwidth: Some(BANDWIDTH * cores / sockets),
+            first_touch: true,
             ..Linux::new(self.kernel)
         };
-        Machine { cores, linux, costs: Costs::default(), directed_yield: is_changed }
+        Machine { cores, linux, costs: self.costs, directed_yield: is_changed }
     }
 
     fn entry(&self, piece: Piece, policy: &str, cores: u32, vm: usize) -> Entry {
-        let policy = if policy == POLICIES[0] { &self.comity } else { policy };
-        Entry { join_ns: 0.0, vm, gap: piece.gap(), ..Entry::new(piece.does(cores), policy, cores) }
+        let policy = match policy {
+            "comity" => &self.comity,
+            CO_SCHEDULING => "abp",
+            _ => policy,
+        };
+        let entry = Entry::new(piece.does(cores), policy, cores);
+        // The core table binds the threads of its members before their first task.
+        let begins_at_home = entry.is_in_the_table();
+        Entry { join_ns: 0.0, memory: piece.memory(), begins_at_home, vm, gap: piece.gap(), ..entry }
     }
 
     /// Runs a program alone on the bare machine.
@@ -135,7 +178,8 @@ impl Setting {
         if mix != Mix::Vms {
             entries.push(self.entry(Piece::Loop, "abp", cores, 1));
         }
-        let vmm = Vmm { scheduler: Scheduling::Balance, nodes: machine.linux.sockets, ..Vmm::default() };
+        let scheduler = if policy == CO_SCHEDULING { Scheduling::CoScheduling } else { Scheduling::Balance };
+        let vmm = Vmm { scheduler, nodes: machine.linux.sockets, ..costs::hypervisor() };
         let share = Share { vcpus: cores as usize, weight: WEIGHT, cap: None };
         let machines = Virtual { vmm, pcpus: cores, guest: machine, shares: vec![share; 2] };
         corun::together_in(&machines, &entries, Again::Process, length, seed)
@@ -164,11 +208,11 @@ pub struct Cell {
 }
 
 impl Cell {
-    /// True if the policy and the machine suit the mix. WS-LAST needs tasks that block, and the mix `vms` needs
-    /// virtual machines.
+    /// True if the policy and the machine suit the mix. WS-LAST needs tasks that block. Co-scheduling and the mix
+    /// `vms` need virtual machines.
     fn tests_anything(&self) -> bool {
-        (self.policy != "ws-last" || self.mix == Mix::Blocks)
-            && (self.mix != Mix::Vms || self.ground == Ground::Virtual)
+        (self.policy != "ws-last" || self.mix.blocks())
+            && ((self.mix != Mix::Vms && self.policy != CO_SCHEDULING) || self.ground == Ground::Virtual)
     }
 }
 
@@ -369,16 +413,26 @@ mod tests {
             ("kernel=3.9", true),
         ] {
             setting.vary(varied).unwrap();
+            for cores in 8..=256 {
+                setting.machine(cores).linux.check(cores).unwrap();
+            }
             let machine = setting.machine(128);
-            machine.linux.check(128).unwrap();
             assert_eq!((machine.linux.accelerates, machine.directed_yield), (is_changed, is_changed), "{varied}");
         }
         assert!(setting.vary("kernel=2.4").is_err() && setting.vary("comity=fast").is_err());
+        setting.vary("steal=5000").unwrap();
+        setting.vary("queues=lock-free").unwrap();
+        assert_eq!((setting.costs.steal, setting.costs.queue, setting.costs.handover), (5_000, 0, 0));
+        setting.vary("queues=mutex").unwrap();
+        assert_eq!(setting.costs, Costs { steal: 5_000, ..costs::all() });
+        assert!(setting.vary("steal=0").is_err());
     }
 
     #[test]
     fn programs_take_about_as_long_on_machines_of_all_sizes() {
-        for piece in Mix::ALL.iter().flat_map(|mix| mix.pieces()).filter(|piece| **piece != Piece::Late) {
+        // These programs are shorter, or as long with fewer cores.
+        let differs = |piece: Piece| matches!(piece, Piece::Late | Piece::Messages10 | Piece::Messages100);
+        for piece in Mix::ALL.iter().flat_map(|mix| mix.pieces()).filter(|piece| !differs(**piece)) {
             for cores in [8, 32, 256] {
                 let each = piece.work(cores, 1) / f64::from(cores) + piece.waits() as f64;
                 assert!((50e6..160e6).contains(&each), "{piece:?} on {cores} cores: {each}");
@@ -392,7 +446,7 @@ mod tests {
         let found = run(&setting, &[Mix::Bursts, Mix::Vms], &[Ground::Bare], &[8], &Serial);
         let found = found.unwrap_or_else(|never| match never {});
         let policies: Vec<&str> = found.iter().map(|found| found.cell.policy).collect();
-        assert_eq!(policies, ["comity", "bws", "dws", "a-steal", "robinhood", "abp", "plain"]);
+        assert_eq!(policies, ["comity", "bws", "dws", "a-steal", "robinhood", "equipartition", "abp", "plain"]);
         for MeasuredCell { cell, median, times, .. } in &found {
             assert_eq!((cell.mix, times.len()), (Mix::Bursts, 2));
             assert!(median.burst > 1.0 && median.delay.is_nan() && !median.unfinished, "{cell:?}: {median:?}");

@@ -96,6 +96,10 @@ pub struct Claim {
     pub paper: String,
     /// The number alone, if the paper's text has a number.
     pub number: Option<f64>,
+    /// The value of the measure that means no effect: 1 for a ratio, a half for the part of the cases in which
+    /// something is so, and otherwise 0.
+    #[serde(default)]
+    pub neutral: f64,
     /// The strength of the claim as evidence for the model.
     pub kind: Kind,
     /// True if the claim is in the paper's abstract, its list of results in the introduction, or its conclusions.
@@ -107,6 +111,8 @@ pub struct Claim {
     pub accepted: Option<Interval>,
     /// The reason for the interval: the paper's words, or its own interval.
     pub tolerance: String,
+    /// The reason why the claim holds whatever the policies do, if it does. Such a claim is no evidence.
+    pub cannot_fail: Option<String>,
     /// True if the claim held when it was last filed.
     #[serde(default)]
     pub holds: bool,
@@ -126,6 +132,15 @@ impl Claim {
     /// True if the accepted interval has values outside the stated interval.
     pub fn is_widened(&self) -> bool {
         self.accepted.is_some_and(|accepted| !self.stated.covers(accepted))
+    }
+
+    /// True if the value has the sign and the order of magnitude of the paper's number. It then lies on the same side
+    /// of the neutral value, at a third to three times the distance. If the paper has no number, the nearest accepted
+    /// value takes its place. If that is the neutral value itself, only accepted values have the order.
+    pub fn has_order(&self, value: f64) -> bool {
+        let accepted = self.accepted();
+        let expected = self.number.unwrap_or_else(|| value.clamp(accepted.0, accepted.1));
+        accepted.has(value) || (1.0 / 3.0..=3.0).contains(&((value - self.neutral) / (expected - self.neutral)))
     }
 
     /// True if the file records that the claim does not hold with this setting: `key=value`, or [`CHOSEN`].
@@ -245,6 +260,9 @@ impl Claims {
             }
             if claim.tolerance.is_empty() {
                 return wrong("its tolerance is empty: write the reason for the interval".into());
+            }
+            if claim.cannot_fail.as_ref().is_some_and(String::is_empty) {
+                return wrong("its cannot-fail is empty: write the reason".into());
             }
             match &claim.differs {
                 Some(_) if claim.holds => return wrong("it has both holds and differs: write one of the two".into()),

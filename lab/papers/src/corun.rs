@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use comity_graph::Graph;
 use comity_policy::Policy;
+use comity_policy::definition::{self, Definition};
 use rand::RngExt;
 use serde::{Deserialize, Serialize};
 
@@ -148,6 +149,11 @@ impl Entry {
     pub fn new(does: Does, policy: &str, workers: u32) -> Entry {
         let policy = policy.parse().expect("the policy is in the catalog");
         Entry { does, join_ns: JOIN, memory: 0, begins_at_home: false, policy, workers, vm: 0, gap: GAP }
+    }
+
+    /// True if the policy makes the program a member of the core table, which binds its threads to cores.
+    pub fn is_in_the_table(&self) -> bool {
+        matches!(Definition::of(&self.policy).share, definition::Share::Cores(_))
     }
 }
 

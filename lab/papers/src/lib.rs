@@ -14,6 +14,7 @@ pub mod bws;
 pub mod catalog;
 pub mod claims;
 pub mod corun;
+pub mod costs;
 pub mod driver;
 pub mod dws;
 pub mod figure;

@@ -54,7 +54,7 @@ struct Json<'a, E> {
     setting: &'a str,
     /// The paper's claims, each with the value measured here.
     claims: Vec<ClaimReport<'a>>,
-    /// The number of claims, and how many of them hold: for each figure, for each kind, and for the headlines.
+    /// The counts of claims: for each figure, for each kind, for the headlines, and for all.
     shares: Vec<Share>,
     notes: &'a [String],
     #[serde(flatten)]
@@ -72,8 +72,11 @@ struct ClaimReport<'a> {
     /// The number in the paper's text, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     number: Option<f64>,
+    neutral: f64,
     kind: Kind,
     headline: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cannot_fail: Option<&'a str>,
     here: f64,
     half_width: Option<f64>,
     accepted: Interval,
@@ -81,17 +84,26 @@ struct ClaimReport<'a> {
     because: &'a str,
     result: Verdict,
     holds: bool,
+    is_within: bool,
+    has_order: bool,
     why: String,
     news: News,
     at: &'a [At],
 }
 
-/// The number of claims in a group, and how many of them hold.
+/// The counts of the claims in a group.
 #[derive(Serialize)]
 struct Share {
     of: String,
     claims: usize,
+    /// The claims that hold with all values of the swept parameters.
     hold: usize,
+    /// The claims whose measured value with the chosen values is accepted.
+    within: usize,
+    /// The claims whose measured value with the chosen values has the paper's sign and order of magnitude.
+    order: usize,
+    /// The claims that hold whatever the policies do.
+    cannot_fail: usize,
 }
 
 /// Formats a table with these rows and a final newline. Empty if there are no rows.
@@ -117,17 +129,22 @@ fn holds(judged: &&Judged) -> bool {
     judged.verdict == Verdict::Holds
 }
 
-/// Counts the claims, and how many of them hold: for each figure, for the claims without a figure, for each kind, and
-/// for the headlines.
+/// Counts the claims: for each figure, for the claims without a figure, for each kind, for the headlines, and for all.
 fn shares(judged: &[Judged]) -> Vec<Share> {
     let mut by_figure: BTreeMap<Option<u32>, Vec<&Judged>> = BTreeMap::new();
     for one in judged {
         by_figure.entry(one.claim.figure).or_default().push(one);
     }
-    let share = |of: String, all: &[&Judged]| Share {
-        of,
-        claims: all.len(),
-        hold: all.iter().filter(|one| holds(one)).count(),
+    let share = |of: String, all: &[&Judged]| {
+        let count = |is_so: fn(&Judged) -> bool| all.iter().filter(|one| is_so(one)).count();
+        Share {
+            of,
+            claims: all.len(),
+            hold: count(|one| holds(&one)),
+            within: count(|one| one.is_within()),
+            order: count(|one| one.has_order()),
+            cannot_fail: count(|one| one.claim.cannot_fail.is_some()),
+        }
     };
     let figures = by_figure.iter().map(|(figure, all)| {
         let name = figure.map_or_else(|| "no figure".to_owned(), |figure| format!("figure {figure}"));
@@ -138,7 +155,9 @@ fn shares(judged: &[Judged]) -> Vec<Share> {
         share(kind.to_string(), &own)
     });
     let headlines: Vec<&Judged> = judged.iter().filter(|one| one.claim.headline).collect();
-    figures.chain(kinds).chain([share("headlines".to_owned(), &headlines)]).filter(|share| share.claims > 0).collect()
+    let all: Vec<&Judged> = judged.iter().collect();
+    let last = [share("headlines".to_owned(), &headlines), share("all".to_owned(), &all)];
+    figures.chain(kinds).chain(last).filter(|share| share.claims > 0).collect()
 }
 
 impl Findings<'_> {
@@ -170,7 +189,10 @@ impl Findings<'_> {
             let (count, of, which) = (failed.len(), judged.len(), failed.join(", "));
             Failure::Run(format!("{count} of {of} claims are recorded as holding and do not hold: {which}"))
         });
-        let (text, json) = (self.text(&judged, full), output::to_json(&json));
+        let (mut text, json) = (self.text(&judged, full), output::to_json(&json));
+        if check {
+            let _ = writeln!(text, "{}", checked(&judged));
+        }
         Ok(Report { text, json, pictures: Pictures::Figures(figures), failure })
     }
 
@@ -179,14 +201,18 @@ impl Findings<'_> {
         let mut text = String::new();
         if !judged.is_empty() {
             let header = ["", "kind", "claim", "the paper", "here", "accepted"];
-            let table = table(header, judged.iter().map(row));
-            let _ = writeln!(text, "{}\n{table}* a headline of the paper", claims.title);
+            let claims_table = table(header, judged.iter().map(row));
+            let _ = writeln!(text, "{}\n{claims_table}* a headline of the paper", claims.title);
             differences(&mut text, judged);
             news(&mut text, judged);
             let _ = writeln!(text);
-            for Share { of, claims, hold } in shares(judged) {
-                let _ = writeln!(text, "{of}: {hold} of {claims} hold, {} differ", claims - hold);
-            }
+            let header = ["", "claims", "hold", "accepted with the chosen values", "order of magnitude", "cannot fail"];
+            let counts = |Share { of, claims, hold, within, order, cannot_fail }: Share| {
+                let [claims, hold, within, order, cannot_fail] =
+                    [claims, hold, within, order, cannot_fail].map(|count| count.to_string());
+                [of, claims, hold, within, order, cannot_fail]
+            };
+            text += &table(header, shares(judged).into_iter().map(counts));
             if !full && !left_out(claims).is_empty() {
                 let _ = writeln!(text, "{}", left_out(claims));
             }
@@ -197,6 +223,21 @@ impl Findings<'_> {
         }
         text
     }
+}
+
+/// Returns the last line of a check: how many claims could have failed it.
+fn checked(judged: &[Judged]) -> String {
+    let can_fail = judged.iter().filter(|one| one.can_fail());
+    let (failed, passed): (Vec<&Judged>, Vec<&Judged>) = can_fail.partition(|one| one.news == News::Fails);
+    let forced = judged.iter().filter(|one| one.claim.cannot_fail.is_some()).count();
+    let others = judged.len() - failed.len() - passed.len() - forced;
+    format!(
+        "check: {} of {} claims could have failed and did not, {} failed. The check cannot fail by the others: {others} \
+         are recorded as differing or have no record, {forced} hold whatever the policies do.",
+        passed.len(),
+        judged.len(),
+        failed.len()
+    )
 }
 
 fn row(one: &Judged) -> [String; 6] {
@@ -252,6 +293,8 @@ impl<'a> ClaimReport<'a> {
             figure: claim.figure,
             measure: &claim.measure,
             number: claim.number,
+            neutral: claim.neutral,
+            cannot_fail: claim.cannot_fail.as_deref(),
             kind: claim.kind,
             headline: claim.headline,
             here: judged.here().value,
@@ -261,6 +304,8 @@ impl<'a> ClaimReport<'a> {
             because: &claim.tolerance,
             result: judged.verdict,
             holds: holds(&judged),
+            is_within: judged.is_within(),
+            has_order: judged.has_order(),
             why: judged.why(),
             news: judged.news,
             at: &judged.at,

@@ -6,6 +6,7 @@
 pub mod divisions;
 mod drawing;
 pub mod messages;
+pub mod others;
 pub mod sawtooth;
 mod setting;
 pub mod workers;
@@ -18,7 +19,7 @@ use comfy_table::{Table, presets};
 use comity_console::Failure;
 use serde::Serialize;
 
-pub use setting::{CPUS, Measured, Outcome, Point, Setting, T, Variant};
+pub use setting::{CPUS, Measured, Outcome, Point, Setting, Shape, T, Variant};
 
 use crate::claims::Claim;
 use crate::figure::Named;
@@ -147,13 +148,23 @@ that the paper omits, the chosen values and the numbers that differ.",
                 |paper| paper.measure("exp4", sawtooth::measures),
                 |paper, claims| paper.draw("exp4", claims, sawtooth::figures),
             ),
+            Experiment::undrawn(
+                "others",
+                "Time of a ring and of requests and replies, without a barrier",
+                [("others", others::points())],
+                |paper| paper.measure("others", others::measures),
+            ),
         ]
     }
 
     fn run<R: Runner<Stop = Stop>>(&mut self, (name, points): &Self::Part, runner: &R) -> Result<(), Stop> {
         let setting = &self.setting;
         let outcomes = if setting.real {
-            let few: Vec<Point> = points.iter().filter(|point| point.work <= MOST).copied().collect();
+            let few: Vec<Point> = points
+                .iter()
+                .filter(|point| point.work <= MOST && point.shape == Shape::ScatterGather)
+                .copied()
+                .collect();
             T::measure(&few, setting.one_in)?
         } else {
             setting.simulate(name, points, runner)?

@@ -190,6 +190,42 @@ impl Network {
         Network::new(processes, &vec![1; 2 * workers])
     }
 
+    /// Creates a ring of tasks in which tokens circulate. A task receives a token, works for `work` ns and sends the
+    /// token to the next task. Each task does this `rounds` times. The tokens begin at evenly spaced tasks. Each
+    /// message takes `message` ns to send and to receive.
+    ///
+    /// # Panics
+    /// Panics if there are fewer than two tasks, no token or more tokens than tasks, or if a message takes no time.
+    pub fn token_ring(tasks: usize, tokens: usize, rounds: u32, work: u64, message: u64) -> Network {
+        assert!(tasks > 1 && (1..=tasks).contains(&tokens), "a ring has two tasks and a token");
+        let task = |nth: usize| {
+            let receive = Step::new(message, Then::Receive((nth + tasks - 1) % tasks));
+            let send = Step::new(work + message, Then::Send(nth));
+            // Every `tasks / tokens`-th task begins with a token.
+            let has_token = (nth + 1) * tokens / tasks > nth * tokens / tasks;
+            (if has_token { vec![send, receive] } else { vec![receive, send] }, rounds)
+        };
+        // All tokens can wait for one task.
+        Network::new((0..tasks).map(task).collect(), &vec![tasks + 1; tasks])
+    }
+
+    /// Creates pairs of a client and a server. A client sends a request and waits for the reply. Its server works for
+    /// `work` ns on each request. There are `rounds` requests for each pair. Each message takes `message` ns to send
+    /// and to receive.
+    ///
+    /// # Panics
+    /// Panics if there are no pairs, or if a message takes no time.
+    pub fn request_reply(pairs: usize, rounds: u32, work: u64, message: u64) -> Network {
+        assert!(pairs > 0, "there is a pair");
+        let pair = |nth: usize| {
+            let (request, reply) = (2 * nth, 2 * nth + 1);
+            let client = vec![Step::new(message, Then::Send(request)), Step::new(message, Then::Receive(reply))];
+            let server = vec![Step::new(message, Then::Receive(request)), Step::new(work + message, Then::Send(reply))];
+            [(client, rounds), (server, rounds)]
+        };
+        Network::new((0..pairs).flat_map(pair).collect(), &vec![1; 2 * pairs])
+    }
+
     /// Creates a wavefront, like the sweeps of NAS's LU. Each of `tasks` processes works for `work` ns on each of
     /// `strips`, as soon as the process before it has finished that strip. Until then, the process checks again and
     /// again, like a thread that spins on a flag. A check takes `look` ns.

@@ -66,6 +66,11 @@ impl ThreadScheduler {
         ThreadScheduler { policy, deques: Deques::PerProcessor, feedback: Feedback::None }
     }
 
+    /// Creates ABP whose processes keep the strand in which they are interrupted (A-STEAL's reference 4).
+    pub fn abp_per_process() -> ThreadScheduler {
+        ThreadScheduler { deques: Deques::PerProcess, ..ThreadScheduler::abp() }
+    }
+
     /// Creates ABP with mugging (A-STEAL §9): a deque for each allotted processor, and no feedback.
     pub fn abp_mug() -> ThreadScheduler {
         let policy = Policy::of(&comity_policy::policies::abp_mug::DEFINITION);

@@ -15,6 +15,8 @@ type Running = (u32, u64, u64);
 
 struct Worker {
     running: Option<Running>,
+    /// The interrupted strand that only this worker can continue.
+    kept: Option<(u32, u64)>,
     ready: VecDeque<(u32, u64)>,
     thief: Box<dyn Thief>,
     event: Event,
@@ -38,7 +40,7 @@ const EMPTY: Event = Event::DequeEmpty { wakeups_owed: 0 };
 impl Slow {
     fn new(mut program: ForkJoin, policy: Policy, deques: Deques, processors: u32, random: ChaCha8Rng) -> Slow {
         let root = program.root();
-        let workers = if deques == Deques::PerProcessor { processors } else { 1 };
+        let workers = if deques == Deques::PerAllotted { 1 } else { processors };
         let mut job = Slow {
             left: program.work(),
             program,
@@ -59,12 +61,12 @@ impl Slow {
         let seed = self.random.random();
         for me in self.workers.len() as u32..count {
             let thief = self.policy.thief(WorkerId(me), count, seed);
-            self.workers.push(Worker { running: None, ready: VecDeque::new(), thief, event: EMPTY });
+            self.workers.push(Worker { running: None, kept: None, ready: VecDeque::new(), thief, event: EMPTY });
         }
     }
 
     fn seats(&mut self, allotment: usize) -> Vec<usize> {
-        if self.deques == Deques::PerProcessor {
+        if self.deques != Deques::PerAllotted {
             for seat in 0..allotment {
                 let drawn = self.random.random_range(seat..self.order_of_seats.len());
                 self.order_of_seats.swap(seat, drawn);
@@ -131,7 +133,11 @@ impl Slow {
         }
         for worker in seats {
             if let Some((id, left, _)) = self.workers[worker].running.take() {
-                self.workers[worker].ready.push_back((id, left));
+                if self.deques == Deques::PerProcess {
+                    self.workers[worker].kept = Some((id, left));
+                } else {
+                    self.workers[worker].ready.push_back((id, left));
+                }
             }
         }
         (cycles, None)
@@ -143,7 +149,8 @@ impl Slow {
     }
 
     fn next_or_steal(&mut self, worker: usize, thieves: &mut Vec<usize>) {
-        match self.workers[worker].ready.pop_back() {
+        let own = &mut self.workers[worker];
+        match own.kept.take().or_else(|| own.ready.pop_back()) {
             Some(next) => self.run_next(worker, next),
             None => thieves.push(worker),
         }
@@ -193,6 +200,7 @@ proptest! {
         (policy, deques) in prop_oneof![
             Just(("a-steal", Deques::PerAllotted)),
             Just(("abp", Deques::PerProcessor)),
+            Just(("abp", Deques::PerProcess)),
             Just(("abp-mug", Deques::PerAllotted)),
         ],
         processors in 1..12u32,

@@ -16,7 +16,12 @@ fn programs() -> impl Strategy<Value = ForkJoin> {
 }
 
 fn schedulers() -> impl Strategy<Value = ThreadScheduler> {
-    prop_oneof![Just(ThreadScheduler::a_steal(80, 150)), Just(ThreadScheduler::abp()), Just(ThreadScheduler::abp_mug()),]
+    prop_oneof![
+        Just(ThreadScheduler::a_steal(80, 150)),
+        Just(ThreadScheduler::abp()),
+        Just(ThreadScheduler::abp_per_process()),
+        Just(ThreadScheduler::abp_mug()),
+    ]
 }
 
 proptest! {

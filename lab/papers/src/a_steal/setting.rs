@@ -24,6 +24,8 @@ pub struct Setting {
     pub alternating: Jobs,
     /// The way in which the strands of a parallel phase are created.
     pub fork: Fork,
+    /// Returns ABP, with one of two rules for the strand that the end of a quantum interrupts.
+    pub abp: fn() -> ThreadScheduler,
     /// The factor C in R = C·(T∞ + L·lg P). R is the number of steps that the trimmed availability P̃ leaves out. The
     /// paper only gives R = O(T∞ + L·lg P).
     pub trimmed: f64,
@@ -52,6 +54,7 @@ impl Setting {
             jobs: Jobs::FEW_PHASES,
             alternating: Jobs::MANY_PHASES,
             fork: Fork::AtOnce,
+            abp: ThreadScheduler::abp,
             trimmed: 0.5,
             one_in: 1,
             practical,
@@ -79,8 +82,8 @@ impl Vary for Setting {
     }
 
     fn vary(&mut self, text: &str) -> Result<(), String> {
-        const KEYS: &str = "fork=at-once or tree, trimmed=C, or a range least-most of critical-path, parallelism, serial, \
-                            iterations or alternating, or seconds-per-quantum=S";
+        const KEYS: &str = "fork=at-once or tree, interrupted=stealable or kept, trimmed=C, or a range least-most of \
+                            critical-path, parallelism, serial, iterations or alternating, or seconds-per-quantum=S";
         let wrong = || format!("'{text}' is not one of {KEYS}");
         let (key, value) = text.split_once('=').ok_or_else(wrong)?;
         let range = |least: f64, most: f64| {
@@ -100,6 +103,8 @@ impl Vary for Setting {
         match (key, value) {
             ("fork", "at-once") => self.fork = Fork::AtOnce,
             ("fork", "tree") => self.fork = Fork::Tree,
+            ("interrupted", "stealable") => self.abp = ThreadScheduler::abp,
+            ("interrupted", "kept") => self.abp = ThreadScheduler::abp_per_process,
             ("trimmed", _) => self.trimmed = one(within(0.0, 100.0)?)?,
             ("critical-path", _) => self.both(|jobs, range| jobs.critical_path = range, within(10.0, 1e6)?),
             ("parallelism", _) => self.both(|jobs, range| jobs.parallelism = range, within(0.01, 1e3)?),

@@ -49,7 +49,7 @@ impl HeadToHead {
 /// Runs all jobs on one of the machines.
 pub fn run<R: Runner>(setting: &Setting, machine: Machine, runner: &R) -> Result<Vec<HeadToHead>, R::Stop> {
     let profiles = MEANS.map(|mean| setting.practical.around(mean));
-    let schedulers = [(setting.a_steal)(DELTA), ThreadScheduler::abp(), ThreadScheduler::abp_mug()];
+    let schedulers = [(setting.a_steal)(DELTA), (setting.abp)(), ThreadScheduler::abp_mug()];
     runner.run(&format!("time-waste-{}", machine.processors), setting.runs(machine.runs), |nth| {
         let mut random = setting.draws(Draws::TimeWaste, (machine.processors as usize) << 16 | nth);
         let shape = setting.alternating.draw(MEANS[nth % 2], &mut random);

@@ -107,7 +107,7 @@ pub fn run<R: Runner>(setting: &Setting, runner: &R) -> Result<Vec<Set>, R::Stop
     // The schedulers whose runs take the longest come first.
     let mut outcomes = runner
         .run("utilization", 3 * SETS.len(), |nth| {
-            let schedulers = [ThreadScheduler::abp(), ThreadScheduler::abp_mug(), (setting.a_steal)(DELTA)];
+            let schedulers = [(setting.abp)(), ThreadScheduler::abp_mug(), (setting.a_steal)(DELTA)];
             simulate(setting, nth % SETS.len(), &schedulers[nth / SETS.len()], steps)
         })?
         .into_iter();

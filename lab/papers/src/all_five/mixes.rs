@@ -1,5 +1,5 @@
-//! The eight mixes and their programs. Some programs are recorded kernels. Other programs are synthetic, with the
-//! shape on which a paper's argument is based.
+//! The mixes and their programs. Some programs are recorded kernels. Other programs are synthetic, with the shape on
+//! which a paper's argument is based.
 
 use std::ops::Range;
 
@@ -7,7 +7,7 @@ use comity_graph::Scale;
 use serde::Serialize;
 
 use crate::corun::{Does, GAP};
-use crate::programs;
+use crate::{costs, programs};
 use comity_sim::network::Network;
 use comity_sim::program::{Fork, ForkJoin, Program};
 
@@ -33,6 +33,21 @@ pub enum Mix {
     Bursts,
     /// Two programs run for some tens of milliseconds, pause and start again. A third program runs all the time.
     ComeAndGo,
+    /// A pair of BWS's figure 2: CLIP, with a serial stretch before each batch, and a program that can always use all
+    /// cores. The paper has slowdowns of 358 % and 7 % for this pair under ABP.
+    Batches,
+    /// A compute-intensive program, and a data-intensive program with phases that are longer than DWS's quantum
+    /// (DWS §4.1).
+    Data,
+    /// Two jobs that are serial for several quanta and then parallel for several quanta (A-STEAL §7).
+    Fluctuating,
+    /// Scatter and gather with 50 tasks and 10 µs of work per message, and a program that can always use all cores
+    /// (WS-LAST §4).
+    #[serde(rename = "messages-10")]
+    Messages10,
+    /// Scatter and gather as in `Messages10`, with 100 µs of work per message.
+    #[serde(rename = "messages-100")]
+    Messages100,
     /// A program with short phases in one virtual machine, and a program that can always use all cores in another
     /// (Robinhood §6.4).
     Vms,
@@ -40,8 +55,21 @@ pub enum Mix {
 
 impl Mix {
     /// All mixes.
-    pub const ALL: [Mix; 8] =
-        [Mix::Stationary, Mix::Phases, Mix::HalfSerial, Mix::Spins, Mix::Blocks, Mix::Bursts, Mix::ComeAndGo, Mix::Vms];
+    pub const ALL: [Mix; 13] = [
+        Mix::Stationary,
+        Mix::Phases,
+        Mix::HalfSerial,
+        Mix::Spins,
+        Mix::Blocks,
+        Mix::Bursts,
+        Mix::ComeAndGo,
+        Mix::Batches,
+        Mix::Data,
+        Mix::Fluctuating,
+        Mix::Messages10,
+        Mix::Messages100,
+        Mix::Vms,
+    ];
 
     /// Returns the name of the mix.
     pub fn name(self) -> &'static str {
@@ -53,6 +81,11 @@ impl Mix {
             Mix::Blocks => "blocks",
             Mix::Bursts => "bursts",
             Mix::ComeAndGo => "come-and-go",
+            Mix::Batches => "batches",
+            Mix::Data => "data",
+            Mix::Fluctuating => "fluctuating",
+            Mix::Messages10 => "messages-10",
+            Mix::Messages100 => "messages-100",
             Mix::Vms => "vms",
         }
     }
@@ -67,6 +100,11 @@ impl Mix {
             Mix::Blocks => "Tasks of one program block",
             Mix::Bursts => "One program is a server with bursts",
             Mix::ComeAndGo => "Two programs start and end repeatedly",
+            Mix::Batches => "One program is serial before each of its batches (BWS figure 2)",
+            Mix::Data => "One program is data-intensive, with long phases (DWS)",
+            Mix::Fluctuating => "Both programs are serial or parallel for several quanta (A-STEAL)",
+            Mix::Messages10 => "Tasks of one program block after 10 µs of work (WS-LAST)",
+            Mix::Messages100 => "Tasks of one program block after 100 µs of work (WS-LAST)",
             Mix::Vms => "Each program runs in a virtual machine of its own",
         }
     }
@@ -81,12 +119,22 @@ impl Mix {
             Mix::Blocks => &[Piece::ScatterGather, Piece::Mm],
             Mix::Bursts => &[Piece::Server, Piece::Mm],
             Mix::ComeAndGo => &[Piece::Mm, Piece::Late, Piece::Late],
+            Mix::Batches => &[Piece::Clip, Piece::Mm],
+            Mix::Data => &[Piece::Pnn, Piece::Sweeps],
+            Mix::Fluctuating => &[Piece::Fluctuating, Piece::Fluctuating],
+            Mix::Messages10 => &[Piece::Messages10, Piece::Mm],
+            Mix::Messages100 => &[Piece::Messages100, Piece::Mm],
             Mix::Vms => &[Piece::Cg, Piece::Mm],
         }
     }
+
+    /// True if tasks of the mix block.
+    pub(super) fn blocks(self) -> bool {
+        matches!(self, Mix::Blocks | Mix::Messages10 | Mix::Messages100)
+    }
 }
 
-/// A program. All programs except `Late` and `Loop` take about a tenth of a second alone on all cores.
+/// A program. All programs except `Late` and `Loop` take a tenth to a fifth of a second alone on all cores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Piece {
@@ -109,6 +157,19 @@ pub enum Piece {
     Server,
     /// A program that takes 20 ms on all cores, and starts again after 20 to 80 ms.
     Late,
+    /// CLIP: batches of polygons, with a serial stretch before each batch. Both parts of a batch take about as long
+    /// as in the BWS paper.
+    Clip,
+    /// A probabilistic neural network: compute-intensive.
+    Pnn,
+    /// The heat equation on a larger grid: six sweeps of 20 ms.
+    Sweeps,
+    /// Serial stretches of 40 ms and parallel phases of 40 ms alternately.
+    Fluctuating,
+    /// The scatter and gather of [`Mix::Messages10`].
+    Messages10,
+    /// The scatter and gather of [`Mix::Messages100`].
+    Messages100,
     /// A program that computes on all cores and never ends.
     Loop,
 }
@@ -118,6 +179,11 @@ const MS: u64 = 1_000 * US;
 
 /// The time, in ns, that the server waits for requests, and the number of waits in an execution.
 const IDLE: (u64, u32) = (20 * MS, 5);
+
+/// Returns the scatter and gather of WS-LAST's experiments, with 50 tasks.
+fn messages(work: u64, rounds: u32) -> Network {
+    Network::scatter_gather(50, rounds, work, costs::MESSAGE)
+}
 
 impl Piece {
     /// Returns what the program does on a machine with this many cores.
@@ -138,7 +204,26 @@ impl Piece {
             }
             Piece::Server => Does::Phases(tree(100 * US, 8, IDLE.1).idling(IDLE.0)),
             Piece::Late => Does::Phases(tree(100 * US, 40, 1)),
+            Piece::Clip => {
+                let batch = Scale { length: 2.5, serial: 2.5, ..wide(0.125) };
+                Does::Graph(programs::clip_in_batches(100, 650 * US, batch))
+            }
+            Piece::Pnn => Does::Graph(programs::recorded("pnn", wide(0.8))),
+            Piece::Sweeps => Does::Graph(programs::recorded("heat", Scale { repeats: 0.15, length: 8.0, ..wide(1.4) })),
+            Piece::Fluctuating => Does::Phases(tree(40 * MS, 80, 2)),
+            Piece::Messages10 => Does::Network(Box::new(messages(10 * US, 1_600))),
+            // On larger machines, the rounds are not shorter: one task sends and receives all messages.
+            Piece::Messages100 => Does::Network(Box::new(messages(100 * US, 20 * cores.min(32)))),
             Piece::Loop => Does::Loop,
+        }
+    }
+
+    /// Returns the fraction of its time alone in which the program waits for memory, in thousandths.
+    pub fn memory(self) -> u32 {
+        match self {
+            Piece::Cg => costs::CG_MEMORY,
+            Piece::Heat | Piece::Sweeps => costs::DATA_MEMORY,
+            _ => 0,
         }
     }
 

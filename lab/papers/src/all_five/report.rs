@@ -28,13 +28,13 @@ If a command with --out is interrupted, run it again to continue.
 No paper contains this comparison, so there are no claims to check.
 docs/results/all-five.md has the results.";
 
-const SCHEMA: &str = "comity-all-five/1";
+const SCHEMA: &str = "comity-all-five/2";
 
 /// Returns the definition of the comparison.
 pub const fn definition<R: Runner + 'static>() -> Definition<R> {
     Definition {
         name: "all-five",
-        title: "The five papers' policies, comity, and their predecessors, on the same eight mixes",
+        title: "The five papers' policies, comity, and their predecessors, on the same mixes",
         about: "Programs run together repeatedly, on a simulated host and in a simulated virtual machine, on 8, 32 and \
             128 cores. Each cell is the median of several runs. --out writes the tables as SVG files, and the numbers \
             to result.json.",
@@ -59,13 +59,14 @@ struct Arguments {
     #[arg(long, value_name = "N", value_delimiter = ',', value_parser = whole::<u32>(8..=256))]
     cores: Vec<u32>,
     /// Number of runs of each cell; each run uses the next seed
-    #[arg(long, value_name = "N", default_value_t = 3, value_parser = whole::<u16>(1..=1000))]
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = whole::<u16>(1..=1000))]
     runs: u16,
     /// Measure to print; can be repeated. JSON has all measures [default: efficiency, unfairness]
     #[arg(long, value_name = "MEASURE")]
     measure: Vec<Quantity>,
     /// Change a parameter: kernel (3.9, with the kernel support that BWS and Robinhood need; 6.18, without it), groups
-    /// (same, separate), comity (a policy to use instead of comity); can be repeated
+    /// (same, separate), queues (mutex; lock-free), steal (time of an attempt to steal, in ns), comity (a policy to use
+    /// instead of comity); can be repeated
     #[arg(long, value_name = "KEY=VALUE")]
     vary: Vec<String>,
 }

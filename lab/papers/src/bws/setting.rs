@@ -11,7 +11,7 @@ use comity_sim::threads::linux::{Groups, Linux, Version};
 use super::Benchmark;
 use crate::corun::{Again, Does, Entry, Length, Machine, Ran, together};
 use crate::vary::{Varied, Vary};
-use crate::{Runner, programs};
+use crate::{Runner, costs, programs};
 
 /// The number of cores of the paper's machine, and of workers of each program (§5.1).
 pub const CORES: u32 = 32;
@@ -70,10 +70,10 @@ impl Setting {
             cg: 15.0,
             setup: 200,
             bandwidth: 4_000,
-            cg_memory: 1_000,
+            cg_memory: costs::CG_MEMORY,
             bfs_memory: 600,
             clip_serial: 65,
-            costs: Costs { steal: 500, yield_core: 700, bell: 500, count: 500, ..Costs::default() },
+            costs: costs::bws(),
             hz: 1_000,
             again: Again::Process,
             executions: 4,
@@ -114,6 +114,7 @@ impl Vary for Setting {
         let varied = Varied::new(text);
         let costs = &mut self.costs;
         match varied.key {
+            "seed" => self.seed = varied.whole(1, 1_000_000)?,
             "slow" => self.slow = varied.factor()?,
             "cg" => self.cg = varied.factor()?,
             "setup" => self.setup = varied.whole(0, 900)?,

@@ -33,6 +33,8 @@ pub(super) fn measures(paper: &Bws) -> Vec<Measure> {
     for (of, names) in both.iter().zip(UNFAIRNESS) {
         measures.extend(KINDS.into_iter().zip(names).map(|(kind, name)| Measure::new(name, unfairness(of, kind))));
     }
+    let is_fairer = |(abp, bws): (&CoRun, &CoRun)| bws.unfairness() < abp.unfairness();
+    measures.push(Measure::new("fairer-each-pair", part(both[0].iter().zip(&both[1]), is_fairer)));
     let mixed = both[0].iter().filter(|one| one.kind() == PairKind::Mixed);
     measures.push(Measure::new("less-scalable-slower", part(mixed, |one| one.slowdowns[1] > one.slowdowns[0])));
     measures.extend(switches(original, abp, bws));

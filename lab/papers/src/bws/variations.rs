@@ -46,7 +46,13 @@ pub(super) fn measures(paper: &Bws) -> Vec<Measure> {
     let average = |of: &[CoRun]| average(by_benchmark(of).into_iter().map(|(_, variation)| variation));
     let largest = type_abp.iter().all(|other| *other <= type_abp[1]);
     let smallest = type_abp.iter().all(|other| *other >= type_abp[2]);
+    // The comparisons of each program whose workers yield more frequently with each of the others.
+    let is_yielding = |program: Benchmark| !program.is_scalable() || program == Benchmark::Bfs;
+    let variations = by_benchmark(&by_abp);
+    let (yielding, others): (Vec<_>, Vec<_>) = variations.into_iter().partition(|(program, _)| is_yielding(*program));
+    let compared = yielding.iter().flat_map(|one| others.iter().map(move |other| (one.1, other.1)));
     vec![
+        Measure::new("cv-yielding-larger", part(compared, |(one, other)| one > other)),
         Measure::new("cg-mm-range-abp", range(abp)),
         Measure::new("cg-mm-range-bws", range(bws)),
         Measure::new("cv-most", most),

@@ -66,6 +66,24 @@ impl Judged<'_> {
         self.at[0].here
     }
 
+    /// True if the measured value with the chosen setting is accepted.
+    pub fn is_within(&self) -> bool {
+        self.at[0].is_within
+    }
+
+    /// True if the measured value with the chosen setting has the sign and the order of magnitude of the paper's.
+    pub fn has_order(&self) -> bool {
+        self.claim.has_order(self.here().value)
+    }
+
+    /// True if a check can fail with this claim: the file records that it holds with a setting that was run, and the
+    /// policies can change it.
+    pub fn can_fail(&self) -> bool {
+        let is_filed = self.news != News::First;
+        let is_to_hold = |at: &At| !self.claim.is_to_differ_at(&at.setting);
+        is_filed && self.claim.cannot_fail.is_none() && self.at.iter().any(is_to_hold)
+    }
+
     /// Returns the least and the greatest measured value over all settings that were run.
     pub fn range(&self) -> (f64, f64) {
         let values = self.at.iter().map(|at| at.here.value);

@@ -19,6 +19,7 @@ pub(super) fn measures(paper: &Dws) -> Vec<Measure> {
         Measure::new("time-d-abp", compared.reduction(&compared.abp)),
         Measure::new("time-d-ep", compared.reduction(&compared.ep)),
         Measure::new("fairer-d", compared.fairer()),
+        Measure::new("ep-faster-d", compared.faster_under_ep()),
         Measure::new("below-baseline-d", part(ratios, |ratio| ratio < 1.0)),
     ]);
     measures

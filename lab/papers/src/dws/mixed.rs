@@ -21,6 +21,7 @@ pub(super) fn measures(paper: &Dws) -> Vec<Measure> {
         Measure::new("time-m-abp", compared.reduction(&compared.abp)),
         Measure::new("time-m-ep", compared.reduction(&compared.ep)),
         Measure::new("fairer-m", compared.fairer()),
+        Measure::new("ep-faster-m", compared.faster_under_ep()),
     ]);
     measures
 }

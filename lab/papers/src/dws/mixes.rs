@@ -133,6 +133,13 @@ impl Compared {
         };
         part(against(&self.abp).into_iter().chain(against(&self.ep)), |is_so| is_so)
     }
+
+    /// Returns the fraction of the programs of all mixes that take less time under equipartition than under ABP.
+    pub(super) fn faster_under_ep(&self) -> f64 {
+        let each =
+            self.ep.iter().zip(&self.abp).flat_map(|(ep, abp)| [0, 1].map(|nth| (ep.times[nth], abp.times[nth])));
+        part(each, |(ep, abp)| ep < abp)
+    }
 }
 
 /// Returns the mean of (time in `here` / time in `there`) over the programs for whose number `counts` is true.

@@ -4,13 +4,12 @@
 use std::sync::Arc;
 
 use comity_graph::{Graph, Scale};
-use comity_policy::definition::{Definition, Share};
 use comity_sim::threads::Costs;
 use comity_sim::threads::linux::{Linux, Version};
 
 use crate::corun::{Again, Does, Entry, Length, Machine, Ran, together};
 use crate::vary::{Varied, Vary};
-use crate::{Runner, programs};
+use crate::{Runner, costs, programs};
 
 /// The number k of processors of the paper's machine, and of workers of each program (§4).
 pub const PROCESSORS: u32 = 16;
@@ -75,12 +74,12 @@ impl Setting {
             seed,
             slow: 100.0,
             bandwidth: 3_600,
-            memory: 600,
+            memory: costs::DATA_MEMORY,
             first_touch: true,
             at_home: AtHome::InTheTable,
             smt: 625,
             compat_yield: true,
-            costs: Costs { steal: 500, yield_core: 700, refill: 30_000, ..Costs::default() },
+            costs: costs::dws(),
             hz: 1_000,
             executions: 5,
         }
@@ -95,6 +94,7 @@ impl Vary for Setting {
     fn vary(&mut self, text: &str) -> Result<(), String> {
         let varied = Varied::new(text);
         match varied.key {
+            "seed" => self.seed = varied.whole(1, 1_000_000)?,
             "slow" => self.slow = varied.factor()?,
             "bandwidth" => self.bandwidth = varied.whole(100, 8_000)?,
             "memory" => self.memory = varied.whole(0, 1_000)?,
@@ -183,7 +183,7 @@ impl Programs {
             let entry = Entry::new(does, policy, PROCESSORS);
             let begins_at_home = match at_home {
                 AtHome::None => false,
-                AtHome::InTheTable => matches!(Definition::of(&entry.policy).share, Share::Cores(_)),
+                AtHome::InTheTable => entry.is_in_the_table(),
                 AtHome::All => true,
             };
             Entry { memory: if is_data_intensive(*number) { memory } else { 0 }, begins_at_home, ..entry }

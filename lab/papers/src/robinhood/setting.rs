@@ -12,8 +12,8 @@ use serde::{Deserialize, Serialize};
 
 use super::rates;
 use crate::corun::{Again, Does, Entry, Length, Machine, Ran, Shared, Virtual, together_in};
-use crate::programs;
 use crate::vary::{Varied, Vary};
+use crate::{costs, programs};
 
 /// The number of physical CPUs, of virtual CPUs of each machine, and of threads of each program by default (§6).
 pub const CPUS: u32 = 16;
@@ -162,15 +162,8 @@ impl Setting {
             cg: 8.6,
             setup: 0,
             length: 80,
-            costs: Costs { steal: 500, yield_core: 700, ..Costs::default() },
-            vmm: Vmm {
-                weight_of: WeightOf::Machine,
-                nodes: 2,
-                near: 20_000,
-                far: 1_000_000,
-                dom0_every: 10_000_000,
-                ..Vmm::default()
-            },
+            costs: costs::robinhood(),
+            vmm: costs::hypervisor(),
             hz: 1_000,
             executions: 3,
         }
@@ -194,6 +187,7 @@ impl Vary for Setting {
                 let all = [("machine", WeightOf::Machine), ("vcpu", WeightOf::Vcpu)];
                 vmm.weight_of = varied.one_of(&all, "machine or vcpu")?;
             }
+            "seed" => self.seed = varied.whole(1, 1_000_000)?,
             "slow" => self.slow = varied.factor()?,
             "cg" => self.cg = varied.factor()?,
             "setup" => self.setup = varied.whole(0, 900)?,

@@ -15,7 +15,7 @@ pub const WORKERS: (u32, u32) = (16, 48);
 
 /// Returns the data points of the experiment.
 pub fn points() -> Vec<Point> {
-    (WORKERS.0..=WORKERS.1).map(|workers| Point { workers, work: WORK, variant: Variant::Last }).collect()
+    (WORKERS.0..=WORKERS.1).map(|workers| Point::scatter_gather(workers, WORK, Variant::Last)).collect()
 }
 
 /// Computes the measures.

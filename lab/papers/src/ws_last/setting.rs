@@ -9,8 +9,8 @@ use comity_sim::network::Network;
 use comity_sim::threads::{Costs, Host};
 use serde::{Deserialize, Serialize};
 
-use crate::Runner;
 use crate::vary::Vary;
+use crate::{Runner, costs};
 
 /// The number of CPUs of the paper's machine.
 pub const CPUS: u32 = 8;
@@ -48,6 +48,25 @@ impl Variant {
     }
 }
 
+/// The way in which tasks block.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Shape {
+    /// The paper's workload: one task sends work to n tasks and waits for all replies.
+    #[default]
+    ScatterGather,
+    /// Tokens circulate in a ring of n tasks. There are half as many tokens as tasks.
+    TokenRing,
+    /// n clients, each with a server of its own. A client waits for the reply to each request.
+    RequestReply,
+}
+
+impl Shape {
+    fn is_the_papers(&self) -> bool {
+        *self == Shape::ScatterGather
+    }
+}
+
 /// The parameters of one data point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Point {
@@ -57,6 +76,16 @@ pub struct Point {
     pub work: u64,
     /// The algorithm.
     pub variant: Variant,
+    /// The workload.
+    #[serde(default, skip_serializing_if = "Shape::is_the_papers")]
+    pub shape: Shape,
+}
+
+impl Point {
+    /// Returns a point of the paper's workload.
+    pub(super) fn scatter_gather(workers: u32, work: u64, variant: Variant) -> Point {
+        Point { workers, work, variant, shape: Shape::ScatterGather }
+    }
 }
 
 /// The measurement of a point: of several measurements, the one with the median time on all CPUs.
@@ -128,16 +157,16 @@ impl Setting {
     /// Returns the parameters of §4, "the median of 9 consecutive measurements", with the costs that `claims.toml`
     /// fits.
     pub fn new(seed: u64) -> Setting {
-        let costs = Costs {
-            queue: 150,
-            removal: 1_000,
-            handover: 5_000,
-            steal: 1_000,
-            yield_core: 5_000,
-            switch_task: 100,
-            ..Costs::default()
-        };
-        Setting { seed, policy: Variant::policy, costs, message: 50, one_in: 1, measurements: 9, real: false }
+        let costs = costs::ws_last();
+        Setting {
+            seed,
+            policy: Variant::policy,
+            costs,
+            message: costs::MESSAGE,
+            one_in: 1,
+            measurements: 9,
+            real: false,
+        }
     }
 
     /// Returns the number m of rounds: enough for two seconds of work, but 50 to 500. The paper runs rounds for
@@ -152,7 +181,13 @@ impl Setting {
     fn time(&self, point: Point, cpus: u32, seed: u64) -> (u64, u64) {
         let policy: Policy = (self.policy)(point.variant).parse().expect("the policy is in the catalog");
         let mut host = Host::new(cpus as usize, self.costs, seed);
-        let program = Network::scatter_gather(point.workers as usize, self.rounds(point), point.work, self.message);
+        let Point { workers, work, shape, .. } = point;
+        let (tasks, rounds) = (workers as usize, self.rounds(point));
+        let program = match shape {
+            Shape::ScatterGather => Network::scatter_gather(tasks, rounds, work, self.message),
+            Shape::TokenRing => Network::token_ring(tasks, tasks / 2, rounds, work, self.message),
+            Shape::RequestReply => Network::request_reply(tasks, rounds, work, self.message),
+        };
         let number = host.submit_network(0, program, policy, cpus, seed);
         host.run(u64::MAX, u64::MAX).expect("the invariants of the simulator hold");
         let fate = host.fate(number);
@@ -213,7 +248,7 @@ pub(super) fn grid(workers: &[u32], works: &[u64]) -> Vec<Point> {
     let of = |variant: Variant| {
         workers
             .iter()
-            .flat_map(move |workers| works.iter().map(move |work| Point { workers: *workers, work: *work, variant }))
+            .flat_map(move |workers| works.iter().map(move |work| Point::scatter_gather(*workers, *work, variant)))
     };
     Variant::ALL.into_iter().flat_map(of).collect()
 }
@@ -223,6 +258,6 @@ pub(super) fn grid(workers: &[u32], works: &[u64]) -> Vec<Point> {
 /// # Panics
 /// If there is no such point.
 pub(super) fn at(outcomes: &[Outcome], variant: Variant, workers: u32, work: u64) -> &Outcome {
-    let point = Point { workers, work, variant };
+    let point = Point::scatter_gather(workers, work, variant);
     outcomes.iter().find(|outcome| outcome.point == point).expect("the experiment has that point")
 }

@@ -31,6 +31,10 @@ pub enum Deques {
     /// A deque for each processor of the machine. Each quantum assigns the allotted processors to deques at random,
     /// and thieves look at all deques (ABP).
     PerProcessor,
+    /// A deque for each process, with as many processes as processors. The same as `PerProcessor`, except that a
+    /// process without a processor keeps the strand that was interrupted, so no thief can take it (Arora, Blumofe and
+    /// Plaxton, A-STEAL's reference 4).
+    PerProcess,
 }
 
 /// Counts of what the processors of a job did, in processor cycles.
@@ -74,16 +78,17 @@ impl AddAssign for Cycles {
 struct Worker {
     /// The strand that runs. The time at which it ends is in `Job::ends`.
     running: Option<u32>,
+    /// The interrupted strand that only this worker can continue. See [`Deques::PerProcess`].
+    kept: Option<Strand>,
     /// The ready strands, the oldest first.
     ready: Ready,
     wakeups_owed: u32,
 }
 
 impl Worker {
-    /// True if the worker runs a strand, or has a strand in its queue. The interrupted strand of a worker without a
-    /// processor is in the worker's queue.
+    /// True if the worker runs a strand, or has a strand that it can run.
     fn has_task(&self) -> bool {
-        self.running.is_some() || !self.ready.is_empty()
+        self.running.is_some() || self.kept.is_some() || !self.ready.is_empty()
     }
 }
 
@@ -226,7 +231,8 @@ pub struct Job {
     queues: Queues,
     /// The thief of each worker.
     spells: Vec<Spell>,
-    /// The workers, of which the first `seated` have a processor. With [`Deques::PerProcessor`] the order is random.
+    /// The workers, of which the first `seated` have a processor. With [`Deques::PerProcessor`] and [`Deques::PerProcess`] the
+    /// order is random.
     seats: Vec<u32>,
     seated: usize,
     /// Ends of the running strands: time, order, worker.
@@ -281,7 +287,7 @@ impl Job {
         };
         let workers = match deques {
             Deques::PerAllotted => 1,
-            Deques::PerProcessor => processors,
+            Deques::PerProcessor | Deques::PerProcess => processors,
         };
         job.hire(workers);
         job.seats = (0..workers).collect();
@@ -351,7 +357,7 @@ impl Job {
     fn seat(&mut self, now: u64, allotment: u32) {
         match self.deques {
             Deques::PerAllotted => self.resize(allotment),
-            Deques::PerProcessor => {
+            Deques::PerProcessor | Deques::PerProcess => {
                 for seat in 0..allotment as usize {
                     let drawn = self.random.random_range(seat..self.seats.len());
                     self.seats.swap(seat, drawn);
@@ -385,15 +391,20 @@ impl Job {
         self.seats = (0..allotment).collect();
     }
 
-    /// Ends the quantum. An interrupted strand becomes the newest strand of its worker's queue.
+    /// Ends the quantum. An interrupted strand becomes the newest strand of its worker's queue, or stays with its worker.
     fn unseat(&mut self, now: u64) {
         let mut ends = std::mem::take(&mut self.ends);
         for Reverse((end, _, worker)) in ends.drain() {
             let interrupted = &mut self.queues.workers[worker as usize];
             let id = interrupted.running.take().expect("the worker runs a strand");
             let length = NonZeroU64::new(end - now).expect("the strand has not ended");
-            interrupted.ready.push_back(Strand { id, length });
-            self.queues.note(worker);
+            let strand = Strand { id, length };
+            if self.deques == Deques::PerProcess {
+                interrupted.kept = Some(strand);
+            } else {
+                interrupted.ready.push_back(strand);
+                self.queues.note(worker);
+            }
         }
         self.ends = ends;
         self.thieves.clear();
@@ -405,9 +416,11 @@ impl Job {
         self.ends.push(Reverse((now + strand.length.get(), self.order, worker)));
     }
 
-    /// Makes the worker take the newest strand of its own queue, or become a thief if the queue is empty.
+    /// Makes the worker continue its interrupted strand, take the newest strand of its own queue, or become a thief if
+    /// the queue is empty.
     fn take_next(&mut self, worker: u32, now: u64) {
-        match self.queues.workers[worker as usize].ready.pop_back() {
+        let own = &mut self.queues.workers[worker as usize];
+        match own.kept.take().or_else(|| own.ready.pop_back()) {
             Some(strand) => {
                 self.queues.note(worker);
                 self.start(worker, strand, now);
@@ -502,11 +515,13 @@ impl Job {
     pub fn check(&self) -> Result<(), String> {
         let Queues { workers, rich, muggable } = &self.queues;
         let queues = || workers.iter().map(|worker| &worker.ready).chain(muggable);
-        let running = workers.iter().filter(|worker| worker.running.is_some()).count() as u64;
+        let running = workers.iter().filter(|worker| worker.running.is_some() || worker.kept.is_some()).count() as u64;
         let queued: u64 = queues().map(|ready| ready.len() as u64).sum();
         if self.created != self.done + running + queued {
             let Job { created, done, .. } = self;
-            return Err(format!("{created} strands were created, {done} are done, {running} run, {queued} wait"));
+            return Err(format!(
+                "{created} strands were created, {done} are done, {running} run or are kept, {queued} wait"
+            ));
         }
         if self.ended_at.is_none() && running + queued == 0 {
             return Err("the job has not ended, but has no strand left".into());
