@@ -136,11 +136,13 @@ impl Claim {
 
     /// True if the value has the sign and the order of magnitude of the paper's number. It then lies on the same side
     /// of the neutral value, at a third to three times the distance. If the paper has no number, the nearest accepted
-    /// value takes its place. If that is the neutral value itself, only accepted values have the order.
+    /// value takes its place. If the paper says that there is no effect, only accepted values have the order.
     pub fn has_order(&self, value: f64) -> bool {
-        let accepted = self.accepted();
+        let (accepted, neutral) = (self.accepted(), self.neutral);
         let expected = self.number.unwrap_or_else(|| value.clamp(accepted.0, accepted.1));
-        accepted.has(value) || (1.0 / 3.0..=3.0).contains(&((value - self.neutral) / (expected - self.neutral)))
+        let says_no_effect = self.number.map_or(accepted.has(neutral), |number| number == neutral);
+        let distance = (value - neutral) / (expected - neutral);
+        accepted.has(value) || !says_no_effect && (1.0 / 3.0..=3.0).contains(&distance)
     }
 
     /// True if the file records that the claim does not hold with this setting: `key=value`, or [`CHOSEN`].

@@ -90,6 +90,8 @@ fn a_value_has_the_order_of_the_papers_number() {
     assert!(part.has_order(1.0) && part.has_order(0.7) && !part.has_order(0.6) && !part.has_order(f64::NAN));
     // The paper says "no effect".
     let none = &claims(stated, "number = 1.0\nneutral = 1\nstated = [0.9, 1.1]").unwrap().claims[0];
+    let no_harm = &claims(stated, "neutral = 1\nstated = [0.0, 1.02]").unwrap().claims[0];
+    assert!(no_harm.has_order(0.7) && !no_harm.has_order(1.03));
     assert!(none.has_order(1.05) && !none.has_order(1.2) && !none.has_order(0.8));
 }
 
