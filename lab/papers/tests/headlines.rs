@@ -212,3 +212,39 @@ fn robinhood_is_faster_within_nodes() {
     let is_worse = |machines| time(machines, Strategy::RobinhoodU) > time(machines, Strategy::Robinhood);
     hold::<Robinhood>(&["fig13-u-worse"], vec![Measure::new("fig13-u-worse", 100.0 * part([2, 4], is_worse))]);
 }
+
+/// Tests only two of the four rates.
+#[test]
+fn robinhood_does_the_most_useful_work() {
+    let programs = robinhood::Setting::new(1).programs();
+    let useful = |machines, strategy| {
+        let point = rates::alone(Benchmark::Cg, machines, strategy);
+        rates::Outcomes(vec![(point, programs.at_rate(&point))]).useful(point)
+    };
+    let is_highest = |machines| {
+        let others = [Strategy::Baseline, Strategy::Bws].map(|other| useful(machines, other));
+        others.into_iter().all(|other| other <= useful(machines, Strategy::Robinhood) + 1.0)
+    };
+    hold::<Robinhood>(&["fig8-highest"], vec![Measure::new("fig8-highest", 100.0 * part([2, 4], is_highest))]);
+}
+
+/// Tests only the program and the number of loops for which Robinhood saves most.
+#[test]
+fn robinhood_saves_time_beside_loops() {
+    let programs = robinhood::Setting::new(1).programs();
+    let saves = |benchmark, loops, other| {
+        let time = |strategy| programs.at_rate(&rates::Point { loops, ..rates::alone(benchmark, 4, strategy) }).mean();
+        100.0 * (1.0 - time(Strategy::Robinhood) / time(other))
+    };
+    let measures = vec![
+        Measure::new("fig14-saves-baseline", saves(Benchmark::Mi, 4, Strategy::Baseline)),
+        Measure::new("fig14-saves-bws", saves(Benchmark::Clip, 1, Strategy::Bws)),
+    ];
+    hold::<Robinhood>(&["fig14-saves-baseline", "fig14-saves-bws"], measures);
+}
+
+#[test]
+fn robinhood_costs_others_little() {
+    let setting = robinhood::Setting { executions: 1, ..robinhood::Setting::new(1) };
+    hold::<Robinhood>(&["fig11-slight"], measured::<Robinhood>(&setting, &["fig11"]));
+}
