@@ -4,7 +4,7 @@
 # instructions (loom-*); for the rest, the model world, or a driver of the dialogue and of the books. Breaks one
 # simulated machine in each of the committed ways, too, and expects the comparison with the other to notice. What
 # the protocol and the policies decide is altered too, and the tables in their tests notice. Policies are
-# broken so that headlines of the A-STEAL, WS-LAST, BWS and DWS papers do not hold, and the measures of these claims
+# broken so that headlines of the five papers do not hold, and the measures of these claims
 # notice. A mutation that no longer applies, no longer compiles, or survives, fails this check.
 #
 # With --simulator: breaks the books and the ways of waking in those of the ways that touch them. Looks whether one
