@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # The claims of the papers, in full: every experiment with each value of the parameters that no datum fixes. Half an
-# hour at most on two cores for each paper. It runs when lab/sim, lab/papers, crates/policy or crates/protocol
-# differ from BASE, or from what they were at the last run that passed, and says so when it skips. What is stopped
-# goes on with the next call, if these are as they were.
+# hour for each paper on two cores, 45 minutes for Robinhood. It runs when lab/sim, lab/papers, crates/policy or
+# crates/protocol differ from BASE, or from their state at the last run that passed, and otherwise says that it skips.
+# An interrupted run continues with the next call, if these folders are unchanged.
 #
 # Usage: checks/papers.sh [BASE]       with BASE a commit or a branch
-#        checks/papers.sh --subset     the chosen values alone, whatever has changed: two minutes on two cores for each paper
+#        checks/papers.sh --subset     the chosen values alone, whatever has changed: three minutes for each paper at most
 set -euo pipefail
 cd "$(dirname "$0")/.."
 papers=(a-steal ws-last bws dws robinhood)
