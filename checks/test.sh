@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # What a newcomer runs: the tests of every crate, and rayon's and rayon-core's own under the default policy, with
-# Comity's rayon-core in place of the stock one. Ten to twelve minutes on two quiet cores from a clean clone.
+# Comity's rayon-core in place of the stock one. About sixteen minutes on two quiet cores from a clean clone.
 # checks/all.sh runs the rest too.
 #
 # Unlike `cargo test`, several test programs run at a time, for many of them wait more than they compute. All run,

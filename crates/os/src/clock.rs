@@ -8,10 +8,3 @@ pub fn now_ns() -> u64 {
     let now = Clock::MONOTONIC.read().unwrap_or_default();
     now.as_secs().wrapping_mul(1_000_000_000).wrapping_add(now.subsec_nanos().into())
 }
-
-/// Returns the number of timer ticks per second (the kernel's `CONFIG_HZ`), found from the resolution of the coarse
-/// clock, which is one tick.
-pub fn ticks_per_second() -> u32 {
-    let step = u32::try_from(Clock::COARSE.step().as_nanos()).unwrap_or(u32::MAX);
-    1_000_000_000 / step.max(1)
-}

@@ -20,6 +20,7 @@ mod ratio;
 mod run_queue;
 mod simulator;
 mod solo;
+mod steal;
 mod r#use;
 mod wake;
 
@@ -52,6 +53,7 @@ enum Bench {
     Loop(r#loop::Arguments),
     Idle(idle::Arguments),
     Lend(lend::Arguments),
+    Steal(steal::Arguments),
     Latency(latency::Arguments),
     Accelerate(accelerate::Arguments),
     Use(r#use::Arguments),
@@ -71,6 +73,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         Bench::Loop(arguments) => r#loop::run(arguments, out),
         Bench::Idle(arguments) => idle::run(arguments, out),
         Bench::Lend(arguments) => lend::run(arguments, out),
+        Bench::Steal(arguments) => steal::run(arguments, out),
         Bench::Latency(arguments) => latency::run(arguments, out),
         Bench::Accelerate(arguments) => accelerate::run(arguments, out),
         Bench::Use(arguments) => r#use::run(arguments, out),

@@ -440,13 +440,6 @@ pub fn task_grouping(grouping: Grouping) -> &'static str {
     }
 }
 
-/// Returns the results of a measured plan, one entry per backend, with each backend as its own baseline.
-pub fn outcome(plan: &Plan, measured: &Measurements) -> Result<Vec<Corun>, Failure> {
-    let samples = measured.samples();
-    wrong_result(plan, &samples)?;
-    Ok(report::coruns(plan, &samples, Baseline::Own, cores::usable().get()))
-}
-
 fn wrong_result(plan: &Plan, samples: &[Vec<schedule::Samples>]) -> Result<(), Failure> {
     for (backend, samples) in plan.backends.iter().zip(samples) {
         for (program, samples) in plan.programs.iter().zip(samples) {

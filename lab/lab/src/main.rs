@@ -26,7 +26,6 @@ mod figure;
 mod filing;
 mod kernel;
 mod plot;
-mod predict;
 mod progress;
 mod record;
 mod report;
@@ -57,7 +56,6 @@ struct Arguments {
 #[derive(Subcommand)]
 enum Verb {
     Corun(corun::Arguments),
-    Predict(predict::Arguments),
     Kernel(kernel::Arguments),
     Record(record::Arguments),
     Bench(bench::Arguments),
@@ -77,7 +75,6 @@ fn main() -> ExitCode {
     loudness.choose();
     let outcome = match verb {
         Verb::Corun(arguments) => corun::run(&arguments),
-        Verb::Predict(arguments) => predict::run(&arguments),
         Verb::Kernel(arguments) => kernel::run(&arguments),
         Verb::Record(arguments) => record::run(&arguments),
         Verb::Bench(arguments) => bench::run(&arguments),

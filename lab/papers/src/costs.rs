@@ -22,6 +22,10 @@ pub const CG_MEMORY: u32 = 1_000;
 /// The fraction of its time alone in which a data-intensive program waits for memory, in thousandths (DWS).
 pub const DATA_MEMORY: u32 = 600;
 
+/// The mean time between two wake-ups of a kernel's thread on a core, if a paper's claims are run with such threads. It
+/// is that of Robinhood's Domain 0.
+pub const NOISE_EVERY: u64 = 10_000_000;
+
 /// Returns the costs under BWS: with a push that looks for sleepers, and a thief that counts roles (§5.5).
 pub fn bws() -> Costs {
     Costs { steal: STEAL, yield_core: YIELD, bell: 500, count: 500, ..Costs::default() }
@@ -64,7 +68,7 @@ pub fn hypervisor() -> Vmm {
         nodes: 2,
         near: 20_000,
         far: 1_000_000,
-        dom0_every: 10_000_000,
+        dom0_every: NOISE_EVERY,
         ..Vmm::default()
     }
 }

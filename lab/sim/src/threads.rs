@@ -121,6 +121,9 @@ pub struct Costs {
     /// The cost, for the pusher, of a push that looks for sleepers. Under `bws-busy-wakes`, each push looks for
     /// sleepers (BWS §5.5).
     pub bell: u64,
+    /// The additional time of a worker's access to its own queue after an attempt to steal. The access pushes or takes a
+    /// task. Several attempts since the last access count once.
+    pub disturb: u64,
     /// The time that a thief holds its pool's lock to count the roles of the workers, as thieves under `wsgi` do.
     /// Thieves that arrive meanwhile wait in the order of arrival.
     pub count: u64,
@@ -144,6 +147,7 @@ impl Default for Costs {
             removal: 0,
             handover: 0,
             switch_task: 0,
+            disturb: 0,
             bell: 0,
             count: 0,
         }
@@ -238,6 +242,8 @@ enum Due {
     Online(u32),
     /// A tick of load balancing: threads may be moved to other cores.
     Balance,
+    /// A thread of the kernel interrupts the core's thread ([`Linux::noise_every`]).
+    Noise(u32),
 }
 
 /// Counts of how a program's threads used their cores and the kernel.
@@ -421,6 +427,9 @@ impl Host {
         }
         self.kernel.linux = Some(Box::new(Queues::new(linux, cores)));
         self.plan(0, Due::Balance);
+        if linux.noise_every > 0 {
+            (0..cores as u32).for_each(|core| self.plan_noise(core));
+        }
     }
 
     /// Returns the number of cores, including offline ones.
@@ -499,24 +508,6 @@ impl Host {
         if let Work::Graph(_) = pool.work {
             self.endless += usize::from(!pool.is_endless());
             pool.repeats = true;
-        }
-    }
-
-    /// Makes two programs that begin at the same time alternate: an execution of the first program, an execution of the
-    /// second program, and so on. While one program runs, the pool of the other has no work. Both programs are in one
-    /// task group, because the second program stands for work of the first program's process on other threads.
-    ///
-    /// # Panics
-    /// Panics if a program has tasks that block.
-    pub fn alternate(&mut self, first: u32, second: u32) {
-        for (program, next) in [(first, second), (second, first)] {
-            self.repeat(program);
-            let pool = &mut self.pools.0[program as usize];
-            assert!(pool.repeats, "program {program} has tasks that block");
-            (pool.next, pool.waits) = (Some(next), program == second);
-        }
-        if let Some(linux) = &mut self.kernel.linux {
-            linux.join_group(second, first);
         }
     }
 
@@ -735,7 +726,9 @@ impl Host {
 
     fn handle(&mut self, due: Due) {
         let program = match due {
-            Due::Core { core, .. } => self.kernel.cores[core as usize].running.map(|thread| thread.program),
+            Due::Core { core, .. } | Due::Noise(core) => {
+                self.kernel.cores[core as usize].running.map(|thread| thread.program)
+            }
             Due::Up(Thread { program, .. })
             | Due::Quantum { program, .. }
             | Due::Period(program)
@@ -760,6 +753,7 @@ impl Host {
             Due::Dies(program) => self.dies(program),
             Due::Online(cores) => self.go_online(cores as usize),
             Due::Balance => self.balance(),
+            Due::Noise(core) => self.noise(core),
         }
     }
 

@@ -185,3 +185,22 @@ fn cores_that_wait_for_memory_share_that_of_their_socket() {
     near(slowed(1, 4_000, 500), 1.0);
     near(slowed(1, 2_000, 0), 1.0);
 }
+
+#[test]
+fn threads_of_the_kernel_take_time_and_end_turns() {
+    for version in VERSIONS {
+        let quiet = Linux::new(version);
+        let noisy = Linux { noise_every: MILLISECOND, noise_work: 100_000, ..quiet };
+        let run = |linux: Linux| {
+            let mut host = host(linux);
+            let programs = [(); 2].map(|()| hog(&mut host, 1, "plain"));
+            host.run(10 * SECOND, 100).unwrap();
+            let work: f64 = programs.iter().map(|program| shares(&host, *program).0).sum();
+            (work, host.switches().all)
+        };
+        let ((all, few), (rest, many)) = (run(quiet), run(noisy));
+        // A tenth of the time is lost in the mean.
+        assert!(all > 0.99 && (0.88..0.92).contains(&rest), "{version:?}: {all}, {rest}");
+        assert!(many > few, "{version:?}: {few} switches without noise, {many} with noise");
+    }
+}

@@ -84,8 +84,6 @@ pub(crate) struct Clock(libc::clockid_t);
 impl Clock {
     /// The clock that has the same value in all processes and stops while the machine is suspended.
     pub(crate) const MONOTONIC: Clock = Clock(libc::CLOCK_MONOTONIC);
-    /// The clock that advances only at the kernel's ticks.
-    pub(crate) const COARSE: Clock = Clock(libc::CLOCK_MONOTONIC_COARSE);
     /// The clock of the time since the machine started. It continues while the machine is suspended.
     pub(crate) const SINCE_BOOT: Clock = Clock(libc::CLOCK_BOOTTIME);
 
@@ -107,13 +105,6 @@ impl Clock {
         // SAFETY: `time` is a valid timespec to write to. The clock of a thread or process that is gone is refused
         // with EINVAL.
         (unsafe { libc::clock_gettime(self.0, &mut time) } == 0).then(|| duration(time))
-    }
-
-    /// Returns the resolution of the clock.
-    pub(crate) fn step(self) -> Duration {
-        let mut step = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-        // SAFETY: `step` is a valid timespec to write to.
-        if unsafe { libc::clock_getres(self.0, &mut step) } == 0 { duration(step) } else { Duration::ZERO }
     }
 }
 

@@ -52,7 +52,6 @@ pub(crate) enum Clock {
 
 impl Clock {
     pub(crate) const MONOTONIC: Clock = Clock::Monotonic;
-    pub(crate) const COARSE: Clock = Clock::Missing;
     pub(crate) const SINCE_BOOT: Clock = Clock::Missing;
 
     pub(crate) fn of_thread(_thread: i32) -> Clock {
@@ -67,11 +66,6 @@ impl Clock {
     pub(crate) fn read(self) -> Option<Duration> {
         static BEGAN: OnceLock<Instant> = OnceLock::new();
         (self == Clock::Monotonic).then(|| BEGAN.get_or_init(Instant::now).elapsed())
-    }
-
-    /// Returns 4 ms, a common length of a tick, because the standard library does not report the system's tick.
-    pub(crate) fn step(self) -> Duration {
-        Duration::from_millis(4)
     }
 }
 

@@ -92,6 +92,23 @@ fn idle_has_every_backend_without_work_and_beside_a_task() {
     assert!(String::from_utf8(output.stdout).unwrap().contains("| abp "));
 }
 
+#[test]
+fn attempts_to_steal_are_measured_for_both_queues() {
+    let words = ["bench", "steal", "--rounds", "2", "--pushes", "1000", "--work", "10"];
+    let report = json(lab().args(words).arg("--json"));
+    assert_eq!(report["schema"], "comity-bench-steal/1");
+    let rows = report["rows"].as_array().unwrap();
+    assert_eq!(values(rows, "queue")[..2], ["chase-lev", "locked"]);
+    for row in rows {
+        assert!(row["ns"]["median"].as_f64().unwrap() > 0.0, "{row}");
+        let is_alone = row["thieves"] == 0;
+        assert_eq!(row["attempts"]["median"] == 0.0, is_alone, "{row}");
+        assert_eq!(row["more_ns"].is_null(), is_alone, "{row}");
+    }
+    let output = lab().args(words).args(["--thieves", "0"]).assert().success().get_output().clone();
+    assert!(String::from_utf8(output.stdout).unwrap().contains("| locked "));
+}
+
 /// A script that answers like `rayon-programs serve`. It reports twice the time under `comity`, and half the time
 /// under `bws`.
 const FAKE: &str = r#"

@@ -8,7 +8,6 @@ mod corun;
 mod interrupted;
 mod kernel;
 mod loudness;
-mod predict;
 mod processes;
 mod record;
 mod report;

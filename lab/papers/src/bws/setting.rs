@@ -44,6 +44,8 @@ pub struct Setting {
     pub clip_serial: u64,
     /// The costs of operations on the paper's machine.
     pub costs: Costs,
+    /// The mean time between two wake-ups of a thread of the kernel on each core, in nanoseconds. 0: there are none.
+    pub noise: u64,
     /// The clock ticks of the kernel per second.
     pub hz: u32,
     /// The way in which a program starts again: in a new process, or in the same process.
@@ -74,6 +76,7 @@ impl Setting {
             bfs_memory: 600,
             clip_serial: 65,
             costs: costs::bws(),
+            noise: 0,
             hz: 1_000,
             again: Again::Process,
             executions: 4,
@@ -123,6 +126,7 @@ impl Vary for Setting {
             "bfs-memory" => self.bfs_memory = varied.whole(0, 1_000)?,
             "clip-serial" => self.clip_serial = varied.whole(1, 1_000_000)?,
             "hz" => self.hz = varied.whole(10, 10_000)?,
+            "noise" => self.noise = varied.whole(0, 1_000_000_000)?,
             "again" => {
                 let all = [("process", Again::Process), ("in-place", Again::InPlace)];
                 self.again = varied.one_of(&all, "process or in-place")?;
@@ -134,11 +138,12 @@ impl Vary for Setting {
             "queue" => costs.queue = varied.whole(0, 1_000_000)?,
             "bell" => costs.bell = varied.whole(0, 1_000_000)?,
             "count" => costs.count = varied.whole(0, 1_000_000)?,
+            "disturb" => costs.disturb = varied.whole(0, 1_000_000)?,
             _ => {
                 return Err(format!(
                     "'{text}' is not one of slow, cg (factors), setup, bandwidth, cg-memory, bfs-memory (thousandths), \
                      clip-serial (µs), hz, again (process or in-place), or steal, yield, switch, refill, queue, bell, \
-                     count (nanoseconds)=VALUE"
+                     count, disturb, noise (nanoseconds)=VALUE"
                 ));
             }
         }
@@ -155,6 +160,7 @@ impl Setting {
             groups: self.groups,
             sockets: self.sockets,
             bandwidth: Some(self.bandwidth),
+            noise_every: self.noise,
             ..Linux::new(self.kernel)
         };
         Machine { cores: self.cores, linux, costs: self.costs, directed_yield: is_papers }

@@ -61,6 +61,8 @@ pub struct Setting {
     pub compat_yield: bool,
     /// The costs of operations on the paper's machine.
     pub costs: Costs,
+    /// The mean time between two wake-ups of a thread of the kernel on each core, in nanoseconds. 0: there are none.
+    pub noise: u64,
     /// The clock ticks of the kernel per second.
     pub hz: u32,
     /// The minimum number of executions that are measured of each program in a mix.
@@ -80,6 +82,7 @@ impl Setting {
             smt: 625,
             compat_yield: true,
             costs: costs::dws(),
+            noise: 0,
             hz: 1_000,
             executions: 5,
         }
@@ -105,15 +108,17 @@ impl Vary for Setting {
             }
             "smt" => self.smt = varied.whole(100, 1_000)?,
             "compat-yield" => self.compat_yield = varied.whole::<u32>(0, 1)? == 1,
+            "noise" => self.noise = varied.whole(0, 1_000_000_000)?,
             "hz" => self.hz = varied.whole(10, 10_000)?,
             "steal" => self.costs.steal = varied.whole(1, 1_000_000)?,
             "yield" => self.costs.yield_core = varied.whole(1, 1_000_000)?,
             "refill" => self.costs.refill = varied.whole(0, 1_000_000)?,
+            "disturb" => self.costs.disturb = varied.whole(0, 1_000_000)?,
             _ => {
                 return Err(format!(
                     "'{text}' is not one of slow (a factor), bandwidth, memory, smt (thousandths), first-touch, \
-                     compat-yield (0 or 1), at-home (none, table or all), hz, or steal, yield, refill \
-                     (nanoseconds)=VALUE"
+                     compat-yield (0 or 1), at-home (none, table or all), hz, or steal, yield, refill, \
+                     disturb, noise (nanoseconds)=VALUE"
                 ));
             }
         }
@@ -131,6 +136,7 @@ impl Setting {
             smt_speed: self.smt,
             bandwidth: Some(self.bandwidth),
             first_touch: self.first_touch,
+            noise_every: self.noise,
             ..Linux::new(Version::V2_6_32)
         };
         Machine { cores: PROCESSORS, linux, costs: self.costs, directed_yield: false }

@@ -197,6 +197,7 @@ impl Vary for Setting {
             "dom0" => vmm.dom0_every = varied.whole(100_000, 1_000_000_000)?,
             "steal" => costs.steal = varied.whole(1, 100_000_000)?,
             "yield" => costs.yield_core = varied.whole(1, 100_000_000)?,
+            "disturb" => costs.disturb = varied.whole(0, 1_000_000)?,
             "hypercall" => vmm.hypercall = varied.whole(0, 100_000_000)?,
             "vcpu-switch" => vmm.switch = varied.whole(0, 100_000_000)?,
             "refill" => vmm.near = varied.whole(0, 100_000_000)?,
@@ -204,7 +205,7 @@ impl Vary for Setting {
             _ => {
                 return Err(format!(
                     "'{text}' is not one of rate (cap, neighbours or weight), weight-of (machine or vcpu), slow, cg \
-                     (factors), setup (thousandths), length (ms), hz, or steal, yield, hypercall, vcpu-switch, refill, \
+                     (factors), setup (thousandths), length (ms), hz, or steal, yield, disturb, hypercall, vcpu-switch, refill, \
                      far, dom0 (nanoseconds)=VALUE"
                 ));
             }

@@ -40,7 +40,9 @@ impl Host {
         let worker = self.worker(thread);
         let (Doing::Acting(effect), Place::On(core)) = (worker.doing, worker.place) else { return };
         // Hosts without a Linux kernel are excluded, so that their outcomes stay the same to the nanosecond.
-        let may_defer = self.defers && self.kernel.linux.is_some() && self.record.is_none() && self.costs.queue == 0;
+        // Attempts at a queue with a lock, and attempts that disturb the owner of a queue, have an effect.
+        let are_free = self.costs.queue == 0 && self.costs.disturb == 0;
+        let may_defer = self.defers && self.kernel.linux.is_some() && self.record.is_none() && are_free;
         if worker.local < ENOUGH || !is_local(effect) || !may_defer {
             return;
         }

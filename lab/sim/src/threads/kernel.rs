@@ -15,6 +15,7 @@ use std::iter::Sum;
 
 use comity_protocol::CoreSet;
 use comity_protocol::dialogue::{Effect, Step};
+use rand::RngExt;
 use serde::{Deserialize, Serialize};
 
 use super::linux::{Balance, Demand, Joins, Queues};
@@ -563,6 +564,31 @@ impl Host {
         } else {
             self.plan_core(core);
         }
+    }
+
+    /// Plans the next wake-up of the kernel's thread on a core.
+    pub(super) fn plan_noise(&mut self, core: u32) {
+        let Some(linux) = &self.kernel.linux else { return };
+        let (every, _) = linux.noise();
+        let after = self.random.random_range(1..=2 * every);
+        self.plan(self.now + after, Due::Noise(core));
+    }
+
+    /// Handles a wake-up of the kernel's thread on a core. The core's thread stops, and the kernel chooses the next
+    /// thread as at the end of a turn. This thread continues when the kernel's thread sleeps again.
+    pub(super) fn noise(&mut self, core: u32) {
+        self.plan_noise(core);
+        let core = core as usize;
+        let Some(thread) = self.kernel.cores[core].running.filter(|_| !self.kernel.cores[core].suspended) else {
+            return;
+        };
+        self.charge(core);
+        let Some(linux) = &mut self.kernel.linux else { return };
+        let (_, work) = linux.noise();
+        linux.resched(core);
+        self.look_at_turn(core, thread);
+        self.kernel.delay(core, work);
+        self.plan_core(core);
     }
 
     /// Handles a possible end of the turn of the core's thread: another thread runs, or the same thread continues.

@@ -105,6 +105,13 @@ pub struct Linux {
     /// True if the kernel has Robinhood's Thread Accelerator: a thief's turn can go to a preempted worker.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub accelerates: bool,
+    /// The mean time between two wake-ups of a thread of the kernel on each core, in nanoseconds. The times are random.
+    /// 0: the kernel has no such threads.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub noise_every: u64,
+    /// The time for which a thread of the kernel runs after each of these wake-ups, in nanoseconds.
+    #[serde(default = "noise_work", skip_serializing_if = "is_noise_work")]
+    pub noise_work: u64,
     /// The number of processors for which the kernel's constants are scaled, if it differs from the number of the
     /// host's processors. Used if the host stands for a part of a machine to which programs are confined.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -126,6 +133,19 @@ fn smt_speed() -> u32 {
     625
 }
 
+/// Returns the time for which Domain 0 runs after a wake-up.
+fn noise_work() -> u64 {
+    50_000
+}
+
+fn is_zero(time: &u64) -> bool {
+    *time == 0
+}
+
+fn is_noise_work(time: &u64) -> bool {
+    *time == noise_work()
+}
+
 impl Linux {
     /// Creates a kernel of this version with 250 ticks per second, one task group, one socket, and cores with one
     /// hardware thread.
@@ -141,6 +161,8 @@ impl Linux {
             bandwidth: None,
             first_touch: false,
             accelerates: false,
+            noise_every: 0,
+            noise_work: noise_work(),
             scaled_for: None,
         }
     }
@@ -175,6 +197,14 @@ impl Linux {
         }
         if scaled_for == Some(0) {
             return Err("machine.linux.scaled_for is 0; it must be at least 1".into());
+        }
+        let Linux { noise_every, noise_work, .. } = *self;
+        if noise_every > 1 << 40 || noise_every > 0 && !(1..=noise_every).contains(&noise_work) {
+            return Err(format!(
+                "machine.linux.noise_work is {noise_work} in each {noise_every}; it must be at least 1 and at most \
+                 machine.linux.noise_every, which is at most {} ns",
+                1u64 << 40
+            ));
         }
         let parts = u64::from(sockets) * u64::from(threads_per_core);
         if parts == 0 || !u64::from(processors).is_multiple_of(parts) {
@@ -287,6 +317,7 @@ mod tests {
             (Linux { smt_speed: 2_000, ..base }, 8, "smt_speed is 2000;"),
             (Linux { bandwidth: Some(10), ..base }, 8, "bandwidth is 10;"),
             (Linux { scaled_for: Some(0), ..base }, 8, "scaled_for is 0;"),
+            (Linux { noise_every: 1_000, ..base }, 8, "noise_work is 50000 in each 1000;"),
             (Linux { sockets: 3, ..base }, 8, "8 processors cannot be divided evenly among 3 sockets"),
             (Linux { sockets: 0, ..base }, 8, "among 0 sockets"),
             (Linux { sockets: 2, threads_per_core: 2, ..base }, 6, "hardware threads"),

@@ -87,10 +87,6 @@ pub(super) struct Pool {
     came: bool,
     /// True if the program starts again when it has ended.
     pub(super) repeats: bool,
-    /// The program that alternates with this program: its execution begins when an execution of this program ends.
-    pub(super) next: Option<u32>,
-    /// True if the program begins without work, because the other of two alternating programs begins first.
-    pub(super) waits: bool,
     /// The times at which executions ended, if the program repeats.
     pub(super) executions: Vec<u64>,
     pub(super) ended: Option<u64>,
@@ -140,8 +136,6 @@ impl Pool {
             lock_free_at: 0,
             came: false,
             repeats: false,
-            next: None,
-            waits: false,
             executions: Vec::new(),
             ended: None,
             died: None,
@@ -350,7 +344,6 @@ impl Host {
         }
         pool.came = true;
         let roots = match &mut pool.work {
-            Work::Graph(_) if pool.waits => Vec::new(),
             Work::Graph(program) => [program.root()].into_iter().chain(program.others()).collect(),
             Work::Network(network) => network.start(),
         };
@@ -489,7 +482,7 @@ impl Host {
         pool.workers[thread.worker as usize].ready.extend(made);
         self.expect(noted);
         if pushed > 0 {
-            let held = self.lock_queue(thread, pushed);
+            let held = self.lock_queue(thread, pushed) + self.disturbance(thread);
             self.keep_in_kernel(thread, held);
             let met_bell = self.pushed(thread, pushed);
             if self.pool(thread.program).is_closed() {
@@ -507,7 +500,7 @@ impl Host {
     }
 
     /// Handles the end of the program's last strand. The program ends or repeats, as if the next execution were
-    /// handed in from outside. If it alternates, the other program's execution begins.
+    /// handed in from outside.
     fn has_ended(&mut self, thread: Thread) {
         self.catch_up(thread.program);
         let now = self.now;
@@ -517,13 +510,7 @@ impl Host {
             return;
         }
         pool.executions.push(now);
-        match pool.next {
-            Some(next) => {
-                self.touched.push(next);
-                self.begins_again(next);
-            }
-            None => self.begins_again(thread.program),
-        }
+        self.begins_again(thread.program);
         self.take_own(thread, false);
     }
 

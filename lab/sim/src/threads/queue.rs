@@ -25,6 +25,13 @@ impl Host {
         *free - now
     }
 
+    /// Returns the additional time that the worker's access to its own queue takes because thieves have tried to steal
+    /// from this queue.
+    pub(super) fn disturbance(&mut self, me: Thread) -> u64 {
+        let is_disturbed = std::mem::take(&mut self.worker_mut(me).is_disturbed);
+        if is_disturbed { self.costs.disturb } else { 0 }
+    }
+
     /// Delays the release of the lock of `victim`'s queue because the thief has taken a task. A worker that already
     /// waits for the lock gets it at the time that was computed before. A worker that arrives later waits longer.
     pub(super) fn remove(&mut self, thief: Thread, victim: WorkerId) {
@@ -47,7 +54,10 @@ impl Host {
     }
 
     fn access(&mut self, me: Thread, owner: u32, doing: Doing) {
-        let left = self.lock_queue(Thread { worker: owner, ..me }, 1);
+        let mut left = self.lock_queue(Thread { worker: owner, ..me }, 1);
+        if owner == me.worker {
+            left += self.disturbance(me);
+        }
         let worker = self.worker_mut(me);
         (worker.doing, worker.left) = (doing, left);
         if left == 0 {
@@ -155,6 +165,20 @@ mod tests {
         // The only worker pushes 39 strands in each of the five phases.
         let tax = with("bws-busy-wakes", 1, Costs { count: 0, ..dear }) - with("bws-busy-wakes", 1, free);
         assert_eq!(tax, 5 * 39 * 5_000);
+    }
+
+    #[test]
+    fn an_attempt_to_steal_costs_the_owner_of_the_queue_time() {
+        let ended = |workers, disturb| {
+            let mut host = Host::new(4, Costs { disturb, ..Costs::default() }, 1);
+            let program = ForkJoin::new(100_000, 20_000, 40, 5, Fork::AtOnce);
+            host.submit(0, Box::new(program), "abp".parse().unwrap(), workers, 1);
+            host.run(u64::MAX, 1).unwrap();
+            host.fate(0).ended.unwrap()
+        };
+        assert_eq!(ended(1, 5_000), ended(1, 0), "no thief steals from the only worker");
+        // The serial part of each of the five phases ends with pushes, before which thieves have tried.
+        assert!(ended(4, 5_000) >= ended(4, 0) + 5 * 5_000);
     }
 
     #[test]

@@ -137,6 +137,7 @@ impl Pool {
     /// Takes the oldest strand of another worker. If that worker's queue is empty, rings its bell.
     fn steal(&mut self, worker: u32, victim: WorkerId) -> bool {
         self.counts.attempts += 1;
+        self.workers[victim.index()].is_disturbed |= victim.0 != worker;
         let Some(strand) = self.workers[victim.index()].ready.pop_front() else {
             self.cells.traffic().begin(Some(WorkerId(worker)));
             self.ring(victim);

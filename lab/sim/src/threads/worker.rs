@@ -66,6 +66,8 @@ pub(super) struct Worker {
     pub(super) ready: VecDeque<Strand>,
     /// The time at which the lock of `ready` will be free, after all workers that hold it or wait for it.
     pub(super) queue_free_at: u64,
+    /// True if a thief has tried to steal from `ready` since the worker's last access.
+    pub(super) is_disturbed: bool,
     pub(super) place: Place,
     pub(super) doing: Doing,
     /// The nanoseconds at full speed that are left of the worker's action.
@@ -110,6 +112,7 @@ impl Worker {
             in_spell: false,
             ready: VecDeque::new(),
             queue_free_at: 0,
+            is_disturbed: false,
             place: Place::Nowhere,
             doing: Doing::Nothing,
             left: 0,

@@ -1,7 +1,5 @@
 //! The queues of all cores. A core has a queue of threads for each task group, and a queue of the groups.
 
-use std::rc::Rc;
-
 use super::super::Thread;
 use super::super::kernel::{Core, WHOLE};
 use super::super::pool::Pools;
@@ -53,14 +51,6 @@ pub(in super::super) struct Queues {
     pub(super) loads: Vec<i64>,
     /// The memories, if their bandwidth is limited.
     memory: Option<Memory>,
-    /// The task group of each of the first programs, by the number of a program of this group. A later program has its
-    /// own group.
-    owners: Rc<[u32]>,
-}
-
-/// Returns the number of the thread's task group: the number of a program of this group.
-fn owner(owners: &[u32], thread: Thread) -> u32 {
-    owners.get(thread.program as usize).copied().unwrap_or(thread.program)
 }
 
 /// The way in which a thread joins a queue.
@@ -83,23 +73,19 @@ impl Queues {
             constants: Constants::of(linux.version, linux.scaled_for.unwrap_or(processors as u32)),
             roots: (0..processors).map(|_| Root::default()).collect(),
             loads: Vec::new(),
-            owners: Rc::new([]),
         }
     }
 
     pub(super) fn group_of(&self, thread: Thread) -> usize {
         match self.linux.groups {
             Groups::Same => 0,
-            Groups::Separate => owner(&self.owners, thread) as usize,
+            Groups::Separate => thread.program as usize,
         }
     }
 
-    /// Puts the threads of a program that has not begun into the task group of the program `of`.
-    pub(in super::super) fn join_group(&mut self, program: u32, of: u32) {
-        let known = self.owners.len().max(program as usize + 1) as u32;
-        let owner =
-            |number| if number == program { of } else { self.owners.get(number as usize).copied().unwrap_or(number) };
-        self.owners = (0..known).map(owner).collect();
+    /// Returns the mean time between two wake-ups of the kernel's thread on a core, and its running time.
+    pub(in super::super) fn noise(&self) -> (u64, u64) {
+        (self.linux.noise_every, self.linux.noise_work)
     }
 
     pub(in super::super) fn sockets(&self) -> usize {
@@ -174,11 +160,11 @@ impl Queues {
         group: usize,
         pools: &'a Pools,
     ) -> impl Iterator<Item = (Thread, &'a Entity)> + Clone + use<'a> {
-        let (groups, group, owners) = (self.linux.groups, group as u32, Rc::clone(&self.owners));
+        let (groups, group) = (self.linux.groups, group as u32);
         // An accelerated thread is in the queue of its home, so it does not count as the running thread here.
         let own = core.running.iter().filter(|thread| pools.worker(**thread).part.home.is_none());
         let all = core.queue.iter().chain(&core.away).chain(own).copied();
-        let are = all.filter(move |thread| groups == Groups::Same || owner(&owners, *thread) == group);
+        let are = all.filter(move |thread| groups == Groups::Same || thread.program == group);
         are.map(|thread| (thread, &pools.worker(thread).entity))
     }
 
