@@ -10,6 +10,7 @@ mod figure12;
 mod figure13;
 mod figure14;
 mod figure3;
+mod figure4;
 mod figure7;
 mod figure8;
 mod figure9;
@@ -39,6 +40,8 @@ pub struct Robinhood {
     /// the server.
     beside: Vec<Shared>,
     decisions: Vec<Shared>,
+    /// The CPU times of the poor worker of [`figure4`].
+    poor_worker: Vec<u64>,
 }
 
 /// A part of the runs, which experiments can share.
@@ -53,6 +56,8 @@ pub enum Runs {
     Others,
     /// Up to eight machines, with long and with short time slices.
     Decisions,
+    /// A poor worker on a machine with other programs.
+    PoorWorker,
 }
 
 /// The parts that contain each program alone at an online rate of 100 %: the baseline of all slowdowns and speedups.
@@ -102,7 +107,14 @@ number, and the assumptions.",
 
     fn with(setting: &Setting) -> Robinhood {
         let (programs, found) = (setting.programs(), Outcomes::default());
-        Robinhood { programs, found, mixes: Vec::new(), beside: Vec::new(), decisions: Vec::new() }
+        Robinhood {
+            programs,
+            found,
+            mixes: Vec::new(),
+            beside: Vec::new(),
+            decisions: Vec::new(),
+            poor_worker: Vec::new(),
+        }
     }
 
     fn experiments() -> Vec<Experiment<Robinhood>> {
@@ -110,6 +122,12 @@ number, and the assumptions.",
             Experiment::undrawn("figure3", "§2.2.1, §3.1: two virtual CPUs, slice by slice", [], |_| {
                 figure3::measures()
             }),
+            Experiment::undrawn(
+                "figure4",
+                "§2.2.2, §3.1: CPU time of a poor worker in a guest with other programs",
+                [Runs::PoorWorker],
+                |paper| figure4::measures(&paper.poor_worker),
+            ),
             Experiment::new(
                 "table2",
                 "CG with 16, 32 and 64 threads at four online rates",
@@ -181,6 +199,7 @@ number, and the assumptions.",
             Runs::Mixes => self.mixes = mixes::run(programs, runner)?,
             Runs::Others => self.beside = figure11::run(programs, runner)?,
             Runs::Decisions => self.decisions = figure12::run(programs, runner)?,
+            Runs::PoorWorker => self.poor_worker = figure4::run(programs, runner)?,
         }
         Ok(())
     }

@@ -6,12 +6,13 @@ use std::sync::Arc;
 
 use comity_graph::{Graph, Scale};
 use comity_sim::hypervisor::{Scheduling, Share, Vmm, WeightOf};
+use comity_sim::program::{Fork, ForkJoin};
 use comity_sim::threads::Costs;
 use comity_sim::threads::linux::{Linux, Version};
 use serde::{Deserialize, Serialize};
 
 use super::rates;
-use crate::corun::{Again, Does, Entry, Length, Machine, Ran, Shared, Virtual, together_in};
+use crate::corun::{Again, Does, Entry, Length, Machine, Ran, Shared, Virtual, together, together_in};
 use crate::vary::{Varied, Vary};
 use crate::{costs, programs};
 
@@ -305,6 +306,18 @@ impl Programs {
         };
         let entries: Vec<Entry> = mix.iter().enumerate().map(entry).collect();
         self.run(&entries, vec![SHARE; mix.len()], strategy, 100 + nth)
+    }
+
+    /// Runs a program with one long task and a thief on two CPUs of a guest, together with two threads per CPU that
+    /// compute all the time. The guest has all CPU time of its virtual CPUs, so there is no hypervisor here.
+    pub(super) fn poor_worker(&self, strategy: Strategy, nth: u64) -> Ran {
+        let task = ForkJoin::new(MOST, 1, 1, 1, Fork::AtOnce);
+        let mut entries = vec![Entry::new(Does::Phases(task), strategy.policy(), 2)];
+        entries.extend([(); 2].map(|()| Entry::new(Does::Loop, PTHREADS, 2)));
+        let machine = Machine { cores: 2, ..self.setting.machine(strategy) };
+        let length = Length { executions: 1, most: 2_000_000_000 };
+        let seed = self.setting.seed.wrapping_mul(1_000) + 200 + nth;
+        together(&machine, &entries, Again::Process, length, seed).remove(0)
     }
 
     fn run(&self, entries: &[Entry], shares: Vec<Share>, strategy: Strategy, nth: u64) -> Shared {
