@@ -76,8 +76,9 @@ number, and the data to which the model was fitted.",
         vary: (
             "KEY=VALUE",
             "Change a parameter that the paper omits; can be repeated. Machine: bandwidth, cg-memory, bfs-memory \
-             (thousandths), hz. Programs: slow, cg (factors of the recorded lengths), clip-serial (µs before a batch), \
-             again (process or in-place). Costs in nanoseconds: steal, yield, switch, refill, queue, bell, count",
+             (thousandths), hz, yield-to (always or fair). Programs: slow, cg (factors of the recorded lengths), clip-serial (µs before a batch), \
+             again (process or in-place). Costs in nanoseconds: steal, yield, switch, refill, queue, bell, \
+             count, disturb; noise (time between interruptions)",
         ),
         one_in: None,
         file: "lab/papers/src/bws/claims.toml",

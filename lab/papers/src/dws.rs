@@ -76,7 +76,7 @@ number, and the assumptions.",
             "KEY=VALUE",
             "Change a parameter that the paper omits; can be repeated. Machine: bandwidth, memory, smt (thousandths), \
              first-touch, compat-yield (0 or 1), hz. Programs: slow (a factor of the recorded lengths), at-home (none, \
-             table or all). Costs in nanoseconds: steal, yield, refill",
+             table or all). Costs in nanoseconds: steal, yield, refill, disturb; noise (time between interruptions)",
         ),
         one_in: None,
         file: "lab/papers/src/dws/claims.toml",

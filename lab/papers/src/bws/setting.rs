@@ -46,6 +46,8 @@ pub struct Setting {
     pub costs: Costs,
     /// The mean time between two wake-ups of a thread of the kernel on each core, in nanoseconds. 0: there are none.
     pub noise: u64,
+    /// True if a yield to a peer is fair to other threads ([`Linux::fair_yield_to`]).
+    pub fair_yield_to: bool,
     /// The clock ticks of the kernel per second.
     pub hz: u32,
     /// The way in which a program starts again: in a new process, or in the same process.
@@ -77,6 +79,7 @@ impl Setting {
             clip_serial: 65,
             costs: costs::bws(),
             noise: 0,
+            fair_yield_to: false,
             hz: 1_000,
             again: Again::Process,
             executions: 4,
@@ -126,6 +129,7 @@ impl Vary for Setting {
             "bfs-memory" => self.bfs_memory = varied.whole(0, 1_000)?,
             "clip-serial" => self.clip_serial = varied.whole(1, 1_000_000)?,
             "hz" => self.hz = varied.whole(10, 10_000)?,
+            "yield-to" => self.fair_yield_to = varied.one_of(&[("always", false), ("fair", true)], "always or fair")?,
             "noise" => self.noise = varied.whole(0, 1_000_000_000)?,
             "again" => {
                 let all = [("process", Again::Process), ("in-place", Again::InPlace)];
@@ -142,8 +146,8 @@ impl Vary for Setting {
             _ => {
                 return Err(format!(
                     "'{text}' is not one of slow, cg (factors), setup, bandwidth, cg-memory, bfs-memory (thousandths), \
-                     clip-serial (µs), hz, again (process or in-place), or steal, yield, switch, refill, queue, bell, \
-                     count, disturb, noise (nanoseconds)=VALUE"
+                     clip-serial (µs), hz, again (process or in-place), yield-to (always or fair), or steal, yield, switch, \
+                     refill, queue, bell, count, disturb, noise (nanoseconds)=VALUE"
                 ));
             }
         }
@@ -161,6 +165,7 @@ impl Setting {
             sockets: self.sockets,
             bandwidth: Some(self.bandwidth),
             noise_every: self.noise,
+            fair_yield_to: self.fair_yield_to,
             ..Linux::new(self.kernel)
         };
         Machine { cores: self.cores, linux, costs: self.costs, directed_yield: is_papers }

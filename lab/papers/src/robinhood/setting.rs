@@ -206,8 +206,8 @@ impl Vary for Setting {
             _ => {
                 return Err(format!(
                     "'{text}' is not one of rate (cap, neighbours or weight), weight-of (machine or vcpu), slow, cg \
-                     (factors), setup (thousandths), length (ms), hz, or steal, yield, disturb, hypercall, vcpu-switch, refill, \
-                     far, dom0 (nanoseconds)=VALUE"
+                     (factors), setup (thousandths), length (ms), hz, or steal, yield, disturb, hypercall, vcpu-switch, \
+                     refill, far, dom0 (nanoseconds)=VALUE"
                 ));
             }
         }
@@ -309,12 +309,17 @@ impl Programs {
     }
 
     /// Runs a program with one long task and a thief on two CPUs of a guest, together with two threads per CPU that
-    /// compute all the time. The guest has all CPU time of its virtual CPUs, so there is no hypervisor here.
+    /// compute all the time. The guest has all CPU time of its virtual CPUs, so there is no hypervisor here. A yield of BWS
+    /// to a peer has the rule of Linux 3.9's `yield_to`. Without this rule the poor worker would have a whole CPU.
     pub(super) fn poor_worker(&self, strategy: Strategy, nth: u64) -> Ran {
         let task = ForkJoin::new(MOST, 1, 1, 1, Fork::AtOnce);
         let mut entries = vec![Entry::new(Does::Phases(task), strategy.policy(), 2)];
         entries.extend([(); 2].map(|()| Entry::new(Does::Loop, PTHREADS, 2)));
-        let machine = Machine { cores: 2, ..self.setting.machine(strategy) };
+        // Without the short interruptions, the threads on both CPUs change at the same ticks for ever. The thief then never
+        // finds the poor worker without a CPU.
+        let machine = self.setting.machine(strategy);
+        let linux = Linux { noise_every: costs::NOISE_EVERY, fair_yield_to: true, ..machine.linux };
+        let machine = Machine { cores: 2, linux, ..machine };
         let length = Length { executions: 1, most: 2_000_000_000 };
         let seed = self.setting.seed.wrapping_mul(1_000) + 200 + nth;
         together(&machine, &entries, Again::Process, length, seed).remove(0)

@@ -102,6 +102,11 @@ pub struct Linux {
     /// pages first. If false, each thread uses the memory of the socket on which it runs.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub first_touch: bool,
+    /// True if, under the completely fair scheduler, a yield to a peer is fair to others, as `yield_to` of Linux since 2.6.39.
+    /// The peer runs next only if it is not ahead of the first thread of the queue by more than the wake-up granularity.
+    /// False: the peer always runs next, for the rest of the turn.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub fair_yield_to: bool,
     /// True if the kernel has Robinhood's Thread Accelerator: a thief's turn can go to a preempted worker.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub accelerates: bool,
@@ -160,6 +165,7 @@ impl Linux {
             smt_speed: smt_speed(),
             bandwidth: None,
             first_touch: false,
+            fair_yield_to: false,
             accelerates: false,
             noise_every: 0,
             noise_work: noise_work(),

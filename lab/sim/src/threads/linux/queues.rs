@@ -669,6 +669,7 @@ impl Queues {
         let Some(thread) = core.running else { return };
         let rest = self.rest_of_turn(nth, core, pools, thread);
         let group = self.group_of(thread);
+        let to = to.filter(|to| !self.linux.fair_yield_to || self.may_run_next(core, pools, group, *to));
         self.roots[nth].groups[group].skip = None;
         if core.queue.is_empty() {
             return;
@@ -690,6 +691,13 @@ impl Queues {
         let root = &mut self.roots[nth];
         root.resched = true;
         root.granted = to.map(|to| (to, now + rest));
+    }
+
+    /// True if the thread is not ahead of the first thread of the core's queue by more than the wake-up granularity
+    /// (`pick_next_entity` with a next buddy).
+    fn may_run_next(&self, core: &Core, pools: &Pools, group: usize, thread: Thread) -> bool {
+        let Some((_, first)) = cfs::first(self.threads(core, group, pools)) else { return true };
+        cfs::second(&self.constants, first, &pools.worker(thread).entity)
     }
 
     /// Returns the rest of the turn that the thread would have if it shared the core, at most one turn.
