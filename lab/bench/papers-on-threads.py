@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes docs/results/papers-on-threads.md: the experiments of the five papers on this machine's threads.
+"""Measures the experiments of the five papers on this machine's threads.
 
 usage: lab/bench/papers-on-threads.py COMITY-LAB DIR [--repetitions N] [--rounds R] [--only STEP,…] [--table]
 COMITY-LAB is the release binary. Keep the machine quiet. Each step is a command of `comity-lab` whose results are
@@ -14,7 +14,7 @@ import json
 import pathlib
 import subprocess
 import sys
-from statistics import median
+from statistics import geometric_mean, median
 
 BWS = ["bfs", "ep", "mm:n=900", "raytrace", "cg:class=W", "clip", "mi:n=600", "loop"]
 DWS = ["fft", "pnn", "cholesky", "lu", "ge", "heat", "sor", "mergesort:class=medium"]
@@ -33,9 +33,7 @@ STEPS = {
     "ws-last": ["reproduce", "ws-last", "--real"],
     "robinhood-pairs": corun(ROBINHOOD, "robinhood,bws,abp", "--pairs"),
     "a-steal": corun(["mergesort:class=medium", "cg:class=W", "ge"], "a-steal,equipartition,abp", "--pairs"),
-    "bws-ablations": ["bench", "solo", "--policy", "bws"],
-    "bws-busy-wakes": ["bench", "solo", "--policy", "bws-busy-wakes"],
-    "wsgi": ["bench", "solo", "--policy", "wsgi"],
+    "bws-ablations": ["bench", "solo", "--policy", "bws,bws-busy-wakes,wsgi"],
     "thresholds": corun(
         ["clip", "mm:n=900"], ",".join(f"bws:sleep_threshold={each}" for each in [32, 64, 256, 4096]), "--pairs"
     ),
@@ -86,15 +84,38 @@ def tables(where):
         machine = repetitions[0].get("machine", {})
         on = f"{machine.get('cpu')}, {machine.get('cores')} cores, Linux {machine.get('kernel')}"
         print(f"\n## {step}\n\n`comity-lab {' '.join(STEPS[step])}`, {len(repetitions)} repetitions on {on}\n")
-        over = [each["over_pairs"] for each in repetitions if "over_pairs" in each]
-        if not over:
-            continue
-        print("| contestant | unfairness | D | weighted speedup | efficiency |\n|---|---|---|---|---|")
-        for nth, row in enumerate(over[0]):
-            of = lambda column: [each[nth][column] for each in over]
-            mean = lambda column: told([each["mean"] for each in of(column)])
-            cells = [row["policy"], mean("unfairness"), mean("slowdown_ratio_difference")]
-            print("| " + " | ".join([*cells, told(of("weighted_speedup_mean")), mean("efficiency")]) + " |")
+        if "over_pairs" in repetitions[0]:
+            of_pairs([each["over_pairs"] for each in repetitions])
+        elif "kernels" in repetitions[0]:
+            of_solo([each["kernels"] for each in repetitions])
+        else:
+            of_claims([each["claims"] for each in repetitions])
+
+
+def of_pairs(over):
+    """Each contestant's means over the pairs."""
+    print("| contestant | unfairness | D | weighted speedup | efficiency |\n|---|---|---|---|---|")
+    for nth, row in enumerate(over[0]):
+        of = lambda column: [each[nth][column] for each in over]
+        mean = lambda column: told([each["mean"] for each in of(column)])
+        cells = [row["policy"], mean("unfairness"), mean("slowdown_ratio_difference")]
+        print("| " + " | ".join([*cells, told(of("weighted_speedup_mean")), mean("efficiency")]) + " |")
+
+
+def of_solo(runs):
+    """Each contestant's time over stock rayon's: the geometric mean over the kernels."""
+    print("| contestant | time over stock rayon's |\n|---|---|")
+    for nth, ratio in enumerate(runs[0][0]["ratios"]):
+        means = [geometric_mean(kernel["ratios"][nth]["over_rayon"]["of_medians"] for kernel in kernels) for kernels in runs]
+        print(f"| {ratio['backend']} | {told(means)} |")
+
+
+def of_claims(runs):
+    """Each claim beside its number here."""
+    print("| claim | the paper | here |\n|---|---|---|")
+    for nth, claim in enumerate(runs[0]):
+        here = [each[nth]["here"] for each in runs if each[nth]["here"] is not None]
+        print(f"| {claim['what']} | {claim['section']}: {claim['paper']} | {told(here) if here else 'none'} |")
 
 
 def main():
