@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 """Makes the tables of docs/results/all-five.md from what `comity-lab reproduce all-five` has written.
 
-usage: lab/bench/all-five.py RESULT.json…
+usage: lab/bench/all-five.py [--measure efficiency,unfairness,…] RESULT.json…
 Each is DIR/result.json of `comity-lab reproduce all-five --out DIR`, or what `--json` printed. Printed in Markdown:
-a median over the runs, from which to which they were in parentheses where that shows, and the best of a row in bold.
+a median over the runs, the least and the largest in parentheses where they differ, and the best of a row in bold.
 """
 
+import argparse
 import json
 import math
-import sys
 
 GROUNDS = {"bare": "on a host", "virtual": "in virtual machines"}
 ROWS = ["comity", "bws", "dws", "a-steal", "robinhood", "ws-last", "equipartition", "co-scheduling", "abp", "plain"]
@@ -41,9 +41,14 @@ def cell(quantity, one):
 
 
 def main():
-    if len(sys.argv) < 2:
-        sys.exit(__doc__)
-    cells = [one for name in sys.argv[1:] for one in json.load(open(name))["cells"]]
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("results", nargs="+", metavar="RESULT.json")
+    parser.add_argument("--measure", type=lambda text: text.split(","), default=list(WHAT))
+    arguments = parser.parse_args()
+    unknown = [quantity for quantity in arguments.measure if quantity not in WHAT]
+    if unknown:
+        parser.error(f"no measure is called {unknown[0]}. The measures are {', '.join(WHAT)}")
+    cells = [one for name in arguments.results for one in json.load(open(name))["cells"]]
     policies, mixes = [], []
     for one in cells:
         for value, known in ((one["policy"], policies), (one["mix"], mixes)):
@@ -52,7 +57,7 @@ def main():
     policies.sort(key=ROWS.index)
     places = sorted({(one["ground"], one["cores"]) for one in cells})
     of = {(one["ground"], one["cores"], one["mix"], one["policy"]): one for one in cells}
-    for quantity in WHAT:
+    for quantity in arguments.measure:
         for ground, cores in places:
             rows = []
             for mix in mixes:
