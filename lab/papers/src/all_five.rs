@@ -296,15 +296,23 @@ pub fn run<R: Runner>(
         let nth = alone.iter().position(|other| other == one)?;
         Some(median(solos[nth * runs..][..runs].iter().map(Ran::mean)))
     };
+    // To find the work of a recorded program takes as long as to unfold it.
+    let mut works: Vec<((Piece, u32), f64)> = Vec::new();
+    for Alone { piece, cores, .. } in &alone {
+        if works.iter().all(|(of, _)| *of != (*piece, *cores)) {
+            works.push(((*piece, *cores), piece.work(*cores, setting.seed)));
+        }
+    }
+    let work = |of: (Piece, u32)| works.iter().find(|(one, _)| *one == of).expect("the program was run alone").1;
     let measured = |(cell, ran): (&Cell, &[Shared])| {
         let Cell { mix, cores, policy, .. } = *cell;
         let own = |piece: Piece| time(&Alone { piece, policy, cores }).expect("the program was run alone");
         let shortest = |piece: Piece| {
             POLICIES.iter().filter_map(|policy| time(&Alone { piece, policy, cores })).fold(f64::INFINITY, f64::min)
         };
-        let times: Vec<(Piece, [f64; 2])> =
-            mix.pieces().iter().map(|piece| (*piece, [own(*piece), shortest(*piece)])).collect();
-        let runs: Vec<Measured> = ran.iter().map(|ran| measure(*cell, &times, setting.seed, ran)).collect();
+        let known = |piece: &Piece| (*piece, [own(*piece), shortest(*piece), work((*piece, cores))]);
+        let times: Vec<(Piece, [f64; 3])> = mix.pieces().iter().map(known).collect();
+        let runs: Vec<Measured> = ran.iter().map(|ran| measure(*cell, &times, ran)).collect();
         let of = |get: fn(&Measured) -> f64| median(runs.iter().map(get));
         let median_of = Measured {
             unfairness: of(|one| one.unfairness),
@@ -344,22 +352,22 @@ fn slowed_alike(load: impl Fn(f64) -> f64, cores: f64) -> f64 {
     most
 }
 
-/// Computes the measurements of one run. `times` has two times of each program alone: under the policy of the cell,
-/// and the shortest under any policy.
-fn measure(cell: Cell, times: &[(Piece, [f64; 2])], seed: u64, ran: &Shared) -> Measured {
+/// Computes the measurements of one run. `times` has three times of each program: its time alone under the policy of the
+/// cell, its shortest time alone under any policy, and its work.
+fn measure(cell: Cell, times: &[(Piece, [f64; 3])], ran: &Shared) -> Measured {
     let cores = f64::from(cell.cores);
     let programs = || times.iter().zip(&ran.programs);
-    let slowdowns: Vec<f64> = programs().map(|((_, [own, _]), ran)| time_of(ran) / own - 1.0).collect();
+    let slowdowns: Vec<f64> = programs().map(|((_, [own, ..]), ran)| time_of(ran) / own - 1.0).collect();
     let most = slowdowns.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     let least = slowdowns.iter().copied().fold(f64::INFINITY, f64::min);
-    let speedup: f64 = programs().map(|((_, [_, shortest]), ran)| shortest / time_of(ran)).sum();
+    let speedup: f64 = programs().map(|((_, [_, shortest, _]), ran)| shortest / time_of(ran)).sum();
     // The virtual machine with the programs gets half of the CPUs, because a second virtual machine of the same
     // weight computes all the time.
     let part = if cell.ground == Ground::Virtual && cell.mix != Mix::Vms { 0.5 } else { 1.0 };
     let load = |slowed: f64| -> f64 {
-        let one = |(piece, [_, shortest]): &(Piece, [f64; 2])| {
+        let one = |(piece, [_, shortest, work]): &(Piece, [f64; 3])| {
             let Range { start, end } = piece.gap();
-            piece.work(cell.cores, seed) / (slowed * shortest + (start + end) as f64 / 2.0)
+            work / (slowed * shortest + (start + end) as f64 / 2.0)
         };
         times.iter().map(one).sum()
     };
@@ -369,7 +377,7 @@ fn measure(cell: Cell, times: &[(Piece, [f64; 2])], seed: u64, ran: &Shared) -> 
     let lasted = cores * ran.lasted as f64;
     let late = programs().filter(|((piece, _), _)| *piece == Piece::Late);
     let delays = late.flat_map(|(_, ran)| &ran.delays).map(|delay| *delay as f64 / 1e3);
-    let burst = programs().find(|((piece, _), _)| *piece == Piece::Server).map(|((piece, [own, _]), ran)| {
+    let burst = programs().find(|((piece, _), _)| *piece == Piece::Server).map(|((piece, [own, ..]), ran)| {
         let waits = piece.waits() as f64;
         (time_of(ran) - waits) / (own - waits)
     });
