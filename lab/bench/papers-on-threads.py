@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Measures the experiments of the five papers on this machine's threads.
 
-usage: lab/bench/papers-on-threads.py COMITY-LAB DIR [--repetitions N] [--rounds R] [--only STEP,…] [--table]
+usage: lab/bench/papers-on-threads.py COMITY-LAB DIR [--repetitions N] [--rounds R] [--only STEP,…] [--commit C] [--table]
 COMITY-LAB is the release binary. Keep the machine quiet. Each step is a command of `comity-lab` whose results are
 stored in DIR as they come. If the script is interrupted, run it again to continue. The steps are repeated, and all
 steps of a repetition run before the next repetition, the most important step first. On two cores a repetition takes
@@ -75,21 +75,23 @@ def told(values):
     return f"{middle:.2f} ({least:.2f}–{most:.2f})"
 
 
-def tables(where):
+def tables(where, steps):
+    if not (where / "commit").exists():
+        sys.exit(f"'{where}' has no results of this script")
     print(f"Commit {(where / 'commit').read_text().strip()}.")
-    for step in STEPS:
+    for step in steps:
         repetitions = results(where, step)
         if not repetitions:
             continue
-        machine = repetitions[0].get("machine", {})
-        on = f"{machine.get('cpu')}, {machine.get('cores')} cores, Linux {machine.get('kernel')}"
-        print(f"\n## {step}\n\n`comity-lab {' '.join(STEPS[step])}`, {len(repetitions)} repetitions on {on}\n")
+        machine = repetitions[0].get("machine")
+        on = f" on {machine['cpu']}, {machine['cores']} cores, Linux {machine['kernel']}" if machine else ""
+        print(f"\n## {step}\n\n`comity-lab {' '.join(STEPS[step])}`, {len(repetitions)} repetitions{on}\n")
         if "over_pairs" in repetitions[0]:
             of_pairs([each["over_pairs"] for each in repetitions])
         elif "kernels" in repetitions[0]:
             of_solo([each["kernels"] for each in repetitions])
         else:
-            of_claims([each["claims"] for each in repetitions])
+            of_points([each["points"] for each in repetitions])
 
 
 def of_pairs(over):
@@ -106,16 +108,17 @@ def of_solo(runs):
     """Each contestant's time over stock rayon's: the geometric mean over the kernels."""
     print("| contestant | time over stock rayon's |\n|---|---|")
     for nth, ratio in enumerate(runs[0][0]["ratios"]):
-        means = [geometric_mean(kernel["ratios"][nth]["over_rayon"]["of_medians"] for kernel in kernels) for kernels in runs]
+        means = [geometric_mean(kernel["ratios"][nth]["of_medians"] for kernel in kernels) for kernels in runs]
         print(f"| {ratio['backend']} | {told(means)} |")
 
 
-def of_claims(runs):
-    """Each claim beside its number here."""
-    print("| claim | the paper | here |\n|---|---|---|")
-    for nth, claim in enumerate(runs[0]):
-        here = [each[nth]["here"] for each in runs if each[nth]["here"] is not None]
-        print(f"| {claim['what']} | {claim['section']}: {claim['paper']} | {told(here) if here else 'none'} |")
+def of_points(runs):
+    """The speedup and the rate of attempts to steal at each point of WS-LAST's experiments."""
+    print("| experiment | tasks | work, µs | variant | speedup | attempts per second |\n|---|---|---|---|---|---|")
+    for nth, point in enumerate(runs[0]):
+        rate = [each[nth]["steal_rate"] for each in runs]
+        cells = [point["experiment"], point["workers"], point["work"] / 1000, point["variant"]]
+        print(f"| {' | '.join(map(str, cells))} | {told([each[nth]['speedup'] for each in runs])} | {median(rate):.0f} |")
 
 
 def main():
@@ -131,9 +134,9 @@ def main():
     unknown = [step for step in arguments.only if step not in STEPS]
     if unknown:
         parser.error(f"no step is called {unknown[0]}. The steps are {', '.join(STEPS)}")
+    failed = []
     if not arguments.table:
         note_commit(arguments.dir, arguments.commit)
-        failed = []
         for repetition in range(1, arguments.repetitions + 1):
             for step in arguments.only:
                 print(f"repetition {repetition}: {step}", file=sys.stderr, flush=True)
@@ -141,9 +144,9 @@ def main():
                 folder.mkdir(parents=True, exist_ok=True)
                 if not run(arguments.lab.resolve(), folder, step, arguments.rounds):
                     failed.append(f"{repetition}/{step}")
-        if failed:
-            print(f"failed: {', '.join(failed)}", file=sys.stderr)
-    tables(arguments.dir)
+    tables(arguments.dir, arguments.only)
+    if failed:
+        sys.exit(f"failed: {', '.join(failed)}")
 
 
 if __name__ == "__main__":

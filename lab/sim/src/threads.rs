@@ -158,9 +158,13 @@ impl Costs {
     /// Returns the largest cost.
     pub fn most(&self) -> u64 {
         let Costs { steal, mug, look, hint, yield_core, sleep, wake, wake_latency, switch, slice, .. } = *self;
-        let Costs { refill, queue, removal, handover, switch_task, bell, count, .. } = *self;
+        let Costs { refill, queue, removal, handover, switch_task, bell, disturb, count, .. } = *self;
         let thread = [steal, mug, look, hint, yield_core, sleep, wake, wake_latency, switch, slice];
-        thread.into_iter().chain([refill, queue, removal, handover, switch_task, bell, count]).max().unwrap_or(0)
+        thread
+            .into_iter()
+            .chain([refill, queue, removal, handover, switch_task, bell, disturb, count])
+            .max()
+            .unwrap_or(0)
     }
 
     /// Returns the costs with at least 1 ns for each operation of a thief. With costs of 0, a thief could act for ever

@@ -34,7 +34,7 @@ pub struct Arguments {
     /// there are cores]
     #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = whole::<u16>(0..=1023))]
     thieves: Vec<u16>,
-    /// Lengths of the computation between a push and the take, in iterations of about 1 ns
+    /// Lengths of the computation between a push and the take, in iterations of an empty loop
     #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "0,1000", value_parser = whole::<u32>(0..=1_000_000))]
     work: Vec<u32>,
     /// Number of rounds, 1 to 100000

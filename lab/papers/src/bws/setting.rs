@@ -130,7 +130,8 @@ impl Vary for Setting {
             "clip-serial" => self.clip_serial = varied.whole(1, 1_000_000)?,
             "hz" => self.hz = varied.whole(10, 10_000)?,
             "yield-to" => self.fair_yield_to = varied.one_of(&[("always", false), ("fair", true)], "always or fair")?,
-            "noise" => self.noise = varied.whole(0, 1_000_000_000)?,
+            "noise" if varied.value == "0" => self.noise = 0,
+            "noise" => self.noise = varied.whole(100_000, 1_000_000_000)?,
             "again" => {
                 let all = [("process", Again::Process), ("in-place", Again::InPlace)];
                 self.again = varied.one_of(&all, "process or in-place")?;

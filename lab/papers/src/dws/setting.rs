@@ -108,7 +108,8 @@ impl Vary for Setting {
             }
             "smt" => self.smt = varied.whole(100, 1_000)?,
             "compat-yield" => self.compat_yield = varied.whole::<u32>(0, 1)? == 1,
-            "noise" => self.noise = varied.whole(0, 1_000_000_000)?,
+            "noise" if varied.value == "0" => self.noise = 0,
+            "noise" => self.noise = varied.whole(100_000, 1_000_000_000)?,
             "hz" => self.hz = varied.whole(10, 10_000)?,
             "steal" => self.costs.steal = varied.whole(1, 1_000_000)?,
             "yield" => self.costs.yield_core = varied.whole(1, 1_000_000)?,

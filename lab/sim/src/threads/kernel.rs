@@ -705,6 +705,7 @@ impl Host {
             // The running thread is accelerated, so its yield ends the turn that it was given.
             return self.resched(core);
         }
+        let peer = peer.filter(|peer| self.may_run_next(core, *peer));
         if let Some(peer) = peer
             && self.worker(peer).place != Place::Queued(core)
         {
@@ -714,6 +715,16 @@ impl Host {
         if let Some(linux) = &mut kernel.linux {
             linux.yields(core, &kernel.cores[core], pools, peer, *now);
         }
+    }
+
+    /// True if a yield of the core's thread may make `peer` run next.
+    fn may_run_next(&mut self, core: usize, peer: Thread) -> bool {
+        let (Some(from), Place::Queued(home)) = (self.kernel.cores[core].running, self.worker(peer).place) else {
+            return true;
+        };
+        self.charge(home);
+        let Host { kernel, pools, .. } = self;
+        kernel.linux.as_ref().is_none_or(|linux| linux.may_run_next(&kernel.cores[home], pools, from, peer))
     }
 
     pub(super) fn go_online(&mut self, cores: usize) {

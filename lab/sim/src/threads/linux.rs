@@ -102,9 +102,9 @@ pub struct Linux {
     /// pages first. If false, each thread uses the memory of the socket on which it runs.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub first_touch: bool,
-    /// True if, under the completely fair scheduler, a yield to a peer is fair to others, as `yield_to` of Linux since 2.6.39.
-    /// The peer runs next only if it is not ahead of the first thread of the queue by more than the wake-up granularity.
-    /// False: the peer always runs next, for the rest of the turn.
+    /// True if, under the completely fair scheduler, a yield to a peer is fair to other threads. The peer moves and runs
+    /// next only if it is not ahead of the first thread of its queue by more than the wake-up granularity. This is the
+    /// limit of `yield_to` in Linux since 2.6.39. False: the peer always runs next, for the rest of the turn.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub fair_yield_to: bool,
     /// True if the kernel has Robinhood's Thread Accelerator: a thief's turn can go to a preempted worker.
@@ -114,7 +114,8 @@ pub struct Linux {
     /// 0: the kernel has no such threads.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub noise_every: u64,
-    /// The time for which a thread of the kernel runs after each of these wake-ups, in nanoseconds.
+    /// The time for which a thread of the kernel runs after each of these wake-ups, in nanoseconds. It is a part of the
+    /// turn of the thread that runs afterwards, which pays for it.
     #[serde(default = "noise_work", skip_serializing_if = "is_noise_work")]
     pub noise_work: u64,
     /// The number of processors for which the kernel's constants are scaled, if it differs from the number of the
@@ -191,6 +192,9 @@ impl Linux {
                  task groups. Write version = \"3.9\" and groups = \"same\", or leave it out"
                     .into(),
             );
+        }
+        if self.fair_yield_to && self.is_eevdf() {
+            return Err("machine.linux.fair_yield_to: 6.18 has another rule. Leave it out".into());
         }
         if !(10..=10_000).contains(&hz) {
             return Err(format!("machine.linux.hz is {hz}; it must be at least 10 and at most 10000"));
@@ -318,6 +322,7 @@ mod tests {
         let base = Linux::new(Version::V3_9);
         for (linux, processors, what) in [
             (Linux { compat_yield: true, ..base }, 8, "compat_yield: only 2.6.32"),
+            (Linux { fair_yield_to: true, ..Linux::new(Version::V6_18) }, 8, "fair_yield_to: 6.18 has another rule"),
             (Linux { hz: 1, ..base }, 8, "hz is 1;"),
             (Linux { threads_per_core: 3, ..base }, 9, "threads_per_core is 3;"),
             (Linux { smt_speed: 2_000, ..base }, 8, "smt_speed is 2000;"),

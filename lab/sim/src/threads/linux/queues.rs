@@ -669,7 +669,6 @@ impl Queues {
         let Some(thread) = core.running else { return };
         let rest = self.rest_of_turn(nth, core, pools, thread);
         let group = self.group_of(thread);
-        let to = to.filter(|to| !self.linux.fair_yield_to || self.may_run_next(core, pools, group, *to));
         self.roots[nth].groups[group].skip = None;
         if core.queue.is_empty() {
             return;
@@ -693,11 +692,12 @@ impl Queues {
         root.granted = to.map(|to| (to, now + rest));
     }
 
-    /// True if the thread is not ahead of the first thread of the core's queue by more than the wake-up granularity
-    /// (`pick_next_entity` with a next buddy).
-    fn may_run_next(&self, core: &Core, pools: &Pools, group: usize, thread: Thread) -> bool {
-        let Some((_, first)) = cfs::first(self.threads(core, group, pools)) else { return true };
-        cfs::second(&self.constants, first, &pools.worker(thread).entity)
+    /// True if a yield of `from` may make `to` run next. `to` waits for `core`. With [`Linux::fair_yield_to`], `to` must
+    /// not be ahead of the first other thread there by more than the wake-up granularity.
+    pub(in super::super) fn may_run_next(&self, core: &Core, pools: &Pools, from: Thread, to: Thread) -> bool {
+        let others = self.threads(core, self.group_of(to), pools).filter(|(other, _)| *other != from && *other != to);
+        let first = cfs::first(others).filter(|_| self.linux.fair_yield_to);
+        first.is_none_or(|(_, first)| cfs::second(&self.constants, first, &pools.worker(to).entity))
     }
 
     /// Returns the rest of the turn that the thread would have if it shared the core, at most one turn.
