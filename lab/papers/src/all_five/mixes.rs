@@ -160,7 +160,7 @@ pub enum Piece {
     /// CLIP: batches of polygons, with a serial stretch before each batch. Both parts of a batch take about as long
     /// as in the BWS paper.
     Clip,
-    /// A probabilistic neural network: compute-intensive.
+    /// A polynomial neural network: compute-intensive.
     Pnn,
     /// The heat equation on a larger grid: six sweeps of 20 ms.
     Sweeps,

@@ -1,4 +1,4 @@
-//! Figure 7 (§4.3): DWS without a coordinator, and the paper's statements on the sets that the figure does not show.
+//! Figure 7 (§4.4): DWS without a coordinator, and the paper's statements on the sets that the figure does not show.
 
 use super::mixes::{Mix, Set, over, ratios};
 use super::{DWS, Dws, NO_COORDINATOR, Part, compute, data, is_data_intensive, mixed};

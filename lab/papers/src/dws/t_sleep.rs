@@ -1,4 +1,4 @@
-//! Figure 8 (§4.4): other values of T_SLEEP, for one mix.
+//! Figure 8 (§4.5): other values of T_SLEEP, for one mix.
 
 use super::mixes::{Mix, told};
 use super::{ABP, Dws, Programs};
