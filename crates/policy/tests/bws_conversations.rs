@@ -169,6 +169,16 @@ fn lines_35_to_39_an_owed_wakeup_is_cancelled_instead_of_sleeping() {
 }
 
 #[test]
+fn line_39_the_steal_counter_restarts_after_a_sleep_that_ends_because_a_task_can_continue() {
+    let mut thief = bws(":sleep_threshold=1");
+    for _ in 0..2 {
+        thief.next(Event::DequeEmpty { wakeups_owed: 0 });
+        assert_eq!((fail(&mut *thief), fail(&mut *thief)), (STEAL, Action::Sleep));
+        assert_eq!(thief.next(Event::Resumed), Action::Run { wakeups_owed: 0 });
+    }
+}
+
+#[test]
 fn section_4_a_watchdog_wakes_peers_itself_and_appoints_the_first() {
     let mut thief = bws(":sleep_threshold=1");
     thief.next(Event::DequeEmpty { wakeups_owed: 0 });

@@ -111,10 +111,9 @@ impl Thief for Bws {
             }
             Event::SleepRefused(refusal) => {
                 self.watchdog |= refusal == SleepRefusal::YouAreWatchdog;
-                self.steal_counter = 0;
                 self.random_steal()
             }
-            // Line 39: the steal counter is reset after a sleep too.
+            // The coordinator can make the thief sleep before line 34. The counter is reset after such a sleep too.
             Event::Woken(reason) => {
                 self.watchdog = reason == WakeReason::Appointed;
                 self.steal_counter = 0;
@@ -176,12 +175,14 @@ impl Bws {
         }
         self.steal_counter += 1;
         if self.steal_counter > self.sleep_threshold {
+            // Line 39. The paper resets the counter after the sleep. If the sleep ends because the worker's own task
+            // can continue, the policy hears only `Resumed`.
+            self.steal_counter = 0;
             if self.wakeup_counter == 0 {
                 return Action::Sleep;
             }
             // The thief does not sleep: its sleep and a wake-up that it owes cancel each other.
             self.wakeup_counter -= 1;
-            self.steal_counter = 0;
         }
         self.random_steal()
     }

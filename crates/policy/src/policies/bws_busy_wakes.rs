@@ -49,11 +49,12 @@ impl Thief for BusyWakes {
             Event::Seen(_) | Event::Yielded => {
                 self.steal_counter += 1;
                 if self.steal_counter > self.sleep_threshold {
+                    self.steal_counter = 0;
                     return Action::Sleep;
                 }
                 Action::StealFrom(self.victims.pick())
             }
-            Event::SleepRefused(_) | Event::Woken(_) => {
+            Event::Woken(_) => {
                 self.steal_counter = 0;
                 Action::StealFrom(self.victims.pick())
             }
@@ -71,14 +72,18 @@ mod tests {
     fn sleeps_past_the_threshold_and_claims_no_wakeups() {
         let mut thief = "bws-busy-wakes:sleep_threshold=3".parse::<Policy>().unwrap().thief(WorkerId(0), 2, 1);
         let victim = Victim { id: WorkerId(1), role: Role::Poor, run_status: RunStatus::Running, wakeups_owed: 5 };
-        let mut action = thief.next(Event::DequeEmpty { wakeups_owed: 0 });
-        for _ in 0..4 {
-            assert_eq!(action, Action::StealFrom(WorkerId(1)));
-            assert_eq!(thief.next(Event::StealFailed(WorkerId(1))), Action::Inspect(WorkerId(1)));
-            action = thief.next(Event::Seen(victim));
+        for spell in 0..2 {
+            let mut action = thief.next(Event::DequeEmpty { wakeups_owed: 0 });
+            for _ in 0..4 {
+                assert_eq!(action, Action::StealFrom(WorkerId(1)), "spell {spell}");
+                assert_eq!(thief.next(Event::StealFailed(WorkerId(1))), Action::Inspect(WorkerId(1)));
+                action = thief.next(Event::Seen(victim));
+            }
+            assert_eq!(action, Action::Sleep);
+            // The sleep is refused, and then the task for which the worker waits ends.
+            assert_eq!(thief.next(Event::SleepRefused(SleepRefusal::WorkArrived)), Action::StealFrom(WorkerId(1)));
+            assert_eq!(thief.next(Event::Resumed), Action::Run { wakeups_owed: 0 });
         }
-        assert_eq!(action, Action::Sleep);
-        assert_eq!(thief.next(Event::SleepRefused(SleepRefusal::WorkArrived)), Action::StealFrom(WorkerId(1)));
     }
 
     #[test]
