@@ -236,7 +236,7 @@ fn sound_with_waits(policy: Policy, seed: u64) -> Result<Vec<Fate>, String> {
 }
 
 /// Draws a kernel for a host of `cores` cores: any version, with any task groups, ticks, sockets, hardware threads,
-/// bandwidth and places of memory.
+/// bandwidth, places of memory, limit of yields to a peer, and threads of the kernel.
 fn linux(cores: usize, seed: u64) -> Linux {
     let mut random = stream(seed, 3);
     let version = *[Version::V2_6_32, Version::V2_6_36, Version::V3_9, Version::V6_18].choose(&mut random).unwrap();
@@ -250,6 +250,8 @@ fn linux(cores: usize, seed: u64) -> Linux {
         smt_speed: random.random_range(300..=1_000),
         bandwidth: if random.random() { Some(random.random_range(200..=1_000) * cores as u32) } else { None },
         first_touch: random.random(),
+        fair_yield_to: version < Version::V6_18 && random.random(),
+        noise_every: if random.random_range(0..4) == 0 { random.random_range(100_000..5_000_000) } else { 0 },
         ..Linux::new(version)
     }
 }
@@ -447,7 +449,7 @@ fn one_seed_gives_one_outcome() {
     };
     // A new policy in the catalog changes all digests, because most programs have random policies.
     let digests = [sound, sound_with_networks, sound_with_waits, sound_on_linux].map(digest);
-    assert_eq!(digests, ["ce2dbb4ea7c89ae1", "339f49aeae91b073", "b509b93d4d2e81ce", "0e5869f9eface8dd"]);
+    assert_eq!(digests, ["ce2dbb4ea7c89ae1", "339f49aeae91b073", "b509b93d4d2e81ce", "856d0b07cdc4da04"]);
 }
 
 #[test]

@@ -2,8 +2,9 @@
 //!
 //! If a thief never sleeps, is alone on its core, and its program has no task to steal, the thief only repeats its
 //! attempts. Such attempts are no events. They are simulated later, all at once, just before a change that could affect
-//! an attempt: a task is pushed, a thread joins the core's queue, or the thief leaves the core. The outcome is the same
-//! as with an event for each attempt, except if an attempt and a change happen in the same nanosecond.
+//! an attempt: a task is pushed, a thread joins the core's queue, or the thief leaves the core. They are also simulated
+//! before an access of a queue that an attempt may have disturbed. The outcome is the same as with an event for each
+//! attempt, except if an attempt and a change happen in the same nanosecond.
 
 use comity_policy::Waking;
 use comity_policy::definition::Definition;
@@ -40,8 +41,8 @@ impl Host {
         let worker = self.worker(thread);
         let (Doing::Acting(effect), Place::On(core)) = (worker.doing, worker.place) else { return };
         // Hosts without a Linux kernel are excluded, so that their outcomes stay the same to the nanosecond.
-        // Attempts at a queue with a lock, and attempts that disturb the owner of a queue, have an effect.
-        let are_free = self.costs.queue == 0 && self.costs.disturb == 0;
+        // Attempts at a queue with a lock delay other workers.
+        let are_free = self.costs.queue == 0;
         let may_defer = self.defers && self.kernel.linux.is_some() && self.record.is_none() && are_free;
         if worker.local < ENOUGH || !is_local(effect) || !may_defer {
             return;

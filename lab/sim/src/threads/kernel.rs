@@ -20,6 +20,7 @@ use serde::{Deserialize, Serialize};
 
 use super::linux::{Balance, Demand, Joins, Queues};
 use super::pool::Pools;
+use super::run_queue_lock::Lock;
 use super::worker::{Doing, Worker};
 use super::{Due, Host, Thread};
 
@@ -37,6 +38,8 @@ pub(super) struct Core {
     offline: bool,
     /// True if the core is a virtual CPU without a physical CPU. Its thread then makes no progress.
     pub(super) suspended: bool,
+    /// The number of locks of run queues for which the core spins. Its thread then makes no progress.
+    pub(super) spins: usize,
     /// The time until which the running thread's work is accounted for. It is later than now during a switch to the
     /// thread.
     since: u64,
@@ -53,6 +56,11 @@ pub(super) struct Core {
 }
 
 impl Core {
+    /// True if the core's thread makes no progress.
+    fn stands(&self) -> bool {
+        self.suspended || self.spins > 0
+    }
+
     fn plan_nothing(&mut self) {
         self.plan = self.plan.wrapping_add(1);
     }
@@ -126,6 +134,8 @@ pub(super) struct Kernel {
     pub(super) switches: Switches,
     /// The cores that got a thread, or lost their thread, since this list was last taken. Only for a guest.
     pub(super) turned: Option<Vec<usize>>,
+    /// The lock of each core's run queue, if a guest's kernel has such locks.
+    pub(super) locks: Vec<Lock>,
 }
 
 /// Counts of switches of cores from one thread to another, with or without idle time between them.
@@ -162,6 +172,7 @@ impl Kernel {
             served: 0,
             switches: Switches::default(),
             turned: None,
+            locks: Vec::new(),
         }
     }
 
@@ -221,8 +232,10 @@ impl Kernel {
 
     /// Returns the memory demand of the core's thread.
     pub(super) fn demand(&self, core: usize, pools: &Pools) -> Demand {
-        let Core { running, suspended, .. } = &self.cores[core];
-        let (Some(linux), Some(thread), false) = (&self.linux, *running, *suspended) else { return Demand::default() };
+        let stands = self.cores[core].stands();
+        let (Some(linux), Some(thread), false) = (&self.linux, self.cores[core].running, stands) else {
+            return Demand::default();
+        };
         let pool = pools.of(thread.program);
         let part = u64::from(pool.memory);
         match pools.worker(thread).doing {
@@ -450,7 +463,7 @@ impl Host {
         let state = &mut self.kernel.cores[core];
         let Some(thread) = state.running else { return };
         let turn = now - std::mem::replace(&mut state.charged, now);
-        if state.suspended {
+        if state.stands() {
             state.since += turn;
         }
         let elapsed = now.saturating_sub(state.since);
@@ -512,7 +525,7 @@ impl Host {
     pub(super) fn plan_core(&mut self, core: usize) {
         self.share_memory(core);
         let Some(thread) = self.kernel.cores[core].running else { return };
-        if self.kernel.cores[core].suspended {
+        if self.kernel.cores[core].stands() {
             return self.kernel.cores[core].plan_nothing();
         }
         let may_run = self.time_left(thread.program).unwrap_or(u64::MAX);
@@ -579,7 +592,7 @@ impl Host {
     pub(super) fn noise(&mut self, core: u32) {
         self.plan_noise(core);
         let core = core as usize;
-        let Some(thread) = self.kernel.cores[core].running.filter(|_| !self.kernel.cores[core].suspended) else {
+        let Some(thread) = self.kernel.cores[core].running.filter(|_| !self.kernel.cores[core].stands()) else {
             return;
         };
         self.charge(core);
@@ -639,6 +652,7 @@ impl Host {
             Place::Queued(core) => self.kernel.remove(core, thread),
             Place::On(core) => {
                 self.kernel.set_running(core, None);
+                self.release_locks(core);
                 self.share_memory(core);
                 self.plan_sibling(core);
             }

@@ -28,6 +28,10 @@ impl Host {
     /// Returns the additional time that the worker's access to its own queue takes because thieves have tried to steal
     /// from this queue.
     pub(super) fn disturbance(&mut self, me: Thread) -> u64 {
+        if self.costs.disturb == 0 {
+            return 0;
+        }
+        self.catch_up(me.program);
         let is_disturbed = std::mem::take(&mut self.worker_mut(me).is_disturbed);
         if is_disturbed { self.costs.disturb } else { 0 }
     }
