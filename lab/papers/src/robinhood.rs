@@ -93,8 +93,8 @@ number, and the assumptions.",
             "KEY=VALUE",
             "Change a parameter that the paper omits; can be repeated. Machine: rate (cap, neighbours or weight), \
              weight-of (machine or vcpu), hz. Programs: slow, cg (factors of the recorded lengths), setup \
-             (thousandths), length (ms). Costs in nanoseconds: steal, yield, disturb, queue-lock, hypercall, vcpu-switch, \
-             refill, far, dom0",
+             (thousandths), length (ms). Costs in nanoseconds: steal, yield, disturb, hypercall, vcpu-switch, refill, far, \
+             dom0",
         ),
         one_in: None,
         file: "lab/papers/src/robinhood/claims.toml",

@@ -19,7 +19,6 @@
 //! linux.rs     the rules of Linux kernels for the cores
 //! accelerator.rs   Robinhood's kernel: a thief gives its turn to another thread
 //! guest.rs     a host that is a virtual machine
-//! run_queue_lock.rs   a lock of a guest's run queue whose holder has no physical CPU
 //! pool.rs      a program: its tasks, its workers, and workers with a task
 //! spell.rs     workers without a task: the effects of a dialogue, and the steps of the protocol
 //! deferred.rs  attempts of thieves that find nothing, made in bulk
@@ -48,7 +47,6 @@ mod platform;
 mod pool;
 mod queue;
 mod quota;
-mod run_queue_lock;
 mod spell;
 mod table;
 mod timeline;

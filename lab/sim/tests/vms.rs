@@ -99,11 +99,7 @@ fn scenario(seed: u64) -> Written {
             table: Some(random.random()),
         }
     };
-    let mut vms: Vec<WrittenVm> = (0..1 + seed % 4).map(&mut vm).collect();
-    let mut locks = stream(seed, 2);
-    for linux in vms.iter_mut().filter_map(|vm| vm.linux.as_mut()) {
-        linux.queue_lock = [0, 200, 1_000][locks.random_range(0..3)];
-    }
+    let vms: Vec<WrittenVm> = (0..1 + seed % 4).map(&mut vm).collect();
     let mut random = stream(seed, 1);
     let count = random.random_range(vms.len()..vms.len() + 4);
     let programs = (0..count).map(|nth| submission(nth, vms[nth % vms.len()].name.clone(), &mut random)).collect();

@@ -149,8 +149,6 @@ pub struct Setting {
     pub vmm: Vmm,
     /// The clock ticks of a guest per second.
     pub hz: u32,
-    /// The time for which a call in a guest holds locks of run queues ([`Linux::queue_lock`]).
-    pub queue_lock: u64,
     /// The minimum number of executions that are measured of each program.
     pub executions: usize,
 }
@@ -168,7 +166,6 @@ impl Setting {
             costs: costs::robinhood(),
             vmm: costs::hypervisor(),
             hz: 1_000,
-            queue_lock: 0,
             executions: 3,
         }
     }
@@ -197,7 +194,6 @@ impl Vary for Setting {
             "setup" => self.setup = varied.whole(0, 900)?,
             "length" => self.length = varied.whole(10, 100_000)?,
             "hz" => self.hz = varied.whole(10, 10_000)?,
-            "queue-lock" => self.queue_lock = varied.whole(0, 100_000)?,
             "dom0" if varied.value == "0" => vmm.dom0_every = 0,
             "dom0" => vmm.dom0_every = varied.whole(100_000, 1_000_000_000)?,
             "steal" => costs.steal = varied.whole(1, 100_000_000)?,
@@ -210,8 +206,8 @@ impl Vary for Setting {
             _ => {
                 return Err(format!(
                     "'{text}' is not one of rate (cap, neighbours or weight), weight-of (machine or vcpu), slow, cg \
-                     (factors), setup (thousandths), length (ms), hz, or steal, yield, disturb, queue-lock, hypercall, \
-                     vcpu-switch, refill, far, dom0 (nanoseconds)=VALUE"
+                     (factors), setup (thousandths), length (ms), hz, or steal, yield, disturb, hypercall, vcpu-switch, \
+                     refill, far, dom0 (nanoseconds)=VALUE"
                 ));
             }
         }
@@ -223,7 +219,7 @@ impl Setting {
     fn machine(&self, strategy: Strategy) -> Machine {
         let is_bws = strategy >= Strategy::Bws;
         let accelerates = matches!(strategy, Strategy::Robinhood | Strategy::RobinhoodU);
-        let linux = Linux { hz: self.hz, queue_lock: self.queue_lock, accelerates, ..Linux::new(Version::V3_9) };
+        let linux = Linux { hz: self.hz, accelerates, ..Linux::new(Version::V3_9) };
         Machine { cores: CPUS, linux, costs: self.costs, directed_yield: is_bws }
     }
 

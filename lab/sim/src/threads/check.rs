@@ -35,7 +35,6 @@ impl Check<'_> {
         let all: Vec<u32>;
         let programs = if whole {
             self.check_cores()?;
-            self.kernel.check_locks()?;
             self.check_linux()?;
             self.check_starved()?;
             all = (0..self.pools.0.len() as u32).collect();

@@ -9,7 +9,6 @@ use comity_policy::Level;
 use comity_policy::definition::Accelerates;
 use comity_protocol::steal_time::Reading;
 
-use super::run_queue_lock::Lock;
 use super::{Host, Thread};
 use crate::acceleration::Scheduler;
 use crate::hypervisor::Hypervisor;
@@ -30,9 +29,6 @@ impl Host {
         self.calls = Some(Calls { hypervisor, vm, cost });
         self.kernel.cores.iter_mut().for_each(|core| core.suspended = true);
         self.kernel.turned = Some(Vec::new());
-        if self.kernel.linux.as_ref().is_some_and(|linux| linux.queue_lock() > 0) {
-            self.kernel.locks = vec![Lock::default(); self.kernel.len()];
-        }
     }
 
     /// Takes the cores that got a thread, or lost their thread, since the last call.
@@ -54,7 +50,6 @@ impl Host {
     pub(crate) fn suspend(&mut self, at: u64, core: usize) {
         self.pass(at);
         self.charge(core);
-        self.hold_locks(core);
         self.kernel.cores[core].suspended = true;
         self.plan_core(core);
     }
@@ -64,7 +59,6 @@ impl Host {
         self.pass(at);
         self.charge(core);
         self.kernel.cores[core].suspended = false;
-        self.release_locks(core);
         self.kernel.delay(core, after);
         let Host { kernel, pools, .. } = self;
         if let Some(linux) = &mut kernel.linux {
@@ -100,10 +94,7 @@ impl Host {
         let Some(Accelerates { threads, vcpus }) = self.pool(thief.program).policy.accelerates() else { return false };
         let across_nodes = threads.is_some_and(|pull| pull.across_nodes);
         match level {
-            Level::Thread if self.accelerates() => {
-                self.lock_run_queues(thief, Some(victim));
-                self.accelerate_thread(thief, victim, across_nodes).is_ok()
-            }
+            Level::Thread if self.accelerates() => self.accelerate_thread(thief, victim, across_nodes).is_ok(),
             Level::Vcpu if vcpus => self.hypercall(thief, victim, across_nodes),
             Level::Thread | Level::Vcpu => false,
         }

@@ -20,7 +20,6 @@ use serde::{Deserialize, Serialize};
 
 use super::linux::{Balance, Demand, Joins, Queues};
 use super::pool::Pools;
-use super::run_queue_lock::Lock;
 use super::worker::{Doing, Worker};
 use super::{Due, Host, Thread};
 
@@ -38,8 +37,6 @@ pub(super) struct Core {
     offline: bool,
     /// True if the core is a virtual CPU without a physical CPU. Its thread then makes no progress.
     pub(super) suspended: bool,
-    /// The number of locks of run queues for which the core spins. Its thread then makes no progress.
-    pub(super) spins: usize,
     /// The time until which the running thread's work is accounted for. It is later than now during a switch to the
     /// thread.
     since: u64,
@@ -56,11 +53,6 @@ pub(super) struct Core {
 }
 
 impl Core {
-    /// True if the core's thread makes no progress.
-    fn stands(&self) -> bool {
-        self.suspended || self.spins > 0
-    }
-
     fn plan_nothing(&mut self) {
         self.plan = self.plan.wrapping_add(1);
     }
@@ -134,8 +126,6 @@ pub(super) struct Kernel {
     pub(super) switches: Switches,
     /// The cores that got a thread, or lost their thread, since this list was last taken. Only for a guest.
     pub(super) turned: Option<Vec<usize>>,
-    /// The lock of each core's run queue, if a guest's kernel has such locks.
-    pub(super) locks: Vec<Lock>,
 }
 
 /// Counts of switches of cores from one thread to another, with or without idle time between them.
@@ -172,7 +162,6 @@ impl Kernel {
             served: 0,
             switches: Switches::default(),
             turned: None,
-            locks: Vec::new(),
         }
     }
 
@@ -232,10 +221,8 @@ impl Kernel {
 
     /// Returns the memory demand of the core's thread.
     pub(super) fn demand(&self, core: usize, pools: &Pools) -> Demand {
-        let stands = self.cores[core].stands();
-        let (Some(linux), Some(thread), false) = (&self.linux, self.cores[core].running, stands) else {
-            return Demand::default();
-        };
+        let Core { running, suspended, .. } = &self.cores[core];
+        let (Some(linux), Some(thread), false) = (&self.linux, *running, *suspended) else { return Demand::default() };
         let pool = pools.of(thread.program);
         let part = u64::from(pool.memory);
         match pools.worker(thread).doing {
@@ -463,7 +450,7 @@ impl Host {
         let state = &mut self.kernel.cores[core];
         let Some(thread) = state.running else { return };
         let turn = now - std::mem::replace(&mut state.charged, now);
-        if state.stands() {
+        if state.suspended {
             state.since += turn;
         }
         let elapsed = now.saturating_sub(state.since);
@@ -525,7 +512,7 @@ impl Host {
     pub(super) fn plan_core(&mut self, core: usize) {
         self.share_memory(core);
         let Some(thread) = self.kernel.cores[core].running else { return };
-        if self.kernel.cores[core].stands() {
+        if self.kernel.cores[core].suspended {
             return self.kernel.cores[core].plan_nothing();
         }
         let may_run = self.time_left(thread.program).unwrap_or(u64::MAX);
@@ -592,7 +579,7 @@ impl Host {
     pub(super) fn noise(&mut self, core: u32) {
         self.plan_noise(core);
         let core = core as usize;
-        let Some(thread) = self.kernel.cores[core].running.filter(|_| !self.kernel.cores[core].stands()) else {
+        let Some(thread) = self.kernel.cores[core].running.filter(|_| !self.kernel.cores[core].suspended) else {
             return;
         };
         self.charge(core);
@@ -652,7 +639,6 @@ impl Host {
             Place::Queued(core) => self.kernel.remove(core, thread),
             Place::On(core) => {
                 self.kernel.set_running(core, None);
-                self.release_locks(core);
                 self.share_memory(core);
                 self.plan_sibling(core);
             }

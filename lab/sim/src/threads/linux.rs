@@ -110,11 +110,6 @@ pub struct Linux {
     /// True if the kernel has Robinhood's Thread Accelerator: a thief's turn can go to a preempted worker.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub accelerates: bool,
-    /// The time, in nanoseconds, for which a core of a virtual machine holds locks of run queues. It is the end of a yield,
-    /// or of a request of the Thread Accelerator. If the core loses its physical CPU in this time, others wait for the
-    /// locks. 0: no core waits for a lock.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub queue_lock: u64,
     /// The mean time between two wake-ups of a thread of the kernel on each core, in nanoseconds. The times are random.
     /// 0: the kernel has no such threads.
     #[serde(default, skip_serializing_if = "is_zero")]
@@ -173,7 +168,6 @@ impl Linux {
             first_touch: false,
             fair_yield_to: false,
             accelerates: false,
-            queue_lock: 0,
             noise_every: 0,
             noise_work: noise_work(),
             scaled_for: None,

@@ -320,7 +320,6 @@ impl Host {
     fn wake(&mut self, thread: Thread, waker: Option<Thread>) {
         if let Some(waker) = waker {
             self.keep_in_kernel(waker, self.costs.wake);
-            self.lock_to_wake(waker, thread);
         }
         if self.worker(thread).doing == Doing::Waiting {
             self.worker_mut(thread).doing = Doing::Rising;
@@ -547,7 +546,6 @@ impl Host {
         self.worker_mut(thread).gives_way = true;
         self.set_slice(thread, self.pool(thread.program).policy.slice());
         let peer = peer.filter(|_| self.directed_yield).map(|peer| Thread { worker: peer.0, ..thread });
-        self.lock_run_queues(thread, peer);
         self.yield_core(core, peer);
     }
 }

@@ -88,10 +88,6 @@ impl Queues {
         (self.linux.noise_every, self.linux.noise_work)
     }
 
-    pub(in super::super) fn queue_lock(&self) -> u64 {
-        self.linux.queue_lock
-    }
-
     pub(in super::super) fn sockets(&self) -> usize {
         self.linux.sockets as usize
     }
