@@ -4,9 +4,9 @@
 usage: lab/bench/papers-on-threads.py COMITY-LAB DIR [--repetitions N] [--rounds R] [--only STEP,…] [--commit C] [--table]
 COMITY-LAB is the release binary. Keep the machine quiet. Each step is a command of `comity-lab` whose results are
 stored in DIR as they come. If the script is interrupted, run it again to continue. The steps are repeated, and all
-steps of a repetition run before the next repetition, the most important step first. On two cores a repetition takes
-about half an hour. --table only prints the tables of what DIR has: the median of the repetitions, and the least and
-the largest in parentheses.
+steps of a repetition run before the next repetition, the most important step first. On two cores a repetition with
+--rounds 1 takes about 25 minutes. --table only prints the tables of what DIR has: the median of the repetitions, and
+the least and the largest in parentheses.
 """
 
 import argparse
@@ -39,7 +39,7 @@ STEPS = {
     ),
     "t-sleep": corun(["fft", "mergesort:class=medium"], ",".join(f"dws:t_sleep={each}" for each in [1, 4, 16, 32, 96]), "--pairs"),
     "bws-pairs-others": corun(BWS, "dws,a-steal,robinhood,equipartition", "--pairs"),
-    "dws-mixes-others": corun(DWS, "bws,a-steal,robinhood,dws-nc", "--pairs", "--baseline", "abp"),
+    "dws-mixes-others": corun(DWS, "abp,bws,a-steal,robinhood,dws-nc", "--pairs", "--baseline", "abp"),
 }
 
 
@@ -47,7 +47,8 @@ def run(lab, folder, step, rounds):
     """Runs a step, or continues it. Returns true if it is complete."""
     words = STEPS[step]
     if words[0] != "reproduce":
-        words = [*words, "--rounds", str(rounds)]
+        # `bench solo` has at least 3 rounds.
+        words = [*words, "--rounds", str(max(rounds, 3) if words[0] == "bench" else rounds)]
     command = [lab, *words, "--out", folder, "--quiet"]
     return subprocess.run(command, stdout=subprocess.DEVNULL).returncode == 0
 
@@ -113,12 +114,18 @@ def of_solo(runs):
 
 
 def of_points(runs):
-    """The speedup and the rate of attempts to steal at each point of WS-LAST's experiments."""
-    print("| experiment | tasks | work, µs | variant | speedup | attempts per second |\n|---|---|---|---|---|---|")
-    for nth, point in enumerate(runs[0]):
-        rate = [each[nth]["steal_rate"] for each in runs]
-        cells = [point["experiment"], point["workers"], point["work"] / 1000, point["variant"]]
-        print(f"| {' | '.join(map(str, cells))} | {told([each[nth]['speedup'] for each in runs])} | {median(rate):.0f} |")
+    """The speedup at each point of WS-LAST's experiments: of WS-CUR, of WS-LAST, and the second over the first."""
+    by_point = {}
+    for points in runs:
+        for point in points:
+            key = (point["experiment"], point["workers"], point["work"] / 1000)
+            by_point.setdefault(key, {}).setdefault(point["variant"], []).append(point["speedup"])
+    print("| experiment | tasks | work, µs | WS-CUR | WS-LAST | WS-LAST over WS-CUR |\n|---|---|---|---|---|---|")
+    for key, speedups in by_point.items():
+        cur, last = speedups.get("Cur", []), speedups.get("Last", [])
+        ratios = [second / first for first, second in zip(cur, last)]
+        cells = [told(values) if values else "" for values in (cur, last, ratios)]
+        print(f"| {' | '.join([*map(str, key), *cells])} |")
 
 
 def main():
