@@ -1,8 +1,10 @@
 //! The signals that a process handles or ignores, and whether it can notice that one of its children is stopped.
 
 use std::fs;
+use std::thread;
+use std::time::{Duration, Instant};
 
-use crate::census::{self, LINE, read_line};
+use crate::census::{self, LINE, Stat, read_line};
 
 /// The signal sets and the tracer of a process, from the `/proc/PID/status` of its first thread. Bit n − 1 of a set
 /// stands for signal n.
@@ -75,15 +77,38 @@ impl Watching {
 
 /// True if a process waits for any child that ends, or may do so later because it handles, blocks or ignores SIGCHLD.
 /// `None` if the caller may not read the system calls of that process's threads.
+///
+/// Takes up to a second if the first thread of the process blocks SIGCHLD and runs.
 pub fn waits_for_any_child(process: u32) -> Option<bool> {
-    let signals = Signals::of_process(process)?;
-    let is_told =
-        [signals.caught, signals.blocked, signals.ignored].iter().any(|set| Signals::has(*set, libc::SIGCHLD));
-    let waits = || Waits::of_process(process);
-    if is_told {
-        Some(true)
-    } else {
-        Some(waits()?.iter().any(|wait| matches!(wait, Waits::ForChild { any: true, .. })))
+    waits_after_forks(process, FORK_BOUND)
+}
+
+/// The maximum time for which [`waits_for_any_child`] waits for the end of a posix_spawn.
+const FORK_BOUND: Duration = Duration::from_secs(1);
+
+/// The interval between two looks at a thread that may be in posix_spawn.
+const LOOK_AGAIN: Duration = Duration::from_millis(1);
+
+fn waits_after_forks(process: u32, bound: Duration) -> Option<bool> {
+    let began = Instant::now();
+    loop {
+        // Read before the signals: a thread that runs now may sleep after its posix_spawn.
+        let sleeps = Stat::of_process(process).is_none_or(|stat| stat.state == 'S');
+        let signals = Signals::of_process(process)?;
+        let is_in = |set: u64| Signals::has(set, libc::SIGCHLD);
+        let waits = || Waits::of_process(process);
+        if is_in(signals.caught) || is_in(signals.ignored) {
+            return Some(true);
+        }
+        if !is_in(signals.blocked) {
+            return Some(waits()?.iter().any(|wait| matches!(wait, Waits::ForChild { any: true, .. })));
+        }
+        // The C library's posix_spawn blocks all signals until the new program runs and the caller of posix_spawn
+        // runs again. The new program may be this one. A thread that sleeps is not in posix_spawn.
+        if sleeps || began.elapsed() > bound {
+            return Some(true);
+        }
+        thread::sleep(LOOK_AGAIN);
     }
 }
 
@@ -129,6 +154,8 @@ impl Waits {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{self, Read, Write};
+    use std::os::unix::process::CommandExt;
     use std::process::{Command, Stdio};
 
     use super::*;
@@ -153,6 +180,45 @@ mod tests {
         assert_eq!(Waits::parse("running\n"), Some(Waits::Otherwise));
         assert_eq!(Waits::parse("61 broken"), None);
         assert_eq!(Waits::parse(""), None);
+    }
+
+    /// Plays a process that blocks all signals while it runs, as posix_spawn does, and then waits for no child.
+    #[test]
+    fn signals_that_are_blocked_during_a_spawn_do_not_count() {
+        let (mut say, told) = (io::pipe().unwrap(), io::pipe().unwrap());
+        let mut command = Command::new("cat");
+        let (mut at, go) = (say.1.try_clone().unwrap(), told.0.try_clone().unwrap());
+        let spawn = move || {
+            signal_mask(libc::SIG_BLOCK);
+            at.write_all(&std::process::id().to_ne_bytes())?;
+            // Spins, because a thread that sleeps is not in posix_spawn.
+            while rustix::io::ioctl_fionread(&go)? == 0 {}
+            signal_mask(libc::SIG_UNBLOCK);
+            Ok(())
+        };
+        // SAFETY: between fork and exec the closure makes system calls only.
+        unsafe { command.pre_exec(spawn) };
+        let spawner = thread::spawn(move || command.stdin(Stdio::piped()).spawn().unwrap());
+        let mut id = [0; 4];
+        say.0.read_exact(&mut id).unwrap();
+        let process = u32::from_ne_bytes(id);
+        assert!(Signals::has(Signals::of_process(process).unwrap().blocked, libc::SIGCHLD));
+        assert_eq!(waits_after_forks(process, Duration::ZERO), Some(true));
+        let judge = thread::spawn(move || waits_after_forks(process, Duration::MAX));
+        (&told.1).write_all(b"!").unwrap();
+        assert_eq!(judge.join().unwrap(), Some(false));
+        let mut child = spawner.join().unwrap();
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+
+    fn signal_mask(how: i32) {
+        // SAFETY: `all` is valid to write to and then to read for the length of the calls.
+        unsafe {
+            let mut all = std::mem::zeroed();
+            libc::sigfillset(&mut all);
+            libc::pthread_sigmask(how, &all, std::ptr::null_mut());
+        }
     }
 
     #[test]
