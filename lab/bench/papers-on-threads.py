@@ -63,10 +63,10 @@ def note_commit(where, commit):
     noted.write_text(commit + "\n")
 
 
-def results(where, step):
+def results(where, step, repetition="*"):
     """The complete results of a step, one for each repetition."""
     names = ["result.json", f"bench-{STEPS[step][1]}.json"]
-    found = [path for name in names for path in where.glob(f"*/{step}/{name}")]
+    found = [path for name in names for path in where.glob(f"{repetition}/{step}/{name}")]
     every = [json.loads(path.read_text()) for path in sorted(found)]
     return [each for each in every if not each.get("partial")]
 
@@ -114,18 +114,24 @@ def of_solo(runs):
 
 
 def of_points(runs):
-    """The speedup at each point of WS-LAST's experiments: of WS-CUR, of WS-LAST, and the second over the first."""
+    """WS-LAST's speedup over WS-CUR's, for each experiment and number of tasks: the median, least and largest over the
+    amounts of work. Each is a median over the repetitions.
+    """
     by_point = {}
     for points in runs:
         for point in points:
-            key = (point["experiment"], point["workers"], point["work"] / 1000)
+            key = (point["experiment"], point["workers"], point["work"])
             by_point.setdefault(key, {}).setdefault(point["variant"], []).append(point["speedup"])
-    print("| experiment | tasks | work, µs | WS-CUR | WS-LAST | WS-LAST over WS-CUR |\n|---|---|---|---|---|---|")
-    for key, speedups in by_point.items():
+    by_row = {}
+    for (experiment, tasks, _), speedups in by_point.items():
         cur, last = speedups.get("Cur", []), speedups.get("Last", [])
         ratios = [second / first for first, second in zip(cur, last)]
-        cells = [told(values) if values else "" for values in (cur, last, ratios)]
-        print(f"| {' | '.join([*map(str, key), *cells])} |")
+        if ratios:
+            by_row.setdefault((experiment, tasks), []).append((median(ratios), median(cur)))
+    print("| experiment | tasks | amounts of work | WS-LAST over WS-CUR | speedup of WS-CUR |\n|---|---|---|---|---|")
+    for (experiment, tasks), values in by_row.items():
+        ratios, speedups = zip(*values)
+        print(f"| {experiment} | {tasks} | {len(values)} | {told(ratios)} | {told(speedups)} |")
 
 
 def main():
@@ -146,6 +152,8 @@ def main():
         note_commit(arguments.dir, arguments.commit)
         for repetition in range(1, arguments.repetitions + 1):
             for step in arguments.only:
+                if results(arguments.dir, step, repetition):
+                    continue
                 print(f"repetition {repetition}: {step}", file=sys.stderr, flush=True)
                 folder = arguments.dir / str(repetition) / step
                 folder.mkdir(parents=True, exist_ok=True)

@@ -15,10 +15,12 @@
 
 mod cores;
 mod doctor;
+mod label;
 mod policies;
 mod rayon;
 mod run;
 mod set;
+mod shell_init;
 mod table;
 mod top;
 mod weight;
@@ -49,6 +51,7 @@ enum Verb {
     Top(top::Arguments),
     Cores(cores::Arguments),
     Table(table::Arguments),
+    ShellInit(shell_init::Arguments),
     Rayon(rayon::Arguments),
     Policies(policies::Arguments),
     Doctor(doctor::Arguments),
@@ -75,6 +78,7 @@ fn main() -> ExitCode {
         Verb::Top(arguments) => top::run(&arguments),
         Verb::Cores(arguments) => cores::run(&arguments),
         Verb::Table(arguments) => table::run(&arguments),
+        Verb::ShellInit(arguments) => shell_init::run(&arguments),
         Verb::Rayon(arguments) => rayon::run(&arguments),
         Verb::Policies(arguments) => policies::run(&arguments),
         Verb::Doctor(arguments) => return doctor::run(&arguments).unwrap_or_else(Failure::report),

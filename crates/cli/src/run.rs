@@ -9,15 +9,19 @@
 
 mod companion;
 mod coordinate;
+mod defaults;
 mod history;
+mod jobserver;
 mod report;
 mod terms;
+mod tokens;
 mod tree;
 
 use std::env;
 use std::ffi::{OsStr, OsString};
 use std::io;
-use std::os::fd::AsFd;
+use std::iter;
+use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::process::CommandExt;
 use std::path::{self, Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -31,8 +35,12 @@ use comity_os::{cores, detached, environment, process, streams, task_group};
 use comity_policy::Policy;
 use comity_table::{Location, Member, Snapshot, TableError};
 
+use self::defaults::Defaults;
+use self::jobserver::Style;
 use self::terms::Terms;
-use crate::weight;
+use self::tokens::Tokens;
+pub use self::tree::{MARK, mark};
+use crate::{label, weight};
 
 /// The variables that `--cores N` sets to N. Runtimes and tools read from them how many threads or jobs to start.
 /// `comity run` without `--cores` sets no variable, because most tools then count the cores and adapt.
@@ -56,6 +64,7 @@ const EXAMPLES: &str = "Examples:
   comity run --cores 2 ffmpeg -i in.mkv out.mp4
   comity run --report make -j8
   comity run --report=make.json -- make -j8
+  comity run --label agent-1 ./agent
   COMITY_TABLE=/srv/shared/comity comity run ./solver
 
 Comity shares processor time. Each program in the core table is entitled to a
@@ -107,12 +116,28 @@ variables to N, unless they are set: COMITY_NUM_THREADS, RAYON_NUM_THREADS,
 OMP_NUM_THREADS, GOMAXPROCS, TOKIO_WORKER_THREADS, POLARS_MAX_THREADS,
 CARGO_BUILD_JOBS, PYTEST_XDIST_AUTO_NUM_WORKERS.
 
+A build runs as many jobs at a time as the share of the command has cores, if it
+gives no number of jobs itself. For this, `comity run` offers the command a
+jobserver, by the protocol of GNU make. MAKEFLAGS names it. make without -j,
+ninja from 1.13, cargo, rustc and GCC's -flto=auto use it. A jobserver that
+MAKEFLAGS already names stays in force if it works. With GNU make before 4.4,
+the jobserver is a pipe: a program that closes inherited descriptors keeps its
+builds from finding it. --report names them. A build that gives a number of jobs
+(make -j8) uses no jobserver.
+
+Two files have defaults for weight, cores, label and jobserver: .comity.toml in
+the current folder or a folder above it, and ~/.config/comity.toml. For example:
+  weight = 50
+  label = \"agent\"
+  jobserver = \"off\"
+The first precedes. Options and variables of the environment precede both.
+
 COMITY_POLICY=comity:share=slowdown or comity:share=time requests another
 division of the cores. All programs must request the same division. With
 share=time, each program has all cores in its turn. With share=slowdown, this is
 so in every 16th round of turns.
 
-The command gets three variables:
+The command gets three variables, and MAKEFLAGS:
   COMITY_TABLE=off  Its programs do not join the table on their own.
   COMITY_RUN        A mark by which `comity run` finds the command's processes.
   COMITY_RUN_TABLE  The table for `comity table`, `comity top` and `comity set`.
@@ -151,9 +176,9 @@ is no such command; 2: invalid command line.";
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
-    /// Maximum number of cores that the command uses. `auto` sets no maximum
-    #[arg(long, value_name = "N", default_value = "auto", value_parser = parse_cores, allow_negative_numbers = true)]
-    cores: Cores,
+    /// Maximum number of cores that the command uses. `auto` sets no maximum [default: auto]
+    #[arg(long, value_name = "N", value_parser = parse_cores, allow_negative_numbers = true)]
+    cores: Option<Cores>,
     /// Weight of the command relative to other programs, 1 to 10000 [default: COMITY_WEIGHT, or the weight of its nice
     /// value, which is 100 for nice 0]
     #[arg(long, value_name = "W", value_parser = weight::range(), allow_negative_numbers = true)]
@@ -167,6 +192,16 @@ pub struct Arguments {
     // Without the equals sign, clap would take the file's name for the command.
     #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true)]
     report: Option<Option<PathBuf>>,
+    /// Name of the command in `comity table`, `top` and `set`: 1 to 32 bytes, not a number [default: COMITY_LABEL, or the
+    /// name of the program]
+    #[arg(long, value_name = "NAME", value_parser = label::parse)]
+    label: Option<String>,
+    /// Form of the jobserver for builds in the command [default: auto]
+    #[arg(long, value_name = "STYLE", value_enum)]
+    jobserver: Option<Style>,
+    /// Offer no jobserver
+    #[arg(long, conflicts_with = "jobserver")]
+    no_jobserver: bool,
     /// Program and its arguments. `--` before the program ends the options
     // A word before the command that begins with a hyphen is an option of `comity run`, or an error. All words after
     // the command are its arguments.
@@ -189,16 +224,21 @@ fn parse_cores(text: &str) -> Result<Cores, String> {
 /// Runs the verb. Without a report, returns only if the command cannot be started.
 pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let most = u32::try_from(cores::usable().get()).unwrap_or(u32::MAX);
-    let desired = match arguments.cores {
-        Cores::Auto => None,
-        Cores::Number(number) => Some(u32::from(number).min(most)),
+    let outer = Location::around();
+    let is_part = outer.is_some() && tree::outer_command_lives();
+    let defaults = if is_part { Defaults::default() } else { Defaults::read()? };
+    let number = match arguments.cores {
+        None => defaults.cores,
+        Some(Cores::Auto) => None,
+        Some(Cores::Number(number)) => Some(number),
     };
-    if let Cores::Number(number) = arguments.cores
-        && u32::from(number) > most
-    {
+    let desired = number.map(|number| u32::from(number).min(most));
+    if let Some(number) = number.filter(|number| u32::from(*number) > most) {
         hint(format!("comity: --cores {number} is more than the number of usable cores, {most}. Using {most}."));
     }
-    let weight = weight::chosen(arguments.weight)?;
+    let said = arguments.weight.or(defaults.weight.filter(|_| !weight::is_chosen(None)));
+    let weight = weight::chosen(said)?;
+    let label = label::chosen(arguments.label.as_ref())?.or(defaults.label);
     let report = arguments.report.as_ref().map(|path| report::Place::check(path.as_deref())).transpose()?;
     let [program, words @ ..] = arguments.command.as_slice() else { unreachable!("the parser asks for a command") };
     let process_id = std::process::id();
@@ -212,8 +252,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
         let free = THREAD_VARIABLES.iter().filter(|variable| is_free(variable));
         command.envs(free.map(|variable| (variable, desired.to_string())));
     }
-    let outer = Location::around();
-    if outer.is_some() && tree::outer_command_lives() {
+    if is_part {
         // The outer coordinator finds the processes of this command by the outer mark, so that mark is kept.
         hint(is_part_of_another(arguments));
         return Err(not_started(program, &command.exec()));
@@ -225,7 +264,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
         command.env(comity_table::TABLE_AROUND, location.to_text());
     }
     let policy = policy()?;
-    let is_weight_chosen = weight::is_chosen(arguments.weight);
+    let is_weight_chosen = weight::is_chosen(said);
     let begins_session =
         arguments.session || Stat::of_process(process_id).is_some_and(|stat| stat.session == process_id);
     let session_nice = task_group::nice().filter(|_| begins_session && task_group::is_session(process_id));
@@ -233,7 +272,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
         process: process_id,
         start,
         mark,
-        name: name(program),
+        name: label.unwrap_or_else(|| name(program)),
         policy,
         weight,
         is_weight_chosen,
@@ -242,7 +281,8 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
         most,
     };
     detail(|| {
-        let weight = format!("weight: {weight} ({})", weight::chosen_by(arguments.weight));
+        let by = if said == arguments.weight { weight::chosen_by(said) } else { "a configuration file".to_owned() };
+        let weight = format!("weight: {weight} ({by})");
         let (table, cores) = (choices::table(), choices::cores());
         let by = choices::variable(&["COMITY", "COMITY_POLICY"], "the default");
         format!(
@@ -275,16 +315,26 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
         }
         is_seen
     });
+    let style = match arguments.jobserver {
+        Some(style) => Some(style),
+        None if arguments.no_jobserver => None,
+        None => defaults.jobserver.unwrap_or(Some(Style::Auto)),
+    };
+    let mut tokens = location
+        .as_ref()
+        .and(style)
+        .and_then(|style| jobserver::offer(&mut command, &arguments.command, style, terms.cap()));
     let leaves_zombies = location.is_some() && process_id != 1 && !process::orphans_are_waited_for();
     if report.is_some() || arguments.session || leaves_zombies {
         let report = report.unwrap_or(report::Place::Nowhere);
-        return report::run(&mut command, location, terms, &report, arguments.session)
+        return report::run(&mut command, location, terms, tokens, &report, arguments.session)
             .map_err(|error| not_started(program, &error));
     }
     if let Some(location) = location
-        && let Err(why) = start_coordinator(&location, &terms)
+        && let Err(why) = start_coordinator(&location, &terms, &mut tokens)
     {
         hint(goes_without(&why));
+        jobserver::withdraw(&mut command, tokens);
     }
     Err(not_started(program, &command.exec()))
 }
@@ -303,11 +353,14 @@ fn is_part_of_another(arguments: &Arguments) -> String {
     if let Some(weight) = arguments.weight {
         without.push(format!("--weight {weight} has no effect"));
     }
-    if let Cores::Number(number) = arguments.cores {
+    if let Some(Cores::Number(number)) = arguments.cores {
         without.push(format!("--cores {number} only sets variables such as OMP_NUM_THREADS"));
     }
     if arguments.session {
         without.push("--session has no effect".to_owned());
+    }
+    if arguments.label.is_some() {
+        without.push("--label has no effect".to_owned());
     }
     if arguments.report.is_some() {
         without.push("--report has no effect".to_owned());
@@ -338,12 +391,14 @@ fn name(program: &OsStr) -> String {
     Path::new(program).file_name().unwrap_or(program).to_string_lossy().into_owned()
 }
 
-/// Starts the coordinator, the member of the table for this process, and does not wait for it.
-fn start_coordinator(location: &Location, terms: &Terms) -> Result<(), String> {
+/// Starts the coordinator, the member of the table for this process, and does not wait for it. The coordinator gets the
+/// tokens of the jobserver.
+fn start_coordinator(location: &Location, terms: &Terms, tokens: &mut Option<Tokens>) -> Result<(), String> {
     try_table(location, terms).map_err(|error| error.to_string())?;
     let command = Pidfd::of_this_process().map_err(|error| unwatched(&error))?;
     let name = format!("comity:{}", terms.process);
-    detached::start(&name, command.as_fd(), || coordinate::run(&command, location, terms))
+    let kept: Vec<RawFd> = iter::once(command.as_raw_fd()).chain(tokens.as_ref().map(Tokens::as_raw_fd)).collect();
+    detached::start(&name, &kept, || coordinate::run(&command, location, terms, tokens.take()))
         .map_err(|error| format!("cannot start the coordinator process: {error}"))
 }
 

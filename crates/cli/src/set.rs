@@ -11,7 +11,7 @@ use comity_table::{CORES, Life, Location, MOST_PAUSE, Program, Request, RequestE
 use serde::Serialize;
 
 use crate::table::in_units;
-use crate::weight;
+use crate::{label, weight};
 
 /// The time after joining the table within which a program accepts requests, unless the machine is overloaded.
 const FIRST_LOOK: Duration = Duration::from_secs(1);
@@ -27,9 +27,12 @@ const HELP: &str = "Examples:
   comity set 4711 --pause 10m
   comity set 4711 --resume
   comity set '#3' --weight own --cores auto
+  comity set agent-1 --pause 10m
+  comity set --all-labelled agent-1 --weight 50
 
-Name a program by its slot in `comity table`, with a #, or by its process
-number. For a command of `comity run`, give the number of its first process. A
+Name a program by its slot in `comity table`, with a #, by its process number,
+or by its name. A label (`comity run --label`) is the name of its command. The
+number of any process of a `comity run` command stands for the whole command. A
 program follows a request after about 20 ms (two quanta of its policy), a
 command of `comity run` after at most 250 ms. The setting stays in effect until
 you change it or the program leaves the table.
@@ -54,13 +57,16 @@ set, or the table cannot be used; 2: invalid command line.";
 #[derive(Args)]
 #[command(after_help = HELP)]
 #[command(
-    override_usage = "comity set <#SLOT|PID> [--weight W] [--cores N]\n                  [--pause TIME | --resume] [--json]"
+    override_usage = "comity set <#SLOT|PID|NAME> [--weight W] [--cores N]\n                  [--pause TIME | --resume] [--json]\n       comity set --all-labelled NAME …"
 )]
 #[command(group = clap::ArgGroup::new("what").required(true).multiple(true))]
 pub struct Arguments {
-    /// Program: #SLOT, or its process number
-    #[arg(value_name = "#SLOT|PID", value_parser = parse_target)]
-    target: Target,
+    /// Program: #SLOT, a process number, or its name
+    #[arg(value_name = "#SLOT|PID|NAME", value_parser = parse_target, required_unless_present = "all_labelled")]
+    target: Option<Target>,
+    /// Set all programs with this name
+    #[arg(long, value_name = "NAME", value_parser = label::parse, conflicts_with = "target")]
+    all_labelled: Option<String>,
     /// Weight relative to other programs, 1 to 10000. `own` restores the weight that the program has chosen
     #[arg(long, value_name = "W", group = "what", value_parser = parse_weight, allow_negative_numbers = true)]
     weight: Option<RequestedNumber>,
@@ -74,15 +80,16 @@ pub struct Arguments {
     /// Resume a paused program
     #[arg(long, group = "what", conflicts_with = "pause")]
     resume: bool,
-    /// Print JSON (schema comity-set/1)
+    /// Print JSON, an object for each program (schema comity-set/1)
     #[arg(long)]
     json: bool,
 }
 
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 enum Target {
     Slot(usize),
     Process(u32),
+    Name(String),
 }
 
 /// A requested number. `None` stands for the program's own value.
@@ -116,9 +123,12 @@ fn parse_cores(text: &str) -> Result<RequestedNumber, String> {
 fn parse_target(text: &str) -> Result<Target, String> {
     let target = match text.strip_prefix('#') {
         Some(slot) => slot.parse().ok().map(Target::Slot),
-        None => text.parse().ok().filter(|process| *process > 0).map(Target::Process),
+        None => match text.parse() {
+            Ok(process) => Some(process).filter(|process| *process > 0).map(Target::Process),
+            Err(_) => label::parse(text).ok().map(Target::Name),
+        },
     };
-    target.ok_or_else(|| "give a process number, or # and a slot number, for example '#3'".to_owned())
+    target.ok_or_else(|| "give a process number, a name, or # and a slot number, for example '#3'".to_owned())
 }
 
 /// Parses a time that consists of whole numbers, each with a unit.
@@ -158,29 +168,45 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let mut location = Location::to_look_at().ok_or_else(off)?;
     let mut programs = programs_at(&location)?;
     let is_own = location == Location::Own;
-    if let Some(other) = is_own.then(|| table_of_its_user(&programs, arguments.target)).flatten() {
+    let target = arguments.target.as_ref();
+    if let Some(other) = target.filter(|_| is_own).and_then(|target| table_of_its_user(&programs, target)) {
         programs = programs_at(&other)?;
         location = other;
     }
-    let program = find(&programs, arguments.target).map_err(Failure::Run)?;
+    let found = match (target, &arguments.all_labelled) {
+        (Some(target), _) => find(&programs, target).map(|program| vec![program]),
+        (None, name) => all_named(&programs, name.as_deref().unwrap_or_default()),
+    };
+    let found = found.map_err(Failure::Run)?;
     let Arguments { weight, cores, pause, resume, .. } = arguments;
     let weighs = weight.map(|requested| Request::Weight(requested.0));
     let uses = cores.map(|requested| Request::Cores(requested.0));
     let rests = pause.map(Request::Pause).or(resume.then_some(Request::Resume));
     let requests: Vec<Request> = [weighs, uses, rests].into_iter().flatten().collect();
-    ask(&location, program, &requests).map_err(Failure::Run)?;
-    if arguments.json {
-        return output::print(&output::to_json(&SetReport {
-            schema: "comity-set/1",
-            slot: program.slot.index(),
-            pid: program.pid,
-            name: program.name.clone(),
-            weight: weight.map(|requested| requested.text("own")),
-            cores: cores.map(|requested| requested.text("auto")),
-            pause_s: pause.map(|pause| pause.as_secs_f64()).or(resume.then_some(0.0)),
-        }));
+    let mut text = String::new();
+    // One program that cannot be set must not keep the others from being set.
+    let mut refused = Vec::new();
+    for program in found {
+        if let Err(why) = ask(&location, program, &requests) {
+            refused.push(why);
+        } else if arguments.json {
+            text += &output::to_json(&SetReport {
+                schema: "comity-set/1",
+                slot: program.slot.index(),
+                pid: program.pid,
+                name: program.name.clone(),
+                weight: weight.map(|requested| requested.text("own")),
+                cores: cores.map(|requested| requested.text("auto")),
+                pause_s: pause.map(|pause| pause.as_secs_f64()).or(resume.then_some(0.0)),
+            });
+        } else {
+            text += &format!("{}: {}.\n", title(program), in_words(&requests));
+        }
     }
-    output::print(&format!("{}: {}.\n", title(program), in_words(&requests)))
+    if !text.is_empty() {
+        output::print(&text)?;
+    }
+    if refused.is_empty() { Ok(()) } else { Err(Failure::Run(refused.join("; "))) }
 }
 
 fn programs_at(location: &Location) -> Result<Vec<Program>, Failure> {
@@ -190,9 +216,9 @@ fn programs_at(location: &Location) -> Result<Vec<Program>, Failure> {
 
 /// Returns the table of the user who owns the target process. Returns `None` if the process belongs to one of
 /// `programs`, or if this command does not run as root.
-fn table_of_its_user(programs: &[Program], target: Target) -> Option<Location> {
-    let Target::Process(process) = target else { return None };
-    let is_known = programs.iter().any(|program| program.pid == process) || command_of(target, programs).is_some();
+fn table_of_its_user(programs: &[Program], target: &Target) -> Option<Location> {
+    let Target::Process(process) = *target else { return None };
+    let is_known = programs.iter().any(|program| program.pid == process) || command_of(process, programs).is_some();
     let may_look = rustix::process::geteuid().is_root() && !is_known;
     let user = may_look.then(|| census::user(process)).flatten()?;
     Some(Location::of_user(user))
@@ -221,37 +247,60 @@ fn title(program: &Program) -> String {
     format!("#{} {} (process {})", program.slot.index(), program.name, program.pid)
 }
 
-fn find(programs: &[Program], target: Target) -> Result<&Program, String> {
+fn all_named<'a>(programs: &'a [Program], name: &str) -> Result<Vec<&'a Program>, String> {
+    let found: Vec<&Program> = programs.iter().filter(|program| program.name == name).collect();
+    if found.is_empty() { Err(none(programs, &format!("no program has the name '{name}'"))) } else { Ok(found) }
+}
+
+/// Says that there is no such program, and which programs there are.
+fn none(programs: &[Program], what: &str) -> String {
+    if programs.is_empty() {
+        return format!("{what}. No program is using the table at the moment");
+    }
+    format!("{what}. Programs in the table: {}", list(programs))
+}
+
+fn list<'a>(programs: impl IntoIterator<Item = &'a Program>) -> String {
+    programs.into_iter().map(title).collect::<Vec<_>>().join(", ")
+}
+
+fn find<'a>(programs: &'a [Program], target: &Target) -> Result<&'a Program, String> {
     let named = |program: &&Program| match target {
-        Target::Slot(slot) => program.slot.index() == slot,
-        Target::Process(process) => program.pid == process,
+        Target::Slot(slot) => program.slot.index() == *slot,
+        Target::Process(process) => program.pid == *process,
+        Target::Name(name) => program.name == *name,
     };
     let found: Vec<&Program> = programs.iter().filter(named).collect();
-    if let (true, Target::Process(process), Some(command)) = (found.is_empty(), target, command_of(target, programs)) {
-        let (slot, title) = (command.slot.index(), title(command));
-        return Err(format!("process {process} is a part of {title}. Set the whole command: give '#{slot}' instead"));
+    if let (true, Target::Process(process)) = (found.is_empty(), target)
+        && let Some(command) = command_of(*process, programs)
+    {
+        return Ok(command);
     }
-    let list = |programs: &[&Program]| programs.iter().map(|program| title(program)).collect::<Vec<_>>().join(", ");
     match (found.as_slice(), target) {
         ([program], _) => Ok(program),
         ([], _) => {
             let what = match target {
                 Target::Slot(slot) => format!("no program has slot #{slot} of the core table"),
-                Target::Process(process) if Stat::of_process(process).is_some() => format!(
+                Target::Name(name) => format!("no program has the name '{name}'"),
+                Target::Process(process) if Stat::of_process(*process).is_some() => format!(
                     "process {process} is not a member of the core table. Start a program with `comity run` to set it"
                 ),
                 Target::Process(process) => format!("process {process} cannot be found"),
             };
-            let all: Vec<&Program> = programs.iter().collect();
-            if all.is_empty() {
-                return Err(format!("{what}. No program is using the table at the moment"));
-            }
-            Err(format!("{what}. Programs in the table: {}", list(&all)))
+            Err(none(programs, &what))
+        }
+        (several, Target::Name(name)) => {
+            let (slot, list) = (several[0].slot.index(), list(several.iter().copied()));
+            Err(format!(
+                "several programs have the name '{name}': {list}. Give one slot, for example '#{slot}', or \
+                 --all-labelled {name}"
+            ))
         }
         (several, _) => {
             // One process may be several members of the table, and processes of two containers may have the same
             // number.
-            let (process, slot, list) = (several[0].pid, several[0].slot.index(), list(several));
+            let (process, slot) = (several[0].pid, several[0].slot.index());
+            let list = list(several.iter().copied());
             Err(format!(
                 "several slots have the process number {process}: {list}. Give one slot, for example '#{slot}'"
             ))
@@ -261,8 +310,7 @@ fn find(programs: &[Program], target: Target) -> Result<&Program, String> {
 
 /// Returns the command of `comity run` that has started this process, directly or through other processes. Other
 /// members of the table do not manage the processes that they start.
-fn command_of(target: Target, programs: &[Program]) -> Option<&Program> {
-    let Target::Process(process) = target else { return None };
+fn command_of(process: u32, programs: &[Program]) -> Option<&Program> {
     let parents = iter::successors(Some(process), |process| Some(Stat::of_process(*process)?.parent));
     parents
         .take(MOST_PARENTS)

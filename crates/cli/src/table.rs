@@ -13,6 +13,8 @@ use comity_policy::allotment::{LINEAR, Proposal};
 use comity_table::{Cleaned, CoreSet, Life, Location, SlotId, Snapshot, Thieves, Way, other_layouts, path_to_clean};
 use serde::{Serialize, Serializer};
 
+use crate::label;
+
 const HELP: &str = "Examples:
   comity table
   comity table --wide
@@ -56,6 +58,8 @@ More columns with --wide:
                 of its time slice
   refused:      times that a worker without a task kept its time slice, and why
                 (comity::Refusal explains the reasons)
+  command:      a `comity run` command: the program and its arguments
+  folder:       the current folder of the command
 
 A `-` means that the program does not publish the value. A command of `comity
 run` and a program of an older build do not publish the last three columns.
@@ -200,7 +204,10 @@ fn report(path: Option<String>, snapshot: Option<&Snapshot>) -> TableReport {
     let numbers = |set: &CoreSet| set.iter().collect::<Vec<usize>>();
     let index = |slot: Option<SlotId>| slot.map(SlotId::index);
     let programs = snapshot.map_or(&[][..], |snapshot| &snapshot.programs);
-    let programs = programs.iter().map(|program| TableProgram {
+    let described = programs.iter().map(|program| (program, label::words_of(program.pid)));
+    let programs = described.map(|(program, words)| TableProgram {
+        command: words.as_ref().map(|words| words.command.clone()),
+        folder: words.map(|words| words.folder),
         slot: program.slot.index(),
         pid: program.pid,
         name: program.name.clone(),
@@ -295,7 +302,7 @@ fn cores(report: &TableReport) -> Table {
 
 /// The columns of the programs. The boolean is true if the column has numbers. Columns after the first [`FEW`] are
 /// shown only with `--wide`.
-pub const COLUMNS: [(&str, bool); 24] = [
+pub const COLUMNS: [(&str, bool); 26] = [
     ("slot", true),
     ("pid", true),
     ("name", false),
@@ -320,6 +327,8 @@ pub const COLUMNS: [(&str, bool); 24] = [
     ("steals", true),
     ("accelerated", true),
     ("refused", false),
+    ("command", false),
+    ("folder", false),
 ];
 const FEW: usize = 9;
 
@@ -351,6 +360,8 @@ fn programs(report: &TableReport, wide: bool) -> Table {
             or_dash(program.steals),
             or_dash(program.accelerations),
             program.refused.map_or("-".to_owned(), |Refused(thieves)| refusals(&thieves)),
+            program.command.clone().unwrap_or_else(|| "-".to_owned()),
+            program.folder.clone().unwrap_or_else(|| "-".to_owned()),
         ];
         row.truncate(shown);
         row
@@ -452,6 +463,10 @@ struct TableProgram {
     pid: u32,
     /// The name that the program gives itself.
     name: String,
+    /// The program and its arguments. `null` if it is no command of `comity run`, or belongs to another user.
+    command: Option<String>,
+    /// The current folder of the command. `null` if `command` is `null`.
+    folder: Option<String>,
     /// The policy by which the program shares cores; `run` for a command of `comity run`.
     policy: String,
     /// The weight.

@@ -75,9 +75,11 @@ Columns of a program:
               the rest of its time slice
   refused/s:  times per second that a worker without a task kept its time slice
   mostly for: most frequent reason of refused/s
+  command:    a command of `comity run`: the program and its arguments
+  folder:     the current folder of the command
 
-A `-` means that the program does not publish the value. A command of `comity
-run` never publishes the last four columns. The screen shows the columns that
+A `-` means that the value is not known. A command of `comity run` never
+publishes the four columns from steals/s. The screen shows the columns that
 fit. --json and --prometheus also count the refusals for each reason.
 
 Cores:

@@ -1,7 +1,7 @@
 //! Test of `detached`. It is a program without the test harness, because only a process with one thread can be copied.
 
 use std::io::{self, Read, Write};
-use std::os::fd::AsFd;
+use std::os::fd::AsRawFd;
 use std::time::Duration;
 
 use comity_os::census::Stat;
@@ -18,7 +18,7 @@ fn main() {
     let (mut answer, kept) = io::pipe().unwrap();
     let (mut closed, other) = io::pipe().unwrap();
     rustix::io::fcntl_setfd(&other, rustix::io::FdFlags::empty()).unwrap();
-    detached::start("copy", kept.as_fd(), || {
+    detached::start("copy", &[kept.as_raw_fd()], || {
         let folder = std::env::current_dir().unwrap();
         let mut kept = kept.try_clone().unwrap();
         let is_free = affinity::of(comity_os::cpu_clock::ThreadId::current()) == free;
@@ -51,14 +51,14 @@ fn main() {
     drop(kept);
     let (mut answer, kept) = io::pipe().unwrap();
     std::panic::set_hook(Box::new(|_| {}));
-    detached::start("copy", kept.as_fd(), || panic!("in the copy")).unwrap();
+    detached::start("copy", &[kept.as_raw_fd()], || panic!("in the copy")).unwrap();
     drop(kept);
     assert_eq!(answer.read(&mut [0]).unwrap(), 0);
     assert_eq!(std::process::id(), me);
 
     let refused = std::thread::scope(|scope| {
         let (_answer, kept) = io::pipe().unwrap();
-        scope.spawn(move || detached::start("copy", kept.as_fd(), || ()).unwrap_err()).join().unwrap()
+        scope.spawn(move || detached::start("copy", &[kept.as_raw_fd()], || ()).unwrap_err()).join().unwrap()
     });
     assert!(refused.to_string().contains("several threads"), "{refused}");
 }

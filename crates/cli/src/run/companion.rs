@@ -14,11 +14,13 @@
 //! companion continues the command, and removes its control group, if the coordinator has ended, or if the
 //! coordinator is itself stopped at the noted end. The companion does not know which processes the user had stopped
 //! before.
+//!
+//! If the coordinator has ended, the companion also keeps the pipe of the jobserver open until the command ends.
 
 use std::cell::Cell;
 use std::fs::File;
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::fs::FileExt;
 use std::time::Duration;
 
@@ -32,6 +34,7 @@ use comity_table::{CORES, CoreSet, STOPPED_AFTER};
 use rustix::fs::{MemfdFlags, memfd_create};
 
 use super::terms::Terms;
+use super::tokens::Tokens;
 use super::tree::Tree;
 
 /// The interval at which the companion checks the coordinator's note.
@@ -102,12 +105,18 @@ impl Note {
 ///
 /// # Errors
 /// If the system cannot create a process or memory for it. Then only the coordinator releases the command.
-pub fn start(terms: &Terms, roams: CoreSet) -> io::Result<Note> {
+pub fn start(terms: &Terms, roams: CoreSet, command: &Pidfd, tokens: Option<&Tokens>) -> io::Result<Note> {
     let (coordinator, mut note) = (Pidfd::of_this_process()?, Note::new()?);
     note.write([None; PLACES]);
     let process = std::process::id();
-    let kept = [coordinator.as_fd(), note.file.as_fd()];
-    let work = || watch(process, &coordinator, &note, terms, roams);
+    let kept = [coordinator.as_raw_fd(), note.file.as_raw_fd(), command.as_raw_fd()];
+    let kept: Vec<RawFd> = kept.into_iter().chain(tokens.map(Tokens::as_raw_fd)).collect();
+    let work = || {
+        watch(process, &coordinator, &note, terms, roams);
+        if let Some(tokens) = tokens {
+            tokens.outlive_coordinator(command);
+        }
+    };
     note.companion = Some(detached::start_child(&format!("comity+{}", terms.process), &kept, work)?);
     Ok(note)
 }

@@ -28,6 +28,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use super::companion::{self, Note};
 use super::history::History;
 use super::terms::Terms;
+use super::tokens::{JobsAccount, Tokens};
 use super::tree::{Spared, Tree};
 use crate::weight;
 
@@ -48,14 +49,14 @@ const SIGNAL_DELAY: Duration = Duration::from_millis(100);
 
 /// Serves as the command's member of the table until the command has ended, or a signal asks this process to end.
 /// This process is a copy of the process that became the command.
-pub fn run(command: &Pidfd, location: &Location, terms: &Terms) {
+pub fn run(command: &Pidfd, location: &Location, terms: &Terms, mut tokens: Option<Tokens>) {
     let ended = Arc::new(AtomicBool::new(false));
     let registered = [SIGTERM, SIGINT, SIGHUP]
         .map(|signal| signal_hook::flag::register(signal, Arc::clone(&ended)).map_err(|error| error.to_string()))
         .into_iter()
         .collect::<Result<Vec<_>, String>>();
     let account = match registered {
-        Ok(_handlers) => Account::open(command, location, terms),
+        Ok(_handlers) => Account::open(command, location, terms, tokens.as_ref()),
         Err(why) => {
             hint(super::goes_without(&why));
             None
@@ -63,7 +64,11 @@ pub fn run(command: &Pidfd, location: &Location, terms: &Terms) {
     };
     detached::fall_silent();
     if let Some(account) = account {
-        account.keep(command, location, terms, &ended);
+        account.keep(command, location, terms, tokens, &ended);
+    } else if let Some(tokens) = &mut tokens {
+        tokens.look_alone(terms.cap());
+        while !command.has_ended_within(Duration::MAX) {}
+        tokens.remove();
     }
 }
 
@@ -78,14 +83,14 @@ pub struct Account {
 impl Account {
     /// Opens the membership for a command that does not end within a quantum. This process must have one thread. If
     /// the membership is not possible, prints the reason and other hints on standard error.
-    pub fn open(command: &Pidfd, location: &Location, terms: &Terms) -> Option<Account> {
+    pub fn open(command: &Pidfd, location: &Location, terms: &Terms, tokens: Option<&Tokens>) -> Option<Account> {
         if command.has_ended_within(QUANTUM) {
             return None;
         }
         let profile = terms.profile();
         // The companion is a copy of this process, so it is started while this process has one thread. Without a
         // companion, the command stays confined or halted if this process is killed.
-        let note = companion::start(terms, profile.may_use).ok();
+        let note = companion::start(terms, profile.may_use, command, tokens).ok();
         let joined = Member::join(location, &profile).map_err(|why| hint(super::goes_without(&why.to_string())));
         for other in other_layouts(location) {
             hint(format!("comity: {other}"));
@@ -97,11 +102,20 @@ impl Account {
 
     /// Keeps the membership until the command has ended, or a signal has set `ended`. Returns the history of the
     /// command.
-    pub fn keep(self, command: &Pidfd, location: &Location, terms: &Terms, ended: &AtomicBool) -> History {
+    pub fn keep(
+        self,
+        command: &Pidfd,
+        location: &Location,
+        terms: &Terms,
+        tokens: Option<Tokens>,
+        ended: &AtomicBool,
+    ) -> History {
         let Account { member, may_use, note } = self;
         let member = &member;
         thread::scope(|scope| {
             let coordinator = Coordinator::begin(member, ended, terms, may_use, note);
+            let jobs = tokens.map(|tokens| Jobs { tokens, location, command });
+            let coordinator = Coordinator { jobs, ..coordinator };
             let served = scope.spawn(|| coordinator.serve());
             while !ended.load(Ordering::Acquire) {
                 if command.has_ended_within(MISSED_SIGNAL) {
@@ -143,6 +157,27 @@ struct Coordinator<'a> {
     group_milli: u32,
     /// True if the command was stopped for a pause.
     is_resting: bool,
+    /// The limit on cores that applies now.
+    most: u32,
+    jobs: Option<Jobs<'a>>,
+}
+
+/// The jobserver of a command.
+struct Jobs<'a> {
+    tokens: Tokens,
+    location: &'a Location,
+    command: &'a Pidfd,
+}
+
+impl Jobs<'_> {
+    /// Ends the jobserver. If the command has not ended, a signal ends this process: the clients that have the pipe
+    /// then get all tokens, and new clients find no FIFO for whose other end they would wait.
+    fn end(mut self, most: u32) -> JobsAccount {
+        if !self.command.has_ended_within(Duration::ZERO) {
+            self.tokens.look_alone(most);
+        }
+        self.tokens.end()
+    }
 }
 
 /// The session of a command, if the command's first process began the session and the session is a task group. Its
@@ -221,6 +256,8 @@ impl Coordinator<'_> {
             process: terms.process,
             group_milli: weight::group_milli(terms.process),
             is_resting: false,
+            most: terms.cap(),
+            jobs: None,
         }
     }
 
@@ -250,6 +287,7 @@ impl Coordinator<'_> {
             self.go_on(now);
             if self.coordination.is_look_due(now) {
                 self.look(now);
+                self.look_at_jobs();
             } else {
                 self.coordination.rung(&mut self.command, now);
             }
@@ -267,7 +305,21 @@ impl Coordinator<'_> {
         // Requests end with the membership. The session gets the nice value that it would have without requests.
         let chosen = Some(self.own.weight).filter(|_| self.is_weight_chosen);
         self.session.as_mut().map(|session| session.weigh(self.process, chosen));
+        self.history.jobs = self.jobs.map(|jobs| jobs.end(InForce::of(self.own).cap(self.usable)));
         self.history
+    }
+
+    /// Adjusts the tokens of the jobserver to the share of the command. The share is what a program would get that can
+    /// use all cores, because a build runs more jobs as soon as it gets more tokens.
+    fn look_at_jobs(&mut self) {
+        let Some(jobs) = self.jobs.as_mut().filter(|jobs| jobs.tokens.is_look_due()) else { return };
+        let Command { member, tree, .. } = &self.command;
+        let share = Snapshot::take(jobs.location).ok().flatten().map(|mut snapshot| {
+            snapshot.programs.retain(|program| program.slot != member.slot());
+            snapshot.entitled(self.weight, self.most, member.may_use()).div_ceil(1000)
+        });
+        let most = share.unwrap_or(self.most).clamp(1, self.most.max(1));
+        jobs.tokens.look(most, || tree.jobs(), tree.ids());
     }
 
     /// Applies the requests that are in effect now.
@@ -282,6 +334,7 @@ impl Coordinator<'_> {
             self.command.member.publish_group(self.command.tree.task_group());
         }
         self.coordination.obey(told, now);
+        self.most = told.cap(self.usable);
         told
     }
 

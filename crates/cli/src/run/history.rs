@@ -6,6 +6,8 @@ use std::time::Duration;
 use comity_protocol::Look;
 use comity_table::Program;
 
+use super::tokens::JobsAccount;
+
 /// The maximum number of stretches. If there are more, neighbours are merged in pairs, so that a long run needs no
 /// more memory.
 const STRETCHES: usize = 128;
@@ -69,6 +71,8 @@ pub struct History {
     pub due: Duration,
     /// The command's entry in the table before it left.
     pub account: Option<Program>,
+    /// The record of the jobserver.
+    pub jobs: Option<JobsAccount>,
 }
 
 impl History {

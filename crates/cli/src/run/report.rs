@@ -33,6 +33,7 @@ use signal_hook::iterator::Signals;
 use super::coordinate::Account;
 use super::history::{History, Stretch};
 use super::terms::Terms;
+use super::tokens::{JobsAccount, Tokens};
 use crate::table::in_units;
 use crate::weight;
 
@@ -104,6 +105,7 @@ pub fn run(
     command: &mut Command,
     location: Option<Location>,
     terms: Terms,
+    mut tokens: Option<Tokens>,
     place: &Place,
     has_session: bool,
 ) -> io::Result<ExitCode> {
@@ -117,10 +119,11 @@ pub fn run(
     let mut child = command.spawn()?;
     let start = Stat::of_process(child.id()).map_or(0, |stat| stat.start);
     let terms = Terms { process: child.id(), start, ..terms };
-    let history = attend(&child, location, &terms, signals, has_session);
+    let mut history = attend(&child, location, &terms, &mut tokens, signals, has_session);
     let status = child.wait()?;
     let wall = began.elapsed();
-    place.write(&report(&terms, status, wall, history.as_ref()));
+    let jobs = history.as_mut().and_then(|history| history.jobs.take()).or_else(|| Some(tokens?.end()));
+    place.write(&RunReport { jobs, ..report(&terms, status, wall, history.as_ref()) });
     end_as(status)
 }
 
@@ -129,16 +132,24 @@ fn attend(
     child: &Child,
     location: Option<Location>,
     terms: &Terms,
+    tokens: &mut Option<Tokens>,
     mut signals: Signals,
     has_session: bool,
 ) -> Option<History> {
     let command = Pidfd::of_child(child).inspect_err(|error| {
         hint(super::goes_without(&super::unwatched(error)));
     });
-    let Ok(command) = command else { return None };
+    let give_all = |tokens: &mut Option<Tokens>| tokens.iter_mut().for_each(|tokens| tokens.look_alone(terms.cap()));
+    let Ok(command) = command else {
+        give_all(tokens);
+        return None;
+    };
     let command = Arc::new(command);
     // The account is opened before other threads start, because its companion is a copy of this process.
-    let account = location.as_ref().and_then(|location| Account::open(&command, location, terms));
+    let account = location.as_ref().and_then(|location| Account::open(&command, location, terms, tokens.as_ref()));
+    if account.is_none() {
+        give_all(tokens);
+    }
     let (to, leader) = (Arc::clone(&command), child.id());
     thread::spawn(move || {
         for signal in signals.forever() {
@@ -156,7 +167,7 @@ fn attend(
     });
     let kept = account.zip(location).map(|(account, location)| {
         let never = AtomicBool::new(false);
-        account.keep(&command, &location, terms, &never)
+        account.keep(&command, &location, terms, tokens.take(), &never)
     });
     while !command.has_ended_within(Duration::MAX) {}
     kept
@@ -190,6 +201,7 @@ fn report(terms: &Terms, status: ExitStatus, wall: Duration, history: Option<&Hi
         involuntary_switches: usage.involuntary_switches,
         weight: terms.weight,
         usable: terms.most,
+        jobs: None,
         shared: history.filter(|history| !history.stretches().is_empty()).map(|history| shared(history, wall)),
     }
 }
@@ -243,6 +255,9 @@ fn in_words(report: &RunReport) -> String {
     }
     let [waited, preempted] = [report.voluntary_switches, report.involuntary_switches];
     line("switches", &format!("{waited} voluntary, {preempted} by preemption"));
+    if let Some(jobs) = &report.jobs {
+        line("jobs", &jobs.in_words());
+    }
     let Some(shared) = &report.shared else {
         line("shared", "no: there was no table, or the command ended before it joined");
         return text;
@@ -314,6 +329,8 @@ struct RunReport {
     weight: u32,
     /// The number of cores that the affinity and the cgroup quota allowed the command when it began.
     usable: u32,
+    /// The record of the jobserver. `null` if the command was offered none.
+    jobs: Option<JobsAccount>,
     /// The record in the core table. `null` if the command was not a member, or ended before its coordinator's first
     /// look.
     shared: Option<RunShared>,

@@ -8,8 +8,8 @@ use comity_os::clock::now_ns;
 use comity_table::{Life, Location, Program, Request, Shortfall, Snapshot, Thieves, Way};
 use serde::Serialize;
 
-use crate::set;
 use crate::table::{Refused, as_key};
+use crate::{label, set};
 
 /// A request that a key sends to a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,6 +78,10 @@ pub struct Row {
     pub pid: u32,
     /// The name that the program gives itself.
     pub name: String,
+    /// The program and its arguments, as in `comity table --json`.
+    pub command: Option<String>,
+    /// The current folder of the command, as in `comity table --json`.
+    pub folder: Option<String>,
     /// The policy by which the program shares cores; `run` for a command of `comity run`.
     pub policy: String,
     /// The way in which a command is limited to its share, as in `comity table --json`.
@@ -232,10 +236,13 @@ fn row(program: &Program, lends: usize, then: Option<Counts>, now: Counts) -> Ro
         since.and_then(|since| since.by_reason().filter(|(_, count)| *count > 0).max_by_key(|(_, count)| *count));
     let asked = program.requests.unwrap_or_default();
     let left = |until: u64| until.saturating_sub(now_ns()) as f64 / 1e9;
+    let words = label::words_of(program.pid);
     Row {
         slot: program.slot.index(),
         pid: program.pid,
         name: program.name.clone(),
+        command: words.as_ref().map(|words| words.command.clone()),
+        folder: words.map(|words| words.folder),
         policy: program.policy.clone(),
         way: program.way.map(Way::name),
         weight: program.weight,

@@ -50,7 +50,7 @@ struct Column {
 
 /// The columns after the slot and the name. If not all columns fit, the last columns are not shown. The name takes
 /// the remaining width.
-const COLUMNS: [Column; 19] = [
+const COLUMNS: [Column; 21] = [
     Column { title: "cpu", width: 7, cell: cpu },
     Column { title: "desire", width: 6, cell: |row| row.desire.to_string() },
     Column { title: "held", width: 4, cell: |row| row.held.to_string() },
@@ -70,6 +70,8 @@ const COLUMNS: [Column; 19] = [
     Column { title: "accel/s", width: 7, cell: |row| whole(row.accelerations_per_s) },
     Column { title: "refused/s", width: 9, cell: |row| whole(row.refused_per_s) },
     Column { title: "mostly for", width: 13, cell: |row| row.refused_for.unwrap_or("-").to_owned() },
+    Column { title: "command", width: 30, cell: |row| row.command.clone().unwrap_or_else(|| "-".to_owned()) },
+    Column { title: "folder", width: 30, cell: |row| row.folder.clone().unwrap_or_else(|| "-".to_owned()) },
 ];
 
 const SLOT_WIDTH: usize = 4;
@@ -373,6 +375,8 @@ mod tests {
             slot,
             pid: 4_000_000,
             name: name.to_owned(),
+            command: None,
+            folder: None,
             policy: "dws:t_sleep=2".to_owned(),
             way: None,
             weight: 250,

@@ -4,6 +4,7 @@ mod attackers;
 #[path = "../harness/command.rs"]
 mod command;
 mod cores;
+mod jobserver;
 mod loudness;
 mod rayon;
 mod run;
@@ -20,19 +21,22 @@ use std::time::Duration;
 use assert_cmd::Command;
 use command::{json, send, wait_until};
 
+/// A folder that does not exist, so that the tests read no configuration file of the user.
+const NO_CONFIG: &str = "/nonexistent";
+
 /// Returns the command `comity`, to which the caller adds arguments. It fails after ten minutes: a command that takes
 /// so long hangs.
 fn comity() -> Command {
     let mut command = assert_cmd::cargo::cargo_bin_cmd!("comity");
-    command.timeout(Duration::from_secs(600));
+    command.timeout(Duration::from_secs(600)).env("XDG_CONFIG_HOME", NO_CONFIG);
     command
 }
 
 /// Returns the command `comity` with `table` as its core table.
 fn comity_at(table: &Path) -> std::process::Command {
     let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_comity"));
-    command.env("COMITY_TABLE", table);
-    for variable in ["COMITY", "COMITY_POLICY", "COMITY_WEIGHT"] {
+    command.env("COMITY_TABLE", table).env("XDG_CONFIG_HOME", NO_CONFIG);
+    for variable in ["COMITY", "COMITY_LABEL", "COMITY_POLICY", "COMITY_WEIGHT"] {
         command.env_remove(variable);
     }
     command

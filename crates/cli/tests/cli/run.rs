@@ -49,11 +49,12 @@ impl Running {
         self.child.id()
     }
 
-    /// Returns the command's entry in the table.
+    /// Returns the entry of the command's coordinator in the table. Before that entry, `comity run` may have another
+    /// for a moment, which tests the table and obeys no requests.
     pub fn entry(&self, table: &Path) -> Option<Value> {
         let report = table_at(table);
         let programs = report["programs"].as_array().unwrap();
-        programs.iter().find(|program| program["pid"] == self.id()).cloned()
+        programs.iter().find(|program| program["pid"] == self.id() && program["obeys"] == true).cloned()
     }
 }
 
@@ -312,7 +313,7 @@ fn comity_run_changes_no_attribute_that_a_command_can_read() {
             lines.sort();
             lines
         };
-        let (without, with) = (find(""), find("\"$0\" run"));
+        let (without, with) = (find(""), find("\"$0\" run --no-jobserver"));
         assert!(without.len() > 2, "{look}: {without:?}");
         assert_eq!(with, without, "{start} {look}");
     }
@@ -387,8 +388,7 @@ fn a_command_that_waits_desires_nothing_and_one_that_works_what_it_can_use() {
     wait_until("it takes part and desires nothing", || asks_for_none(&running, &table));
     fs::write(&go, "").unwrap();
     wait_until("it desires all cores and has them", || {
-        let entry = running.entry(&table).unwrap();
-        entry["desire"] == cores() && held(&entry) == cores()
+        running.entry(&table).is_some_and(|entry| entry["desire"] == cores() && held(&entry) == cores())
     });
     fs::remove_file(&go).unwrap();
     wait_until("it desires nothing again", || asks_for_none(&running, &table));
@@ -873,4 +873,37 @@ fn a_line_of_a_shell_in_quotes_is_said_to_be_one_word() {
     for part in ["The quotes make it one word", "`comity run make -j8`", "`comity run sh -c 'make -j8'`"] {
         assert!(errors.contains(part), "{part} is not in {errors}");
     }
+}
+
+#[test]
+fn files_have_defaults_for_the_options() {
+    let (folder, table) = place();
+    let below = folder.path().join("project/below");
+    fs::create_dir_all(&below).unwrap();
+    fs::create_dir(folder.path().join("config")).unwrap();
+    fs::write(folder.path().join("config/comity.toml"), "weight = 20\nlabel = \"mine\"\n").unwrap();
+    let of_project = folder.path().join("project/.comity.toml");
+    fs::write(&of_project, "weight = 50\ncores = 1\njobserver = \"off\"\n").unwrap();
+    let command = |words: &[&str], weight: Option<&str>| {
+        let mut command = comity_at(&table);
+        command.env("XDG_CONFIG_HOME", folder.path().join("config")).current_dir(&below).process_group(0);
+        weight.map(|weight| command.env("COMITY_WEIGHT", weight));
+        command.arg("run").args(words).env_remove("MAKEFLAGS").env_remove("GOMAXPROCS");
+        command
+    };
+    let entry = |words: &[&str], weight: Option<&str>| {
+        let running = Running { child: command(words, weight).arg("sleep").arg("1000").spawn().unwrap() };
+        wait_until("it takes part", || running.entry(&table).is_some());
+        let entry = running.entry(&table).unwrap();
+        (entry["name"].as_str().unwrap().to_owned(), entry["weight"].as_u64().unwrap())
+    };
+    assert_eq!(entry(&[], None), ("mine".to_owned(), 50), "the project's file precedes");
+    assert_eq!(entry(&[], Some("70")), ("mine".to_owned(), 70));
+    assert_eq!(entry(&["--weight", "80", "--label", "this"], Some("70")), ("this".to_owned(), 80));
+    let output = command(&[], None).args(["sh", "-c", "echo $GOMAXPROCS $MAKEFLAGS"]).output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "1\n", "{output:?}");
+    fs::write(&of_project, "weight = 0\n").unwrap();
+    let output = command(&[], None).arg("true").output().unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.code() == Some(2) && errors.contains(".comity.toml: 'weight' must be"), "{errors}");
 }

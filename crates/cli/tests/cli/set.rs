@@ -101,6 +101,30 @@ fn a_pool_counts_as_it_is_asked_to_and_then_as_it_says_itself() {
 }
 
 #[test]
+fn commands_are_set_by_their_label() {
+    let (_folder, table) = place();
+    let words = ["--label", "agent-1", "sh", "-c", "exec sleep 1000"];
+    let [first, second] = [Running::start(&table, &words), Running::start(&table, &words)];
+    let other = Running::start(&table, &["--label", "other", "sleep", "1000"]);
+    for running in [&first, &second, &other] {
+        wait_for(&table, running.id(), "it takes part", |entry| entry["obeys"] == true);
+    }
+    let described = entry(&table, first.id()).unwrap();
+    let folder = std::env::current_dir().unwrap();
+    wait_for(&table, first.id(), "it is described", |entry| entry["command"] == "sleep 1000");
+    assert_eq!((&described["name"], &described["folder"]), (&"agent-1".into(), &folder.to_str().unwrap().into()));
+    is_set(&table, &["other", "--weight", "300"]);
+    refused(&table, &["agent-1", "--weight", "50"], &["several programs have the name", "--all-labelled agent-1"]);
+    refused(&table, &["agent-2", "--weight", "50"], &["no program has the name 'agent-2'", "other"]);
+    let said = is_set(&table, &["--all-labelled", "agent-1", "--weight", "50"]);
+    assert_eq!(said.lines().count(), 2, "{said}");
+    for (running, weight) in [(&first, 50), (&second, 50), (&other, 300)] {
+        wait_for(&table, running.id(), "it has the weight", |entry| entry["weight"] == weight);
+    }
+    refused(&table, &["--all-labelled", "agent-2", "--resume"], &["no program has the name 'agent-2'"]);
+}
+
+#[test]
 fn a_command_counts_uses_fewer_cores_rests_and_goes_on() {
     let (_folder, table) = place();
     let running = Running::start(&table, &["--weight", "50", "sh", "-c", crate::run::BURN]);
@@ -115,8 +139,8 @@ fn a_command_counts_uses_fewer_cores_rests_and_goes_on() {
     let all = || children(process).into_iter().chain([process]).collect::<Vec<u32>>();
     wait_until("it has a child", || all().len() > 1);
     for child in children(process) {
-        let of_which = [format!("process {child} is a part of #"), format!("(process {process})")];
-        refused(&table, &[&child.to_string(), "--resume"], &[&of_which[0], &of_which[1], "' instead"]);
+        // Any process stands for the whole command.
+        assert!(is_set(&table, &[&child.to_string(), "--resume"]).contains(&format!("(process {process})")));
     }
     let rests = || all().len() == 3 && all().iter().all(|process| state(*process) == Some('T'));
     let goes_on = || all().iter().all(|process| state(*process).is_some_and(|state| state != 'T'));
@@ -290,9 +314,11 @@ fn bad_input_is_refused_and_nothing_is_asked() {
         (&["#0", "--pause", "25h"], "24h at most"),
         (&["#0", "--pause", "-1m"], ""),
         (&["#0", "--pause", "1m", "--resume"], "cannot be used with"),
-        (&["0", "--resume"], "a process number, or #"),
-        (&["#", "--resume"], "a process number, or #"),
-        (&["make", "--resume"], "a process number, or #"),
+        (&["0", "--resume"], "a process number, a name, or #"),
+        (&["#", "--resume"], "a process number, a name, or #"),
+        (&["a\nb", "--resume"], "a process number, a name, or #"),
+        (&["--resume"], "required"),
+        (&["#0", "--all-labelled", "make", "--resume"], "cannot be used with"),
         (&["#0", "--wait", "3"], "unexpected argument"),
     ] {
         let (code, said, errors) = set(&table, words);

@@ -1,5 +1,6 @@
 //! Tests of the verbs that run no command.
 
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use comity_os::cpu_clock::ThreadId;
@@ -11,6 +12,39 @@ use crate::{comity, json};
 
 #[path = "../../../runtime/tests/harness/filter.rs"]
 mod filter;
+
+#[test]
+fn the_functions_of_a_shell_run_its_tools_as_commands() {
+    let folder = tempfile::tempdir().unwrap();
+    let table = folder.path().join("table");
+    let mut search = std::env::split_paths(&std::env::var_os("PATH").unwrap()).collect::<Vec<_>>();
+    search.insert(0, Path::new(env!("CARGO_BIN_EXE_comity")).parent().unwrap().to_owned());
+    let search = std::env::join_paths(search).unwrap();
+    for (shell, load) in [
+        ("bash", "eval \"$(comity shell-init bash env ls)\""),
+        ("zsh", "eval \"$(comity shell-init zsh env ls)\""),
+        ("fish", "comity shell-init fish env ls | source"),
+    ] {
+        // Within the command, the tool runs alone, without a message that it is a part of another command.
+        let script = format!("{load}; env; ls / >/dev/null");
+        let ran = std::process::Command::new(shell)
+            .args(["-c", &script])
+            .env("PATH", &search)
+            .env("COMITY_TABLE", &table)
+            .env_remove("COMITY_RUN")
+            .output();
+        let Ok(output) = ran else {
+            println!("skipped in part: there is no {shell}");
+            continue;
+        };
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success() && text.contains("\nCOMITY_RUN="), "{shell}: {output:?}");
+        assert!(output.stderr.is_empty(), "{shell}: {output:?}");
+    }
+    for tool in ["a b", "/bin/ls", "$(id)", "", "comity"] {
+        comity().args(["shell-init", "bash", tool]).assert().code(2);
+    }
+}
 
 #[test]
 fn the_policies_are_listed() {

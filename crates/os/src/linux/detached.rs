@@ -4,7 +4,7 @@
 use std::ffi::CString;
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
+use std::os::fd::RawFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use rustix::io::Errno;
@@ -22,14 +22,14 @@ use crate::census;
 /// # Errors
 /// If the caller has several threads, because the copy would have only one of them. Also if the system cannot start a
 /// process.
-pub fn start(name: &str, kept: BorrowedFd<'_>, work: impl FnOnce()) -> io::Result<()> {
+pub fn start(name: &str, kept: &[RawFd], work: impl FnOnce()) -> io::Result<()> {
     check_threads()?;
     let cores = sched_getaffinity(None)?;
     // Confine this thread to its core. The intermediate process inherits the mask, and runs here as soon as the caller
     // waits for it. On another core, it might wait for other threads.
     let _slower = stay_here();
     let started = start_by_another(&cores, || {
-        stand_apart(name, &[kept]);
+        stand_apart(name, kept);
         work();
     });
     sched_setaffinity(None, &cores)?;
@@ -49,11 +49,11 @@ impl Drop for Beside {
 }
 
 /// Starts a copy of the calling process that calls `work` and ends. Unlike the copy of [`start`], this copy is a child
-/// of the caller, keeps several descriptors, and has `/dev/null` as standard error.
+/// of the caller and has `/dev/null` as standard error.
 ///
 /// # Errors
 /// See [`start`].
-pub fn start_child(name: &str, kept: &[BorrowedFd<'_>], work: impl FnOnce()) -> io::Result<Beside> {
+pub fn start_child(name: &str, kept: &[RawFd], work: impl FnOnce()) -> io::Result<Beside> {
     check_threads()?;
     // SAFETY: the process has one thread, so the copy finds no lock held and no data half changed.
     match unsafe { libc::fork() } {
@@ -141,7 +141,7 @@ fn start_by_another(cores: &CpuSet, work: impl FnOnce()) -> io::Result<()> {
 
 /// Separates the copy from the caller. Errors are ignored: each step can fail only on an unusual system, and the other
 /// steps still have their effect.
-fn stand_apart(name: &str, kept: &[BorrowedFd<'_>]) {
+fn stand_apart(name: &str, kept: &[RawFd]) {
     let _stays = CString::new(name).is_ok_and(|name| rustix::thread::set_name(&name).is_ok());
     let _stays = rustix::process::setsid();
     let _stays = std::env::set_current_dir("/");
@@ -149,7 +149,7 @@ fn stand_apart(name: &str, kept: &[BorrowedFd<'_>]) {
         let _stays = rustix::stdio::dup2_stdin(&null);
         let _stays = rustix::stdio::dup2_stdout(&null);
     }
-    let mut kept: Vec<RawFd> = kept.iter().map(AsRawFd::as_raw_fd).collect();
+    let mut kept = kept.to_vec();
     kept.sort_unstable();
     let mut first = libc::STDERR_FILENO + 1;
     for kept in kept {

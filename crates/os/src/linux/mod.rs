@@ -14,6 +14,8 @@ pub mod detached;
 #[cfg(feature = "commands")]
 pub mod freezer;
 #[cfg(feature = "commands")]
+pub mod jobserver;
+#[cfg(feature = "commands")]
 pub mod pidfd;
 #[cfg(feature = "commands")]
 pub mod process;

@@ -1,7 +1,7 @@
 //! Watching and signalling a process through a descriptor (Linux 5.3). Not only the parent of the process can do it.
 
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::process::Child;
 use std::time::Duration;
 
@@ -67,8 +67,8 @@ impl Pidfd {
     }
 }
 
-impl AsFd for Pidfd {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
+impl AsRawFd for Pidfd {
+    fn as_raw_fd(&self) -> RawFd {
+        self.0.as_raw_fd()
     }
 }

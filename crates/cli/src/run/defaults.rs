@@ -1,0 +1,149 @@
+//! The configuration files of `comity run`: defaults for its options.
+
+use std::env;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use clap::ValueEnum;
+use comity_console::Failure;
+use comity_os::{environment, files};
+use toml_edit::{DocumentMut, Item};
+
+use super::jobserver::Style;
+use crate::{label, weight};
+
+/// The name of the file in a project: in the current folder or a folder above it.
+const IN_PROJECT: &str = ".comity.toml";
+
+/// The name of the user's file, in `$XDG_CONFIG_HOME` or `~/.config`.
+const OF_USER: &str = "comity.toml";
+
+/// Defaults for the options of `comity run`. `None`: no file sets it.
+#[derive(Debug, Default, PartialEq)]
+pub struct Defaults {
+    /// The default of `--weight`.
+    pub weight: Option<u32>,
+    /// The default of `--cores`.
+    pub cores: Option<u16>,
+    /// The default of `--label`.
+    pub label: Option<String>,
+    /// The default of `--jobserver`. `Some(None)` stands for `--no-jobserver`.
+    pub jobserver: Option<Option<Style>>,
+}
+
+impl Defaults {
+    /// Reads the project's file and the user's file. A value of the project's file precedes.
+    ///
+    /// # Errors
+    /// If a file exists and cannot be read, or has an unknown key or a bad value.
+    pub fn read() -> Result<Defaults, Failure> {
+        let mut defaults = Defaults::default();
+        for path in [in_project(), of_user()].into_iter().flatten() {
+            let text = fs::read_to_string(&path).map_err(|error| error.to_string());
+            let read = text.and_then(|text| Defaults::parse(&text));
+            let read = read.map_err(|why| Failure::Usage(format!("{}: {why}", path.display())))?;
+            defaults = defaults.or(read);
+        }
+        Ok(defaults)
+    }
+
+    fn or(self, other: Defaults) -> Defaults {
+        Defaults {
+            weight: self.weight.or(other.weight),
+            cores: self.cores.or(other.cores),
+            label: self.label.or(other.label),
+            jobserver: self.jobserver.or(other.jobserver),
+        }
+    }
+
+    fn parse(text: &str) -> Result<Defaults, String> {
+        let document: DocumentMut = text.parse().map_err(|error: toml_edit::TomlError| error.to_string())?;
+        let mut defaults = Defaults::default();
+        for (key, value) in document.iter() {
+            let is_read = match key {
+                "weight" => {
+                    defaults.weight = number(value, weight::MOST.into());
+                    defaults.weight.is_some()
+                }
+                "cores" => {
+                    defaults.cores = number(value, u16::MAX.into());
+                    defaults.cores.is_some()
+                }
+                "label" => {
+                    defaults.label = value.as_str().map(label::parse).transpose()?;
+                    defaults.label.is_some()
+                }
+                "jobserver" => {
+                    defaults.jobserver = match value.as_str() {
+                        Some("off") => Some(None),
+                        Some(style) => Style::from_str(style, false).ok().map(Some),
+                        None => None,
+                    };
+                    defaults.jobserver.is_some()
+                }
+                _ => return Err(format!("'{key}' is unknown. Use weight, cores, label or jobserver")),
+            };
+            if !is_read {
+                let allowed = match key {
+                    "weight" => format!("a whole number from 1 to {}", weight::MOST),
+                    "cores" => "a whole number from 1".to_owned(),
+                    "label" => "a text in quotes".to_owned(),
+                    _ => r#""auto", "fifo", "pipe" or "off""#.to_owned(),
+                };
+                return Err(format!("'{key}' must be {allowed}"));
+            }
+        }
+        Ok(defaults)
+    }
+}
+
+fn number<T: TryFrom<i64>>(value: &Item, most: i64) -> Option<T> {
+    value.as_integer().filter(|number| (1..=most).contains(number)).and_then(|number| T::try_from(number).ok())
+}
+
+/// Returns the file of the project. A file of another user has no effect: it may be in a folder that all users may
+/// write to, such as `/tmp`.
+fn in_project() -> Option<PathBuf> {
+    let folder = env::current_dir().ok()?;
+    let is_trusted = |path: &Path| fs::metadata(path).is_ok_and(|file| [0, files::user()].contains(&file.uid()));
+    folder.ancestors().map(|folder| folder.join(IN_PROJECT)).find(|path| is_trusted(path))
+}
+
+fn of_user() -> Option<PathBuf> {
+    let absolute = |name: &str| environment::variable(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let folder = absolute("XDG_CONFIG_HOME").or_else(|| Some(env::home_dir()?.join(".config")))?;
+    Some(folder.join(OF_USER)).filter(|path| path.exists())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_has_the_names_of_options() {
+        let text = "# for agents\nweight = 50\ncores = 2\nlabel = \"agent\"\njobserver = \"off\"\n";
+        let all = Defaults { weight: Some(50), cores: Some(2), label: Some("agent".to_owned()), jobserver: Some(None) };
+        assert_eq!(Defaults::parse(text), Ok(all));
+        let fifo = Defaults { jobserver: Some(Some(Style::Fifo)), ..Defaults::default() };
+        assert_eq!(Defaults::parse("jobserver = \"fifo\""), Ok(fifo));
+        assert_eq!(Defaults::parse(""), Ok(Defaults::default()));
+    }
+
+    #[test]
+    fn what_is_wrong_in_a_file_is_said() {
+        for (text, part) in [
+            ("weight = 0", "'weight' must be a whole number from 1 to 10000"),
+            ("weight = \"50\"", "'weight' must be"),
+            ("cores = 70000", "'cores' must be"),
+            ("label = 7", "'label' must be a text"),
+            ("label = \"7\"", "a label is no number"),
+            ("jobserver = \"on\"", "\"fifo\""),
+            ("wieght = 50", "'wieght' is unknown"),
+            ("weight 50", "line 1"),
+        ] {
+            let why = Defaults::parse(text).unwrap_err();
+            assert!(why.contains(part), "{text}: {why}");
+        }
+    }
+}

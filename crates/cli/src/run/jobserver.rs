@@ -1,0 +1,183 @@
+//! The jobserver that `comity run` offers its command, so that builds run as many jobs at a time as the command's
+//! share has cores.
+//!
+//! Clients are make, ninja, cargo, rustc and GCC's linker. They find the jobserver in the variable `MAKEFLAGS`: see the
+//! manual of GNU make, "POSIX Jobserver Interaction". The coordinator serves the [tokens](super::tokens).
+
+use std::env;
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::io;
+use std::os::fd::{AsFd, IntoRawFd, RawFd};
+use std::path::Path;
+use std::process::Command;
+
+use clap::ValueEnum;
+use comity_console::loudness::{detail, hint};
+use comity_os::environment;
+use comity_os::jobserver::{Inherited, inherited};
+use rustix::io::{FdFlags, fcntl_dupfd_cloexec, fcntl_setfd};
+
+use super::tokens::Tokens;
+
+/// The form of a jobserver.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Style {
+    /// A pipe if GNU make before 4.4 is installed, and a FIFO otherwise. No jobserver if the command itself gives a
+    /// number of jobs (make -j8)
+    Auto,
+    /// A file in the temporary folder, for GNU make from 4.4, ninja from 1.13, cargo and rustc. Earlier versions of GNU
+    /// make end with an error
+    Fifo,
+    /// Two inherited descriptors, for all versions of GNU make, cargo and rustc
+    Pipe,
+}
+
+/// The least number of an inherited descriptor, and the least if a limit on open files forbids the first. Scripts
+/// redirect descriptors with small numbers.
+const FIRST: [RawFd; 2] = [100, 10];
+
+/// Offers a command a jobserver for up to `most` jobs, if it has none. Returns the tokens. There are none at first: the
+/// coordinator adds them.
+pub fn offer(command: &mut Command, words: &[OsString], style: Style, most: u32) -> Option<Tokens> {
+    if style == Style::Auto && gives_jobs(words) {
+        return None;
+    }
+    match inherited() {
+        Inherited::Works => {
+            detail(|| "comity: jobs: limited by the jobserver that the environment names".to_owned());
+            return None;
+        }
+        Inherited::Gone(why) => hint(format!("comity: {why}. The command gets another jobserver.")),
+        Inherited::Nothing => {}
+    }
+    let is_fifo = match style {
+        Style::Auto => is_fifo_known(),
+        Style::Fifo => true,
+        Style::Pipe => false,
+    };
+    let made = if is_fifo { fifo() } else { pipe() };
+    let (tokens, auth) = made.inspect_err(|why| hint(format!("comity: cannot make a jobserver: {why}"))).ok()?;
+    detail(|| format!("comity: jobs: limited by a jobserver ({auth})"));
+    for (variable, flags) in flags() {
+        // cargo and rustc read MAKEFLAGS if the other variable is not set.
+        if variable == VARIABLES[0] || flags.is_some() {
+            command.env(variable, with_jobserver(&flags.unwrap_or_default().to_string_lossy(), most, &auth));
+        }
+    }
+    Some(tokens)
+}
+
+/// Takes the offer back, because no coordinator serves the tokens.
+pub fn withdraw(command: &mut Command, tokens: Option<Tokens>) {
+    let Some(tokens) = tokens else { return };
+    for (variable, flags) in flags() {
+        match flags {
+            Some(flags) => command.env(variable, flags),
+            None => command.env_remove(variable),
+        };
+    }
+    tokens.end();
+}
+
+const VARIABLES: [&str; 2] = ["MAKEFLAGS", "CARGO_MAKEFLAGS"];
+
+/// Returns the variables that name a jobserver, with their values.
+fn flags() -> [(&'static str, Option<OsString>); 2] {
+    #[expect(clippy::disallowed_methods, reason = "they are the command's variables")]
+    VARIABLES.map(|variable| (variable, env::var_os(variable)))
+}
+
+/// Returns a FIFO, and what `--jobserver-auth` says of it.
+fn fifo() -> io::Result<(Tokens, String)> {
+    let folder = env::temp_dir();
+    // The flags in MAKEFLAGS are separated by spaces.
+    let has_space = folder.to_str().is_none_or(|folder| folder.contains(char::is_whitespace));
+    let folder = if has_space { Path::new("/tmp") } else { &folder };
+    let path = folder.join(format!("comity-jobs-{}", std::process::id()));
+    let tokens = Tokens::at(path.clone())
+        .map_err(|error| io::Error::new(error.kind(), format!("'{}': {error}", path.display())))?;
+    Ok((tokens, format!("fifo:{}", path.display())))
+}
+
+/// Returns a pipe that the command inherits, and what `--jobserver-auth` says of it.
+fn pipe() -> io::Result<(Tokens, String)> {
+    let (tokens, ends) = Tokens::with_ends()?;
+    let mut numbers = [0; 2];
+    for (number, end) in numbers.iter_mut().zip(ends) {
+        let kept = FIRST.iter().find_map(|first| fcntl_dupfd_cloexec(end.as_fd(), *first).ok());
+        let kept = kept.ok_or_else(|| io::Error::other("the limit on open files (ulimit -n) is too small"))?;
+        fcntl_setfd(&kept, FdFlags::empty())?;
+        *number = kept.into_raw_fd();
+    }
+    let [read, write] = numbers;
+    Ok((tokens, format!("{read},{write}")))
+}
+
+/// True if the `make` that the command would find, if there is one, can use a FIFO: its program then has the word
+/// `fifo:`. To ask it for its version would take a millisecond.
+fn is_fifo_known() -> bool {
+    let folders = environment::variable("PATH").unwrap_or_default();
+    let mut programs = env::split_paths(&folders).map(|folder| folder.join("make"));
+    programs.find_map(|program| fs::read(program).ok()).is_none_or(|program| has_word(&program, b"fifo:"))
+}
+
+fn has_word(text: &[u8], word: &[u8]) -> bool {
+    text.windows(word.len()).any(|part| part == word)
+}
+
+/// True if the command is a client that gives its number of jobs itself. It would ignore a jobserver, with a warning.
+fn gives_jobs(words: &[OsString]) -> bool {
+    let Some((program, words)) = words.split_first() else { return false };
+    let name = Path::new(program).file_name().and_then(OsStr::to_str);
+    let is_client = name.is_some_and(|name| ["cargo", "gmake", "make", "ninja"].contains(&name));
+    let gives = |word: &str| {
+        // Letters of one word are several options, as in `make -kj8`. A word with two hyphens is one option.
+        let letters = word.strip_prefix('-').filter(|rest| !rest.starts_with('-'));
+        word.starts_with("--jobs")
+            || letters.is_some_and(|letters| {
+                letters.chars().take_while(char::is_ascii_alphabetic).any(|letter| letter == 'j')
+            })
+    };
+    is_client && words.iter().take_while(|word| *word != "--").filter_map(|word| word.to_str()).any(gives)
+}
+
+/// Returns the value of `MAKEFLAGS` with a jobserver in place of the limits on jobs that it had.
+fn with_jobserver(flags: &str, most: u32, auth: &str) -> String {
+    // Variables that were set on make's command line follow after two hyphens.
+    let (switches, variables) = flags.split_once(" -- ").map_or((flags, None), |(all, rest)| (all, Some(rest)));
+    let is_number = |text: &str| text.chars().all(|letter| letter.is_ascii_digit());
+    let limits = |word: &str| word.starts_with("--jobs") || word.strip_prefix("-j").is_some_and(is_number);
+    let mut words: Vec<String> = switches.split_whitespace().filter(|word| !limits(word)).map(str::to_owned).collect();
+    words.extend([format!("-j{most}"), format!("--jobserver-auth={auth}")]);
+    words.extend(variables.map(|variables| format!("-- {variables}")));
+    words.join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_flags_of_make_keep_their_meaning() {
+        let with = |flags: &str| with_jobserver(flags, 8, "fifo:/tmp/jobs");
+        let ours = "-j8 --jobserver-auth=fifo:/tmp/jobs";
+        assert_eq!(with(""), ours);
+        assert_eq!(with("-j4"), ours);
+        assert_eq!(with(" -j4 --jobserver-auth=3,4"), ours);
+        assert_eq!(with("ks -j --jobserver-fds=3,4"), format!("ks {ours}"));
+        assert_eq!(with("k --no-print-directory -- V=1 W=-j4"), format!("k --no-print-directory {ours} -- V=1 W=-j4"));
+    }
+
+    #[test]
+    fn a_client_with_a_number_of_jobs_needs_no_jobserver() {
+        let gives = |line: &str| gives_jobs(&line.split_whitespace().map(OsString::from).collect::<Vec<_>>());
+        for line in ["make -j8", "make -j", "/usr/bin/make -kj8 all", "make --jobs=8", "cargo build -j 2", "ninja -j2"]
+        {
+            assert!(gives(line), "{line}");
+        }
+        for line in ["make", "make -k all", "cargo test -- -j8", "sh -c 'make -j8'", "java -jar x"] {
+            assert!(!gives(line), "{line}");
+        }
+    }
+}

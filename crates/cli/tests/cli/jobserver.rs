@@ -1,0 +1,217 @@
+//! Tests of the jobserver that `comity run` offers: the tokens follow the share, none is lost, and other jobservers are
+//! respected.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use rustix::fs::{CWD, FileType, Mode, OFlags, mknodat, open};
+use rustix::io::{ioctl_fionread, read};
+
+use crate::run::{Running, coordinator, cores, place, run};
+use crate::set::is_set;
+use crate::{comity_at, send, wait_until};
+
+/// A command that has one job until it is killed.
+const ONE_JOB: [&str; 5] = ["--jobserver", "fifo", "sh", "-c", "while :; do sleep 1; done"];
+
+/// Returns the path of the FIFO in a command's environment.
+fn fifo_of(process: u32) -> PathBuf {
+    let flags = || {
+        let environment = fs::read_to_string(format!("/proc/{process}/environ")).unwrap_or_default();
+        environment.split('\0').find_map(|entry| entry.strip_prefix("MAKEFLAGS=").map(str::to_owned))
+    };
+    wait_until("the command has begun", || flags().is_some_and(|flags| flags.contains("fifo:")));
+    fifo_in(&flags().unwrap())
+}
+
+fn fifo_in(flags: &str) -> PathBuf {
+    flags.split_once("--jobserver-auth=fifo:").expect("a FIFO").1.split_whitespace().next().unwrap().into()
+}
+
+fn open_fifo(path: &Path) -> File {
+    open(path, OFlags::RDWR | OFlags::NONBLOCK, Mode::empty()).unwrap().into()
+}
+
+fn free(fifo: &File) -> usize {
+    ioctl_fionread(fifo).unwrap() as usize
+}
+
+fn text(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
+}
+
+#[test]
+fn the_tokens_follow_the_share_and_the_limit() {
+    let (_folder, table) = place();
+    let command = Running::start(&table, &ONE_JOB);
+    let fifo = open_fifo(&fifo_of(command.id()));
+    wait_until("it takes part", || command.entry(&table).is_some());
+    wait_until("alone, it may use all cores", || free(&fifo) == cores() - 1);
+    is_set(&table, &[&command.id().to_string(), "--cores", "1"]);
+    wait_until("it may use one core", || free(&fifo) == 0);
+    is_set(&table, &[&command.id().to_string(), "--cores", "auto"]);
+    wait_until("it may use all cores again", || free(&fifo) == cores() - 1);
+    if cores() > 1 {
+        let burn = "for core in $(seq $0); do while :; do :; done & done; wait";
+        let neighbour = Running::start(&table, &["sh", "-c", burn, &cores().to_string()]);
+        wait_until("it has its share", || free(&fifo) < cores() - 1);
+        drop(neighbour);
+        wait_until("it is alone", || free(&fifo) == cores() - 1);
+    }
+}
+
+#[test]
+fn tokens_of_clients_that_are_gone_are_replaced() {
+    if cores() < 2 {
+        println!("skipped: one core has no token");
+        return;
+    }
+    let (folder, table) = place();
+    let file = folder.path().join("report.json");
+    let words = ["--jobserver", "fifo", &format!("--report={}", file.display()), "sh", "-c", "exec sleep 1000"];
+    let mut command = Running::start(&table, &words);
+    wait_until("it has begun", || !crate::run::children(command.id()).is_empty());
+    let child = crate::run::children(command.id()).into_iter().find(|id| coordinator_of(*id).is_none()).unwrap();
+    let fifo = open_fifo(&fifo_of(child));
+    wait_until("it has all tokens", || free(&fifo) == cores() - 1);
+    let mut tokens = vec![0; cores() - 1];
+    assert_eq!(read(&fifo, &mut tokens).unwrap(), cores() - 1);
+    wait_until("it has all tokens again", || free(&fifo) == cores() - 1);
+    // A client that returns such a token after all, and one that writes too many.
+    rustix::io::write(&fifo, &tokens).unwrap();
+    rustix::io::write(&fifo, b"bytes that are no tokens").unwrap();
+    wait_until("there are not too many", || free(&fifo) == cores() - 1);
+    send("TERM", child);
+    assert!(!command.child.wait().unwrap().success());
+    let report: serde_json::Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
+    assert_eq!((&report["jobs"]["most"], &report["jobs"]["replaced"]), (&cores().into(), &(cores() - 1).into()));
+}
+
+/// Returns the number of the process if it is part of `comity run` itself.
+fn coordinator_of(process: u32) -> Option<u32> {
+    let name = fs::read_to_string(format!("/proc/{process}/comm")).unwrap_or_default();
+    name.starts_with("comity").then_some(process)
+}
+
+#[test]
+fn a_fifo_that_is_removed_is_made_again() {
+    let (_folder, table) = place();
+    let command = Running::start(&table, &ONE_JOB);
+    let path = fifo_of(command.id());
+    let before = open_fifo(&path);
+    wait_until("it has its tokens", || free(&before) == cores() - 1);
+    fs::remove_file(&path).unwrap();
+    wait_until("there is a new one", || path.exists());
+    let after = open_fifo(&path);
+    wait_until("it has the tokens", || free(&after) == cores() - 1 && free(&before) == 0);
+    drop(command);
+    wait_until("it is gone with the command", || !path.exists());
+}
+
+#[test]
+fn a_token_remains_if_the_coordinator_is_killed() {
+    let (_folder, table) = place();
+    let command = Running::start(&table, &ONE_JOB);
+    let path = fifo_of(command.id());
+    let fifo = open_fifo(&path);
+    wait_until("it has its tokens", || command.entry(&table).is_some() && free(&fifo) == cores() - 1);
+    is_set(&table, &[&command.id().to_string(), "--cores", "1"]);
+    wait_until("it has none", || free(&fifo) == 0);
+    send("KILL", coordinator(command.id()).unwrap());
+    wait_until("it has one", || free(&fifo) == 1);
+    drop(command);
+    wait_until("the FIFO is gone with the command", || !path.exists());
+}
+
+#[test]
+fn a_command_has_all_tokens_if_its_coordinator_is_ended() {
+    let (_folder, table) = place();
+    let command = Running::start(&table, &ONE_JOB);
+    let path = fifo_of(command.id());
+    let fifo = open_fifo(&path);
+    wait_until("it takes part", || command.entry(&table).is_some());
+    is_set(&table, &[&command.id().to_string(), "--cores", "1"]);
+    wait_until("it follows", || {
+        command.entry(&table).is_some_and(|entry| entry["asked_cores"] == 1) && free(&fifo) == 0
+    });
+    send("TERM", coordinator(command.id()).unwrap());
+    wait_until("no client waits for a FIFO that no process has open", || !path.exists());
+    assert_eq!(free(&fifo), cores() - 1);
+}
+
+#[test]
+fn a_command_finds_the_jobserver_unless_it_has_one() {
+    let (folder, table) = place();
+    let flags = |words: &[&str], inherited: Option<&str>| {
+        let mut command = comity_at(&table);
+        command.arg("run").args(words).args(["sh", "-c", "echo \"$MAKEFLAGS\""]);
+        match inherited {
+            Some(flags) => command.env("MAKEFLAGS", flags),
+            None => command.env_remove("MAKEFLAGS"),
+        };
+        text(&command.env_remove("CARGO_MAKEFLAGS").output().unwrap())
+    };
+    let offered = flags(&["--jobserver", "fifo"], Some("k --no-print-directory -- V=1"));
+    let path = fifo_in(&offered);
+    let expected = format!("k --no-print-directory -j{} --jobserver-auth=fifo:{} -- V=1\n", cores(), path.display());
+    assert_eq!(offered, expected);
+    wait_until("the FIFO is gone with the command", || !path.exists());
+    assert_eq!(flags(&["--no-jobserver"], None), "\n");
+    // A jobserver that works is respected, and one that is gone is said to be gone.
+    let other = folder.path().join("other");
+    let auth = format!("-j3 --jobserver-auth=fifo:{}", other.display());
+    assert!(flags(&[], Some(&auth)).contains("other"), "it is named in the message");
+    mknodat(CWD, &other, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+    assert_eq!(flags(&[], Some(&auth)), format!("{auth}\n"));
+    let gone = flags(&["--jobserver", "fifo"], Some("--jobserver-auth=98,99"));
+    assert!(gone.contains("The command gets another jobserver") && gone.contains("fifo:"), "{gone}");
+}
+
+#[test]
+fn an_inherited_pipe_has_two_descriptors() {
+    let (_folder, table) = place();
+    let script = "echo $MAKEFLAGS; for end in ${MAKEFLAGS##*=}; do ls -l /proc/$$/fd; done";
+    let said = text(&run(&table, &["--jobserver", "pipe", "sh", "-c", script]));
+    let auth = said.split_once("--jobserver-auth=").unwrap().1.lines().next().unwrap();
+    for end in auth.split(',') {
+        assert!(said.lines().any(|line| line.contains(&format!(" {end} -> pipe:["))), "{said}");
+    }
+}
+
+#[test]
+fn a_client_without_the_pipe_is_reported() {
+    let (folder, table) = place();
+    let make = folder.path().join("make");
+    std::os::unix::fs::symlink("/bin/sleep", &make).unwrap();
+    // Python closes all descriptors of the programs that it starts.
+    let script = "import subprocess, sys; sys.exit(subprocess.call([sys.argv[1], '3']))";
+    let words = ["--jobserver", "pipe", "--report", "python3", "-c", script, make.to_str().unwrap()];
+    let output = run(&table, &words);
+    if output.status.code() == Some(127) {
+        println!("skipped: there is no python3");
+        return;
+    }
+    assert!(text(&output).contains("no limit for make, which lacks the pipe"), "{output:?}");
+}
+
+#[test]
+fn make_runs_several_jobs_without_j() {
+    let make = Command::new("make").arg("--version").output();
+    if cores() < 2 || !make.is_ok_and(|make| make.stdout.starts_with(b"GNU Make ")) {
+        println!("skipped: this takes two cores and GNU make");
+        return;
+    }
+    let (folder, table) = place();
+    // Each of two jobs waits for the other.
+    let rules = "all: a b\na:\n\ttouch is-a; until [ -e is-b ]; do sleep 0.01; done\n\
+                 b:\n\ttouch is-b; until [ -e is-a ]; do sleep 0.01; done\n";
+    fs::write(folder.path().join("Makefile"), rules).unwrap();
+    let folder = folder.path().to_str().unwrap();
+    let output = run(&table, &["make", "-C", folder]);
+    assert!(output.status.success() && output.stderr.is_empty(), "{}", text(&output));
+    // A number of jobs that the user gives stays in force, without a warning.
+    fs::remove_file(format!("{folder}/is-a")).unwrap();
+    let output = run(&table, &["make", "-C", folder, "-j2"]);
+    assert!(output.status.success() && output.stderr.is_empty(), "{}", text(&output));
+}
